@@ -1,0 +1,56 @@
+/** Every code a client can receive, in the order of the specification: HTTP status, default message. */
+export const codes = {
+  UNAUTHORIZED: [401, 'Sign in first.'],
+  FORBIDDEN: [403, 'You may not do that.'],
+  NOT_FOUND: [404, 'Nothing is here.'],
+  VALIDATION_ERROR: [400, 'The request is not valid.'],
+  DUPLICATE_RESOURCE: [409, 'That already exists.'],
+  RATE_LIMITED: [429, 'Too many requests.'],
+  INTERNAL_ERROR: [500, 'The server failed.'],
+  SERVICE_UNAVAILABLE: [503, 'Temporarily unavailable.'],
+
+  DOCUMENT_NOT_FOUND: [404, 'No such document.'],
+  LABEL_NOT_FOUND: [404, 'No such label.'],
+  SOURCE_NOT_FOUND: [404, 'No such source.'],
+  USER_NOT_FOUND: [404, 'No such user.'],
+  NOTIFICATION_NOT_FOUND: [404, 'No such notification.'],
+  OCR_JOB_NOT_FOUND: [404, 'No such OCR job.'],
+  METHOD_NOT_ALLOWED: [405, 'This path does not take that method.'],
+  PAYLOAD_TOO_LARGE: [413, 'The request is too large.'],
+  UNSUPPORTED_MEDIA_TYPE: [415, 'This path does not take that type of body.'],
+  RANGE_NOT_SATISFIABLE: [416, 'The file has no such range.'],
+  PRECONDITION_FAILED: [412, 'It was changed by someone else.'],
+  CONFLICT: [409, 'It is not in the state that the request needs.'],
+  EMAIL_NOT_VERIFIED: [403, 'The e-mail address is not verified yet.'],
+} as const satisfies Record<string, readonly [status: number, message: string]>
+
+export type Code = keyof typeof codes
+
+/** A failure the caller is told about. Any other Error is a bug and answers INTERNAL_ERROR. */
+export class AppError extends Error {
+  readonly code: Code
+  readonly status: number
+  readonly details: Record<string, unknown>
+
+  constructor(code: Code, details: Record<string, unknown> = {}, message: string = codes[code][1]) {
+    super(message)
+    this.name = 'AppError'
+    this.code = code
+    this.status = codes[code][0]
+    this.details = details
+  }
+}
+
+/** A VALIDATION_ERROR about one field, in the shape that schema problems have too. */
+export const invalid = (path: string, message: string): AppError => new AppError('VALIDATION_ERROR', { issues: [{ path, message }] })
+
+/** A configuration that cannot be run with; the shell exits 78. Every problem is listed, not only the first. */
+export class ConfigError extends Error {
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'))
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}

@@ -1,0 +1,149 @@
+/** What we ask of the outside world. One page; every adapter implements one of these and knows nothing of dms besides. */
+import type { Readable } from 'node:stream'
+
+/** Bytes on their way in: already on the store's own file system, flushed, but without a name yet. */
+export interface StagedFile {
+  readonly sha256: string
+  /** bytes */
+  readonly size: number
+  /** The first bytes (at most 4,100), enough to tell the type. */
+  readonly head: Uint8Array
+  /** Gives the bytes their name, durably. Harmless when they already have it. */
+  commit(): Promise<void>
+  /** Forgets them. Harmless after commit(). */
+  discard(): Promise<void>
+}
+
+/** Where document bytes live, addressed by their SHA-256 (hex). Derived files (thumbnails) live beside them under a key. */
+export interface FileStore {
+  /** Reads `source` to its end in constant memory; throws AppError PAYLOAD_TOO_LARGE past `maxSize` bytes, and leaves nothing behind on any failure. */
+  stage(source: AsyncIterable<Uint8Array>, maxSize: number): Promise<StagedFile>
+  /** Opens the bytes; `start` and `end` are inclusive offsets. Throws FileMissing. */
+  read(sha256: string, range?: { start: number; end: number }): Promise<Readable>
+  /** A local path that holds the bytes until `release()`, for programs that need one. Throws FileMissing. */
+  local(sha256: string): Promise<{ path: string; release(): Promise<void> }>
+  /** Size in bytes, or null where there is no such file. */
+  size(sha256: string): Promise<number | null>
+  /** Removes the bytes and everything derived from them. */
+  remove(sha256: string): Promise<void>
+  readDerived(sha256: string, name: string): Promise<Uint8Array | null>
+  writeDerived(sha256: string, name: string, bytes: Uint8Array): Promise<void>
+  /** Throws where the store cannot take bytes now (not mounted, read-only, full). */
+  check(): Promise<void>
+  close(): Promise<void>
+}
+
+/** The store has no bytes under that address. */
+export class FileMissing extends Error {
+  constructor(sha256: string) {
+    super(`no stored file ${sha256}`)
+    this.name = 'FileMissing'
+  }
+}
+
+/** One page as OCR engines take it: 8-bit gray, row by row, no padding. */
+export interface PageImage {
+  readonly gray: Uint8Array
+  readonly width: number
+  readonly height: number
+  readonly dpi: number
+}
+
+export interface OcrText {
+  readonly text: string
+  /** 0 to 1, weighted by characters; null where no word was found */
+  readonly confidence: number | null
+}
+
+/** Turns pictures of pages into text. Lives in a reader process, one page at a time, one thread. */
+export interface OcrEngine {
+  readonly name: string
+  /** `language` is one or more installed codes joined by `+`. Throws ReadFailure where it cannot be done. */
+  recognize(page: PageImage, language: string): Promise<OcrText>
+  close(): Promise<void>
+}
+
+/** What OCR there is on this machine: decided once at start. */
+export interface OcrSetup {
+  readonly engine: 'tesseract-js' | 'tesseract-native'
+  /** the program, for the native engine */
+  readonly command: string | null
+  /** code -> folder that holds `<code>.traineddata` (raw or `.gz`) */
+  readonly languages: ReadonlyMap<string, { readonly path: string; readonly gzip: boolean }>
+}
+
+/** A file on this machine and what is known of it. */
+export interface FileToRead {
+  readonly path: string
+  readonly filename: string
+  readonly mimeType: string
+}
+
+export interface OutlinePage {
+  /** from 1 */
+  readonly page: number
+  /** text that the file itself carries; '' where there is none */
+  readonly text: string
+  /** what is left to do: nothing, or OCR of the picture (whose words join `text`) */
+  readonly needsOcr: boolean
+  /** size in points (1/72 inch) for PDFs, in pixels for images, null for flowing text */
+  readonly width: number | null
+  readonly height: number | null
+}
+
+/** What a file says without OCR. */
+export interface Outline {
+  /** decided by the bytes */
+  readonly mimeType: string
+  /** what the file says of itself, under plain keys: author, title, created, … */
+  readonly metadata: Record<string, unknown>
+  readonly pages: readonly OutlinePage[]
+}
+
+export interface ReadPage extends OcrText {
+  readonly width: number | null
+  readonly height: number | null
+}
+
+export interface ReadOptions {
+  readonly signal?: AbortSignal
+}
+
+/** Reads users' files in processes of its own that can be killed: a bad file ends with ReadFailure, never with us. */
+export interface DocumentReader {
+  outline(file: FileToRead, options?: ReadOptions): Promise<Outline>
+  /** OCR of one page that the outline says needs it; the answer holds the page's own text too. */
+  page(file: FileToRead, page: number, language: string, options?: ReadOptions): Promise<ReadPage>
+  /** A picture of the first page inside width × height pixels; null where the type has no picture. */
+  thumbnail(file: FileToRead, size: { width: number; height: number }, type: 'image/webp' | 'image/jpeg', options?: ReadOptions): Promise<Uint8Array | null>
+  /** How many files can be read at the same time. */
+  readonly slots: number
+  close(): Promise<void>
+}
+
+/** Why a file could not be read; `code` becomes the document's `error.code`. */
+export const readFailures = {
+  FILE_CORRUPT: 'The file is damaged or not of the type that it claims.',
+  FILE_ENCRYPTED: 'The file is protected by a password.',
+  FILE_TOO_COMPLEX: 'The file is larger inside than the limits allow.',
+  READ_TIMEOUT: 'Reading the file took longer than the limit.',
+  READ_OUT_OF_MEMORY: 'Reading the file took more memory than the limit.',
+  READ_CRASHED: 'The program that reads this type of file crashed on it.',
+  OCR_LANGUAGE_MISSING: 'The OCR language is not installed.',
+  OCR_FAILED: 'OCR failed.',
+} as const
+
+export type ReadFailureCode = keyof typeof readFailures
+
+export class ReadFailure extends Error {
+  readonly code: ReadFailureCode
+  /** whether another try could end better (a crash might, a corrupt file will not) */
+  readonly retry: boolean
+
+  constructor(code: ReadFailureCode, message: string = readFailures[code], retry = false) {
+    super(message)
+    this.name = 'ReadFailure'
+    this.code = code
+    this.retry = retry
+  }
+}

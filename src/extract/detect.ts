@@ -1,0 +1,140 @@
+/** The MIME type of a file: by its first bytes, and only where they are silent by its name. */
+import { fileTypeFromBuffer } from 'file-type'
+import { byteOrderMark, decodeAs, isUtf8, wideEncoding } from './decode.ts'
+import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
+
+/** How many bytes detectType() wants to see. */
+export const headSize = 4100
+
+/**
+ * Decides the type from at most `headSize` first bytes. `size` is that of the whole file where it is known.
+ * Cheap and safe on hostile bytes; the reader process refines it where the whole file says more.
+ */
+export async function detectType(head: Uint8Array, filename: string, size?: number): Promise<string> {
+  const extension = extensionOf(filename)
+  const byName = typeByExtension[extension] ?? unknownType
+  if (head.length === 0) return byName
+  const start = ascii(head.subarray(0, 1024))
+  if (start.startsWith('%PDF')) return 'application/pdf'
+  if (start.startsWith('{\\rtf')) return 'application/rtf'
+  const isNamedPdf = byName === 'application/pdf'
+  if (isNamedPdf && (start.includes('%PDF') || / obj\s/.test(start))) return byName
+  const text = asText(head, size === undefined ? head.length >= headSize : size > head.length)
+  if (text !== null) return textType(text, byName, size === undefined ? head.length < headSize : size <= head.length)
+  if (start.includes('%PDF-')) return 'application/pdf'
+  if (start.startsWith('\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1')) return oleTypes.has(byName) ? byName : 'application/x-cfb'
+  if (start.startsWith('PK\x03\x04') || start.startsWith('PK\x05\x06')) return zipType(ascii(head), byName)
+  if (start.startsWith('II*\0') || start.startsWith('MM\0*') || start.startsWith('II+\0') || start.startsWith('MM\0+')) return 'image/tiff'
+  const found = await fileTypeFromBuffer(head).catch(() => undefined)
+  return found?.mime ?? (byName.startsWith('text/') ? unknownType : byName)
+}
+
+const oleTypes = new Set(['doc', 'xls', 'ppt', 'msg'].map((extension) => typeByExtension[extension]))
+
+const ascii = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+
+/** The head as text, or null where it is not text in any encoding. */
+function asText(head: Uint8Array, isHead: boolean): string | null {
+  const mark = byteOrderMark(head)
+  const encoding = mark?.encoding ?? wideEncoding(head)
+  if (encoding) return readable(decodeAs(head.subarray(mark?.length ?? 0), encoding) ?? '', 0.05)
+  if (head.includes(0)) return null
+  if (isUtf8(head, isHead)) return readable(new TextDecoder().decode(head), 0.05)
+  return readable(ascii(head), 0.005)
+}
+
+function readable(text: string, tolerance: number): string | null {
+  let odd = 0
+  for (let i = 0; i < text.length; i++) if (isOdd(text.charCodeAt(i))) odd++
+  return odd <= text.length * tolerance ? text : null
+}
+
+/** Control characters that text does not use (it uses tab, line and page ends, escape), and what is no character. */
+const isOdd = (code: number): boolean => (code < 0x20 && (code < 9 || code > 13) && code !== 0x1b) || code === 0x7f || code >= 0xfffe
+
+const knownHeader = /^(from|to|cc|subject|date|received|message-id|mime-version|return-path|delivered-to|reply-to|sender):/i
+const anyHeader = /^([!-9;-~]+:|[ \t]+\S)/
+
+/** A mail begins with header lines, at least two of them well known. */
+function isMail(text: string): boolean {
+  const lines = text
+    .replace(/^From .*\r?\n/, '')
+    .trimStart()
+    .split(/\r?\n/)
+  let known = 0
+  for (const line of lines) {
+    if (line === '' || !anyHeader.test(line)) break
+    if (knownHeader.test(line)) known++
+  }
+  return known >= 2
+}
+
+function textType(text: string, byName: string, isWhole: boolean): string {
+  const start = text.trimStart()
+  if (start.startsWith('{\\rtf')) return 'application/rtf'
+  if (isMail(text)) return /^From /.test(text) ? 'application/mbox' : 'message/rfc822'
+  if (start.startsWith('<')) {
+    const markup = markupType(start, byName)
+    if (markup) return markup
+  }
+  if (start.startsWith('BEGIN:VCALENDAR')) return 'text/calendar'
+  if (start.startsWith('BEGIN:VCARD')) return 'text/vcard'
+  if (start.startsWith('%!PS')) return 'application/postscript'
+  if (/^[[{]/.test(start) && (isWhole ? isJson(start) : byName === 'application/json')) return 'application/json'
+  return byName !== 'application/json' && isTextual(byName) ? byName : 'text/plain'
+}
+
+function markupType(start: string, byName: string): string | null {
+  const root = start.replace(/^(\s*(<\?[^>]*>|<!--[\s\S]*?-->|<!doctype[^>[]*(\[[^\]]*\])?[^>]*>))*\s*/i, '').slice(0, 200)
+  if (/^<(\w+:)?svg[\s>]/i.test(root)) return 'image/svg+xml'
+  if (/^<!doctype\s+html/i.test(start) || /^<html[\s>]/i.test(root)) return /^<\?xml/i.test(start) ? 'application/xhtml+xml' : 'text/html'
+  if (/^<\?xml/i.test(start)) return 'application/xml'
+  return byName === 'text/html' || byName === 'application/xml' || byName === 'application/xhtml+xml' || byName === 'image/svg+xml'
+    ? byName
+    : null
+}
+
+/** Types that are text, so that a name may choose among them. */
+const isTextual = (type: string): boolean =>
+  (type.startsWith('text/') && type !== 'text/html') ||
+  type === 'application/yaml' ||
+  type === 'application/x-ndjson' ||
+  type === 'message/rfc822'
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Office documents and books are ZIP files; their first entries tell, else their name. */
+function zipType(head: string, byName: string): string {
+  const entries = entriesOf(head)
+  const declared = entries[0]?.name === 'mimetype' ? /^application\/[\w.+-]+/.exec(entries[0].start)?.[0] : undefined
+  if (declared) return declared
+  if (/officedocument|opendocument|macroenabled|epub/.test(byName)) return byName
+  const names = entries.map((entry) => entry.name)
+  for (const [folder, extension] of openXml) if (names.some((name) => name.startsWith(folder))) return typeByExtension[extension]!
+  return 'application/zip'
+}
+
+const openXml = [
+  ['word/', 'docx'],
+  ['xl/', 'xlsx'],
+  ['ppt/', 'pptx'],
+] as const
+
+/** Names of the entries that begin in the head, and how their data starts (of stored ones: the data itself). */
+function entriesOf(head: string): { name: string; start: string }[] {
+  const entries = []
+  for (let at = head.indexOf('PK\x03\x04'); at >= 0; at = head.indexOf('PK\x03\x04', at + 4)) {
+    const nameLength = head.charCodeAt(at + 26) + 256 * head.charCodeAt(at + 27)
+    const data = at + 30 + nameLength + head.charCodeAt(at + 28) + 256 * head.charCodeAt(at + 29)
+    const size = head.charCodeAt(at + 18) + 256 * head.charCodeAt(at + 19)
+    entries.push({ name: head.slice(at + 30, at + 30 + nameLength), start: head.slice(data, data + (size || 100)) })
+  }
+  return entries
+}

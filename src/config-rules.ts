@@ -1,0 +1,45 @@
+/** What settings must be together, or beyond their type. */
+import type { Config } from './config.ts'
+
+/** Secrets that people copy out of manuals, and those made of one repeated piece. */
+const wellKnown =
+  /change[-_ ]?(me|this|it)|(your|my|a)[-_ ](string-|256-bit-|jwt[-_ ]|super[-_ ])?secret|super[-_ ]?secret|secret[-_ ]?key|insecure|example|0123456789abcdef|^(?<piece>.{1,8}?)\k<piece>+.{0,7}$/i
+
+/** Reasons not to start; `name` tells how the administrator wrote a setting. */
+export function combinationProblems(config: Config, name: (key: string) => string): string[] {
+  const { auth, oidc, server, storage, limits } = config
+  const problems: string[] = []
+  const needs = (key: string, ...missing: string[]): void => {
+    if (missing.length > 0) problems.push(`${name(key)} needs ${missing.join(' and ')}`)
+  }
+
+  problems.push(...secretProblems(auth.jwt_secret).map((problem) => `${name('auth.jwt_secret')}: ${problem}`))
+  if (auth.method === 'oidc')
+    needs('auth.method', ...(['issuer', 'client_id'] as const).filter((key) => oidc[key] === '').map((key) => `oidc.${key}`))
+  if (auth.require_email_verification && config.smtp.url === '') needs('auth.require_email_verification', 'smtp.url')
+  if (storage.kind === 's3')
+    needs(
+      'storage.kind',
+      ...(['s3_bucket', 's3_access_key_id', 's3_secret_access_key'] as const)
+        .filter((key) => storage[key] === '')
+        .map((key) => `storage.${key}`),
+    )
+  if (server.tls_cert !== '' && server.tls_key === '') needs('server.tls_cert', 'server.tls_key')
+  if (server.tls_key !== '' && server.tls_cert === '') needs('server.tls_key', 'server.tls_cert')
+  if (limits.per_page_default > limits.per_page_max)
+    problems.push(`${name('limits.per_page_default')}: ${limits.per_page_default} is more than limits.per_page_max`)
+  return problems
+}
+
+/** What runs, but is worth a line. */
+export function combinationWarnings({ auth }: Config, name: (key: string) => string): string[] {
+  if (auth.session_lifetime_hours === 24) return []
+  return [`${name('auth.session_lifetime_hours')}=${auth.session_lifetime_hours}: the documented token lifetime is 24 hours`]
+}
+
+function secretProblems(secret: string): string[] {
+  const fix = 'make one with: openssl rand -base64 48'
+  if (secret === '') return []
+  if (secret.length < 32) return [`${secret.length} characters; at least 32 are needed; ${fix}`]
+  return wellKnown.test(secret) ? [`everybody can guess this one; ${fix}`] : []
+}

@@ -1,0 +1,143 @@
+/** The kinds of values a setting can have: how each is read from config.toml, from a variable or a flag, and what it must be. */
+import { isIP } from 'node:net'
+import { resolve } from 'node:path'
+
+/** A value that a setting cannot have. The message is a predicate ("is not a whole number"): the value may be a secret. */
+export class BadValue extends Error {}
+
+export interface Kind<T> {
+  /** What TOML would have said, from the text of a variable or a flag. */
+  fromText(text: string): unknown
+  /** The value in use, from a TOML value; relative paths start at `base`. Throws BadValue. */
+  read(value: unknown, base: string): T
+}
+
+/** Milliseconds; a number is in seconds. */
+export function parseDuration(value: unknown): number {
+  const text = String(value).trim()
+  const match = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?$/.exec(text)
+  if (!match) throw new BadValue('is not a duration such as "90s", "15m", "24h" or "7d"')
+  const unit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[match[2] ?? 's'] ?? 1000
+  return Math.round(Number(match[1]) * unit)
+}
+
+/** Bytes; "MB" counts in thousands, "MiB" in 1024. */
+export function parseSize(value: unknown): number {
+  const match = /^(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b|b)?$/i.exec(String(value).trim())
+  if (!match) throw new BadValue('is not a size such as "500MB" or "100MiB"')
+  const power = ' kmgt'.indexOf(match[2]?.toLowerCase() ?? ' ')
+  return Math.round(Number(match[1]) * (match[3] ? 1024 : 1000) ** power)
+}
+
+/** 1/0, true/false, yes/no, on/off in any case; undefined for anything else. */
+export function parseBoolean(text: string): boolean | undefined {
+  const word = text.trim().toLowerCase()
+  if (['1', 'true', 'yes', 'on'].includes(word)) return true
+  if (['0', 'false', 'no', 'off'].includes(word)) return false
+  return undefined
+}
+
+const asIs = (text: string): unknown => text
+
+function stringOf(value: unknown): string {
+  if (typeof value !== 'string') throw new BadValue('is not a string')
+  return value
+}
+
+/** Throws BadValue with `message` where `holds` is false; returns the value. */
+function must<T>(value: T, holds: boolean, message: string): T {
+  if (!holds) throw new BadValue(message)
+  return value
+}
+
+/** `what` finishes the sentence "is not …" for a text that `isValid` turns down. An empty text means "not set" and is always taken. */
+export const textKind = (isValid: (text: string) => boolean = () => true, what = 'valid'): Kind<string> => ({
+  fromText: asIs,
+  read: (value) => must(stringOf(value), value === '' || isValid(stringOf(value)), `is not ${what}`),
+})
+
+export const pathKind: Kind<string> = {
+  fromText: asIs,
+  read: (value, base) => (value === '' ? '' : resolve(base, stringOf(value))),
+}
+
+export const choiceKind = <T extends string>(choices: readonly T[]): Kind<T> => ({
+  fromText: asIs,
+  read(value) {
+    const found = choices.find((choice) => choice === value)
+    if (found === undefined) throw new BadValue(`is not one of ${choices.join(', ')}`)
+    return found
+  },
+})
+
+export const integerKind = (min: number, max: number): Kind<number> => ({
+  fromText: (text) => (/^\s*-?\d+\s*$/.test(text) ? Number(text) : text),
+  read(value) {
+    const range = max === Number.MAX_SAFE_INTEGER ? `of ${min} or more` : `from ${min} to ${max}`
+    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max)
+      throw new BadValue(`is not a whole number ${range}`)
+    return value
+  },
+})
+
+export const booleanKind: Kind<boolean> = {
+  fromText: (text) => parseBoolean(text) ?? text,
+  read(value) {
+    if (typeof value !== 'boolean') throw new BadValue('is neither true nor false')
+    return value
+  },
+}
+
+/** `min` and `max` as written in a file. */
+export const durationKind = (min: string, max: string): Kind<number> => ({
+  fromText: asIs,
+  read(value) {
+    const ms = parseDuration(value)
+    return must(ms, ms >= parseDuration(min) && ms <= parseDuration(max), `is not a duration from ${min} to ${max}`)
+  },
+})
+
+export const sizeKind = (min: string): Kind<number> => ({
+  fromText: asIs,
+  read(value) {
+    const bytes = parseSize(value)
+    return must(bytes, bytes >= parseSize(min), `is less than ${min}`)
+  },
+})
+
+/** Each item is read as `item` reads it. */
+export const listKind = (item: Kind<string>): Kind<string[]> => ({
+  fromText: (text) =>
+    text
+      .split(',')
+      .map((part) => part.trim())
+      .filter((part) => part !== ''),
+  read(value, base) {
+    if (!Array.isArray(value)) throw new BadValue('is not a list')
+    return value.map((entry) => item.read(entry, base))
+  },
+})
+
+/** PostgreSQL's URLs may name several hosts or none, which URL does not take: their scheme is all that is looked at. */
+export const isUrl =
+  (...schemes: string[]) =>
+  (text: string): boolean =>
+    schemes.some((scheme) => text.startsWith(`${scheme}://`) && (scheme.startsWith('postgres') || URL.canParse(text)))
+
+export const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text)
+
+/** An address, or a network such as 10.0.0.0/8. */
+export function isNetwork(text: string): boolean {
+  const [address = '', prefix, ...rest] = text.split('/')
+  const version = isIP(address)
+  if (version === 0 || rest.length > 0) return false
+  return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128))
+}
+
+/** host:port, with brackets around an IPv6 host. */
+export function isHostPort(text: string): boolean {
+  const match = /^(\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})$/i.exec(text)
+  return match !== null && Number(match[2]) <= 65_535
+}
+
+export const isKey32 = (text: string): boolean => Buffer.from(text, 'base64').length === 32 && /^[A-Za-z0-9+/_-]+=*$/.test(text)

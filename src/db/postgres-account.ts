@@ -33,14 +33,24 @@ export async function openDataDir(dataDir: string): Promise<string> {
 export async function databaseAccount(dataDir: string): Promise<Account | undefined> {
   const database = await stat(join(dataDir, 'postgres')).catch(() => undefined)
   if (!isRoot()) {
-    if (database && database.uid !== process.getuid?.()) {
-      throw new ConfigError([`${join(dataDir, 'postgres')} belongs to user ${database.uid}: run dms as that user or as root`])
-    }
+    await checkOwn(dataDir, database)
     return undefined
   }
   const account = (await ownerOf(database)) ?? (await namedOwnerOf(dataDir)) ?? (await unprivileged())
   await checkReachable(dataDir, account)
   return account
+}
+
+async function checkOwn(dataDir: string, database: { uid: number } | undefined): Promise<void> {
+  const uid = process.getuid?.() ?? 0
+  if (database && database.uid !== uid) {
+    throw new ConfigError([`${join(dataDir, 'postgres')} belongs to user ${database.uid}: run dms as that user or as root`])
+  }
+  if (!database && !(await nameOf(uid))) {
+    throw new ConfigError([
+      `user ${uid} has no name on this system, and PostgreSQL needs one: add a line to /etc/passwd, or set DATABASE_URL`,
+    ])
+  }
 }
 
 const nameOf = (uid: number): Promise<string | undefined> =>

@@ -62,8 +62,10 @@ async function copyTree(from: string, to: string): Promise<void> {
     await copyFile(source, target, constants.COPYFILE_FICLONE)
     await chmod(target, (await stat(source)).mode & 0o100 ? 0o755 : 0o644)
   }
-  const entries = await readdir(from, { withFileTypes: true })
-  await Promise.all(entries.filter((entry) => !entry.isSymbolicLink()).map((entry) => copy(entry.name, entry.isDirectory())))
+  const entries = (await readdir(from, { withFileTypes: true })).filter((entry) => !entry.isSymbolicLink())
+  // all of them come to an end before the first failure is told: the caller removes the folder then
+  const copies = await Promise.allSettled(entries.map((entry) => copy(entry.name, entry.isDirectory())))
+  for (const result of copies) if (result.status === 'rejected') throw result.reason
 }
 
 /** npm packages cannot hold links, so this one has a list of them, with paths from its own root: `native/lib/…`. */

@@ -1,0 +1,147 @@
+/** Signing in and out: who may, what a token is good for, and when it no longer is. */
+import { randomUUID } from 'node:crypto'
+import { type Actor, isAdmin } from '../actor.ts'
+import type { App } from '../app.ts'
+import type { Trx } from '../db/db.ts'
+import { AppError, invalid } from '../errors.ts'
+import { count, type Limit, network, refuse } from '../http/rate-limit.ts'
+import type { Session } from '../http/route.ts'
+import type { Claims } from '../ports.ts'
+import { usernameKey } from '../users/fields.ts'
+import { forgetInitialPassword } from '../users/initial-password.ts'
+import * as users from '../users/users.ts'
+
+export interface SignIn {
+  token: string
+  expires_at: string
+  user: users.User
+}
+
+const failures: Limit = { acts: 10, window: 15 * 60 }
+
+/** Seconds that the clocks of two servers may be apart. */
+const skew = 60
+
+/** Exchanges a password for a token; `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED. */
+export async function login(app: App, ip: string, { username, password }: { username: string; password: string }): Promise<SignIn> {
+  const user = await users.named(app.db, username)
+  const key = `login:${user?.username_key ?? usernameKey(username)}:${network(ip)}`
+  const right = await attempt(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
+  if (!user || !right) throw new AppError('UNAUTHORIZED', {}, 'Wrong name or password.')
+  if (app.config.auth.require_email_verification && user.auth_method === 'local' && user.email_verified_at === null) {
+    throw new AppError('EMAIL_NOT_VERIFIED')
+  }
+  return issue(app, await users.signedIn(app, user.id))
+}
+
+/**
+ * Verifies a password under the limit on failures. A guess that was on its way when the limit was reached is refused with the rest,
+ * right or not: many at once find out no more than many in a row.
+ */
+async function attempt(app: App, key: string, hash: string | null, password: string, allowed = () => true): Promise<boolean> {
+  await refuse(app, key, failures)
+  const right = (await app.passwords.verify(hash, password)) && allowed()
+  await (right ? refuse(app, key, failures) : count(app, key, failures))
+  return right
+}
+
+export interface Registration {
+  username: string
+  email: string
+  password: string
+  role: 'admin' | 'user'
+}
+
+/** Makes a user for whoever asks; an admin by an admin only. Throws FORBIDDEN, DUPLICATE_RESOURCE. */
+export async function register(app: App, actor: Actor | undefined, { password, ...fields }: Registration): Promise<users.User> {
+  const byAdmin = actor !== undefined && isAdmin(actor)
+  if (!byAdmin && !app.config.auth.enable_registration) throw new AppError('FORBIDDEN', {}, 'Registration is switched off.')
+  if (!byAdmin && fields.role === 'admin') throw new AppError('FORBIDDEN', {}, 'Only an admin makes admins.')
+  return users.create(app, app.db, { ...fields, password_hash: await app.passwords.hash(password), email_verified: byAdmin })
+}
+
+/** Who a token stands for, as the database has it now. Throws UNAUTHORIZED. */
+export async function bearer(app: App, token: string): Promise<{ actor: Actor; session: Session }> {
+  const claims = await app.tokens.read(token)
+  const now = seconds(app)
+  if (!claims || claims.exp <= now || claims.iat > now + skew) throw new AppError('UNAUTHORIZED')
+  const actor = await holder(app, claims)
+  if (!actor) throw new AppError('UNAUTHORIZED')
+  return { actor, session: { jti: claims.jti, exp: claims.exp } }
+}
+
+/** One short query with each request; that is what makes a logout or a demotion count everywhere at once. */
+function holder({ db }: App, { sub, jti, ver }: Claims): Promise<Actor | undefined> {
+  return db
+    .selectFrom('users')
+    .select(['id', 'role', 'username'])
+    .where('id', '=', sub)
+    .where('token_version', '=', ver)
+    .where('disabled', '=', false)
+    .where(({ not, exists, selectFrom }) => not(exists(selectFrom('revoked_tokens').select('jti').where('jti', '=', jti))))
+    .executeTakeFirst()
+}
+
+/** Ends the session on every server process. */
+export async function logout(app: App, actor: Actor, session: Session | undefined): Promise<void> {
+  const { id } = actor
+  if (session && id !== null) await app.db.transaction().execute((trx) => revoke(app, trx, id, session))
+}
+
+/** Exchanges a token that is in time, or was lately, for a new one; of two at once one succeeds. Throws UNAUTHORIZED. */
+export async function refresh(app: App, token: string): Promise<SignIn> {
+  const claims = await app.tokens.read(token)
+  const now = seconds(app)
+  if (!claims || claims.exp + grace(app) <= now || claims.iat > now + skew) throw new AppError('UNAUTHORIZED')
+  const actor = await holder(app, claims)
+  if (!actor) throw new AppError('UNAUTHORIZED')
+  const isFirst = await app.db.transaction().execute((trx) => revoke(app, trx, claims.sub, claims))
+  if (!isFirst) throw new AppError('UNAUTHORIZED')
+  // Signed with the version of the old token: a password changed meanwhile ends the new one too.
+  return issue(app, await users.existing(app.db, claims.sub), claims.ver)
+}
+
+/** Puts a token on the list of those refused until nobody could refresh it either; false when it was there already. */
+async function revoke(app: App, trx: Trx, user_id: string, { jti, exp }: Session): Promise<boolean> {
+  await trx.deleteFrom('revoked_tokens').where('expires_at', '<', app.now()).execute()
+  const expires_at = new Date((exp + grace(app)) * 1000)
+  const { numInsertedOrUpdatedRows } = await trx
+    .insertInto('revoked_tokens')
+    .values({ jti, user_id, expires_at })
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirstOrThrow()
+  return numInsertedOrUpdatedRows === 1n
+}
+
+/** Changes one's own password; all tokens so far end, and a new one is given. Throws FORBIDDEN for a wrong current one, RATE_LIMITED, USER_NOT_FOUND. */
+export async function changePassword(app: App, actor: Actor, current: string, next: string): Promise<SignIn> {
+  const wrong = () => new AppError('FORBIDDEN', {}, 'The current password is wrong.')
+  const { id, password_hash } = await users.existing(app.db, actor.id)
+  if (!(await attempt(app, `password:${id}`, password_hash, current))) throw wrong()
+  if (next === current) throw invalid('new_password', 'not the current one')
+  const nextHash = await app.passwords.hash(next)
+  const user = await app.db.transaction().execute(async (trx) => {
+    const { password_hash: stillThere } = await trx
+      .selectFrom('users')
+      .select('password_hash')
+      .where('id', '=', id)
+      .forUpdate()
+      .executeTakeFirstOrThrow()
+    // Of two changes at once the second no longer knows the current password.
+    if (stillThere !== password_hash) throw wrong()
+    return users.change(app, trx, id, { password_hash: nextHash })
+  })
+  await forgetInitialPassword(app, password_hash)
+  return issue(app, user)
+}
+
+async function issue(app: App, user: users.User, ver = user.token_version): Promise<SignIn> {
+  const iat = seconds(app)
+  const exp = iat + app.config.auth.session_lifetime_hours * 3600
+  const token = await app.tokens.sign({ sub: user.id, jti: randomUUID(), iat, exp, ver })
+  return { token, expires_at: new Date(exp * 1000).toISOString(), user }
+}
+
+const seconds = (app: App): number => Math.floor(app.now().getTime() / 1000)
+
+const grace = ({ config }: App): number => config.auth.refresh_grace_hours * 3600

@@ -1,0 +1,72 @@
+/** Passwords: what they must be, and their Argon2id hashes. */
+import { availableParallelism } from 'node:os'
+import { hash, parseOptions, verify } from '@node-rs/argon2'
+import { z } from 'zod'
+import type { Config } from '../config.ts'
+import type { PasswordHasher } from '../ports.ts'
+
+/** Longer ones would only cost time. */
+const maxLength = 1024
+
+/** A password as it is given at sign-in: anything that a stored one may be. */
+export const Password = z.string().min(1).max(maxLength)
+
+/** A password to be set: what the configuration asks of it, all at once. */
+export function newPassword({ auth }: Config) {
+  let field = z
+    .string()
+    .min(auth.password_min_length, `at least ${auth.password_min_length} characters`)
+    .max(maxLength, `at most ${maxLength} characters`)
+  if (auth.password_require_numbers) field = field.regex(/\p{Nd}/u, 'at least one digit')
+  if (auth.password_require_special) field = field.regex(/[^\p{L}\p{N}\s]/u, 'at least one special character')
+  return field
+}
+
+/** A hash made elsewhere: Argon2 in its usual notation, within bounds that sign-in can pay each time. */
+export const PasswordHash = z
+  .string()
+  .max(512)
+  .refine(isAffordable, 'an Argon2 hash ($argon2id$v=19$m=…,t=…,p=…$salt$hash) with m up to 262144, t up to 16, p up to 16')
+
+function isAffordable(phc: string): boolean {
+  try {
+    const { memoryCost, timeCost, parallelism, saltLen, outputLen } = parseOptions(phc)
+    return memoryCost <= 262_144 && timeCost <= 16 && parallelism <= 16 && saltLen >= 8 && outputLen >= 16
+  } catch {
+    return false
+  }
+}
+
+const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
+
+/** Of no password that anybody knows; costs what a real one costs. */
+const nobodys = '$argon2id$v=19$m=19456,t=2,p=1$EY6fc0udciMVyqZIvJez8A$L5YEMsG5h2wbXWQvW7dXnQjOh2VPqlc2AL+6RQGG1Tk'
+
+/** Hashes with at most `slots` at a time: each holds a thread of the pool that files need too, and 19 MiB. */
+export function openPasswords(slots: number = availableParallelism()): PasswordHasher {
+  const inTurn = turns(slots)
+  return {
+    hash: (password) => inTurn(() => hash(password, cost)),
+    async verify(phc, password) {
+      const matches = await inTurn(() => verify(phc ?? nobodys, password))
+      return matches && phc !== null
+    },
+  }
+}
+
+/** Runs work in the order it came, `slots` pieces at a time. */
+function turns(slots: number) {
+  const waiting: (() => void)[] = []
+  let free = slots
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (free > 0) free -= 1
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else free += 1
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { anyone, type Route, user } from '../http/route.ts'
+import { Email, Role, Username } from '../users/fields.ts'
+import * as users from '../users/users.ts'
+import { UserAnswer, view } from '../users/view.ts'
+import * as auth from './auth.ts'
+import { bearerToken } from './bearer.ts'
+import { newPassword, Password } from './passwords.ts'
+
+const Login = z.object({ username: z.string().min(1).max(320), password: Password })
+
+const registration = ({ config }: App) =>
+  z.object({ username: Username, email: Email, password: newPassword(config), role: Role.default('user') })
+
+const SignInAnswer = z.object({ token: z.string(), expires_at: z.iso.datetime(), user: UserAnswer })
+
+export const routes = (app: App): Route[] => [
+  anyone(
+    'POST /api/auth/login',
+    {
+      summary: 'Sign in with user name or e-mail address and password',
+      body: Login,
+      answer: SignInAnswer,
+      errors: ['UNAUTHORIZED', 'EMAIL_NOT_VERIFIED', 'RATE_LIMITED'],
+    },
+    async ({ body, ip }) => signIn(await auth.login(app, ip, body)),
+  ),
+  anyone(
+    'POST /api/auth/register',
+    { summary: 'Make an account', body: registration(app), status: 201, answer: UserAnswer, errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE'] },
+    async ({ actor, body }) => view(await auth.register(app, actor, body)),
+  ),
+  user('POST /api/auth/logout', { summary: 'End this session', answer: z.object({ message: z.string() }) }, async ({ actor, event }) => {
+    await auth.logout(app, actor, event.context.session)
+    return { message: 'Signed out.' }
+  }),
+  anyone(
+    'POST /api/auth/refresh',
+    {
+      summary: 'Exchange a token that is valid, or expired a short while ago, for a new one',
+      answer: SignInAnswer,
+      errors: ['UNAUTHORIZED'],
+    },
+    async ({ event }) => {
+      const token = bearerToken(event)
+      if (!token) throw new AppError('UNAUTHORIZED')
+      return signIn(await auth.refresh(app, token))
+    },
+  ),
+  user('GET /api/auth/me', { summary: 'Your own account; as /api/users/profile', answer: UserAnswer }, async ({ actor }) =>
+    view(await users.existing(app.db, actor.id)),
+  ),
+]
+
+const signIn = ({ user, ...token }: auth.SignIn): z.infer<typeof SignInAnswer> => ({ ...token, user: view(user) })

@@ -1,0 +1,69 @@
+/** Limits that hold over all server processes and restarts: one row for each counted act, in a window that slides. */
+import { isIPv6 } from 'node:net'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Db } from '../db/db.ts'
+import { AppError, type Code } from '../errors.ts'
+
+export interface Limit {
+  /** acts within the window */
+  readonly acts: number
+  /** seconds */
+  readonly window: number
+}
+
+/** Counts an act under `key`; throws `code` with `retry_after_secs` when the limit is used up, and then counts nothing. */
+export async function count(app: App, key: string, limit: Limit, code: Code = 'RATE_LIMITED'): Promise<void> {
+  const wait = await app.db.transaction().execute(async (trx) => {
+    // One after the other for each key: two acts at once cannot both be the last one allowed.
+    await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
+    await trx.deleteFrom('rate_hits').where('key', '=', key).where('at', '<=', windowStart(app, limit)).execute()
+    const seconds = await waitFor(app, trx, key, limit)
+    if (seconds === 0) await trx.insertInto('rate_hits').values({ key, at: app.now() }).execute()
+    return seconds
+  })
+  if (wait > 0) throw tooMany(wait, code)
+}
+
+/** Throws as count() does, but counts nothing: for limits on failures, where it is not known yet whether this will be one. */
+export async function refuse(app: App, key: string, limit: Limit, code: Code = 'RATE_LIMITED'): Promise<void> {
+  const wait = await waitFor(app, app.db, key, limit)
+  if (wait > 0) throw tooMany(wait, code)
+}
+
+/** Whole seconds until the next act is allowed; 0: now. */
+async function waitFor(app: App, db: Db, key: string, limit: Limit): Promise<number> {
+  const last = await db
+    .selectFrom('rate_hits')
+    .select('at')
+    .where('key', '=', key)
+    .where('at', '>', windowStart(app, limit))
+    .orderBy('at', 'desc')
+    .offset(limit.acts - 1)
+    .limit(1)
+    .executeTakeFirst()
+  return last ? Math.max(1, Math.ceil((last.at.getTime() - windowStart(app, limit).getTime()) / 1000)) : 0
+}
+
+const windowStart = (app: App, { window }: Limit): Date => new Date(app.now().getTime() - window * 1000)
+
+const tooMany = (wait: number, code: Code) => new AppError(code, { retry_after_secs: wait })
+
+/** Who counts as one client: an IPv4 address, or the /64 that an IPv6 address lies in, as whole networks are handed out. */
+export function network(ip: string): string {
+  const address = ip.replace(/%.*$/, '').toLowerCase()
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(address)?.[1]
+  if (mapped) return mapped
+  if (!isIPv6(address)) return address
+  const [head = '', tail] = address.split('::')
+  const groups = (part: string) => (part === '' ? [] : part.split(':'))
+  const before = groups(head)
+  // An IPv4 address at the end stands for two groups; it never reaches the first four, so its length is all that counts.
+  const after = groups(tail ?? '').flatMap((group) => (group.includes('.') ? [group, group] : [group]))
+  const zeros = Array<string>(Math.max(0, 8 - before.length - after.length)).fill('0')
+  const all = tail === undefined ? before : [...before, ...zeros, ...after]
+  return `${all
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')}::/64`
+}

@@ -1,0 +1,14 @@
+import type { H3Event } from 'h3'
+import type { App } from '../app.ts'
+import { bearer } from '../auth/auth.ts'
+import { bearerToken } from '../auth/bearer.ts'
+
+/** Where a token says nothing: a client that still sends its expired one must be able to sign in, refresh, and use public links. */
+const ignored = /^\/(?:healthz|readyz|api\/(?:v1\/)?(?:auth\/(?:login|refresh)|health|public\/.*))$/
+
+/** Puts who is asking into the event. No token: nobody. Throws UNAUTHORIZED for a token that is not good. */
+export async function authenticate(app: App, event: H3Event): Promise<void> {
+  if (event.context.actor || ignored.test(event.url.pathname)) return
+  const token = bearerToken(event)
+  if (token !== null) Object.assign(event.context, await bearer(app, token))
+}

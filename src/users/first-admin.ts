@@ -1,0 +1,51 @@
+/** The first admin: made where there are no users yet, so that somebody can sign in. */
+import { randomInt } from 'node:crypto'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { newPassword } from '../auth/passwords.ts'
+import type { Trx } from '../db/db.ts'
+import { ConfigError } from '../errors.ts'
+import { Username } from './fields.ts'
+import { tellInitialPassword } from './initial-password.ts'
+import * as users from './users.ts'
+
+/**
+ * Makes the configured admin on an empty user table. The answer holds the password when it had to be made up: it is in
+ * `<data_dir>/initial-admin-password` too, and nowhere else. Throws ConfigError where name or password are not allowed.
+ */
+export async function ensureFirstAdmin(app: App): Promise<{ password: string } | null> {
+  if (!(await isEmpty(app.db))) return null
+  const { admin_username, admin_email, admin_password } = app.config.auth
+  refuse('auth.admin_username', Username.safeParse(admin_username).error)
+  if (admin_password) refuse('auth.admin_password', newPassword(app.config).safeParse(admin_password).error)
+  const password = admin_password || invented(app)
+  const password_hash = await app.passwords.hash(password)
+  const made = await app.db.transaction().execute(async (trx) => {
+    // Of two servers that start on an empty database the second waits here, and then finds a user.
+    await sql`select pg_advisory_xact_lock(hashtextextended('first admin', 0))`.execute(trx)
+    if (!(await isEmpty(trx))) return false
+    const username = Username.parse(admin_username)
+    await users.create(app, trx, { username, email: admin_email, password_hash, role: 'admin', email_verified: true })
+    // Before the row can be seen: an admin whose password nobody was told would lock everybody out.
+    if (!admin_password) await tellInitialPassword(app, password)
+    return true
+  })
+  return made && !admin_password ? { password } : null
+}
+
+const isEmpty = async (db: App['db'] | Trx) => (await db.selectFrom('users').select('id').limit(1).execute()).length === 0
+
+function refuse(key: string, error: { issues: { message: string }[] } | undefined): void {
+  if (error) throw new ConfigError(error.issues.map(({ message }) => `${key}: ${message}`))
+}
+
+/** No character that looks like another; digits and special characters are among them. */
+const alphabet = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789-_.'
+
+function invented({ config }: App): string {
+  const length = Math.max(24, config.auth.password_min_length)
+  for (;;) {
+    const password = Array.from({ length }, () => alphabet[randomInt(alphabet.length)]).join('')
+    if (newPassword(config).safeParse(password).success) return password
+  }
+}

@@ -1,0 +1,106 @@
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import * as auth from '../auth/auth.ts'
+import { newPassword, Password } from '../auth/passwords.ts'
+import { AppError } from '../errors.ts'
+import { flag } from '../http/input.ts'
+import { pageOf, pageQuery, pagination } from '../http/pages.ts'
+import { admin, type Route, user } from '../http/route.ts'
+import { DisplayName, Email, Role, Username } from './fields.ts'
+import { ImportAnswer, ImportBody, importUsers } from './import.ts'
+import * as users from './users.ts'
+import { UserAnswer, view } from './view.ts'
+
+const ids = { id: 'USER_NOT_FOUND' } as const
+
+const listQuery = ({ config }: App) =>
+  z.object({ ...pageQuery(config), role: Role.optional(), q: z.string().max(320).optional(), disabled: flag.optional() })
+
+const newUser = ({ config }: App) =>
+  z.object({
+    username: Username,
+    email: Email,
+    password: newPassword(config),
+    role: Role.default('user'),
+    display_name: DisplayName.default(''),
+  })
+
+const update = ({ config }: App) =>
+  z.object({ email: Email, display_name: DisplayName, role: Role, disabled: z.boolean(), password: newPassword(config) }).partial()
+
+const Removal = z.object({ documents: z.enum(['delete', 'transfer']).optional(), to: z.string().max(320).optional() })
+
+const Profile = z.object({ email: Email, display_name: DisplayName }).partial()
+
+const passwordChange = ({ config }: App) => z.object({ current_password: Password, new_password: newPassword(config) })
+const PasswordAnswer = z.object({ message: z.string(), token: z.string(), expires_at: z.iso.datetime() })
+
+const GroupsAnswer = z.object({ username: z.string(), groups: z.array(z.string()), synced_at: z.iso.datetime().nullable() })
+
+export const routes = (app: App): Route[] => [
+  admin('GET /api/users', { summary: 'List users', query: listQuery(app), answer: pageOf(UserAnswer) }, async ({ query }) => {
+    const { users: page, total } = await users.list(app.db, query, query)
+    return { data: page.map(view), pagination: pagination(query, total) }
+  }),
+  admin(
+    'POST /api/users',
+    { summary: 'Make a user', body: newUser(app), status: 201, answer: UserAnswer, errors: ['DUPLICATE_RESOURCE'] },
+    async ({ body: { password, ...fields } }) => {
+      const password_hash = await app.passwords.hash(password)
+      return view(await users.create(app, app.db, { ...fields, password_hash, email_verified: true }))
+    },
+  ),
+  admin(
+    'POST /api/users/import',
+    {
+      summary: 'Make or change many users; each row has its own result',
+      query: z.object({ dry_run: flag.default(false) }),
+      body: ImportBody,
+      answer: ImportAnswer,
+    },
+    ({ body, query }) => importUsers(app, body, query.dry_run),
+  ),
+  user('GET /api/users/profile', { summary: 'Your own account', answer: UserAnswer, errors: ['USER_NOT_FOUND'] }, async ({ actor }) =>
+    view(await users.existing(app.db, actor.id)),
+  ),
+  user(
+    'PUT /api/users/profile',
+    { summary: 'Change your own account', body: Profile, answer: UserAnswer, errors: ['USER_NOT_FOUND', 'DUPLICATE_RESOURCE'] },
+    async ({ actor, body }) => view(await users.updateProfile(app, actor, body)),
+  ),
+  user(
+    'POST /api/users/change-password',
+    {
+      summary: 'Change your own password; all other sessions end',
+      body: passwordChange(app),
+      answer: PasswordAnswer,
+      errors: ['FORBIDDEN', 'USER_NOT_FOUND', 'RATE_LIMITED'],
+    },
+    async ({ actor, body }) => {
+      const { token, expires_at } = await auth.changePassword(app, actor, body.current_password, body.new_password)
+      return { message: 'Password changed.', token, expires_at }
+    },
+  ),
+  admin('GET /api/users/:id', { summary: 'One user', ids, answer: UserAnswer, errors: ['USER_NOT_FOUND'] }, async ({ param }) =>
+    view(await users.existing(app.db, param('id'))),
+  ),
+  admin(
+    'PUT /api/users/:id',
+    { summary: 'Change a user', ids, body: update(app), answer: UserAnswer, errors: ['USER_NOT_FOUND', 'DUPLICATE_RESOURCE', 'CONFLICT'] },
+    async ({ param, body }) => view(await users.update(app, param('id'), { ...body, email_verified: true })),
+  ),
+  admin(
+    'DELETE /api/users/:id',
+    { summary: 'Remove a user, saying what becomes of the documents', ids, query: Removal, errors: ['USER_NOT_FOUND', 'CONFLICT'] },
+    ({ param, query }) => users.remove(app, param('id'), query),
+  ),
+  admin(
+    'GET /api/users/:identifier/groups',
+    { summary: 'Groups of a user, by user name or e-mail address', answer: GroupsAnswer, errors: ['USER_NOT_FOUND'] },
+    async ({ param }) => {
+      const found = await users.named(app.db, param('identifier'))
+      if (!found) throw new AppError('USER_NOT_FOUND')
+      return { username: found.username, groups: found.groups, synced_at: found.groups_synced_at?.toISOString() ?? null }
+    },
+  ),
+]

@@ -1,0 +1,204 @@
+/** Users: finding, making, changing, removing them. */
+import { sql, type Updateable } from 'kysely'
+import type { Actor } from '../actor.ts'
+import type { App } from '../app.ts'
+import { type Db, isUniqueViolation, type Trx } from '../db/db.ts'
+import type { Role, Row, Schema } from '../db/schema.ts'
+import * as documents from '../documents/documents.ts'
+import { AppError, invalid } from '../errors.ts'
+import { isId } from '../http/input.ts'
+import type { PageOf } from '../http/pages.ts'
+import { emailKey, usernameKey } from './fields.ts'
+import { forgetInitialPassword } from './initial-password.ts'
+
+export type User = Row<'users'>
+
+export interface Filter {
+  role?: Role | undefined
+  disabled?: boolean | undefined
+  /** a piece of the name, the e-mail address or the display name */
+  q?: string | undefined
+}
+
+/** One page of all users, newest first, and how many there are. */
+export async function list(db: Db, { role, disabled, q }: Filter, { page, per_page }: PageOf): Promise<{ users: User[]; total: number }> {
+  let found = db.selectFrom('users')
+  if (role) found = found.where('role', '=', role)
+  if (disabled !== undefined) found = found.where('disabled', '=', disabled)
+  if (q) found = found.where(sql<boolean>`position(lower(${q}) in lower(concat_ws(chr(10), username, email, display_name))) > 0`)
+  const [users, { total }] = await Promise.all([
+    found
+      .selectAll()
+      .orderBy('created_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(per_page)
+      .offset((page - 1) * per_page)
+      .execute(),
+    found.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow(),
+  ])
+  return { users, total }
+}
+
+/** The user with that id. Throws USER_NOT_FOUND, also for null, which the operator at the shell has. */
+export async function existing(db: Db, id: string | null): Promise<User> {
+  const user = id === null ? undefined : await db.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst()
+  if (!user) throw new AppError('USER_NOT_FOUND')
+  return user
+}
+
+/** The user with that name, e-mail address or id, if there is one. */
+export function named(db: Db, identifier: string): Promise<User | undefined> {
+  const all = db.selectFrom('users').selectAll()
+  if (isId(identifier)) return all.where('id', '=', identifier).executeTakeFirst()
+  if (identifier.includes('@')) return all.where('email_key', '=', emailKey(identifier)).executeTakeFirst()
+  return all.where('username_key', '=', usernameKey(identifier)).executeTakeFirst()
+}
+
+export interface NewUser {
+  username: string
+  email: string
+  /** null: cannot sign in with a password */
+  password_hash: string | null
+  role: Role
+  display_name?: string | undefined
+  /** whether somebody vouches for the address */
+  email_verified: boolean
+}
+
+/** Makes a user. Throws DUPLICATE_RESOURCE with the field; a transaction cannot go on after that. */
+export async function create(app: App, db: Db, { username, email, email_verified, display_name = '', ...fields }: NewUser): Promise<User> {
+  const at = app.now()
+  const values = {
+    ...fields,
+    ...addressed(email, email_verified ? at : null),
+    username,
+    username_key: usernameKey(username),
+    display_name,
+    created_at: at,
+    updated_at: at,
+  }
+  return uniquely(db.insertInto('users').values(values).returningAll().executeTakeFirstOrThrow())
+}
+
+export interface Changes {
+  email?: string | undefined
+  /** whether somebody vouches for the new address */
+  email_verified?: boolean
+  display_name?: string | undefined
+  role?: Role | undefined
+  disabled?: boolean | undefined
+  password_hash?: string | undefined
+}
+
+/**
+ * Changes a user; what is undefined stays. A new password and being disabled end all sessions; a role is read from here with each request.
+ * Throws USER_NOT_FOUND, DUPLICATE_RESOURCE with the field, CONFLICT where no active admin would be left.
+ */
+export async function change(app: App, trx: Trx, id: string, { email, email_verified, ...changes }: Changes): Promise<User> {
+  if (changes.role === 'user' || changes.disabled) await keepAnAdmin(trx, id)
+  const set: Updateable<Schema['users']> = { ...changes, updated_at: app.now() }
+  if (email !== undefined) Object.assign(set, addressed(email, email_verified ? app.now() : null))
+  const endsSessions = changes.password_hash !== undefined || changes.disabled === true
+  const query = trx
+    .updateTable('users')
+    .set(set)
+    .$if(endsSessions, (update) => update.set((eb) => ({ token_version: eb('token_version', '+', 1) })))
+    .where('id', '=', id)
+    .returningAll()
+  const user = await uniquely(query.executeTakeFirst())
+  if (!user) throw new AppError('USER_NOT_FOUND')
+  return user
+}
+
+export interface Update extends Omit<Changes, 'password_hash'> {
+  password?: string | undefined
+}
+
+/** Changes a user on behalf of an admin or of the user; as change(), with the password in clear. */
+export async function update(app: App, id: string, { password, ...changes }: Update): Promise<User> {
+  const before = await existing(app.db, id)
+  const password_hash = password === undefined ? undefined : await app.passwords.hash(password)
+  const user = await app.db.transaction().execute((trx) => change(app, trx, id, { ...changes, password_hash }))
+  if (password_hash !== undefined) await forgetInitialPassword(app, before.password_hash)
+  return user
+}
+
+/** Changes of one's own: the address loses its confirmation only when it becomes another. */
+export async function updateProfile(
+  app: App,
+  actor: Actor,
+  { email, display_name }: Pick<Update, 'email' | 'display_name'>,
+): Promise<User> {
+  const { id, email_key, email_verified_at } = await existing(app.db, actor.id)
+  const isSame = email !== undefined && emailKey(email) === email_key
+  return update(app, id, { email, display_name, email_verified: isSame && email_verified_at !== null })
+}
+
+export interface Removal {
+  /** what becomes of the user's documents */
+  documents?: 'delete' | 'transfer' | undefined
+  /** who gets them: name, e-mail address or id */
+  to?: string | undefined
+}
+
+/** Removes a user. Throws USER_NOT_FOUND, CONFLICT for the last active admin and while documents are owned that nothing was said about. */
+export async function remove(app: App, id: string, removal: Removal): Promise<void> {
+  await app.db.transaction().execute(async (trx) => {
+    await keepAnAdmin(trx, id)
+    // Uploads of this user wait from here on, and find no owner afterwards.
+    const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
+    if (!user) throw new AppError('USER_NOT_FOUND')
+    await clearDocuments(trx, id, removal)
+    await trx.deleteFrom('users').where('id', '=', id).execute()
+  })
+}
+
+async function clearDocuments(trx: Trx, id: string, removal: Removal): Promise<void> {
+  if (removal.documents === 'transfer') return documents.transferAll(trx, id, await heir(trx, id, removal.to))
+  if (removal.documents === 'delete') return documents.removeAll(trx, id)
+  const count = await documents.countOf(trx, id)
+  if (count > 0)
+    throw new AppError(
+      'CONFLICT',
+      { documents: count },
+      'The user owns documents: say documents=delete, or documents=transfer and to=USER.',
+    )
+}
+
+async function heir(trx: Trx, id: string, identifier = ''): Promise<string> {
+  const user = await named(trx, identifier)
+  if (!user || user.id === id) throw invalid('to', 'the user who gets the documents: a name, e-mail address or id of somebody else')
+  return user.id
+}
+
+/** Notes a sign-in. */
+export async function signedIn(app: App, id: string): Promise<User> {
+  return app.db.updateTable('users').set({ last_login_at: app.now() }).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+}
+
+/** Throws CONFLICT when the user is the last active admin. Who asks second waits until the first has committed. */
+async function keepAnAdmin(trx: Trx, id: string): Promise<void> {
+  const admins = await trx
+    .selectFrom('users')
+    .select('id')
+    .where('role', '=', 'admin')
+    .where('disabled', '=', false)
+    .orderBy('id')
+    .forUpdate()
+    .execute()
+  if (admins.length === 1 && admins[0]?.id === id) throw new AppError('CONFLICT', {}, 'This is the last active admin.')
+}
+
+const addressed = (email: string, verifiedAt: Date | null) => ({ email, email_key: emailKey(email), email_verified_at: verifiedAt })
+
+async function uniquely<T>(query: Promise<T>): Promise<T> {
+  try {
+    return await query
+  } catch (error) {
+    if (isUniqueViolation(error, 'users_username_key_key'))
+      throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'That user name is taken.')
+    if (isUniqueViolation(error, 'users_email_key_key'))
+      throw new AppError('DUPLICATE_RESOURCE', { field: 'email' }, 'That e-mail address is taken.')
+    throw error
+  }
+}

@@ -115,7 +115,12 @@ export interface DocumentReader {
   /** OCR of one page that the outline says needs it; the answer holds the page's own text too. */
   page(file: FileToRead, page: number, language: string, options?: ReadOptions): Promise<ReadPage>
   /** A picture of the first page inside width × height pixels; null where the type has no picture. */
-  thumbnail(file: FileToRead, size: { width: number; height: number }, type: 'image/webp' | 'image/jpeg', options?: ReadOptions): Promise<Uint8Array | null>
+  thumbnail(
+    file: FileToRead,
+    size: { width: number; height: number },
+    type: 'image/webp' | 'image/jpeg',
+    options?: ReadOptions,
+  ): Promise<Uint8Array | null>
   /** How many files can be read at the same time. */
   readonly slots: number
   close(): Promise<void>
@@ -146,4 +151,41 @@ export class ReadFailure extends Error {
     this.code = code
     this.retry = retry
   }
+}
+
+/** Finds documents. Knows their ids and reads the rest itself, so that index changes can be done late, twice, or in any order. */
+export interface SearchEngine {
+  readonly name: string
+  /** Brings the index up to date with these documents: what exists is put, what does not is removed. */
+  refresh(documentIds: readonly string[]): Promise<void>
+  /** One page of what matches. Throws AppError SERVICE_UNAVAILABLE while the engine is out of reach. */
+  search(query: SearchQuery): Promise<SearchAnswer>
+  /** Throws where it cannot answer now. */
+  check(): Promise<void>
+}
+
+/** What a token says; times in seconds since 1970. */
+export interface Claims {
+  /** the user's id */
+  readonly sub: string
+  /** the token's own id */
+  readonly jti: string
+  readonly iat: number
+  readonly exp: number
+  /** the user's token_version when it was signed; raising that makes all older tokens void */
+  readonly ver: number
+}
+
+/** Signs tokens and reads them back. */
+export interface Tokens {
+  sign(claims: Claims): Promise<string>
+  /** What a token says if it is one of ours, whether or not it is still in time; null for anything else. */
+  read(token: string): Promise<Claims | null>
+}
+
+/** Turns passwords into what can be kept. Slow on purpose; a few run at a time, the others wait. */
+export interface PasswordHasher {
+  hash(password: string): Promise<string>
+  /** Whether the password belongs to the hash. Without a hash: false, after the same time. */
+  verify(hash: string | null, password: string): Promise<boolean>
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { isAlive } from '../alive.ts'
 
 /**
  * Makes a folder whole or not at all: under a temporary name (mode 0700), renamed once `fill` is through. Of several makers one wins and
@@ -35,13 +36,5 @@ async function removeLeftovers(folder: string): Promise<void> {
   for (const entry of await readdir(dirname(folder))) {
     const pid = entry.startsWith(`${name}.`) && /^\.(\d+)\.[0-9a-f]{8}\.tmp$/.exec(entry.slice(name.length))?.[1]
     if (pid && !isAlive(Number(pid))) await rm(join(dirname(folder), entry), { recursive: true, force: true })
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }

@@ -1,0 +1,13 @@
+import { type Kysely, sql } from 'kysely'
+
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table user_settings (
+      user_id               uuid primary key references users (id) on delete cascade,
+      theme                 text not null default 'system' check (theme in ('light', 'dark', 'system')),
+      language              text not null default 'en',
+      notifications_enabled boolean not null default true,
+      ocr_default_language  text,
+      items_per_page        integer not null default 20 check (items_per_page between 1 and 100)
+    )`.execute(db)
+}

@@ -1,0 +1,24 @@
+/** What every part of dms is handed: made once, by open-app.ts; never reached for globally. */
+import type { Config } from './config.ts'
+import type { Database, Db } from './db/db.ts'
+import type { Log } from './log.ts'
+import type { DocumentReader, FileStore, OcrSetup, PasswordHasher, SearchEngine, Tokens } from './ports.ts'
+
+export interface App {
+  readonly config: Config
+  readonly log: Log
+  readonly db: Db
+  /** for what needs a connection of its own: LISTEN, locks */
+  readonly database: Database
+  readonly files: FileStore
+  readonly search: SearchEngine
+  /** null: OCR is switched off */
+  readonly ocr: OcrSetup | null
+  /** reads for jobs, one file per core */
+  readonly reader: DocumentReader
+  /** reads for requests that somebody waits for */
+  readonly previewer: DocumentReader
+  readonly tokens: Tokens
+  readonly passwords: PasswordHasher
+  now(): Date
+}

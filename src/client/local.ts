@@ -1,0 +1,11 @@
+/** A client of a server in this very process: the same routes and rules, no socket, no password. */
+import type { Actor } from '../actor.ts'
+import type { App } from '../app.ts'
+import { buildServer } from '../server/server.ts'
+import { type Client, createClient } from './client.ts'
+
+/** `actor` null: somebody who is not signed in. */
+export function localClient(app: App, actor: Actor | null): Client {
+  const h3 = buildServer(app)
+  return createClient(async (request) => h3.request(request, undefined, { ip: '127.0.0.1', ...(actor ? { actor } : {}) }))
+}

@@ -1,0 +1,66 @@
+/** The way to PostgreSQL: a pool with kysely over it, and single connections for what must not share one. */
+import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import pg from 'pg'
+import type { Log } from '../log.ts'
+import type { Schema } from './schema.ts'
+
+export type Db = Kysely<Schema>
+/** Inside one transaction: what a verb takes that must commit or vanish with its caller's work. */
+export type Trx = Transaction<Schema>
+
+export type Address = Pick<pg.ClientConfig, 'connectionString' | 'host' | 'port' | 'user' | 'database' | 'ssl'>
+
+export interface DatabaseOptions {
+  address: Address
+  /** connections of the pool */
+  poolMax: number
+  /** milliseconds */
+  connectTimeout: number
+  /** milliseconds; 0: none */
+  statementTimeout: number
+  log: Log
+}
+
+export interface Database {
+  readonly db: Db
+  /** A connection of its own, seen in pg_stat_activity under `name`; the caller ends it. */
+  connect(name: string): Promise<pg.Client>
+  close(): Promise<void>
+}
+
+const int8 = 20
+
+/** int8 as number: sizes and counters stay far below 2^53. */
+const types = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary') => (oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')),
+} as pg.CustomTypesConfig
+
+/** Opens the pool; nothing is connected before the first query. */
+export function openDatabase({ address, poolMax, connectTimeout, statementTimeout, log }: DatabaseOptions): Database {
+  const common = { ...address, types, connectionTimeoutMillis: connectTimeout, keepAlive: true }
+  const pool = new pg.Pool({ ...common, max: poolMax, application_name: 'dms', statement_timeout: statementTimeout || undefined })
+  pool.on('error', (error) => log.warn({ err: error.message }, 'an idle database connection was lost'))
+  return {
+    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) }),
+    async connect(name) {
+      const client = new pg.Client({ ...common, application_name: name })
+      client.on('error', (error) => log.warn({ err: error.message, connection: name }, 'a database connection was lost'))
+      await client.connect()
+      return client
+    },
+    close: () => pool.end(),
+  }
+}
+
+export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
+  error instanceof pg.DatabaseError && error.code === '23505' && (constraint === undefined || error.constraint === constraint)
+
+/** Classes 08 (connection), 53 (resources), 57 (operator intervention) and 25006 (read-only): the database is out of reach, nobody's request is at fault. */
+export function isUnavailable(error: unknown): boolean {
+  if (error instanceof pg.DatabaseError) return /^(08|53|57)/.test(error.code ?? '') || error.code === '25006'
+  const { code, message } = error as NodeJS.ErrnoException
+  return ['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND'].includes(code ?? '') &&
+    (error as NodeJS.ErrnoException).syscall !== 'open'
+    ? true
+    : /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/.test(message ?? '')
+}

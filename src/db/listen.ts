@@ -1,0 +1,50 @@
+/** LISTEN on a connection of its own that comes back by itself. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import type { Log } from '../log.ts'
+import type { Database } from './db.ts'
+
+export interface Listening {
+  close(): Promise<void>
+}
+
+/**
+ * Calls `heard` with the payload of every NOTIFY on `channel`, and `missed` after each (re)connection: what was said meanwhile is lost,
+ * so whoever listens looks again.
+ */
+export function listen(
+  database: Pick<Database, 'connect'>,
+  log: Log,
+  channel: string,
+  heard: (payload: string) => void,
+  missed: () => void,
+): Listening {
+  let closed = false
+  let client: pg.Client | undefined
+  const stop = new AbortController()
+
+  const stay = async () => {
+    while (!closed) {
+      try {
+        client = await database.connect(`dms listen ${channel}`)
+        const lost = new Promise<void>((resolve) => client?.once('end', resolve))
+        client.on('notification', ({ payload }) => heard(payload ?? ''))
+        await client.query(`listen ${channel}`)
+        missed()
+        await lost
+      } catch (error) {
+        log.debug({ err: (error as Error).message, channel }, 'listening failed')
+      }
+      if (!closed) await sleep(500, undefined, { signal: stop.signal }).catch(() => {})
+    }
+  }
+  const done = stay()
+  return {
+    async close() {
+      closed = true
+      stop.abort()
+      await client?.end().catch(() => {})
+      await done
+    },
+  }
+}

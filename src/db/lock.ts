@@ -1,0 +1,52 @@
+/** One run at a time, over all processes and hosts: session advisory locks on connections that do nothing else. */
+import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import type { Database } from './db.ts'
+
+/** Another run holds the lock; the shell exits 75. */
+export class Busy extends Error {
+  readonly lock: string
+  /** who holds it, as far as the database can see: `dms migrate pid=42 host=a` */
+  readonly holder: string
+  readonly since: Date | null
+
+  constructor(lock: string, holder: string, since: Date | null) {
+    super(`${lock}: already running (${holder}${since ? ` since ${since.toISOString()}` : ''})`)
+    this.name = 'Busy'
+    this.lock = lock
+    this.holder = holder
+    this.since = since
+  }
+}
+
+/** Runs `work` while holding the lock `name`; waits for it up to `timeout` milliseconds, then throws Busy. */
+export async function withLock<T>(database: Pick<Database, 'connect'>, name: string, timeout: number, work: () => Promise<T>): Promise<T> {
+  const client = await database.connect(`dms ${name} pid=${process.pid} host=${hostname()}`)
+  try {
+    await client.query(`set client_connection_check_interval = '10s'`).catch(() => {})
+    await acquire(client, name, timeout)
+    return await work()
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+async function acquire(client: pg.Client, name: string, timeout: number): Promise<void> {
+  const deadline = performance.now() + timeout
+  for (;;) {
+    const { rows } = await client.query<{ got: boolean }>(`select pg_try_advisory_lock(hashtext('dms'), hashtext($1)) as got`, [name])
+    if (rows[0]?.got) return
+    if (performance.now() >= deadline) throw await busy(client, name)
+    await sleep(Math.min(100, Math.max(1, deadline - performance.now())))
+  }
+}
+
+async function busy(client: pg.Client, name: string): Promise<Busy> {
+  const { rows } = await client.query<{ application_name: string; backend_start: Date }>(
+    `select a.application_name, a.backend_start from pg_locks l join pg_stat_activity a using (pid)
+     where l.locktype = 'advisory' and l.granted and l.classid::int8 = hashtext('dms')::int8 & 4294967295 and l.objid::int8 = hashtext($1)::int8 & 4294967295`,
+    [name],
+  )
+  return new Busy(name, rows[0]?.application_name ?? 'holder unknown', rows[0]?.backend_start ?? null)
+}

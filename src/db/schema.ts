@@ -1,0 +1,187 @@
+/** The tables as types. The truth is migrations/. */
+import type { ColumnType, Generated, JSONColumnType, Selectable } from 'kysely'
+
+type CreatedAt = ColumnType<Date, Date | undefined, never>
+type UpdatedAt = ColumnType<Date, Date | undefined, Date>
+type Json<T extends object> = JSONColumnType<T, string | undefined, string>
+
+export type Role = 'admin' | 'user'
+export type DocumentStatus = 'pending' | 'processing' | 'completed' | 'failed'
+export type JobStatus = 'pending' | 'processing' | 'completed' | 'failed' | 'cancelled'
+export type PageSource = 'text_layer' | 'ocr' | 'empty'
+
+export interface Schema {
+  users: {
+    id: Generated<string>
+    username: string
+    username_key: string
+    email: string
+    email_key: string
+    email_verified_at: Date | null
+    password_hash: string | null
+    role: Generated<Role>
+    display_name: Generated<string>
+    disabled: Generated<boolean>
+    auth_method: Generated<'local' | 'oidc'>
+    oidc_issuer: string | null
+    oidc_subject: string | null
+    groups: Generated<string[]>
+    groups_synced_at: Date | null
+    token_version: Generated<number>
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+    last_login_at: Date | null
+  }
+  revoked_tokens: { jti: string; user_id: string; expires_at: Date }
+  email_verifications: { token_hash: string; user_id: string; expires_at: Date; created_at: CreatedAt }
+  rate_hits: { key: string; at: ColumnType<Date, Date | undefined, never> }
+  instance: { key: string; value: string }
+  stored_files: { sha256: string; size: number; created_at: CreatedAt }
+  documents: {
+    id: Generated<string>
+    owner_id: string
+    title: string
+    filename: string
+    content: Generated<string>
+    status: Generated<DocumentStatus>
+    mime_type: string
+    size: number
+    sha256: string
+    ocr_enabled: Generated<boolean>
+    language: string
+    ocr_confidence: number | null
+    page_count: number | null
+    metadata: Json<Record<string, unknown>>
+    error_code: string | null
+    error_message: string | null
+    duplicate_of: string | null
+    source_id: string | null
+    source_path: string | null
+    version: Generated<number>
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+    processed_at: Date | null
+  }
+  document_pages: {
+    document_id: string
+    page: number
+    text: Generated<string>
+    source: PageSource | null
+    confidence: number | null
+    width: number | null
+    height: number | null
+    duration: number | null
+    claim: string | null
+    claimed_until: Date | null
+    error_code: string | null
+    error_message: string | null
+  }
+  document_labels: { document_id: string; label_id: string }
+  idempotency_keys: { caller: string; key: string; status: number | null; answer: Json<object> | null; created_at: CreatedAt }
+  jobs: {
+    id: Generated<string>
+    kind: string
+    queue: string
+    status: Generated<JobStatus>
+    priority: Generated<number>
+    run_at: ColumnType<Date, Date | undefined, Date>
+    attempts: Generated<number>
+    max_attempts: Generated<number>
+    payload: Json<object>
+    document_id: string | null
+    parent_id: string | null
+    dedupe_key: string | null
+    fence: Generated<number>
+    worker: string | null
+    lease_until: Date | null
+    pages_done: Generated<number>
+    pages_total: number | null
+    error_code: string | null
+    error_message: string | null
+    created_at: CreatedAt
+    started_at: Date | null
+    finished_at: Date | null
+  }
+  workers: { name: string; queues: string[]; started_at: CreatedAt; seen_at: UpdatedAt }
+  labels: {
+    id: Generated<string>
+    name: string
+    name_key: string
+    color: string
+    description: Generated<string>
+    created_by: string | null
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+  }
+  events: { seq: Generated<number>; type: string; user_id: string | null; data: Json<object>; at: CreatedAt }
+  notifications: {
+    id: Generated<string>
+    user_id: string
+    type: string
+    title: string
+    message: string
+    data: Json<Record<string, unknown>>
+    read_at: Date | null
+    created_at: CreatedAt
+  }
+  user_settings: {
+    user_id: string
+    theme: Generated<'light' | 'dark' | 'system'>
+    language: Generated<string>
+    notifications_enabled: Generated<boolean>
+    ocr_default_language: string | null
+    items_per_page: Generated<number>
+  }
+  shared_links: {
+    id: Generated<string>
+    document_id: string
+    created_by: string
+    token: string
+    password_hash: string | null
+    expires_at: Date | null
+    max_views: number | null
+    view_count: Generated<number>
+    revoked_at: Date | null
+    created_at: CreatedAt
+  }
+  comments: {
+    id: Generated<string>
+    document_id: string
+    parent_id: string | null
+    user_id: string
+    content: string
+    is_edited: Generated<boolean>
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+  }
+  sources: {
+    id: Generated<string>
+    owner_id: string
+    name: string
+    type: 'webdav' | 'local_folder' | 's3'
+    url: string
+    credentials: Buffer | null
+    status: Generated<'active' | 'syncing' | 'error' | 'disabled'>
+    sync_interval: Generated<number>
+    recursive: Generated<boolean>
+    file_patterns: Generated<string[]>
+    last_sync: Date | null
+    next_sync: Date | null
+    last_error: string | null
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+  }
+  source_files: {
+    source_id: string
+    path: string
+    etag: string | null
+    size: number | null
+    modified_at: Date | null
+    sha256: string | null
+    document_id: string | null
+    outcome: string
+    seen_at: UpdatedAt
+  }
+}
+
+export type Row<Table extends keyof Schema> = Selectable<Schema[Table]>

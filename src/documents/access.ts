@@ -1,0 +1,16 @@
+/** Who may see a document. */
+import type { Actor } from '../actor.ts'
+import { isAdmin } from '../actor.ts'
+import type { Db } from '../db/db.ts'
+import { AppError, type Code } from '../errors.ts'
+import { type Document, select } from './view.ts'
+
+/** The document, if the actor may know of it; to everybody else it does not exist: throws `missing`. */
+export async function visible(db: Db, actor: Actor, id: string, missing: Code = 'DOCUMENT_NOT_FOUND'): Promise<Document> {
+  const document = await select(db).where('documents.id', '=', id).executeTakeFirst()
+  if (!document || !maySee(actor, document.owner_id)) throw new AppError(missing)
+  return document
+}
+
+/** A user sees own documents, an admin all. */
+const maySee = (actor: Actor, ownerId: string): boolean => isAdmin(actor) || ownerId === actor.id

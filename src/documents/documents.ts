@@ -1,0 +1,164 @@
+/** Documents: finding, changing, removing them. Their making is in upload.ts, their reading in reading.ts. */
+import { sql, type Updateable } from 'kysely'
+import type { Actor } from '../actor.ts'
+import { isAdmin } from '../actor.ts'
+import type { App } from '../app.ts'
+import type { Db, Trx } from '../db/db.ts'
+import type { DocumentStatus, Schema } from '../db/schema.ts'
+import { AppError } from '../errors.ts'
+import { publish } from '../events.ts'
+import { matches } from '../http/files.ts'
+import { isId } from '../http/input.ts'
+import type { PageOf } from '../http/pages.ts'
+import * as jobs from '../jobs.ts'
+import { visible } from './access.ts'
+import { labelIds, setLabels } from './labelling.ts'
+import { merge } from './metadata.ts'
+import { type Document, etag, select } from './view.ts'
+
+export const sortable = ['created_at', 'updated_at', 'title', 'filename', 'size', 'status', 'ocr_confidence'] as const
+
+export interface Filter {
+  status?: readonly DocumentStatus[] | undefined
+  source_id?: string | undefined
+  label_ids?: readonly string[] | undefined
+  date_from?: Date | undefined
+  date_to?: Date | undefined
+  /** user name or id; admins only, others see their own anyway */
+  owner?: string | undefined
+}
+
+export interface ListOptions extends Filter, PageOf {
+  sort: (typeof sortable)[number]
+  order: 'asc' | 'desc'
+  withContent: boolean
+}
+
+/** One page of what the actor may see, and how many there are in all. */
+export async function list(app: App, actor: Actor, options: ListOptions): Promise<{ documents: Document[]; total: number }> {
+  const { page, per_page, sort, order } = options
+  const ids = filtered(app.db, actor, options)
+  const [documents, { total }] = await Promise.all([
+    select(app.db, options.withContent)
+      .where('documents.id', 'in', ids.select('documents.id'))
+      .orderBy(`documents.${sort}`, (by) => (order === 'asc' ? by.asc().nullsFirst() : by.desc().nullsLast()))
+      .orderBy('documents.id', order)
+      .limit(per_page)
+      .offset((page - 1) * per_page)
+      .execute(),
+    ids.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow(),
+  ])
+  return { documents, total }
+}
+
+function filtered(db: Db, actor: Actor, { status, source_id, label_ids, date_from, date_to, owner }: Filter) {
+  let query = db.selectFrom('documents')
+  if (!isAdmin(actor)) query = query.where('documents.owner_id', '=', actor.id)
+  if (status?.length) query = query.where('documents.status', 'in', status)
+  if (source_id) query = query.where('documents.source_id', '=', source_id)
+  if (date_from) query = query.where('documents.created_at', '>=', date_from)
+  if (date_to) query = query.where('documents.created_at', '<=', date_to)
+  if (owner) {
+    query = query.where('documents.owner_id', '=', (eb) =>
+      eb
+        .selectFrom('users')
+        .select('id')
+        .where(isId(owner) ? 'id' : 'username_key', '=', owner.toLowerCase()),
+    )
+  }
+  for (const label of label_ids ?? []) {
+    query = query.where((eb) =>
+      eb.exists(
+        eb
+          .selectFrom('document_labels')
+          .select('label_id')
+          .whereRef('document_labels.document_id', '=', 'documents.id')
+          .where('label_id', '=', label),
+      ),
+    )
+  }
+  return query
+}
+
+export interface Changes {
+  title?: string | undefined
+  /** ids or names; replaces the set */
+  labels?: readonly string[] | undefined
+  /** merged as RFC 7396: null removes a key */
+  metadata?: Record<string, unknown> | undefined
+}
+
+/** Changes what a user may change. `ifMatch`: the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, VALIDATION_ERROR. */
+export async function update(app: App, actor: Actor, id: string, changes: Changes, ifMatch: string | null): Promise<Document> {
+  return app.db.transaction().execute(async (trx) => {
+    await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
+    const document = await visible(trx, actor, id)
+    if (ifMatch !== null && !matches(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
+    const { title, labels, metadata } = changes
+    if (labels) await setLabels(trx, id, await labelIds(trx, labels))
+    await touch(app, trx, id, {
+      ...(title === undefined ? {} : { title }),
+      ...(metadata ? { metadata: JSON.stringify(merge(document.metadata, metadata)) } : {}),
+    })
+    await publish(trx, 'document_updated', document.owner_id, {
+      document_id: id,
+      changes: Object.keys(changes).filter((key) => changes[key as keyof Changes] !== undefined),
+    })
+    return visible(trx, actor, id)
+  })
+}
+
+/** Writes columns of a document as its next version, and has the index follow. */
+export async function touch(app: App, trx: Trx, id: string, columns: Updateable<Schema['documents']>): Promise<void> {
+  await trx
+    .updateTable('documents')
+    .set((eb) => ({ ...columns, version: eb('version', '+', 1), updated_at: app.now() }))
+    .where('id', '=', id)
+    .execute()
+  await jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` })
+}
+
+/** Removes a document and all that hangs on it; its bytes follow by a job once no other document has them. Throws DOCUMENT_NOT_FOUND. */
+export async function remove(app: App, actor: Actor, id: string): Promise<void> {
+  await app.db.transaction().execute(async (trx) => {
+    // Two removals at once: the second waits here and then finds nothing.
+    await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
+    const { sha256 } = await visible(trx, actor, id)
+    await erase(trx, [{ id, sha256 }])
+  })
+}
+
+/** How many documents a user owns. */
+export async function countOf(db: Db, userId: string): Promise<number> {
+  const { total } = await db
+    .selectFrom('documents')
+    .select(sql<number>`count(*)`.as('total'))
+    .where('owner_id', '=', userId)
+    .executeTakeFirstOrThrow()
+  return total
+}
+
+/** Gives all documents of one user to another. */
+export async function transferAll(trx: Trx, from: string, to: string): Promise<void> {
+  const moved = await trx
+    .updateTable('documents')
+    .set((eb) => ({ owner_id: to, version: eb('version', '+', 1) }))
+    .where('owner_id', '=', from)
+    .returning('id')
+    .execute()
+  for (const { id } of moved) await jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` })
+}
+
+/** Removes all documents of a user. */
+export async function removeAll(trx: Trx, userId: string): Promise<void> {
+  await erase(trx, await trx.selectFrom('documents').select(['id', 'sha256']).where('owner_id', '=', userId).forUpdate().execute())
+}
+
+async function erase(trx: Trx, documents: readonly { id: string; sha256: string }[]): Promise<void> {
+  for (const { id, sha256 } of documents) {
+    await jobs.cancelOf(trx, id)
+    await trx.deleteFrom('documents').where('id', '=', id).execute()
+    await jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` })
+    await jobs.enqueue(trx, 'purge', { sha256 }, { dedupe: `purge:${sha256}` })
+  }
+}

@@ -1,0 +1,58 @@
+/** Small pictures of documents, made once and kept beside the bytes. */
+import { createHash } from 'node:crypto'
+import type { App } from '../app.ts'
+import { matches } from '../http/files.ts'
+import { ReadFailure } from '../ports.ts'
+import { card } from './card.ts'
+import type { Document } from './view.ts'
+
+type PictureType = 'image/webp' | 'image/jpeg'
+
+interface Size {
+  width: number
+  height: number
+}
+
+/** What an Accept header wants: WebP unless only JPEG is named. */
+export const preferredType = (accept: string | null): PictureType =>
+  accept !== null && /image\/jpe?g/i.test(accept) && !/image\/webp|image\/\*|\*\/\*/i.test(accept) ? 'image/jpeg' : 'image/webp'
+
+/** Answers the first page inside width × height; a drawn card where the type has no picture or none can be made. */
+export async function thumbnail(
+  app: App,
+  document: Document,
+  size: Size,
+  type: PictureType,
+  ifNoneMatch: string | null,
+): Promise<Response> {
+  const name = `${size.width}x${size.height}.${type === 'image/webp' ? 'webp' : 'jpg'}`
+  const headers = new Headers({
+    'content-type': type,
+    'cache-control': 'private, max-age=3600',
+    vary: 'accept',
+    'x-content-type-options': 'nosniff',
+  })
+  headers.set('etag', `"${createHash('sha256').update(`${document.sha256} ${name}`).digest('hex').slice(0, 32)}"`)
+  if (matches(ifNoneMatch, headers.get('etag') as string)) return new Response(null, { status: 304, headers })
+  const kept = await app.files.readDerived(document.sha256, name)
+  return new Response((kept ?? (await make(app, document, size, type, name))) as BodyInit, { headers })
+}
+
+async function make(app: App, document: Document, size: Size, type: PictureType, name: string): Promise<Uint8Array> {
+  const picture = (await drawn(app, document, size, type)) ?? (await card(document.filename, document.mime_type, size, type))
+  await app.files.writeDerived(document.sha256, name, picture)
+  return picture
+}
+
+async function drawn(app: App, { sha256, filename, mime_type }: Document, size: Size, type: PictureType): Promise<Uint8Array | null> {
+  const { path, release } = await app.files.local(sha256)
+  try {
+    return await app.previewer.thumbnail({ path, filename, mimeType: mime_type }, size, type)
+  } catch (error) {
+    // A file that cannot be drawn has a card, as one that has no picture.
+    if (error instanceof ReadFailure) return null
+    throw error
+  } finally {
+    await release()
+  }
+}

@@ -1,0 +1,124 @@
+/** Upload requests: parts come in as streams, become staged files, and are stored or forgotten together with the request. */
+import { z } from 'zod'
+import type { Actor } from '../actor.ts'
+import type { App } from '../app.ts'
+import type { Trx } from '../db/db.ts'
+import { AppError, invalid } from '../errors.ts'
+import type { Done } from '../http/idempotency.ts'
+import { check, commaSeparated, flag } from '../http/input.ts'
+import type { Fields, Part } from '../http/multipart.ts'
+import type { StagedFile } from '../ports.ts'
+import { labelIds } from './labelling.ts'
+import { checkLanguage, ownerOf, store } from './upload.ts'
+import { DocumentAnswer, view } from './view.ts'
+
+export interface Incoming {
+  filename: string
+  staged: StagedFile
+}
+
+const options = {
+  ocr_enabled: flag.default(true),
+  language: z
+    .string()
+    .regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, 'a language code such as "eng", or several joined by "+"')
+    .optional(),
+  on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
+  owner: z.string().max(200).optional(),
+}
+const One = z.object({ ...options, title: z.string().trim().max(1000).optional(), labels: commaSeparated.default([]) })
+const Many = z.object({ ...options, default_labels: commaSeparated.default([]) })
+
+export const UploadAnswer = z.object({ id: z.uuid(), message: z.string(), ocr_queued: z.boolean(), document: DocumentAnswer })
+
+export const BulkAnswer = z.object({
+  uploaded: z.int(),
+  failed: z.int(),
+  documents: z.array(
+    z.union([
+      z.object({ filename: z.string(), status: z.literal('uploaded'), id: z.uuid(), title: z.string(), ocr_queued: z.boolean() }),
+      z.object({ filename: z.string(), status: z.literal('failed'), error: z.object({ code: z.string(), message: z.string() }) }),
+    ]),
+  ),
+})
+
+/** Stages the file parts named `field` while `read` runs, hands all of them to `keep`, and in any case leaves no temporary file. */
+export async function receive<T>(
+  app: App,
+  field: string,
+  read: (take: (part: Part) => Promise<void>) => Promise<Fields>,
+  keep: (staged: Incoming[], fields: Fields) => Promise<T>,
+): Promise<T> {
+  const incoming: Incoming[] = []
+  try {
+    const fields = await read(async (part) => {
+      if (part.field !== field) throw invalid(part.field, `files go into the field "${field}"`)
+      const place = incoming.length
+      const slot = { filename: part.filename } as Incoming
+      incoming[place] = slot
+      slot.staged = await app.files.stage(part.source, app.config.limits.max_upload_size)
+    })
+    if (incoming.length === 0) throw invalid(field, 'a file is required')
+    return await keep(incoming, fields)
+  } finally {
+    await Promise.all(incoming.map(({ staged }) => staged?.discard()))
+  }
+}
+
+/** One file: its answer, or the failure of the whole request. */
+export async function storeOne(
+  app: App,
+  trx: Trx,
+  actor: Actor,
+  file: Incoming | undefined,
+  fields: unknown,
+): Promise<Done<z.infer<typeof UploadAnswer>>> {
+  if (!file) throw invalid('file', 'a file is required')
+  const { title, labels, owner, ...given } = check(One, fields)
+  const { document, created } = await store(app, trx, await ownerOf(app, actor, owner), file.staged, {
+    filename: file.filename,
+    title,
+    labelIds: await labelIds(trx, labels),
+    ...chosen(app, given),
+  })
+  const message = created ? 'Document uploaded.' : 'The same file is already here.'
+  return {
+    status: created ? 201 : 200,
+    answer: { id: document.id, message, ocr_queued: created && given.ocr_enabled, document: view(document) },
+  }
+}
+
+/** Several files, each in a transaction of its own: one that cannot be kept does not take the others with it. */
+export async function storeAll(app: App, actor: Actor, files: readonly Incoming[], fields: unknown): Promise<z.infer<typeof BulkAnswer>> {
+  const { default_labels, owner, ...given } = check(Many, fields)
+  const ownerId = await ownerOf(app, actor, owner)
+  const labels = await labelIds(app.db, default_labels, 'default_labels')
+  const options = chosen(app, given)
+  const results: z.infer<typeof BulkAnswer>['documents'] = []
+  for (const { filename, staged } of files) {
+    try {
+      const { document, created } = await app.db
+        .transaction()
+        .execute((trx) => store(app, trx, ownerId, staged, { filename, labelIds: labels, ...options }))
+      results.push({ filename, status: 'uploaded', id: document.id, title: document.title, ocr_queued: created && given.ocr_enabled })
+    } catch (error) {
+      if (!(error instanceof AppError) || error.status >= 500) throw error
+      results.push({ filename, status: 'failed', error: { code: error.code, message: messageOf(error) } })
+    }
+  }
+  const uploaded = results.filter(({ status }) => status === 'uploaded').length
+  return { uploaded, failed: results.length - uploaded, documents: results }
+}
+
+function chosen(app: App, { ocr_enabled, language, on_duplicate }: Pick<z.infer<typeof One>, 'ocr_enabled' | 'language' | 'on_duplicate'>) {
+  const { ocr, documents } = app.config
+  const code = language ?? ocr.default_language
+  if (language || ocr_enabled) checkLanguage(app, code)
+  return { ocr: ocr_enabled && app.ocr !== null, language: code, onDuplicate: on_duplicate ?? documents.on_duplicate }
+}
+
+/** What a bulk answer says of one file: the first issue says more than "not valid". */
+function messageOf(error: AppError): string {
+  const [issue] = (error.details.issues ?? []) as { message: string }[]
+  return issue?.message ?? error.message
+}

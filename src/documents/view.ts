@@ -1,0 +1,117 @@
+/** What is shown of a document: its columns, its owner's name and its labels, read in one query. */
+import { sql } from 'kysely'
+import { z } from 'zod'
+import type { Db } from '../db/db.ts'
+import type { Row } from '../db/schema.ts'
+
+export interface Document extends Row<'documents'> {
+  owner: string
+  label_names: string[]
+  label_ids: string[]
+}
+
+/** Selects documents with what hangs on them; add `where`, `orderBy` and `limit`. `withContent` false leaves the text out, which may be megabytes. */
+export const select = (db: Db, withContent = true) =>
+  db
+    .selectFrom('documents')
+    .innerJoin('users', 'users.id', 'documents.owner_id')
+    .leftJoinLateral(
+      (eb) =>
+        eb
+          .selectFrom('document_labels')
+          .innerJoin('labels', 'labels.id', 'document_labels.label_id')
+          .whereRef('document_labels.document_id', '=', 'documents.id')
+          .select([
+            sql<string[]>`coalesce(array_agg(labels.name order by labels.name_key), '{}')`.as('label_names'),
+            sql<string[]>`coalesce(array_agg(labels.id::text order by labels.name_key), '{}')`.as('label_ids'),
+          ])
+          .as('labelled'),
+      (join) => join.onTrue(),
+    )
+    .select(withContent ? [...columns, 'documents.content'] : columns)
+    .select(['users.username as owner', 'labelled.label_names', 'labelled.label_ids'])
+    .$castTo<Document>()
+
+const columns = [
+  'id',
+  'owner_id',
+  'title',
+  'filename',
+  'status',
+  'mime_type',
+  'size',
+  'sha256',
+  'ocr_enabled',
+  'language',
+  'ocr_confidence',
+  'page_count',
+  'metadata',
+  'error_code',
+  'error_message',
+  'duplicate_of',
+  'source_id',
+  'source_path',
+  'version',
+  'created_at',
+  'updated_at',
+  'processed_at',
+].map((column) => `documents.${column}` as 'documents.id')
+
+export const DocumentAnswer = z.object({
+  id: z.uuid(),
+  owner_id: z.uuid(),
+  owner: z.string(),
+  title: z.string(),
+  filename: z.string(),
+  content: z.string().optional(),
+  status: z.enum(['pending', 'processing', 'completed', 'failed']),
+  mime_type: z.string(),
+  size: z.int(),
+  sha256: z.string(),
+  language: z.string(),
+  ocr_confidence: z.number().min(0).max(1).nullable(),
+  page_count: z.int().nullable(),
+  labels: z.array(z.string()),
+  label_ids: z.array(z.uuid()),
+  metadata: z.record(z.string(), z.unknown()),
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  duplicate_of: z.uuid().nullable(),
+  source_id: z.uuid().nullable(),
+  source_path: z.string().nullable(),
+  created_at: z.iso.datetime(),
+  updated_at: z.iso.datetime(),
+  processed_at: z.iso.datetime().nullable(),
+})
+
+export type DocumentView = z.infer<typeof DocumentAnswer>
+
+/** The API's form of a document. */
+export const view = (document: Document): DocumentView => ({
+  id: document.id,
+  owner_id: document.owner_id,
+  owner: document.owner,
+  title: document.title,
+  filename: document.filename,
+  content: document.content,
+  status: document.status,
+  mime_type: document.mime_type,
+  size: document.size,
+  sha256: document.sha256,
+  language: document.language,
+  // A real holds seven digits; more of them would only be noise of the conversion.
+  ocr_confidence: document.ocr_confidence === null ? null : Math.round(document.ocr_confidence * 10_000) / 10_000,
+  page_count: document.page_count,
+  labels: document.label_names,
+  label_ids: document.label_ids,
+  metadata: document.metadata,
+  error: document.error_code === null ? null : { code: document.error_code, message: document.error_message ?? '' },
+  duplicate_of: document.duplicate_of,
+  source_id: document.source_id,
+  source_path: document.source_path,
+  created_at: document.created_at.toISOString(),
+  updated_at: document.updated_at.toISOString(),
+  processed_at: document.processed_at?.toISOString() ?? null,
+})
+
+/** The tag of GET; any change of the document makes another. */
+export const etag = (document: Document): string => `"${document.id}.${document.version}"`

@@ -1,0 +1,62 @@
+/** Answers that are stored bytes: ranges, conditions, names, and headers that keep a browser from running what users uploaded. */
+import { Readable } from 'node:stream'
+import { create as disposition } from 'content-disposition'
+import type { H3Event } from 'h3'
+import { AppError } from '../errors.ts'
+
+export interface StoredFile {
+  size: number
+  /** strong, with its quotes */
+  etag: string
+  mime_type: string
+  filename: string
+  open(range?: { start: number; end: number }): Promise<Readable>
+}
+
+/** The only types that are ever shown inside a browser, and as what. */
+function inlineType(mime: string): string | null {
+  if (['application/pdf', 'image/png', 'image/jpeg', 'image/gif', 'image/webp'].includes(mime)) return mime
+  const isPlainText = ['text/plain', 'text/csv', 'text/markdown', 'application/json'].includes(mime)
+  return isPlainText ? 'text/plain; charset=utf-8' : null
+}
+
+/** Sends a file as attachment, or `inline` where its type may be shown. Throws RANGE_NOT_SATISFIABLE. */
+export async function sendFile(event: H3Event, file: StoredFile, how: 'attachment' | 'inline'): Promise<Response> {
+  const shown = how === 'inline' ? inlineType(file.mime_type) : null
+  const headers = new Headers({
+    'content-type': shown ?? (file.mime_type.startsWith('text/html') ? 'application/octet-stream' : file.mime_type),
+    'content-disposition': disposition(file.filename, { type: shown ? 'inline' : 'attachment' }),
+    'content-security-policy': "default-src 'none'; sandbox",
+    'x-content-type-options': 'nosniff',
+    'cross-origin-resource-policy': 'same-origin',
+    'cache-control': 'private, no-cache',
+    'accept-ranges': 'bytes',
+    etag: file.etag,
+  })
+  if (matches(event.req.headers.get('if-none-match'), file.etag)) return new Response(null, { status: 304, headers })
+
+  const range = rangeOf(event, file)
+  headers.set('content-length', String(range ? range.end - range.start + 1 : file.size))
+  if (range) headers.set('content-range', `bytes ${range.start}-${range.end}/${file.size}`)
+  const status = range ? 206 : 200
+  if (event.req.method === 'HEAD') return new Response(null, { status, headers })
+  const bytes = await file.open(range ?? undefined)
+  return new Response(Readable.toWeb(bytes) as ReadableStream, { status, headers })
+}
+
+/** Whether a list of tags (`If-None-Match`, `If-Match`) names this one. */
+export const matches = (header: string | null, etag: string): boolean =>
+  header !== null && (header.trim() === '*' || header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag))
+
+/** One range of a `Range` header (RFC 9110, 14.2), or null: none, several, not bytes, or the file is another one by now. */
+function rangeOf(event: H3Event, { size, etag }: StoredFile): { start: number; end: number } | null {
+  const header = event.req.headers.get('range')
+  const condition = event.req.headers.get('if-range')
+  if (!header || (condition !== null && condition.trim() !== etag)) return null
+  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(header.replaceAll(' ', '')) ?? []
+  if (first === '' && last === '') return null
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first)
+  const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1)
+  if (start >= size || end < start) throw new AppError('RANGE_NOT_SATISFIABLE', { size })
+  return { start, end }
+}

@@ -1,0 +1,127 @@
+/** A route says on its own line who may call it, what goes in and what comes out; documentation and tests read the same line. */
+import type { H3Event } from 'h3'
+import type { z } from 'zod'
+import { type Actor, isAdmin } from '../actor.ts'
+import { AppError, type Code } from '../errors.ts'
+import { check, isId, json, query } from './input.ts'
+
+declare module 'h3' {
+  interface H3EventContext {
+    actor?: Actor
+    /** the token that the actor came with */
+    session?: Session
+    requestId?: string
+    /** of the client, after trusted proxies */
+    ip?: string
+    startedAt?: number
+  }
+}
+
+export interface Session {
+  jti: string
+  /** seconds since 1970 */
+  exp: number
+}
+
+export type Door = 'anyone' | 'user' | 'admin'
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+
+export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
+  /** for the documentation, one line */
+  summary: string
+  query?: Query
+  body?: Body
+  /** path parameters that are ids, and what a malformed one answers */
+  ids?: Readonly<Record<string, Code>>
+  /** of the good answer; default 200, 204 without `answer` */
+  status?: number
+  answer?: z.ZodType
+  /** codes besides those that every route of its door can have */
+  errors?: readonly Code[]
+}
+
+export interface Call<Query extends z.ZodType = z.ZodType, Body extends z.ZodType = z.ZodType> {
+  event: H3Event
+  query: z.output<Query>
+  body: z.output<Body>
+  param(name: string): string
+  ip: string
+}
+
+type SignedIn = { actor: Actor }
+
+export interface Route {
+  door: Door
+  method: Method
+  /** with `:name` for parameters */
+  path: string
+  shape: Shape<z.ZodType, z.ZodType>
+  /** bytes that a JSON body may have */
+  handle(event: H3Event, maxBody: number): Promise<unknown>
+}
+
+type Spec = `${Method} /${string}`
+type Answer = unknown | Promise<unknown>
+
+/** A route for everybody; `actor` is there where somebody is signed in. */
+export const anyone = <Query extends z.ZodType, Body extends z.ZodType>(
+  spec: Spec,
+  shape: Shape<Query, Body>,
+  run: (call: Call<Query, Body> & Partial<SignedIn>) => Answer,
+): Route => route('anyone', spec, shape, (call) => run({ ...call, actor: call.event.context.actor }))
+
+/** A route for whoever is signed in. */
+export const user = <Query extends z.ZodType, Body extends z.ZodType>(
+  spec: Spec,
+  shape: Shape<Query, Body>,
+  run: (call: Call<Query, Body> & SignedIn) => Answer,
+): Route => route('user', spec, shape, (call) => run({ ...call, actor: signedIn(call.event) }), signedIn)
+
+/** A route for admins. */
+export const admin = <Query extends z.ZodType, Body extends z.ZodType>(
+  spec: Spec,
+  shape: Shape<Query, Body>,
+  run: (call: Call<Query, Body> & SignedIn) => Answer,
+): Route => route('admin', spec, shape, (call) => run({ ...call, actor: signedInAdmin(call.event) }), signedInAdmin)
+
+function route<Query extends z.ZodType, Body extends z.ZodType>(
+  door: Door,
+  spec: Spec,
+  shape: Shape<Query, Body>,
+  run: (call: Call<Query, Body>) => Answer,
+  pass: (event: H3Event) => unknown = () => {},
+): Route {
+  const [method, path] = spec.split(' ') as [Method, string]
+  return {
+    door,
+    method,
+    path,
+    shape,
+    async handle(event, maxBody) {
+      pass(event)
+      const params = event.context.params ?? {}
+      for (const [name, code] of Object.entries(shape.ids ?? {})) if (!isId(params[name] ?? '')) throw new AppError(code)
+      const call: Call<Query, Body> = {
+        event,
+        query: (shape.query ? check(shape.query, query(event)) : undefined) as z.output<Query>,
+        body: (shape.body ? check(shape.body, await json(event, maxBody)) : undefined) as z.output<Body>,
+        param: (name) => decodeURIComponent(params[name] ?? ''),
+        ip: event.context.ip ?? '127.0.0.1',
+      }
+      const answer = await run(call)
+      event.res.status ??= shape.status ?? (answer === undefined ? 204 : 200)
+      return answer
+    },
+  }
+}
+
+function signedIn(event: H3Event): Actor {
+  if (!event.context.actor) throw new AppError('UNAUTHORIZED')
+  return event.context.actor
+}
+
+function signedInAdmin(event: H3Event): Actor {
+  const actor = signedIn(event)
+  if (!isAdmin(actor)) throw new AppError('FORBIDDEN')
+  return actor
+}

@@ -1,0 +1,132 @@
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { commaSeparated } from '../http/input.ts'
+import { pageOf, pageQuery, pagination } from '../http/pages.ts'
+import { type Route, user } from '../http/route.ts'
+import * as jobs from '../jobs.ts'
+import { languageName } from './language-name.ts'
+import * as ocr from './ocr.ts'
+
+const Priority = z.enum(Object.keys(jobs.priorities) as [jobs.Priority])
+const JobStatus = z.enum(['pending', 'processing', 'completed', 'failed', 'cancelled'])
+const Language = z.string().regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, 'a language code such as "eng", or several joined by "+"')
+
+const ItemAnswer = z.object({
+  id: z.uuid(),
+  document_id: z.uuid(),
+  filename: z.string(),
+  status: JobStatus,
+  priority: Priority,
+  attempts: z.int(),
+  max_attempts: z.int(),
+  language: z.string(),
+  progress: z.int().min(0).max(100),
+  pages_done: z.int(),
+  pages_total: z.int().nullable(),
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  created_at: z.iso.datetime(),
+  started_at: z.iso.datetime().nullable(),
+  completed_at: z.iso.datetime().nullable(),
+  processing_time: z.number().nullable(),
+  worker: z.string().nullable(),
+})
+
+const StatusAnswer = z.object({
+  pending: z.int(),
+  processing: z.int(),
+  completed_today: z.int(),
+  failed: z.int(),
+  average_processing_time: z.number(),
+  estimated_completion: z.iso.datetime().nullable(),
+})
+
+const listQuery = (app: App) =>
+  z.object({ ...pageQuery(app.config), status: commaSeparated.pipe(z.array(JobStatus)).optional(), priority: Priority.optional() })
+const Retry = z.object({ language: Language.optional(), priority: Priority.default('normal') })
+const RetryMany = z.union(
+  [z.object({ ids: z.array(z.uuid()).min(1).max(10_000) }), z.object({ status: z.literal('failed') })],
+  'either {"status":"failed"} or {"ids":[…]}',
+)
+const RetryAnswer = z.object({ message: z.string(), job_id: z.uuid() })
+
+const ids = { id: 'OCR_JOB_NOT_FOUND' } as const
+const ofDocument = { id: 'DOCUMENT_NOT_FOUND' } as const
+
+export const routes = (app: App): Route[] => {
+  const retry = { summary: 'Read a document again', ids: ofDocument, body: Retry, answer: RetryAnswer, errors: ['CONFLICT'] } as const
+  const again = async (actor: Parameters<typeof ocr.retry>[1], id: string, { language, priority }: z.infer<typeof Retry>) => ({
+    message: 'OCR queued.',
+    job_id: await ocr.retry(app, actor, id, language, priority),
+  })
+
+  return [
+    user('POST /api/documents/:id/retry-ocr', retry, ({ actor, param, body }) => again(actor, param('id'), body)),
+    user('POST /api/documents/:id/ocr/retry', retry, ({ actor, param, body }) => again(actor, param('id'), body)),
+    user('GET /api/ocr/queue/status', { summary: 'Counts and rates of the OCR queue', answer: StatusAnswer }, async ({ actor }) => {
+      const { estimated_completion, ...counts } = await ocr.status(app, actor)
+      return { ...counts, estimated_completion: estimated_completion?.toISOString() ?? null }
+    }),
+    user(
+      'GET /api/ocr/queue',
+      { summary: 'OCR jobs, what runs next first', query: listQuery(app), answer: pageOf(ItemAnswer) },
+      async ({ actor, query }) => {
+        const { items, total } = await ocr.list(app, actor, query)
+        return { data: items.map(view), pagination: pagination(query, total) }
+      },
+    ),
+    user(
+      'POST /api/ocr/queue/retry',
+      { summary: 'Queue failed jobs again', body: RetryMany, answer: z.object({ queued: z.int() }) },
+      async ({ actor, body }) => ({
+        queued: await ocr.retryMany(app, actor, body),
+      }),
+    ),
+    user('GET /api/ocr/queue/:id', { summary: 'One OCR job', ids, answer: ItemAnswer }, async ({ actor, param }) =>
+      view(await ocr.get(app, actor, param('id'))),
+    ),
+    user(
+      'PUT /api/ocr/queue/:id/priority',
+      { summary: 'Move a waiting job', ids, body: z.object({ priority: Priority }), answer: ItemAnswer, errors: ['CONFLICT'] },
+      async ({ actor, param, body }) => view(await ocr.prioritise(app, actor, param('id'), body.priority)),
+    ),
+    user('DELETE /api/ocr/queue/:id', { summary: 'Cancel a job', ids, errors: ['CONFLICT'] }, ({ actor, param }) =>
+      ocr.cancel(app, actor, param('id')),
+    ),
+    user(
+      'GET /api/ocr/languages',
+      {
+        summary: 'The installed languages',
+        answer: z.object({ languages: z.array(z.object({ code: z.string(), name: z.string() })), default: z.string() }),
+      },
+      () => ({
+        languages: [...(app.ocr?.languages.keys() ?? [])]
+          .filter((code) => code !== 'osd')
+          .sort()
+          .map((code) => ({ code, name: languageName(code) })),
+        default: app.config.ocr.default_language,
+      }),
+    ),
+  ]
+}
+
+const seconds = (from: Date | null, to: Date | null): number | null => (from && to ? (to.getTime() - from.getTime()) / 1000 : null)
+
+const view = (item: ocr.Item): z.infer<typeof ItemAnswer> => ({
+  id: item.id,
+  document_id: item.document_id ?? '',
+  filename: item.filename,
+  status: item.status,
+  priority: jobs.priorityName(item.priority),
+  attempts: item.attempts,
+  max_attempts: item.max_attempts,
+  language: item.payload.language,
+  progress: item.status === 'completed' ? 100 : Math.floor((100 * item.pages_done) / (item.pages_total || 1)),
+  pages_done: item.pages_done,
+  pages_total: item.pages_total,
+  error: item.error_code === null ? null : { code: item.error_code, message: item.error_message ?? '' },
+  created_at: item.created_at.toISOString(),
+  started_at: item.started_at?.toISOString() ?? null,
+  completed_at: item.finished_at?.toISOString() ?? null,
+  processing_time: seconds(item.started_at, item.finished_at),
+  worker: item.worker,
+})

@@ -1,0 +1,120 @@
+/** The job that reads a document: outline first, then the pages that need OCR, one after the other and shared with helpers. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { App } from '../app.ts'
+import type { Trx } from '../db/db.ts'
+import * as reading from '../documents/reading.ts'
+import { publish } from '../events.ts'
+import type { Handler, Job } from '../jobs.ts'
+import * as jobs from '../jobs.ts'
+import type { FileToRead } from '../ports.ts'
+import { ReadFailure, type ReadFailureCode } from '../ports.ts'
+import { readPages } from './read-pages.ts'
+
+/** More helpers than this do not make one document faster: the cores are elsewhere needed too. */
+const maxHelpers = 16
+
+/** Reads with OCR where pages need it. */
+export const ocr: Handler<'ocr'> = { run: (app, job, signal) => read(app, job, signal, true), failed }
+
+/** Reads only what the file itself carries. */
+export const extract: Handler<'extract'> = { run: (app, job, signal) => read(app, job, signal, false), failed }
+
+async function read(
+  app: App,
+  job: Job<'ocr' | 'extract'>,
+  signal: AbortSignal,
+  withOcr: boolean,
+): Promise<((trx: Trx) => Promise<void>) | undefined> {
+  const document = await reading.find(app.db, job.document_id ?? '')
+  if (!document) return undefined
+  await fenced(app, job, (trx) => reading.start(app, trx, document))
+  const { path, release } = await app.files.local(document.sha256)
+  try {
+    const file = { path, filename: document.filename, mimeType: document.mime_type }
+    if (!(await reading.hasOutline(app.db, document.id))) await takeOutline(app, job, document.id, file, signal, withOcr)
+    await readRest(app, job, document, file, signal)
+  } finally {
+    await release()
+  }
+  return (trx) => reading.finish(app, trx, document.id, null)
+}
+
+async function takeOutline(app: App, job: Job, id: string, file: FileToRead, signal: AbortSignal, withOcr: boolean): Promise<void> {
+  const outline = await app.reader.outline(file, { signal })
+  await fenced(app, job, (trx) => reading.recordOutline(app, trx, id, outline, withOcr && app.ocr !== null))
+}
+
+async function readRest(
+  app: App,
+  job: Job<'ocr' | 'extract'>,
+  document: reading.ReadableDocument,
+  file: FileToRead,
+  signal: AbortSignal,
+): Promise<void> {
+  const { free } = await reading.pagesLeft(app.db, document.id)
+  if (free === 0) return
+  await callHelpers(app, job, document.id, free)
+  const tell = () => tellProgress(app, job, document)
+  await tell()
+  await readPages(app, document.id, file, job.payload.language, signal, tell)
+  await othersDone(app, job, document, file, signal, tell)
+  const failed = await reading.failedPage(app.db, document.id)
+  if (failed)
+    throw new ReadFailure(
+      failed.error_code as ReadFailureCode,
+      `Page ${failed.page}: ${failed.error_message}`,
+      failed.error_code === 'READ_CRASHED',
+    )
+}
+
+/** Other slots, here and on other hosts, can take pages too; whoever comes late finds none and goes. */
+async function callHelpers(app: App, job: Job<'ocr' | 'extract'>, documentId: string, pages: number): Promise<void> {
+  const helpers = Math.min(maxHelpers, pages - 1)
+  const options = { documentId, parentId: job.id, priority: jobs.priorityName(job.priority), runAt: job.created_at, maxAttempts: 1 }
+  await fenced(app, job, async (trx) => {
+    for (let helper = 0; helper < helpers; helper++)
+      await jobs.enqueue(trx, 'pages', { language: job.payload.language }, { ...options, dedupe: `pages:${job.id}:${helper}` })
+  })
+}
+
+/** Waits for pages that helpers still have, and takes over those of helpers that fell silent. */
+async function othersDone(
+  app: App,
+  job: Job<'ocr' | 'extract'>,
+  document: reading.ReadableDocument,
+  file: FileToRead,
+  signal: AbortSignal,
+  tell: () => Promise<void>,
+): Promise<void> {
+  for (;;) {
+    const { free, claimed } = await reading.pagesLeft(app.db, document.id)
+    if (free > 0) await readPages(app, document.id, file, job.payload.language, signal, tell)
+    else if (claimed === 0) return tell()
+    else await sleep(100, undefined, { signal })
+  }
+}
+
+async function tellProgress(app: App, job: Job, { id, owner_id }: reading.ReadableDocument): Promise<void> {
+  const { done, free, claimed, failed } = await reading.pagesLeft(app.db, id)
+  const total = done + free + claimed + failed
+  await jobs.progress(app.db, job, done, total)
+  await app.db
+    .transaction()
+    .execute((trx) =>
+      publish(trx, 'ocr_progress', owner_id, { document_id: id, progress: Math.floor((99 * done) / total), status: 'processing' }),
+    )
+}
+
+/** A transaction that counts only while the job is ours. */
+async function fenced(app: App, job: Job, work: (trx: Trx) => Promise<void>): Promise<void> {
+  await app.db.transaction().execute(async (trx) => {
+    if (!(await jobs.renew(trx, job, app.config.worker.lease))) throw new jobs.LeaseLost()
+    await work(trx)
+  })
+}
+
+async function failed(app: App, trx: Trx, job: Job<'ocr' | 'extract'>, problem: jobs.Problem, final: boolean): Promise<void> {
+  const id = job.document_id ?? ''
+  if (final) await reading.finish(app, trx, id, problem)
+  else await reading.backToPending(app, trx, id)
+}

@@ -1,0 +1,24 @@
+/** The job that helps another one: it takes pages of a long document until none is left. */
+import * as reading from '../documents/reading.ts'
+import type { Handler } from '../jobs.ts'
+import * as jobs from '../jobs.ts'
+import { readPages } from './read-pages.ts'
+
+export const pages: Handler<'pages'> = {
+  async run(app, job, signal) {
+    const document = await reading.find(app.db, job.document_id ?? '')
+    // Anything but `processing` means that the reader itself is not at it: its claims are void, or it is done.
+    if (document?.status !== 'processing') return undefined
+    const { path, release } = await app.files.local(document.sha256)
+    try {
+      const file = { path, filename: document.filename, mimeType: document.mime_type }
+      await readPages(app, document.id, file, job.payload.language, signal, async () => {
+        const { done, free, claimed, failed } = await reading.pagesLeft(app.db, document.id)
+        await jobs.progressOfParent(app.db, job, done, done + free + claimed + failed)
+      })
+    } finally {
+      await release()
+    }
+    return undefined
+  },
+}

@@ -1,0 +1,154 @@
+/** The only place where parts are chosen and joined. */
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { link, mkdir, readFile, unlink, writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import type { App } from './app.ts'
+import { openPasswords } from './auth/passwords.ts'
+import { openTokens } from './auth/tokens.ts'
+import type { Config } from './config.ts'
+import { type Address, type Database, openDatabase } from './db/db.ts'
+import { migrate, NewerSchema, PendingMigrations, status } from './db/migrate.ts'
+import { ConfigError } from './errors.ts'
+import { openReader } from './extract/reader.ts'
+import { stores } from './files/all.ts'
+import { checkBelonging } from './files/belongs.ts'
+import type { Log } from './log.ts'
+import { findOcr } from './ocr/languages.ts'
+import type { DocumentReader, OcrSetup } from './ports.ts'
+import { engines } from './search/engines/all.ts'
+
+export interface OpenOptions {
+  /** `embedded`: only the database that dms brings along is migrated by itself */
+  migrate: 'always' | 'embedded' | 'never'
+  /** connections keep to the configured statement timeout; off for long-running work */
+  statementTimeout?: boolean
+}
+
+export interface OpenedDatabase extends Database {
+  /** the PostgreSQL that dms brings along, rather than one of the administrator's */
+  isEmbedded: boolean
+}
+
+/** Joins everything into an App; `close()` gives all of it back. Throws ConfigError, PendingMigrations, NewerSchema, Busy. */
+export async function openApp(config: Config, log: Log, options: OpenOptions): Promise<App & { close(): Promise<void> }> {
+  const closers: (() => Promise<void>)[] = []
+  const closing = async () => {
+    for (const close of closers.splice(0).reverse()) await close()
+  }
+  try {
+    const database = await openConfigured(config, log, options.statementTimeout ?? true)
+    closers.push(() => database.close())
+    const { db } = database
+    await bringForward(database, config, log, options.migrate)
+    const storage = { ...config.storage, path: config.storage.path || join(config.data_dir, 'files') }
+    const files = await stores[storage.kind]({ ...config, storage })
+    closers.push(() => files.close())
+    if (storage.kind === 'disk') await checkBelonging(db, storage.path)
+    const ocr = config.ocr.enabled
+      ? await findOcr({ engine: config.ocr.engine, dataPath: config.ocr.data_path || join(config.data_dir, 'tessdata') })
+      : null
+    const reader = readerFor(config, log, ocr, slots(config), 'reading')
+    const previewer = readerFor(config, log, null, 1, 'previews')
+    closers.push(
+      () => reader.close(),
+      () => previewer.close(),
+    )
+    const now = () => new Date()
+    const search = engines[config.search.engine]({ config, db, database, log })
+    return {
+      config,
+      log,
+      db,
+      database,
+      files,
+      search,
+      ocr,
+      reader,
+      previewer,
+      tokens: openTokens(await jwtSecret(config)),
+      passwords: openPasswords(),
+      now,
+      close: closing,
+    }
+  } catch (error) {
+    await closing()
+    throw error
+  }
+}
+
+/** Connects to the configured database, or starts or joins the embedded one. */
+export async function openConfigured(config: Config, log: Log, statementTimeout: boolean): Promise<OpenedDatabase> {
+  const { url, pool_max, connect_timeout, statement_timeout, ssl_ca } = config.database
+  const settings = { poolMax: pool_max, connectTimeout: connect_timeout, statementTimeout: statementTimeout ? statement_timeout : 0, log }
+  if (url !== '') {
+    const ssl = ssl_ca === '' ? {} : { ssl: { ca: await readFile(ssl_ca, 'utf8') } }
+    return { ...openDatabase({ ...settings, address: { connectionString: url, ...ssl } as Address }), isEmbedded: false }
+  }
+  const { joinEmbedded } = await import('./db/embedded.ts')
+  const embedded = await joinEmbedded({ dataDir: config.data_dir, log })
+  const database = openDatabase({ ...settings, address: embedded.connection })
+  return {
+    ...database,
+    isEmbedded: true,
+    close: async () => {
+      await database.close()
+      await embedded.release()
+    },
+  }
+}
+
+async function bringForward(database: OpenedDatabase, config: Config, log: Log, when: OpenOptions['migrate']): Promise<void> {
+  const states = await status(database.db)
+  const newer = states.filter(({ unknown }) => unknown)
+  if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))
+  const pending = states.filter(({ applied_at }) => applied_at === null)
+  if (pending.length === 0) return
+  const isAllowed = when === 'always' || (when === 'embedded' && (database.isEmbedded || config.database.auto_migrate))
+  if (!isAllowed) throw new PendingMigrations(pending.map(({ name }) => name))
+  await migrate(database, config.database.lock_timeout, (name) => log.info({ migration: name }, 'migrated'))
+}
+
+/** One reader a core, unless told otherwise. */
+const slots = (config: Config): number => config.worker.concurrency || availableParallelism()
+
+function readerFor({ ocr, data_dir }: Config, log: Log, setup: OcrSetup | null, slots: number, name: string): DocumentReader {
+  return openReader({
+    slots,
+    tempDir: join(data_dir, 'tmp', name),
+    log,
+    ocr: setup,
+    limits: {
+      outlineTimeout: ocr.timeout,
+      pageTimeout: ocr.page_timeout,
+      thumbnailTimeout: Math.min(ocr.page_timeout, 30_000),
+      memory: ocr.memory_limit,
+      maxPages: ocr.max_pages,
+      maxPixels: ocr.max_pixels,
+      dpi: ocr.dpi,
+    },
+  })
+}
+
+/** The configured secret, or one that is made once and kept; two processes that start at once agree on the one that was first. */
+async function jwtSecret({ auth, data_dir }: Config): Promise<Uint8Array> {
+  if (auth.jwt_secret !== '') return Buffer.from(auth.jwt_secret)
+  await mkdir(data_dir, { recursive: true })
+  const path = join(data_dir, 'jwt_secret')
+  if (!existsSync(path)) await makeSecret(path)
+  const secret = (await readFile(path, 'utf8')).trim()
+  if (secret.length < 32)
+    throw new ConfigError([`${path}: holds ${secret.length} characters; at least 32 are needed (remove the file to have one made)`])
+  return Buffer.from(secret)
+}
+
+/** Written under another name and linked: nobody ever reads half of it, and the second of two makers finds the first one's. */
+async function makeSecret(path: string): Promise<void> {
+  const temporary = `${path}.${process.pid}.tmp`
+  await writeFile(temporary, `${randomBytes(48).toString('base64')}\n`, { mode: 0o600, flush: true })
+  await link(temporary, path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+  })
+  await unlink(temporary)
+}

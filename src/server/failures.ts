@@ -1,0 +1,48 @@
+/** The one place where a thrown thing becomes an HTTP answer. */
+import type { H3Event, HTTPError } from 'h3'
+import { isUnavailable } from '../db/db.ts'
+import { AppError, type Code } from '../errors.ts'
+import type { Log } from '../log.ts'
+import { FileMissing } from '../ports.ts'
+import { requestId } from './request-id.ts'
+
+const general: Readonly<Record<number, Code>> = {
+  400: 'VALIDATION_ERROR',
+  401: 'UNAUTHORIZED',
+  403: 'FORBIDDEN',
+  404: 'NOT_FOUND',
+  405: 'METHOD_NOT_ALLOWED',
+  413: 'PAYLOAD_TOO_LARGE',
+  415: 'UNSUPPORTED_MEDIA_TYPE',
+}
+
+/** Answers a failure with the error body of the specification; what nobody foresaw is logged whole and answered bare. */
+export function failure(error: HTTPError, event: H3Event, log: Log, now: Date): Response {
+  const known = recognise(error)
+  const id = requestId(event)
+  if (known.status >= 500)
+    log.error({ err: error.cause ?? error, request_id: id, method: event.req.method, path: event.url.pathname }, 'request failed')
+  const { code, message, details, status } = known
+  const body = { error: { code, message, details, timestamp: now.toISOString(), request_id: id } }
+  const wait = details.retry_after_secs
+  if (typeof wait !== 'number') return Response.json(body, { status, headers: headersOf(known) })
+  return Response.json({ ...body, retry_after_secs: wait }, { status, headers: { ...headersOf(known), 'retry-after': String(wait) } })
+}
+
+function recognise(error: HTTPError): AppError {
+  const cause = error.cause ?? error
+  if (cause instanceof AppError) return cause
+  if (cause instanceof FileMissing) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 60 }, 'The stored file cannot be read.')
+  if (isUnavailable(cause)) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 5 })
+  if (error.unhandled) return new AppError('INTERNAL_ERROR')
+  return new AppError(general[error.status] ?? 'INTERNAL_ERROR')
+}
+
+function headersOf({ code, details }: AppError): Record<string, string> {
+  if (code === 'UNAUTHORIZED') return { 'www-authenticate': 'Bearer' }
+  if (code === 'METHOD_NOT_ALLOWED') return { allow: String(details.allow ?? '') }
+  if (code === 'RANGE_NOT_SATISFIABLE') return { 'content-range': `bytes */${details.size}` }
+  // What is left of a refused body is not read: the connection cannot be used for another request.
+  if (code === 'PAYLOAD_TOO_LARGE') return { connection: 'close' }
+  return {}
+}

@@ -1,0 +1,59 @@
+/** Whether it runs, and whether it can serve. */
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { status as migrations } from '../db/migrate.ts'
+import { anyone, type Route } from '../http/route.ts'
+
+const State = z.enum(['ok', 'fail'])
+const Ready = z.object({ status: z.enum(['ok', 'degraded', 'unavailable']), checks: z.record(z.string(), State) })
+
+/** A worker that has not been seen for this long is not there. */
+const silence = 120_000
+
+export const routes = (app: App): Route[] => [
+  anyone('GET /healthz', { summary: 'The process runs' }, () => new Response('ok\n', { headers: { 'content-type': 'text/plain' } })),
+  anyone('GET /api/health', { summary: 'The process runs', answer: z.object({ status: z.literal('ok') }) }, () => ({ status: 'ok' })),
+  anyone('GET /readyz', { summary: 'It can serve requests', answer: Ready }, async ({ event }) => {
+    const answer = await readiness(app)
+    event.res.status = answer.status === 'unavailable' ? 503 : 200
+    return answer
+  }),
+]
+
+/** Database, schema and storage decide; search and worker only degrade. */
+export async function readiness(app: App): Promise<z.infer<typeof Ready>> {
+  const [schema, storage, search, worker] = await Promise.all([
+    state(isMigrated(app)),
+    state(app.files.check()),
+    state(app.search.check()),
+    state(hasWorker(app)),
+  ])
+  const database = await state(app.db.selectFrom('instance').select('key').limit(1).execute())
+  const checks = { database, schema, storage, search, worker }
+  const isServing = [database, schema, storage].every((check) => check === 'ok')
+  const isWhole = search === 'ok' && worker === 'ok'
+  return { status: !isServing ? 'unavailable' : isWhole ? 'ok' : 'degraded', checks }
+}
+
+async function state(check: Promise<unknown>): Promise<'ok' | 'fail'> {
+  try {
+    await check
+    return 'ok'
+  } catch {
+    return 'fail'
+  }
+}
+
+async function isMigrated({ db }: App): Promise<void> {
+  const wrong = (await migrations(db)).filter(({ applied_at, unknown }) => unknown || applied_at === null)
+  if (wrong.length > 0) throw new Error('the schema is not current')
+}
+
+async function hasWorker({ db, now }: App): Promise<void> {
+  await db
+    .selectFrom('workers')
+    .select('name')
+    .where('seen_at', '>', new Date(now().getTime() - silence))
+    .limit(1)
+    .executeTakeFirstOrThrow()
+}

@@ -1,0 +1,76 @@
+/** The whole API assembled: what happens to every request, then one line a domain. */
+import { H3, type H3Event } from 'h3'
+import type { App } from '../app.ts'
+import { routes as auth } from '../auth/routes.ts'
+import { routes as documents } from '../documents/routes.ts'
+import { AppError } from '../errors.ts'
+import type { Method, Route } from '../http/route.ts'
+import { routes as ocr } from '../ocr/routes.ts'
+import { routes as search } from '../search/routes.ts'
+import { routes as users } from '../users/routes.ts'
+import { authenticate } from './authenticate.ts'
+import { clientIp } from './client-ip.ts'
+import { failure } from './failures.ts'
+import { routes as health } from './health.ts'
+import { requestId } from './request-id.ts'
+import { secure } from './security.ts'
+
+/** Every route there is, in the order of the specification. */
+export const allRoutes = (app: App): Route[] => [auth, users, documents, search, ocr, health].flatMap((domain) => domain(app))
+
+/** Builds the server around an App; `h3.request()` and a socket lead into the same thing. */
+export function buildServer(app: App, routes: readonly Route[] = allRoutes(app)): H3 {
+  const h3 = new H3({
+    silent: true,
+    onRequest(event) {
+      event.context.startedAt = performance.now()
+      requestId(event)
+    },
+    onError: (error, event) => failure(error, event, app.log, app.now()),
+    onResponse(response, event) {
+      response.headers.set('x-request-id', requestId(event))
+      secure(response.headers, event, app.config)
+      if (app.config.log.access) logAccess(app, event, response.status)
+    },
+  })
+  h3.use((event) => {
+    event.context.ip ??= clientIp(event, app.config.server.trusted_proxies)
+  })
+  h3.use((event) => authenticate(app, event))
+  for (const [path, methods] of byPath(routes)) {
+    const handle = dispatch(methods, app.config.limits.max_request_size)
+    h3.all(path, handle)
+    // v1 is the API: both names lead to the same handlers.
+    if (path.startsWith('/api/')) h3.all(path.replace('/api/', '/api/v1/'), handle)
+  }
+  return h3
+}
+
+function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
+  const paths = new Map<string, Map<Method, Route>>()
+  for (const route of routes) {
+    const methods = paths.get(route.path) ?? new Map<Method, Route>()
+    paths.set(route.path, methods.set(route.method, route))
+  }
+  return paths
+}
+
+function dispatch(methods: Map<Method, Route>, maxBody: number) {
+  const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+  return async (event: H3Event) => {
+    const method = event.req.method === 'HEAD' ? 'GET' : (event.req.method as Method)
+    const route = methods.get(method)
+    if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
+    const answer = await route.handle(event, maxBody)
+    return answer === undefined ? '' : answer
+  }
+}
+
+function logAccess(app: App, event: H3Event, status: number): void {
+  const { requestId: request_id, ip, actor, startedAt = performance.now() } = event.context
+  const duration_ms = Math.round((performance.now() - startedAt) * 10) / 10
+  app.log.info(
+    { request_id, method: event.req.method, path: event.url.pathname, status, duration_ms, ip, user_id: actor?.id ?? undefined },
+    'request',
+  )
+}

@@ -1,0 +1,8 @@
+/** Every kind of job, and what does it. */
+import { purge } from '../documents/run-purge.ts'
+import type { Handler, Kind } from '../jobs.ts'
+import { extract, ocr } from '../ocr/run-ocr.ts'
+import { pages } from '../ocr/run-pages.ts'
+import { index } from '../search/run-index.ts'
+
+export const handlers = { ocr, extract, pages, index, purge } satisfies { [K in Kind]: Handler<K> }

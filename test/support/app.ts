@@ -1,0 +1,104 @@
+/** A whole dms for one test: a database of its own, real files, real reading processes, and people who use it. */
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { inject, onTestFinished } from 'vitest'
+import type { Actor } from '../../src/actor.ts'
+import type { Client } from '../../src/client/client.ts'
+import { localClient } from '../../src/client/local.ts'
+import { loadConfig } from '../../src/config-load.ts'
+import { openLog } from '../../src/log.ts'
+import { openApp } from '../../src/open-app.ts'
+import { startWorker } from '../../src/worker/worker.ts'
+import { template } from './database.ts'
+
+type Settings = Record<string, string | number | boolean>
+
+const queues = ['ocr', 'index', 'maintenance'] as const
+
+/** Starts it; everything goes away with the test. `settings` by dotted key, as `{'limits.max_upload_size': '1kB'}`. */
+export async function startApp(settings: Settings = {}) {
+  const dataDir = await mkdtemp(join(tmpdir(), 'dms-app-'))
+  const url = await cloneDatabase()
+  const { config } = loadConfig({
+    env: {},
+    flags: {
+      data_dir: dataDir,
+      'database.url': url,
+      'log.access': false,
+      'limits.api_calls_per_minute': 0,
+      'storage.min_free': 0,
+      ...settings,
+    },
+  })
+  let shift = 0
+  const app = await openApp(config, openLog({ level: 'error', format: 'json' }), {
+    migrate: 'never',
+    now: () => new Date(Date.now() + shift),
+  })
+  onTestFinished(async () => {
+    await app.close()
+    await rm(dataDir, { recursive: true, force: true })
+  })
+
+  const person = async (username: string, role: 'admin' | 'user') => {
+    const user = await app.db
+      .insertInto('users')
+      .values({ username, username_key: username, email: `${username}@example.org`, email_key: `${username}@example.org`, role })
+      .returningAll()
+      .executeTakeFirstOrThrow()
+    return { ...user, actor: { id: user.id, role, username } satisfies Actor }
+  }
+  const [ada, bob, admin] = [await person('ada', 'user'), await person('bob', 'user'), await person('root', 'admin')]
+
+  return {
+    app,
+    dataDir,
+    /** reaches the test's database */
+    databaseUrl: url,
+    ada,
+    bob,
+    admin,
+    asAda: localClient(app, ada.actor),
+    asBob: localClient(app, bob.actor),
+    asAdmin: localClient(app, admin.actor),
+    asStranger: localClient(app, null),
+    /** lets `ms` milliseconds pass, as far as app.now() tells */
+    later: (ms: number) => {
+      shift += ms
+    },
+    /** runs jobs until none can be run now */
+    runJobs: async (only: readonly (typeof queues)[number][] = queues) => {
+      const worker = await startWorker(app, { queues: only, concurrency: 2 })
+      await worker.idle()
+      await worker.stop(10_000)
+    },
+  }
+}
+
+/** Uploads a file with these bytes; the answered document. */
+export async function upload(
+  client: Client,
+  filename: string,
+  bytes: string | Uint8Array,
+  options: Parameters<Client['documents']['upload']>[1] = {},
+) {
+  const buffer = Buffer.from(bytes)
+  return (await client.documents.upload({ filename, size: buffer.length, open: () => [buffer] }, options)).document
+}
+
+async function cloneDatabase(): Promise<string> {
+  const name = `dms_test_${randomUUID().replaceAll('-', '')}`
+  const urlOf = (database: string) => inject('databaseUrl').replace('NAME', database)
+  const administer = async (statement: string) => {
+    const client = new pg.Client({ connectionString: urlOf('postgres') })
+    await client.connect()
+    await client.query(statement)
+    await client.end()
+  }
+  await administer(`create database ${name} template ${template}`)
+  onTestFinished(() => administer(`drop database ${name} with (force)`))
+  return urlOf(name)
+}

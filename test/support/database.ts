@@ -1,0 +1,49 @@
+/** One PostgreSQL for the whole run: the embedded one, started here and stopped at the end, with a migrated template that every test clones. */
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestProject } from 'vitest/node'
+import { openDatabase } from '../../src/db/db.ts'
+import { joinEmbedded } from '../../src/db/embedded.ts'
+import { migrate } from '../../src/db/migrate.ts'
+import { openLog } from '../../src/log.ts'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** of a database on the server, the name left out: postgres://…/NAME?… */
+    databaseUrl: string
+  }
+}
+
+export const template = 'dms_template'
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const log = openLog({ level: 'warn', format: 'pretty' })
+  const dataDir = await mkdtemp(join(tmpdir(), 'dms-test-'))
+  // The database runs as another user when we are root; that one must get through.
+  await chmod(dataDir, 0o711)
+  const embedded = await joinEmbedded({ dataDir, log })
+  const { host, port, user } = embedded.connection
+  const url = (name: string) => `postgres://${user}@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`
+  const address = (name: string) => ({
+    address: { connectionString: url(name) },
+    poolMax: 2,
+    connectTimeout: 5000,
+    statementTimeout: 0,
+    log,
+  })
+
+  const server = openDatabase(address('postgres'))
+  const client = await server.connect('dms test')
+  await client.query(`create database ${template}`)
+  const database = openDatabase(address(template))
+  await migrate(database, 10_000)
+  await database.close()
+  project.provide('databaseUrl', url('NAME'))
+  return async () => {
+    await client.end()
+    await server.close()
+    await embedded.release()
+    await rm(dataDir, { recursive: true, force: true })
+  }
+}

@@ -61,7 +61,7 @@ function findPaper({ gray, width, height }: Picture, block: number): Paper {
         }
       }
       let value = 255
-      for (let above = count * 0.1; value > 0 && (above -= histogram[value]!) > 0; ) value--
+      for (let above = histogram[255]!; value > 0 && above < count * 0.1; above += histogram[value]!) value--
       light[row * columns + column] = value
     }
   }

@@ -1,5 +1,5 @@
 /** A file opened for reading, whatever its kind. */
-import { readFileSync, statSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { OutlinePage } from '../ports.ts'
 
@@ -9,6 +9,8 @@ export interface Source {
   readonly size: number
   /** All bytes, a copy that the caller may keep, change or give away. */
   read(): Uint8Array<ArrayBuffer>
+  /** At most `size` first bytes. */
+  head(size: number): Uint8Array<ArrayBuffer>
 }
 
 export interface Limits {
@@ -72,6 +74,15 @@ export const fileSource = (path: string, filename = basename(path)): Source => (
   filename,
   size: statSync(path).size,
   read: () => new Uint8Array(readFileSync(path)),
+  head(size) {
+    const bytes = new Uint8Array(Math.min(size, statSync(path).size))
+    const file = openSync(path, 'r')
+    try {
+      return bytes.subarray(0, readSync(file, bytes))
+    } finally {
+      closeSync(file)
+    }
+  },
 })
 
 /** Bytes that are already in memory. */
@@ -79,4 +90,5 @@ export const bytesSource = (bytes: Uint8Array, filename: string): Source => ({
   filename,
   size: bytes.length,
   read: () => new Uint8Array(bytes),
+  head: (size) => new Uint8Array(bytes.subarray(0, size)),
 })

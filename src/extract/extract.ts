@@ -1,0 +1,126 @@
+/** Reads any file: decides its type by all of its bytes, and opens it with the reader of that kind. */
+import { ReadFailure } from '../ports.ts'
+import { clean, decode } from './decode.ts'
+import { detectType, headSize } from './detect.ts'
+import { decodeHtml, readHtml } from './html.ts'
+import { openImage } from './image.ts'
+import { openMail } from './mail.ts'
+import { familyOf, openOffice, typeOfArchive } from './office.ts'
+import { openDoc, openMsg, openPpt, openXls, typeOfOle } from './old-office.ts'
+import { type Contents, flowing, type Opened, type Source } from './opened.ts'
+import { openPdf, type PdfTools } from './pdf.ts'
+import { readRtf } from './rtf.ts'
+import { maxText } from './sink.ts'
+import { decodeXml, xmlToText } from './xml-text.ts'
+
+/** How deep files may lie inside files. */
+const maxDepth = 3
+/** Bytes of a plain text that are looked at; more cannot fit into `maxText` in any encoding. */
+const maxTextBytes = maxText * 4
+
+export type Tools = Omit<PdfTools, 'openPart'>
+
+export interface OpenedFile extends Opened {
+  readonly mimeType: string
+}
+
+/** Opens a file; `depth` counts the files around it. Throws ReadFailure. */
+export async function openFile(source: Source, tools: Tools, depth = 0): Promise<OpenedFile> {
+  const mimeType = await typeOf(source)
+  const opened = openKind(source, mimeType, tools, depth)
+  return { ...opened, mimeType, contents: async () => limited(await opened.contents()) }
+}
+
+/** By the first bytes; containers are looked into, because their beginning often does not tell. */
+async function typeOf(source: Source): Promise<string> {
+  const bytes = source.head(headSize)
+  const type = await detectType(bytes, source.filename, source.size)
+  if (bytes[0] === 0x50 && bytes[1] === 0x4b) return typeOfArchive(source.read()) ?? type
+  if (isOle(bytes)) return typeOfOle(source.read()) ?? 'application/x-cfb'
+  return type
+}
+
+const isOle = (bytes: Uint8Array): boolean => bytes[0] === 0xd0 && bytes[1] === 0xcf && bytes[2] === 0x11 && bytes[3] === 0xe0
+
+function openKind(source: Source, mimeType: string, tools: Tools, depth: number): Opened {
+  const family = familyOf(mimeType)
+  if (family) return openOffice(source, family)
+  const openPart = async (part: Source): Promise<Opened | null> => (depth < maxDepth ? openFile(part, tools, depth + 1) : null)
+  // Programs of the eighties use the same names; nobody reads their files any more.
+  if (oleTypes.has(mimeType) && !isOle(source.head(8))) return flowing(async () => ({ text: '' }))
+  switch (mimeType) {
+    case 'application/pdf':
+      return openPdf(source, { ...tools, openPart })
+    case 'application/rtf':
+      return flowing(async () => readRtf(source.read()))
+    case 'application/msword':
+      return openDoc(source)
+    case 'application/vnd.ms-excel':
+      return openXls(source)
+    case 'application/vnd.ms-powerpoint':
+      return openPpt(source)
+    case 'application/vnd.ms-outlook':
+      return openMsg(source)
+    case 'message/rfc822':
+    case 'application/mbox':
+      return openMail(source, mimeType === 'application/mbox', openPart)
+    case 'text/html':
+    case 'application/xhtml+xml':
+      return flowing(async () => readHtml(decodeHtml(source.read())))
+    case 'application/xml':
+      return flowing(async () => ({ text: xmlToText(decodeXml(source.read())) }))
+    case 'image/svg+xml':
+      return openSvg(source, tools)
+  }
+  if (readableImages.has(mimeType)) return openImage(source, mimeType, tools.limits)
+  if (mimeType.startsWith('text/') || textTypes.has(mimeType)) return flowing(async () => ({ text: decode(source.head(maxTextBytes)) }))
+  return flowing(async () => ({ text: '' }))
+}
+
+const readableImages = new Set(['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/tiff', 'image/bmp', 'image/avif'])
+const oleTypes = new Set(['application/msword', 'application/vnd.ms-excel', 'application/vnd.ms-powerpoint', 'application/vnd.ms-outlook'])
+const textTypes = new Set(['application/json', 'application/x-ndjson', 'application/yaml', 'application/postscript'])
+
+/** A drawing whose letters may be text or outlines. */
+function openSvg(source: Source, { limits }: Tools): Opened {
+  const image = openImage(source, 'image/svg+xml', limits)
+  return {
+    ...image,
+    async contents() {
+      const text = xmlToText(decodeXml(source.read()))
+      const { metadata, pages } = await image.contents()
+      return { metadata, pages: pages.map((page) => ({ ...page, text, needsOcr: page.needsOcr && text === '' })) }
+    },
+  }
+}
+
+/** Caps the text of all pages together, and takes out what no database stores. */
+function limited({ metadata, pages }: Contents): Contents {
+  let left = maxText
+  let isCut = false
+  const kept = pages.map((page) => {
+    if (page.text.length > left) isCut = true
+    const text = clean(page.text.slice(0, left))
+    left -= text.length
+    return { ...page, text }
+  })
+  return { metadata: { ...plain(metadata), ...(isCut || left === 0 ? { text_truncated: true } : {}) }, pages: kept }
+}
+
+/** Values that are JSON and that every database takes: texts of sane length, numbers, truth values. */
+function plain(metadata: Record<string, unknown>): Record<string, unknown> {
+  const entries = Object.entries(metadata).flatMap(([key, value]): [string, unknown][] => {
+    if (typeof value === 'string') return [[key, clean(value.slice(0, 2000))]]
+    return typeof value === 'number' || typeof value === 'boolean' ? [[key, value]] : []
+  })
+  return Object.fromEntries(entries)
+}
+
+/** Whatever a reader throws becomes the reason that users see. */
+export function asFailure(problem: unknown): ReadFailure {
+  if (problem instanceof ReadFailure) return problem
+  const message = problem instanceof Error ? problem.message : String(problem)
+  if (problem instanceof RangeError && /Array buffer|allocation|Invalid (typed )?array length|string length/i.test(message))
+    return new ReadFailure('FILE_TOO_COMPLEX')
+  return new ReadFailure('FILE_CORRUPT', `The file cannot be read: ${message.split('\n')[0]}`)
+}

@@ -1,0 +1,20 @@
+/** What the reader and its processes say to each other. */
+import type { FileToRead, OcrSetup, OutlinePage, ReadFailureCode, ReadPage } from '../ports.ts'
+import type { Box, Limits } from './opened.ts'
+
+/** The first message to a process. */
+export interface Setup {
+  readonly limits: Limits
+  readonly ocr: OcrSetup | null
+}
+
+export type Work =
+  | { readonly kind: 'outline'; readonly file: FileToRead }
+  | { readonly kind: 'page'; readonly file: FileToRead; readonly page: number; readonly language: string }
+  | { readonly kind: 'thumbnail'; readonly file: FileToRead; readonly box: Box; readonly type: 'image/webp' | 'image/jpeg' }
+
+export type Answer =
+  | { readonly outline: { mimeType: string; metadata: Record<string, unknown>; pages: readonly OutlinePage[] } }
+  | { readonly page: ReadPage }
+  | { readonly thumbnail: Uint8Array | null }
+  | { readonly failure: { code: ReadFailureCode; message: string; retry: boolean } }

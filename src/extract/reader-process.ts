@@ -1,0 +1,163 @@
+/** One reader process: started, given work, watched, killed. */
+import { type ChildProcess, fork } from 'node:child_process'
+import type { Socket } from 'node:net'
+import { extname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Log } from '../log.ts'
+import { ReadFailure } from '../ports.ts'
+import { residentMemory } from './memory.ts'
+import type { Answer, Setup, Work } from './messages.ts'
+import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
+
+const memoryInterval = 500
+/** what a process may do before it is replaced: parsers leak */
+const maxWorks = 200
+const path = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+const complaintLength = 4000
+
+export interface ProcessSettings extends Setup {
+  readonly tempDir: string
+  readonly log: Log
+  /** bytes that the process and those it starts may hold */
+  readonly memory: number
+}
+
+export interface ReaderProcess {
+  /** The file of the last work: what it opened is still warm. */
+  readonly lastPath: string | null
+  /** Whether it should do no more work. */
+  readonly isWorn: boolean
+  /** Does one work. Rejects with ReadFailure, or with the signal's reason; the process is dead then, unless the failure was its answer. */
+  run(work: Work, timeout: number, signal?: AbortSignal): Promise<Answer>
+  /** Ends the process and all that it started; resolves when nothing of them is left, and never rejects. */
+  stop(): Promise<void>
+}
+
+/** Starts a process in a group and a folder of its own, with nothing of our environment. */
+export function startProcess({ tempDir, log, memory, ...setup }: ProcessSettings): ReaderProcess {
+  const folder = makeReaderFolder(tempDir)
+  const child = forkReader(folder, memory)
+  let lastPath: string | null = null
+  let works = 0
+  let isEnded = false
+  let complaint = ''
+  child.stderr?.on('data', (chunk: Buffer) => {
+    complaint = (complaint + chunk.toString()).slice(-complaintLength)
+    log.debug({ pid: child.pid, text: chunk.toString().trim() }, 'reader process')
+  })
+  const ended = exitOf(child)
+    .then(() => {
+      isEnded = true
+      killGroup(child)
+      return removeReaderFolder(folder)
+    })
+    .catch((problem: unknown) => log.warn({ pid: child.pid, problem: String(problem) }, 'a reader process left something behind'))
+  if (child.connected) child.send(setup, () => {})
+  idle(child)
+
+  const stop = (): Promise<void> => {
+    if (!isEnded) {
+      busy(child)
+      killGroup(child)
+    }
+    return ended
+  }
+
+  async function run(work: Work, timeout: number, signal?: AbortSignal): Promise<Answer> {
+    works++
+    lastPath = work.file.path
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+    const kill = (reason: unknown): void => {
+      reject(reason)
+      void stop()
+    }
+    const onAbort = (): void => kill(signal?.reason)
+    const onExit = (): void => reject(crash(complaint))
+    const onError = (problem: Error): void => kill(new ReadFailure('READ_CRASHED', `The reader process failed: ${problem.message}`, true))
+    const clock = setTimeout(() => kill(new ReadFailure('READ_TIMEOUT')), timeout)
+    const watch = setInterval(() => {
+      if (residentMemory(child.pid ?? 0) > memory) kill(new ReadFailure('READ_OUT_OF_MEMORY'))
+    }, memoryInterval)
+    signal?.addEventListener('abort', onAbort, { once: true })
+    child.once('message', resolve as (message: unknown) => void)
+    child.once('exit', onExit)
+    child.once('error', onError)
+    busy(child)
+    try {
+      if (isEnded || !child.connected) throw crash(complaint)
+      child.send(work, (problem) => problem && kill(crash(complaint)))
+      return await promise
+    } finally {
+      clearTimeout(clock)
+      clearInterval(watch)
+      signal?.removeEventListener('abort', onAbort)
+      child.off('message', resolve)
+      child.off('exit', onExit)
+      child.off('error', onError)
+      idle(child)
+    }
+  }
+
+  return {
+    get lastPath() {
+      return lastPath
+    },
+    get isWorn() {
+      return isEnded || !child.connected || works >= maxWorks || residentMemory(child.pid ?? 0) > (memory * 2) / 3
+    },
+    run,
+    stop,
+  }
+}
+
+/** Settles when the process is gone; one that could not be started never exits. */
+function exitOf(child: ChildProcess): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  child.once('exit', () => resolve())
+  child.on('error', () => {
+    if (child.pid === undefined) resolve()
+  })
+  return promise
+}
+
+function forkReader(cwd: string, memory: number): ChildProcess {
+  const own = fileURLToPath(import.meta.url)
+  const program = fileURLToPath(new URL(`./child${extname(own)}`, import.meta.url))
+  return fork(program, [], {
+    cwd,
+    detached: true,
+    serialization: 'advanced',
+    execArgv: [`--max-old-space-size=${Math.ceil(memory / 1024 / 1024)}`],
+    env: { PATH: path, HOME: cwd, TMPDIR: cwd, LC_ALL: 'C.UTF-8', OMP_THREAD_LIMIT: '1', VIPS_CONCURRENCY: '1' },
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+  })
+}
+
+/** The process leads a group, so that programs it started end with it. */
+function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch (problem) {
+    // No such group: all of it is gone.
+    if ((problem as NodeJS.ErrnoException).code !== 'ESRCH') throw problem
+  }
+}
+
+const crash = (complaint: string): ReadFailure =>
+  /out of memory|allocation failed/i.test(complaint)
+    ? new ReadFailure('READ_OUT_OF_MEMORY')
+    : new ReadFailure('READ_CRASHED', undefined, true)
+
+/** An idle process does not keep ours from ending. */
+function idle(child: ChildProcess): void {
+  child.unref()
+  child.channel?.unref()
+  ;(child.stderr as Socket | null)?.unref()
+}
+
+/** What is waited for does. */
+function busy(child: ChildProcess): void {
+  child.ref()
+  child.channel?.ref()
+}

@@ -1,0 +1,33 @@
+/** XML as a stream of events: no tree, no recursion, no DTD, no entities but the five. */
+import { Parser } from 'htmlparser2'
+import { byteOrderMark, decode, tidy } from './decode.ts'
+import { openSink } from './sink.ts'
+
+export interface XmlEvents {
+  open?(name: string, attributes: Record<string, string>): void
+  text?(text: string): void
+  close?(name: string): void
+}
+
+/** Walks through a document; broken markup is walked as far as it makes sense. */
+export function walkXml(xml: string, { open, text, close }: XmlEvents): void {
+  const parser = new Parser({ onopentag: open, ontext: text, onclosetag: close }, { xmlMode: true, decodeEntities: true })
+  parser.end(xml)
+}
+
+/** Decodes by mark or declaration. */
+export function decodeXml(bytes: Uint8Array): string {
+  const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, 200)).toString('latin1')
+  const declared = byteOrderMark(bytes) ? null : /^\s*<\?xml[^>]*encoding=["']([\w.:-]+)["']/.exec(head)?.[1]
+  return decode(bytes, declared)
+}
+
+/** What an XML document of any kind says: its character data, an element a line. */
+export function xmlToText(xml: string): string {
+  const sink = openSink()
+  walkXml(xml, {
+    text: (part) => sink.add(part),
+    close: () => sink.add('\n'),
+  })
+  return tidy(sink.text().replace(/\n\s*\n/g, '\n'))
+}

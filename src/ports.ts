@@ -153,6 +153,57 @@ export class ReadFailure extends Error {
   }
 }
 
+/** What documents must be like besides their words. Several values of `mimeTypes` or `status` mean any of them, of `labelIds` all; empty: no matter. */
+export interface SearchFilter {
+  /** null: everybody's. The one thing that keeps users apart: engines must never widen it. */
+  readonly ownerId: string | null
+  readonly mimeTypes: readonly string[]
+  readonly labelIds: readonly string[]
+  readonly status: readonly string[]
+  readonly sourceId: string | null
+  /** of created_at, both inclusive */
+  readonly from: Date | null
+  readonly to: Date | null
+  /** 0 to 1; documents without any do not reach it */
+  readonly minConfidence: number | null
+}
+
+export interface SearchQuery {
+  /** as it was typed: words, "phrases", -not */
+  readonly text: string
+  /** whether typos are tolerated */
+  readonly fuzzy: boolean
+  readonly highlight: boolean
+  readonly filter: SearchFilter
+  readonly offset: number
+  readonly limit: number
+  /** matches that are ranked and counted, at most */
+  readonly maxResults: number
+}
+
+export interface SearchHit {
+  readonly document_id: string
+  readonly title: string
+  readonly filename: string
+  readonly mime_type: string
+  /** 0 to 1 */
+  readonly score: number
+  readonly created_at: Date
+  /** `snippet` is HTML with <mark> as its only markup */
+  readonly highlights: readonly { readonly field: string; readonly snippet: string }[]
+}
+
+export interface SearchAnswer {
+  /** best first */
+  readonly hits: readonly SearchHit[]
+  /** at most maxResults */
+  readonly total: number
+  /** there are more than `total` */
+  readonly isCapped: boolean
+  /** over the matches that `total` counts: name -> how many */
+  readonly facets: { readonly mime_types: Readonly<Record<string, number>>; readonly labels: Readonly<Record<string, number>> }
+}
+
 /** Finds documents. Knows their ids and reads the rest itself, so that index changes can be done late, twice, or in any order. */
 export interface SearchEngine {
   readonly name: string
@@ -160,6 +211,8 @@ export interface SearchEngine {
   refresh(documentIds: readonly string[]): Promise<void>
   /** One page of what matches. Throws AppError SERVICE_UNAVAILABLE while the engine is out of reach. */
   search(query: SearchQuery): Promise<SearchAnswer>
+  /** How many documents are in the index, in the form that this version of dms writes. */
+  count(): Promise<number>
   /** Throws where it cannot answer now. */
   check(): Promise<void>
 }

@@ -113,6 +113,9 @@ export interface Schema {
     created_at: CreatedAt
     updated_at: UpdatedAt
   }
+  search_entries: { document_id: string; words: string; parts: number; created_at: Date; confidence: number | null; version: number }
+  search_passages: { document_id: string; passage: number; words: string; start_at: number; length: number }
+  search_words: { word: string }
   events: { seq: Generated<number>; type: string; user_id: string | null; data: Json<object>; at: CreatedAt }
   notifications: {
     id: Generated<string>

@@ -1,0 +1,158 @@
+/** From a document to what PostgreSQL indexes of it. */
+import { setImmediate as breathe } from 'node:timers/promises'
+import { type Word, words } from '../words.ts'
+
+export interface Fields {
+  readonly title: string
+  readonly labels: readonly string[]
+  readonly filename: string
+  readonly content: string
+}
+
+/** A piece of a long document. */
+export interface Passage {
+  /** a tsvector, as text; of the first one it holds title, labels and filename too */
+  readonly words: string
+  /** of the content, in characters */
+  readonly start: number
+  readonly length: number
+}
+
+export interface Vectors {
+  /** a tsvector, as text */
+  readonly words: string
+  /** see search_entries.parts */
+  readonly parts: 0 | 1 | 2
+}
+
+/** Heaviest first, as ts_rank has them. */
+const weights = { title: 'A', labels: 'B', filename: 'C', content: 'D' } as const
+type Weight = (typeof weights)[keyof typeof weights]
+
+const maxPositions = 16_000
+const maxRepeats = 255
+/** A word in every eighth place would cut passages short: it loses positions instead. */
+const minPositions = 2_000
+/** of 1,048,575 that a tsvector may have */
+const maxBytes = 900_000
+/** Passages share so many words: phrases up to this length are found across the cut. */
+const overlap = 128
+/** Words between fields, so that no phrase runs from one into the next. */
+const gap = 2
+/** A long text is read in steps, between which others get their turn. */
+const stepWords = 10_000
+
+/** Reads a document into its vectors. What is too long for one goes piece by piece to `save`, in order; `see` gets every word. Memory stays flat but for the distinct words. */
+export async function read(
+  fields: Fields,
+  filters: readonly string[],
+  see: (word: Word) => void,
+  save: (passage: Passage) => Promise<void>,
+): Promise<Vectors> {
+  const head = new Vector()
+  let base = 0
+  for (const [text, weight] of [
+    [fields.title, weights.title],
+    ...fields.labels.map((label) => [label, weights.labels] as const),
+    [fields.filename, weights.filename],
+  ] as const) {
+    let last = 0
+    for (const word of words(text)) {
+      see(word)
+      head.add(word.text, base + word.position, weight)
+      last = word.position
+    }
+    base += last + gap
+  }
+  const { content } = fields
+  const characters = counter(content)
+  const recent: Word[] = []
+  let vector = head
+  let start = 0
+  let read = 0
+  for (const word of words(content)) {
+    if (++read % stepWords === 0) await breathe()
+    see(word)
+    const local = base + word.position
+    if (local > maxPositions || vector.bytes > maxBytes || (local > minPositions && vector.isFull(word.text))) {
+      await save({ words: vector.text(), ...characters(start, word.start) })
+      vector = new Vector()
+      start = recent[0]?.start ?? word.start
+      base = 1 - (recent[0]?.position ?? word.position)
+      for (const again of recent) vector.add(again.text, base + again.position, weights.content)
+    }
+    vector.add(word.text, base + word.position, weights.content)
+    if (vector !== head) head.mention(word.text)
+    recent.push(word)
+    if (recent.length > overlap) recent.shift()
+  }
+  if (vector === head) {
+    head.mark(filters)
+    return { words: head.text(), parts: 0 }
+  }
+  await save({ words: vector.text(), ...characters(start, content.length) })
+  const parts = head.bytes > maxBytes ? 2 : 1
+  head.mark(parts === 2 ? [...filters, '~long', '~many'] : [...filters, '~long'])
+  return { words: head.text(), parts }
+}
+
+/** A tsvector in the making. */
+class Vector {
+  /** what it takes in PostgreSQL, about */
+  bytes = 0
+  readonly #places = new Map<string, string[]>()
+
+  add(word: string, position: number, weight: Weight): void {
+    const places = this.#entry(word)
+    if (places.length >= maxRepeats) return
+    places.push(`${Math.min(position, 16_383)}${weight === 'D' ? '' : weight}`)
+    this.bytes += 2
+  }
+
+  /** Adds a word without its place, as long as there is room. */
+  mention(word: string): void {
+    if (this.bytes <= maxBytes) this.#entry(word)
+  }
+
+  mark(lexemes: readonly string[]): void {
+    for (const lexeme of lexemes) this.#entry(lexeme)
+  }
+
+  isFull(word: string): boolean {
+    return (this.#places.get(word)?.length ?? 0) >= maxRepeats
+  }
+
+  text(): string {
+    let text = ''
+    for (const [word, places] of this.#places) text += places.length > 0 ? `${quote(word)}:${places.join(',')} ` : `${quote(word)} `
+    return text
+  }
+
+  #entry(word: string): string[] {
+    const known = this.#places.get(word)
+    if (known) return known
+    const places: string[] = []
+    this.#places.set(word, places)
+    this.bytes += Buffer.byteLength(word) + 4
+    return places
+  }
+}
+
+/** As tsvector and tsquery want it. */
+export const quote = (lexeme: string): string => `'${lexeme.replace(/['\\]/g, '$&$&')}'`
+
+/** PostgreSQL counts characters, JavaScript UTF-16 units. Remembers how far it has counted, so that a whole text is counted once. */
+function counter(text: string) {
+  let unit = 0
+  let character = 0
+  const count = (from: number, to: number): number => {
+    let found = 0
+    for (let at = from; at < to; at++) if ((text.charCodeAt(at) & 0xfc00) !== 0xdc00) found++
+    return found
+  }
+  return (from: number, to: number): { start: number; length: number } => {
+    character += count(unit, from)
+    unit = from
+    return { start: character, length: count(from, to) }
+  }
+}

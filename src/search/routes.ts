@@ -1,0 +1,85 @@
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { flag, moment } from '../http/input.ts'
+import { Pagination, pageQuery } from '../http/pages.ts'
+import { type Route, user } from '../http/route.ts'
+import * as search from './search.ts'
+
+const names = z.array(z.string().min(1).max(255)).max(100)
+const id = z.guid('an id')
+
+/** The last moment of a day that is given without a time, so that the day itself counts. */
+const endOf = z.union([z.iso.date().transform((date) => new Date(`${date}T23:59:59.999Z`)), moment])
+
+const Filters = z
+  .strictObject({
+    mime_types: names,
+    labels: names,
+    label_ids: z.array(id).max(100),
+    status: z.array(z.enum(['pending', 'processing', 'completed', 'failed'])),
+    source_id: id,
+    date_range: z.strictObject({ from: moment, to: endOf }).partial(),
+    min_confidence: z.number().min(0).max(1),
+    owner: z.string().min(1).max(255),
+  })
+  .partial()
+
+const FiltersText = z
+  .string()
+  .max(20_000)
+  .transform((text, context) => {
+    try {
+      return JSON.parse(text) as unknown
+    } catch {
+      context.addIssue({ code: 'custom', message: 'not valid JSON' })
+      return z.NEVER
+    }
+  })
+  .pipe(Filters)
+
+const q = z
+  .string('what to search for')
+  .max(1000)
+  .refine((text) => text.trim() !== '', 'holds no word')
+
+const Result = z.object({
+  document_id: z.uuid(),
+  title: z.string(),
+  filename: z.string(),
+  mime_type: z.string(),
+  score: z.number().min(0).max(1),
+  created_at: z.iso.datetime(),
+  highlights: z.array(z.object({ field: z.enum(['title', 'content', 'filename', 'labels']), snippet: z.string() })),
+})
+
+const counts = z.record(z.string(), z.int())
+
+const Answer = z.object({
+  results: z.array(Result),
+  total: z.int(),
+  total_capped: z.boolean(),
+  facets: z.object({ mime_types: counts, labels: counts }),
+  pagination: Pagination,
+  took_ms: z.number(),
+})
+
+/** Search, in the order of the specification. */
+export const routes = (app: App): Route[] => [
+  user(
+    'GET /api/search',
+    {
+      summary:
+        'Documents by their words: all must match, the last one also as a prefix; "a phrase"; -not. Newest matches first up to the window, ranked.',
+      query: z.object({
+        q,
+        ...pageQuery(app.config),
+        filters: FiltersText.default({}),
+        highlight: flag.default(true),
+        fuzzy: flag.default(false),
+      }),
+      answer: Answer,
+      errors: ['SERVICE_UNAVAILABLE'],
+    },
+    ({ actor, query }) => search.search(app, actor, query),
+  ),
+]

@@ -1,0 +1,136 @@
+/** Searching documents, and keeping the index whole. */
+import { type Actor, isAdmin } from '../actor.ts'
+import type { App } from '../app.ts'
+import { withLock } from '../db/lock.ts'
+import type { DocumentStatus } from '../db/schema.ts'
+import { invalid } from '../errors.ts'
+import { isId } from '../http/input.ts'
+import { pagination } from '../http/pages.ts'
+import type { SearchFilter, SearchHit } from '../ports.ts'
+
+/** As a client names them: labels by id or by name (no case), the owner by id or user name. */
+export interface Filters {
+  mime_types?: readonly string[] | undefined
+  labels?: readonly string[] | undefined
+  label_ids?: readonly string[] | undefined
+  status?: readonly DocumentStatus[] | undefined
+  source_id?: string | undefined
+  date_range?: { from?: Date | undefined; to?: Date | undefined } | undefined
+  min_confidence?: number | undefined
+  owner?: string | undefined
+}
+
+export interface Search {
+  q: string
+  filters: Filters
+  highlight: boolean
+  fuzzy: boolean
+  page: number
+  per_page: number
+}
+
+export interface Found {
+  results: readonly SearchHit[]
+  total: number
+  total_capped: boolean
+  facets: { mime_types: Readonly<Record<string, number>>; labels: Readonly<Record<string, number>> }
+  pagination: ReturnType<typeof pagination>
+  took_ms: number
+}
+
+/** What the actor may see and matches, best first. Throws VALIDATION_ERROR for a page past the window, SERVICE_UNAVAILABLE. */
+export async function search(app: App, actor: Actor, { q, filters, highlight, fuzzy, page, per_page }: Search): Promise<Found> {
+  const start = performance.now()
+  const maxResults = app.config.limits.search_max_results
+  const offset = (page - 1) * per_page
+  if (offset >= maxResults) throw invalid('page', `only the first ${maxResults} results can be paged through`)
+  const filter = await resolve(app, actor, filters)
+  const query = { text: q, highlight, fuzzy, offset, limit: Math.min(per_page, maxResults - offset), maxResults }
+  const { hits, total, isCapped, facets } = filter
+    ? await app.search.search({ ...query, filter })
+    : { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
+  return {
+    results: hits,
+    total,
+    total_capped: isCapped,
+    facets,
+    pagination: pagination({ page, per_page }, total),
+    took_ms: Math.round((performance.now() - start) * 10) / 10,
+  }
+}
+
+/** The filter for the engine; null where nothing can pass it. Here and nowhere else users are kept to their own documents. */
+async function resolve(app: App, actor: Actor, filters: Filters): Promise<SearchFilter | null> {
+  const asked = filters.owner === undefined ? null : await ownerId(app, filters.owner)
+  if (filters.owner !== undefined && asked === null) return null
+  if (!isAdmin(actor) && asked !== null && asked !== actor.id) return null
+  const labels = await Promise.all([...(filters.labels ?? []), ...(filters.label_ids ?? [])].map((label) => labelId(app, label)))
+  const labelIds = labels.filter((id) => id !== null)
+  if (labelIds.length < labels.length) return null
+  return {
+    ownerId: isAdmin(actor) ? asked : actor.id,
+    mimeTypes: filters.mime_types ?? [],
+    labelIds,
+    status: filters.status ?? [],
+    sourceId: filters.source_id?.toLowerCase() ?? null,
+    from: filters.date_range?.from ?? null,
+    to: filters.date_range?.to ?? null,
+    minConfidence: filters.min_confidence ?? null,
+  }
+}
+
+async function ownerId(app: App, owner: string): Promise<string | null> {
+  const column = isId(owner) ? 'id' : 'username_key'
+  const user = await app.db.selectFrom('users').select('id').where(column, '=', owner.toLowerCase()).executeTakeFirst()
+  return user?.id ?? null
+}
+
+async function labelId(app: App, label: string): Promise<string | null> {
+  const column = isId(label) ? 'id' : 'name_key'
+  const found = await app.db.selectFrom('labels').select('id').where(column, '=', label.toLowerCase()).executeTakeFirst()
+  return found?.id ?? null
+}
+
+export interface ReindexOptions {
+  /** do nothing where the index holds every document in today's form */
+  ifNeeded?: boolean
+  /** milliseconds to wait for another run before Busy is thrown */
+  lockTimeout?: number
+  signal?: AbortSignal
+  onProgress?: (done: number, total: number) => void
+}
+
+export interface Reindexed {
+  documents: number
+  /** there was nothing to do */
+  skipped: boolean
+}
+
+const reindexBatch = 200
+
+/** Writes every document to the index anew, one batch after the other; searches answer all the while. Throws Busy. */
+export function reindex(app: App, { ifNeeded = false, lockTimeout = 0, signal, onProgress }: ReindexOptions = {}): Promise<Reindexed> {
+  return withLock(app.database, 'search.reindex', lockTimeout, async () => {
+    const total = await documentCount(app)
+    if (ifNeeded && (await app.search.count()) === total) return { documents: total, skipped: true }
+    let done = 0
+    let last = '00000000-0000-0000-0000-000000000000'
+    for (;;) {
+      signal?.throwIfAborted()
+      const rows = await app.db.selectFrom('documents').select('id').where('id', '>', last).orderBy('id').limit(reindexBatch).execute()
+      if (rows.length === 0) return { documents: done, skipped: false }
+      await app.search.refresh(rows.map(({ id }) => id))
+      done += rows.length
+      last = rows.at(-1)!.id
+      onProgress?.(done, Math.max(done, total))
+    }
+  })
+}
+
+async function documentCount(app: App): Promise<number> {
+  const { count } = await app.db
+    .selectFrom('documents')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow()
+  return count
+}

@@ -24,6 +24,8 @@ export interface OpenOptions {
   migrate: 'always' | 'embedded' | 'never'
   /** connections keep to the configured statement timeout; off for long-running work */
   statementTimeout?: boolean
+  /** the clock */
+  now?: () => Date
 }
 
 export interface OpenedDatabase extends Database {
@@ -55,7 +57,6 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       () => reader.close(),
       () => previewer.close(),
     )
-    const now = () => new Date()
     const search = engines[config.search.engine]({ config, db, database, log })
     return {
       config,
@@ -69,7 +70,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       previewer,
       tokens: openTokens(await jwtSecret(config)),
       passwords: openPasswords(),
-      now,
+      now: options.now ?? (() => new Date()),
       close: closing,
     }
   } catch (error) {

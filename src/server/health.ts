@@ -5,17 +5,18 @@ import { status as migrations } from '../db/migrate.ts'
 import { anyone, type Route } from '../http/route.ts'
 
 const State = z.enum(['ok', 'fail'])
-const Ready = z.object({ status: z.enum(['ok', 'degraded', 'unavailable']), checks: z.record(z.string(), State) })
+const Ready = z.object({ status: z.enum(['ok', 'degraded', 'unavailable', 'draining']), checks: z.record(z.string(), State) })
 
 /** A worker that has not been seen for this long is not there. */
 const silence = 120_000
 
-export const routes = (app: App): Route[] => [
+export const routes = (app: App, isDraining: () => boolean): Route[] => [
   anyone('GET /healthz', { summary: 'The process runs' }, () => new Response('ok\n', { headers: { 'content-type': 'text/plain' } })),
   anyone('GET /api/health', { summary: 'The process runs', answer: z.object({ status: z.literal('ok') }) }, () => ({ status: 'ok' })),
   anyone('GET /readyz', { summary: 'It can serve requests', answer: Ready }, async ({ event }) => {
     const answer = await readiness(app)
-    event.res.status = answer.status === 'unavailable' ? 503 : 200
+    if (isDraining()) answer.status = 'draining'
+    event.res.status = ['ok', 'degraded'].includes(answer.status) ? 200 : 503
     return answer
   }),
 ]

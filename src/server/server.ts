@@ -15,11 +15,21 @@ import { routes as health } from './health.ts'
 import { requestId } from './request-id.ts'
 import { secure } from './security.ts'
 
+export interface Assembly {
+  /** instead of all there are, for tests of the assembly itself */
+  routes?: readonly Route[]
+  /** the server is about to stop: not ready for more */
+  isDraining?: () => boolean
+}
+
 /** Every route there is, in the order of the specification. */
-export const allRoutes = (app: App): Route[] => [auth, users, documents, search, ocr, health].flatMap((domain) => domain(app))
+export const allRoutes = (app: App, isDraining = () => false): Route[] => [
+  ...[auth, users, documents, search, ocr].flatMap((domain) => domain(app)),
+  ...health(app, isDraining),
+]
 
 /** Builds the server around an App; `h3.request()` and a socket lead into the same thing. */
-export function buildServer(app: App, routes: readonly Route[] = allRoutes(app)): H3 {
+export function buildServer(app: App, { isDraining, routes = allRoutes(app, isDraining) }: Assembly = {}): H3 {
   const h3 = new H3({
     silent: true,
     onRequest(event) {

@@ -1,0 +1,84 @@
+import { Command } from 'commander'
+import { parseDuration } from '../src/config-values.ts'
+import type { Cli } from '../src/cli/context.ts'
+import { Failure } from '../src/cli/exit.ts'
+import type { MigrationState } from '../src/db/migrate.ts'
+import type { OpenedDatabase } from '../src/open-app.ts'
+
+/** `dms migrate`: the database schema. */
+export function migrate(cli: Cli): Command {
+  const command = new Command('migrate').description('bring the database schema up to date').addHelpText(
+    'after',
+    `
+Examples:
+  $ dms migrate                       apply what is pending
+  $ dms migrate status
+  $ dms migrate check || dms backup
+
+Exit codes: 0 current · 8 pending (check) · 69 database unreachable · 75 another migrator is at it · 78 the schema is newer than this dms
+Runs on the server only.`,
+  )
+  command.addCommand(
+    new Command('up')
+      .description('apply what is pending (also without a subcommand)')
+      .option('-n, --dry-run', 'say what would be applied')
+      .option('--lock-timeout <duration>', 'wait this long for another migrator (default: database.lock_timeout)')
+      .action((options) => up(cli, options)),
+    { isDefault: true },
+  )
+  command.addCommand(new Command('status').description('every migration, applied or not').action(() => status(cli)))
+  command.addCommand(new Command('check').description('exit 0 where the schema is current').action(() => check(cli)))
+  return command
+}
+
+async function up(cli: Cli, { dryRun, lockTimeout }: { dryRun?: boolean; lockTimeout?: string }): Promise<void> {
+  await withDatabase(cli, 'migrate', async (database, timeout) => {
+    const schema = await import('../src/db/migrate.ts')
+    const wait = lockTimeout === undefined ? timeout : parseDuration(lockTimeout)
+    const names = dryRun
+      ? (await schema.status(database.db)).filter(({ applied_at }) => applied_at === null).map(({ name }) => name)
+      : await schema.migrate(database, wait, (name) => cli.note(`applied ${name}`))
+    const action = dryRun ? 'pending' : 'applied'
+    cli.print(
+      names.map((name) => ({ name, action })),
+      { columns: [{ name: 'name' }, { name: 'action' }], id: 'name' },
+    )
+  })
+}
+
+async function status(cli: Cli): Promise<void> {
+  await withDatabase(cli, 'migrate status', async (database) => {
+    const rows = (await statesOf(database)).map(({ name, applied_at, unknown }) => ({
+      name,
+      state: unknown ? 'unknown' : applied_at === null ? 'pending' : 'applied',
+      applied_at: applied_at?.toISOString() ?? null,
+    }))
+    cli.print(rows, { columns: [{ name: 'name' }, { name: 'state' }, { name: 'applied_at' }], id: 'name' })
+  })
+}
+
+async function check(cli: Cli): Promise<void> {
+  await withDatabase(cli, 'migrate check', async (database) => {
+    const states = await statesOf(database)
+    const { NewerSchema } = await import('../src/db/migrate.ts')
+    const newer = states.filter(({ unknown }) => unknown)
+    if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))
+    const pending = states.filter(({ applied_at }) => applied_at === null)
+    if (pending.length > 0) throw new Failure('PENDING', `${pending.length} migrations are pending`, { fix: 'dms migrate' })
+    cli.note('the schema is current')
+  })
+}
+
+const statesOf = async ({ db }: OpenedDatabase): Promise<MigrationState[]> => (await import('../src/db/migrate.ts')).status(db)
+
+async function withDatabase(cli: Cli, command: string, work: (database: OpenedDatabase, lockTimeout: number) => Promise<void>): Promise<void> {
+  cli.refuseRemote(command)
+  const [{ openConfigured }, { openLog }] = await Promise.all([import('../src/open-app.ts'), import('../src/log.ts')])
+  const { config } = await cli.config()
+  const database = await openConfigured(config, openLog({ ...config.log, level: cli.options.verbose > 0 ? config.log.level : 'warn' }), false)
+  try {
+    await work(database, config.database.lock_timeout)
+  } finally {
+    await database.close()
+  }
+}

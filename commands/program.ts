@@ -1,0 +1,111 @@
+/** The tree of words, the flags of all, and the one catch that turns whatever happens into an exit code and a line on standard error. */
+import { Command } from 'commander'
+import { createCli, exitAfter, type OwnedCli } from '../src/cli/context.ts'
+import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
+import { humanLines, jsonLine } from '../src/cli/failure-lines.ts'
+import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
+import { environment } from '../src/config.ts'
+import { config } from './config.ts'
+import { help } from './help.ts'
+import { migrate } from './migrate.ts'
+import { serve } from './serve.ts'
+import { version, versionOfDms } from './version.ts'
+import { worker } from './worker.ts'
+
+/** Runs one command line (without the program's name) and answers its exit code. Never throws. */
+export async function main(argv: readonly string[]): Promise<number> {
+  const terminal = { env: environment(), stdin: process.stdin, stdout: process.stdout, stderr: process.stderr }
+  const program = new Command('dms')
+  const cli = createCli(program, terminal)
+  addWords(program, cli, terminal)
+  // Without a listener this signal opens Node's debugger to everybody on the machine.
+  process.on('SIGUSR1', () => {})
+  const failures = [await failureOf(() => runInTime(program, cli, argv)), await failureOf(() => cli.end())].filter(
+    (error) => error !== null,
+  )
+  const [failure] = failures
+  if (!failure) return exits[exitAfter(cli)][0]
+  const { error } = failure
+  const isAborted = error instanceof Error && error.name === 'AbortError'
+  if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
+  if (!isShown(error)) report(error, program, cli)
+  return exits[exitOf(error)][0]
+}
+
+function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env' | 'stdout'>): void {
+  program
+    .description('A document management server: stores, reads, searches, syncs and shares documents.')
+    .version(versionOfDms(), '-V, --version', 'the version alone')
+    .helpCommand(false)
+    .exitOverride()
+    .configureHelp({ showGlobalOptions: false })
+    .configureOutput({
+      outputError() {},
+      writeOut: cli.write,
+      getOutHelpWidth: () => widthOf(terminal),
+      getErrHelpWidth: () => widthOf(terminal),
+    })
+  addGlobalOptions(program)
+
+  program.addCommand(serve(cli))
+  program.addCommand(worker(cli))
+  program.addCommand(migrate(cli))
+  program.addCommand(config(cli))
+  program.addCommand(version(cli))
+  program.addCommand(help(cli, program))
+
+  inherit(program)
+}
+
+/** Commands made in files of their own know nothing of the program's settings until they are told. */
+function inherit(parent: Command): void {
+  for (const command of parent.commands) {
+    command.copyInheritedSettings(parent)
+    inherit(command)
+  }
+}
+
+/** Enforces --timeout; a command that listens to `cli.signal` gets a second to end by itself and in its own words. */
+async function runInTime(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<void> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  let timer: NodeJS.Timeout | undefined
+  program.hook('preAction', () => {
+    const { timeout } = cli.options
+    if (timeout === null) return
+    const giveUp = () => reject(new Failure('UNAVAILABLE', `not done within the --timeout of ${timeout / 1000} s`))
+    const onTime = () => {
+      if (!cli.stop) giveUp()
+      else timer = setTimeout(giveUp, 1000)
+    }
+    timer = setTimeout(onTime, timeout)
+  })
+  try {
+    await Promise.race([program.parseAsync(argv, { from: 'user' }), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function failureOf(work: () => Promise<void>): Promise<{ error: unknown } | null> {
+  try {
+    await work()
+    return null
+  } catch (error) {
+    return { error }
+  }
+}
+
+function report(error: unknown, program: Command, cli: OwnedCli): void {
+  // Commander has shown the help of a group that was called without a subcommand.
+  if ((error as { code?: unknown }).code === 'commander.help') return
+  let isJson = program.opts<{ json?: boolean }>().json === true
+  let isVerbose = false
+  try {
+    isJson = cli.options.format === 'json' || cli.options.format === 'jsonl'
+    isVerbose = cli.options.verbose > 0
+  } catch {
+    // The flags themselves are what is wrong.
+  }
+  const lines = isJson ? [jsonLine(error, new Date())] : humanLines(error, isVerbose)
+  for (const line of lines) cli.warn(line)
+}

@@ -1,0 +1,46 @@
+import { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+
+interface Options {
+  host?: string
+  port?: string
+  socket?: string
+  migrate?: boolean
+  worker: boolean
+  check?: boolean
+}
+
+/** `dms serve`: the server, with a worker inside unless told otherwise. */
+export const serve = (cli: Cli): Command =>
+  new Command('serve')
+    .description('start the HTTP server, with a worker inside')
+    .option('--host <address>', 'address to listen on')
+    .option('--port <number>', 'port to listen on; 0 takes any free one')
+    .option('--socket <path>', 'unix socket to listen on instead')
+    .option('--migrate', 'apply pending migrations first (always done for the embedded database)')
+    .option('--no-worker', 'leave the jobs to `dms worker`')
+    .option('--check', 'check that it could start, and exit')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  $ dms serve                                  on http://127.0.0.1:8080, everything below the data folder
+  $ dms serve --host 0.0.0.0 --migrate         in a container
+  $ DATABASE_URL=postgres://… dms serve --no-worker
+
+Exit codes: 0 stopped · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong
+Runs on the server only.`,
+    )
+    .action(async (options: Options) => {
+      cli.refuseRemote('serve')
+      const { runServer } = await import('../src/server/run.ts')
+      const settings = {
+        ...(options.host === undefined ? {} : { 'server.host': options.host }),
+        ...(options.port === undefined ? {} : { 'server.port': options.port }),
+        ...(options.socket === undefined ? {} : { 'server.socket': options.socket }),
+        ...(options.worker ? {} : { 'worker.embedded': false }),
+      }
+      const { config, warnings } = await cli.config(settings)
+      for (const warning of warnings) cli.warn(`warning: ${warning}`)
+      await runServer(config, { migrate: options.migrate ? 'always' : 'embedded', checkOnly: options.check === true, signal: cli.serviceSignal, say: (line) => cli.warn(line) })
+    })

@@ -1,0 +1,36 @@
+import { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+
+interface Options {
+  queues?: string
+  concurrency?: string
+  once?: boolean
+}
+
+/** `dms worker`: jobs without a server. */
+export const worker = (cli: Cli): Command =>
+  new Command('worker')
+    .description('run background jobs (reading and OCR, index, maintenance)')
+    .option('--queues <names>', 'only these, separated by commas: ocr, index, maintenance')
+    .option('--concurrency <number>', 'documents read at once; 0 takes one per core')
+    .option('--once', 'run what can be run now, then exit')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  $ dms worker                                      until it is stopped
+  $ dms worker --once --queues ocr -q               from cron
+
+Exit codes: 0 stopped or done · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong
+Runs on the server only.`,
+    )
+    .action(async (options: Options) => {
+      cli.refuseRemote('worker')
+      const { runWorker } = await import('../src/worker/run.ts')
+      const { config, warnings } = await cli.config({
+        ...(options.queues === undefined ? {} : { 'worker.queues': options.queues }),
+        ...(options.concurrency === undefined ? {} : { 'worker.concurrency': options.concurrency }),
+      })
+      for (const warning of warnings) cli.warn(`warning: ${warning}`)
+      await runWorker(config, { once: options.once === true, signal: cli.serviceSignal })
+    })

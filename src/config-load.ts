@@ -63,6 +63,13 @@ const otherVariables = [
 
 /** Reads the configuration. Throws ConfigError with every problem there is. */
 export function loadConfig(sources: ConfigSources): Loaded {
+  const { problems, ...loaded } = inspectConfig(sources)
+  if (problems.length > 0) throw new ConfigError(problems)
+  return loaded
+}
+
+/** Reads the configuration as far as it can be read; settings with a problem have their defaults. */
+export function inspectConfig(sources: ConfigSources): Loaded & { readonly problems: readonly string[] } {
   const { env = {} } = sources
   const problems: string[] = []
   const warnings = unknownVariables(env)
@@ -82,8 +89,7 @@ export function loadConfig(sources: ConfigSources): Loaded {
   const name = (key: string): string => nameOf(key, origins)
   problems.push(...combinationProblems(config, name))
   warnings.push(...combinationWarnings(config, name))
-  if (problems.length > 0) throw new ConfigError(problems)
-  return { config, origins, warnings, file: file?.path ?? null }
+  return { config, origins, warnings, problems, file: file?.path ?? null }
 }
 
 /** Where a setting's value is, before it is read. */

@@ -10,6 +10,8 @@ export interface Kind<T> {
   fromText(text: string): unknown
   /** The value in use, from a TOML value; relative paths start at `base`. Throws BadValue. */
   read(value: unknown, base: string): T
+  /** How a file would say it; default: the value itself. */
+  write?(value: T): string
 }
 
 /** Milliseconds; a number is in seconds. */
@@ -27,6 +29,39 @@ export function parseSize(value: unknown): number {
   if (!match) throw new BadValue('is not a size such as "500MB" or "100MiB"')
   const power = ' kmgt'.indexOf(match[2]?.toLowerCase() ?? ' ')
   return Math.round(Number(match[1]) * (match[3] ? 1024 : 1000) ** power)
+}
+
+/** The shortest exact way to write a duration of so many milliseconds. */
+export function writeDuration(ms: number): string {
+  const [unit, size] = (
+    [
+      ['d', 86_400_000],
+      ['h', 3_600_000],
+      ['m', 60_000],
+      ['s', 1000],
+    ] as const
+  ).find(([, size]) => ms % size === 0) ?? ['ms', 1]
+  return ms === 0 ? '0s' : `${ms / size}${unit}`
+}
+
+/** The shortest exact way to write a size of so many bytes. */
+export function writeSize(bytes: number): string {
+  const units = [
+    ['TiB', 1024 ** 4],
+    ['GiB', 1024 ** 3],
+    ['MiB', 1024 ** 2],
+    ['KiB', 1024],
+    ['TB', 1e12],
+    ['GB', 1e9],
+    ['MB', 1e6],
+    ['kB', 1000],
+    ['B', 1],
+  ] as const
+  const [shortest = '0B'] = units
+    .filter(([, size]) => bytes % size === 0)
+    .map(([unit, size]) => `${bytes / size}${unit}`)
+    .sort((a, b) => a.length - b.length)
+  return bytes === 0 ? '0B' : shortest
 }
 
 /** 1/0, true/false, yes/no, on/off in any case; undefined for anything else. */
@@ -95,6 +130,7 @@ export const durationKind = (min: string, max: string): Kind<number> => ({
     const ms = parseDuration(value)
     return must(ms, ms >= parseDuration(min) && ms <= parseDuration(max), `is not a duration from ${min} to ${max}`)
   },
+  write: writeDuration,
 })
 
 export const sizeKind = (min: string): Kind<number> => ({
@@ -103,6 +139,7 @@ export const sizeKind = (min: string): Kind<number> => ({
     const bytes = parseSize(value)
     return must(bytes, bytes >= parseSize(min), `is less than ${min}`)
   },
+  write: writeSize,
 })
 
 /** Each item is read as `item` reads it. */

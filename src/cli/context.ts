@@ -1,0 +1,142 @@
+/** What a command is handed: its options, its ways to speak, and the parts it may need, each loaded when it is asked for. */
+import type { Command } from 'commander'
+import type { App } from '../app.ts'
+import type { Client } from '../client/client.ts'
+import type { ConfigSources, Loaded } from '../config-load.ts'
+import type { Log } from '../log.ts'
+import type { OpenOptions } from '../open-app.ts'
+import { type Exit, usage } from './exit.ts'
+import { type GlobalOptions, readGlobalOptions, type Terminal } from './options.ts'
+import { render, type Shape } from './output.ts'
+import { type Progress, startProgress } from './progress.ts'
+import { type Stop, watchStop } from './stop.ts'
+
+export interface Cli {
+  /** the variables of this process */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** the flags every command takes; to be read inside an action */
+  readonly options: GlobalOptions
+  /** aborts at the first SIGINT, SIGTERM or SIGHUP, or when --timeout has passed: begin nothing new then */
+  readonly signal: AbortSignal
+  /** the same for a service: the first SIGINT or SIGTERM is its normal end, SIGHUP is left alone; ask for it before `signal` */
+  readonly serviceSignal: AbortSignal
+  /** ends the command with this exit although nothing was thrown (PARTIAL, PENDING) */
+  exit: Exit
+  /** prints the result: a list of rows or one object */
+  print<T extends object>(result: T | readonly T[], shape: Shape<T>): void
+  /** puts text on standard output as it is */
+  write(text: string): void
+  /** says something on standard error, unless --quiet */
+  note(text: string): void
+  /** says something on standard error, with --quiet too */
+  warn(text: string): void
+  /** starts telling how far `phase` is; one at a time */
+  progress(phase: string): Progress
+  /** where this run's configuration comes from */
+  configSources(settings?: Readonly<Record<string, string | number | boolean>>): ConfigSources
+  /** the configuration; `settings` are the command's own flags by dotted key. Throws ConfigError. */
+  config(settings?: Readonly<Record<string, string | number | boolean>>): Promise<Loaded>
+  /** the API: of the server that --url or DMS_URL names, else in this process as the operator (or the user of --as) */
+  client(): Promise<Client>
+  /** for a command that runs on the server only; throws Failure USAGE where --url or DMS_URL names another machine */
+  refuseRemote(command: string): void
+  /** everything dms has, for a command that runs on the server only; throws Failure USAGE as refuseRemote() does */
+  app(command: string, options?: Partial<OpenOptions> & { readonly log?: Log }): Promise<App>
+  /** runs at the end of the command, whatever its end; the last one first */
+  onEnd(work: () => void | Promise<void>): void
+}
+
+export interface OwnedCli extends Cli {
+  /** what came while somebody looked at `signal` */
+  readonly stop: Stop | null
+  end(): Promise<void>
+}
+
+/** A context for one run of the program. */
+export function createCli(program: Command, terminal: Terminal & { stdout: NodeJS.WriteStream; stderr: NodeJS.WriteStream }): OwnedCli {
+  const { env, stdout, stderr } = terminal
+  const endings: (() => void | Promise<void>)[] = []
+  let options: GlobalOptions | null = null
+  let stop: Stop | null = null
+  let shown: Progress | null = null
+
+  const say = (stream: NodeJS.WriteStream, text: string): void => {
+    shown?.clear()
+    stream.write(text)
+  }
+  const open = async ({ log, migrate = 'embedded', ...more }: Partial<OpenOptions> & { log?: Log } = {}): Promise<App> => {
+    const loaded = await cli.config()
+    const [{ openApp }, { commandLog }] = await Promise.all([import('../open-app.ts'), import('./connect.ts')])
+    const app = await openApp(loaded.config, log ?? (await commandLog(loaded, cli.options)), { migrate, ...more })
+    endings.push(() => app.close())
+    return app
+  }
+  const watch = (isService: boolean): AbortSignal => {
+    if (!stop) {
+      stop = watchStop(cli.options.timeout, (text) => cli.note(text), isService)
+      endings.push(stop.end)
+    }
+    return stop.signal
+  }
+  const cli: OwnedCli = {
+    env,
+    exit: 'OK',
+    get options() {
+      options ??= readGlobalOptions(program, terminal)
+      return options
+    },
+    get stop() {
+      return stop
+    },
+    get signal() {
+      return watch(false)
+    },
+    get serviceSignal() {
+      return watch(true)
+    },
+    print: (result, shape) => say(stdout, render(result, shape, cli.options)),
+    write: (text) => say(stdout, text),
+    note(text) {
+      if (!cli.options.isQuiet) say(stderr, `${text}\n`)
+    },
+    warn: (text) => say(stderr, `${text}\n`),
+    progress(phase) {
+      const progress = startProgress(phase, cli.options, stderr.isTTY === true, (text) => stderr.write(text))
+      shown = progress
+      endings.push(() => progress.done())
+      return progress
+    },
+    configSources: (settings = {}) => ({ env, file: cli.options.config, flags: { ...cli.options.settings, ...settings } }),
+    async config(settings) {
+      const { loadConfig } = await import('../config-load.ts')
+      return loadConfig(cli.configSources(settings))
+    },
+    async client() {
+      const { url, as } = cli.options
+      const { clientHere, clientThere } = await import('./connect.ts')
+      if (url === null) return clientHere(await open(), as)
+      if (as !== null) throw usage(`--as ${as} works on this machine only, not against ${url}`)
+      const client = await clientThere(url, env)
+      endings.push(() => client.close())
+      return client
+    },
+    refuseRemote(command) {
+      const { url } = cli.options
+      if (url !== null) throw usage(`"dms ${command}" runs on the server only, not against ${url}`, 'pass --local, or unset DMS_URL')
+    },
+    async app(command, options) {
+      cli.refuseRemote(command)
+      return open(options)
+    },
+    onEnd: (work) => void endings.push(work),
+    async end() {
+      for (const work of endings.reverse()) await work()
+    },
+  }
+  return cli
+}
+
+/** How a command ended that threw nothing: a signal counts before what the command says itself. */
+export function exitAfter({ exit, stop }: OwnedCli): Exit {
+  return stop?.exit ?? exit
+}

@@ -1,0 +1,55 @@
+/** What is said on standard error when a command fails. */
+import { ConfigError } from '../errors.ts'
+import { plain } from './cells.ts'
+import { type Exit, exitOf, exits, Failure } from './exit.ts'
+
+interface Issue {
+  path: string
+  message: string
+}
+
+/** For people: one line a problem, then how to mend it. `verbose` adds the stack of what was not foreseen. */
+export function humanLines(error: unknown, verbose: boolean): string[] {
+  if (error instanceof ConfigError) return error.problems.map((problem) => `error: ${plain(problem)}`)
+  const lines = [`error: ${plain(messageOf(error))}`]
+  for (const { path, message } of issuesOf(error)) lines.push(`         ${plain(path)}: ${plain(message)}`)
+  const { request_id, fix } = error as { request_id?: unknown; fix?: unknown }
+  if (typeof fix === 'string') lines.push(`         fix: ${plain(fix)}`)
+  if (typeof request_id === 'string') lines.push(`         request id: ${plain(request_id)}`)
+  if (verbose && error instanceof Error && !(error instanceof Failure)) lines.push(...(error.stack ?? '').split('\n').slice(1))
+  return lines
+}
+
+/** For programs: the body of an API error plus the exit code, on one line. */
+export function jsonLine(error: unknown, now: Date): string {
+  const exit = exitOf(error)
+  const { request_id = null } = error as { request_id?: unknown }
+  const body = { code: codeOf(error, exit), message: messageOf(error), details: detailsOf(error), timestamp: now.toISOString(), request_id }
+  return JSON.stringify({ error: body, exit_code: exits[exit][0] })
+}
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  // Commander writes its own prefix and puts its suggestion on a second line.
+  const message = error.message.replace(/^error: /, '').replace(/\n\((Did you mean .*)\)$/s, ' — $1')
+  if (message === '' && error instanceof AggregateError) return messageOf(error.errors[0])
+  return message === 'fetch failed' && error.cause instanceof Error
+    ? `the server cannot be reached: ${messageOf(error.cause)}`
+    : message || error.name
+}
+
+function codeOf(error: unknown, exit: Exit): string {
+  const { code, status } = error as { code?: unknown; status?: unknown }
+  return typeof code === 'string' && typeof status === 'number' ? code : exit
+}
+
+function detailsOf(error: unknown): object {
+  if (error instanceof ConfigError) return { problems: error.problems }
+  const { details, fix } = error as { details?: unknown; fix?: unknown }
+  return { ...(typeof details === 'object' ? details : {}), ...(typeof fix === 'string' ? { fix } : {}) }
+}
+
+function issuesOf(error: unknown): Issue[] {
+  const { issues } = detailsOf(error) as { issues?: unknown }
+  return Array.isArray(issues) ? issues.map((issue: Partial<Issue>) => ({ path: String(issue.path), message: String(issue.message) })) : []
+}

@@ -1,0 +1,115 @@
+/** How far a long command is: always on standard error, and silent where nobody looks. */
+import { plain } from './cells.ts'
+import type { GlobalOptions } from './options.ts'
+
+export interface ProgressState {
+  readonly done: number
+  readonly total?: number | null
+  readonly bytes_done?: number
+  readonly bytes_total?: number | null
+  /** what is being worked on */
+  readonly current?: string
+}
+
+export interface Progress {
+  update(state: ProgressState): void
+  /** takes the spinner off the screen, so that a line can be printed; the next update brings it back */
+  clear(): void
+  /** the end of this phase */
+  done(): void
+}
+
+type Writer = (text: string) => void
+
+/** milliseconds between two lines for a log, and for a program */
+const pace = { plain: 10_000, json: 500 }
+
+/** Starts telling about `phase` ("upload"). `isTerminal` is about standard error; `now` gives milliseconds. */
+export function startProgress(
+  phase: string,
+  options: Pick<GlobalOptions, 'progress' | 'isQuiet'>,
+  isTerminal: boolean,
+  write: Writer,
+  now = performance.now.bind(performance),
+): Progress {
+  if (options.progress === 'json')
+    return lines((state, seconds) => `${JSON.stringify(record(phase, state, seconds))}\n`, pace.json, write, now)
+  if (options.progress === 'plain') return lines((state) => `${sentence(phase, state)}\n`, pace.plain, write, now)
+  if (options.progress === 'auto' && isTerminal && !options.isQuiet) return spinner(phase)
+  return { update() {}, clear() {}, done() {} }
+}
+
+/** The first and the last state, and in between one every `interval` milliseconds. */
+function lines(format: (state: ProgressState, seconds: number) => string, interval: number, write: Writer, now: () => number): Progress {
+  const started = now()
+  let written = Number.NEGATIVE_INFINITY
+  let waiting: ProgressState | null = null
+  const put = (state: ProgressState): void => {
+    write(format(state, (now() - started) / 1000))
+    written = now()
+    waiting = null
+  }
+  return {
+    update(state) {
+      if (now() - written >= interval) put(state)
+      else waiting = state
+    },
+    clear() {},
+    done() {
+      if (waiting) put(waiting)
+    },
+  }
+}
+
+function spinner(phase: string): Progress {
+  let text = phase
+  let isDone = false
+  // Loaded only when there is something to show; whatever happens before it is there is shown then.
+  const starting = import('ora').then(({ default: ora }) =>
+    isDone ? null : ora({ text, stream: process.stderr, discardStdin: false }).start(),
+  )
+  let running: Awaited<typeof starting> = null
+  void starting.then((started) => {
+    running = started
+  })
+  return {
+    update(state) {
+      text = sentence(phase, state)
+      if (running) running.text = text
+    },
+    clear() {
+      running?.clear()
+    },
+    done() {
+      isDone = true
+      void starting.then((started) => started?.stop())
+    },
+  }
+}
+
+export function sentence(phase: string, { done, total, bytes_done, bytes_total, current }: ProgressState): string {
+  const count = total ? `${done}/${total} (${Math.floor((done / total) * 100)} %)` : String(done)
+  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1)
+  const bytes = bytes_done === undefined ? '' : `  ${megabytes(bytes_done)}${bytes_total ? `/${megabytes(bytes_total)}` : ''} MB`
+  return `${phase}  ${count}${bytes}${current ? `  ${plain(current)}` : ''}`
+}
+
+function record(
+  phase: string,
+  { done, total = null, bytes_done = 0, bytes_total = null, current = '' }: ProgressState,
+  seconds: number,
+): object {
+  const isCounted = total !== null && total > 0
+  const share = bytes_total ? bytes_done / bytes_total : isCounted ? done / total : 0
+  return {
+    type: 'progress',
+    phase,
+    done,
+    total,
+    bytes_done,
+    bytes_total,
+    rate_bytes: seconds > 0 ? Math.round(bytes_done / seconds) : 0,
+    eta_seconds: share > 0 ? Math.round((seconds / share) * (1 - share)) : null,
+    current,
+  }
+}

@@ -1,0 +1,36 @@
+/** Questions to a person. Without a person it is a usage error that names the flag to pass; never a hang, never an answer from a pipe. */
+import { Failure, usage } from './exit.ts'
+import type { GlobalOptions } from './options.ts'
+
+type Asking = Pick<GlobalOptions, 'canAsk'>
+
+/** inquirer draws on standard output unless told otherwise, and that is for data. */
+const context = { output: process.stderr, clearPromptOnDone: false }
+
+/** Goes on when the answer is yes; `flag` is what says yes without a question ("--yes"). Throws Failure when it is no. */
+export async function confirm(options: Asking, question: string, flag: string): Promise<void> {
+  need(options, question, flag)
+  const { confirm: ask } = await import('@inquirer/prompts')
+  if (!(await ask({ message: question, default: false }, context))) throw new Failure('FAILED', 'nothing was changed')
+}
+
+/** A secret that does not appear while it is typed; asked for twice where it is a new one. */
+export async function password(options: Asking, question: string, flag: string, isNew = false): Promise<string> {
+  need(options, question, flag)
+  const { password: ask } = await import('@inquirer/prompts')
+  // No `mask`: with one, inquirer offers a key that makes the text visible.
+  const first = await ask({ message: question }, context)
+  if (isNew && (await ask({ message: `${question} (again)` }, context)) !== first) throw usage('the two are not the same')
+  return first
+}
+
+/** One line of text. */
+export async function line(options: Asking, question: string, flag: string): Promise<string> {
+  need(options, question, flag)
+  const { input: ask } = await import('@inquirer/prompts')
+  return ask({ message: question, required: true }, context)
+}
+
+function need({ canAsk }: Asking, question: string, flag: string): void {
+  if (!canAsk) throw usage(`"${question}" cannot be asked here (no terminal, or --no-input)`, `pass ${flag}`)
+}

@@ -1,0 +1,58 @@
+/** Stopping on request: the first signal asks the command to begin nothing new, the second ends it at once. */
+import type { Exit } from './exit.ts'
+
+export interface Stop {
+  readonly signal: AbortSignal
+  /** how a signal ends the command; null while none came */
+  readonly exit: Exit | null
+  /** listens no more */
+  readonly end: () => void
+}
+
+/** A terminal and a parent process may both deliver the same Ctrl-C: a repeat within this time (ms) is no second one. */
+const repeat = 300
+
+const batchSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+/** A service reads its files again on SIGHUP. */
+const serviceSignals = ['SIGINT', 'SIGTERM'] as const
+
+/**
+ * Listens until `end()`; `timeout` (ms, null for none) aborts as well, with a TimeoutError as the reason. For a service the first signal is
+ * the normal end, so `exit` stays null.
+ */
+export function watchStop(timeout: number | null, say: (text: string) => void, isService = false): Stop {
+  const signals = isService ? serviceSignals : batchSignals
+  const controller = new AbortController()
+  let exit: Exit | null = null
+  let isStopping = false
+  let first = 0
+  const onSignal = (name: NodeJS.Signals): void => {
+    if (isStopping && performance.now() - first < repeat) return
+    if (isStopping) {
+      end()
+      process.kill(process.pid, name)
+      return
+    }
+    first = performance.now()
+    isStopping = true
+    if (!isService) exit = name === 'SIGINT' ? 'INTERRUPTED' : 'TERMINATED'
+    say('stopping; press Ctrl-C again to stop at once')
+    controller.abort(new DOMException(`stopped by ${name}`, 'AbortError'))
+  }
+  const timer =
+    timeout === null
+      ? null
+      : setTimeout(() => controller.abort(new DOMException(`--timeout of ${timeout / 1000} s has passed`, 'TimeoutError')), timeout)
+  const end = (): void => {
+    if (timer) clearTimeout(timer)
+    for (const name of signals) process.removeListener(name, onSignal)
+  }
+  for (const name of signals) process.on(name, onSignal)
+  return {
+    signal: controller.signal,
+    get exit() {
+      return exit
+    },
+    end,
+  }
+}

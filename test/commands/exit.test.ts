@@ -1,0 +1,178 @@
+import { spawn } from 'node:child_process'
+import { expect, test } from 'vitest'
+import { exitOf, exits, Failure } from '../../src/cli/exit.ts'
+import { humanLines, jsonLine } from '../../src/cli/failure-lines.ts'
+import { AppError, ConfigError, invalid } from '../../src/errors.ts'
+import { bareEnvironment, executable, hasProgram, run, runOnTerminal } from '../support/run.ts'
+
+const withCode = (code: string, cause?: Error) => Object.assign(new Error('failed', { cause }), { code })
+const named = (name: string) => Object.assign(new Error('failed'), { name })
+
+test.each<[string, unknown, number]>([
+  ['what nobody foresaw', new Error('oops'), 1],
+  ['something that is no Error', 'oops', 1],
+  ['a failed answer of the server', new AppError('INTERNAL_ERROR'), 1],
+  ['wrong input', invalid('email', 'is not an address'), 2],
+  ['wrong use', new Failure('USAGE', 'no'), 2],
+  ['401', new AppError('UNAUTHORIZED'), 4],
+  ['403', new AppError('FORBIDDEN'), 5],
+  ['404', new AppError('NOT_FOUND'), 6],
+  ['410 from a server far away', Object.assign(new Error('gone'), { status: 410, code: 'SHARED_LINK_EXPIRED' }), 6],
+  ['409', new AppError('DUPLICATE_RESOURCE'), 7],
+  ['409 for a job that runs already', Object.assign(new Error('running'), { status: 409, code: 'SOURCE_SYNC_RUNNING' }), 75],
+  ['429', new AppError('RATE_LIMITED'), 69],
+  ['503', new AppError('SERVICE_UNAVAILABLE'), 69],
+  ['a refused connection', withCode('ECONNREFUSED'), 69],
+  ['a refused connection inside a failed fetch', new TypeError('fetch failed', { cause: withCode('ECONNREFUSED') }), 69],
+  ['both addresses refused', new AggregateError([withCode('ECONNREFUSED'), withCode('ECONNREFUSED')]), 69],
+  ['a database that starts up', withCode('57P03'), 69],
+  ['a wrong database password', withCode('28P01'), 78],
+  ['a lock that another run holds', named('Busy'), 75],
+  ['a newer schema', named('NewerSchema'), 78],
+  ['a wrong configuration', new ConfigError(['no']), 78],
+  ['Ctrl-C at a question', named('ExitPromptError'), 130],
+])('%s', (_, error, code) => expect(exits[exitOf(error)][0]).toBe(code))
+
+test('a failure is one line for people, with what is wrong and how to mend it', () => {
+  expect(humanLines(new Failure('PENDING', '2 migrations are pending', { fix: 'dms migrate' }), false)).toEqual([
+    'error: 2 migrations are pending',
+    '         fix: dms migrate',
+  ])
+  expect(humanLines(invalid('email', 'is not an address'), false)).toEqual([
+    'error: The request is not valid.',
+    '         email: is not an address',
+  ])
+  expect(humanLines(new ConfigError(['a', 'b']), false)).toEqual(['error: a', 'error: b'])
+  expect(humanLines(new Error('odd\u001b[2J'), false)).toEqual(['error: odd\\x1b[2J'])
+  expect(humanLines(new Error('odd'), true).join('\n')).toMatch(/^error: odd\n +at /)
+})
+
+test('a failure is the API’s error body and the exit code for programs', () => {
+  const now = new Date('2026-01-02T03:04:05Z')
+  const gone = Object.assign(new Error('gone'), { status: 410, code: 'SHARED_LINK_EXPIRED', details: { id: 1 }, request_id: 'r1' })
+  expect(JSON.parse(jsonLine(gone, now))).toEqual({
+    error: { code: 'SHARED_LINK_EXPIRED', message: 'gone', details: { id: 1 }, timestamp: '2026-01-02T03:04:05.000Z', request_id: 'r1' },
+    exit_code: 6,
+  })
+})
+
+test.each([
+  ['an unknown flag', ['version', '--nope'], "error: unknown option '--nope'\n"],
+  ['an unknown command, with a suggestion', ['versoin'], "error: unknown command 'versoin' — Did you mean version?\n"],
+  ['an unknown subcommand', ['config', 'chekc'], "error: unknown command 'chekc' — Did you mean check?\n"],
+  ['too many arguments', ['version', 'now'], /^error: too many arguments/],
+  ['a wrong format', ['version', '-o', 'xml'], /^error: option '-o, --output <format>' argument 'xml' is invalid/],
+  ['two targets', ['version', '--local', '--url', 'http://x'], /^error: option '--local' cannot be used with option '--url <url>'/],
+  ['a timeout that is none', ['version', '--timeout', 'soon'], /^error: --timeout: "soon" is not a duration/],
+  ['an unknown topic', ['help', 'nonsense'], 'error: there is no command or topic "nonsense"\n         fix: dms help\n'],
+])('2 for %s', async (_, args, stderr) => {
+  expect(await run(args)).toEqual({
+    code: 2,
+    signal: null,
+    stdout: '',
+    stderr: typeof stderr === 'string' ? stderr : expect.stringMatching(stderr),
+  })
+})
+
+test('2 for a variable that makes no sense', async () => {
+  expect(await run(['version'], { env: { DMS_QUIET: 'perhaps' } })).toMatchObject({
+    code: 2,
+    stderr: 'error: DMS_QUIET: "perhaps" is neither true nor false\n',
+  })
+})
+
+test('2 with its help on standard error for a group without a subcommand', async () => {
+  for (const args of [[], ['config']])
+    expect(await run(args)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^Usage: dms (?!.*error:).*Commands:/s) })
+})
+
+test('2 as one line of JSON on standard error when JSON was asked for', async () => {
+  const { code, stdout, stderr } = await run(['version', '--json', '--nope'])
+  expect({ code, stdout, ...JSON.parse(stderr) }).toMatchObject({
+    code: 2,
+    stdout: '',
+    exit_code: 2,
+    error: { code: 'USAGE', message: "unknown option '--nope'" },
+  })
+})
+
+test('0 and help on standard output for --help and help, of any depth', async () => {
+  const asked = await run(['config', 'show', '--help'])
+  expect(asked).toMatchObject({
+    code: 0,
+    stderr: '',
+    stdout: expect.stringMatching(/^Usage: dms config show .*Examples:\n {2}\$ dms config show/s),
+  })
+  expect(await run(['help', 'config', 'show'])).toEqual(asked)
+})
+
+test('help exit-codes lists all of them, help environment every variable', async () => {
+  const { stdout } = await run(['help', 'exit-codes'])
+  expect(stdout.match(/^ +\d+/gm)?.map(Number)).toEqual(Object.values(exits).map(([code]) => code))
+  expect((await run(['help', 'environment'])).stdout).toMatch(/DMS_OUTPUT.*JWT_SECRET, JWT_SECRET_FILE +auth\.jwt_secret/s)
+})
+
+test('0 and silence when the reader of the output goes away', async () => {
+  const child = spawn(process.execPath, [executable, 'help', 'environment'], { env: bareEnvironment(), stdio: ['ignore', 'pipe', 'pipe'] })
+  child.stdout.destroy()
+  let stderr = ''
+  child.stderr.on('data', (text: Buffer) => {
+    stderr += text.toString()
+  })
+  expect(await new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })))).toEqual({ code: 0, stderr: '' })
+})
+
+const hasTerminal = hasProgram('script')
+if (!hasTerminal) process.stderr.write('skipped: without the program `script` there is no terminal to test on\n')
+
+test.skipIf(!hasTerminal)('2 on a terminal for secrets in the clear without --yes', async () => {
+  expect(await runOnTerminal(['config', 'show', '--reveal'])).toMatchObject({ code: 2, stdout: expect.stringContaining('fix: pass --yes') })
+})
+
+/** Runs a program that watches for stops, and signals it at these milliseconds after it says it is ready. */
+async function signalled(at: readonly (readonly [ms: number, signal: NodeJS.Signals])[], { timeout = 'null', isService = false } = {}) {
+  const stop = new URL('../../src/cli/stop.ts', import.meta.url).href
+  const program = `
+import { watchStop } from '${stop}'
+const stop = watchStop(${timeout}, (text) => console.log(text), ${isService})
+stop.signal.addEventListener('abort', () => console.log(stop.signal.reason.name, stop.exit))
+setTimeout(() => { stop.end(); console.log('done') }, 800)
+console.log('ready')`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    env: bareEnvironment(),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const lines: string[] = []
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    if (lines.length === 0) for (const [ms, signal] of at) setTimeout(() => child.kill(signal), ms)
+    lines.push(...text.trimEnd().split('\n'))
+  })
+  const end = await new Promise((resolve) => child.on('close', (code, signal) => resolve(signal ?? code)))
+  return { lines, end }
+}
+
+const stopping = 'stopping; press Ctrl-C again to stop at once'
+
+test('the first signal asks to stop, and a repeat at once is the same one', async () => {
+  const at = [
+    [0, 'SIGINT'],
+    [100, 'SIGINT'],
+  ] as const
+  expect(await signalled(at)).toEqual({ lines: ['ready', stopping, 'AbortError INTERRUPTED', 'done'], end: 0 })
+})
+
+test('a second signal ends it at once', async () => {
+  const at = [
+    [0, 'SIGTERM'],
+    [400, 'SIGTERM'],
+  ] as const
+  expect(await signalled(at)).toEqual({ lines: ['ready', stopping, 'AbortError TERMINATED'], end: 'SIGTERM' })
+})
+
+test('for a service the first signal is the normal end', async () => {
+  expect(await signalled([[0, 'SIGTERM']], { isService: true })).toEqual({ lines: ['ready', stopping, 'AbortError null', 'done'], end: 0 })
+})
+
+test('--timeout asks to stop as well', async () => {
+  expect(await signalled([], { timeout: '100' })).toEqual({ lines: ['ready', 'TimeoutError null', 'done'], end: 0 })
+})

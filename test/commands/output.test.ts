@@ -1,0 +1,234 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+import { expect, test } from 'vitest'
+import { type Column, type Rendering, render } from '../../src/cli/output.ts'
+import { type ProgressState, startProgress } from '../../src/cli/progress.ts'
+import { confirm } from '../../src/cli/prompt.ts'
+import { hasProgram, run, runLineOnTerminal, runOnTerminal } from '../support/run.ts'
+
+interface Item {
+  id: string
+  title: string
+  size: number
+  labels: string[]
+  note: string | null
+}
+
+const columns: Column<Item>[] = [
+  { name: 'id', show: 'wide' },
+  { name: 'title' },
+  { name: 'size', align: 'right' },
+  { name: 'labels' },
+  { name: 'note', title: 'REMARK', value: ({ note }) => note ?? '-' },
+]
+const items: Item[] = [
+  { id: 'a', title: 'one\ttwo\n\u001b[31mred\u202e', size: 5, labels: ['x', 'y'], note: null },
+  { id: 'b', title: 'say "hi", all', size: 12_000, labels: [], note: 'ok' },
+]
+
+const piped: Rendering = {
+  format: 'tsv',
+  isHuman: false,
+  fields: null,
+  header: null,
+  isTerminal: false,
+  width: Number.POSITIVE_INFINITY,
+  color: false,
+}
+const list = (options: Partial<Rendering>, rows: Item[] = items) =>
+  render(rows, { columns, sentence: 'two items' }, { ...piped, ...options })
+
+test('tsv has no header off a terminal, one on it, and one where it is asked for', () => {
+  const rows = 'one\\ttwo\\n\\x1b[31mred\\u202e\t5\tx,y\t-\nsay "hi", all\t12000\t\tok\n'
+  expect(list({})).toBe(rows)
+  expect(list({ isTerminal: true })).toBe(`TITLE\tSIZE\tLABELS\tREMARK\n${rows}`)
+  expect(list({ header: true })).toBe(`TITLE\tSIZE\tLABELS\tREMARK\n${rows}`)
+})
+
+test('csv is RFC 4180 with a header', () => {
+  expect(list({ format: 'csv' })).toBe('TITLE,SIZE,LABELS,REMARK\n"one\ttwo\n\\x1b[31mred\\u202e",5,"x,y",-\n"say ""hi"", all",12000,,ok\n')
+  expect(list({ format: 'csv', header: false })).not.toContain('TITLE')
+})
+
+test('json and jsonl are the objects as they are', () => {
+  expect(JSON.parse(list({ format: 'json' }))).toEqual(items)
+  expect(
+    list({ format: 'jsonl' })
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+  ).toEqual(items)
+  expect(list({ format: 'json' }, [])).toBe('[]\n')
+})
+
+test('id is one a line', () => expect(list({ format: 'id' })).toBe('a\nb\n'))
+
+test('table is lined up, wide has more columns', () => {
+  const [head, , second] = list({ format: 'table' }, [{ ...items[0]!, title: 't' }, items[1]!]).split('\n')
+  expect(head).toBe('TITLE           SIZE  LABELS  REMARK')
+  expect(second).toBe('say "hi", all  12000          ok')
+  expect(list({ format: 'wide' })).toMatch(/^ID {2}TITLE/)
+})
+
+test.each([10, 25, 40])('no line is wider than a terminal of %i columns', (width) => {
+  const wide = items.map((item) => ({ ...item, title: 'é発票 '.repeat(20) }))
+  for (const line of list({ format: 'wide', isTerminal: true, width }, wide).split('\n'))
+    expect([...line].length).toBeLessThanOrEqual(width)
+})
+
+test('one object is a line for each field', () => {
+  const one = (options: Partial<Rendering>) => render(items[1]!, { columns }, { ...piped, ...options })
+  expect(one({})).toBe('title\tsay "hi", all\nsize\t12000\nlabels\t\nnote\tok\n')
+  expect(one({ format: 'table', isTerminal: true, width: 80 })).toBe('TITLE   say "hi", all\nSIZE    12000\nLABELS\nREMARK  ok\n')
+  expect(JSON.parse(one({ format: 'json' }))).toEqual(items[1])
+})
+
+test('a sentence stands for the result on a terminal only, and only where no format was asked for', () => {
+  expect(list({ format: 'table', isTerminal: true, isHuman: true })).toBe('two items\n')
+  expect(list({ format: 'table', isTerminal: true, width: 80 })).not.toContain('two items')
+})
+
+test('--fields chooses and orders, in json too', () => {
+  expect(list({ fields: ['size', 'id'] })).toBe('5\ta\n12000\tb\n')
+  expect(JSON.parse(list({ format: 'json', fields: ['size', 'id'] }))).toEqual([
+    { size: 5, id: 'a' },
+    { size: 12_000, id: 'b' },
+  ])
+})
+
+test('--fields with an unknown name says which are known', () => {
+  expect(() => list({ fields: ['sise'] })).toThrow('unknown field sise; known are id, title, size, labels, note')
+  expect(list({ fields: ['content'], format: 'json' }, [])).toBe('[]\n')
+})
+
+test('nothing but data on standard output: no colour, no border, no heading in a pipe', async () => {
+  for (const format of ['auto', 'table', 'wide', 'tsv', 'csv', 'json', 'jsonl', 'id']) {
+    const { stdout, stderr } = await run(['config', 'show', 'server', '-o', format], { env: { FORCE_COLOR: '' } })
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: an escape character is what must not be there
+    expect(stdout).not.toMatch(/\x1b|[─│┌]/)
+    expect(stderr).toBe('')
+  }
+  expect((await run(['config', 'show', 'server.port'])).stdout).toBe('server.port\t8080\n')
+})
+
+test.each([
+  ['DMS_OUTPUT', { DMS_OUTPUT: 'jsonl' }, []],
+  ['-o, which goes before DMS_OUTPUT,', { DMS_OUTPUT: 'csv' }, ['-o', 'jsonl']],
+  ['a flag before the command', {}, []],
+])('%s sets the format', async (name, env, args) => {
+  const line = name.startsWith('a flag') ? ['-o', 'jsonl', 'config', 'show', 'server.port'] : ['config', 'show', 'server.port', ...args]
+  expect(JSON.parse((await run(line, { env })).stdout)).toMatchObject({ key: 'server.port', value: 8080 })
+})
+
+test('--no-header takes the headings away', async () => {
+  expect((await run(['config', 'show', 'server.port', '-o', 'csv', '--no-header'])).stdout).toBe('server.port,8080\n')
+})
+
+const onTerminal = test.skipIf(!hasProgram('script'))
+
+onTerminal('on a terminal it is a table inside COLUMNS, with bold headings', async () => {
+  const { stdout } = await runOnTerminal(['config', 'show', 'security', '--origin'], { env: { COLUMNS: '60' } })
+  const [head = ''] = stdout.split('\n', 1)
+  expect(head).not.toBe(stripVTControlCharacters(head))
+  expect(stripVTControlCharacters(head)).toMatch(/^KEY +VALUE +ORIGIN$/)
+  for (const line of stdout.split('\n').slice(1)) expect(line.length).toBeLessThanOrEqual(60)
+})
+
+onTerminal.each([
+  ['NO_COLOR=1', { NO_COLOR: '1' }, []],
+  ['TERM=dumb', { TERM: 'dumb' }, []],
+  ['--no-color', {}, ['--no-color']],
+  ['--color never', {}, ['--color', 'never']],
+])('%s leaves no colour on a terminal', async (_, env, args) => {
+  expect((await runOnTerminal(['config', 'show', 'server.port', ...args], { env })).stdout).toMatch(/^KEY +VALUE\nserver\.port +8080\n$/)
+})
+
+test('progress as JSON lines: the first, the last, and not more than two a second between', () => {
+  let time = 0
+  let written = ''
+  const progress = startProgress(
+    'upload',
+    { progress: 'json', isQuiet: false },
+    false,
+    (text) => (written += text),
+    () => time,
+  )
+  const states: ProgressState[] = Array.from({ length: 11 }, (_, done) => ({
+    done,
+    total: 10,
+    bytes_done: done * 100,
+    bytes_total: 1000,
+    current: 'a.pdf',
+  }))
+  for (const state of states) {
+    progress.update(state)
+    time += 100
+  }
+  progress.done()
+  const lines = written
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  expect(lines.map(({ done }) => done)).toEqual([0, 5, 10])
+  expect(lines[1]).toEqual({
+    type: 'progress',
+    phase: 'upload',
+    done: 5,
+    total: 10,
+    bytes_done: 500,
+    bytes_total: 1000,
+    rate_bytes: 1000,
+    eta_seconds: 1,
+    current: 'a.pdf',
+  })
+})
+
+test('progress is silent off a terminal, and plain where it is asked for', () => {
+  let written = ''
+  const tell = (mode: 'auto' | 'plain') => {
+    const progress = startProgress('upload', { progress: mode, isQuiet: false }, false, (text) => (written += text))
+    progress.update({ done: 1, total: 4, current: 'odd\u001b.pdf' })
+    progress.done()
+  }
+  tell('auto')
+  expect(written).toBe('')
+  tell('plain')
+  expect(written).toBe('upload  1/4 (25 %)  odd\\x1b.pdf\n')
+})
+
+test('a question without somebody to answer is a usage error that names the flag', async () => {
+  await expect(confirm({ canAsk: false }, 'Delete 3 documents?', '--yes')).rejects.toMatchObject({ exit: 'USAGE', fix: 'pass --yes' })
+})
+
+/** Runs a question on a terminal, with what is typed; standard output goes to a file. */
+async function answered(typed: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'dms-prompt-'))
+  try {
+    const program = join(folder, 'ask.ts')
+    const prompt = new URL('../../src/cli/prompt.ts', import.meta.url).pathname
+    writeFileSync(
+      program,
+      `import { confirm } from '${prompt}'
+await confirm({ canAsk: true }, 'Delete 3 documents?', '--yes').then(() => process.stdout.write('went on'), (error) => process.stdout.write(error.name + ' ' + error.message))`,
+    )
+    const { stdout } = await runLineOnTerminal(`'${process.execPath}' '${program}' > '${folder}/stdout'`, {
+      reply: { to: '(y/N)', type: typed },
+    })
+    return { screen: stripVTControlCharacters(stdout), stdout: readFileSync(join(folder, 'stdout'), 'utf8') }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+onTerminal.each([
+  ['yes goes on', 'y\n', /^went on$/],
+  ['no is a failure', 'n\n', /^Failure nothing was changed$/],
+  ['Enter alone is no', '\n', /^Failure nothing was changed$/],
+  ['Ctrl-C is not an answer', '\u0003', /^ExitPromptError /],
+])('a question is on standard error: %s', async (_, typed, said) => {
+  const { screen, stdout } = await answered(typed)
+  expect(screen).toContain('Delete 3 documents?')
+  expect(stdout).toMatch(said)
+})

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest'
+import { count, network, refuse } from '../src/http/rate-limit.ts'
+import { startApp } from './support/app.ts'
+
+const limit = { acts: 3, window: 60 }
+
+/** How each act ended: 0, or the seconds to wait. */
+const waits = (acts: Promise<void>[]) =>
+  Promise.all(
+    acts.map((act) => act.then(() => 0).catch((error) => (error.code === 'RATE_LIMITED' ? error.details.retry_after_secs : error))),
+  )
+
+test('exactly as many acts as the limit says, also at once; other keys are not touched', async () => {
+  const { app } = await startApp()
+  const many = await waits(Array.from({ length: 8 }, () => count(app, 'a', limit)))
+  expect(many.sort()).toEqual([0, 0, 0, 60, 60, 60, 60, 60])
+  expect(await waits([count(app, 'b', limit), refuse(app, 'b', limit)])).toEqual([0, 0])
+})
+
+test('the window slides: after the seconds told, and not before, one more act is free', async () => {
+  const { app } = await startApp()
+  const at = new Date('2026-01-01T00:00:00Z').getTime()
+  let now = at
+  const clocked = { ...app, now: () => new Date(now) }
+  for (const second of [0, 10, 20]) {
+    now = at + second * 1000
+    await count(clocked, 'a', limit)
+  }
+  now = at + 30_000
+  expect(await waits([count(clocked, 'a', limit), refuse(clocked, 'a', limit)])).toEqual([30, 30])
+  now = at + 59_500
+  expect(await waits([refuse(clocked, 'a', limit)])).toEqual([1])
+  now = at + 60_000
+  expect(await waits([count(clocked, 'a', limit)])).toEqual([0])
+  expect(await waits([count(clocked, 'a', limit)])).toEqual([10])
+})
+
+test('what no window holds any more is removed', async () => {
+  const { app, later } = await startApp()
+  await waits([count(app, 'a', limit), count(app, 'a', limit)])
+  later(61_000)
+  await count(app, 'a', limit)
+  expect(await app.db.selectFrom('rate_hits').select('key').execute()).toHaveLength(1)
+})
+
+test('one client: an IPv4 address, also in IPv6 clothes, or a /64', () => {
+  expect(network('192.0.2.7')).toBe('192.0.2.7')
+  expect(network('::ffff:192.0.2.7')).toBe('192.0.2.7')
+  expect(network('2001:db8:1:2:3:4:5:6')).toBe('2001:db8:1:2::/64')
+  expect(network('2001:0DB8:0001:0002::1')).toBe('2001:db8:1:2::/64')
+  expect(network('2001:db8::1')).toBe('2001:db8:0:0::/64')
+  expect(network('::1')).toBe('0:0:0:0::/64')
+  expect(network('fe80::1%eth0')).toBe('fe80:0:0:0::/64')
+  expect(network('64:ff9b::192.0.2.1')).toBe('64:ff9b:0:0::/64')
+})

@@ -1,0 +1,163 @@
+/** The promises of README "Layout": read from the import lines, so that they cannot be broken by accident. */
+import { readdir, readFile } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** From the bottom up; a file imports from its own floor and those below. */
+const floors: readonly (readonly string[])[] = [
+  ['src/db/', 'src/ports.ts', 'src/errors.ts', 'src/actor.ts', 'src/config', 'src/log.ts', 'src/alive.ts'],
+  ['src/http/', 'src/jobs.ts', 'src/events.ts', 'src/app.ts'],
+  ['src/users/', 'src/auth/', 'src/documents/', 'src/ocr/', 'src/extract/', 'src/search/', 'src/files/'],
+  ['src/server/', 'src/worker/', 'src/client/', 'src/open-app.ts'],
+  ['src/cli/'],
+  ['commands/'],
+  ['bin/'],
+]
+const domains = floors[2] ?? []
+
+interface Import {
+  from: string
+  /** a file of ours (path from the root) or a package */
+  to: string
+  isOurs: boolean
+}
+
+const files = await sources()
+const imports = (await Promise.all(files.map(importsOf))).flat()
+const text = new Map(await Promise.all(files.map(async (file) => [file, await readFile(join(root, file), 'utf8')] as const)))
+
+describe('the nevers', () => {
+  test('1. no import goes up, and every file has its floor', () => {
+    expect(files.filter((file) => !file.startsWith('migrations/') && floorOf(file) === -1)).toEqual([])
+    expect(shown(ours().filter(({ from, to }) => floorOf(from) < floorOf(to)))).toEqual([])
+  })
+
+  test('1. no circle of files', () => {
+    expect(circle()).toEqual([])
+  })
+
+  test('2. app, ports, errors, actor and events name no domain and no engine', () => {
+    const ground = ['app', 'ports', 'errors', 'actor', 'events'].map((name) => `src/${name}.ts`)
+    expect(shown(ours().filter(({ from, to }) => ground.includes(from) && domains.some((domain) => to.startsWith(domain))))).toEqual([])
+  })
+
+  test('3. documents/ imports no domain that builds on it', () => {
+    const others = ['labels', 'comments', 'shared-links', 'ocr', 'search', 'sources'].map((name) => `src/${name}/`)
+    expect(shown(ours().filter(({ from, to }) => from.startsWith('src/documents/') && others.some((domain) => to.startsWith(domain))))).toEqual([])
+  })
+
+  test('4. a domain writes only its own tables', () => {
+    const owners: Record<string, string[]> = {
+      users: ['users'],
+      revoked_tokens: ['auth'],
+      documents: ['documents'],
+      document_pages: ['documents'],
+      document_labels: ['documents'],
+      stored_files: ['documents'],
+      search_documents: ['search'],
+      search_words: ['search'],
+    }
+    const wrong: string[] = []
+    for (const [file, code] of text) {
+      const domain = /^src\/(\w[\w-]*)\//.exec(file)?.[1] ?? ''
+      for (const [, table = ''] of code.matchAll(/(?:insertInto|updateTable|deleteFrom)\('(\w+)'\)|(?:insert into|update|delete from)\s+(\w+)\s/g)) {
+        if (domains.includes(`src/${domain}/`) && owners[table] && !owners[table].includes(domain)) wrong.push(`${file} writes ${table}`)
+      }
+    }
+    expect(wrong).toEqual([])
+  })
+
+  test.each([
+    ['h3', /^src\/(?:[\w-]+\/(?:[\w-]+-)?routes\.ts|http\/|server\/|auth\/bearer\.ts)/],
+    ['tesseract.js', /^src\/ocr\/engines\//],
+    ['pdfjs-dist', /^src\/extract\//],
+    ['@hyzyla/pdfium', /^src\/extract\//],
+    ['meilisearch', /^src\/search\/engines\//],
+    ['webdav', /^src\/sources\/types\//],
+    ['jose', /^src\/auth\//],
+    ['openid-client', /^src\/auth\//],
+    ['commander', /^(commands|src\/cli)\//],
+    ['ora', /^(commands|src\/cli)\//],
+    ['@inquirer/prompts', /^(commands|src\/cli)\//],
+    ['cli-table3', /^(commands|src\/cli)\//],
+  ])('5. %s only where it belongs', (name, place) => {
+    const users = imports.filter(({ to, isOurs }) => !isOurs && (to === name || to.startsWith(`${name}/`)))
+    expect(shown(users.filter(({ from }) => !place.test(from)))).toEqual([])
+  })
+
+  test('6. routes hold no SQL; engines and types know the ports, not the App', () => {
+    const routes = [...text].filter(([file, code]) => /routes\.ts$/.test(file) && /\bsql`|selectFrom|insertInto|updateTable|deleteFrom/.test(code))
+    expect(routes.map(([file]) => file)).toEqual([])
+    expect(shown(ours().filter(({ from, to }) => /\/(engines|types)\//.test(from) && to === 'src/app.ts'))).toEqual([])
+  })
+
+  test('7. migrations import nothing of ours', () => {
+    expect(shown(ours().filter(({ from }) => from.startsWith('migrations/')))).toEqual([])
+  })
+
+  test('8. the world is reached through one door each', () => {
+    const doors: [RegExp, RegExp][] = [
+      [/\bprocess\.env\b/, /^src\/config\.ts$/],
+      [/\bprocess\.exit\(/, /^bin\//],
+      [/\bconsole\.\w+\(/, /^(src\/log|src\/cli\/output)\.ts$/],
+    ]
+    const broken = doors.flatMap(([what, where]) => [...text].filter(([file, code]) => what.test(withoutComments(code)) && !where.test(file)).map(([file]) => `${file}: ${what.source}`))
+    expect(broken).toEqual([])
+    const clocks = [...text].filter(([file, code]) => domains.some((domain) => file.startsWith(domain)) && /new Date\(\)|Date\.now\(\)/.test(withoutComments(code)))
+    expect(clocks.map(([file]) => file).filter((file) => !clockless.includes(file))).toEqual([])
+  })
+
+  test('names that say nothing do not exist', () => {
+    expect(files.filter((file) => /(^|\/)(helpers?|utils?|service|repository|types|index|common|misc)\.ts$/.test(file))).toEqual([])
+  })
+})
+
+/** These measure the age of files on the disk, which app.now() knows nothing of. */
+const clockless = ['src/files/staging.ts']
+
+const ours = () => imports.filter(({ isOurs }) => isOurs)
+const shown = (list: readonly Import[]) => [...new Set(list.map(({ from, to }) => `${from} imports ${to}`))]
+const floorOf = (file: string) => floors.findIndex((floor) => floor.some((start) => file.startsWith(start)))
+const withoutComments = (code: string) => code.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '')
+
+function circle(): string[] {
+  const state = new Map<string, 'open' | 'done'>()
+  const path: string[] = []
+  const visit = (file: string): string[] => {
+    if (state.get(file) === 'done') return []
+    if (state.get(file) === 'open') return [...path.slice(path.indexOf(file)), file]
+    state.set(file, 'open')
+    path.push(file)
+    for (const { to } of ours().filter(({ from }) => from === file)) {
+      const found = visit(to)
+      if (found.length > 0) return found
+    }
+    path.pop()
+    state.set(file, 'done')
+    return []
+  }
+  for (const file of files) {
+    const found = visit(file)
+    if (found.length > 0) return found
+  }
+  return []
+}
+
+async function sources(): Promise<string[]> {
+  const found = await Promise.all(['bin', 'commands', 'migrations', 'src'].map((folder) => readdir(join(root, folder), { recursive: true, withFileTypes: true })))
+  return found
+    .flat()
+    .filter((entry) => entry.isFile() && /(?<!\.d)\.[jt]s$/.test(entry.name))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+    .sort()
+}
+
+async function importsOf(from: string): Promise<Import[]> {
+  const code = await readFile(join(root, from), 'utf8')
+  return [...code.matchAll(/(?:\bfrom\s+|\bimport\s*\(?\s*)'([^']+)'/g)].map(([, to = '']) =>
+    to.startsWith('.') ? { from, to: relative(root, join(root, dirname(from), to)), isOurs: true } : { from, to, isOurs: false },
+  )
+}

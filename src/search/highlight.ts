@@ -37,16 +37,14 @@ function find(text: string, marker: Marker): Span[] {
   const index = new Map(row.map((word, at) => [word.position, at]))
   return read
     .flatMap((word) => {
-      const terms = [
-        ...(wanted.whole.get(word.text) ?? []),
-        ...wanted.prefixes.filter(({ prefix }) => word.text.startsWith(prefix)).map(({ term }) => term),
-      ]
+      const at = index.get(word.position)!
+      // Where the first part of a joined word begins like that already, it is marked alone.
+      const begins = ({ prefix }: { prefix: string }) =>
+        word.text.startsWith(prefix) && !(word.form === 'joined' && row[at]!.text.startsWith(prefix))
+      const terms = [...(wanted.whole.get(word.text) ?? []), ...wanted.prefixes.filter(begins).map(({ term }) => term)]
       const single = terms.map((term) => ({ start: word.start, end: endOf(word, marker.terms[term]!, text), term }))
       if (word.form === 'joined') return single
-      const several = (wanted.starts.get(word.text) ?? []).flatMap((term) =>
-        inRow(row, index.get(word.position)!, marker.terms[term]!, term),
-      )
-      return [...single, ...several]
+      return [...single, ...(wanted.starts.get(word.text) ?? []).flatMap((term) => inRow(row, at, marker.terms[term]!, term))]
     })
     .sort((one, other) => one.start - other.start || one.end - other.end)
 }

@@ -19,8 +19,8 @@ export interface Word {
 const maxLength = 255
 const maxParts = 8
 
-/** Inside of words only marks and invisible joiners stand; soft hyphens are where a word could be broken. */
-const run = /[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}]|\u00ad|\u200c|\u200d|\u2060)*/gu
+/** Inside of words only marks and invisible joiners stand; soft hyphens are where a word could be broken. Bounded: an endless one would overflow the stack. */
+const run = /[\p{L}\p{N}][\p{L}\p{N}\p{M}\p{Join_Control}\u00ad\u2060]{0,999}/gu
 const spaceless = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
 const spacelessRuns = new RegExp(`(${spaceless.source}[${spaceless.source.slice(1, -1)}\\p{M}]*)`, 'u')
 const character = /\P{M}\p{M}*/gu

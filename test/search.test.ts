@@ -1,0 +1,380 @@
+import { expect, test } from 'vitest'
+import { Busy, withLock } from '../src/db/lock.ts'
+import { snippets } from '../src/search/highlight.ts'
+import { parse } from '../src/search/query.ts'
+import { type Found, reindex } from '../src/search/search.ts'
+import { distance, patterns, tolerated } from '../src/search/typos.ts'
+import { fold, words } from '../src/search/words.ts'
+import { startApp, upload } from './support/app.ts'
+import { assign, type Draft, insertDocument, label, searchSuite } from './support/search-suite.ts'
+
+searchSuite('postgres', async () => {
+  const { app, ada, bob } = await startApp({ 'search.engine': 'postgres' })
+  return { db: app.db, engine: app.search, ownerId: ada.id, otherOwnerId: bob.id }
+})
+
+async function start(settings?: Parameters<typeof startApp>[0]) {
+  const all = await startApp(settings)
+  const { app, ada, asAda } = all
+  const path = (query: Record<string, unknown>) =>
+    `/api/search?${new URLSearchParams(
+      Object.entries(query).map(([key, value]) => [key, typeof value === 'object' ? JSON.stringify(value) : String(value)]),
+    )}`
+  return {
+    ...all,
+    path,
+    put: async (draft: Draft) => {
+      const id = await insertDocument(app.db, ada.id, draft)
+      await app.search.refresh([id])
+      return id
+    },
+    search: (query: Record<string, unknown>, as = asAda) => as.call<Found>('GET', path(query)),
+    refused: async (query: Record<string, unknown>) => {
+      const response = await asAda.send('GET', path(query))
+      return [response.status, ((await response.json()) as { error: { code: string } }).error.code]
+    },
+  }
+}
+
+test('200 with results, facets, pagination and the time it took', async () => {
+  const { put, search } = await start()
+  const id = await put({ title: 'Lease <draft>', filename: 'lease.txt', content: 'A lease.', labels: ['House'] })
+  const { took_ms, ...answer } = await search({ q: 'lease' })
+  expect(took_ms).toBeGreaterThan(0)
+  expect(answer).toEqual({
+    results: [
+      {
+        document_id: id,
+        title: 'Lease <draft>',
+        filename: 'lease.txt',
+        mime_type: 'text/plain',
+        score: expect.any(Number),
+        created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        highlights: [
+          { field: 'title', snippet: '<mark>Lease</mark> &lt;draft&gt;' },
+          { field: 'content', snippet: 'A <mark>lease</mark>.' },
+          { field: 'filename', snippet: '<mark>lease</mark>.txt' },
+        ],
+      },
+    ],
+    total: 1,
+    total_capped: false,
+    facets: { mime_types: { 'text/plain': 1 }, labels: { House: 1 } },
+    pagination: { page: 1, per_page: 20, total: 1, total_pages: 1, has_next: false, has_prev: false },
+  })
+  expect((await search({ q: 'lease', highlight: false })).results[0]?.highlights).toEqual([])
+})
+
+test('400 VALIDATION_ERROR for a query that is missing, of only spaces, or too long', async () => {
+  const { refused, search } = await start()
+  for (const query of [{}, { q: '' }, { q: '   ' }, { q: 'x'.repeat(1001) }, { q: 'a\0b' }])
+    expect(await refused(query)).toEqual([400, 'VALIDATION_ERROR'])
+  expect((await search({ q: 'x'.repeat(1000) })).total).toBe(0)
+  expect((await search({ q: '?!' })).total).toBe(0)
+})
+
+test('400 VALIDATION_ERROR for malformed filters, flags and pages', async () => {
+  const { refused } = await start()
+  const filters = [
+    '{',
+    '[]',
+    'null',
+    '"x"',
+    { colour: 'red' },
+    { mime_types: 'a' },
+    { label_ids: ['1'] },
+    { status: ['new'] },
+    { source_id: "1'--" },
+  ]
+  const more = [
+    { date_range: { from: 'yesterday' } },
+    { date_range: { since: '2026-01-01' } },
+    { min_confidence: 2 },
+    { min_confidence: '1' },
+    { owner: '' },
+  ]
+  for (const one of [...filters, ...more])
+    expect(await refused({ q: 'a', filters: one }), JSON.stringify(one)).toEqual([400, 'VALIDATION_ERROR'])
+  for (const odd of [{ fuzzy: 'maybe' }, { highlight: '' }, { page: 0 }, { per_page: 101 }, { page: 'x' }])
+    expect(await refused({ q: 'a', ...odd })).toEqual([400, 'VALIDATION_ERROR'])
+})
+
+test('400 VALIDATION_ERROR for a page past the window, 200 and empty for one past the end', async () => {
+  const { put, search, refused } = await start({ 'limits.search_max_results': 5 })
+  for (let count = 0; count < 6; count++) await put({ content: 'same' })
+  const last = await search({ q: 'same', page: 3, per_page: 2 })
+  expect([last.results.length, last.total, last.total_capped, last.pagination.total_pages, last.pagination.has_next]).toEqual([
+    1,
+    5,
+    true,
+    3,
+    false,
+  ])
+  expect(await refused({ q: 'same', page: 4, per_page: 2 })).toEqual([400, 'VALIDATION_ERROR'])
+  expect((await search({ q: 'absent', page: 2, per_page: 2 })).results).toEqual([])
+})
+
+test('filters by names and ids; what does not exist finds nothing', async () => {
+  const { app, put, search, ada, asAdmin } = await start()
+  const id = await put({ title: 'A', content: 'word', labels: ['Tax 2026'], confidence: 0.7, createdAt: new Date('2026-03-31T22:00:00Z') })
+  const labelId = await label(app.db, 'Tax 2026')
+  const found = async (filters: object, as?: typeof asAdmin) =>
+    (await search({ q: 'word', filters }, as)).results.map(({ document_id }) => document_id)
+  for (const filters of [
+    {},
+    { labels: ['tax 2026'] },
+    { label_ids: [labelId.toUpperCase()] },
+    { labels: [] },
+    { date_range: { from: '2026-03-31', to: '2026-03-31' } },
+  ])
+    expect(await found(filters), JSON.stringify(filters)).toEqual([id])
+  for (const filters of [
+    { mime_types: ['TEXT/plain'] },
+    { min_confidence: 0.7 },
+    { status: ['completed'], owner: 'ada' },
+    { owner: ada.id },
+  ])
+    expect(await found(filters), JSON.stringify(filters)).toEqual([id])
+  for (const filters of [
+    { labels: ['none'] },
+    { label_ids: [ada.id] },
+    { owner: 'nobody' },
+    { date_range: { to: '2026-03-30' } },
+    { mime_types: ["x' OR 1=1"] },
+  ])
+    expect(await found(filters), JSON.stringify(filters)).toEqual([])
+  expect(await found({ owner: 'bob' }, asAdmin)).toEqual([])
+  expect(await found({ owner: 'ADA' }, asAdmin)).toEqual([id])
+})
+
+test("a user never finds another's document, whatever the filter says; an admin finds all; 401 without sign-in", async () => {
+  const { put, search, asBob, asAdmin, asStranger, ada, path } = await start()
+  const id = await put({ title: 'Diary', content: 'secret thoughts', labels: ['Private'] })
+  for (const filters of [{}, { owner: 'ada' }, { owner: ada.id }, { labels: ['Private'] }, { mime_types: ['text/plain'] }]) {
+    for (const q of ['secret', '-nothing', 'sceret', `~o${ada.id} secret`]) {
+      const { results, total, facets } = await search({ q, filters, fuzzy: true }, asBob)
+      expect({ results, total, facets }).toEqual({ results: [], total: 0, facets: { mime_types: {}, labels: {} } })
+    }
+  }
+  expect((await search({ q: 'secret' }, asAdmin)).results.map(({ document_id }) => document_id)).toEqual([id])
+  expect((await asStranger.send('GET', path({ q: 'secret' }))).status).toBe(401)
+})
+
+test('an upload, a new title and a deletion are searchable once their jobs have run', async () => {
+  const { search, runJobs, asAda } = await start()
+  const { id } = await upload(asAda, 'note.txt', 'the quick brown fox')
+  await runJobs()
+  expect((await search({ q: '"brown fox"' })).total).toBe(1)
+  await asAda.call('PUT', `/api/documents/${id}`, { title: 'Reynard' })
+  await runJobs()
+  expect((await search({ q: 'reynard' })).total).toBe(1)
+  await asAda.documents.delete(id)
+  expect((await search({ q: 'reynard' })).total).toBe(0)
+})
+
+test('reindex writes what is missing or old, at most once at a time, and with ifNeeded only then', async () => {
+  const { app, ada, put, search } = await start()
+  const missing = await insertDocument(app.db, ada.id, { content: 'word' })
+  const stale = await put({ content: 'word' })
+  await put({ content: 'word' })
+  expect((await search({ q: 'word' })).total).toBe(2)
+  const seen: number[] = []
+  expect(await reindex(app, { ifNeeded: true, onProgress: (done, total) => seen.push(done, total) })).toEqual({
+    documents: 3,
+    skipped: false,
+  })
+  expect(seen).toEqual([3, 3])
+  expect((await search({ q: 'word' })).total).toBe(3)
+  expect(await reindex(app, { ifNeeded: true })).toEqual({ documents: 3, skipped: true })
+  await app.db.updateTable('search_entries').set({ version: 0 }).where('document_id', '=', stale).execute()
+  expect((await reindex(app, { ifNeeded: true })).skipped).toBe(false)
+  await assign(app.db, missing, await label(app.db, 'Late'))
+  expect((await reindex(app)).skipped).toBe(false)
+  expect((await search({ q: 'late' })).total).toBe(1)
+  await withLock(app.database, 'search.reindex', 0, () => expect(reindex(app)).rejects.toThrow(Busy))
+  await expect(reindex(app, { signal: AbortSignal.abort() })).rejects.toThrow()
+})
+
+test('100 terms over a document of 10 MB take less than a second', async () => {
+  const { app, put, search } = await start()
+  const line = Array.from({ length: 5000 }, (_, index) => `term${index} ${(index * 7919).toString(36)}`).join(' ')
+  await put({ content: line.repeat(Math.ceil(10_000_000 / line.length)) })
+  const q = Array.from({ length: 100 }, (_, index) => `term${index * 40}`).join(' ')
+  for (const fuzzy of [false, true]) {
+    const { total, took_ms } = await search({ q, fuzzy })
+    expect(total).toBe(1)
+    expect(took_ms).toBeLessThan(1000)
+  }
+  await expect(app.search.check()).resolves.toBeUndefined()
+})
+
+test('indexing a long document lets others have their turn', async () => {
+  const { put } = await start()
+  let turns = 0
+  const timer = setInterval(() => turns++, 1)
+  await put({ content: 'some words that repeat '.repeat(100_000) })
+  clearInterval(timer)
+  expect(turns).toBeGreaterThan(20)
+})
+
+test('words are folded, joined and paired', () => {
+  const read = (text: string) => [...words(text)].map(({ text, position }) => `${text}@${position}`).join(' ')
+  expect(read("E-Mail O'Brien 1,234.56")).toBe('e@1 mail@2 email@1 o@3 brien@4 obrien@3 1@5 234@6 56@7 123456@5')
+  expect(read('Donau-\n  dampf')).toBe('donau@1 dampf@2 donaudampf@1')
+  expect(read('IBAN DE89 3704 0044 0532 0130 00 ok')).toContain('de89370400440532013000@2')
+  expect(read('東京都 x東y')).toBe('東京@1 京都@2 都@3 x@4 東@5 y@6')
+  expect(['Ångström', 'ﬁle', 'STRAẞE', 'İstanbul', 'Ｗｉｄｅ', 'soft\u00adhyphen', 'ΣΊΣΥΦΟΣ'].map(fold)).toEqual([
+    'angstrom',
+    'file',
+    'strasse',
+    'istanbul',
+    'wide',
+    'softhyphen',
+    'σισυφοσ',
+  ])
+  for (const long of ['a'.repeat(1_000_000), 'é'.repeat(1_000_000), '漢'.repeat(100_000), 'a-'.repeat(500_000), 'a.'.repeat(500_000)]) {
+    let longest = 0
+    for (const word of words(long)) longest = Math.max(longest, word.text.length)
+    expect(longest).toBeLessThanOrEqual(255)
+  }
+})
+
+test('scripts without spaces are found by any piece, and marked character by character', async () => {
+  const { put, search } = await start()
+  await put({ title: '東京都の報告書', content: 'รายงานประจำปี' })
+  for (const q of ['東京', '京都', '都', '報告書', '"東京都の"', 'รายงาน']) expect((await search({ q })).total, q).toBe(1)
+  for (const q of ['東都', '告報']) expect((await search({ q })).total, q).toBe(0)
+  expect((await search({ q: '報告' })).results[0]?.highlights).toEqual([{ field: 'title', snippet: '東京都の<mark>報告</mark>書' }])
+  expect((await search({ q: '京' })).results[0]?.highlights).toEqual([{ field: 'title', snippet: '東<mark>京</mark>都の報告書' }])
+})
+
+test('a code in groups is found as one, and the other way round', async () => {
+  const { put, search } = await start()
+  await put({ title: 'Grouped', content: 'to DE89 3704 0044 0532 0130 00 by e-mail' })
+  await put({ title: 'Whole', content: 'to DE89370400440532013000 by email' })
+  for (const q of ['DE89370400440532013000', 'de89 3704 0044 0532 0130 00', 'email', 'e-mail', 'e-mai'])
+    expect((await search({ q })).results.map(({ title }) => title).sort(), q).toEqual(['Grouped', 'Whole'])
+})
+
+/** The same numbers from 0 to 1 each time. */
+function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state * 48_271) % 2_147_483_647
+    return state / 2_147_483_647
+  }
+}
+
+test('every word within reach of a typo fits one of the patterns it is looked for with', () => {
+  const random = seeded(7)
+  const pick = (limit: number) => Math.floor(random() * limit)
+  const edits: ((word: string, at: number, letter: string) => string)[] = [
+    (word, at) => word.slice(0, at) + word.slice(at + 1),
+    (word, at, letter) => word.slice(0, at) + letter + word.slice(at),
+    (word, at, letter) => word.slice(0, at) + letter + word.slice(at + 1),
+    (word, at) =>
+      word.slice(0, at) +
+      word
+        .slice(at, at + 2)
+        .split('')
+        .reverse()
+        .join('') +
+      word.slice(at + 2),
+  ]
+  for (let round = 0; round < 20_000; round++) {
+    const word = Array.from({ length: 5 + pick(10) }, () => 'abcdef'[pick(6)]).join('')
+    const typos = tolerated(word)
+    if (typos === 0) throw new Error('too short')
+    let other = word
+    for (let count = 0; count < typos; count++) other = edits[pick(4)]!(other, pick(other.length + 1), 'abcdef'[pick(6)]!)
+    if (distance(word, other, typos) > typos) continue
+    const fits = patterns(word, typos).some((pattern) => new RegExp(`^${pattern.replaceAll('%', '.*')}$`).test(other))
+    expect(fits, `${word} ${other} ${patterns(word, typos)}`).toBe(true)
+  }
+})
+
+test('distance counts a swap as one, and gives up past its limit', () => {
+  const pairs: [string, string, number][] = [
+    ['house', 'house', 0],
+    ['house', 'huose', 1],
+    ['house', 'hous', 1],
+    ['house', 'horses', 2],
+    ['ab', 'ba', 1],
+    ['kitten', 'sitting', 3],
+  ]
+  for (const [one, other, far] of pairs) {
+    expect(distance(one, other, 3)).toBe(far)
+    expect(distance(other, one, 3)).toBe(far)
+  }
+  expect(distance('kitten', 'sitting', 1)).toBe(2)
+  expect([tolerated('four'), tolerated('fives'), tolerated('ninechars'), tolerated('inv2026'), tolerated('20260317')]).toEqual([
+    0, 1, 2, 0, 0,
+  ])
+})
+
+test('a snippet holds no markup but <mark>, and without it is a piece of the text', () => {
+  const random = seeded(42)
+  const pieces = [
+    '<mark>',
+    '</mark>',
+    '<script>',
+    '&amp;',
+    '&',
+    '"',
+    "'",
+    '<',
+    '>',
+    'word',
+    'Wörd',
+    'WORD',
+    'wor\u0301d',
+    'w-ord',
+    ' ',
+    '\n',
+    '\t',
+    '\u00ad',
+    '\u200d',
+    '\u202e',
+    '👩‍👩‍👧',
+    '𝐖ord',
+    '漢字',
+    'ﷺ',
+    '½',
+    'ß',
+    'İ',
+    '.',
+    '-',
+    ',',
+    '1,2',
+    '\\',
+    '%',
+    '()',
+    'aaaaaaaaaaaaaaaaaaaaaaaaa',
+  ]
+  const pick = () => pieces[Math.floor(random() * pieces.length)]!
+  const plainOf = (html: string) =>
+    html.replace(/&(amp|lt|gt|quot|#39);/g, (_, name: string) => ({ amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" })[name]!)
+  let marked = 0
+  for (let round = 0; round < 2000; round++) {
+    const text = Array.from({ length: 1 + Math.floor(random() * 60) }, pick).join('')
+    const query = Array.from({ length: 1 + Math.floor(random() * 4) }, () => (random() < 0.3 ? `"${pick()} ${pick()}"` : pick())).join(' ')
+    for (const snippet of snippets(text, { terms: parse(query), spellings: new Map([['word', ['ord']]]) }, { size: 40, max: 3 })) {
+      expect(snippet).toContain('<mark>')
+      expect(snippet.replace(/<mark>[^<>]+<\/mark>/g, '')).not.toMatch(/[<>"']/)
+      const plain = plainOf(snippet.replace(/<\/?mark>/g, ''))
+      expect(text).toContain(plain)
+      expect(plain.isWellFormed()).toBe(true)
+      marked++
+    }
+  }
+  expect(marked).toBeGreaterThan(1000)
+})
+
+test('of a long text the snippets with most of the words come first', () => {
+  const filler = 'nothing to see here. '.repeat(50)
+  const text = `one alone ${filler} one and two together ${filler} two`
+  const found = snippets(text, { terms: parse('one two'), spellings: new Map() }, { size: 60, max: 2 })
+  expect(found[0]).toContain('<mark>one</mark> and <mark>two</mark>')
+  expect(found).toHaveLength(2)
+  for (const snippet of found) expect(snippet.replace(/<\/?mark>/g, '').length).toBeLessThanOrEqual(60)
+})

@@ -1,0 +1,378 @@
+/** What every search engine does, whichever it is: users see no difference but speed and order. */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import type { Db } from '../../src/db/db.ts'
+import type { SearchEngine, SearchFilter, SearchQuery } from '../../src/ports.ts'
+
+/** An engine over a database of its own; both end with the test. */
+export type Prepare = () => Promise<{ db: Db; engine: SearchEngine; ownerId: string; otherOwnerId: string }>
+
+export interface Draft {
+  title?: string
+  filename?: string
+  content?: string
+  labels?: readonly string[]
+  mimeType?: string
+  status?: 'pending' | 'processing' | 'completed' | 'failed'
+  confidence?: number
+  createdAt?: Date
+  ownerId?: string
+}
+
+/** Puts a document straight into the tables, unread and not indexed; its id. */
+export async function insertDocument(db: Db, ownerId: string, draft: Draft = {}): Promise<string> {
+  const sha256 = randomBytes(32).toString('hex')
+  await db.insertInto('stored_files').values({ sha256, size: 1 }).execute()
+  const { id } = await db
+    .insertInto('documents')
+    .values({
+      owner_id: draft.ownerId ?? ownerId,
+      title: draft.title ?? 'Untitled',
+      filename: draft.filename ?? 'nameless.bin',
+      content: draft.content ?? '',
+      mime_type: draft.mimeType ?? 'text/plain',
+      status: draft.status ?? 'completed',
+      ocr_confidence: draft.confidence ?? null,
+      size: 1,
+      sha256,
+      language: 'eng',
+      metadata: '{}',
+      ...(draft.createdAt ? { created_at: draft.createdAt } : {}),
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  for (const name of draft.labels ?? []) await assign(db, id, await label(db, name))
+  return id
+}
+
+/** The id of the label of that name, made where there is none. */
+export async function label(db: Db, name: string): Promise<string> {
+  const name_key = name.toLowerCase()
+  const known = await db.selectFrom('labels').select('id').where('name_key', '=', name_key).executeTakeFirst()
+  if (known) return known.id
+  return (await db.insertInto('labels').values({ name, name_key, color: '#336699' }).returning('id').executeTakeFirstOrThrow()).id
+}
+
+export const assign = (db: Db, document_id: string, label_id: string) =>
+  db.insertInto('document_labels').values({ document_id, label_id }).execute()
+
+const noFilter: SearchFilter = {
+  ownerId: null,
+  mimeTypes: [],
+  labelIds: [],
+  status: [],
+  sourceId: null,
+  from: null,
+  to: null,
+  minConfidence: null,
+}
+
+/** The tests, for an engine. */
+export function searchSuite(name: string, prepare: Prepare): void {
+  async function start() {
+    const { db, engine, ownerId, otherOwnerId } = await prepare()
+    const ask = (text: string, options: Partial<Omit<SearchQuery, 'filter'>> & { filter?: Partial<SearchFilter> } = {}) =>
+      engine.search({
+        text,
+        fuzzy: false,
+        highlight: true,
+        offset: 0,
+        limit: 100,
+        maxResults: 1000,
+        ...options,
+        filter: { ...noFilter, ...options.filter },
+      })
+    return {
+      db,
+      engine,
+      ownerId,
+      otherOwnerId,
+      ask,
+      /** Indexes drafts; their ids, in order. */
+      async put(...drafts: Draft[]) {
+        const ids: string[] = []
+        for (const draft of drafts) ids.push(await insertDocument(db, ownerId, draft))
+        await engine.refresh(ids)
+        return ids
+      },
+      /** the titles found, sorted */
+      async titles(text: string, options: Parameters<typeof ask>[1] = {}) {
+        return (await ask(text, options)).hits.map(({ title }) => title).sort()
+      },
+      async snippets(text: string, options: Parameters<typeof ask>[1] = {}) {
+        return (await ask(text, options)).hits.flatMap(({ highlights }) => highlights)
+      },
+    }
+  }
+
+  const its = (what: string) => `${name}: ${what}`
+
+  test(its('finds words of title, filename, content and labels, in any case and without accents'), async () => {
+    const { put, titles } = await start()
+    await put(
+      { title: 'Über Köln', filename: 'Ångström.PDF', content: 'Crème brûlée, ΑΘΗΝΑ, Ёлка, straße', labels: ['Façade'] },
+      { title: 'Nothing' },
+    )
+    for (const word of ['uber', 'KÖLN', 'koln', 'angstrom', 'creme', 'BRÛLÉE', 'αθήνα', 'елка', 'STRASSE', 'facade']) {
+      expect(await titles(word), word).toEqual(['Über Köln'])
+    }
+  })
+
+  test(its('asks for all words, the last one also as a prefix'), async () => {
+    const { put, titles } = await start()
+    await put(
+      { title: 'A', content: 'yellow invoice of march' },
+      { title: 'B', content: 'yellow report' },
+      { title: 'C', content: 'invoice' },
+    )
+    expect(await titles('yellow')).toEqual(['A', 'B'])
+    expect(await titles('invoice yellow')).toEqual(['A'])
+    expect(await titles('yellow inv')).toEqual(['A'])
+    expect(await titles('inv yellow')).toEqual([])
+    expect(await titles('yellow absent')).toEqual([])
+  })
+
+  test(its('finds phrases only in one field and in that order'), async () => {
+    const { put, titles } = await start()
+    await put(
+      { title: 'annual', content: 'report' },
+      { title: 'B', content: 'report annual' },
+      { title: 'C', content: 'The Annual\n\nReport.' },
+    )
+    expect(await titles('"annual report"')).toEqual(['C'])
+    expect(await titles('annual report')).toEqual(['B', 'C', 'annual'])
+    expect(await titles('"annual rep"')).toEqual([])
+    expect(await titles('“annual report')).toEqual(['C'])
+  })
+
+  test(its('leaves out -words and -"phrases"'), async () => {
+    const { put, titles } = await start()
+    await put({ title: 'A', content: 'red blue' }, { title: 'B', content: 'red green' }, { title: 'C', content: 'red, not blue but green' })
+    expect(await titles('red -blue')).toEqual(['B'])
+    expect(await titles('red -"but green"')).toEqual(['A', 'B'])
+    expect(await titles('-blue')).toEqual(['B'])
+    expect(await titles('-bl red')).toEqual(['A', 'B', 'C'])
+  })
+
+  test(its('keeps stop words, and is not confused by signs'), async () => {
+    const { put, titles } = await start()
+    await put({ title: 'Hamlet', content: 'to be or not to be' }, { title: 'Other', content: 'that is the question' })
+    expect(await titles('"to be or not to be"')).toEqual(['Hamlet'])
+    expect(await titles('not to be')).toEqual(['Hamlet'])
+    for (const empty of ['!!!', '-', '""', '&|!():*', "'", '\\', '-"']) expect(await titles(empty), empty).toEqual([])
+    for (const odd of ["be:*'", 'be & !', '(be', 'be\\', 'be <-> or', '"be"" ""', "o'be'", '<be>']) await titles(odd)
+    expect(await titles('& be | !')).toEqual(['Hamlet'])
+  })
+
+  test(its('finds numbers, dates, addresses, file names and codes as people type them'), async () => {
+    const { put, titles } = await start()
+    await put({
+      title: 'Bill',
+      filename: 'scan_2026-03-17.final.pdf',
+      content:
+        'Pay 1,234.56 EUR to DE89370400440532013000, ask ada.lovelace@example.org; see https://www.example.org/path/to?x=1 no. RE-2026/0815',
+    })
+    await put({ title: 'Other', content: '1 234 of 2026' })
+    const typed = [
+      '1,234.56',
+      '2026-03-17',
+      'scan_2026-03-17.final.pdf',
+      'final.pdf',
+      'ada.lovelace@example.org',
+      '@example.org',
+      'lovelace',
+    ]
+    const more = [
+      'www.example.org/path',
+      'RE-2026/0815',
+      'DE89370400440532013000',
+      '"RE-2026"',
+      '1234.56',
+      '2026',
+      'https://www.example.org/path/to?x=1',
+    ]
+    for (const text of [...typed, ...more]) expect(await titles(text), text).toContain('Bill')
+    expect(await titles('2026-03-18')).toEqual([])
+  })
+
+  test(its('tolerates one typo from 5 letters on, two from 9, and none unless asked'), async () => {
+    const { put, titles } = await start()
+    await put({ title: 'House', content: 'house of archaeology, Straßenbahn, Ёлочка' })
+    const oneOff = [
+      'hose',
+      'hoose',
+      'huose',
+      'houuse',
+      'jouse',
+      'houwe',
+      'hous',
+      'елачка',
+      'archaelogy',
+      'arhcaeology',
+      'arxhaeoligy',
+      'strassnbann',
+    ]
+    for (const typo of oneOff.filter((word) => word.length >= 5))
+      expect(await titles(`${typo} of`, { fuzzy: true }), typo).toEqual(['House'])
+    for (const typo of ['hoose', 'archaelogy']) expect(await titles(`${typo} of`), typo).toEqual([])
+    for (const far of ['hxxse', 'fo', 'oof', 'archxxxlogy', '"hoose"'])
+      expect(await titles(`${far} house`, { fuzzy: true }), far).toEqual([])
+    expect(await titles('house', { fuzzy: true })).toEqual(['House'])
+    expect(await titles('house -hoose', { fuzzy: true })).toEqual(['House'])
+  })
+
+  test(its('ranks title before content, and what was typed before typos; every score is from 0 to 1'), async () => {
+    const { put, ask } = await start()
+    await put(
+      { title: 'Harbour', content: 'ships' },
+      { title: 'In text', content: 'harbour '.repeat(500) },
+      { title: 'Typo', content: 'harbours harbour' },
+      { title: 'Only typo', content: 'harbor' },
+    )
+    const { hits } = await ask('harbour', { fuzzy: true })
+    expect(hits[0]?.title).toBe('Harbour')
+    expect(hits.at(-1)?.title).toBe('Only typo')
+    expect(hits).toHaveLength(4)
+    for (const { score } of hits) expect(score > 0 && score <= 1).toBe(true)
+    const scores = hits.map(({ score }) => score)
+    expect(scores).toEqual(scores.toSorted((one, other) => other - one))
+  })
+
+  test(its('marks exactly what matched, in the words of the document'), async () => {
+    const { put, snippets } = await start()
+    await put({
+      title: 'Crème & co',
+      filename: 'creme.txt',
+      content: 'no <b>crème</b> here, scream not, annual report',
+      labels: ['Créme!'],
+    })
+    expect(await snippets('creme')).toEqual([
+      { field: 'title', snippet: '<mark>Crème</mark> &amp; co' },
+      { field: 'content', snippet: 'no &lt;b&gt;<mark>crème</mark>&lt;/b&gt; here, scream not, annual report' },
+      { field: 'filename', snippet: '<mark>creme</mark>.txt' },
+      { field: 'labels', snippet: '<mark>Créme</mark>!' },
+    ])
+    const [phrase] = await snippets('"annual report"')
+    expect(phrase?.snippet.replace(/<\/mark> <mark>/g, ' ')).toContain('<mark>annual report</mark>')
+    expect((await snippets('repo'))[0]?.snippet).toContain('<mark>repo')
+    expect(await snippets('anual rest', { fuzzy: true })).toEqual([])
+    expect((await snippets('anual', { fuzzy: true }))[0]?.snippet).toContain('<mark>annual</mark> report')
+    expect(await snippets('creme', { highlight: false })).toEqual([])
+  })
+
+  test(its('keeps to the owner, whatever else is asked'), async () => {
+    const { put, ask, titles, ownerId, otherOwnerId } = await start()
+    await put({ title: 'Mine', content: 'secret' }, { title: 'Theirs', content: 'secret plan', ownerId: otherOwnerId, labels: ['Hidden'] })
+    expect(await titles('secret', { filter: { ownerId } })).toEqual(['Mine'])
+    expect(await titles('plan', { filter: { ownerId } })).toEqual([])
+    expect(await titles('-mine', { filter: { ownerId } })).toEqual([])
+    expect(await titles('secert', { fuzzy: true, filter: { ownerId: otherOwnerId } })).toEqual(['Theirs'])
+    expect(await titles(`~o${otherOwnerId} secret`, { filter: { ownerId } })).toEqual([])
+    expect((await ask('secret', { filter: { ownerId } })).facets).toEqual({ mime_types: { 'text/plain': 1 }, labels: {} })
+    expect(await titles('secret')).toEqual(['Mine', 'Theirs'])
+  })
+
+  test(its('filters by type, labels, status, date, confidence; counts types and labels'), async () => {
+    const { db, put, ask, titles } = await start()
+    await put(
+      {
+        title: 'A',
+        content: 'word',
+        mimeType: 'application/pdf',
+        labels: ['Red', 'Blue'],
+        confidence: 0.9,
+        createdAt: new Date('2026-01-01T00:00:00Z'),
+      },
+      { title: 'B', content: 'word', labels: ['Red'], confidence: 0.5, createdAt: new Date('2026-02-01T00:00:00Z') },
+      { title: 'C', content: 'word', status: 'failed', createdAt: new Date('2026-03-01T00:00:00Z') },
+    )
+    const [red, blue] = [await label(db, 'Red'), await label(db, 'Blue')]
+    expect((await ask('word')).facets).toEqual({ mime_types: { 'text/plain': 2, 'application/pdf': 1 }, labels: { Red: 2, Blue: 1 } })
+    expect(await titles('word', { filter: { mimeTypes: ['application/pdf', 'image/png'] } })).toEqual(['A'])
+    expect(await titles('word', { filter: { labelIds: [red] } })).toEqual(['A', 'B'])
+    expect(await titles('word', { filter: { labelIds: [red, blue] } })).toEqual(['A'])
+    expect(await titles('word', { filter: { status: ['failed', 'pending'] } })).toEqual(['C'])
+    expect(await titles('word', { filter: { from: new Date('2026-02-01T00:00:00Z') } })).toEqual(['B', 'C'])
+    expect(await titles('word', { filter: { to: new Date('2026-02-01T00:00:00Z') } })).toEqual(['A', 'B'])
+    expect(await titles('word', { filter: { minConfidence: 0.6 } })).toEqual(['A'])
+    expect(await titles('word', { filter: { sourceId: randomUUID() } })).toEqual([])
+  })
+
+  test(its('follows changes, new labels and deletions; refreshing again, or what is not there, does no harm'), async () => {
+    const { db, put, titles, engine } = await start()
+    const [id] = (await put({ title: 'A', content: 'before' }, { title: 'B', content: 'before' })) as [string, string]
+    await db.updateTable('documents').set({ content: 'after' }).where('id', '=', id).execute()
+    await assign(db, id, await label(db, 'Shelf'))
+    await engine.refresh([id, id, randomUUID()])
+    expect(await titles('before')).toEqual(['B'])
+    expect(await titles('after shelf')).toEqual(['A'])
+    expect(await engine.count()).toBe(2)
+    await db.deleteFrom('documents').where('id', '=', id).execute()
+    await engine.refresh([id])
+    await engine.refresh([id])
+    expect(await titles('after')).toEqual([])
+    expect(await titles('aftre', { fuzzy: true })).toEqual([])
+    expect(await engine.count()).toBe(1)
+  })
+
+  test(its('the last of two refreshes at the same time has seen the latest'), async () => {
+    const { db, put, titles, engine } = await start()
+    const [id] = (await put({ title: 'A', content: 'v0' })) as [string]
+    for (let round = 1; round <= 10; round++) {
+      await db
+        .updateTable('documents')
+        .set({ content: `v${round}` })
+        .where('id', '=', id)
+        .execute()
+      await Promise.all([engine.refresh([id]), engine.refresh([id])])
+    }
+    expect(await titles('v10')).toEqual(['A'])
+  })
+
+  test(its('pages through at most maxResults, newest first where they are equal, and says that there are more'), async () => {
+    const { put, ask } = await start()
+    const ids = await put(...Array.from({ length: 7 }, () => ({ content: 'same' })))
+    const newestFirst = ids.toSorted().toReversed()
+    const all = await ask('same', { maxResults: 7 })
+    expect([all.total, all.isCapped]).toEqual([7, false])
+    expect(all.hits.map(({ document_id }) => document_id)).toEqual(newestFirst)
+    const capped = await ask('same', { maxResults: 5, offset: 3, limit: 2 })
+    expect([capped.total, capped.isCapped, capped.facets.mime_types]).toEqual([5, true, { 'text/plain': 5 }])
+    expect(capped.hits.map(({ document_id }) => document_id)).toEqual(newestFirst.slice(3, 5))
+    expect((await ask('same', { offset: 50 })).hits).toEqual([])
+  })
+
+  test(its('finds words and phrases anywhere in a long document'), async () => {
+    const { put, titles, snippets, ask } = await start()
+    const middle = Array.from({ length: 40_000 }, (_, index) => `the w${index % 5000} of`).join(' ')
+    await put(
+      { title: 'Long', content: `first of all ${middle} hidden treasure ${middle} at the very end` },
+      { title: 'Short', content: 'hidden chest' },
+    )
+    for (const text of [
+      '"hidden treasure"',
+      '"the very end"',
+      'hidden end',
+      '"first of all" treasure',
+      '"of hidden"',
+      '"w4999 of hidden treasure the w0"',
+    ])
+      expect(await titles(text), text).toEqual(['Long'])
+    for (const text of ['"treasure hidden"', '"very the end"', '"all end"']) expect(await titles(text), text).toEqual([])
+    expect(await titles('hidden -"hidden treasure"')).toEqual(['Short'])
+    expect(await titles('hidden -"treasure hidden"')).toEqual(['Long', 'Short'])
+    expect((await snippets('"hidden treasure"'))[0]?.snippet).toContain('<mark>hidden treasure</mark>')
+    expect((await ask('treasure')).hits[0]?.highlights[0]?.snippet).toContain('hidden <mark>treasure</mark>')
+  })
+
+  test(its('finds words of a document that has more different ones than fit'), async () => {
+    const { put, titles } = await start()
+    const words = Array.from({ length: 150_000 }, (_, index) => `number${index}`).join(' ')
+    await put({ title: 'Many', content: `start ${words} finish line` }, { title: 'Few', content: 'number7 number99999 start' })
+    expect(await titles('number7 start ')).toEqual(['Few', 'Many'])
+    expect(await titles('number149999 "finish line" start')).toEqual(['Many'])
+    expect(await titles('number150001')).toEqual([])
+    expect(await titles('start -number149999')).toEqual(['Few'])
+    expect(await titles('number99999')).toEqual(['Few', 'Many'])
+  })
+}

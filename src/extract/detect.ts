@@ -85,9 +85,10 @@ function textType(text: string, byName: string, isWhole: boolean): string {
 }
 
 function markupType(start: string, byName: string): string | null {
-  const root = start.replace(/^(\s*(<\?[^>]*>|<!--[\s\S]*?-->|<!doctype[^>[]*(\[[^\]]*\])?[^>]*>))*\s*/i, '').slice(0, 200)
+  const prologue = /^(\s*(<\?[^>]*>|<!--[\s\S]*?-->|<!doctype[^>[]*(\[[^\]]*\])?[^>]*>))*\s*/i.exec(start)?.[0] ?? ''
+  const root = start.slice(prologue.length, prologue.length + 200)
   if (/^<(\w+:)?svg[\s>]/i.test(root)) return 'image/svg+xml'
-  if (/^<!doctype\s+html/i.test(start) || /^<html[\s>]/i.test(root)) return /^<\?xml/i.test(start) ? 'application/xhtml+xml' : 'text/html'
+  if (/<!doctype\s+html/i.test(prologue) || /^<html[\s>]/i.test(root)) return /^<\?xml/i.test(start) ? 'application/xhtml+xml' : 'text/html'
   if (/^<\?xml/i.test(start)) return 'application/xml'
   return byName === 'text/html' || byName === 'application/xml' || byName === 'application/xhtml+xml' || byName === 'image/svg+xml'
     ? byName

@@ -25,12 +25,21 @@ export function familyOf(mimeType: string): Family | null {
 /** The type of a ZIP file by all of its entries, for files whose beginning did not tell; null where it is just a ZIP file. */
 export function typeOfArchive(bytes: Uint8Array): string | null {
   const archive = openArchive(bytes)
-  const declared = archive.part('mimetype')
-  if (declared) return Buffer.from(declared).toString('latin1').trim()
+  const declared = declaredType(archive)
+  if (declared) return declared
   const has = (folder: string): boolean => archive.names.some((name) => name.startsWith(folder))
   if (!archive.names.includes('[Content_Types].xml')) return null
   const extension = has('word/') ? 'docx' : has('xl/') ? 'xlsx' : has('ppt/') ? 'pptx' : null
   return extension && typeByExtension[extension]!
+}
+
+function declaredType(archive: Archive): string | null {
+  try {
+    const declared = Buffer.from(archive.part('mimetype') ?? '').toString('latin1')
+    return /^application\/[\w.+-]+/.exec(declared)?.[0] ?? null
+  } catch {
+    return null
+  }
 }
 
 /** Opens a document of any of the families. Its contents() throws ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX. */

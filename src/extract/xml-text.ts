@@ -25,9 +25,17 @@ export function decodeXml(bytes: Uint8Array): string {
 /** What an XML document of any kind says: its character data, an element a line. */
 export function xmlToText(xml: string): string {
   const sink = openSink()
+  let depth = 0
   walkXml(xml, {
-    text: (part) => sink.add(part),
-    close: () => sink.add('\n'),
+    open: () => {
+      depth++
+    },
+    // Outside of the root there is nothing but the rest of a document type.
+    text: (part) => depth > 0 && sink.add(part),
+    close: () => {
+      depth--
+      sink.add('\n')
+    },
   })
   return tidy(sink.text().replace(/\n\s*\n/g, '\n'))
 }

@@ -1,0 +1,205 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { hostname, tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { openReader, type ReaderSettings } from '../src/extract/reader.ts'
+import { openLog } from '../src/log.ts'
+import { findOcr } from '../src/ocr/languages.ts'
+import type { DocumentReader, OcrSetup } from '../src/ports.ts'
+import { image, scan } from './support/files.ts'
+import { endlessPdf, pdf } from './support/pdf-file.ts'
+import { childrenOf, isRunning, until } from './support/processes.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'dms-reader-'))
+const tempDir = join(folder, 'tmp')
+const open: DocumentReader[] = []
+let ocr: OcrSetup
+let before: number[]
+
+beforeAll(async () => {
+  ocr = await findOcr({ engine: 'tesseract-js', dataPath: '' })
+  before = childrenOf(process.pid)
+})
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((reader) => reader.close()))
+  expect(childrenOf(process.pid)).toEqual(before)
+  expect(readdirSync(tempDir)).toEqual([])
+})
+
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function reader(limits: Partial<ReaderSettings['limits']> = {}, slots = 1): DocumentReader {
+  mkdirSync(tempDir, { recursive: true })
+  const all = {
+    outlineTimeout: 30_000,
+    pageTimeout: 30_000,
+    thumbnailTimeout: 30_000,
+    memory: 1e9,
+    maxPages: 10,
+    maxPixels: 2e7,
+    dpi: 150,
+    ...limits,
+  }
+  const opened = openReader({ slots, tempDir, log: openLog({ level: 'silent', format: 'json' }), ocr, limits: all })
+  open.push(opened)
+  return opened
+}
+
+function file(name: string, bytes: Uint8Array | string) {
+  const path = join(folder, name)
+  writeFileSync(path, bytes)
+  return { path, filename: basename(path), mimeType: 'application/octet-stream' }
+}
+
+const text = () => file('a.txt', 'some words')
+const endless = () => file('endless.pdf', endlessPdf())
+const ours = () => childrenOf(process.pid).filter((pid) => !before.includes(pid))
+
+const failureOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => 'none',
+    (problem) => [problem.code, problem.retry],
+  )
+
+describe('a reader', () => {
+  test('reads outline and thumbnail, and keeps its process for the next file', async () => {
+    const { outline, thumbnail } = reader()
+    expect(await outline(text())).toEqual({
+      mimeType: 'text/plain',
+      metadata: {},
+      pages: [{ page: 1, text: 'some words', needsOcr: false, width: null, height: null }],
+    })
+    const [first] = ours()
+    expect(await thumbnail(text(), { width: 10, height: 10 }, 'image/webp')).toBeNull()
+    expect(await thumbnail(file('a.pdf', pdf({ pages: [{ text: ['x'] }] })), { width: 10, height: 10 }, 'image/webp')).toBeInstanceOf(
+      Uint8Array,
+    )
+    expect(ours()).toEqual([first])
+  })
+
+  test('reads a scan by OCR', async () => {
+    const picture = await scan(['The quick brown fox', 'jumps over the lazy dog'], { width: 900, height: 300 })
+    const page = await reader().page(file('scan.png', await image(picture).png().toBuffer()), 1, 'eng')
+    expect(page.text.trim().split(/\s+/).join(' ')).toBe('The quick brown fox jumps over the lazy dog')
+    expect(page).toMatchObject({ width: 900, height: 300 })
+    expect(page.confidence).toBeGreaterThan(0.8)
+  })
+
+  test('joins OCR of the picture and the text that is over it', async () => {
+    const picture = await scan(['Invoice from Hamburg'], { width: 900, height: 300 })
+    const jpeg = { bytes: await image(picture).jpeg().toBuffer(), width: 900, height: 300 }
+    const mixed = file('mixed.pdf', pdf({ pages: [{ jpeg, text: ['', '', '', '', 'Received'], width: 450, height: 150 }] }))
+    const { text } = await reader().page(mixed, 1, 'eng')
+    expect(text).toMatch(/Received[\s\S]*Invoice from Hamburg/)
+    expect(text.match(/Received/g)).toHaveLength(1)
+  })
+
+  test('as many files at once as it has slots, the rest in turn', async () => {
+    const opened = reader({}, 2)
+    const found = await Promise.all(Array.from({ length: 6 }, (_, i) => opened.outline(file(`${i}.txt`, `text ${i}`))))
+    expect(found.map(({ pages }) => pages[0]!.text)).toEqual(['text 0', 'text 1', 'text 2', 'text 3', 'text 4', 'text 5'])
+    expect(ours()).toHaveLength(2)
+  })
+
+  test('OCR_LANGUAGE_MISSING names the language, without a process', async () => {
+    await expect(reader().page(text(), 1, 'eng+xxx')).rejects.toMatchObject({
+      code: 'OCR_LANGUAGE_MISSING',
+      message: expect.stringContaining('xxx'),
+    })
+    expect(ours()).toEqual([])
+  })
+
+  test('a bad file fails alone, and its process lives', async () => {
+    const { outline } = reader()
+    await outline(text())
+    const [first] = ours()
+    expect(await failureOf(outline(file('bad.pdf', '%PDF-1.4 no')))).toEqual(['FILE_CORRUPT', false])
+    expect((await outline(text())).pages[0]!.text).toBe('some words')
+    expect(ours()).toEqual([first])
+  })
+})
+
+describe('a file that does not end', () => {
+  test('READ_TIMEOUT at the limit; the next file is read', async () => {
+    const { outline } = reader({ outlineTimeout: 1000 })
+    const start = performance.now()
+    expect(await failureOf(outline(endless()))).toEqual(['READ_TIMEOUT', false])
+    expect(performance.now() - start).toBeLessThan(1500)
+    expect((await outline(text())).pages[0]!.text).toBe('some words')
+  })
+
+  test('READ_OUT_OF_MEMORY above the limit', async () => {
+    expect(await failureOf(reader({ memory: 40e6 }).outline(endless()))).toEqual(['READ_OUT_OF_MEMORY', false])
+  })
+
+  test('is let go within 100 ms of an abort, with its reason', async () => {
+    const { outline } = reader()
+    const controller = new AbortController()
+    const reading = failureOf(outline(endless(), { signal: controller.signal }).catch((problem) => Promise.reject({ code: problem })))
+    await until(() => ours().length === 1, 5000)
+    const [pid] = ours()
+    const start = performance.now()
+    controller.abort('enough')
+    expect(await reading).toEqual(['enough', undefined])
+    expect(performance.now() - start).toBeLessThan(100)
+    await until(() => !isRunning(pid!), 500)
+  })
+
+  test('a wait for a free slot is let go too', async () => {
+    const { outline } = reader({ outlineTimeout: 1000 })
+    const first = failureOf(outline(endless()))
+    const controller = new AbortController()
+    const second = outline(text(), { signal: controller.signal })
+    controller.abort('no time')
+    await expect(second).rejects.toBe('no time')
+    await first
+    await expect(outline(text(), { signal: AbortSignal.abort('before') })).rejects.toBe('before')
+  })
+
+  test('READ_CRASHED when its process dies, and another try may help', async () => {
+    const reading = failureOf(reader().outline(endless()))
+    await until(() => ours().length === 1, 5000)
+    process.kill(ours()[0]!, 'SIGKILL')
+    expect(await reading).toEqual(['READ_CRASHED', true])
+  })
+
+  test('close() ends it', async () => {
+    const opened = reader({}, 1)
+    const reading = [failureOf(opened.outline(endless())), failureOf(opened.outline(text()))]
+    await until(() => ours().length === 1, 5000)
+    await opened.close()
+    expect(ours()).toEqual([])
+    expect(await Promise.all(reading)).toEqual([
+      ['READ_CRASHED', true],
+      ['READ_CRASHED', true],
+    ])
+  })
+})
+
+test('no process outlives a server that is killed, and the next reader removes its folder', async () => {
+  mkdirSync(tempDir, { recursive: true })
+  const program = fileURLToPath(new URL('./support/reader-parent.ts', import.meta.url))
+  const parent = spawn(process.execPath, [program, endless().path, tempDir], { stdio: 'ignore' })
+  await until(() => childrenOf(parent.pid!).length === 1, 10_000)
+  const [child] = childrenOf(parent.pid!)
+  // Long enough to be deep inside the endless file.
+  await new Promise((resolve) => setTimeout(resolve, 1500))
+  parent.kill('SIGKILL')
+  await until(() => !isRunning(child!), 3000)
+  expect(readdirSync(tempDir)).toHaveLength(1)
+  await reader().close()
+})
+
+test('folders of other hosts and of living servers are left alone', () => {
+  mkdirSync(tempDir, { recursive: true })
+  const host = hostname().replace(/[^\w.]/g, '_')
+  const kept = [`reader-elsewhere-1-1-abc`, `reader-${host}-${process.ppid}-1-abc`, 'something']
+  for (const name of [...kept, `reader-${host}-${process.pid}-1-abc`, `reader-${host}-999999999-1-abc`]) mkdirSync(join(tempDir, name))
+  reader()
+  expect(readdirSync(tempDir).sort()).toEqual([...kept].sort())
+  for (const name of kept) rmSync(join(tempDir, name), { recursive: true })
+  expect(existsSync(tempDir)).toBe(true)
+})

@@ -1,0 +1,60 @@
+/** A server from start to stop. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { App } from '../app.ts'
+import type { Config } from '../config.ts'
+import { status } from '../db/migrate.ts'
+import { openLog } from '../log.ts'
+import { type OpenOptions, openApp } from '../open-app.ts'
+import { ensureFirstAdmin } from '../users/first-admin.ts'
+import { type Worker, startConfigured } from '../worker/run.ts'
+import { listen } from './listen.ts'
+import { buildServer } from './server.ts'
+
+export interface ServerOptions {
+  migrate: OpenOptions['migrate']
+  /** do everything that can fail, then stop without serving */
+  checkOnly: boolean
+  /** aborts: stop, and let what runs end */
+  signal: AbortSignal
+  /** one line to whoever started it */
+  say(line: string): void
+}
+
+/** Serves until `signal`; returns after a clean stop. */
+export async function runServer(config: Config, { migrate, checkOnly, signal, say }: ServerOptions): Promise<void> {
+  const app = await openApp(config, openLog(config.log), { migrate })
+  try {
+    if (checkOnly) return say(`could start (${await summary(app)})`)
+    await welcomeFirstAdmin(app, say)
+    const worker = config.worker.embedded ? await startConfigured(app) : null
+    try {
+      await serve(app, worker, signal, say)
+    } finally {
+      await worker?.stop(config.server.shutdown_timeout)
+    }
+  } finally {
+    await app.close()
+  }
+}
+
+async function serve(app: App, worker: Worker | null, signal: AbortSignal, say: ServerOptions['say']): Promise<void> {
+  const { drain_delay, shutdown_timeout } = app.config.server
+  const h3 = buildServer(app, { isDraining: () => signal.aborted })
+  const listening = await listen(h3, app.config)
+  say(`listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`)
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+  app.log.info('stopping')
+  await sleep(drain_delay)
+  await listening.close(shutdown_timeout)
+}
+
+async function summary({ db, search, ocr }: App): Promise<string> {
+  const schema = (await status(db)).at(-1)?.name.slice(0, 4) ?? 'none'
+  const languages = [...(ocr?.languages.keys() ?? [])].filter((code) => code !== 'osd').sort()
+  return `schema ${schema}, search ${search.name}, ocr ${ocr ? `${ocr.engine} ${languages.join('+')}` : 'off'}`
+}
+
+async function welcomeFirstAdmin(app: App, say: ServerOptions['say']): Promise<void> {
+  const made = await ensureFirstAdmin(app)
+  if (made) say(`first admin: ${app.config.auth.admin_username}, password ${made.password} (also in ${app.config.data_dir}/initial-admin-password)`)
+}

@@ -1,0 +1,33 @@
+/** A worker as the configuration wants it, and a process that is nothing else. */
+import { availableParallelism } from 'node:os'
+import type { App } from '../app.ts'
+import type { Config } from '../config.ts'
+import type { Queue } from '../jobs.ts'
+import { openLog } from '../log.ts'
+import { openApp } from '../open-app.ts'
+import { startWorker, type Worker } from './worker.ts'
+
+export type { Worker }
+
+const known: readonly string[] = ['ocr', 'index', 'maintenance'] satisfies Queue[]
+
+/** Starts a worker for the configured queues. */
+export const startConfigured = (app: App): Promise<Worker> => {
+  const { queues, concurrency } = app.config.worker
+  return startWorker(app, { queues: queues.filter((queue): queue is Queue => known.includes(queue)), concurrency: concurrency || availableParallelism() })
+}
+
+/** Works until `signal`, or with `once` until nothing can be run any more. */
+export async function runWorker(config: Config, { once, signal }: { once: boolean; signal: AbortSignal }): Promise<void> {
+  const log = openLog(config.log)
+  const app = await openApp(config, log, { migrate: 'embedded', statementTimeout: false })
+  try {
+    const worker = await startConfigured(app)
+    log.info({ worker: worker.name, queues: config.worker.queues }, 'working')
+    const stopped = new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true })))
+    await (once ? Promise.race([worker.idle(), stopped]) : stopped)
+    await worker.stop(config.worker.shutdown_timeout)
+  } finally {
+    await app.close()
+  }
+}

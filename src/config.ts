@@ -102,7 +102,7 @@ export const schema = {
     concurrency: integer(0, 'DMS_WORKER_CONCURRENCY', 0, 1024),
     queues: list(kinds.choiceKind(['ocr', 'sync', 'index', 'maintenance']), ['ocr', 'sync', 'index', 'maintenance'], 'DMS_WORKER_QUEUES'),
     poll_interval: duration('2s', 'DMS_WORKER_POLL_INTERVAL', '100ms'),
-    lease: duration('5m', 'DMS_WORKER_LEASE', '1s'),
+    lease: duration('60s', 'DMS_WORKER_LEASE', '1s'),
     shutdown_timeout: duration('120s', 'DMS_WORKER_SHUTDOWN_TIMEOUT'),
     schedule_sources: flag(true, 'DMS_WORKER_SCHEDULE_SOURCES'),
     embedded: flag(true, 'DMS_WORKER_EMBEDDED'),

@@ -3,12 +3,18 @@ import { Command } from 'commander'
 import { createCli, exitAfter, type OwnedCli } from '../src/cli/context.ts'
 import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
 import { humanLines, jsonLine } from '../src/cli/failure-lines.ts'
+import { group } from '../src/cli/manual.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/config.ts'
 import { config } from './config.ts'
 import { help } from './help.ts'
 import { migrate } from './migrate.ts'
+import { searchQuery } from './search-query.ts'
+import { searchReindex } from './search-reindex.ts'
 import { serve } from './serve.ts'
+import { usersAdd } from './users-add.ts'
+import { usersImport } from './users-import.ts'
+import { usersList } from './users-list.ts'
 import { version, versionOfDms } from './version.ts'
 import { worker } from './worker.ts'
 
@@ -50,6 +56,8 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(serve(cli))
   program.addCommand(worker(cli))
   program.addCommand(migrate(cli))
+  program.addCommand(group('users', 'Users: who may sign in.', [usersList(cli), usersAdd(cli), usersImport(cli)]))
+  program.addCommand(group('search', 'Search: documents by their words.', [searchQuery(cli), searchReindex(cli)]))
   program.addCommand(config(cli))
   program.addCommand(version(cli))
   program.addCommand(help(cli, program))

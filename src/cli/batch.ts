@@ -16,7 +16,7 @@ export interface Item {
 
 export interface Batch {
   add(item: Item): void
-  /** prints the summary and sets the exit: OK, PARTIAL, or FAILED where nothing went well; `more` joins the summary */
+  /** prints the summary and sets the exit, unless the command has: OK, PARTIAL, or FAILED where nothing went well; `more` joins the summary */
   finish(more?: Readonly<Record<string, unknown>>): void
 }
 
@@ -52,7 +52,7 @@ export function startBatch(
     finish(more = {}) {
       const total = [...counts.values()].reduce((sum, count) => sum + count, 0)
       const failed = counts.get('failed') ?? 0
-      if (failed > 0) cli.exit = failed === total ? 'FAILED' : 'PARTIAL'
+      if (failed > 0 && cli.exit === 'OK') cli.exit = failed === total ? 'FAILED' : 'PARTIAL'
       const finished = now()
       const summary = {
         type: 'summary',

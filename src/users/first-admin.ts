@@ -1,7 +1,7 @@
 /** The first admin: made where there are no users yet, so that somebody can sign in. */
-import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { inventPassword } from '../auth/invent-password.ts'
 import { newPassword } from '../auth/passwords.ts'
 import type { Trx } from '../db/db.ts'
 import { ConfigError } from '../errors.ts'
@@ -18,7 +18,7 @@ export async function ensureFirstAdmin(app: App): Promise<{ password: string } |
   const { admin_username, admin_email, admin_password } = app.config.auth
   refuse('auth.admin_username', Username.safeParse(admin_username).error)
   if (admin_password) refuse('auth.admin_password', newPassword(app.config).safeParse(admin_password).error)
-  const password = admin_password || invented(app)
+  const password = admin_password || inventPassword(app.config.auth.password_min_length)
   const password_hash = await app.passwords.hash(password)
   const made = await app.db.transaction().execute(async (trx) => {
     // Of two servers that start on an empty database the second waits here, and then finds a user.
@@ -37,15 +37,4 @@ const isEmpty = async (db: App['db'] | Trx) => (await db.selectFrom('users').sel
 
 function refuse(key: string, error: { issues: { message: string }[] } | undefined): void {
   if (error) throw new ConfigError(error.issues.map(({ message }) => `${key}: ${message}`))
-}
-
-/** No character that looks like another; digits and special characters are among them. */
-const alphabet = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789-_.'
-
-function invented({ config }: App): string {
-  const length = Math.max(24, config.auth.password_min_length)
-  for (;;) {
-    const password = Array.from({ length }, () => alphabet[randomInt(alphabet.length)]).join('')
-    if (newPassword(config).safeParse(password).success) return password
-  }
 }

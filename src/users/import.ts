@@ -37,8 +37,8 @@ export const ImportAnswer = z.object({
   ),
 })
 
-type Answer = z.infer<typeof ImportAnswer>
-type Result = Answer['results'][number]
+export type ImportReport = z.infer<typeof ImportAnswer>
+type Result = ImportReport['results'][number]
 type Done = Pick<Result, 'action' | 'id'>
 
 const importRow = ({ config }: App) =>
@@ -62,7 +62,7 @@ type ImportRow = z.infer<ReturnType<typeof importRow>>
 const atOnce = Math.min(4, availableParallelism())
 
 /** Makes the users that are not there yet; those that are (by name, else by e-mail address) are skipped, updated or failed. A dry run does it all and keeps nothing. */
-export async function importUsers(app: App, body: z.infer<typeof ImportBody>, dryRun: boolean): Promise<Answer> {
+export async function importUsers(app: App, body: z.infer<typeof ImportBody>, dryRun: boolean): Promise<ImportReport> {
   const { users: given, on_conflict } = Array.isArray(body) ? { users: body, on_conflict: 'skip' as const } : body
   const results: Result[] = []
   const todo = [...distinct(app, given, results)]

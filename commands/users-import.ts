@@ -1,0 +1,172 @@
+import { open, writeFile } from 'node:fs/promises'
+import type { Command } from 'commander'
+import { Option } from 'commander'
+import { type Batch, startBatch } from '../src/cli/batch.ts'
+import { csvField } from '../src/cli/cells.ts'
+import type { Cli } from '../src/cli/context.ts'
+import { usage } from '../src/cli/exit.ts'
+import { manual } from '../src/cli/manual.ts'
+import { inOneLine, type Rejected, rejectsFile } from '../src/cli/user-rejects.ts'
+import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../src/cli/user-rows.ts'
+import type { Client } from '../src/client/client.ts'
+import type { ImportReport } from '../src/users/import.ts'
+
+type Result = ImportReport['results'][number]
+type Fields = Record<string, unknown>
+
+interface Flags extends RowOptions {
+  defaultRole?: string
+  onConflict: 'skip' | 'update' | 'fail'
+  passwords: 'column' | 'generate' | 'none'
+  passwordsOut?: string
+  rejects?: string
+  dryRun?: boolean
+}
+
+/** Rows in one request: the server hashes a password for each. */
+const batchSize = 500
+
+export const usersImport = (cli: Cli): Command =>
+  manual('import <file|->', {
+    summary: 'Make or change many users from a file; each row stands alone.',
+    examples: [
+      ['users import staff.csv --on-conflict update --rejects bad.csv', 'bad rows go to bad.csv, to be corrected and imported again'],
+      ['users import staff.csv --map username=login,email=mail -n', 'what would happen'],
+      ['users import new.jsonl --passwords generate --passwords-out new.pw', 'with passwords made up'],
+      ['users import - --format csv -q', 'from a pipe'],
+    ],
+    exits:
+      '0 all rows fine · 3 some failed · 1 all failed · 2 unreadable file or unknown column · 7 a user exists, with --on-conflict fail',
+  })
+    .addOption(new Option('--format <format>', 'default: as the name of the file says').choices(rowFormats))
+    .option('--map <pairs>', 'columns by their names in the file: username=login,email=mail')
+    .addOption(new Option('--default-role <role>', 'where a row has none').choices(['user', 'admin']))
+    .addOption(
+      new Option('--on-conflict <what>', 'when the name, or else the e-mail address, is there already')
+        .choices(['skip', 'update', 'fail'])
+        .default('skip'),
+    )
+    .addOption(
+      new Option('--passwords <from>', 'the columns password and password_hash; made up for new users; none')
+        .choices(['column', 'generate', 'none'])
+        .default('column'),
+    )
+    .option('--passwords-out <file>', 'where passwords that were made up go (CSV, 0600, never overwritten)')
+    .option('--rejects <file>', 'where bad rows go, with _line, _field, _code and _error')
+    .option('-n, --dry-run', 'check everything, change nothing')
+    .action(async (file: string, flags: Flags) => {
+      if ((flags.passwords === 'generate') !== (flags.passwordsOut !== undefined))
+        throw usage('--passwords generate and --passwords-out FILE need each other')
+      const rows = (await readUserRows(file, flags)).map((row) => prepared(row, flags))
+      const client = await cli.client()
+      await importRows(cli, client, rows, flags, file)
+    })
+
+function prepared({ place, fields }: UserRow, { passwords, defaultRole }: Flags): UserRow {
+  if (typeof fields !== 'object' || fields === null) return { place, fields }
+  const { password, password_hash, ...others } = fields as Fields
+  const secrets = passwords === 'column' ? { password, password_hash } : {}
+  return { place, fields: { ...(defaultRole ? { role: defaultRole } : {}), ...others, ...secrets } }
+}
+
+async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], flags: Flags, file: string): Promise<void> {
+  const batch = startBatch(cli, 'users import', { isDryRun: flags.dryRun === true })
+  const progress = cli.progress('users import')
+  const rejected: Rejected[] = []
+  const good = await withoutRepeats(rows, batch, rejected)
+  const passwordFile = flags.passwordsOut !== undefined && !flags.dryRun ? await newFile(flags.passwordsOut) : null
+  try {
+    for (let at = 0; at < good.length && !cli.signal.aborted; at += batchSize) {
+      progress.update({ done: at, total: good.length })
+      const part = good.slice(at, at + batchSize)
+      const users =
+        flags.passwords === 'generate' ? await withPasswords(client, part, flags, passwordFile) : part.map(({ fields }) => fields)
+      for (const result of (await send(client, users, flags, flags.dryRun === true)).results) {
+        const row = part[result.index] as UserRow
+        tell(batch, row, result, flags)
+        if (result.error) rejected.push({ row, error: result.error })
+      }
+    }
+  } finally {
+    await passwordFile?.close()
+  }
+  progress.done()
+  if (flags.onConflict === 'fail' && rejected.some(({ error }) => error.code === 'DUPLICATE_RESOURCE')) cli.exit = 'CONFLICT'
+  batch.finish()
+  if (flags.rejects !== undefined && rejected.length > 0) {
+    await writeFile(flags.rejects, rejectsFile(rejected), { mode: 0o600 })
+    cli.note(
+      `${rejected.length} rows written to ${flags.rejects}; correct them and run: dms users import ${flags.rejects} --on-conflict ${flags.onConflict}`,
+    )
+  } else if (rejected.length > 0 && file !== '-') cli.note('pass --rejects FILE to have the bad rows in a file')
+}
+
+const send = (client: Client, users: unknown[], { onConflict: on_conflict }: Flags, isDry: boolean): Promise<ImportReport> =>
+  client.call('POST', `/api/users/import?dry_run=${isDry}`, { users, on_conflict })
+
+/** The server compares rows of one request only; of a name or address that comes again the first counts. */
+async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: Rejected[]): Promise<UserRow[]> {
+  const { emailKey, usernameKey } = await import('../src/users/fields.ts')
+  const seen = new Map<string, string>()
+  return rows.filter((row) => {
+    const { username, email } = (row.fields ?? {}) as Fields
+    for (const [field, key] of [
+      ['username', typeof username === 'string' && `n:${usernameKey(username)}`],
+      ['email', typeof email === 'string' && `e:${emailKey(email)}`],
+    ] as const) {
+      if (!key) continue
+      const first = seen.get(key)
+      if (first === undefined) seen.set(key, row.place)
+      else {
+        const error = { code: 'DUPLICATE_RESOURCE', message: `the same ${field} as ${first}`, details: { field } }
+        const result: Result = { index: 0, username: typeof username === 'string' ? username : null, action: 'failed', error }
+        tell(batch, row, result, null)
+        rejected.push({ row, error })
+        return false
+      }
+    }
+    return true
+  })
+}
+
+/** Gives those who will be new a password, and notes it before they exist: a stop in between must not lose one. */
+async function withPasswords(
+  client: Client,
+  rows: readonly UserRow[],
+  flags: Flags,
+  file: Awaited<ReturnType<typeof newFile>> | null,
+): Promise<unknown[]> {
+  const { inventPassword } = await import('../src/auth/invent-password.ts')
+  const { results } = await send(
+    client,
+    rows.map(({ fields }) => fields),
+    flags,
+    true,
+  )
+  const users = rows.map(({ fields }, index) =>
+    results[index]?.action === 'created' ? { ...(fields as Fields), password: inventPassword() } : fields,
+  )
+  const made = users.filter((_, index) => results[index]?.action === 'created') as { username: string; password: string }[]
+  await file?.appendFile(made.map(({ username, password }) => `${csvField(username)},${password}\n`).join(''))
+  await file?.sync()
+  return users
+}
+
+async function newFile(path: string) {
+  const file = await open(path, 'wx', 0o600).catch((error: Error) => {
+    throw usage(`--passwords-out: ${error.message}`)
+  })
+  await file.appendFile('username,password\n')
+  return file
+}
+
+function tell(batch: Batch, { place }: UserRow, { username, action, id, error }: Result, flags: Flags | null): void {
+  batch.add({
+    // The API skips what an update would not change; here that has a name of its own.
+    action: action === 'skipped' && flags?.onConflict === 'update' ? 'unchanged' : action,
+    key: username ?? place,
+    line: Number(place.split(' ')[1]),
+    ...(id ? { id } : {}),
+    ...(error ? { error: { code: error.code, message: `${place}: ${inOneLine(error)}` } } : {}),
+  })
+}

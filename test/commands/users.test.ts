@@ -1,0 +1,195 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { readCsv } from '../../src/cli/csv.ts'
+import { readUserRows } from '../../src/cli/user-rows.ts'
+import { startApp } from '../support/app.ts'
+import { run } from '../support/run.ts'
+
+const password = 'correct horse battery'
+
+/** A dms on this machine, and its `dms users …`. */
+async function start() {
+  const started = await startApp()
+  const { dataDir, databaseUrl, asStranger } = started
+  const users = (args: readonly string[], input = '') =>
+    run(['users', ...args], { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }, input })
+  const file = async (name: string, content: string) => {
+    await writeFile(join(dataDir, name), content)
+    return join(dataDir, name)
+  }
+  const signIn = async (username: string, secret: string) =>
+    (await asStranger.send('POST', '/api/auth/login', { username, password: secret })).status
+  return { ...started, users, file, signIn, path: (name: string) => join(dataDir, name) }
+}
+
+test('list: newest first, as tsv, json and ids; filters; 2 for a bad limit or role', async () => {
+  const { users, ada, bob } = await start()
+  const { code, stdout } = await users(['list'])
+  expect(code).toBe(0)
+  expect(stdout.split('\n').map((line) => line.split('\t').slice(0, 4).join(' '))).toEqual([
+    'root root@example.org admin active',
+    'bob bob@example.org user active',
+    'ada ada@example.org user active',
+    '',
+  ])
+  expect(JSON.parse((await users(['list', '--role', 'user', '--json'])).stdout)).toMatchObject([{ username: 'bob' }, { username: 'ada' }])
+  expect((await users(['list', '--search', 'B@EX', '-o', 'id'])).stdout).toBe(`${bob.id}\n`)
+  expect((await users(['list', '--limit', '1', '--search', 'a', '--role', 'user', '-o', 'id'])).stdout).not.toContain(ada.id)
+  expect(await users(['list', '--disabled'])).toMatchObject({ code: 0, stdout: '' })
+  expect((await users(['list', '--limit', '0'])).code).toBe(2)
+  expect((await users(['list', '--role', 'editor'])).code).toBe(2)
+})
+
+test('add: a user with a password from standard input; 7 for one who is there, 0 with --if-absent; 2 for a weak password', async () => {
+  const { users, signIn } = await start()
+  const add = (...more: string[]) => ['add', '--username', 'Ana', '--email', 'ana@example.org', '--password-stdin', ...more]
+  const made = await users(add('--role', 'admin', '--json'), `${password}\n`)
+  expect(JSON.parse(made.stdout)).toMatchObject({ username: 'Ana', role: 'admin' })
+  expect(await signIn('ana', password)).toBe(200)
+  expect(await users(add(), password)).toMatchObject({ code: 7, stdout: '' })
+  const present = await users(add('--if-absent', '--json'), 'another password')
+  expect([present.code, JSON.parse(present.stdout).id]).toEqual([0, JSON.parse(made.stdout).id])
+  expect(await signIn('ana', password)).toBe(200)
+  const weak = await users(['add', '--username', 'w', '--email', 'w@example.org', '--password-stdin'], 'short')
+  expect([weak.code, weak.stderr]).toEqual([2, expect.stringContaining('password: at least 8 characters')])
+})
+
+test('add --generate-password: the password alone on standard output', async () => {
+  const { users, signIn } = await start()
+  const { code, stdout, stderr } = await users(['add', '--username', 'ana', '--email', 'ana@example.org', '--generate-password'])
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^\S{24}\n$/)
+  expect(stderr).not.toContain(stdout.trim())
+  expect(await signIn('ana', stdout.trim())).toBe(200)
+})
+
+const staff = `\ufefflogin;mail;password;display_name\r
+ana;ana@example.org;${password};"Ana ""A""; Maria"\r
+\r
+bad one;nowhere;short;"two
+lines"\r
+ada;ada@example.org;${password};Ada\r
+ANA;other@example.org;;\r
+`
+
+test('import: a CSV of somebody else; 3 with the bad rows told and written to a file, without secrets', async () => {
+  const { users, file, path, signIn } = await start()
+  const args = ['import', await file('staff.csv', staff), '--map', 'username=login,email=mail', '--rejects', path('bad.csv')]
+  const { code, stdout, stderr } = await users([...args, '-o', 'jsonl'])
+  expect(code).toBe(3)
+  const lines = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const items = lines.slice(0, -1).map(({ line, key, action }) => [line, key, action])
+  expect(items.sort()).toEqual([
+    [2, 'ana', 'created'],
+    [4, 'bad one', 'failed'],
+    [6, 'ada', 'skipped'],
+    [7, 'ANA', 'failed'],
+  ])
+  expect(lines.at(-1)).toMatchObject({ type: 'summary', total: 4, created: 1, skipped: 1, failed: 2, exit_code: 3 })
+  expect(stderr).toContain('2 rows written')
+  const rejects = await readFile(path('bad.csv'), 'utf8')
+  expect((await stat(path('bad.csv'))).mode & 0o777).toBe(0o600)
+  expect(stdout + rejects).not.toMatch(/correct horse|short/)
+  const [head, ...rows] = readCsv(rejects).map(({ fields }) => fields)
+  expect(head?.slice(-4)).toEqual(['_line', '_field', '_code', '_error'])
+  expect(rows.map((row) => [row[0], row[2], row[6], row[7], row[8]])).toEqual([
+    ['ANA', '', '7', 'username', 'DUPLICATE_RESOURCE'],
+    ['bad one', '******', '4', 'username email password display_name', 'VALIDATION_ERROR'],
+  ])
+  expect(await signIn('ana', password)).toBe(200)
+
+  const again = await users([
+    'import',
+    await file('good.csv', rejects.replace('bad one,nowhere,******', `good,good@example.org,${password}`).replace('two\nlines', 'one')),
+    '--json',
+  ])
+  expect(JSON.parse(again.stdout)).toMatchObject({ created: 1, skipped: 1, failed: 0, exit_code: 0 })
+})
+
+test('import: --dry-run changes nothing; --on-conflict update says what is unchanged; fail is 7', async () => {
+  const { users, file, app } = await start()
+  const rows = [
+    { username: 'ada', email: 'ada@example.org', display_name: 'Ada' },
+    { username: 'bob', email: 'bob@example.org' },
+  ]
+  const path = await file('staff.jsonl', rows.map((row) => `${JSON.stringify(row)}\n`).join('\n'))
+  const report = async (...more: string[]) => {
+    const { code, stdout } = await users(['import', path, '--json', ...more])
+    const { updated, unchanged, failed, dry_run, exit_code } = JSON.parse(stdout)
+    expect(exit_code).toBe(code)
+    return { code, updated, unchanged, failed, dry_run }
+  }
+  const nameOfAda = async () =>
+    (await app.db.selectFrom('users').select('display_name').where('username', '=', 'ada').executeTakeFirst())?.display_name
+  expect(await report('-n', '--on-conflict', 'update')).toEqual({ code: 0, updated: 1, unchanged: 1, failed: 0, dry_run: true })
+  expect(await nameOfAda()).toBe('')
+  expect(await report('--on-conflict', 'update')).toEqual({ code: 0, updated: 1, unchanged: 1, failed: 0, dry_run: false })
+  expect(await nameOfAda()).toBe('Ada')
+  expect(await report('--on-conflict', 'fail')).toMatchObject({ code: 7, failed: 2 })
+})
+
+test('import --passwords generate: for new users only, into a file for the owner only that is never overwritten', async () => {
+  const { users, path, signIn } = await start()
+  const rows = JSON.stringify({
+    users: [
+      { username: 'ana', email: 'ana@example.org' },
+      { username: 'ada', email: 'ada@example.org' },
+    ],
+  })
+  const args = ['import', '-', '--format', 'json', '--passwords', 'generate', '--on-conflict', 'update', '--passwords-out', path('new.csv')]
+  expect((await users(args, rows)).code).toBe(0)
+  const [, line, ...others] = readCsv(await readFile(path('new.csv'), 'utf8'))
+  expect([line?.fields[0], others]).toEqual(['ana', []])
+  expect((await stat(path('new.csv'))).mode & 0o777).toBe(0o600)
+  expect(await signIn('ana', line?.fields[1] ?? '')).toBe(200)
+  expect((await users(args, rows)).code).toBe(2)
+})
+
+test('import: 2 for a file that cannot be read, an unknown column, no format', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-rows-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const odd = join(folder, 'odd.csv')
+  await writeFile(odd, 'username,email,shoe_size\na,a@example.org,44\n')
+  expect(await run(['users', 'import', odd])).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringContaining('unknown column shoe_size'),
+  })
+  for (const [name, content, says] of [
+    ['open.csv', 'username,email\n"a,a@example.org\n', 'line 2: a quote is not closed'],
+    ['long.csv', 'username,email\na,b,c\n', 'line 2: 3 fields, but 2 columns'],
+    ['latin1.csv', Buffer.from('username\nJos\xe9\n', 'latin1'), 'not UTF-8'],
+    ['plain.txt', '', 'the format of'],
+    ['x.json', '{"users":7}', 'no array'],
+    ['y.jsonl', '{}\n{', 'line 2'],
+  ] as const) {
+    await writeFile(join(folder, name), content)
+    await expect(readUserRows(join(folder, name), {})).rejects.toMatchObject({ exit: 'USAGE', message: expect.stringContaining(says) })
+  }
+  await expect(readUserRows(join(folder, 'missing.csv'), {})).rejects.toMatchObject({ exit: 'USAGE' })
+  await expect(readUserRows(odd, { map: 'shoe=shoe_size' })).rejects.toMatchObject({ exit: 'USAGE' })
+})
+
+test('CSV as it is in the wild', () => {
+  const read = (text: string) => readCsv(text).map(({ line, fields }) => [line, ...fields])
+  expect(read('a,b\n1,2')).toEqual([
+    [1, 'a', 'b'],
+    [2, '1', '2'],
+  ])
+  expect(read('\ufeffa;b\r\n"x;""y""\r\nz";2\r\n\r\n3;')).toEqual([
+    [1, 'a', 'b'],
+    [2, 'x;"y"\r\nz', '2'],
+    [5, '3', ''],
+  ])
+  expect(read('a\tb\r1\t,\r\t\r')).toEqual([
+    [1, 'a', 'b'],
+    [2, '1', ','],
+  ])
+  expect(read('')).toEqual([])
+  expect(() => read('a,b\n"x"y,2')).toThrow('line 2: something follows a closing quote')
+})

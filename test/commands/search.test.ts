@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest'
+import { withLock } from '../../src/db/lock.ts'
+import { startApp } from '../support/app.ts'
+import { run } from '../support/run.ts'
+import { insertDocument } from '../support/search-suite.ts'
+
+async function start() {
+  const { app, ada, dataDir, databaseUrl } = await startApp()
+  const dms = (...args: string[]) => run(['search', ...args], { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } })
+  return { app, ada, dms }
+}
+
+test('query lists what was found, best first, in every format; -o id is ids alone', async () => {
+  const { app, ada, dms } = await start()
+  const second = await insertDocument(app.db, ada.id, { title: 'Letter', content: 'about the invoice & more', labels: ['Tax'] })
+  const first = await insertDocument(app.db, ada.id, { title: 'Invoice', content: 'of March', mimeType: 'application/pdf' })
+  await app.search.refresh([first, second])
+
+  expect(await dms('query', 'invoi', '-o', 'id')).toMatchObject({ code: 0, stdout: `${first}\n${second}\n`, stderr: '' })
+  const rows = JSON.parse((await dms('query', 'the', 'invoice', '--json')).stdout)
+  expect(rows).toEqual([
+    expect.objectContaining({
+      document_id: second,
+      title: 'Letter',
+      score: expect.any(Number),
+      highlights: [{ field: 'content', snippet: 'about <mark>the</mark> <mark>invoice</mark> &amp; more' }],
+    }),
+  ])
+  expect((await dms('query', 'invoice about', '-o', 'tsv', '--fields', 'title,highlights')).stdout).toBe(
+    'Letter\tabout the invoice & more\n',
+  )
+  expect((await dms('query', 'invoice', '--mime', 'application/pdf', '-o', 'id')).stdout).toBe(`${first}\n`)
+  expect((await dms('query', 'invoice', '--label', 'tax', '--owner', 'ada', '-o', 'id')).stdout).toBe(`${second}\n`)
+  expect((await dms('query', 'invocie', '--fuzzy', '--limit', '1', '-o', 'id')).stdout).toBe(`${first}\n`)
+  expect((await dms('query', 'invocie', '-o', 'id')).stdout).toBe('')
+  expect((await dms('query', 'invoice', '--facets', '-o', 'tsv')).stdout).toBe(
+    'mime_types\tapplication/pdf\t1\nmime_types\ttext/plain\t1\nlabels\tTax\t1\n',
+  )
+  expect(JSON.parse((await dms('query', 'invoice', '--facets', '--json')).stdout)).toMatchObject({ total: 2, total_capped: false })
+})
+
+test('query: 0 where nothing is found, 2 for a bad filter or limit', async () => {
+  const { dms } = await start()
+  expect(await dms('query', 'nothing', '--json')).toMatchObject({ code: 0, stdout: '[]\n' })
+  expect((await dms('query', 'x', '--limit', '0')).code).toBe(2)
+  expect((await dms('query', 'x', '--limit', '1001')).code).toBe(2)
+  expect((await dms('query', 'x', '--from', 'yesterday')).code).toBe(2)
+  expect((await dms('query', 'x', '--min-confidence', 'high')).code).toBe(2)
+  expect((await dms('query')).code).toBe(2)
+})
+
+test('reindex writes every document, and with --if-needed only where something is missing', async () => {
+  const { app, ada, dms } = await start()
+  for (let count = 0; count < 3; count++) await insertDocument(app.db, ada.id, { content: 'word' })
+  const done = await dms('reindex', '--if-needed', '--json', '--progress', 'json')
+  expect(JSON.parse(done.stdout)).toMatchObject({ type: 'summary', engine: 'postgres', documents: 3, skipped: false })
+  expect(JSON.parse(done.stderr.trim().split('\n').at(-1)!)).toMatchObject({ type: 'progress', phase: 'search reindex', done: 3, total: 3 })
+  expect(await app.search.count()).toBe(3)
+  expect(JSON.parse((await dms('reindex', '--if-needed', '--json')).stdout)).toMatchObject({ documents: 3, skipped: true })
+})
+
+test('reindex: 75 while another one runs, 2 against another server', async () => {
+  const { app, dms } = await start()
+  const { code, stderr } = await withLock(app.database, 'search.reindex', 0, () => dms('reindex'))
+  expect(code).toBe(75)
+  expect(stderr).toMatch(/search\.reindex.*already running/)
+  expect((await dms('reindex', '--url', 'https://dms.example.org')).code).toBe(2)
+  expect((await dms('reindex', '--lock-timeout', 'soon')).code).toBe(2)
+})

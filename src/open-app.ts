@@ -35,6 +35,7 @@ export interface OpenedDatabase extends Database {
 
 /** Joins everything into an App; `close()` gives all of it back. Throws ConfigError, PendingMigrations, NewerSchema, Busy. */
 export async function openApp(config: Config, log: Log, options: OpenOptions): Promise<App & { close(): Promise<void> }> {
+  refuseUnavailable(config)
   const closers: (() => Promise<void>)[] = []
   const closing = async () => {
     for (const close of closers.splice(0).reverse()) await close()
@@ -77,6 +78,14 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     await closing()
     throw error
   }
+}
+
+/** Settings that config.toml knows but this version cannot keep: refused rather than ignored. */
+function refuseUnavailable({ auth }: Config): void {
+  const problems: string[] = []
+  if (auth.method === 'oidc') problems.push('auth.method = "oidc": this version of dms signs people in by password only (auth.method = "local")')
+  if (auth.require_email_verification) problems.push('auth.require_email_verification: this version of dms sends no mail')
+  if (problems.length > 0) throw new ConfigError(problems)
 }
 
 /** Connects to the configured database, or starts or joins the embedded one. */

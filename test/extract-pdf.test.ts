@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { asFailure, openFile, type Tools } from '../src/extract/extract.ts'
+import { isoDate } from '../src/extract/iso-date.ts'
 import { bytesSource, type Limits } from '../src/extract/opened.ts'
 import { joinTexts, judge } from '../src/extract/page-text.ts'
-import { isoDate } from '../src/extract/pdf-text.ts'
 import { loadPdfium, type OpenPictures } from '../src/extract/pdfium.ts'
 import { image, scan } from './support/files.ts'
 import { pdf } from './support/pdf-file.ts'
@@ -59,6 +59,11 @@ describe('which pages need OCR', () => {
   test('a text layer without meaning is not shown, and read again', () => {
     expect(judge('\ufffd\ue000\ue001 ab \ue002\ue003')).toMatchObject({ trusted: false, text: 'ab' })
     expect(judge(`${sentence} \ue002`)).toMatchObject({ trusted: true, text: sentence })
+  })
+
+  test('a text layer with swapped bytes is put right', () => {
+    expect(judge('\u4d00\u7500\u6c00\u7400\u6900 \u3100\u3200').text).toBe('Multi 12')
+    expect(judge('日本語の文書').text).toBe('日本語の文書')
   })
 
   test('no more pages than the limit; how many are left out is said', async () => {

@@ -19,7 +19,8 @@ interface Entry {
   readonly isEncrypted: boolean
   readonly method: number
   readonly packed: number
-  readonly offset: number
+  /** where it begins: as the directory says, or moved as the directory itself has moved */
+  readonly offsets: readonly number[]
 }
 
 /** Reads the directory at the end; parts are unpacked when asked for. Throws ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
@@ -57,7 +58,7 @@ function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Entry> {
     yield {
       name,
       packed,
-      offset: offset + shift,
+      offsets: shift === 0 ? [offset] : [offset + shift, offset],
       isEncrypted: (view.getUint16(at + 8, true) & 1) === 1,
       method: view.getUint16(at + 10, true),
     }
@@ -97,9 +98,10 @@ function withExtra(view: DataView, start: number, end: number, sizes: { unpacked
   return known
 }
 
-function unpack(bytes: Uint8Array, view: DataView, { name, method, packed, offset, isEncrypted }: Entry, most: number): Uint8Array {
+function unpack(bytes: Uint8Array, view: DataView, { name, method, packed, offsets, isEncrypted }: Entry, most: number): Uint8Array {
   if (isEncrypted) throw new ReadFailure('FILE_ENCRYPTED')
-  if (offset < 0 || offset + 30 > bytes.length || view.getUint32(offset, true) !== marks.file) throw corrupt(`${name} is missing`)
+  const offset = offsets.find((at) => at >= 0 && at + 30 <= bytes.length && view.getUint32(at, true) === marks.file)
+  if (offset === undefined) throw corrupt(`${name} is missing`)
   const start = offset + 30 + view.getUint16(offset + 26, true) + view.getUint16(offset + 28, true)
   const data = bytes.subarray(start, start + packed)
   if (most <= 0 || (method === 0 && data.length > most)) throw tooLarge()

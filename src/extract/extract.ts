@@ -8,7 +8,7 @@ import { openMail } from './mail.ts'
 import { familyOf, openOffice, typeOfArchive } from './office.ts'
 import { openDoc, openMsg, openPpt, openXls, typeOfOle } from './old-office.ts'
 import { type Contents, flowing, type Opened, type Source } from './opened.ts'
-import { openPdf, type PdfTools } from './pdf.ts'
+import type { PdfTools } from './pdf.ts'
 import { readRtf } from './rtf.ts'
 import { maxText } from './sink.ts'
 import { decodeXml, xmlToText } from './xml-text.ts'
@@ -27,7 +27,7 @@ export interface OpenedFile extends Opened {
 /** Opens a file; `depth` counts the files around it. Throws ReadFailure. */
 export async function openFile(source: Source, tools: Tools, depth = 0): Promise<OpenedFile> {
   const mimeType = await typeOf(source)
-  const opened = openKind(source, mimeType, tools, depth)
+  const opened = await openKind(source, mimeType, tools, depth)
   return { ...opened, mimeType, contents: async () => limited(await opened.contents()) }
 }
 
@@ -42,7 +42,7 @@ async function typeOf(source: Source): Promise<string> {
 
 const isOle = (bytes: Uint8Array): boolean => bytes[0] === 0xd0 && bytes[1] === 0xcf && bytes[2] === 0x11 && bytes[3] === 0xe0
 
-function openKind(source: Source, mimeType: string, tools: Tools, depth: number): Opened {
+async function openKind(source: Source, mimeType: string, tools: Tools, depth: number): Promise<Opened> {
   const family = familyOf(mimeType)
   if (family) return openOffice(source, family)
   const openPart = async (part: Source): Promise<Opened | null> => (depth < maxDepth ? openFile(part, tools, depth + 1) : null)
@@ -50,7 +50,8 @@ function openKind(source: Source, mimeType: string, tools: Tools, depth: number)
   if (oleTypes.has(mimeType) && !isOle(source.head(8))) return flowing(async () => ({ text: '' }))
   switch (mimeType) {
     case 'application/pdf':
-      return openPdf(source, { ...tools, openPart })
+      // PDF.js takes as long to load as everything else together.
+      return (await import('./pdf.ts')).openPdf(source, { ...tools, openPart })
     case 'application/rtf':
       return flowing(async () => readRtf(source.read()))
     case 'application/msword':

@@ -33,12 +33,15 @@ export function typeOfArchive(bytes: Uint8Array): string | null {
   return extension && typeByExtension[extension]!
 }
 
-function declaredType(archive: Archive): string | null {
+const declaredType = (archive: Archive): string | null =>
+  /^application\/[\w.+-]+/.exec(Buffer.from(partOrNothing(archive, 'mimetype')).toString('latin1'))?.[0] ?? null
+
+/** A part without which the document can still be read: empty where it is missing or damaged. */
+function partOrNothing(archive: Archive, name: string): Uint8Array {
   try {
-    const declared = Buffer.from(archive.part('mimetype') ?? '').toString('latin1')
-    return /^application\/[\w.+-]+/.exec(declared)?.[0] ?? null
+    return archive.part(name) ?? new Uint8Array()
   } catch {
-    return null
+    return new Uint8Array()
   }
 }
 
@@ -85,7 +88,7 @@ function propertiesOf(archive: Archive, family: Family): Record<string, unknown>
   for (const part of parts) {
     let key: string | undefined
     let value = ''
-    walkXml(decodeXml(archive.part(part) ?? new Uint8Array()), {
+    walkXml(decodeXml(partOrNothing(archive, part)), {
       open(name) {
         key = propertyNames[name]
         value = ''

@@ -25,8 +25,18 @@ export interface Layer {
   readonly sure: boolean
 }
 
+/** Some programs write their map to characters with the two bytes of each in the wrong order; no language has so many with a lower byte of 0. */
+function unswap(text: string): string {
+  const swapped = text.match(/[^\p{ASCII}\s]/gu)?.filter((letter) => (letter.charCodeAt(0) & 0xff) === 0).length ?? 0
+  if (swapped < 4 || swapped < 0.8 * text.replace(/\s/g, '').length) return text
+  return text.replace(/[^\p{ASCII}]/gu, (letter) =>
+    (letter.charCodeAt(0) & 0xff) === 0 ? String.fromCharCode(letter.charCodeAt(0) >> 8) : letter,
+  )
+}
+
 /** Judges the text layer of a page. */
-export function judge(raw: string): Layer {
+export function judge(stored: string): Layer {
+  const raw = unswap(stored)
   const bad = count(raw, garbage)
   const visible = raw.replace(/\s/g, '').length
   const trusted = visible === 0 || bad / visible <= garbageShare

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { getDocument, InvalidPDFException, PasswordException, type PDFDocumentProxy } from 'pdfjs-dist/legacy/build/pdf.mjs'
 import { ReadFailure } from '../ports.ts'
 import { tidy } from './decode.ts'
+import { isoDate } from './iso-date.ts'
 
 const maxAttachments = 100
 
@@ -104,15 +105,6 @@ async function metadataOf(document: PDFDocumentProxy): Promise<Record<string, un
     if (date) found[name] = date
   }
   return { ...found, page_count: document.numPages }
-}
-
-/** `D:20240229120000+01'00'` as an ISO date; null for anything else. */
-export function isoDate(value: unknown): string | null {
-  const parts = typeof value === 'string' && /^(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z)|([+-]\d\d)'?(\d\d)?)?/.exec(value)
-  if (!parts) return null
-  const [, year, month = '01', day = '01', hour = '00', minute = '00', second = '00', , zoneHour, zoneMinute = '00'] = parts
-  const time = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}${zoneHour ? `${zoneHour}:${zoneMinute}` : 'Z'}`)
-  return Number.isNaN(time.getTime()) ? null : time.toISOString()
 }
 
 async function attachmentsOf(document: PDFDocumentProxy): Promise<{ filename: string; bytes: Uint8Array }[]> {

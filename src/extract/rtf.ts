@@ -1,6 +1,6 @@
 /** Rich Text Format: control words, code pages, Unicode, and destinations that are no text. */
 import { decodeAs, tidy } from './decode.ts'
-import { isoDate } from './pdf-text.ts'
+import { isoDate } from './iso-date.ts'
 import { openSink } from './sink.ts'
 
 /** Destinations without text of the document. Every `\*` destination is one too, but for those in `kept`. */

@@ -43,6 +43,18 @@ test('what no window holds any more is removed', async () => {
   expect(await app.db.selectFrom('rate_hits').select('key').execute()).toHaveLength(1)
 })
 
+test('other keys are forgotten after a day, a few with each act', async () => {
+  const { app, later } = await startApp()
+  const acts = async (times: number, prefix: string) => {
+    for (let at = 0; at < times; at++) await count(app, `${prefix}${at}`, limit)
+  }
+  await acts(15, 'old')
+  later(86_401_000)
+  await acts(2, 'new')
+  const left = await app.db.selectFrom('rate_hits').select('key').execute()
+  expect(left.map(({ key }) => key).sort()).toEqual(['new0', 'new1'])
+})
+
 test('one client: an IPv4 address, also in IPv6 clothes, or a /64', () => {
   expect(network('192.0.2.7')).toBe('192.0.2.7')
   expect(network('::ffff:192.0.2.7')).toBe('192.0.2.7')

@@ -9,6 +9,7 @@ import { ConfigError } from '../src/errors.ts'
 import { ensureFirstAdmin } from '../src/users/first-admin.ts'
 import type { UserView } from '../src/users/view.ts'
 import { startApp, upload } from './support/app.ts'
+import { connectAll } from './support/connect-all.ts'
 
 const password = 'correct horse battery'
 
@@ -167,16 +168,20 @@ test('409 CONFLICT for demoting, disabling or deleting the last active admin', a
   expect(await asAdmin.call('PUT', path, { role: 'user' })).toMatchObject({ role: 'user' })
 })
 
-test('of three admins demoted, disabled and deleted at the same time one stays', async () => {
+test('of many admins demoted, disabled and deleted at the same time one stays', async () => {
   const { asAdmin, admin, add, app } = await start()
-  const [a, b] = [await add('a', { role: 'admin' }), await add('b', { role: 'admin' })]
-  const all = await Promise.all([
-    asAdmin.send('PUT', `/api/users/${admin.id}`, { role: 'user' }),
-    asAdmin.send('PUT', `/api/users/${a.id}`, { disabled: true }),
-    asAdmin.send('DELETE', `/api/users/${b.id}`),
-  ])
-  expect(all.filter(({ ok }) => ok)).toHaveLength(2)
+  const ids = [admin.id]
+  for (const name of ['a', 'b', 'c', 'd', 'e']) ids.push((await add(name, { role: 'admin' })).id)
+  await connectAll(app)
+  const acts = [{ role: 'user' }, { disabled: true }, null]
+  const all = await Promise.all(
+    ids.map((id, at) => {
+      const act = acts[at % 3]
+      return act ? asAdmin.send('PUT', `/api/users/${id}`, act) : asAdmin.send('DELETE', `/api/users/${id}`)
+    }),
+  )
   expect(all.filter(({ status }) => status === 409)).toHaveLength(1)
+  expect(all.filter(({ ok }) => ok)).toHaveLength(5)
   const left = await app.db.selectFrom('users').select('id').where('role', '=', 'admin').where('disabled', '=', false).execute()
   expect(left).toHaveLength(1)
 })

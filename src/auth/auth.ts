@@ -22,15 +22,12 @@ const failures: Limit = { acts: 10, window: 15 * 60 }
 /** Seconds that the clocks of two servers may be apart. */
 const skew = 60
 
-/** Exchanges a password for a token; `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED. */
+/** Exchanges a password for a token; `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED. */
 export async function login(app: App, ip: string, { username, password }: { username: string; password: string }): Promise<SignIn> {
   const user = await users.named(app.db, username)
   const key = `login:${user?.username_key ?? usernameKey(username)}:${network(ip)}`
   const right = await attempt(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
   if (!user || !right) throw new AppError('UNAUTHORIZED', {}, 'Wrong name or password.')
-  if (app.config.auth.require_email_verification && user.auth_method === 'local' && user.email_verified_at === null) {
-    throw new AppError('EMAIL_NOT_VERIFIED')
-  }
   return issue(app, await users.signedIn(app, user.id))
 }
 

@@ -23,7 +23,7 @@ export const routes = (app: App): Route[] => [
       summary: 'Sign in with user name or e-mail address and password',
       body: Login,
       answer: SignInAnswer,
-      errors: ['UNAUTHORIZED', 'EMAIL_NOT_VERIFIED', 'RATE_LIMITED'],
+      errors: ['UNAUTHORIZED', 'RATE_LIMITED'],
     },
     async ({ body, ip }) => signIn(await auth.login(app, ip, body)),
   ),

@@ -2,7 +2,7 @@
 import { isIPv6 } from 'node:net'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { Db } from '../db/db.ts'
+import type { Db, Trx } from '../db/db.ts'
 import { AppError, type Code } from '../errors.ts'
 
 export interface Limit {
@@ -19,10 +19,19 @@ export async function count(app: App, key: string, limit: Limit, code: Code = 'R
     await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
     await trx.deleteFrom('rate_hits').where('key', '=', key).where('at', '<=', windowStart(app, limit)).execute()
     const seconds = await waitFor(app, trx, key, limit)
-    if (seconds === 0) await trx.insertInto('rate_hits').values({ key, at: app.now() }).execute()
-    return seconds
+    if (seconds > 0) return seconds
+    await trx.insertInto('rate_hits').values({ key, at: app.now() }).execute()
+    await forgetOld(app, trx)
+    return 0
   })
   if (wait > 0) throw tooMany(wait, code)
+}
+
+/** Some rows of keys that nobody came back with: each act takes more away than it leaves. No window is longer than a day. */
+async function forgetOld(app: App, trx: Trx): Promise<void> {
+  const day = new Date(app.now().getTime() - 86_400_000)
+  await sql`
+    delete from rate_hits where ctid in (select ctid from rate_hits where at < ${day} limit 10 for update skip locked)`.execute(trx)
 }
 
 /** Throws as count() does, but counts nothing: for limits on failures, where it is not known yet whether this will be one. */

@@ -71,9 +71,13 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     endings.push(() => app.close())
     return app
   }
+  // Only somebody at a terminal can press Ctrl-C again; a log of JSON lines has no use for the hint.
+  const hint = (text: string): void => {
+    if (stderr.isTTY) cli.note(text)
+  }
   const watch = (isService: boolean): AbortSignal => {
     if (!stop) {
-      stop = watchStop(cli.options.timeout, (text) => cli.note(text), isService)
+      stop = watchStop(cli.options.timeout, hint, isService)
       endings.push(stop.end)
     }
     return stop.signal
@@ -101,7 +105,9 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     },
     warn: (text) => say(stderr, `${text}\n`),
     progress(phase) {
-      const progress = startProgress(phase, cli.options, stderr.isTTY === true, (text) => stderr.write(text))
+      // A terminal without a size (a serial line, some containers) makes the spinner count its lines for ever.
+      const canSpin = stderr.isTTY === true && stderr.columns > 0
+      const progress = startProgress(phase, cli.options, canSpin, (text) => stderr.write(text))
       shown = progress
       endings.push(() => progress.done())
       return progress

@@ -1,4 +1,5 @@
 /** How far a long command is: always on standard error, and silent where nobody looks. */
+import type { Ora } from 'ora'
 import { plain } from './cells.ts'
 import type { GlobalOptions } from './options.ts'
 
@@ -24,18 +25,18 @@ type Writer = (text: string) => void
 /** milliseconds between two lines for a log, and for a program */
 const pace = { plain: 10_000, json: 500 }
 
-/** Starts telling about `phase` ("upload"). `isTerminal` is about standard error; `now` gives milliseconds. */
+/** Starts telling about `phase` ("upload"). `canSpin`: standard error is a terminal that knows its size; `now` gives milliseconds. */
 export function startProgress(
   phase: string,
   options: Pick<GlobalOptions, 'progress' | 'isQuiet'>,
-  isTerminal: boolean,
+  canSpin: boolean,
   write: Writer,
   now = performance.now.bind(performance),
 ): Progress {
   if (options.progress === 'json')
     return lines((state, seconds) => `${JSON.stringify(record(phase, state, seconds))}\n`, pace.json, write, now)
   if (options.progress === 'plain') return lines((state) => `${sentence(phase, state)}\n`, pace.plain, write, now)
-  if (options.progress === 'auto' && isTerminal && !options.isQuiet) return spinner(phase)
+  if (options.progress === 'auto' && canSpin && !options.isQuiet) return spinner(phase)
   return { update() {}, clear() {}, done() {} }
 }
 
@@ -64,13 +65,10 @@ function lines(format: (state: ProgressState, seconds: number) => string, interv
 function spinner(phase: string): Progress {
   let text = phase
   let isDone = false
+  let running: Ora | null = null
   // Loaded only when there is something to show; whatever happens before it is there is shown then.
-  const starting = import('ora').then(({ default: ora }) =>
-    isDone ? null : ora({ text, stream: process.stderr, discardStdin: false }).start(),
-  )
-  let running: Awaited<typeof starting> = null
-  void starting.then((started) => {
-    running = started
+  void import('ora').then(({ default: ora }) => {
+    if (!isDone) running = ora({ text, stream: process.stderr, color: false, discardStdin: false }).start()
   })
   return {
     update(state) {
@@ -82,7 +80,7 @@ function spinner(phase: string): Progress {
     },
     done() {
       isDone = true
-      void starting.then((started) => started?.stop())
+      running?.stop()
     },
   }
 }

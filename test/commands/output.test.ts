@@ -104,10 +104,11 @@ test('--fields with an unknown name says which are known', () => {
 })
 
 test('nothing but data on standard output: no colour, no border, no heading in a pipe', async () => {
-  for (const format of ['auto', 'table', 'wide', 'tsv', 'csv', 'json', 'jsonl', 'id']) {
-    const { stdout, stderr } = await run(['config', 'show', 'server', '-o', format], { env: { FORCE_COLOR: '' } })
+  const formats = ['auto', 'table', 'wide', 'tsv', 'csv', 'json', 'jsonl', 'id']
+  for (const { stdout, stderr } of await Promise.all(formats.map((format) => run(['config', 'show', 'server', '-o', format])))) {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: an escape character is what must not be there
     expect(stdout).not.toMatch(/\x1b|[─│┌]/)
+    expect(stdout).toContain('server.port')
     expect(stderr).toBe('')
   }
   expect((await run(['config', 'show', 'server.port'])).stdout).toBe('server.port\t8080\n')
@@ -202,19 +203,15 @@ test('a question without somebody to answer is a usage error that names the flag
   await expect(confirm({ canAsk: false }, 'Delete 3 documents?', '--yes')).rejects.toMatchObject({ exit: 'USAGE', fix: 'pass --yes' })
 })
 
-/** Runs a question on a terminal, with what is typed; standard output goes to a file. */
-async function answered(typed: string) {
-  const folder = mkdtempSync(join(tmpdir(), 'dms-prompt-'))
+/** Runs a program on a terminal, with `parts` of src/cli imported; its standard output goes to a file. `size` sets the terminal's. */
+async function runSnippet(parts: string, code: string, { reply, size = '' }: { reply?: { to: string; type: string }; size?: string } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'dms-snippet-'))
   try {
-    const program = join(folder, 'ask.ts')
-    const prompt = new URL('../../src/cli/prompt.ts', import.meta.url).pathname
-    writeFileSync(
-      program,
-      `import { confirm } from '${prompt}'
-await confirm({ canAsk: true }, 'Delete 3 documents?', '--yes').then(() => process.stdout.write('went on'), (error) => process.stdout.write(error.name + ' ' + error.message))`,
-    )
-    const { stdout } = await runLineOnTerminal(`'${process.execPath}' '${program}' > '${folder}/stdout'`, {
-      reply: { to: '(y/N)', type: typed },
+    const program = join(folder, 'snippet.ts')
+    writeFileSync(program, `import * as parts from '${new URL(`../../src/cli/${parts}.ts`, import.meta.url).pathname}'\n${code}`)
+    const { stdout } = await runLineOnTerminal(`${size} '${process.execPath}' '${program}' > '${folder}/stdout'`, {
+      reply,
+      timeout: 10_000,
     })
     return { screen: stripVTControlCharacters(stdout), stdout: readFileSync(join(folder, 'stdout'), 'utf8') }
   } finally {
@@ -227,8 +224,25 @@ onTerminal.each([
   ['no is a failure', 'n\n', /^Failure nothing was changed$/],
   ['Enter alone is no', '\n', /^Failure nothing was changed$/],
   ['Ctrl-C is not an answer', '\u0003', /^ExitPromptError /],
-])('a question is on standard error: %s', async (_, typed, said) => {
-  const { screen, stdout } = await answered(typed)
+])('a question is on standard error: %s', async (_, type, said) => {
+  const ask = `await parts.confirm({ canAsk: true }, 'Delete 3 documents?', '--yes').then(
+  () => process.stdout.write('went on'), (error) => process.stdout.write(error.name + ' ' + error.message))`
+  const { screen, stdout } = await runSnippet('prompt', ask, { reply: { to: '(y/N)', type } })
   expect(screen).toContain('Delete 3 documents?')
   expect(stdout).toMatch(said)
+})
+
+onTerminal('on a terminal progress is a spinner, which is gone at the end; without a size of the terminal it is left out', async () => {
+  const code = `const terminal = { env: {}, stdin: process.stdin, stdout: process.stdout, stderr: process.stderr }
+const cli = parts.createCli({ opts: () => ({}) }, terminal)
+const progress = cli.progress('upload')
+progress.update({ done: 1, total: 4 })
+await new Promise((resolve) => setTimeout(resolve, 500))
+progress.done()
+cli.warn('the end')
+await cli.end()`
+  const { screen, stdout } = await runSnippet('context', code, { size: 'stty cols 80 rows 24;' })
+  expect(screen).toMatch(/upload {2}1\/4 \(25 %\).*the end\n$/s)
+  expect(stdout).toBe('')
+  expect((await runSnippet('context', code)).screen).toBe('the end\n')
 })

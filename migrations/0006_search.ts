@@ -17,17 +17,16 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db)
   await sql`create index search_entries_words on search_entries using gin (words)`.execute(db)
 
-  // Long documents piece by piece: a tsvector holds 1 MB, 16,383 positions and 255 of each word.
+  // Long documents piece by piece: a tsvector holds 1 MB, 16,383 positions and 255 of each word. Written before their entry, hence deferred.
   await sql`
     create table search_passages (
-      document_id uuid not null references documents (id) on delete cascade,
+      document_id uuid not null references search_entries (document_id) on delete cascade deferrable initially deferred,
       passage     integer not null,
       words       tsvector not null,
       start_at    integer not null,
       length      integer not null,
       primary key (document_id, passage)
     )`.execute(db)
-  await sql`create index search_passages_words on search_passages using gin (words)`.execute(db)
 
   // Every word seen, for typos. A word that no document holds any more costs a little time, never a wrong answer.
   await sql`create table search_words (word text collate "C" primary key)`.execute(db)

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { Busy, withLock } from '../src/db/lock.ts'
 import { snippets } from '../src/search/highlight.ts'
@@ -70,6 +72,7 @@ test('400 VALIDATION_ERROR for a query that is missing, of only spaces, or too l
   for (const query of [{}, { q: '' }, { q: '   ' }, { q: 'x'.repeat(1001) }, { q: 'a\0b' }])
     expect(await refused(query)).toEqual([400, 'VALIDATION_ERROR'])
   expect((await search({ q: 'x'.repeat(1000) })).total).toBe(0)
+  expect((await search({ q: '𝐱'.repeat(1000) })).total).toBe(0)
   expect((await search({ q: '?!' })).total).toBe(0)
 })
 
@@ -256,6 +259,42 @@ test('a code in groups is found as one, and the other way round', async () => {
     expect((await search({ q })).results.map(({ title }) => title).sort(), q).toEqual(['Grouped', 'Whole'])
 })
 
+test('odd dates and names are refused or find nothing, and never fail', async () => {
+  const { asAda, path } = await start()
+  const dates = [
+    '0000-01-01',
+    '0001-01-01T00:00:00Z',
+    '9999-12-31',
+    '275760-09-13',
+    '+275760-09-13T00:00:00Z',
+    '2026-02-30',
+    '2026-01-01T00:00:00+14:00',
+    '-infinity',
+    '',
+  ]
+  const names = ["x' OR 1=1", '\\', "'\\''", '%', '~o', '', ' ', 'a'.repeat(256), '\u202e', '💥']
+  const all = [
+    ...dates.flatMap((date) => [{ date_range: { from: date } }, { date_range: { to: date } }]),
+    ...names.flatMap((name) => [{ mime_types: [name] }, { labels: [name] }, { owner: name }]),
+  ]
+  for (const filters of all)
+    expect([200, 400], JSON.stringify(filters)).toContain((await asAda.send('GET', path({ q: 'x', filters }))).status)
+})
+
+test('a document that is deleted while it is being indexed leaves nothing behind', async () => {
+  const { app, ada } = await start()
+  const id = await insertDocument(app.db, ada.id, { content: 'a long text that takes its time '.repeat(100_000) })
+  const refreshed = app.search.refresh([id])
+  const isReading = sql<{ found: boolean }>`
+    select exists (select from pg_locks join pg_database on pg_database.oid = database where locktype = 'advisory' and datname = current_database()) as found`
+  while (!(await isReading.execute(app.db)).rows[0]?.found) await sleep(1)
+  await sleep(20)
+  await app.db.deleteFrom('documents').where('id', '=', id).execute()
+  await refreshed
+  expect(await app.search.count()).toBe(0)
+  expect(await app.db.selectFrom('search_passages').select('passage').execute()).toEqual([])
+})
+
 /** The same numbers from 0 to 1 each time. */
 function seeded(seed: number): () => number {
   let state = seed
@@ -312,9 +351,8 @@ test('distance counts a swap as one, and gives up past its limit', () => {
   ])
 })
 
-test('a snippet holds no markup but <mark>, and without it is a piece of the text', () => {
-  const random = seeded(42)
-  const pieces = [
+const naughty = [
+  ...[
     '<mark>',
     '</mark>',
     '<script>',
@@ -330,14 +368,18 @@ test('a snippet holds no markup but <mark>, and without it is a piece of the tex
     'wor\u0301d',
     'w-ord',
     ' ',
+    '  ',
     '\n',
     '\t',
+  ],
+  ...[
     '\u00ad',
     '\u200d',
     '\u202e',
     '👩‍👩‍👧',
     '𝐖ord',
     '漢字',
+    'ไทย',
     'ﷺ',
     '½',
     'ß',
@@ -349,9 +391,43 @@ test('a snippet holds no markup but <mark>, and without it is a piece of the tex
     '\\',
     '%',
     '()',
-    'aaaaaaaaaaaaaaaaaaaaaaaaa',
-  ]
-  const pick = () => pieces[Math.floor(random() * pieces.length)]!
+    ':*',
+    '!',
+    '|',
+  ],
+  'a'.repeat(30),
+]
+
+test('any query is answered, and every word of a document finds it', async () => {
+  const { app, put, search } = await start()
+  const random = seeded(11)
+  const some = (most: number) =>
+    Array.from({ length: 1 + Math.floor(random() * most) }, () => naughty[Math.floor(random() * naughty.length)]!).join('')
+  const contents = Array.from({ length: 5 }, () => some(80))
+  const ids: string[] = []
+  for (const content of contents) ids.push(await put({ title: some(5), filename: some(5), content }))
+  for (const [index, content] of contents.entries()) {
+    const found = (q: string) => search({ q, per_page: 100 }).then(({ results }) => results.map(({ document_id }) => document_id))
+    for (const { text, form } of words(content))
+      if (form !== 'joined') expect(await found(text), `${text} in ${content}`).toContain(ids[index])
+  }
+  for (let round = 0; round < 150; round++) await search({ q: `x${some(20)}`, fuzzy: random() < 0.5 })
+  for (const q of [
+    'a-'.repeat(500),
+    '漢'.repeat(1000),
+    'a '.repeat(500),
+    '-a '.repeat(333),
+    '"a b" '.repeat(166),
+    'abcde '.repeat(166),
+    '"'.repeat(1000),
+  ])
+    expect((await search({ q, fuzzy: true })).took_ms, q.slice(0, 6)).toBeLessThan(2000)
+  await app.search.check()
+})
+
+test('a snippet holds no markup but <mark>, and without it is a piece of the text', () => {
+  const random = seeded(42)
+  const pick = () => naughty[Math.floor(random() * naughty.length)]!
   const plainOf = (html: string) =>
     html.replace(/&(amp|lt|gt|quot|#39);/g, (_, name: string) => ({ amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" })[name]!)
   let marked = 0

@@ -55,6 +55,8 @@ export function openDatabase({ address, poolMax, connectTimeout, statementTimeou
 export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
   error instanceof pg.DatabaseError && error.code === '23505' && (constraint === undefined || error.constraint === constraint)
 
+export const isForeignKeyViolation = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '23503'
+
 /** Classes 08 (connection), 53 (resources), 57 (operator intervention) and 25006 (read-only): the database is out of reach, nobody's request is at fault. */
 export function isUnavailable(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) return /^(08|53|57)/.test(error.code ?? '') || error.code === '25006'

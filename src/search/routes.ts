@@ -5,7 +5,13 @@ import { Pagination, pageQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import * as search from './search.ts'
 
-const names = z.array(z.string().min(1).max(255)).max(100)
+/** Checked here, because it comes in a string inside of a string: PostgreSQL keeps neither U+0000 nor half of a surrogate pair. */
+const name = z
+  .string()
+  .min(1)
+  .max(255)
+  .refine((text) => !text.includes('\0') && text.isWellFormed(), 'holds U+0000 or half of a surrogate pair')
+const names = z.array(name).max(100)
 const id = z.guid('an id')
 
 /** The last moment of a day that is given without a time, so that the day itself counts. */
@@ -20,7 +26,7 @@ const Filters = z
     source_id: id,
     date_range: z.strictObject({ from: moment, to: endOf }).partial(),
     min_confidence: z.number().min(0).max(1),
-    owner: z.string().min(1).max(255),
+    owner: name,
   })
   .partial()
 
@@ -39,7 +45,8 @@ const FiltersText = z
 
 const q = z
   .string('what to search for')
-  .max(1000)
+  .max(4000)
+  .refine((text) => [...text].length <= 1000, 'at most 1,000 characters')
   .refine((text) => text.trim() !== '', 'holds no word')
 
 const Result = z.object({

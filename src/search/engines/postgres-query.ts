@@ -29,7 +29,7 @@ export interface Queries {
 /** The lexemes that filters are turned into; one that a document has is the same as one that is asked for. */
 export const filterLexemes = {
   owner: (id: string) => `~o${id}`,
-  mimeType: (name: string) => `~m${name.toLowerCase()}`.slice(0, 255),
+  mimeType: (name: string) => `~m${name.toLowerCase()}`,
   label: (id: string) => `~l${id}`,
   status: (status: string) => `~s${status}`,
   source: (id: string) => `~r${id}`,

@@ -1,6 +1,6 @@
 /** Brings the index up to date with documents. */
 import { sql } from 'kysely'
-import type { Db, Trx } from '../../db/db.ts'
+import { type Db, isForeignKeyViolation, type Trx } from '../../db/db.ts'
 import { filterLexemes } from './postgres-query.ts'
 import { type Passage, read } from './postgres-vector.ts'
 import { remember } from './postgres-words.ts'
@@ -8,39 +8,70 @@ import { remember } from './postgres-words.ts'
 /** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
 export const indexVersion = 1
 
-const batch = 20
+/** Documents, and bytes of text, in one transaction: small ones share its cost, and nobody waits long for a lock. */
+const maxDocuments = 20
+const maxBytes = 1_000_000
 
 /** Puts these documents into the index, or takes them out where they are gone. */
 export async function refresh(db: Db, documentIds: readonly string[]): Promise<void> {
   // In one order everywhere, so that two refreshes wait for each other instead of dying in a deadlock.
   const ids = [...new Set(documentIds)].sort()
-  for (let start = 0; start < ids.length; start += batch) await refreshBatch(db, ids.slice(start, start + batch))
+  for (const batch of await batches(db, ids)) await refreshBatch(db, batch)
+}
+
+async function batches(db: Db, ids: readonly string[]): Promise<string[][]> {
+  if (ids.length < 2) return [[...ids]]
+  const sizes = await db
+    .selectFrom('documents')
+    .select(['id', sql<number>`octet_length(content)`.as('bytes')])
+    .where('id', 'in', ids)
+    .execute()
+  const bytesOf = new Map(sizes.map(({ id, bytes }) => [id, bytes]))
+  const made: string[][] = []
+  let room = 0
+  for (const id of ids) {
+    const bytes = bytesOf.get(id) ?? 0
+    const last = made.at(-1)
+    if (last && last.length < maxDocuments && bytes <= room) last.push(id)
+    else {
+      made.push([id])
+      room = maxBytes
+    }
+    room -= bytes
+  }
+  return made
 }
 
 async function refreshBatch(db: Db, ids: readonly string[]): Promise<void> {
   const seen = new Set<string>()
-  await db.transaction().execute(async (trx) => {
-    // The index can be made again: a crash of the database may cost the last moment of it, never a document. The job's own commit flushes both.
-    await sql`set local synchronous_commit = off`.execute(trx)
-    for (const id of ids) await refreshOne(trx, id, seen)
-  })
+  try {
+    await db.transaction().execute(async (trx) => {
+      // The index can be made again: a crash of the database may cost the last moment of it, never a document. The job's own commit flushes both.
+      await sql`set local synchronous_commit = off`.execute(trx)
+      for (const id of ids) await refreshOne(trx, id, seen)
+    })
+  } catch (error) {
+    if (!isForeignKeyViolation(error)) throw error
+    // A document was deleted while it was being read; it is seen to be gone now.
+    return refreshBatch(db, ids)
+  }
   await remember(db, seen)
 }
 
 async function refreshOne(trx: Trx, id: string, seen: Set<string>): Promise<void> {
-  // One refresh of a document at a time, and it reads after it has waited: the last to write has seen the latest.
+  // One refresh of a document at a time, and it reads after it has waited: the last to write has seen the latest. The document itself is
+  // locked by the foreign key of its entry only, at the end, so that nobody who changes it waits while a long text is read.
   await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext(${id}))`.execute(trx)
   const document = await trx
     .selectFrom('documents')
     .select(['id', 'owner_id', 'title', 'filename', 'content', 'mime_type', 'status', 'source_id', 'ocr_confidence', 'created_at'])
     .where('id', '=', id)
-    .forKeyShare()
     .executeTakeFirst()
-  await trx.deleteFrom('search_passages').where('document_id', '=', id).execute()
   if (!document) {
     await trx.deleteFrom('search_entries').where('document_id', '=', id).execute()
     return
   }
+  await trx.deleteFrom('search_passages').where('document_id', '=', id).execute()
   const labels = await trx
     .selectFrom('document_labels')
     .innerJoin('labels', 'labels.id', 'label_id')

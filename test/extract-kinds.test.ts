@@ -74,6 +74,7 @@ describe('text', () => {
     const { text, metadata } = await read(Buffer.alloc(20_000_100, 'word '), 'a.txt')
     expect(text.length).toBe(20_000_000)
     expect(metadata.text_truncated).toBe(true)
+    expect((await read(Buffer.from(`<html><body>${'word '.repeat(4_000_200)}`), 'a.html')).metadata.text_truncated).toBe(true)
   })
 
   test('of an unknown type is empty', async () => {
@@ -107,7 +108,7 @@ describe('HTML and XML', () => {
   })
 
   test('of any depth does no harm', async () => {
-    expect((await read(Buffer.from(`<html><body>${'<div>'.repeat(100_000)}deep</body></html>`), 'a.html')).text).toBe('deep')
+    expect((await read(Buffer.from(`<html><body>${'<div>'.repeat(1_000_000)}deep</body></html>`), 'a.html')).text).toBe('deep')
   })
 
   test('knows no entities of its own: a billion laughs stay one', async () => {
@@ -317,6 +318,12 @@ describe('mail', () => {
     const { text, mimeType } = await read(Buffer.from(one('first words') + one('second words')), 'box')
     expect(mimeType).toBe('application/mbox')
     expect(text).toMatch(/first words[\s\S]*second words/)
+  })
+
+  test('FILE_TOO_COMPLEX for parts without end inside each other', async () => {
+    let mail = 'From: a@example.org\r\nSubject: s\r\nMIME-Version: 1.0\r\n'
+    for (let i = 0; i < 300; i++) mail += `Content-Type: multipart/mixed; boundary=b${i}\r\n\r\n--b${i}\r\n`
+    expect(await failureOf(Buffer.from(mail), 'a.eml')).toBe('FILE_TOO_COMPLEX')
   })
 
   test('a broken attachment loses nothing else', async () => {

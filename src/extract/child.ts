@@ -9,6 +9,7 @@ import { engines } from '../ocr/engines/all.ts'
 import { prepare } from '../ocr/prepare.ts'
 import { recognizePage } from '../ocr/recognize.ts'
 import { type FileToRead, type OcrEngine, ReadFailure, type ReadPage } from '../ports.ts'
+import { clean } from './decode.ts'
 import { asFailure, type OpenedFile, openFile } from './extract.ts'
 import type { Answer, Setup, Work } from './messages.ts'
 import { fileSource } from './opened.ts'
@@ -74,7 +75,7 @@ function openWorkshop({ limits, ocr }: Setup): (work: Work) => Promise<Answer> {
     const { gray, width, height, dpi } = picture
     const { text, confidence } = await recognizePage(await openedEngine(), prepare({ gray, width, height, dpi }), language)
     const whole = picture.trusted ? joinTexts(picture.text, text) : text || picture.text
-    return { text: whole, confidence, ...picture.page }
+    return { text: clean(whole), confidence, ...picture.page }
   }
 
   return async (work) => {

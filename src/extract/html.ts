@@ -1,6 +1,6 @@
 /** HTML as a reader sees it: without markup, scripts and styles; table cells apart. */
-import { Parser } from 'htmlparser2'
 import { byteOrderMark, decode, tidy } from './decode.ts'
+import { parseMarkup } from './markup.ts'
 import { openSink } from './sink.ts'
 
 const silent = new Set(['script', 'style', 'template', 'noscript', 'svg', 'math', 'head'])
@@ -34,7 +34,8 @@ export function readHtml(html: string): { text: string; metadata: Record<string,
   let inTitle = false
   let muted = 0
   let preformatted = 0
-  const parser = new Parser(
+  parseMarkup(
+    html,
     {
       onopentag(name, attributes) {
         if (name === 'title' && title === '') inTitle = true
@@ -58,9 +59,9 @@ export function readHtml(html: string): { text: string; metadata: Record<string,
         else if (blocks.has(name)) sink.add('\n')
       },
     },
-    { decodeEntities: true },
+    false,
+    () => sink.isFull,
   )
-  parser.end(html)
   if (title.trim() !== '') metadata.title = tidy(title).replace(/\s+/g, ' ')
   const body = tidy(sink.text().replace(/\n[ \t]+/g, '\n'))
   return { text: [metadata.title, body].filter(Boolean).join('\n'), metadata }

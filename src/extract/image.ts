@@ -3,6 +3,7 @@ import sharp, { type Metadata, type Sharp } from 'sharp'
 import { type OutlinePage, ReadFailure } from '../ports.ts'
 import { decodeBmp } from './bmp.ts'
 import type { Box, Contents, Limits, Opened, Picture, Source } from './opened.ts'
+import { tiffPages } from './tiff-pages.ts'
 
 /** Smaller than any letter that can be read. */
 const leastReadable = 8
@@ -42,26 +43,34 @@ export function openImage(source: Source, mimeType: string, limits: Limits): Ope
     return image.catch(explain)
   }
 
-  async function sizeOf(page: number): Promise<Box> {
-    const { open, metadata } = await loaded()
-    const { autoOrient, width, height } = page === 0 ? metadata : await open(page).metadata()
-    const size = { width: autoOrient?.width ?? width, height: autoOrient?.height ?? height }
+  function check(size: Box): Box {
     if (size.width * size.height > limits.maxPixels)
       throw new ReadFailure('FILE_TOO_COMPLEX', `The picture has ${size.width} × ${size.height} pixels.`)
     return size
   }
 
+  async function sizeOf(page: number): Promise<Box> {
+    const { open, metadata } = await loaded()
+    const { autoOrient, width, height } = page === 0 ? metadata : await open(page).metadata()
+    return check({ width: autoOrient?.width ?? width, height: autoOrient?.height ?? height })
+  }
+
+  async function sizes(): Promise<{ count: number; sizes: Box[] }> {
+    const { metadata } = await loaded()
+    const plain = metadata.format === 'tiff' ? tiffPages(source.read(), limits.maxPages) : null
+    if (plain) return { count: plain.count, sizes: plain.sizes.map(check) }
+    const found: Box[] = []
+    const count = pageCount(metadata)
+    while (found.length < Math.min(count, limits.maxPages)) found.push(await sizeOf(found.length).catch(explain))
+    return { count, sizes: found }
+  }
+
   return {
     async contents(): Promise<Contents> {
-      const { metadata } = await loaded()
-      const count = pageCount(metadata)
-      const pages: OutlinePage[] = []
-      for (let page = 0; page < Math.min(count, limits.maxPages); page++) {
-        const size = await sizeOf(page).catch(explain)
-        pages.push({ page: page + 1, text: '', needsOcr: Math.min(size.width, size.height) >= leastReadable, ...size })
-      }
-      const skipped = count - pages.length
-      const { width = null, height = null } = pages[0] ?? {}
+      const { count, sizes: found } = await sizes()
+      const pages = found.map((size, i): OutlinePage => ({ page: i + 1, text: '', needsOcr: isReadable(size), ...size }))
+      const { width = null, height = null } = found[0] ?? {}
+      const skipped = count - found.length
       return { metadata: { width, height, page_count: count, ...(skipped > 0 && { pages_without_ocr: skipped }) }, pages }
     },
 
@@ -85,6 +94,8 @@ export function openImage(source: Source, mimeType: string, limits: Limits): Ope
     },
   }
 }
+
+const isReadable = ({ width, height }: Box): boolean => Math.min(width, height) >= leastReadable
 
 /** Frames of an animation are one picture; pages of a TIFF are pages. */
 const pageCount = ({ format, pages = 1 }: Metadata): number => (format === 'tiff' ? pages : 1)

@@ -76,7 +76,8 @@ async function parse(stored: Uint8Array, isBox: boolean): Promise<Email[]> {
 }
 
 function refuse(problem: unknown): never {
-  throw new ReadFailure('FILE_CORRUPT', `The message cannot be read: ${problem instanceof Error ? problem.message : problem}`)
+  const message = problem instanceof Error ? problem.message : String(problem)
+  throw new ReadFailure(/exceeded/.test(message) ? 'FILE_TOO_COMPLEX' : 'FILE_CORRUPT', `The message cannot be read: ${message}`)
 }
 
 /** Cuts a box at its `From ` lines. */

@@ -3,7 +3,7 @@ import { ReadFailure } from '../ports.ts'
 import type { Archive } from './archive.ts'
 import { tidy } from './decode.ts'
 import { openSink, type Sink } from './sink.ts'
-import { decodeXml, walkXml } from './xml-text.ts'
+import { decodeXml, walkXml, type XmlEvents } from './xml-text.ts'
 
 const paragraphs = new Set(['text:p', 'text:h', 'dc:creator', 'dc:date'])
 
@@ -26,7 +26,7 @@ function addText(sink: Sink, xml: string, within: string): void {
   let depth = 0
   let inCell = 0
   let muted = 0
-  walkXml(xml, {
+  const events: XmlEvents = {
     open(name, attributes) {
       if (name === within) inside++
       if (inside === 0) return
@@ -54,5 +54,6 @@ function addText(sink: Sink, xml: string, within: string): void {
         sink.add(inCell > 0 ? ' ' : '\n')
       }
     },
-  })
+  }
+  walkXml(xml, events, () => sink.isFull)
 }

@@ -2,7 +2,7 @@
 import { type Archive, resolvePart } from './archive.ts'
 import { tidy } from './decode.ts'
 import { openSink, type Sink } from './sink.ts'
-import { decodeXml, walkXml } from './xml-text.ts'
+import { decodeXml, walkXml, type XmlEvents } from './xml-text.ts'
 
 export interface Relation {
   readonly id: string
@@ -34,7 +34,7 @@ export function addRuns(sink: Sink, xml: string): void {
   let muted = 0
   let inText = false
   let inCell = 0
-  walkXml(xml, {
+  const events: XmlEvents = {
     open(name) {
       if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') muted++
       else if (name === 'w:t' || name === 'a:t') inText = true
@@ -55,7 +55,8 @@ export function addRuns(sink: Sink, xml: string): void {
       } else if (name === 'w:p' || name === 'a:p') sink.add(inCell > 0 ? ' ' : '\n')
       else if (name === 'w:tr' || name === 'a:tr') sink.add('\n')
     },
-  })
+  }
+  walkXml(xml, events, () => sink.isFull)
 }
 
 const addParts = (sink: Sink, archive: Archive, names: readonly string[]): void => {

@@ -10,8 +10,11 @@ export interface Sink {
   text(): string
 }
 
+/** A little more than fits, so that whoever cuts the text at `maxText` sees that it was too long. */
+const overflow = 1000
+
 /** Opens a sink for at most `most` characters; what comes later is dropped. */
-export function openSink(most = maxText): Sink {
+export function openSink(most = maxText + overflow): Sink {
   const parts: string[] = []
   let length = 0
   return {

@@ -3,7 +3,7 @@ import type { Archive } from './archive.ts'
 import { clean } from './decode.ts'
 import { addRuns, mainPart, relationsOf } from './open-xml.ts'
 import { openSink, type Sink } from './sink.ts'
-import { decodeXml, walkXml } from './xml-text.ts'
+import { decodeXml, walkXml, type XmlEvents } from './xml-text.ts'
 
 /** Reads all sheets in order, with their names and comments. */
 export function readXlsx(archive: Archive): string {
@@ -103,7 +103,7 @@ function addCells(sink: Sink, xml: string, strings: readonly string[], dates: Re
   let style = -1
   let value = ''
   let inValue = false
-  walkXml(xml, {
+  const events: XmlEvents = {
     open(name, attributes) {
       const tag = local(name)
       if (tag === 'c') {
@@ -121,7 +121,8 @@ function addCells(sink: Sink, xml: string, strings: readonly string[], dates: Re
       else if (tag === 'c' && value !== '') sink.add(`${shown(value, type, dates.has(style), strings)}\t`)
       else if (tag === 'row') sink.add('\n')
     },
-  })
+  }
+  walkXml(xml, events, () => sink.isFull)
 }
 
 function shown(value: string, type: string, isDated: boolean, strings: readonly string[]): string {

@@ -1,6 +1,6 @@
 /** XML as a stream of events: no tree, no recursion, no DTD, no entities but the five. */
-import { Parser } from 'htmlparser2'
 import { byteOrderMark, decode, tidy } from './decode.ts'
+import { parseMarkup } from './markup.ts'
 import { openSink } from './sink.ts'
 
 export interface XmlEvents {
@@ -9,11 +9,9 @@ export interface XmlEvents {
   close?(name: string): void
 }
 
-/** Walks through a document; broken markup is walked as far as it makes sense. */
-export function walkXml(xml: string, { open, text, close }: XmlEvents): void {
-  const parser = new Parser({ onopentag: open, ontext: text, onclosetag: close }, { xmlMode: true, decodeEntities: true })
-  parser.end(xml)
-}
+/** Walks through a document, or until `isEnough()`; broken markup is walked as far as it makes sense. */
+export const walkXml = (xml: string, { open, text, close }: XmlEvents, isEnough?: () => boolean): void =>
+  parseMarkup(xml, { onopentag: open, ontext: text, onclosetag: close }, true, isEnough)
 
 /** Decodes by mark or declaration. */
 export function decodeXml(bytes: Uint8Array): string {
@@ -26,7 +24,7 @@ export function decodeXml(bytes: Uint8Array): string {
 export function xmlToText(xml: string): string {
   const sink = openSink()
   let depth = 0
-  walkXml(xml, {
+  const events: XmlEvents = {
     open: () => {
       depth++
     },
@@ -36,6 +34,7 @@ export function xmlToText(xml: string): string {
       depth--
       sink.add('\n')
     },
-  })
+  }
+  walkXml(xml, events, () => sink.isFull)
   return tidy(sink.text().replace(/\n\s*\n/g, '\n'))
 }

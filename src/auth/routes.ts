@@ -1,12 +1,12 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+import { bearerToken } from '../http/bearer.ts'
 import { anyone, type Route, user } from '../http/route.ts'
 import { Email, Role, Username } from '../users/fields.ts'
 import * as users from '../users/users.ts'
 import { UserAnswer, view } from '../users/view.ts'
 import * as auth from './auth.ts'
-import { bearerToken } from './bearer.ts'
 import { newPassword, Password } from './passwords.ts'
 
 const Login = z.object({ username: z.string().min(1).max(320), password: Password })

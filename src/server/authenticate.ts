@@ -1,7 +1,7 @@
 import type { H3Event } from 'h3'
 import type { App } from '../app.ts'
 import { bearer } from '../auth/auth.ts'
-import { bearerToken } from '../auth/bearer.ts'
+import { bearerToken } from '../http/bearer.ts'
 
 /** Where a token says nothing: a client that still sends its expired one must be able to sign in, refresh, and use public links. */
 const ignored = /^\/(?:healthz|readyz|api\/(?:v1\/)?(?:auth\/(?:login|refresh)|health|public\/.*))$/

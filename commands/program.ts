@@ -26,10 +26,10 @@ export async function main(argv: readonly string[]): Promise<number> {
   addWords(program, cli, terminal)
   // Without a listener this signal opens Node's debugger to everybody on the machine.
   process.on('SIGUSR1', () => {})
-  const failures = [await failureOf(() => runInTime(program, cli, argv)), await failureOf(() => cli.end())].filter(
-    (error) => error !== null,
-  )
-  const [failure] = failures
+  const failed = await failureOf(() => runInTime(program, cli, argv))
+  const closing = failureOf(() => cli.end())
+  const unclosed = failed?.error instanceof TooLate ? await within(closingTime, closing) : await closing
+  const failure = failed ?? unclosed
   if (!failure) return exits[exitAfter(cli)][0]
   const { error } = failure
   const isAborted = error instanceof Error && error.name === 'AbortError'
@@ -73,6 +73,16 @@ function inherit(parent: Command): void {
   }
 }
 
+/** The command was given up; whatever it waits for may hold up its end as well. */
+class TooLate extends Failure {
+  constructor(timeout: number) {
+    super('UNAVAILABLE', `not done within the --timeout of ${timeout / 1000} s`)
+  }
+}
+
+/** milliseconds that a command which was given up has for closing what it opened */
+const closingTime = 3000
+
 /** Enforces --timeout; a command that listens to `cli.signal` gets a second to end by itself and in its own words. */
 async function runInTime(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<void> {
   const { promise: late, reject } = Promise.withResolvers<never>()
@@ -80,7 +90,7 @@ async function runInTime(program: Command, cli: OwnedCli, argv: readonly string[
   program.hook('preAction', () => {
     const { timeout } = cli.options
     if (timeout === null) return
-    const giveUp = () => reject(new Failure('UNAVAILABLE', `not done within the --timeout of ${timeout / 1000} s`))
+    const giveUp = () => reject(new TooLate(timeout))
     const onTime = () => {
       if (!cli.stop) giveUp()
       else timer = setTimeout(giveUp, 1000)
@@ -92,6 +102,15 @@ async function runInTime(program: Command, cli: OwnedCli, argv: readonly string[
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** What `work` comes to, or null where it takes longer than `ms`. */
+async function within<T>(ms: number, work: Promise<T>): Promise<T | null> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<null>((resolve) => {
+    timer = setTimeout(() => resolve(null), ms)
+  })
+  return Promise.race([work, late]).finally(() => clearTimeout(timer))
 }
 
 async function failureOf(work: () => Promise<void>): Promise<{ error: unknown } | null> {

@@ -1,4 +1,6 @@
 import { spawn } from 'node:child_process'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { exitOf, exits, Failure } from '../../src/cli/exit.ts'
 import { humanLines, jsonLine } from '../../src/cli/failure-lines.ts'
@@ -120,6 +122,58 @@ test('0 and silence when the reader of the output goes away', async () => {
     stderr += text.toString()
   })
   expect(await new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })))).toEqual({ code: 0, stderr: '' })
+})
+
+/** A server that takes connections and never answers. */
+async function withSilentServer(work: (url: string) => Promise<void>): Promise<void> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    await work(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  } finally {
+    server.close()
+    server.closeAllConnections()
+  }
+}
+
+test('69 when --timeout passes while a server says nothing, and soon after', async () => {
+  await withSilentServer(async (url) => {
+    const started = performance.now()
+    expect(await run(['users', 'list', '--url', url, '--timeout', '1s'])).toMatchObject({
+      code: 69,
+      stdout: '',
+      stderr: expect.stringContaining('--timeout of 1 s'),
+    })
+    expect(performance.now() - started).toBeLessThan(10_000)
+  })
+})
+
+test('69 when nobody listens', async () => {
+  let gone = ''
+  await withSilentServer(async (url) => {
+    gone = url
+  })
+  expect(await run(['users', 'list'], { env: { DMS_URL: gone } })).toMatchObject({
+    code: 69,
+    stdout: '',
+    stderr: expect.stringMatching(/^error: .*ECONNREFUSED/),
+  })
+})
+
+test('2 for a server-only command with another machine as target, and for --as there', async () => {
+  const url = 'http://127.0.0.1:1'
+  expect(await run(['migrate', '--url', url])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('"dms migrate" runs on the server only'),
+  })
+  expect(await run(['users', 'list', '--url', url, '--as', 'ada'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('--as ada works on this machine only'),
+  })
+  expect(await run(['users', 'list', '--url', 'dms.example.org'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('is not the URL of a server'),
+  })
 })
 
 const hasTerminal = hasProgram('script')

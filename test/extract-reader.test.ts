@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -31,7 +31,7 @@ afterEach(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }))
 
-function reader(limits: Partial<ReaderSettings['limits']> = {}, slots = 1): DocumentReader {
+function reader(limits: Partial<ReaderSettings['limits']> = {}, slots = 1, setup = ocr): DocumentReader {
   mkdirSync(tempDir, { recursive: true })
   const all = {
     outlineTimeout: 30_000,
@@ -43,7 +43,7 @@ function reader(limits: Partial<ReaderSettings['limits']> = {}, slots = 1): Docu
     dpi: 150,
     ...limits,
   }
-  const opened = openReader({ slots, tempDir, log: openLog({ level: 'silent', format: 'json' }), ocr, limits: all })
+  const opened = openReader({ slots, tempDir, log: openLog({ level: 'silent', format: 'json' }), ocr: setup, limits: all })
   open.push(opened)
   return opened
 }
@@ -195,6 +195,27 @@ describe('a file that does not end', () => {
       ['READ_CRASHED', true],
     ])
   })
+})
+
+test('a program that its process has started ends with it', async () => {
+  const pidFile = join(folder, 'pid')
+  const command = file('tesseract', `#!/bin/sh\necho $$ > ${pidFile}\nexec sleep 60\n`).path
+  chmodSync(command, 0o755)
+  const picture = file(
+    'p.png',
+    await image(await scan(['x'], { width: 100, height: 100 }))
+      .png()
+      .toBuffer(),
+  )
+  const { page } = reader({}, 1, { ...ocr, engine: 'tesseract-native', command })
+  const controller = new AbortController()
+  const reading = page(picture, 1, 'eng', { signal: controller.signal })
+  await until(() => existsSync(pidFile) && readFileSync(pidFile, 'utf8').endsWith('\n'), 10_000)
+  const pid = Number(readFileSync(pidFile, 'utf8'))
+  expect(isRunning(pid)).toBe(true)
+  controller.abort('cancelled')
+  await expect(reading).rejects.toBe('cancelled')
+  await until(() => !isRunning(pid), 500)
 })
 
 test('no process outlives a server that is killed, and the next reader removes its folder', async () => {

@@ -77,8 +77,10 @@ export async function read(
     if (local > maxPositions || vector.bytes > maxBytes || (local > minPositions && vector.isFull(word.text))) {
       await save({ words: vector.text(), ...characters(start, word.start) })
       vector = new Vector()
-      start = recent[0]?.start ?? word.start
-      base = 1 - (recent[0]?.position ?? word.position)
+      // Not simply the first: a joined form follows its parts and has the position of the first of them.
+      const first = recent.reduce((least, again) => (again.position < least.position ? again : least), recent[0] ?? word)
+      start = first.start
+      base = 1 - first.position
       for (const again of recent) vector.add(again.text, base + again.position, weights.content)
     }
     vector.add(word.text, base + word.position, weights.content)

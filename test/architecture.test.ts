@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const floors: readonly (readonly string[])[] = [
   ['src/db/', 'src/ports.ts', 'src/errors.ts', 'src/actor.ts', 'src/config', 'src/log.ts', 'src/alive.ts'],
   ['src/http/', 'src/jobs.ts', 'src/events.ts', 'src/app.ts'],
-  ['src/users/', 'src/auth/', 'src/documents/', 'src/ocr/', 'src/extract/', 'src/search/', 'src/files/'],
+  ['src/users/', 'src/auth/', 'src/documents/', 'src/labels/', 'src/ocr/', 'src/extract/', 'src/search/', 'src/files/'],
   ['src/server/', 'src/worker/', 'src/client/', 'src/open-app.ts'],
   ['src/cli/'],
   ['commands/'],
@@ -55,6 +55,7 @@ describe('the nevers', () => {
       revoked_tokens: ['auth'],
       documents: ['documents'],
       document_pages: ['documents'],
+      labels: ['labels'],
       document_labels: ['documents'],
       stored_files: ['documents'],
       search_documents: ['search'],

@@ -2,14 +2,17 @@
 import { H3, type H3Event } from 'h3'
 import type { App } from '../app.ts'
 import { routes as auth } from '../auth/routes.ts'
+import type { Config } from '../config.ts'
 import { routes as documents } from '../documents/routes.ts'
 import { AppError } from '../errors.ts'
 import type { Method, Route } from '../http/route.ts'
+import { routes as labels } from '../labels/routes.ts'
 import { routes as ocr } from '../ocr/routes.ts'
 import { routes as search } from '../search/routes.ts'
 import { routes as users } from '../users/routes.ts'
 import { authenticate } from './authenticate.ts'
 import { clientIp } from './client-ip.ts'
+import { allowOrigin } from './cors.ts'
 import { failure } from './failures.ts'
 import { routes as health } from './health.ts'
 import { requestId } from './request-id.ts'
@@ -24,12 +27,13 @@ export interface Assembly {
 
 /** Every route there is, in the order of the specification. */
 export const allRoutes = (app: App, isDraining = () => false): Route[] => [
-  ...[auth, users, documents, search, ocr].flatMap((domain) => domain(app)),
+  ...[auth, users, documents, search, ocr, labels].flatMap((domain) => domain(app)),
   ...health(app, isDraining),
 ]
 
 /** Builds the server around an App; `h3.request()` and a socket lead into the same thing. */
 export function buildServer(app: App, { isDraining, routes = allRoutes(app, isDraining) }: Assembly = {}): H3 {
+  const ipOf = clientIp(app.config.server.trusted_proxies)
   const h3 = new H3({
     silent: true,
     onRequest(event) {
@@ -40,15 +44,16 @@ export function buildServer(app: App, { isDraining, routes = allRoutes(app, isDr
     onResponse(response, event) {
       response.headers.set('x-request-id', requestId(event))
       secure(response.headers, event, app.config)
+      allowOrigin(response.headers, event, app.config.server.cors_origins)
       if (app.config.log.access) logAccess(app, event, response.status)
     },
   })
   h3.use((event) => {
-    event.context.ip ??= clientIp(event, app.config.server.trusted_proxies)
+    event.context.ip ??= ipOf(event)
   })
   h3.use((event) => authenticate(app, event))
   for (const [path, methods] of byPath(routes)) {
-    const handle = dispatch(methods, app.config.limits.max_request_size)
+    const handle = dispatch(methods, app.config)
     h3.all(path, handle)
     // v1 is the API: both names lead to the same handlers.
     if (path.startsWith('/api/')) h3.all(path.replace('/api/', '/api/v1/'), handle)
@@ -65,13 +70,18 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
   return paths
 }
 
-function dispatch(methods: Map<Method, Route>, maxBody: number) {
+function dispatch(methods: Map<Method, Route>, { limits, server }: Config) {
   const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
   return async (event: H3Event) => {
+    if (event.req.method === 'OPTIONS') {
+      const headers = new Headers({ allow })
+      allowOrigin(headers, event, server.cors_origins, allow)
+      return new Response(null, { status: 204, headers })
+    }
     const method = event.req.method === 'HEAD' ? 'GET' : (event.req.method as Method)
     const route = methods.get(method)
     if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
-    const answer = await route.handle(event, maxBody)
+    const answer = await route.handle(event, limits.max_request_size)
     return answer === undefined ? '' : answer
   }
 }

@@ -1,0 +1,132 @@
+/** Labels: shared by all users, changed by whoever made them and by admins. */
+import { sql } from 'kysely'
+import { type Actor, isAdmin } from '../actor.ts'
+import type { App } from '../app.ts'
+import { isUniqueViolation, type Trx } from '../db/db.ts'
+import * as labelled from '../documents/labelled.ts'
+import { AppError } from '../errors.ts'
+
+export interface Label {
+  id: string
+  name: string
+  color: string
+  description: string
+  /** how many documents that the asker can see carry it */
+  document_count: number
+  /** user name; null when that user is gone */
+  created_by: string | null
+  created_at: Date
+  updated_at: Date
+}
+
+export interface Fields {
+  name: string
+  color: string
+  description: string
+}
+
+/** All labels, by name. */
+export const list = (app: App, actor: Actor): Promise<Label[]> => select(app.db, actor).orderBy('labels.name_key').execute()
+
+/** One label. Throws LABEL_NOT_FOUND. */
+export async function get(app: App, actor: Actor, id: string, trx: Trx | App['db'] = app.db): Promise<Label> {
+  const label = await select(trx, actor).where('labels.id', '=', id).executeTakeFirst()
+  if (!label) throw new AppError('LABEL_NOT_FOUND')
+  return label
+}
+
+/** Makes a label. Throws DUPLICATE_RESOURCE where one has that name, in whatever case. */
+export async function create(app: App, actor: Actor, fields: Fields): Promise<Label> {
+  const { id } = await unique(() =>
+    app.db
+      .insertInto('labels')
+      .values({ ...fields, name_key: keyOf(fields.name), created_by: actor.id, created_at: app.now(), updated_at: app.now() })
+      .returning('id')
+      .executeTakeFirstOrThrow(),
+  )
+  return get(app, actor, id)
+}
+
+/** Changes a label; documents that carry it are found by its new name. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE. */
+export async function update(app: App, actor: Actor, id: string, changes: Partial<Fields>): Promise<Label> {
+  return app.db.transaction().execute(async (trx) => {
+    await changeable(trx, actor, id)
+    const { name } = changes
+    await unique(() =>
+      trx
+        .updateTable('labels')
+        .set({ ...changes, ...(name === undefined ? {} : { name_key: keyOf(name) }), updated_at: app.now() })
+        .where('id', '=', id)
+        .execute(),
+    )
+    if (name !== undefined) await labelled.reindexCarriers(trx, id)
+    return get(app, actor, id, trx)
+  })
+}
+
+/** Removes a label from everywhere. Throws LABEL_NOT_FOUND, FORBIDDEN. */
+export async function remove(app: App, actor: Actor, id: string): Promise<void> {
+  await app.db.transaction().execute(async (trx) => {
+    await changeable(trx, actor, id)
+    await labelled.reindexCarriers(trx, id)
+    await trx.deleteFrom('labels').where('id', '=', id).execute()
+  })
+}
+
+/** Puts a label on documents, all of them or none. Returns how many did not carry it. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
+export async function assign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
+  return app.db.transaction().execute(async (trx) => {
+    await get(app, actor, id, trx)
+    return labelled.addLabel(app, trx, actor, id, documentIds)
+  })
+}
+
+/** Takes a label off documents, all of them or none. Returns how many carried it. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
+export async function unassign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
+  return app.db.transaction().execute(async (trx) => {
+    await get(app, actor, id, trx)
+    return labelled.removeLabel(app, trx, actor, id, documentIds)
+  })
+}
+
+const keyOf = (name: string): string => name.toLowerCase()
+
+const select = (db: App['db'], actor: Actor) =>
+  db
+    .selectFrom('labels')
+    .leftJoin('users', 'users.id', 'labels.created_by')
+    .select([
+      'labels.id',
+      'labels.name',
+      'labels.color',
+      'labels.description',
+      'labels.created_at',
+      'labels.updated_at',
+      'users.username as created_by',
+    ])
+    .select((eb) =>
+      eb
+        .selectFrom('document_labels')
+        .innerJoin('documents', 'documents.id', 'document_labels.document_id')
+        .whereRef('document_labels.label_id', '=', 'labels.id')
+        .$if(!isAdmin(actor), (query) => query.where('documents.owner_id', '=', actor.id))
+        .select(sql<number>`count(*)`.as('total'))
+        .$asScalar()
+        .as('document_count'),
+    )
+    .$castTo<Label>()
+
+async function changeable(trx: Trx, actor: Actor, id: string): Promise<void> {
+  const label = await trx.selectFrom('labels').select('created_by').where('id', '=', id).forUpdate().executeTakeFirst()
+  if (!label) throw new AppError('LABEL_NOT_FOUND')
+  if (!isAdmin(actor) && label.created_by !== actor.id) throw new AppError('FORBIDDEN')
+}
+
+async function unique<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    if (isUniqueViolation(error)) throw new AppError('DUPLICATE_RESOURCE', { field: 'name' }, 'A label of that name exists.')
+    throw error
+  }
+}

@@ -1,0 +1,67 @@
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { type Route, user } from '../http/route.ts'
+import * as labels from './labels.ts'
+
+const Fields = z.object({
+  name: z.string().trim().min(1).max(100),
+  color: z.string().regex(/^#[0-9a-f]{6}$/i, 'a colour of the form #RRGGBB'),
+  description: z.string().max(500).default(''),
+})
+const Changes = Fields.partial().extend({ description: z.string().max(500).optional() })
+const Documents = z.object({ document_ids: z.array(z.string()).min(1).max(10_000) })
+
+const LabelAnswer = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  color: z.string(),
+  description: z.string(),
+  document_count: z.int(),
+  created_by: z.string().nullable(),
+  created_at: z.iso.datetime(),
+  updated_at: z.iso.datetime(),
+})
+const Assigned = z.object({ message: z.string(), assigned: z.int() })
+
+const ids = { id: 'LABEL_NOT_FOUND' } as const
+
+export const routes = (app: App): Route[] => [
+  user('GET /api/labels', { summary: 'List labels', answer: z.object({ labels: z.array(LabelAnswer) }) }, async ({ actor }) => ({
+    labels: (await labels.list(app, actor)).map(view),
+  })),
+  user(
+    'POST /api/labels',
+    { summary: 'Make a label', body: Fields, status: 201, answer: LabelAnswer, errors: ['DUPLICATE_RESOURCE'] },
+    async ({ actor, body }) => view(await labels.create(app, actor, body)),
+  ),
+  user(
+    'PUT /api/labels/:id',
+    { summary: 'Change a label', ids, body: Changes, answer: LabelAnswer, errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE'] },
+    async ({ actor, param, body }) => view(await labels.update(app, actor, param('id'), body)),
+  ),
+  user('DELETE /api/labels/:id', { summary: 'Delete a label', ids, errors: ['FORBIDDEN'] }, ({ actor, param }) =>
+    labels.remove(app, actor, param('id')),
+  ),
+  user(
+    'POST /api/labels/:id/assign',
+    { summary: 'Put a label on documents', ids, body: Documents, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
+    async ({ actor, param, body }) => ({
+      message: 'Label assigned.',
+      assigned: await labels.assign(app, actor, param('id'), body.document_ids),
+    }),
+  ),
+  user(
+    'POST /api/labels/:id/unassign',
+    { summary: 'Take a label off documents', ids, body: Documents, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
+    async ({ actor, param, body }) => ({
+      message: 'Label removed.',
+      assigned: await labels.unassign(app, actor, param('id'), body.document_ids),
+    }),
+  ),
+]
+
+const view = (label: labels.Label): z.infer<typeof LabelAnswer> => ({
+  ...label,
+  created_at: label.created_at.toISOString(),
+  updated_at: label.updated_at.toISOString(),
+})

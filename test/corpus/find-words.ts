@@ -1,0 +1,65 @@
+/** Whether documents are found by the words that are in them. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Client, encode } from '../../src/client/client.ts'
+import { inParallel } from './read-folder.ts'
+import { searchable } from './words.ts'
+
+export interface Expected {
+  readonly documentId: string
+  readonly words: readonly string[]
+}
+
+export interface Missed {
+  readonly documentId: string
+  readonly word: string
+}
+
+/** the index follows its documents: two seconds on an idle machine */
+const indexTimeout = 10_000
+const searchesAtOnce = 4
+const wordsOfSample = 12
+
+/** What must be found of a document: all words of its truth that were read, or where there is no truth a sample of what was read. */
+export function expectedWords(content: string, truth: string | null): string[] {
+  const read = searchable(content)
+  if (truth !== null) return [...searchable(truth)].filter((word) => read.has(word))
+  const all = [...read]
+  const step = Math.max(1, Math.floor(all.length / wordsOfSample))
+  return all.filter((_, index) => index % step === 0).slice(-wordsOfSample)
+}
+
+/** Searches every word once; the pairs of word and document that were not found. */
+export async function missedWords(client: Client, expected: readonly Expected[]): Promise<Missed[]> {
+  const documents = new Map<string, Set<string>>()
+  for (const { documentId, words } of expected)
+    for (const word of words) documents.set(word, (documents.get(word) ?? new Set()).add(documentId))
+  const missed: Missed[] = []
+  await inParallel(searchesAtOnce, [...documents], async ([word, wanted]) => {
+    const end = performance.now() + indexTimeout
+    for (;;) {
+      const found = await documentsWith(client, word)
+      const absent = [...wanted].filter((id) => !found.has(id))
+      if (absent.length === 0) return
+      if (performance.now() > end) {
+        missed.push(...absent.map((documentId) => ({ documentId, word })))
+        return
+      }
+      await sleep(500)
+    }
+  })
+  return missed
+}
+
+async function documentsWith(client: Client, word: string): Promise<Set<string>> {
+  const found = new Set<string>()
+  for (let page = 1, more = true; more; page++) {
+    const query = encode({ q: word, per_page: 100, page, highlight: false })
+    const answer = await client.call<{ results: { document_id: string }[]; pagination: { has_next: boolean } }>(
+      'GET',
+      `/api/search?${query}`,
+    )
+    for (const { document_id } of answer.results) found.add(document_id)
+    more = answer.pagination.has_next
+  }
+  return found
+}

@@ -1,0 +1,60 @@
+/** The collections: which files of theirs are documents, in which language, and how much of them must be read. */
+import { readdir } from 'node:fs/promises'
+import { extname, join, relative } from 'node:path'
+
+export interface Folder {
+  readonly name: string
+  readonly language: string
+  /** files in other languages, by name */
+  readonly languages?: Readonly<Record<string, string>>
+  /** files that are about the documents and no documents themselves, besides licences and the like */
+  readonly notDocuments?: RegExp
+  /** what share of the words of all pages with a truth must be read, and of each page; none: there are no truths */
+  readonly recall?: { readonly all: number; readonly each: number }
+  /** pages that may stay below, each with the reason */
+  readonly hard?: Readonly<Record<string, string>>
+}
+
+export const folders: readonly Folder[] = [
+  {
+    name: 'ocr-gold',
+    language: 'eng',
+    languages: { 'eurotext.tif': 'eng+deu+fra+ita+spa+por' },
+    notDocuments: /\.(txt|uzn)$/,
+    recall: { all: 0.96, each: 0.9 },
+  },
+  { name: 'ocr-scans', language: 'eng', languages: { 'francais.pdf': 'fra' }, notDocuments: /\.txt$/, recall: { all: 0.95, each: 0.9 } },
+  { name: 'pdf-samples', language: 'eng' },
+  { name: 'pdf-broken', language: 'eng' },
+  { name: 'exif-office', language: 'eng' },
+  { name: 'office-mail', language: 'eng' },
+  {
+    name: 'ocr-french',
+    language: 'fra',
+    notDocuments: /\.(txt|xml)$/,
+    recall: { all: 0.88, each: 0.6 },
+    hard: { '16_7e494_default.jpg': 'a title of six words in letter-spaced capitals' },
+  },
+]
+
+const aboutFolders = /(^|\/)(LICENSES?|README|REUSE)([./]|$)/i
+
+/** The documents of a folder, as sorted paths relative to it. */
+export async function documentsOf(root: string, { name, notDocuments }: Folder): Promise<string[]> {
+  const folder = join(root, name)
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+    .filter((path) => !aboutFolders.test(path) && !notDocuments?.test(path))
+    .sort()
+}
+
+/** `count` of the paths: some with a truth where there are any, and of every kind as many, spread evenly. */
+export function sampleOf(paths: readonly string[], count: number, hasTruth: (path: string) => boolean): string[] {
+  const groups = [...Map.groupBy(paths, (path) => `${hasTruth(path)} ${extname(path).toLowerCase()}`).values()]
+  const rounds = Math.ceil(count / groups.length)
+  const spread = groups.map((group) => Array.from({ length: rounds }, (_, round) => group[Math.floor((round * group.length) / rounds)]))
+  const mixed = Array.from({ length: rounds }, (_, round) => spread.map((group) => group[round])).flat()
+  return [...new Set(mixed)].filter((path) => path !== undefined).slice(0, count)
+}

@@ -1,9 +1,10 @@
 /** Brings the index up to date with documents. */
 import { sql } from 'kysely'
 import { type Db, isForeignKeyViolation, type Trx } from '../../db/db.ts'
+import type { Word } from '../words.ts'
 import { filterLexemes } from './postgres-query.ts'
 import { type Passage, read } from './postgres-vector.ts'
-import { remember } from './postgres-words.ts'
+import { isKept, remember } from './postgres-words.ts'
 
 /** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
 export const indexVersion = 1
@@ -87,7 +88,10 @@ async function refreshOne(trx: Trx, id: string, seen: Set<string>): Promise<void
     ...(document.source_id === null ? [] : [filterLexemes.source(document.source_id)]),
   ]
   const save = savePassages(trx, id)
-  const { words, parts } = await read({ ...document, labels: labels.map(({ name }) => name) }, filters, (word) => seen.add(word.text), save)
+  const see = ({ text }: Word) => {
+    if (!seen.has(text) && isKept(text)) seen.add(text)
+  }
+  const { words, parts } = await read({ ...document, labels: labels.map(({ name }) => name) }, filters, see, save)
   const entry = {
     words: sql<string>`${words}::tsvector`,
     parts,

@@ -12,10 +12,13 @@ const maxSpellings = 200
 const maxTogether = 2_000
 const batch = 5_000
 
+/** Whether a word is one that somebody could mean with a typo. */
+export const isKept = (word: string): boolean => word.length >= shortest && word.length <= longest && /^\p{L}+$/u.test(word)
+
 /** Adds words. Those that no document holds any more stay: they cost a little time, never a wrong answer. */
 export async function remember(db: Db, seen: Iterable<string>): Promise<void> {
   // Sorted, so that two that add the same words wait for each other instead of dying in a deadlock.
-  const words = [...seen].filter((word) => word.length >= shortest && word.length <= longest && /^\p{L}+$/u.test(word)).sort()
+  const words = [...seen].sort()
   for (let start = 0; start < words.length; start += batch) {
     await sql`insert into search_words (word) select unnest(${words.slice(start, start + batch)}::text[]) on conflict do nothing`.execute(
       db,

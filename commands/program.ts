@@ -7,8 +7,10 @@ import { group } from '../src/cli/manual.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/config.ts'
 import { config } from './config.ts'
+import { documents } from './documents.ts'
 import { help } from './help.ts'
 import { migrate } from './migrate.ts'
+import { ocr } from './ocr-queue.ts'
 import { searchQuery } from './search-query.ts'
 import { searchReindex } from './search-reindex.ts'
 import { serve } from './serve.ts'
@@ -57,7 +59,9 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(worker(cli))
   program.addCommand(migrate(cli))
   program.addCommand(group('users', 'Users: who may sign in.', [usersList(cli), usersAdd(cli), usersImport(cli)]))
+  program.addCommand(documents(cli))
   program.addCommand(group('search', 'Search: documents by their words.', [searchQuery(cli), searchReindex(cli)]))
+  program.addCommand(ocr(cli))
   program.addCommand(config(cli))
   program.addCommand(version(cli))
   program.addCommand(help(cli, program))

@@ -2,6 +2,7 @@
 import { plain } from './cells.ts'
 import type { Cli } from './context.ts'
 import { exits } from './exit.ts'
+import type { Column } from './output.ts'
 
 /** What happened to one thing. More fields may follow; names are those of the API. */
 export interface Item {
@@ -20,16 +21,25 @@ export interface Batch {
   finish(more?: Readonly<Record<string, unknown>>): void
 }
 
-const columns = [{ name: 'action' }, { name: 'key' }, { name: 'id' }, { name: 'error', value: ({ error }: Item) => error?.message }]
+export const errorColumn: Column<Item> = { name: 'error', value: ({ error }) => error?.message }
+
+const usualColumns: readonly Column<Item>[] = [{ name: 'action' }, { name: 'key' }, { name: 'id' }, errorColumn]
 
 /** These count even where they are 0, so that a script finds them. */
 const usual = ['created', 'updated', 'unchanged', 'skipped', 'failed']
+
+export interface BatchOptions {
+  readonly isDryRun?: boolean | undefined
+  /** of the items, where the usual ones do not tell enough */
+  readonly columns?: readonly Column<Item>[] | undefined
+  readonly now?: () => Date
+}
 
 /** Starts one; `command` is the words typed ("users import"). */
 export function startBatch(
   cli: Cli,
   command: string,
-  { isDryRun = false, now = () => new Date() }: { isDryRun?: boolean; now?: () => Date } = {},
+  { isDryRun = false, columns = usualColumns, now = () => new Date() }: BatchOptions = {},
 ): Batch {
   const { format, isHuman } = cli.options
   const isStreamed = format === 'jsonl' || format === 'id' || (!isHuman && format === 'tsv')

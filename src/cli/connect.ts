@@ -33,12 +33,16 @@ async function actorNamed(app: App, as: string | null): Promise<Actor> {
   return { id: user.id, role: user.role, username: user.username }
 }
 
-/** A client of the server at `url`, with the token of DMS_TOKEN or DMS_TOKEN_FILE. */
-export async function clientThere(url: string, env: Env): Promise<Client & { close(): Promise<void> }> {
+/** A client of the server at `url`, with the token of DMS_TOKEN or DMS_TOKEN_FILE; `pause` waits when the server asks for it (seconds). */
+export async function clientThere(
+  url: string,
+  env: Env,
+  pause: (seconds: number) => Promise<void>,
+): Promise<Client & { close(): Promise<void> }> {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
     throw usage(`"${url}" is not the URL of a server, such as https://dms.example.org`)
   const [{ remoteClient }, token] = await Promise.all([import('../client/remote.ts'), tokenFrom(env)])
-  return remoteClient({ base: url, token: async () => token })
+  return remoteClient({ base: url, token: async () => token, pause })
 }
 
 async function tokenFrom({ DMS_TOKEN: token, DMS_TOKEN_FILE: file }: Env): Promise<string | null> {

@@ -1,4 +1,5 @@
 /** What a command is handed: its options, its ways to speak, and the parts it may need, each loaded when it is asked for. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { App } from '../app.ts'
 import type { Client } from '../client/client.ts'
@@ -122,7 +123,10 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       const { clientHere, clientThere } = await import('./connect.ts')
       if (url === null) return clientHere(await open(), as)
       if (as !== null) throw usage(`--as ${as} works on this machine only, not against ${url}`)
-      const client = await clientThere(url, env)
+      const client = await clientThere(url, env, async (seconds) => {
+        cli.note(`the server asks for a pause of ${seconds} s`)
+        await sleep(seconds * 1000, undefined, { signal: cli.signal })
+      })
       endings.push(() => client.close())
       return client
     },

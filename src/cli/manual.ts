@@ -4,28 +4,37 @@ import { Command } from 'commander'
 export interface Manual {
   /** one line, also in the list of commands */
   readonly summary: string
-  /** command line (without the leading "dms ") and what it is for */
+  /** command line (the leading "dms " left out, unless it is more than one program) and what it is for */
   readonly examples: readonly (readonly [line: string, what: string])[]
   /** "0 fine · 78 something is wrong" */
   readonly exits?: string
+  /** what else should be known, one sentence a line */
+  readonly notes?: readonly string[]
 }
 
 /** A command with its manual; `name` may carry arguments: "show [key]". */
-export function manual(name: string, { summary, examples, exits }: Manual): Command {
+export function manual(name: string, { summary, examples, exits, notes = [] }: Manual): Command {
   const [word = '', ...args] = name.split(' ')
-  const width = Math.max(...examples.map(([line]) => line.length))
-  const lines = examples.map(([line, what]) => `  $ dms ${line.padEnd(width)}  ${what}`.trimEnd())
-  const command = new Command(word).summary(summary).description([summary, '', 'Examples:', ...lines].join('\n'))
+  const command = new Command(word).summary(summary).description([summary, '', 'Examples:', ...exampleLines(examples)].join('\n'))
   for (const arg of args) command.argument(arg)
   return command.addHelpText(
     'after',
-    `\n${exits ? `Exit codes: ${exits}\n` : ''}Flags of every command: dms --help · formats: dms help output · dms help exit-codes`,
+    `\n${notes.map((note) => `${note}\n`).join('')}${exits ? `Exit codes: ${exits}\n` : ''}Flags of every command: dms --help · formats: dms help output · dms help exit-codes`,
   )
+}
+
+/** Side by side where a narrow terminal has the room, else what it is for comes above. */
+function exampleLines(examples: Manual['examples']): string[] {
+  const lines = examples.map(([line, what]) => [`  $ ${line.includes('dms ') ? '' : 'dms '}${line}`, what] as const)
+  const width = Math.max(...lines.map(([line]) => line.length))
+  const sideBySide = lines.map(([line, what]) => `${line.padEnd(width)}  ${what}`.trimEnd())
+  if (sideBySide.every(({ length }) => length <= 80)) return sideBySide
+  return lines.flatMap(([line, what]) => (what === '' ? [line] : [`  # ${what}`, line]))
 }
 
 /** A word that only holds other words. */
 export function group(name: string, summary: string, commands: readonly Command[]): Command {
-  const command = new Command(name).summary(summary).description(summary)
+  const command = new Command(name).summary(summary).description(summary).helpCommand(false)
   for (const each of commands) command.addCommand(each)
   return command
 }

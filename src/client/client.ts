@@ -3,6 +3,8 @@ import type { z } from 'zod'
 import type { BulkAnswer, UploadAnswer } from '../documents/uploads.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Pagination } from '../http/pages.ts'
+import type { Priority } from '../jobs.ts'
+import type { ItemAnswer, RetryAnswer, StatusAnswer } from '../ocr/routes.ts'
 import { multipart, type Upload } from './multipart.ts'
 
 /** Carries one request. */
@@ -45,6 +47,14 @@ export interface UploadOptions {
   idempotencyKey?: string | undefined
 }
 
+export type OcrJob = z.infer<typeof ItemAnswer>
+export type OcrStatus = z.infer<typeof StatusAnswer>
+
+export interface Uploaded extends z.infer<typeof UploadAnswer> {
+  /** false: the same bytes were there already, and that document is given back (`on_duplicate: 'return'`) */
+  created: boolean
+}
+
 export interface Client {
   /** One request as it is; the answer as it comes. */
   send(method: string, path: string, json?: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
@@ -55,28 +65,54 @@ export interface Client {
   readonly documents: {
     get(id: string): Promise<DocumentView>
     list(query?: Query): AsyncGenerator<DocumentView>
-    upload(file: Upload, options?: UploadOptions): Promise<z.infer<typeof UploadAnswer>>
+    upload(file: Upload, options?: UploadOptions): Promise<Uploaded>
     bulkUpload(files: readonly Upload[], options?: Omit<UploadOptions, 'title'>): Promise<z.infer<typeof BulkAnswer>>
     download(id: string): Promise<Response>
     delete(id: string): Promise<void>
+    retryOcr(id: string, how?: { language?: string | undefined; priority?: Priority | undefined }): Promise<z.infer<typeof RetryAnswer>>
+  }
+  readonly ocrQueue: {
+    status(): Promise<OcrStatus>
+    list(query?: Query): AsyncGenerator<OcrJob>
+    get(id: string): Promise<OcrJob>
+    prioritise(id: string, priority: Priority): Promise<OcrJob>
+    cancel(id: string): Promise<void>
   }
 }
 
-/** Makes a client. `base` is the server's address; `token` is asked before each request. */
-export function createClient(
-  transport: Transport,
-  { base = 'http://dms', token }: { base?: string; token?: () => Promise<string | null> } = {},
-): Client {
-  const request = async (method: string, path: string, init: RequestInit = {}): Promise<Response> => {
+export interface ClientOptions {
+  /** the server's address */
+  base?: string
+  /** asked before each request */
+  token?: () => Promise<string | null>
+  /** waits these seconds because the server asked for it (429, 503); without it such an answer is the answer */
+  pause?: (seconds: number) => Promise<void>
+}
+
+/** Seconds that one request may wait in all before the server's "later" is taken for its answer. */
+const patience = 300
+
+/** Makes a client. */
+export function createClient(transport: Transport, { base = 'http://dms', token, pause }: ClientOptions = {}): Client {
+  const attempt = async (method: string, path: string, init: RequestInit): Promise<Response> => {
     const headers = new Headers(init.headers)
     const bearer = await token?.()
     if (bearer && !headers.has('authorization')) headers.set('authorization', `Bearer ${bearer}`)
     return transport(new Request(new URL(path, base), { ...init, method, headers }))
   }
+  /** `init` is asked for each attempt: a body can be sent once. */
+  const request = async (method: string, path: string, init: () => RequestInit, isRepeatable = true): Promise<Response> => {
+    for (let waited = 0; ; ) {
+      const response = await attempt(method, path, init())
+      const seconds = secondsToWait(response)
+      if (!pause || !isRepeatable || seconds === null || waited + seconds > patience) return response
+      waited += seconds
+      await response.arrayBuffer()
+      await pause(seconds)
+    }
+  }
   const send: Client['send'] = (method, path, json, headers = {}) =>
-    request(
-      method,
-      path,
+    request(method, path, () =>
       json === undefined ? { headers } : { headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(json) },
     )
 
@@ -91,35 +127,56 @@ export function createClient(
       more = pagination.has_next
     }
   }
-  const upload = async <T>(
-    path: string,
-    field: string,
-    files: readonly Upload[],
-    { idempotencyKey, ...fields }: UploadOptions,
-  ): Promise<T> => {
-    const { body, contentType, contentLength } = multipart(fields, field, files)
-    const headers = new Headers({
-      'content-type': contentType,
-      ...(contentLength === null ? {} : { 'content-length': String(contentLength) }),
-    })
-    if (idempotencyKey) headers.set('idempotency-key', idempotencyKey)
-    return (await good(await request('POST', path, { headers, body, duplex: 'half' } as RequestInit))).json() as Promise<T>
+  const upload = async (path: string, field: string, files: readonly Upload[], options: UploadOptions): Promise<Response> => {
+    const { idempotencyKey, ...fields } = options
+    const init = () => {
+      const { body, contentType, contentLength } = multipart(fields, field, files)
+      const headers = new Headers({
+        'content-type': contentType,
+        ...(contentLength === null ? {} : { 'content-length': String(contentLength) }),
+      })
+      if (idempotencyKey) headers.set('idempotency-key', idempotencyKey)
+      return { headers, body, duplex: 'half' } as RequestInit
+    }
+    const isRepeatable = files.every(({ size }) => size !== null)
+    return good(await request('POST', path, init, isRepeatable))
   }
+  const pathOf = (kind: 'documents' | 'ocr/queue', id: string, more = '') => `/api/${kind}/${encodeURIComponent(id)}${more}`
 
   return {
     send,
     call,
     each,
     documents: {
-      get: (id) => call('GET', `/api/documents/${encodeURIComponent(id)}`),
+      get: (id) => call('GET', pathOf('documents', id)),
       list: (query = {}) => each('/api/documents', query),
-      upload: (file, options = {}) => upload('/api/documents/upload', 'file', [file], options),
-      bulkUpload: (files, { labels, ...options } = {}) =>
-        upload('/api/documents/bulk-upload', 'files', files, { ...options, default_labels: labels } as UploadOptions),
-      download: async (id) => good(await send('GET', `/api/documents/${encodeURIComponent(id)}/download`)),
-      delete: async (id) => void (await good(await send('DELETE', `/api/documents/${encodeURIComponent(id)}`))),
+      upload: async (file, options = {}) => {
+        const response = await upload('/api/documents/upload', 'file', [file], options)
+        return { ...((await response.json()) as Omit<Uploaded, 'created'>), created: response.status === 201 }
+      },
+      bulkUpload: async (files, { labels, ...options } = {}) => {
+        const fields = { ...options, default_labels: labels } as UploadOptions
+        return (await upload('/api/documents/bulk-upload', 'files', files, fields)).json() as Promise<z.infer<typeof BulkAnswer>>
+      },
+      download: async (id) => good(await send('GET', pathOf('documents', id, '/download'))),
+      delete: (id) => call('DELETE', pathOf('documents', id)),
+      retryOcr: (id, how = {}) => call('POST', pathOf('documents', id, '/retry-ocr'), how),
+    },
+    ocrQueue: {
+      status: () => call('GET', '/api/ocr/queue/status'),
+      list: (query = {}) => each('/api/ocr/queue', query),
+      get: (id) => call('GET', pathOf('ocr/queue', id)),
+      prioritise: (id, priority) => call('PUT', pathOf('ocr/queue', id, '/priority'), { priority }),
+      cancel: (id) => call('DELETE', pathOf('ocr/queue', id)),
     },
   }
+}
+
+/** How long a server that is too busy wants to be left alone; null for every other answer. */
+function secondsToWait({ status, headers }: Response): number | null {
+  if (status !== 429 && status !== 503) return null
+  const seconds = Number(headers.get('retry-after') ?? Number.NaN)
+  return Number.isFinite(seconds) ? Math.max(1, seconds) : 5
 }
 
 /** A query string without what is undefined. */

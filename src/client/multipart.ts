@@ -6,7 +6,7 @@ export interface Upload {
   filename: string
   /** opened when its turn comes */
   open(): AsyncIterable<Uint8Array> | Iterable<Uint8Array>
-  /** bytes; null where nobody knows, as of a pipe */
+  /** bytes; null where nobody knows, as of a pipe: then it can be opened only once */
   size: number | null
 }
 

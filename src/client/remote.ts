@@ -1,15 +1,12 @@
 /** A client of a server elsewhere, over undici. */
+import { Readable } from 'node:stream'
 import { Agent, request as send } from 'undici'
-import { type Client, createClient } from './client.ts'
+import { type Client, type ClientOptions, createClient } from './client.ts'
 
-export interface RemoteOptions {
-  /** such as https://dms.example.org */
-  base: string
-  token(): Promise<string | null>
-}
+export type RemoteOptions = ClientOptions & Required<Pick<ClientOptions, 'base' | 'token'>>
 
 /** Makes it; `close()` ends its connections. */
-export function remoteClient({ base, token }: RemoteOptions): Client & { close(): Promise<void> } {
+export function remoteClient(options: RemoteOptions): Client & { close(): Promise<void> } {
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 120_000, connect: { timeout: 10_000 } })
   const transport = async (request: Request): Promise<Response> => {
     // undici's request streams a body of known length as it is; fetch would gather it first or send it in chunks.
@@ -21,10 +18,11 @@ export function remoteClient({ base, token }: RemoteOptions): Client & { close()
     })
     const isEmpty = answer.statusCode === 204 || answer.statusCode === 304
     if (isEmpty) await answer.body.dump()
-    return new Response(isEmpty ? null : (answer.body as unknown as ReadableStream), {
+    // Not the body itself: one that is never read could then not be cancelled, and close() would wait for it.
+    return new Response(isEmpty ? null : (Readable.toWeb(answer.body) as ReadableStream), {
       status: answer.statusCode,
       headers: answer.headers as Record<string, string>,
     })
   }
-  return { ...createClient(transport, { base, token }), close: () => dispatcher.close() }
+  return { ...createClient(transport, options), close: () => dispatcher.close() }
 }

@@ -1,0 +1,34 @@
+import type { Command } from 'commander'
+import { plain } from '../src/cli/cells.ts'
+import type { Cli } from '../src/cli/context.ts'
+import { Failure } from '../src/cli/exit.ts'
+import { idOf } from '../src/cli/ids.ts'
+import { manual } from '../src/cli/manual.ts'
+import { isFinished } from '../src/cli/waiting.ts'
+
+export const documentsText = (cli: Cli): Command =>
+  manual('text <id>', {
+    summary: 'Print the text that was read from a document.',
+    examples: [
+      ['documents text 0192f0c1-… | grep -i total', ''],
+      ['documents text 0192f0c1-… > contract.txt', ''],
+      ['documents text 0192f0c1-… -o json | jq -r .content', 'for programs'],
+    ],
+    exits: '0 printed · 3 reading it failed; what there is was printed · 6 no such document · 8 not read yet',
+  }).action(async (given: string) => {
+    const client = await cli.client()
+    const document = await client.documents.get(idOf(given, 'document'))
+    const { id, status, error, content = '' } = document
+    if (!isFinished(document)) throw new Failure('PENDING', `the document is ${status}`, { fix: `dms documents wait ${id}` })
+    const { format, isTerminal } = cli.options
+    if (format === 'json' || format === 'jsonl') cli.print({ id, status, content }, { columns: [] })
+    else cli.write(isTerminal ? harmless(content) : content)
+    if (status === 'failed') throw new Failure('PARTIAL', `reading it failed: ${error?.message}`, { details: { code: error?.code } })
+  })
+
+/** Text for a screen: what a terminal would obey is written out. */
+const harmless = (text: string): string =>
+  `${text
+    .split(/\r?\n|\f/)
+    .map((line) => line.split('\t').map(plain).join('\t'))
+    .join('\n')}\n`

@@ -1,0 +1,44 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { Failure } from '../src/cli/exit.ts'
+import { idOf, idsFrom } from '../src/cli/ids.ts'
+import { manual } from '../src/cli/manual.ts'
+import type { Column } from '../src/cli/output.ts'
+import { clientThatWorks, readsHere, refuseLate, waitForDocuments } from '../src/cli/waiting.ts'
+import type { DocumentView } from '../src/documents/view.ts'
+
+type Row = Pick<DocumentView, 'id' | 'status' | 'title' | 'error'>
+
+const columns: Column<Row>[] = [
+  { name: 'id' },
+  { name: 'status' },
+  { name: 'title' },
+  { name: 'error', value: ({ error }) => error && `${error.code}: ${error.message}` },
+]
+
+export const documentsWait = (cli: Cli): Command =>
+  manual('wait <id...>', {
+    summary: 'Wait until documents are read: completed or failed.',
+    examples: [
+      ['documents wait 0192f0c1-… --timeout 30m', 'no longer than that'],
+      ['dms documents upload -r scans -o id | dms documents wait - && echo done', 'ids from a pipe'],
+    ],
+    exits: '0 all completed · 3 one failed · 6 no such document · 8 --timeout passed · 130 interrupted',
+    notes: [readsHere],
+  }).action(async (given: string[]) => {
+    const ids = (await idsFrom(given)).map((id) => idOf(id, 'document'))
+    const client = await clientThatWorks(cli, 'documents wait')
+    const rows: Row[] = []
+    const left = await waitForDocuments(cli, client, ids, (id, document) => {
+      if (!document) throw new Failure('NOT_FOUND', `no document ${id}`)
+      const { status, title, error } = document
+      rows.push({ id, status, title, error })
+    })
+    for (const id of left) {
+      const { status, title, error } = await client.documents.get(id)
+      rows.push({ id, status, title, error })
+    }
+    cli.print(rows, { columns })
+    if (left.size > 0) refuseLate(cli, `${left.size} of ${ids.length} documents are not read yet`)
+    if (rows.some(({ status }) => status === 'failed')) cli.exit = 'PARTIAL'
+  })

@@ -1,0 +1,69 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { durationOf } from '../src/cli/duration.ts'
+import { usage } from '../src/cli/exit.ts'
+import { manual } from '../src/cli/manual.ts'
+import type { Column } from '../src/cli/output.ts'
+import type { OcrStatus } from '../src/client/client.ts'
+
+interface Flags {
+  watch?: string | true
+  maxPending?: string
+  maxFailed?: string
+}
+
+/** Milliseconds between two looks, at least: a server counts its calls. */
+const shortest = 200
+
+const columns: Column<OcrStatus>[] = [
+  { name: 'pending', align: 'right' },
+  { name: 'processing', align: 'right' },
+  { name: 'completed_today', title: 'DONE_TODAY', align: 'right' },
+  { name: 'failed', align: 'right' },
+  { name: 'average_processing_time', title: 'AVG', align: 'right', value: (row) => row.average_processing_time.toFixed(1) },
+  { name: 'estimated_completion', title: 'ETA' },
+]
+
+export const ocrQueueStatus = (cli: Cli): Command =>
+  manual('status', {
+    summary: 'Say how much waits, runs, was done today and failed.',
+    examples: [
+      ['ocr queue', 'the same'],
+      ['ocr queue --watch 5s', 'again and again, until Ctrl-C'],
+      ['ocr queue status --max-pending 500 --max-failed 0 -q', 'for monitoring: 3 when there is more'],
+    ],
+    exits: '0 fine · 3 more than --max-pending or --max-failed · 4 not signed in · 69 unreachable',
+  })
+    .option('--watch [interval]', 'again and again; default: every 2s')
+    .option('--max-pending <n>', 'exit 3 when more are pending')
+    .option('--max-failed <n>', 'exit 3 when more have failed')
+    .action(async ({ watch, maxPending, maxFailed }: Flags) => {
+      const limits = { pending: numberOf('--max-pending', maxPending), failed: numberOf('--max-failed', maxFailed) }
+      const interval = watch === undefined ? null : Math.max(shortest, durationOf('--watch', watch === true ? '2s' : watch))
+      // Watching ends with Ctrl-C: that is no interruption.
+      const signal = interval === null ? null : cli.serviceSignal
+      const client = await cli.client()
+      for (;;) {
+        const status = await client.ocrQueue.status()
+        const isOver = status.pending > limits.pending || status.failed > limits.failed
+        cli.exit = isOver ? 'PARTIAL' : 'OK'
+        if (cli.options.format === 'table' || cli.options.format === 'wide') cli.print([status], { columns, id: 'pending' })
+        else cli.print(status, { columns, id: 'pending' })
+        if (interval === null || signal === null) return
+        await sleep(interval, undefined, { signal }).catch(() => {})
+        if (signal.aborted) return
+      }
+    })
+
+/** One line with columns; for programs the object of the API. */
+export function printStatus(cli: Cli, status: OcrStatus): void {
+  const isJson = cli.options.format === 'json' || cli.options.format === 'jsonl'
+  cli.print(isJson ? status : [status], { columns, id: 'pending' })
+}
+
+function numberOf(flag: string, given: string | undefined): number {
+  if (given === undefined) return Number.POSITIVE_INFINITY
+  if (!/^\d{1,9}$/.test(given)) throw usage(`${flag} ${given}: a whole number from 0 on`)
+  return Number(given)
+}

@@ -22,4 +22,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       at  timestamptz not null default clock_timestamp()
     )`.execute(db)
   await sql`create index on rate_hits (key, at)`.execute(db)
+  // To find what can be forgotten of keys that nobody comes back with.
+  await sql`create index on rate_hits (at)`.execute(db)
 }

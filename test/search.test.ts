@@ -242,6 +242,19 @@ test('words are folded, joined and paired', () => {
   }
 })
 
+test('a query is understood as it was typed; the same term twice is one', () => {
+  const typed = (query: string) =>
+    parse(query).map(({ parts, negated, quoted }) => {
+      const text = parts.map((part) => part.text + (part.prefix ? '*' : '')).join(' ')
+      return `${negated ? '-' : ''}${quoted ? `"${text}"` : text}`
+    })
+  expect(typed('Foo "Annual  Report" -bar -"x y" e-ma')).toEqual(['foo', '"annual report"', '-bar', '-"x y"', 'e ma*'])
+  expect(typed('foo "bar')).toEqual(['foo', '"bar"'])
+  expect(typed('„foo bar“ -')).toEqual(['"foo bar"'])
+  expect(typed('"a b" a "a b" a a')).toEqual(['"a b"', 'a', 'a*'])
+  expect(typed('-- "" - \'')).toEqual([])
+})
+
 test('scripts without spaces are found by any piece, and marked character by character', async () => {
   const { put, search } = await start()
   await put({ title: '東京都の報告書', content: 'รายงานประจำปี' })

@@ -34,10 +34,9 @@ function find(text: string, marker: Marker): Span[] {
   const wanted = lookUp(marker)
   const read = [...words(text)]
   const row = read.filter(({ form }) => form !== 'joined')
-  const index = new Map(row.map((word, at) => [word.position, at]))
   return read
     .flatMap((word) => {
-      const at = index.get(word.position)!
+      const at = word.position - 1
       // Where the first part of a joined word begins like that already, it is marked alone.
       const begins = ({ prefix }: { prefix: string }) =>
         word.text.startsWith(prefix) && !(word.form === 'joined' && row[at]!.text.startsWith(prefix))

@@ -23,11 +23,11 @@ const item = /(-?)(?:"([^"]*)"?|([^\s"]+))/g
 const quotes = /[“”„‟«»＂]/g
 const iban = /\b[a-z]{2}\d{2}(?: [a-z\d]{4})(?: (?=[a-z]*\d)[a-z\d]{4}){1,6}(?: (?=[a-z]*\d)[a-z\d]{1,4})\b/gi
 
-/** The terms of a query; none where it holds no letter and no digit. Any text is a query: there are no mistakes. */
+/** The terms of a query, each once; none where it holds no letter and no digit. Any text is a query: there are no mistakes. */
 export function parse(query: string): Term[] {
   const text = query.replace(quotes, '"').replace(iban, (number) => number.replaceAll(' ', ''))
   const found = [...text.matchAll(item)]
-  return found.flatMap(([, minus, phrase, word], index) => {
+  const terms = found.flatMap(([, minus, phrase, word], index) => {
     const quoted = phrase !== undefined
     const term = read(phrase ?? word ?? '', {
       negated: minus === '-',
@@ -36,6 +36,7 @@ export function parse(query: string): Term[] {
     })
     return term ?? []
   })
+  return [...new Map(terms.map((term) => [JSON.stringify(term), term])).values()]
 }
 
 function read(text: string, { negated, quoted, prefix }: { negated: boolean; quoted: boolean; prefix: boolean }): Term | null {

@@ -51,11 +51,7 @@ export async function read(
 ): Promise<Vectors> {
   const head = new Vector()
   let base = 0
-  for (const [text, weight] of [
-    [fields.title, weights.title],
-    ...fields.labels.map((label) => [label, weights.labels] as const),
-    [fields.filename, weights.filename],
-  ] as const) {
+  const heading = (text: string, weight: Weight): void => {
     let last = 0
     for (const word of words(text)) {
       see(word)
@@ -64,6 +60,10 @@ export async function read(
     }
     base += last + gap
   }
+  heading(fields.title, weights.title)
+  for (const label of fields.labels) heading(label, weights.labels)
+  heading(fields.filename, weights.filename)
+
   const { content } = fields
   const characters = counter(content)
   const recent: Word[] = []

@@ -11,7 +11,7 @@ const Priority = z.enum(Object.keys(jobs.priorities) as [jobs.Priority])
 const JobStatus = z.enum(['pending', 'processing', 'completed', 'failed', 'cancelled'])
 const Language = z.string().regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, 'a language code such as "eng", or several joined by "+"')
 
-const ItemAnswer = z.object({
+export const ItemAnswer = z.object({
   id: z.uuid(),
   document_id: z.uuid(),
   filename: z.string(),
@@ -31,7 +31,7 @@ const ItemAnswer = z.object({
   worker: z.string().nullable(),
 })
 
-const StatusAnswer = z.object({
+export const StatusAnswer = z.object({
   pending: z.int(),
   processing: z.int(),
   completed_today: z.int(),
@@ -47,7 +47,7 @@ const RetryMany = z.union(
   [z.object({ ids: z.array(z.uuid()).min(1).max(10_000) }), z.object({ status: z.literal('failed') })],
   'either {"status":"failed"} or {"ids":[…]}',
 )
-const RetryAnswer = z.object({ message: z.string(), job_id: z.uuid() })
+export const RetryAnswer = z.object({ message: z.string(), job_id: z.uuid() })
 
 const ids = { id: 'OCR_JOB_NOT_FOUND' } as const
 const ofDocument = { id: 'DOCUMENT_NOT_FOUND' } as const

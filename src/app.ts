@@ -8,6 +8,8 @@ export interface App {
   readonly config: Config
   readonly log: Log
   readonly db: Db
+  /** the same database for short reads on their own: fast, no transactions */
+  readonly reads: Db
   /** for what needs a connection of its own: LISTEN, locks */
   readonly database: Database
   readonly files: FileStore

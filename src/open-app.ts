@@ -63,6 +63,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       config,
       log,
       db,
+      reads: database.reads,
       database,
       files,
       search,

@@ -68,8 +68,8 @@ export async function bearer(app: App, token: string): Promise<{ actor: Actor; s
 }
 
 /** One short query with each request; that is what makes a logout or a demotion count everywhere at once. */
-function holder({ db }: App, { sub, jti, ver }: Claims): Promise<Actor | undefined> {
-  return db
+function holder({ reads }: App, { sub, jti, ver }: Claims): Promise<Actor | undefined> {
+  return reads
     .selectFrom('users')
     .select(['id', 'role', 'username'])
     .where('id', '=', sub)

@@ -7,5 +7,5 @@ import { type Client, createClient } from './client.ts'
 /** `actor` null: somebody who is not signed in. */
 export function localClient(app: App, actor: Actor | null): Client {
   const h3 = buildServer(app)
-  return createClient(async (request) => h3.request(request, undefined, { ip: '127.0.0.1', ...(actor ? { actor } : {}) }))
+  return createClient(async (request) => h3.request(request, undefined, { ip: '127.0.0.1', isLocal: true, ...(actor ? { actor } : {}) }))
 }

@@ -2,6 +2,7 @@
 import { Kysely, PostgresDialect, type Transaction } from 'kysely'
 import pg from 'pg'
 import type { Log } from '../log.ts'
+import { openLane } from './pipelined.ts'
 import type { Schema } from './schema.ts'
 
 export type Db = Kysely<Schema>
@@ -23,12 +24,16 @@ export interface DatabaseOptions {
 
 export interface Database {
   readonly db: Db
+  /** for short reads on their own, many at once: several times the rate of the pool; no transactions */
+  readonly reads: Db
   /** A connection of its own, seen in pg_stat_activity under `name`; the caller ends it. */
   connect(name: string): Promise<pg.Client>
   close(): Promise<void>
 }
 
 const int8 = 20
+/** Milliseconds; a read that takes longer would hold up those behind it on the lane. */
+const laneTimeout = 10_000
 
 /** int8 as number: sizes and counters stay far below 2^53. */
 const types = {
@@ -40,15 +45,20 @@ export function openDatabase({ address, poolMax, connectTimeout, statementTimeou
   const common = { ...address, types, connectionTimeoutMillis: connectTimeout, keepAlive: true }
   const pool = new pg.Pool({ ...common, max: poolMax, application_name: 'dms', statement_timeout: statementTimeout || undefined })
   pool.on('error', (error) => log.warn({ err: error.message }, 'an idle database connection was lost'))
+  const lane = openLane({ settings: { ...common, statement_timeout: laneTimeout }, log })
   return {
     db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) }),
+    reads: lane.reads,
     async connect(name) {
       const client = new pg.Client({ ...common, application_name: name })
       client.on('error', (error) => log.warn({ err: error.message, connection: name }, 'a database connection was lost'))
       await client.connect()
       return client
     },
-    close: () => pool.end(),
+    close: async () => {
+      await lane.close()
+      await pool.end()
+    },
   }
 }
 
@@ -57,9 +67,9 @@ export const isUniqueViolation = (error: unknown, constraint?: string): boolean 
 
 export const isForeignKeyViolation = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '23503'
 
-/** Classes 08 (connection), 53 (resources), 57 (operator intervention) and 25006 (read-only): the database is out of reach, nobody's request is at fault. */
+/** Classes 08 (connection), 40 (lost to another transaction), 53 (resources), 57 (operator intervention) and 25006 (read-only): the database is out of reach, nobody's request is at fault. */
 export function isUnavailable(error: unknown): boolean {
-  if (error instanceof pg.DatabaseError) return /^(08|53|57)/.test(error.code ?? '') || error.code === '25006'
+  if (error instanceof pg.DatabaseError) return /^(08|40|53|57)/.test(error.code ?? '') || error.code === '25006'
   const { code, message } = error as NodeJS.ErrnoException
   return ['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND'].includes(code ?? '') &&
     (error as NodeJS.ErrnoException).syscall !== 'open'

@@ -14,6 +14,8 @@ declare module 'h3' {
     /** of the client, after trusted proxies */
     ip?: string
     startedAt?: number
+    /** asked from this very process, by whoever has the machine: no limits on calls */
+    isLocal?: boolean
   }
 }
 
@@ -36,6 +38,12 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   /** of the good answer; default 200, 204 without `answer` */
   status?: number
   answer?: z.ZodType
+  /** media types of an answer that is not JSON */
+  produces?: readonly string[]
+  /** a multipart body, as documentation: the fields besides files, and the field that files go into */
+  form?: { fields: z.ZodType; file: string; many: boolean }
+  /** marks the route as deprecated, with the day it goes away */
+  sunset?: Date
   /** codes besides those that every route of its door can have */
   errors?: readonly Code[]
 }

@@ -5,12 +5,14 @@ import { routes as auth } from '../auth/routes.ts'
 import type { Config } from '../config.ts'
 import { routes as documents } from '../documents/routes.ts'
 import { AppError } from '../errors.ts'
+import { network } from '../http/rate-limit.ts'
 import type { Method, Route } from '../http/route.ts'
 import { routes as labels } from '../labels/routes.ts'
 import { routes as ocr } from '../ocr/routes.ts'
 import { routes as search } from '../search/routes.ts'
 import { routes as users } from '../users/routes.ts'
 import { authenticate } from './authenticate.ts'
+import { openCallLimit } from './call-limit.ts'
 import { clientIp } from './client-ip.ts'
 import { allowOrigin } from './cors.ts'
 import { failure } from './failures.ts'
@@ -51,7 +53,16 @@ export function buildServer(app: App, { isDraining, routes = allRoutes(app, isDr
   h3.use((event) => {
     event.context.ip ??= ipOf(event)
   })
-  h3.use((event) => authenticate(app, event))
+  const spendCall = openCallLimit(app)
+  h3.use(async (event) => {
+    const refusal = await authenticate(app, event).then(
+      () => null,
+      (error: unknown) => error,
+    )
+    // Counted before a bad token is refused: guessing tokens costs calls too.
+    if (isCounted(event)) await spendCall(event.context.actor ? `user:${event.context.actor.id}` : `ip:${network(event.context.ip ?? '')}`)
+    if (refusal) throw refusal
+  })
   for (const [path, methods] of byPath(routes)) {
     const handle = dispatch(methods, app.config)
     h3.all(path, handle)
@@ -60,6 +71,10 @@ export function buildServer(app: App, { isDraining, routes = allRoutes(app, isDr
   }
   return h3
 }
+
+/** A preflight is the browser's own; whoever is at this machine is not limited. */
+const isCounted = ({ context, req, url }: H3Event): boolean =>
+  !context.isLocal && req.method !== 'OPTIONS' && url.pathname.startsWith('/api/')
 
 function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
   const paths = new Map<string, Map<Method, Route>>()
@@ -82,6 +97,7 @@ function dispatch(methods: Map<Method, Route>, { limits, server }: Config) {
     const route = methods.get(method)
     if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
     const answer = await route.handle(event, limits.max_request_size)
+    if (route.shape.sunset) event.res.headers.set('deprecation', route.shape.sunset.toUTCString())
     return answer === undefined ? '' : answer
   }
 }

@@ -1,0 +1,73 @@
+/** The calls a minute that one user, or one address, may make: counted in PostgreSQL for all server processes, asked for a few at a time. */
+import { sql } from 'kysely'
+import { LRUCache } from 'lru-cache'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+
+interface Window {
+  /** milliseconds since 1970 */
+  endsAt: number
+  /** calls that this process may still let through without asking */
+  left: number
+  isUsedUp: boolean
+  asking: Promise<void> | null
+}
+
+const minute = 60_000
+/** Keys in memory; one that was pushed out only asks again. */
+const maxKeys = 10_000
+
+/**
+ * Makes the limiter. It lets a call pass or throws RATE_LIMITED with the seconds until the window ends. Never more than the limit pass over all
+ * processes; what a process has taken but not used (at most a twentieth of the limit) is lost to the others, so slightly fewer may.
+ */
+export function openCallLimit(app: App): (key: string) => Promise<void> {
+  const limit = app.config.limits.api_calls_per_minute
+  const share = Math.max(1, Math.floor(limit / 20))
+  const windows = new LRUCache<string, Window>({ max: maxKeys })
+
+  let asked = 0
+
+  const ask = async (key: string, window: Window): Promise<void> => {
+    const now = app.now()
+    if (++asked % 500 === 0) await forgetOld(app)
+    const { rows } = await sql<{ starts_at: Date; used: number }>`
+      insert into call_windows (key, starts_at, used) values (${key}, ${now}, ${share})
+      on conflict (key) do update set
+        starts_at = case when call_windows.starts_at <= ${new Date(now.getTime() - minute)} then excluded.starts_at else call_windows.starts_at end,
+        used = case when call_windows.starts_at <= ${new Date(now.getTime() - minute)} then ${share} else call_windows.used + ${share} end
+      returning starts_at, used`.execute(app.db)
+    const { starts_at, used } = rows[0]!
+    window.endsAt = starts_at.getTime() + minute
+    window.left = Math.max(0, share - Math.max(0, used - limit))
+    window.isUsedUp = window.left === 0
+  }
+
+  return async (key) => {
+    if (limit === 0) return
+    for (;;) {
+      const now = app.now().getTime()
+      let window = windows.get(key)
+      if (!window || window.endsAt <= now) {
+        window = { endsAt: now + minute, left: 0, isUsedUp: false, asking: null }
+        windows.set(key, window)
+      }
+      if (window.left > 0) {
+        window.left--
+        return
+      }
+      if (window.isUsedUp) throw new AppError('RATE_LIMITED', { retry_after_secs: Math.max(1, Math.ceil((window.endsAt - now) / 1000)) })
+      // Calls that come while the answer is under way wait for it, instead of taking a share each.
+      const current = window
+      current.asking ??= ask(key, current).finally(() => {
+        current.asking = null
+      })
+      await current.asking
+    }
+  }
+}
+
+/** Windows that are long over, of keys that nobody comes back with. */
+async function forgetOld(app: App): Promise<void> {
+  await sql`delete from call_windows where starts_at < ${new Date(app.now().getTime() - 10 * minute)}`.execute(app.db)
+}

@@ -24,14 +24,17 @@ export interface Payloads {
 export type Kind = keyof Payloads
 export type Queue = 'ocr' | 'index' | 'maintenance'
 
-/** `kept`: finished jobs stay, as history and for statistics. */
+/** Enough for a week of tries: an index or a disk that is out of reach is caught up with once it is back. */
+const untilItWorks = 1000
+
+/** `kept`: finished jobs stay, as history and for statistics. `tries`: unless told otherwise. */
 const kinds = {
-  ocr: { queue: 'ocr', kept: true },
-  extract: { queue: 'ocr', kept: true },
-  pages: { queue: 'ocr', kept: false },
-  index: { queue: 'index', kept: false },
-  purge: { queue: 'maintenance', kept: false },
-} as const satisfies Record<Kind, { queue: Queue; kept: boolean }>
+  ocr: { queue: 'ocr', kept: true, tries: 3 },
+  extract: { queue: 'ocr', kept: true, tries: 3 },
+  pages: { queue: 'ocr', kept: false, tries: 1 },
+  index: { queue: 'index', kept: false, tries: untilItWorks },
+  purge: { queue: 'maintenance', kept: false, tries: untilItWorks },
+} as const satisfies Record<Kind, { queue: Queue; kept: boolean; tries: number }>
 
 export const priorities = { low: 25, normal: 50, high: 75, urgent: 100 } as const
 export type Priority = keyof typeof priorities
@@ -54,6 +57,8 @@ export interface Handler<K extends Kind> {
   run(app: App, job: Job<K>, signal: AbortSignal): Promise<undefined | ((trx: Trx) => Promise<void>)>
   /** What else is true once the job failed: it waits for another try, or (`final`) was given up. Same transaction. */
   failed?(app: App, trx: Trx, job: Job<K>, problem: Problem, final: boolean): Promise<void>
+  /** What else is true once the job was given back without a try being counted. Same transaction. */
+  released?(app: App, trx: Trx, job: Job<K>): Promise<void>
 }
 
 export interface EnqueueOptions {
@@ -78,7 +83,7 @@ export async function enqueue<K extends Kind>(trx: Trx, kind: K, payload: Payloa
       document_id: options.documentId ?? null,
       parent_id: options.parentId ?? null,
       dedupe_key: options.dedupe ?? null,
-      max_attempts: options.maxAttempts ?? 3,
+      max_attempts: options.maxAttempts ?? kinds[kind].tries,
       ...(options.runAt ? { run_at: options.runAt } : {}),
     })
     // DO UPDATE rather than DO NOTHING: it locks the waiting row, so no worker starts it before what we commit is there to be read.
@@ -114,9 +119,28 @@ export async function renew(db: Db, job: Job, lease: number): Promise<boolean> {
   return numUpdatedRows === 1n
 }
 
-/** Says how far it is. */
+/** Keeps the claim, and keeps it from being taken away before the transaction ends; throws LeaseLost. */
+export async function fence(trx: Trx, job: Job, lease: number): Promise<void> {
+  await lockDocument(trx, job)
+  if (!(await renew(trx, job, lease))) throw new LeaseLost()
+}
+
+/** Says how far it is; throws LeaseLost. */
 export async function progress(db: Db, job: Job, done: number, total: number): Promise<void> {
-  await held(db, job).set({ pages_done: done, pages_total: total }).execute()
+  const { numUpdatedRows } = await held(db, job).set({ pages_done: done, pages_total: total }).executeTakeFirst()
+  if (numUpdatedRows !== 1n) throw new LeaseLost()
+}
+
+/** Whether somebody is at work who helps this job. */
+export async function isHelped(db: Db, job: Job): Promise<boolean> {
+  const helpers = await db
+    .selectFrom('jobs')
+    .select('id')
+    .where('parent_id', '=', job.id)
+    .where('status', '=', 'processing')
+    .limit(1)
+    .execute()
+  return helpers.length > 0
 }
 
 /** Says how far the job is that this one helps, while both are live. */
@@ -131,6 +155,7 @@ export async function progressOfParent(db: Db, job: Job, done: number, total: nu
 
 /** Ends a job well; throws LeaseLost, so that the caller's transaction is undone, when it is no longer ours. */
 export async function finish(trx: Trx, job: Job): Promise<void> {
+  await lockDocument(trx, job)
   const { numUpdatedRows } = await held(trx, job)
     .set({ status: 'completed', lease_until: null, finished_at: sql<Date>`now()` })
     .executeTakeFirst()
@@ -140,6 +165,7 @@ export async function finish(trx: Trx, job: Job): Promise<void> {
 
 /** Ends a try badly; true when that was the last. Throws LeaseLost. */
 export async function fail(trx: Trx, job: Job, problem: Problem): Promise<boolean> {
+  await lockDocument(trx, job)
   const final = !problem.retry || job.attempts >= job.max_attempts
   const { numUpdatedRows } = await held(trx, job)
     .set({
@@ -153,14 +179,25 @@ export async function fail(trx: Trx, job: Job, problem: Problem): Promise<boolea
     })
     .executeTakeFirst()
   if (numUpdatedRows !== 1n) throw new LeaseLost()
+  if (final && !kinds[job.kind].kept) await trx.deleteFrom('jobs').where('id', '=', job.id).execute()
   return final
 }
 
-/** Gives a job back unharmed, at a graceful stop: the try does not count. */
-export async function release(db: Db, job: Job): Promise<void> {
-  await held(db, job)
-    .set((eb) => ({ status: 'pending', attempts: eb('attempts', '-', 1), lease_until: null, worker: null, dedupe_key: null }))
-    .execute()
+/** Gives a job back unharmed, to be run in `delay` milliseconds: the try does not count. Throws LeaseLost. */
+export async function release(trx: Trx, job: Job, delay = 0): Promise<void> {
+  await lockDocument(trx, job)
+  const { numUpdatedRows } = await held(trx, job)
+    .set((eb) => ({
+      status: 'pending',
+      attempts: eb('attempts', '-', 1),
+      run_at: sql<Date>`greatest(run_at, now() + ${delay} * interval '1 ms')`,
+      lease_until: null,
+      worker: null,
+      dedupe_key: null,
+    }))
+    .executeTakeFirst()
+  if (numUpdatedRows !== 1n) throw new LeaseLost()
+  await sql`select pg_notify('dms_jobs', 'ready')`.execute(trx)
 }
 
 /** Claims whose worker fell silent, one at a time, each already fenced off from it. */
@@ -183,10 +220,12 @@ export async function expire(db: Db, workers: readonly string[]): Promise<void> 
     .execute()
 }
 
-/** The workers that hold claims now. */
-export async function holders(db: Db): Promise<string[]> {
-  const rows = await db.selectFrom('jobs').select('worker').distinct().where('status', '=', 'processing').execute()
-  return rows.flatMap(({ worker }) => worker ?? [])
+/** The workers that hold claims now, and for how many seconds nobody has seen them (null: never seen). */
+export async function holders(db: Db): Promise<{ worker: string; silent: number | null }[]> {
+  const { rows } = await sql<{ worker: string; silent: number | null }>`
+    select worker, extract(epoch from now() - max(seen_at))::float8 as silent
+    from jobs left join workers on name = worker where status = 'processing' and worker is not null group by worker`.execute(db)
+  return rows
 }
 
 /** Cancels jobs, waiting or running, with their helpers; whoever runs one is told at commit. Returns the ids that were live. */
@@ -236,6 +275,14 @@ export class LeaseLost extends Error {
     super('the job is no longer ours')
     this.name = 'LeaseLost'
   }
+}
+
+/**
+ * Whoever changes a document and its jobs locks the document first: deleting, retrying and cancelling come from that side, and two who
+ * lock in different orders wait for each other.
+ */
+export async function lockDocument(trx: Trx, { document_id }: Pick<Job, 'document_id'>): Promise<void> {
+  if (document_id !== null) await trx.selectFrom('documents').select('id').where('id', '=', document_id).forNoKeyUpdate().execute()
 }
 
 const held = (db: Db, job: Job) =>

@@ -8,9 +8,11 @@ export interface StagedFile {
   readonly size: number
   /** The first bytes (at most 4,100), enough to tell the type. */
   readonly head: Uint8Array
-  /** Gives the bytes their name, durably. Harmless when they already have it. */
+  /** Gives the bytes their name, durably. Harmless when they already have it. Until keep() they count as unsettled. */
   commit(): Promise<void>
-  /** Forgets them. Harmless after commit(). */
+  /** The database knows of them, durably. */
+  keep(): Promise<void>
+  /** Forgets them. Harmless after keep(); after commit() alone they stay unsettled. */
   discard(): Promise<void>
 }
 
@@ -28,6 +30,8 @@ export interface FileStore {
   remove(sha256: string): Promise<void>
   readDerived(sha256: string, name: string): Promise<Uint8Array | null>
   writeDerived(sha256: string, name: string, bytes: Uint8Array): Promise<void>
+  /** Bytes that got their name, but whose uploader failed or died before keep(): perhaps nothing refers to them. */
+  unsettled(): Promise<{ readonly sha256: string; remove(): Promise<void> }[]>
   /** Throws where the store cannot take bytes now (not mounted, read-only, full). */
   check(): Promise<void>
   close(): Promise<void>

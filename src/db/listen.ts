@@ -27,6 +27,8 @@ export function listen(
     while (!closed) {
       try {
         client = await database.connect(`dms listen ${channel}`)
+        // Closed while it connected: close() had nothing to end yet.
+        if (closed) return await client.end()
         const lost = new Promise<void>((resolve) => client?.once('end', resolve))
         client.on('notification', ({ payload }) => heard(payload ?? ''))
         await client.query(`listen ${channel}`)

@@ -151,7 +151,10 @@ export async function transferAll(trx: Trx, from: string, to: string): Promise<v
 
 /** Removes all documents of a user. */
 export async function removeAll(trx: Trx, userId: string): Promise<void> {
-  await erase(trx, await trx.selectFrom('documents').select(['id', 'sha256']).where('owner_id', '=', userId).forUpdate().execute())
+  await erase(
+    trx,
+    await trx.selectFrom('documents').select(['id', 'sha256']).where('owner_id', '=', userId).orderBy('id').forUpdate().execute(),
+  )
 }
 
 async function erase(trx: Trx, documents: readonly { id: string; sha256: string }[]): Promise<void> {

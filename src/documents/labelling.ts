@@ -7,9 +7,11 @@ import { isId } from '../http/input.ts'
 export async function labelIds(db: Db, given: readonly string[], field = 'labels'): Promise<string[]> {
   if (given.length === 0) return []
   const keys = given.map((label) => label.toLowerCase())
+  // Inside a transaction they stay until its end: a label that is deleted meanwhile waits for us.
   const found = await db
     .selectFrom('labels')
     .select(['id', 'name_key'])
+    .forKeyShare()
     .where((eb) => eb.or([eb('id', 'in', [...given.filter(isId), noId]), eb('name_key', 'in', keys)]))
     .execute()
   const ids = keys.map((key, index) => {

@@ -2,23 +2,23 @@
 
 const maxBytes = 255
 
-/** The last part of the name, NFC, without control characters, at most 255 bytes of UTF-8; `document` where nothing is left. */
+/** The last part of the name, NFC, without characters that control a line or its direction, at most 255 bytes of UTF-8; `document` where nothing is left. */
 export function cleanFilename(name: string): string {
   const last = name.split(/[/\\]/).at(-1) ?? ''
   const clean = last
     .toWellFormed()
     .normalize('NFC')
-    .replace(/[\p{Cc}\u2028\u2029]/gu, '_')
+    .replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '_')
     .trim()
   if (clean === '' || clean === '.' || clean === '..') return 'document'
-  return fit(clean)
+  return shorten(clean)
 }
 
 /** A title for a file that was given none: its name without the extension. */
 export const titleOf = (filename: string): string => filename.replace(/(?<=.)\.[^.\s]{1,10}$/u, '')
 
 /** Shortens the stem and keeps the extension, never cutting a character in two. */
-function fit(name: string): string {
+function shorten(name: string): string {
   if (Buffer.byteLength(name) <= maxBytes) return name
   const extension = /\.[^.\s]{1,16}$/u.exec(name)?.[0] ?? ''
   let stem = ''

@@ -111,6 +111,16 @@ export async function releasePage(db: Db, claim: PageClaim): Promise<void> {
   await claimed(db, claim).set({ claim: null, claimed_until: null }).execute()
 }
 
+/** Makes all claims void: nobody is left who could honour them. */
+export async function voidClaims(db: Db, id: string): Promise<void> {
+  await db
+    .updateTable('document_pages')
+    .set({ claim: null, claimed_until: null })
+    .where('document_id', '=', id)
+    .where('source', 'is', null)
+    .execute()
+}
+
 const claimed = (db: Db, { document_id, page, claim }: PageClaim) =>
   db.updateTable('document_pages').where('document_id', '=', document_id).where('page', '=', page).where('claim', '=', claim)
 
@@ -143,10 +153,12 @@ export async function finish(app: App, trx: Trx, id: string, problem: { code: st
       sum(confidence * length(text)) filter (where source = 'ocr' and confidence is not null)
         / nullif(sum(length(text)) filter (where source = 'ocr' and confidence is not null), 0) as confidence
     from document_pages where document_id = ${id}`.execute(trx)
+  const { content = null, confidence = null } = rows[0] ?? {}
   const status = problem ? 'failed' : 'completed'
+  // A reading that came to nothing takes away nothing that an earlier one found.
+  const isKept = problem !== null && content === null
   await touch(app, trx, id, {
-    content: rows[0]?.content ?? '',
-    ocr_confidence: rows[0]?.confidence ?? null,
+    ...(isKept ? {} : { content: content ?? '', ocr_confidence: confidence }),
     status,
     error_code: problem?.code ?? null,
     error_message: problem?.message ?? null,

@@ -1,10 +1,11 @@
 /** From staged bytes to a document. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import type { Trx } from '../db/db.ts'
+import type { Db, Trx } from '../db/db.ts'
 import { AppError, invalid } from '../errors.ts'
 import { publish } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
+import { isId } from '../http/input.ts'
 import * as jobs from '../jobs.ts'
 import type { StagedFile } from '../ports.ts'
 import { setLabels } from './labelling.ts'
@@ -27,26 +28,13 @@ export interface Stored {
 }
 
 /**
- * Makes a document of a staged file: bytes get their name, then row, job and event are committed in one transaction. When this returns, all of
- * it survives a power cut; when it throws, nothing of it is there. Throws VALIDATION_ERROR, DUPLICATE_RESOURCE.
+ * Makes a document of a staged file: bytes get their name, then row, job and event follow in the caller's transaction. Once that is committed,
+ * all of it survives a power cut (say so by `staged.keep()`); when it is not, the bytes are unsettled. Throws VALIDATION_ERROR, DUPLICATE_RESOURCE.
  */
 export async function store(app: App, trx: Trx, ownerId: string, staged: StagedFile, given: NewDocument): Promise<Stored> {
   if (staged.size === 0) throw invalid('file', 'the file is empty')
-  // The lock on this row lets a removal of the same bytes, and another upload of them, pass either before us or after.
-  await trx
-    .insertInto('stored_files')
-    .values({ sha256: staged.sha256, size: staged.size })
-    .onConflict((conflict) => conflict.column('sha256').doUpdateSet({ size: staged.size }))
-    .execute()
-  const twin = await trx
-    .selectFrom('documents')
-    .select('id')
-    .where('sha256', '=', staged.sha256)
-    .where('owner_id', '=', ownerId)
-    .orderBy('created_at')
-    .orderBy('id')
-    .limit(1)
-    .executeTakeFirst()
+  await lockStored(trx, staged)
+  const twin = await twinOf(trx, ownerId, staged.sha256)
   if (twin && given.onDuplicate === 'reject')
     throw new AppError('DUPLICATE_RESOURCE', { document_id: twin.id }, 'The same file is already here.')
   if (twin && given.onDuplicate === 'return') return { document: await reread(trx, twin.id), created: false }
@@ -84,21 +72,37 @@ export async function store(app: App, trx: Trx, ownerId: string, staged: StagedF
   return { document: await reread(trx, id), created: true }
 }
 
-/** The user that an upload belongs to; the operator at the shell must say whose it is. */
-export async function ownerOf(app: App, actor: Actor, owner: string | undefined): Promise<string> {
+/** Until the transaction ends, a removal of the same bytes and another upload of them wait: each passes either before us or after. */
+export async function lockStored(trx: Trx, { sha256, size }: { sha256: string; size: number }): Promise<void> {
+  await trx
+    .insertInto('stored_files')
+    .values({ sha256, size })
+    .onConflict((conflict) => conflict.column('sha256').doUpdateSet((eb) => ({ size: eb.ref('stored_files.size') })))
+    .execute()
+}
+
+/** The owner's first document with the same bytes; locked, because a deletion of it would pull it away from under the new one. */
+const twinOf = (trx: Trx, ownerId: string, sha256: string) =>
+  trx
+    .selectFrom('documents')
+    .select('id')
+    .where('sha256', '=', sha256)
+    .where('owner_id', '=', ownerId)
+    .orderBy('created_at')
+    .orderBy('id')
+    .forKeyShare()
+    .executeTakeFirst()
+
+/** The user that an upload belongs to; the operator at the shell must say whose it is. Throws FORBIDDEN, VALIDATION_ERROR. */
+export async function ownerOf(app: App, db: Db, actor: Actor, owner: string | undefined): Promise<string> {
   if (actor.id && !owner) return actor.id
   if (actor.role !== 'admin') throw new AppError('FORBIDDEN')
   const name = owner ?? app.config.auth.admin_username
-  const user = await app.db
+  const key = name.toLowerCase()
+  const user = await db
     .selectFrom('users')
     .select('id')
-    .where((eb) =>
-      eb.or([
-        eb('username_key', '=', name.toLowerCase()),
-        eb('email_key', '=', name.toLowerCase()),
-        eb(eb.cast<string>('id', 'text'), '=', name.toLowerCase()),
-      ]),
-    )
+    .where((eb) => eb.or([eb('username_key', '=', key), eb('email_key', '=', key), ...(isId(key) ? [eb('id', '=', key)] : [])]))
     .executeTakeFirst()
   if (!user) throw invalid('owner', `no user ${JSON.stringify(name)}`)
   return user.id

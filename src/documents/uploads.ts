@@ -2,9 +2,8 @@
 import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import type { Trx } from '../db/db.ts'
 import { AppError, invalid } from '../errors.ts'
-import type { Done } from '../http/idempotency.ts'
+import { type Done, once } from '../http/idempotency.ts'
 import { check, commaSeparated, flag } from '../http/input.ts'
 import type { Fields, Part } from '../http/multipart.ts'
 import type { StagedFile } from '../ports.ts'
@@ -49,65 +48,82 @@ export async function receive<T>(
   read: (take: (part: Part) => Promise<void>) => Promise<Fields>,
   keep: (staged: Incoming[], fields: Fields) => Promise<T>,
 ): Promise<T> {
-  const incoming: Incoming[] = []
+  const staged: Promise<Incoming>[] = []
   try {
     const fields = await read(async (part) => {
       if (part.field !== field) throw invalid(part.field, `files go into the field "${field}"`)
-      const place = incoming.length
-      const slot = { filename: part.filename } as Incoming
-      incoming[place] = slot
-      slot.staged = await app.files.stage(part.source, app.config.limits.max_upload_size)
+      const file = stageOne(app, part)
+      staged.push(file)
+      await file
     })
+    const incoming = await Promise.all(staged)
     if (incoming.length === 0) throw invalid(field, 'a file is required')
     return await keep(incoming, fields)
   } finally {
-    await Promise.all(incoming.map(({ staged }) => staged?.discard()))
+    const done = await Promise.allSettled(staged)
+    await Promise.all(done.map((result) => result.status === 'fulfilled' && result.value.staged.discard()))
   }
 }
 
-/** One file: its answer, or the failure of the whole request. */
+async function stageOne(app: App, { filename, source }: Part): Promise<Incoming> {
+  return { filename, staged: await app.files.stage(source, app.config.limits.max_upload_size) }
+}
+
+/** One file: its answer, or the failure of the whole request. `key`: of a request that may come twice. */
 export async function storeOne(
   app: App,
-  trx: Trx,
   actor: Actor,
-  file: Incoming | undefined,
+  { filename, staged }: Incoming,
   fields: unknown,
+  key: string | null,
 ): Promise<Done<z.infer<typeof UploadAnswer>>> {
-  if (!file) throw invalid('file', 'a file is required')
   const { title, labels, owner, ...given } = check(One, fields)
-  const { document, created } = await store(app, trx, await ownerOf(app, actor, owner), file.staged, {
-    filename: file.filename,
-    title,
-    labelIds: await labelIds(trx, labels),
-    ...chosen(app, given),
-  })
-  const message = created ? 'Document uploaded.' : 'The same file is already here.'
-  return {
-    status: created ? 201 : 200,
-    answer: { id: document.id, message, ocr_queued: created && given.ocr_enabled, document: view(document) },
-  }
+  const options = chosen(app, given)
+  const done = await app.db.transaction().execute((trx) =>
+    once(app, trx, actor, key, async () => {
+      const ownerId = await ownerOf(app, trx, actor, owner)
+      const { document, created } = await store(app, trx, ownerId, staged, {
+        filename,
+        title,
+        labelIds: await labelIds(trx, labels),
+        ...options,
+      })
+      const message = created ? 'Document uploaded.' : 'The same file is already here.'
+      const answer = { id: document.id, message, ocr_queued: created && options.ocr, document: view(document) }
+      return { status: created ? 201 : 200, answer }
+    }),
+  )
+  await staged.keep()
+  return done
 }
+
+type BulkResult = z.infer<typeof BulkAnswer>['documents'][number]
 
 /** Several files, each in a transaction of its own: one that cannot be kept does not take the others with it. */
 export async function storeAll(app: App, actor: Actor, files: readonly Incoming[], fields: unknown): Promise<z.infer<typeof BulkAnswer>> {
   const { default_labels, owner, ...given } = check(Many, fields)
-  const ownerId = await ownerOf(app, actor, owner)
-  const labels = await labelIds(app.db, default_labels, 'default_labels')
+  const ownerId = await ownerOf(app, app.db, actor, owner)
+  await labelIds(app.db, default_labels, 'default_labels')
   const options = chosen(app, given)
-  const results: z.infer<typeof BulkAnswer>['documents'] = []
+  const documents: BulkResult[] = []
   for (const { filename, staged } of files) {
     try {
-      const { document, created } = await app.db
-        .transaction()
-        .execute((trx) => store(app, trx, ownerId, staged, { filename, labelIds: labels, ...options }))
-      results.push({ filename, status: 'uploaded', id: document.id, title: document.title, ocr_queued: created && given.ocr_enabled })
+      const { document, created } = await app.db.transaction().execute(async (trx) => {
+        const labels = await labelIds(trx, default_labels, 'default_labels')
+        return store(app, trx, ownerId, staged, { filename, labelIds: labels, ...options })
+      })
+      await staged.keep()
+      documents.push({ filename, status: 'uploaded', id: document.id, title: document.title, ocr_queued: created && options.ocr })
     } catch (error) {
-      if (!(error instanceof AppError) || error.status >= 500) throw error
-      results.push({ filename, status: 'failed', error: { code: error.code, message: messageOf(error) } })
+      const isOurs = !(error instanceof AppError) || error.status >= 500
+      // With nothing stored the whole request failed; what is stored already must be told of, whatever happens to the rest.
+      if (isOurs && !documents.some(({ status }) => status === 'uploaded')) throw error
+      if (isOurs) app.log.error({ err: error, filename }, 'a file of a bulk upload could not be stored')
+      documents.push({ filename, status: 'failed', error: reasonOf(error) })
     }
   }
-  const uploaded = results.filter(({ status }) => status === 'uploaded').length
-  return { uploaded, failed: results.length - uploaded, documents: results }
+  const uploaded = documents.filter(({ status }) => status === 'uploaded').length
+  return { uploaded, failed: documents.length - uploaded, documents }
 }
 
 function chosen(app: App, { ocr_enabled, language, on_duplicate }: Pick<z.infer<typeof One>, 'ocr_enabled' | 'language' | 'on_duplicate'>) {
@@ -118,7 +134,8 @@ function chosen(app: App, { ocr_enabled, language, on_duplicate }: Pick<z.infer<
 }
 
 /** What a bulk answer says of one file: the first issue says more than "not valid". */
-function messageOf(error: AppError): string {
-  const [issue] = (error.details.issues ?? []) as { message: string }[]
-  return issue?.message ?? error.message
+function reasonOf(error: unknown): { code: string; message: string } {
+  const known = error instanceof AppError ? error : new AppError('SERVICE_UNAVAILABLE')
+  const [issue] = (known.details.issues ?? []) as { message: string }[]
+  return { code: known.code, message: issue?.message ?? known.message }
 }

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import type { Db } from '../db/db.ts'
 import { ConfigError } from '../errors.ts'
 
-const markerName = '.dms-store'
+/** The file that says whose folder it is. */
+export const markerName = '.dms-store'
 
 /** Checks the marker in the folder against the id in the database; the first start makes both. Throws ConfigError. */
 export async function checkBelonging(db: Db, folder: string): Promise<void> {

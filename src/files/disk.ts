@@ -1,10 +1,13 @@
 /** Document files in a folder of this machine: durable before they are named, named by what they hold. */
-import { createReadStream } from 'node:fs'
-import { mkdir, open, readFile, rename, rm, stat, statfs, unlink } from 'node:fs/promises'
+import { createReadStream, open as openDescriptor } from 'node:fs'
+import { access, mkdir, open, readFile, rename, rm, stat, statfs, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { AppError } from '../errors.ts'
 import { FileMissing, type FileStore } from '../ports.ts'
-import { openStaging } from './staging.ts'
+import { markerName } from './belongs.ts'
+import { type OwnNote, openStaging, type Staged, type Staging } from './staging.ts'
+import { troubleOf } from './trouble.ts'
 
 export interface DiskOptions {
   path: string
@@ -15,62 +18,109 @@ export interface DiskOptions {
   fsync: boolean
 }
 
+interface Place {
+  root: string
+  staging: Staging
+  fsync: boolean
+  /** where bytes lie for good */
+  named(sha256: string): string
+}
+
 /** Opens (and where needed creates) the folder. */
 export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOptions): Promise<FileStore> {
-  const place = (sha256: string) => join(root, sha256.slice(0, 2), sha256.slice(2, 4), sha256)
+  const named = (sha256: string) => join(root, sha256.slice(0, 2), sha256.slice(2, 4), sha256)
   const derived = (sha256: string) => join(root, '.derived', sha256.slice(0, 2), sha256)
   await mkdir(root, { recursive: true, mode: 0o700 })
   const staging = await openStaging({ folder: tmp_path || join(root, '.tmp'), fsync })
-
-  const check = async () => {
-    const { bavail, bsize } = await statfs(root)
-    if (bavail * bsize < min_free) throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store is full.')
-  }
+  const check = checker(root, min_free)
 
   return {
     async stage(source, maxSize) {
       await check()
-      const staged = await staging.write(source, maxSize)
-      return {
-        ...staged,
-        commit: () => giveName(staged.path, place(staged.sha256), root, fsync),
-        discard: () => unlink(staged.path).catch(() => {}),
-      }
+      return stagedFile(await staging.write(source, maxSize), { root, staging, fsync, named })
     },
     async read(sha256, range) {
-      const handle = await open(place(sha256)).catch((error) => refuseMissing(error, sha256))
-      return createReadStream('', { fd: handle, highWaterMark: 1 << 18, ...range })
+      // A descriptor, not a FileHandle: one of those that is never read to its end would take the process with it when collected.
+      const fd = await promisify(openDescriptor)(named(sha256), 'r').catch(refuseMissing(sha256))
+      return createReadStream('', { fd, highWaterMark: 1 << 18, ...range })
     },
     async local(sha256) {
-      const path = place(sha256)
-      await stat(path).catch((error) => refuseMissing(error, sha256))
-      return { path, release: async () => {} }
+      await stat(named(sha256)).catch(refuseMissing(sha256))
+      return { path: named(sha256), release: async () => {} }
     },
     async size(sha256) {
-      return (await stat(place(sha256)).catch(nothing))?.size ?? null
+      return (await stat(named(sha256)).catch(nothing))?.size ?? null
     },
     async remove(sha256) {
-      await unlink(place(sha256)).catch(nothing)
+      await unlink(named(sha256)).catch(nothing)
       await rm(derived(sha256), { recursive: true, force: true })
     },
     readDerived: async (sha256, name) => (await readFile(join(derived(sha256), name)).catch(nothing)) ?? null,
     async writeDerived(sha256, name, bytes) {
-      const staged = await staging.write([bytes], bytes.length)
-      const target = join(derived(sha256), name)
-      await mkdir(dirname(target), { recursive: true, mode: 0o700 })
-      await rename(staged.path, target)
+      const { path } = await staging.write([bytes], bytes.length)
+      await mkdir(derived(sha256), { recursive: true, mode: 0o700 })
+      await rename(path, join(derived(sha256), name))
     },
+    unsettled: () => staging.abandoned(),
     check,
     close: async () => {},
   }
 }
 
+/** Throws where bytes cannot be taken; a folder whose marker vanished is a volume that is no longer mounted. */
+function checker(root: string, minFree: number): () => Promise<void> {
+  let wasMarked = false
+  return async () => {
+    try {
+      const { bavail, bsize } = await statfs(root)
+      if (bavail * bsize < minFree) throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store is full.')
+      const isMarked = await access(join(root, markerName)).then(() => true, nothing)
+      if (wasMarked && !isMarked) throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store is not mounted.')
+      wasMarked = isMarked === true
+    } catch (error) {
+      throw troubleOf(error)
+    }
+  }
+}
+
+const refuseMissing = (sha256: string) => (error: NodeJS.ErrnoException) => {
+  throw error.code === 'ENOENT' ? new FileMissing(sha256) : troubleOf(error)
+}
+
+function stagedFile(staged: Staged, place: Place): Awaited<ReturnType<FileStore['stage']>> {
+  let note: OwnNote | null = null
+  return {
+    sha256: staged.sha256,
+    size: staged.size,
+    head: staged.head,
+    async commit() {
+      try {
+        note = await place.staging.note(staged.sha256)
+        await giveName(staged, place)
+      } catch (error) {
+        throw troubleOf(error)
+      }
+    },
+    async keep() {
+      await note?.remove().catch(() => {})
+      note = null
+    },
+    async discard() {
+      await unlink(staged.path).catch(() => {})
+      await note?.abandon().catch(() => {})
+    },
+  }
+}
+
 /** Rename, then flush the folder: only now does a crash leave the name and all the bytes behind it. */
-async function giveName(from: string, to: string, root: string, fsync: boolean): Promise<void> {
-  if (await stat(to).catch(nothing)) return unlink(from).catch(nothing)
+async function giveName({ path, sha256, size }: Staged, { root, fsync, named }: Place): Promise<void> {
+  const to = named(sha256)
   const made = await mkdir(dirname(to), { recursive: true, mode: 0o700 })
-  await rename(from, to)
+  // A file of another length under this name was damaged; whole bytes take its place.
+  const isThere = (await stat(to).catch(nothing))?.size === size
+  if (!isThere) await rename(path, to)
   if (!fsync) return
+  // Also where it was there already: whoever named it may not have come as far as this.
   await flushFolder(dirname(to))
   if (!made) return
   // A folder that was just made is itself only a name in its parent.
@@ -89,8 +139,4 @@ async function flushFolder(path: string): Promise<void> {
 
 function nothing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
-}
-
-function refuseMissing(error: NodeJS.ErrnoException, sha256: string): never {
-  throw error.code === 'ENOENT' ? new FileMissing(sha256) : error
 }

@@ -1,16 +1,38 @@
 /** Bytes on their way in: written to the end, measured, flushed, before anything knows of them. */
 import { createHash, randomUUID } from 'node:crypto'
-import { type FileHandle, mkdir, open, readdir, stat, unlink } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { isAlive } from '../alive.ts'
 import { AppError } from '../errors.ts'
+import { cannotTake, troubleOf } from './trouble.ts'
 
 export interface Staged {
   path: string
   sha256: string
   size: number
   head: Uint8Array
+}
+
+/** Says which bytes got their name before anything was sure to refer to them. */
+export interface Note {
+  sha256: string
+  remove(): Promise<void>
+}
+
+/** A note whose maker still means to remove it. */
+export interface OwnNote {
+  remove(): Promise<void>
+  /** Leaves it for whoever looks after `abandoned()`. */
+  abandon(): Promise<void>
+}
+
+export interface Staging {
+  /** Writes `source` into a file without a final name. On any failure, an abort of the sender included, nothing is left. */
+  write(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, maxSize: number): Promise<Staged>
+  note(sha256: string): Promise<OwnNote>
+  /** Notes of nobody, or of processes that are gone. */
+  abandoned(): Promise<Note[]>
 }
 
 interface StagingOptions {
@@ -20,33 +42,53 @@ interface StagingOptions {
 
 const headSize = 4100
 const chunkSize = 1 << 20
+/** Tiny chunks are written before they are many. */
+const maxChunks = 512
 /** Starting the flush early lets the disk work while the network does; the last fsync then finds little left. */
 const flushEvery = 32 << 20
 const staleAfter = 24 * 3600 * 1000
+const nobody = 'nobody_0_0'
 
 /** Prepares the folder, and sweeps out what processes that are gone left behind. */
-export async function openStaging({ folder, fsync }: StagingOptions) {
+export async function openStaging({ folder, fsync }: StagingOptions): Promise<Staging> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  await sweep(folder)
-  const host = hostname().replaceAll('_', '-')
+  // When the process began tells it from an earlier one of the same number, as in a container that was started again.
+  const owner = `${hostname().replaceAll('_', '-')}_${process.pid}_${Math.floor(performance.timeOrigin)}`
+  for (const name of await readdir(folder))
+    if (name.endsWith('.part') && (await isLeft(folder, name, owner))) await rm(join(folder, name), { force: true })
 
   return {
-    /** Writes `source` into a file without a final name. On any failure, an abort of the sender included, nothing is left. */
-    async write(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, maxSize: number): Promise<Staged> {
-      const path = join(folder, `${host}_${process.pid}_${randomUUID()}.part`)
-      const handle = await open(path, 'wx', 0o600)
+    async write(source, maxSize) {
+      const path = join(folder, `${owner}_${randomUUID()}.part`)
+      const handle = await open(path, 'wx', 0o600).catch((error) => {
+        throw troubleOf(error)
+      })
       try {
         const { sha256, size, head } = await copy(source, handle, maxSize, fsync)
         const written = await handle.stat()
-        if (written.size !== size) throw new Error(`wrote ${written.size} of ${size} bytes`)
+        if (written.size !== size) throw cannotTake(new Error(`wrote ${written.size} of ${size} bytes`))
         if (fsync) await handle.sync()
         await handle.close()
         return { path, sha256, size, head }
       } catch (error) {
         await handle.close().catch(() => {})
         await unlink(path).catch(() => {})
-        throw full(error)
+        throw troubleOf(error)
       }
+    },
+    async note(sha256) {
+      const rest = `${randomUUID()}_${sha256}.named`
+      const path = join(folder, `${owner}_${rest}`)
+      await (await open(path, 'wx', 0o600)).close()
+      return { remove: () => rm(path, { force: true }), abandon: () => rename(path, join(folder, `${nobody}_${rest}`)) }
+    },
+    async abandoned() {
+      const notes: Note[] = []
+      for (const name of await readdir(folder)) {
+        const sha256 = /_([0-9a-f]{64})\.named$/.exec(name)?.[1]
+        if (sha256 && (await isLeft(folder, name, owner))) notes.push({ sha256, remove: () => rm(join(folder, name), { force: true }) })
+      }
+      return notes
     },
   }
 }
@@ -74,13 +116,13 @@ async function copy(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, ha
 
   try {
     for await (const chunk of source) {
-      if (size < headSize) head.push(chunk.subarray(0, headSize - size))
+      if (size < headSize) head.push(chunk.slice(0, headSize - size))
       size += chunk.length
       if (size > maxSize) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: maxSize })
       hash.update(chunk)
       gathered.push(chunk)
       gatheredSize += chunk.length
-      if (gatheredSize >= chunkSize) await write()
+      if (gatheredSize >= chunkSize || gathered.length >= maxChunks) await write()
       if (fsync && size - flushed >= flushEvery) {
         flushed = size
         await flushing
@@ -96,27 +138,13 @@ async function copy(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, ha
   return { sha256: hash.digest('hex'), size, head: Buffer.concat(head) }
 }
 
-/** No room, no more inodes, over quota, read-only, a failing disk: the store's state, not the sender's fault. */
-function full(error: unknown): unknown {
-  const code = (error as NodeJS.ErrnoException).code ?? ''
-  if (!['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE', 'EFBIG'].includes(code)) return error
-  return Object.assign(new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store cannot take the file now.'), {
-    cause: error,
-  })
-}
-
-async function sweep(folder: string): Promise<void> {
-  const host = hostname().replaceAll('_', '-')
-  for (const name of await readdir(folder)) {
-    const [owner, pid] = name.split('_')
-    const path = join(folder, name)
-    const isOld =
-      Date.now() -
-        (await stat(path).then(
-          ({ mtimeMs }) => mtimeMs,
-          () => Number.POSITIVE_INFINITY,
-        )) >
-      staleAfter
-    if (isOld || (owner === host && !isAlive(Number(pid)))) await unlink(path).catch(() => {})
-  }
+/** Whether the process that made a file here is gone, as far as this host can tell. */
+async function isLeft(folder: string, name: string, self: string): Promise<boolean> {
+  if (name.startsWith(`${self}_`)) return false
+  const [host, pid, begun] = name.split('_')
+  const [ownHost, ownPid] = self.split('_')
+  if (begun === undefined || name.startsWith(nobody)) return true
+  if (host === ownHost && (pid === ownPid || !isAlive(Number(pid)))) return true
+  const made = await stat(join(folder, name)).catch(() => null)
+  return made !== null && Date.now() - made.mtimeMs > staleAfter
 }

@@ -1,4 +1,5 @@
 /** The Idempotency-Key header: a request that is sent again does its work once. */
+import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/db.ts'
@@ -24,10 +25,7 @@ export async function once<T extends object>(
 ): Promise<Done<T>> {
   if (key === null) return work()
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) throw invalid('Idempotency-Key', '1 to 255 visible ASCII characters')
-  await trx
-    .deleteFrom('idempotency_keys')
-    .where('created_at', '<', new Date(app.now().getTime() - day))
-    .execute()
+  await forget(trx, new Date(app.now().getTime() - day))
   const caller = actor.id ?? 'operator'
   const claimed = await trx
     .insertInto('idempotency_keys')
@@ -49,3 +47,8 @@ export async function once<T extends object>(
   await mine.set({ status: done.status, answer: JSON.stringify(done.answer) }).execute()
   return done
 }
+
+/** Removes old keys; skips those that somebody else is removing, since two who wait for each other in different orders would never end. */
+const forget = (trx: Trx, before: Date) =>
+  sql`delete from idempotency_keys where (caller, key) in
+    (select caller, key from idempotency_keys where created_at < ${before} limit 1000 for update skip locked)`.execute(trx)

@@ -2,6 +2,7 @@
 import type { H3Event } from 'h3'
 import { z } from 'zod'
 import { AppError, invalid } from '../errors.ts'
+import { bodyOf, refuseLonger } from './body.ts'
 
 interface Issue {
   path: string
@@ -25,7 +26,7 @@ export const isId = (value: string): boolean => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-
 /** The query string as one object; of a repeated parameter the last counts. */
 export function query(event: H3Event): Record<string, string> {
   const values = Object.fromEntries(event.url.searchParams)
-  refuseNul(values)
+  refuseUnkeepable(values)
   return values
 }
 
@@ -43,19 +44,22 @@ export async function json(event: H3Event, maxSize: number): Promise<unknown> {
   } catch {
     throw invalid('', 'the body is not valid JSON')
   }
-  refuseNul(value)
+  refuseUnkeepable(value)
   return value
 }
 
 async function body(event: H3Event, maxSize: number): Promise<string> {
-  const tooLarge = () => new AppError('PAYLOAD_TOO_LARGE', { max_bytes: maxSize })
-  if (Number(event.req.headers.get('content-length') ?? 0) > maxSize) throw tooLarge()
+  refuseLonger(event, maxSize)
   const chunks: Uint8Array[] = []
   let size = 0
-  for await (const chunk of (event.req.body ?? []) as AsyncIterable<Uint8Array>) {
-    size += chunk.length
-    if (size > maxSize) throw tooLarge()
-    chunks.push(chunk)
+  try {
+    for await (const chunk of bodyOf(event)) {
+      size += chunk.length
+      if (size > maxSize) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: maxSize })
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    throw error instanceof AppError ? error : invalid('', 'the body ended early')
   }
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
@@ -64,16 +68,18 @@ async function body(event: H3Event, maxSize: number): Promise<string> {
   }
 }
 
-/** PostgreSQL keeps neither U+0000 nor half of a surrogate pair: refused here, by name, instead of failing there. */
-function refuseNul(root: unknown): void {
+/** PostgreSQL keeps neither U+0000 nor half of a surrogate pair, and JSON has no infinity (1e400): refused here, by name, instead of failing there. */
+function refuseUnkeepable(root: unknown): void {
   const todo: [value: unknown, path: string, depth: number][] = [[root, '', 0]]
   for (let next = todo.pop(); next; next = todo.pop()) {
     const [value, path, depth] = next
     if (depth > maxDepth) throw invalid(path, `nested more than ${maxDepth} deep`)
     if (typeof value === 'string') refuseText(value, path)
+    else if (typeof value === 'number' && !Number.isFinite(value)) throw invalid(path, 'a number too large to be kept')
     else if (value && typeof value === 'object')
       for (const [key, inner] of Object.entries(value)) {
         refuseText(key, path)
+        if (key === '__proto__') throw invalid(path, 'holds the key __proto__')
         todo.push([inner, path ? `${path}.${key}` : key, depth + 1])
       }
   }
@@ -95,6 +101,10 @@ export const wholeNumber = (min: number, max: number) =>
 /** RFC 3339, or a bare date, which means its first moment in UTC. */
 export const moment = z
   .union([z.iso.datetime({ offset: true }), z.iso.date()], 'an RFC 3339 date or date and time')
+  .transform((value) => new Date(value))
+/** The same for the end of a time span: a bare date means its last moment. */
+export const lastMoment = z
+  .union([z.iso.datetime({ offset: true }), z.iso.date().transform((day) => `${day}T23:59:59.999Z`)], 'an RFC 3339 date or date and time')
   .transform((value) => new Date(value))
 export const commaSeparated = z.string().transform((value) =>
   value

@@ -1,9 +1,10 @@
 /** Multipart bodies, read as they come: files go to `receive` as streams, fields are collected. */
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
+import { once } from 'node:events'
+import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import type { H3Event } from 'h3'
 import { AppError, invalid } from '../errors.ts'
+import { bodyOf, refuseLonger } from './body.ts'
 
 export interface MultipartLimits {
   /** bytes of one file */
@@ -11,6 +12,8 @@ export interface MultipartLimits {
   files: number
   /** bytes of the whole body */
   total: number
+  /** milliseconds that the whole body may take */
+  timeout: number
 }
 
 export interface Part {
@@ -22,13 +25,15 @@ export interface Part {
 /** Field values by name; of a repeated field the last counts. */
 export type Fields = Record<string, string>
 
+const maxFields = 50
+const maxFieldSize = 64 << 10
+
 /**
  * Reads the body to its end. `receive` is awaited for every file part before the answer; the first failure, an aborted connection
  * included, ends everything and is thrown. Throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, VALIDATION_ERROR.
  */
 export async function readMultipart(event: H3Event, limits: MultipartLimits, receive: (part: Part) => Promise<void>): Promise<Fields> {
-  if (Number(event.req.headers.get('content-length') ?? 0) > limits.total)
-    throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: limits.fileSize })
+  refuseLonger(event, limits.total, limits.fileSize)
   const parser = openParser(event, limits)
   const stop = new AbortController()
   const fields: Fields = Object.create(null)
@@ -38,12 +43,12 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   parser.on('field', (name, value, { valueTruncated, nameTruncated }) => {
     if (valueTruncated || nameTruncated) refuse(invalid(name, 'is too long'))
     else if (value.includes('\0')) refuse(invalid(name, 'holds the character U+0000'))
-    else fields[name] = value
+    else fields[name ?? ''] = value
   })
   parser.on('file', (field, source, { filename }) => {
     // Without a listener an error of the part (a cut connection) would be an uncaught one.
     source.on('error', () => {})
-    const done = receive({ field, filename: filename ?? '', source })
+    const done = receive({ field: field ?? '', filename: filename ?? '', source })
     received.push(done)
     done.catch((error) => {
       refuse(error)
@@ -51,22 +56,42 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
     })
   })
   parser.on('filesLimit', () => refuse(invalid('files', `at most ${limits.files}`)))
-  parser.on('fieldsLimit', () => refuse(invalid('', 'too many fields')))
+  parser.on('fieldsLimit', () => refuse(invalid('', `more than ${maxFields} fields`)))
   parser.on('partsLimit', () => refuse(invalid('', 'too many parts')))
+  parser.on('error', (error) => refuse(malformed(error)))
 
+  const clock = setTimeout(() => refuse(invalid('', `the upload took longer than ${limits.timeout / 1000} s`)), limits.timeout)
   try {
-    await pipeline(bodyOf(event), parser, { signal: stop.signal })
+    await pump(bodyOf(event), parser, limits, stop.signal)
   } catch (error) {
-    refuse(broken(error))
+    refuse(error instanceof AppError ? error : malformed(error))
+  } finally {
+    clearTimeout(clock)
   }
+  // Also ends a part that was cut off in the middle: its reader gets an error, never a short file.
+  if (stop.signal.aborted) parser.destroy(new Error('the upload was refused'))
   await Promise.allSettled(received)
   if (stop.signal.aborted) throw stop.signal.reason
   return fields
 }
 
+/** Not a pipeline: that would destroy the request at the first failure, and with it the connection that the answer needs. */
+async function pump(body: AsyncIterable<Uint8Array>, parser: busboy.Busboy, limits: MultipartLimits, signal: AbortSignal): Promise<void> {
+  let size = 0
+  for await (const chunk of body) {
+    // Seen with the next chunk at the latest: nothing is refused but while the client sends.
+    signal.throwIfAborted()
+    size += chunk.length
+    if (size > limits.total) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: limits.fileSize })
+    if (!parser.write(chunk)) await once(parser, 'drain', { signal })
+  }
+  parser.end()
+  await once(parser, 'close', { signal })
+}
+
 function openParser(event: H3Event, { fileSize, files }: MultipartLimits): busboy.Busboy {
   const type = event.req.headers.get('content-type') ?? ''
-  if (!/^multipart\/form-data/i.test(type)) throw new AppError('UNSUPPORTED_MEDIA_TYPE', { expected: 'multipart/form-data' })
+  if (!/^multipart\/form-data\s*(?:;|$)/i.test(type)) throw new AppError('UNSUPPORTED_MEDIA_TYPE', { expected: 'multipart/form-data' })
   try {
     return busboy({
       headers: { 'content-type': type },
@@ -77,21 +102,11 @@ function openParser(event: H3Event, { fileSize, files }: MultipartLimits): busbo
       highWaterMark: 1 << 20,
       fileHwm: 1 << 20,
       // One byte more than allowed, so that staging sees the excess and not a silently cut file.
-      limits: { fileSize: fileSize + 1, files, fields: 50, fieldSize: 64 << 10, parts: files + 51, headerPairs: 100 },
+      limits: { fileSize: fileSize + 1, files, fields: maxFields, fieldSize: maxFieldSize, parts: files + maxFields + 1, headerPairs: 100 },
     })
   } catch (error) {
     throw invalid('', `not a multipart body: ${(error as Error).message}`)
   }
 }
 
-/** The socket's own stream where there is one: it spares a copy through web streams. */
-function bodyOf(event: H3Event): Readable {
-  const request = event.runtime?.node?.req as Readable | undefined
-  if (request) return request
-  return event.req.body ? Readable.fromWeb(event.req.body as import('node:stream/web').ReadableStream) : Readable.from([])
-}
-
-const broken = (error: unknown): unknown =>
-  error instanceof AppError || (error as Error).name === 'AbortError'
-    ? error
-    : invalid('', `the body ended early or is malformed: ${(error as Error).message}`)
+const malformed = (error: unknown): AppError => invalid('', `the body ended early or is malformed: ${(error as Error).message}`)

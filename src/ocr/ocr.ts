@@ -109,6 +109,7 @@ export async function prioritise(app: App, actor: Actor, id: string, priority: j
 export async function cancel(app: App, actor: Actor, id: string): Promise<void> {
   const { document_id } = await get(app, actor, id)
   await app.db.transaction().execute(async (trx) => {
+    await jobs.lockDocument(trx, { document_id })
     if ((await jobs.cancel(trx, [id])).length === 0) throw new AppError('CONFLICT', {}, 'The job is finished already.')
     await reading.finish(app, trx, document_id ?? '', { code: 'OCR_CANCELLED', message: 'The OCR job was cancelled.' })
   })

@@ -14,10 +14,10 @@ import { readPages } from './read-pages.ts'
 const maxHelpers = 16
 
 /** Reads with OCR where pages need it. */
-export const ocr: Handler<'ocr'> = { run: (app, job, signal) => read(app, job, signal, true), failed }
+export const ocr: Handler<'ocr'> = { run: (app, job, signal) => read(app, job, signal, true), failed, released }
 
 /** Reads only what the file itself carries. */
-export const extract: Handler<'extract'> = { run: (app, job, signal) => read(app, job, signal, false), failed }
+export const extract: Handler<'extract'> = { run: (app, job, signal) => read(app, job, signal, false), failed, released }
 
 async function read(
   app: App,
@@ -90,6 +90,8 @@ async function othersDone(
     const { free, claimed } = await reading.pagesLeft(app.db, document.id)
     if (free > 0) await readPages(app, document.id, file, job.payload.language, signal, tell)
     else if (claimed === 0) return tell()
+    // A helper that was lost, with its worker or its claim, leaves pages that look taken.
+    else if (!(await jobs.isHelped(app.db, job))) await reading.voidClaims(app.db, document.id)
     else await sleep(100, undefined, { signal })
   }
 }
@@ -108,7 +110,7 @@ async function tellProgress(app: App, job: Job, { id, owner_id }: reading.Readab
 /** A transaction that counts only while the job is ours. */
 async function fenced(app: App, job: Job, work: (trx: Trx) => Promise<void>): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    if (!(await jobs.renew(trx, job, app.config.worker.lease))) throw new jobs.LeaseLost()
+    await jobs.fence(trx, job, app.config.worker.lease)
     await work(trx)
   })
 }
@@ -117,4 +119,8 @@ async function failed(app: App, trx: Trx, job: Job<'ocr' | 'extract'>, problem: 
   const id = job.document_id ?? ''
   if (final) await reading.finish(app, trx, id, problem)
   else await reading.backToPending(app, trx, id)
+}
+
+async function released(app: App, trx: Trx, job: Job<'ocr' | 'extract'>): Promise<void> {
+  await reading.backToPending(app, trx, job.document_id ?? '')
 }

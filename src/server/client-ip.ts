@@ -1,19 +1,19 @@
 /** Whose request it is: the socket's peer, or what trusted proxies say of it. */
-import { BlockList, isIPv6 } from 'node:net'
+import { BlockList, isIP, isIPv6 } from 'node:net'
 import type { H3Event } from 'h3'
 
-/** The client's address. `X-Forwarded-For` is read from the right, as long as each hop is a proxy that we trust. */
-export function clientIp(event: H3Event, trusted: readonly string[]): string {
-  const peer = plain(event.req.ip ?? event.runtime?.node?.req.socket.remoteAddress ?? '127.0.0.1')
-  if (trusted.length === 0) return peer
+/** Makes the function that tells a client's address. `X-Forwarded-For` is read from the right, as long as each hop is one of the `trusted` proxies. */
+export function clientIp(trusted: readonly string[]): (event: H3Event) => string {
   const proxies = networks(trusted)
-  const hops = (event.req.headers.get('x-forwarded-for') ?? '')
-    .split(',')
-    .map((hop) => plain(hop.trim()))
-    .filter((hop) => hop !== '')
-  let client = peer
-  while (hops.length > 0 && within(proxies, client)) client = hops.pop() ?? client
-  return client
+  return (event) => {
+    const peer = plain(event.req.ip ?? event.runtime?.node?.req.socket.remoteAddress ?? '127.0.0.1')
+    if (trusted.length === 0) return peer
+    const hops = (event.req.headers.get('x-forwarded-for') ?? '').split(',').map((hop) => plain(hop))
+    let client = peer
+    // What is no address is where a client wrote something of its own: nothing before it can be believed.
+    while (within(proxies, client) && isIP(hops.at(-1) ?? '')) client = hops.pop() ?? client
+    return client
+  }
 }
 
 /** Whether an address is inside one of the networks (`10.0.0.0/8`, `::1`). */
@@ -29,7 +29,13 @@ function networks(list: readonly string[]): BlockList {
   return blocks
 }
 
-const within = (blocks: BlockList, address: string): boolean => blocks.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
+const within = (blocks: BlockList, address: string): boolean =>
+  isIP(address) !== 0 && blocks.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
 
-/** IPv4 in IPv6 clothes is IPv4. */
-const plain = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, '')
+/** Without a port, as some proxies add it; IPv4 in IPv6 clothes is IPv4. */
+const plain = (address: string): string =>
+  address
+    .trim()
+    .replace(/^\[([^\]]*)\](?::\d+)?$/, '$1')
+    .replace(/^([\d.]+):\d+$/, '$1')
+    .replace(/^::ffff:(?=\d+\.)/i, '')

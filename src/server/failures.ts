@@ -6,8 +6,9 @@ import type { Log } from '../log.ts'
 import { FileMissing } from '../ports.ts'
 import { requestId } from './request-id.ts'
 
+/** What h3 itself refuses. Its only 400 is a path that cannot be decoded: nothing can be there. */
 const general: Readonly<Record<number, Code>> = {
-  400: 'VALIDATION_ERROR',
+  400: 'NOT_FOUND',
   401: 'UNAUTHORIZED',
   403: 'FORBIDDEN',
   404: 'NOT_FOUND',
@@ -42,7 +43,5 @@ function headersOf({ code, details }: AppError): Record<string, string> {
   if (code === 'UNAUTHORIZED') return { 'www-authenticate': 'Bearer' }
   if (code === 'METHOD_NOT_ALLOWED') return { allow: String(details.allow ?? '') }
   if (code === 'RANGE_NOT_SATISFIABLE') return { 'content-range': `bytes */${details.size}` }
-  // What is left of a refused body is not read: the connection cannot be used for another request.
-  if (code === 'PAYLOAD_TOO_LARGE') return { connection: 'close' }
   return {}
 }

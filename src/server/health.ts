@@ -1,4 +1,6 @@
 /** Whether it runs, and whether it can serve. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { status as migrations } from '../db/migrate.ts'
@@ -7,8 +9,10 @@ import { anyone, type Route } from '../http/route.ts'
 const State = z.enum(['ok', 'fail'])
 const Ready = z.object({ status: z.enum(['ok', 'degraded', 'unavailable', 'draining']), checks: z.record(z.string(), State) })
 
-/** A worker that has not been seen for this long is not there. */
-const silence = 120_000
+/** A worker that has not been seen for this long is not there; by the database's clock. */
+const silence = '30 seconds'
+/** Milliseconds for each check: who asks wants to know now, and what hangs does not serve. */
+const patience = 3000
 
 export const routes = (app: App, isDraining: () => boolean): Route[] => [
   anyone('GET /healthz', { summary: 'The process runs' }, () => new Response('ok\n', { headers: { 'content-type': 'text/plain' } })),
@@ -23,13 +27,13 @@ export const routes = (app: App, isDraining: () => boolean): Route[] => [
 
 /** Database, schema and storage decide; search and worker only degrade. */
 export async function readiness(app: App): Promise<z.infer<typeof Ready>> {
-  const [schema, storage, search, worker] = await Promise.all([
+  const [database, schema, storage, search, worker] = await Promise.all([
+    state(app.db.selectFrom('instance').select('key').limit(1).execute()),
     state(isMigrated(app)),
     state(app.files.check()),
     state(app.search.check()),
     state(hasWorker(app)),
   ])
-  const database = await state(app.db.selectFrom('instance').select('key').limit(1).execute())
   const checks = { database, schema, storage, search, worker }
   const isServing = [database, schema, storage].every((check) => check === 'ok')
   const isWhole = search === 'ok' && worker === 'ok'
@@ -37,11 +41,14 @@ export async function readiness(app: App): Promise<z.infer<typeof Ready>> {
 }
 
 async function state(check: Promise<unknown>): Promise<'ok' | 'fail'> {
+  const late = new AbortController()
   try {
-    await check
+    await Promise.race([check, sleep(patience, undefined, { signal: late.signal }).then(() => Promise.reject(new Error('too late')))])
     return 'ok'
   } catch {
     return 'fail'
+  } finally {
+    late.abort()
   }
 }
 
@@ -50,11 +57,11 @@ async function isMigrated({ db }: App): Promise<void> {
   if (wrong.length > 0) throw new Error('the schema is not current')
 }
 
-async function hasWorker({ db, now }: App): Promise<void> {
+async function hasWorker({ db }: App): Promise<void> {
   await db
     .selectFrom('workers')
     .select('name')
-    .where('seen_at', '>', new Date(now().getTime() - silence))
+    .where('seen_at', '>', sql<Date>`now() - ${silence}::interval`)
     .limit(1)
     .executeTakeFirstOrThrow()
 }

@@ -6,7 +6,7 @@ import { status } from '../db/migrate.ts'
 import { openLog } from '../log.ts'
 import { type OpenOptions, openApp } from '../open-app.ts'
 import { ensureFirstAdmin } from '../users/first-admin.ts'
-import { type Worker, startConfigured } from '../worker/run.ts'
+import { startConfigured } from '../worker/run.ts'
 import { listen } from './listen.ts'
 import { buildServer } from './server.ts'
 
@@ -26,26 +26,18 @@ export async function runServer(config: Config, { migrate, checkOnly, signal, sa
   try {
     if (checkOnly) return say(`could start (${await summary(app)})`)
     await welcomeFirstAdmin(app, say)
+    const h3 = buildServer(app, { isDraining: () => signal.aborted })
+    const listening = await listen(h3, config)
     const worker = config.worker.embedded ? await startConfigured(app) : null
-    try {
-      await serve(app, worker, signal, say)
-    } finally {
-      await worker?.stop(config.server.shutdown_timeout)
-    }
+    say(`listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`)
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+    app.log.info('stopping')
+    const { drain_delay, shutdown_timeout } = config.server
+    // Both at once: what is being read is given back soon enough while answers are still on their way.
+    await Promise.all([sleep(drain_delay).then(() => listening.close(shutdown_timeout)), worker?.stop(shutdown_timeout)])
   } finally {
     await app.close()
   }
-}
-
-async function serve(app: App, worker: Worker | null, signal: AbortSignal, say: ServerOptions['say']): Promise<void> {
-  const { drain_delay, shutdown_timeout } = app.config.server
-  const h3 = buildServer(app, { isDraining: () => signal.aborted })
-  const listening = await listen(h3, app.config)
-  say(`listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`)
-  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
-  app.log.info('stopping')
-  await sleep(drain_delay)
-  await listening.close(shutdown_timeout)
 }
 
 async function summary({ db, search, ocr }: App): Promise<string> {
@@ -56,5 +48,6 @@ async function summary({ db, search, ocr }: App): Promise<string> {
 
 async function welcomeFirstAdmin(app: App, say: ServerOptions['say']): Promise<void> {
   const made = await ensureFirstAdmin(app)
-  if (made) say(`first admin: ${app.config.auth.admin_username}, password ${made.password} (also in ${app.config.data_dir}/initial-admin-password)`)
+  if (made)
+    say(`first admin: ${app.config.auth.admin_username}, password ${made.password} (also in ${app.config.data_dir}/initial-admin-password)`)
 }

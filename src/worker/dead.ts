@@ -1,18 +1,32 @@
-/** Workers that died without a word, as far as this host can tell: their jobs need not wait for the lease to end. */
+/** Workers that died without a word: their jobs need not wait for the lease to end. Should one of them live after all, its fence keeps it from writing. */
 import { isAlive } from '../alive.ts'
 import type { Db } from '../db/db.ts'
 import * as jobs from '../jobs.ts'
 
+/** Seconds without a sign of life; a worker gives one each second. */
+const silence = 30
+
 /** A worker's name says where it runs. */
 export const nameOf = (host: string, pid: number): string => `${host}/${pid}`
 
-/** Ends the leases of this host's workers whose process is gone. Should one of them live after all, its fence keeps it from writing. */
+/** Ends the leases of workers that are not `self` and fell silent, or whose process is gone from this host. */
 export async function buryDead(db: Db, self: string): Promise<void> {
   const [host] = self.split('/')
-  const dead = (await jobs.holders(db)).filter((name) => {
-    const [theirs, pid] = name.split('/')
-    return theirs === host && (name === self || !isAlive(Number(pid)))
+  const dead = (await jobs.holders(db)).filter(({ worker, silent }) => {
+    const [theirs, pid] = worker.split('/')
+    return worker !== self && (silent === null || silent > silence || (theirs === host && !isAlive(Number(pid))))
   })
-  await jobs.expire(db, dead)
-  if (dead.length > 0) await db.deleteFrom('workers').where('name', 'in', dead).where('name', '!=', self).execute()
+  await bury(
+    db,
+    dead.map(({ worker }) => worker),
+  )
+}
+
+/** Ends the leases of an earlier worker of the same name, as a container has that was started again. */
+export const buryPredecessor = (db: Db, self: string): Promise<void> => bury(db, [self])
+
+async function bury(db: Db, names: readonly string[]): Promise<void> {
+  if (names.length === 0) return
+  await jobs.expire(db, names)
+  await db.deleteFrom('workers').where('name', 'in', names).execute()
 }

@@ -5,16 +5,26 @@ import type { Config } from '../config.ts'
 import type { Queue } from '../jobs.ts'
 import { openLog } from '../log.ts'
 import { openApp } from '../open-app.ts'
+import { startSchedule } from './schedule.ts'
 import { startWorker, type Worker } from './worker.ts'
 
 export type { Worker }
 
 const known: readonly string[] = ['ocr', 'index', 'maintenance'] satisfies Queue[]
 
-/** Starts a worker for the configured queues. */
-export const startConfigured = (app: App): Promise<Worker> => {
+/** Starts a worker for the configured queues, and what it has to see to besides. */
+export async function startConfigured(app: App): Promise<Worker> {
   const { queues, concurrency } = app.config.worker
-  return startWorker(app, { queues: queues.filter((queue): queue is Queue => known.includes(queue)), concurrency: concurrency || availableParallelism() })
+  const own = queues.filter((queue): queue is Queue => known.includes(queue))
+  const worker = await startWorker(app, { queues: own, concurrency: concurrency || availableParallelism() })
+  const schedule = own.includes('maintenance') ? startSchedule(app) : null
+  return {
+    ...worker,
+    async stop(timeout) {
+      await schedule?.stop()
+      await worker.stop(timeout)
+    },
+  }
 }
 
 /** Works until `signal`, or with `once` until nothing can be run any more. */
@@ -24,7 +34,9 @@ export async function runWorker(config: Config, { once, signal }: { once: boolea
   try {
     const worker = await startConfigured(app)
     log.info({ worker: worker.name, queues: config.worker.queues }, 'working')
-    const stopped = new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true })))
+    const stopped = new Promise<void>((resolve) =>
+      signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true }),
+    )
     await (once ? Promise.race([worker.idle(), stopped]) : stopped)
     await worker.stop(config.worker.shutdown_timeout)
   } finally {

@@ -1,15 +1,16 @@
 /** Runs jobs: some of each queue at once, each under a lease that is kept alive, until told to stop. */
 import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { listen } from '../db/listen.ts'
 import * as jobs from '../jobs.ts'
-import { ReadFailure } from '../ports.ts'
-import { buryDead, nameOf } from './dead.ts'
-import { handlers } from './handlers.ts'
+import { buryDead, buryPredecessor, nameOf } from './dead.ts'
+import { giveBack, giveUp, runJob, Stopped } from './run-job.ts'
 
 export interface WorkerOptions {
   queues: readonly jobs.Queue[]
-  /** OCR jobs at once; the other queues have one or two */
+  /** OCR jobs at once; the other queues have one */
   concurrency: number
   name?: string
 }
@@ -28,7 +29,7 @@ interface Running {
   done: Promise<void>
 }
 
-/** Starts to work. */
+/** Starts to work. Throws where the database cannot be reached. */
 export async function startWorker(
   app: App,
   { queues, concurrency, name = nameOf(hostname(), process.pid) }: WorkerOptions,
@@ -54,7 +55,7 @@ export async function startWorker(
         for (const queue of queues) while (!isStopping && places(queue) > 0 && (await takeOne(queue)));
       }
     } catch (error) {
-      app.log.warn({ err: (error as Error).message }, 'the queue is out of reach')
+      complain(error)
     } finally {
       isTaking = false
       if (running.size === 0) for (const idle of idlers) idle()
@@ -64,8 +65,12 @@ export async function startWorker(
   const takeOne = async (queue: jobs.Queue): Promise<boolean> => {
     const job = await jobs.claim(app.db, queue, name, lease)
     if (!job) return false
+    if (isStopping) {
+      await app.db.transaction().execute(giveBack(app, job))
+      return false
+    }
     const abort = new AbortController()
-    const done = run(app, job, abort).finally(() => {
+    const done = runJob(app, job, abort.signal).finally(() => {
       running.delete(job.id)
       void take()
     })
@@ -79,33 +84,49 @@ export async function startWorker(
     else void take()
   }
 
+  /** Times are the database's: hosts' clocks differ. */
   const beat = async () => {
     await app.db
       .insertInto('workers')
-      .values({ name, queues: [...queues], seen_at: app.now() })
-      .onConflict((conflict) => conflict.column('name').doUpdateSet({ seen_at: app.now() }))
+      .values({ name, queues: [...queues] })
+      .onConflict((conflict) => conflict.column('name').doUpdateSet({ queues: [...queues], seen_at: sql<Date>`now()` }))
       .execute()
     for (const { job, abort } of running.values()) if (!(await jobs.renew(app.db, job, lease))) abort.abort(new jobs.LeaseLost())
   }
 
   const recover = async () => {
+    await buryDead(app.db, name)
     for (let lost = await jobs.claimExpired(app.db, name, lease); lost; lost = await jobs.claimExpired(app.db, name, lease)) {
-      await giveUp(app, lost, { code: 'WORKER_LOST', message: 'The worker stopped in the middle of it.', retry: true })
+      const problem = { code: 'WORKER_LOST', message: 'The worker stopped in the middle of it.', retry: true }
+      await app.db.transaction().execute(giveUp(app, lost, problem))
     }
   }
 
-  const quietly = (work: () => Promise<void>) => () =>
-    void work().catch((error) => app.log.warn({ err: (error as Error).message }, 'the queue is out of reach'))
+  const complain = (error: unknown) => app.log.warn({ err: (error as Error).message }, 'the queue is out of reach')
+  /** A round that takes longer than its interval is not started twice. */
+  const every = (interval: number, round: () => Promise<void>) => {
+    let isBusy = false
+    return setInterval(() => {
+      if (isBusy) return
+      isBusy = true
+      void round()
+        .catch(complain)
+        .finally(() => {
+          isBusy = false
+        })
+    }, interval)
+  }
+
+  await buryPredecessor(app.db, name)
   await beat()
-  await buryDead(app.db, name)
   await recover()
   const listening = listen(app.database, app.log, 'dms_jobs', heard, () => void take())
-  const timers = [
-    setInterval(() => void take(), poll_interval),
-    setInterval(quietly(beat), Math.min(1000, lease / 4)),
-    setInterval(quietly(recover), Math.min(5000, lease / 2)),
-  ]
+  const timers = [every(poll_interval, take), every(Math.min(1000, lease / 4), beat), every(Math.min(5000, lease / 2), recover)]
   void take()
+
+  const ended = async () => {
+    while (isTaking || running.size > 0) await Promise.race([...[...running.values()].map(({ done }) => done), sleep(20)])
+  }
 
   return {
     name,
@@ -117,10 +138,11 @@ export async function startWorker(
     async stop(timeout) {
       isStopping = true
       await listening.close()
-      const all = Promise.all([...running.values()].map(({ done }) => done))
-      await Promise.race([all, new Promise((resolve) => setTimeout(resolve, timeout).unref())])
+      const late = new AbortController()
+      await Promise.race([ended(), sleep(timeout, undefined, { signal: late.signal }).catch(() => {})])
+      late.abort()
       for (const { abort } of running.values()) abort.abort(new Stopped())
-      await Promise.all([...running.values()].map(({ done }) => done))
+      await ended()
       for (const timer of timers) clearInterval(timer)
       await app.db
         .deleteFrom('workers')
@@ -130,48 +152,3 @@ export async function startWorker(
     },
   }
 }
-
-/** The worker is going home; what it has in hand goes back on the pile. */
-class Stopped extends Error {}
-
-async function run(app: App, job: jobs.Job, abort: AbortController): Promise<void> {
-  const started = performance.now()
-  const log = app.log.child({ job: job.id, kind: job.kind, document_id: job.document_id ?? undefined, attempt: job.attempts })
-  const handler = handlers[job.kind] as jobs.Handler<jobs.Kind>
-  try {
-    const commit = await handler.run(app, job, abort.signal)
-    await app.db.transaction().execute(async (trx) => {
-      await jobs.finish(trx, job)
-      await commit?.(trx)
-    })
-    log.info({ duration_ms: Math.round(performance.now() - started) }, 'job done')
-  } catch (error) {
-    const cause = abort.signal.aborted ? abort.signal.reason : error
-    if (cause instanceof jobs.LeaseLost) return log.info('job taken away')
-    try {
-      if (cause instanceof Stopped) return await jobs.release(app.db, job)
-      const problem = problemOf(cause)
-      log[problem.code === 'INTERNAL_ERROR' ? 'error' : 'warn'](
-        { err: problem.code === 'INTERNAL_ERROR' ? cause : problem.message, code: problem.code },
-        'job failed',
-      )
-      await giveUp(app, job, problem)
-    } catch (late) {
-      // The lease ends by itself; whoever finds it then goes on.
-      if (!(late instanceof jobs.LeaseLost)) log.error({ err: late }, 'a failed job could not be put back')
-    }
-  }
-}
-
-async function giveUp(app: App, job: jobs.Job, problem: jobs.Problem): Promise<void> {
-  const handler = handlers[job.kind] as jobs.Handler<jobs.Kind>
-  await app.db.transaction().execute(async (trx) => {
-    const final = await jobs.fail(trx, job, problem)
-    await handler.failed?.(app, trx, job, problem, final)
-  })
-}
-
-const problemOf = (error: unknown): jobs.Problem =>
-  error instanceof ReadFailure
-    ? { code: error.code, message: error.message, retry: error.retry }
-    : { code: 'INTERNAL_ERROR', message: 'The server failed while it worked on this.', retry: true }

@@ -1,0 +1,19 @@
+/** Which foreign pages may use the API: those of the configured origins, and by default none. */
+import type { H3Event } from 'h3'
+
+const allowedHeaders = 'authorization, content-type, idempotency-key, if-match, if-none-match, range, x-request-id'
+const exposedHeaders = 'content-disposition, content-range, deprecation, etag, retry-after, x-request-id'
+
+/** Says to the browser that the page may read the answer; `allow`: to a question beforehand, the methods of the path. */
+export function allowOrigin(headers: Headers, event: H3Event, origins: readonly string[], allow?: string): void {
+  if (origins.length === 0) return
+  if (!/\borigin\b/i.test(headers.get('vary') ?? '')) headers.append('vary', 'origin')
+  const origin = event.req.headers.get('origin')
+  if (origin === null || !origins.includes(origin)) return
+  headers.set('access-control-allow-origin', origin)
+  headers.set('access-control-expose-headers', exposedHeaders)
+  if (allow === undefined) return
+  headers.set('access-control-allow-methods', allow)
+  headers.set('access-control-allow-headers', allowedHeaders)
+  headers.set('access-control-max-age', '600')
+}

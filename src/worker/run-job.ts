@@ -1,0 +1,91 @@
+/** One job, from its claim to its end, whatever that is. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { App } from '../app.ts'
+import type { Trx } from '../db/db.ts'
+import { isUnavailable } from '../db/db.ts'
+import * as jobs from '../jobs.ts'
+import type { Log } from '../log.ts'
+import { FileMissing, ReadFailure } from '../ports.ts'
+import { handlers } from './handlers.ts'
+
+/** The worker is going home; what it has in hand goes back on the pile. */
+export class Stopped extends Error {}
+
+/** While the database is out of reach: how long to wait before it is asked again, and before a job that met with it is tried again. */
+const patience = 1000
+const pause = 5000
+
+type Ending = (trx: Trx) => Promise<void>
+
+/** Does the job and writes down how it ended. `signal` aborts with LeaseLost or Stopped. Never rejects. */
+export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Promise<void> {
+  const started = performance.now()
+  const log = app.log.child({ job: job.id, kind: job.kind, document_id: job.document_id ?? undefined, attempt: job.attempts })
+  try {
+    const commit = await handlerOf(job).run(app, job, signal)
+    await insist(app, log, signal, async (trx) => {
+      await jobs.finish(trx, job)
+      await commit?.(trx)
+    })
+    log.info({ duration_ms: Math.round(performance.now() - started) }, 'job done')
+  } catch (error) {
+    const cause = signal.aborted ? signal.reason : error
+    if (cause instanceof jobs.LeaseLost) return log.info('job taken away')
+    await insist(app, log, signal, endingOf(app, job, cause, log)).catch((late) => {
+      // The lease ends by itself; whoever finds it then goes on.
+      if (!(late instanceof jobs.LeaseLost)) log.error({ err: late }, 'a job could not be put back')
+    })
+  }
+}
+
+/** Gives a job back that was not begun or not ended. */
+export const giveBack =
+  (app: App, job: jobs.Job, delay = 0): Ending =>
+  async (trx) => {
+    await jobs.release(trx, job, delay)
+    await handlerOf(job).released?.(app, trx, job)
+  }
+
+/** Counts a try that failed. */
+export const giveUp =
+  (app: App, job: jobs.Job, problem: jobs.Problem): Ending =>
+  async (trx) => {
+    const final = await jobs.fail(trx, job, problem)
+    await handlerOf(job).failed?.(app, trx, job, problem, final)
+  }
+
+function endingOf(app: App, job: jobs.Job, cause: unknown, log: Log): Ending {
+  if (cause instanceof Stopped) return giveBack(app, job)
+  if (isUnavailable(cause) && !isTimeout(cause)) {
+    log.warn({ err: (cause as Error).message }, 'job postponed')
+    return giveBack(app, job, pause)
+  }
+  const problem = problemOf(cause)
+  if (problem.code === 'INTERNAL_ERROR') log.error({ err: cause, code: problem.code }, 'job failed')
+  else log.warn({ err: problem.message, code: problem.code }, 'job failed')
+  return giveUp(app, job, problem)
+}
+
+function problemOf(error: unknown): jobs.Problem {
+  if (error instanceof ReadFailure) return { code: error.code, message: error.message, retry: error.retry }
+  if (error instanceof FileMissing) return { code: 'FILE_MISSING', message: 'The stored file cannot be read.', retry: true }
+  return { code: 'INTERNAL_ERROR', message: 'The server failed while it worked on this.', retry: true }
+}
+
+/** An outage is nobody's fault, but a statement that takes too long would take as long again. */
+const isTimeout = (error: unknown): boolean => (error as { code?: unknown }).code === '57014'
+
+/** Keeps at it through an outage of the database; the claim is kept alive meanwhile. */
+async function insist(app: App, log: Log, signal: AbortSignal, ending: Ending): Promise<void> {
+  for (;;) {
+    try {
+      return await app.db.transaction().execute(ending)
+    } catch (error) {
+      if (!isUnavailable(error) || isTimeout(error) || signal.aborted) throw error
+      log.warn({ err: (error as Error).message }, 'waiting for the database to end a job')
+    }
+    await sleep(patience, undefined, { signal })
+  }
+}
+
+const handlerOf = (job: jobs.Job) => handlers[job.kind] as jobs.Handler<jobs.Kind>

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { flag, moment } from '../http/input.ts'
+import { flag, lastMoment, moment } from '../http/input.ts'
 import { Pagination, pageQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import * as search from './search.ts'
@@ -14,9 +14,6 @@ const name = z
 const names = z.array(name).max(100)
 const id = z.guid('an id')
 
-/** The last moment of a day that is given without a time, so that the day itself counts. */
-const endOf = z.union([z.iso.date().transform((date) => new Date(`${date}T23:59:59.999Z`)), moment])
-
 const Filters = z
   .strictObject({
     mime_types: names,
@@ -24,7 +21,7 @@ const Filters = z
     label_ids: z.array(id).max(100),
     status: z.array(z.enum(['pending', 'processing', 'completed', 'failed'])),
     source_id: id,
-    date_range: z.strictObject({ from: moment, to: endOf }).partial(),
+    date_range: z.strictObject({ from: moment, to: lastMoment }).partial(),
     min_confidence: z.number().min(0).max(1),
     owner: name,
   })

@@ -9,7 +9,9 @@ const open = [
   'POST /api/auth/login',
   'POST /api/auth/register',
   'POST /api/auth/refresh',
+  'GET /api/docs',
   'GET /api/health',
+  'GET /api/openapi.json',
   'GET /healthz',
   'GET /readyz',
 ]
@@ -19,7 +21,12 @@ const pathOf = (path: string) => path.replaceAll(/:\w+/g, '01890a5d-ac96-774b-bc
 test('every route but the public ones answers 401 without a token', async () => {
   const { app, asStranger } = await startApp()
   const routes = allRoutes(app)
-  expect(routes.filter(({ door }) => door === 'anyone').map(({ method, path }) => `${method} ${path}`).sort()).toEqual([...open].sort())
+  expect(
+    routes
+      .filter(({ door }) => door === 'anyone')
+      .map(({ method, path }) => `${method} ${path}`)
+      .sort(),
+  ).toEqual([...open].sort())
   for (const { method, path } of routes.filter(({ door }) => door !== 'anyone')) {
     for (const name of [path, path.replace('/api/', '/api/v1/')]) {
       const response = await asStranger.send(method, pathOf(name))

@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** From the bottom up; a file imports from its own floor and those below. */
 const floors: readonly (readonly string[])[] = [
-  ['src/db/', 'src/ports.ts', 'src/errors.ts', 'src/actor.ts', 'src/config', 'src/log.ts', 'src/alive.ts'],
+  ['src/db/', 'src/ports.ts', 'src/errors.ts', 'src/actor.ts', 'src/config', 'src/log.ts', 'src/alive.ts', 'src/version.ts'],
   ['src/http/', 'src/jobs.ts', 'src/events.ts', 'src/app.ts'],
   ['src/users/', 'src/auth/', 'src/documents/', 'src/labels/', 'src/ocr/', 'src/extract/', 'src/search/', 'src/files/'],
   ['src/server/', 'src/worker/', 'src/client/', 'src/open-app.ts'],

@@ -15,6 +15,7 @@ import { authenticate } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { clientIp } from './client-ip.ts'
 import { allowOrigin } from './cors.ts'
+import { documentation } from './documentation.ts'
 import { failure } from './failures.ts'
 import { routes as health } from './health.ts'
 import { requestId } from './request-id.ts'
@@ -28,10 +29,14 @@ export interface Assembly {
 }
 
 /** Every route there is, in the order of the specification. */
-export const allRoutes = (app: App, isDraining = () => false): Route[] => [
-  ...[auth, users, documents, search, ocr, labels].flatMap((domain) => domain(app)),
-  ...health(app, isDraining),
-]
+export function allRoutes(app: App, isDraining = () => false): Route[] {
+  const routes: Route[] = [
+    ...[auth, users, documents, search, ocr, labels].flatMap((domain) => domain(app)),
+    ...health(app, isDraining),
+    ...documentation(app, () => routes),
+  ]
+  return routes
+}
 
 /** Builds the server around an App; `h3.request()` and a socket lead into the same thing. */
 export function buildServer(app: App, { isDraining, routes = allRoutes(app, isDraining) }: Assembly = {}): H3 {

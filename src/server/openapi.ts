@@ -1,0 +1,140 @@
+/** The API described from the very lines that define it (OpenAPI 3.1). */
+import { z } from 'zod'
+import { type Code, codes } from '../errors.ts'
+import type { Route } from '../http/route.ts'
+import { exampleOf, type JsonSchema } from './openapi-example.ts'
+
+type Media = Record<string, { schema: JsonSchema; example?: unknown }>
+
+interface Operation {
+  operationId: string
+  tags: string[]
+  summary: string
+  deprecated?: true
+  security?: Record<string, string[]>[]
+  parameters: object[]
+  requestBody?: { required: boolean; content: Media }
+  responses: Record<string, { description: string; content?: Media }>
+}
+
+const ErrorBody = z.object({
+  error: z.object({
+    code: z.enum(Object.keys(codes) as [Code]),
+    message: z.string(),
+    details: z.record(z.string(), z.unknown()),
+    timestamp: z.iso.datetime(),
+    request_id: z.string(),
+  }),
+  retry_after_secs: z.int().optional(),
+})
+
+/** What every route can answer; doors, ids and input add to it. */
+const always: readonly Code[] = ['RATE_LIMITED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE']
+
+/** The whole document. `publicUrl`: where clients reach the server. */
+export function describe(routes: readonly Route[], publicUrl: string, version: string) {
+  const paths: Record<string, Record<string, Operation>> = {}
+  for (const route of routes) {
+    const path = route.path.replaceAll(/:(\w+)/g, '{$1}')
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'dms',
+      version,
+      summary: 'Stores documents, reads them, and finds every word.',
+      description:
+        'Every path below /api also answers below /api/v1. Timestamps are RFC 3339 in UTC, sizes bytes, durations seconds, ids UUIDs.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: publicUrl }],
+    components: {
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+      schemas: { Error: schemaOf(ErrorBody, 'output') },
+    },
+    paths,
+  }
+}
+
+function operation(route: Route): Operation {
+  const { shape, method, path, door } = route
+  const bodies = requestOf(route)
+  return {
+    operationId: `${method.toLowerCase()}${path.replaceAll(/[/:.-]+(\w?)/g, (_, letter: string) => letter.toUpperCase())}`,
+    tags: [path.split('/')[2] ?? path.slice(1)],
+    summary: door === 'admin' ? `${shape.summary} (admins)` : shape.summary,
+    ...(shape.sunset ? { deprecated: true as const } : {}),
+    ...(door === 'anyone' ? {} : { security: [{ bearer: [] }] }),
+    parameters: [...pathParameters(path), ...queryParameters(shape.query)],
+    ...(bodies ? { requestBody: bodies } : {}),
+    responses: { ...goodAnswer(route), ...failures(route) },
+  }
+}
+
+const pathParameters = (path: string): object[] =>
+  [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string' } }))
+
+function queryParameters(query: z.ZodType | undefined): object[] {
+  if (!query) return []
+  const { properties = {}, required = [] } = schemaOf(query, 'input')
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: required.includes(name) && schema.default === undefined,
+    schema,
+  }))
+}
+
+function requestOf({ shape: { body, form } }: Route): Operation['requestBody'] {
+  if (body) {
+    const schema = schemaOf(body, 'input')
+    return { required: true, content: { 'application/json': { schema, example: exampleOf(schema) } } }
+  }
+  if (!form) return undefined
+  const fields = schemaOf(form.fields, 'input')
+  const file = { type: 'string', format: 'binary' }
+  const properties = { ...fields.properties, [form.file]: form.many ? { type: 'array', items: file } : file }
+  return { required: true, content: { 'multipart/form-data': { schema: { type: 'object', properties, required: [form.file] } } } }
+}
+
+function goodAnswer({ shape: { answer, status, produces, summary } }: Route): Operation['responses'] {
+  if (produces)
+    return { 200: { description: summary, content: Object.fromEntries(produces.map((type) => [type, { schema: { type: 'string' } }])) } }
+  if (!answer) return { [status ?? 204]: { description: 'Done; no body.' } }
+  const schema = schemaOf(answer, 'output')
+  return { [status ?? 200]: { description: summary, content: { 'application/json': { schema, example: exampleOf(schema) } } } }
+}
+
+function failures({ door, shape }: Route): Operation['responses'] {
+  const wanted: Code[] = [
+    ...(shape.query || shape.body || shape.form ? (['VALIDATION_ERROR'] as const) : []),
+    ...(door === 'anyone' ? [] : (['UNAUTHORIZED'] as const)),
+    ...(door === 'admin' ? (['FORBIDDEN'] as const) : []),
+    ...Object.values(shape.ids ?? {}),
+    ...(shape.body || shape.form ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const) : []),
+    ...(shape.errors ?? []),
+    ...always,
+  ]
+  const byStatus = Map.groupBy(new Set(wanted), (code) => codes[code][0])
+  return Object.fromEntries(
+    [...byStatus].map(([status, group]) => {
+      const [code] = group as [Code]
+      const example = {
+        error: { code, message: codes[code][1], details: {}, timestamp: '2026-01-31T12:00:00.000Z', request_id: '0c6f1f9e' },
+      }
+      return [
+        status,
+        { description: group.join(', '), content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, example } } },
+      ]
+    }),
+  )
+}
+
+/** The schema of a value as it comes in or goes out; what JSON Schema cannot say of it (a refinement) is left out. */
+function schemaOf(type: z.ZodType, io: 'input' | 'output'): JsonSchema {
+  const { $schema: _, ...schema } = z.toJSONSchema(type, { io, target: 'draft-2020-12', unrepresentable: 'any' }) as JsonSchema & {
+    $schema?: string
+  }
+  return schema
+}

@@ -48,8 +48,7 @@ export const ocrQueueStatus = (cli: Cli): Command =>
         const status = await client.ocrQueue.status()
         const isOver = status.pending > limits.pending || status.failed > limits.failed
         cli.exit = isOver ? 'PARTIAL' : 'OK'
-        if (cli.options.format === 'table' || cli.options.format === 'wide') cli.print([status], { columns, id: 'pending' })
-        else cli.print(status, { columns, id: 'pending' })
+        printStatus(cli, status)
         if (interval === null || signal === null) return
         await sleep(interval, undefined, { signal }).catch(() => {})
         if (signal.aborted) return

@@ -1,0 +1,128 @@
+import { describe, expect, test } from 'vitest'
+import { upload } from '../support/app.ts'
+import { readBatch, startWay, ways } from '../support/both-ways.ts'
+import { run } from '../support/run.ts'
+
+const nowhere = '01900000-0000-7000-8000-000000000000'
+
+/** A dms in which two of ada's documents wait to be read; no text can be had from the second. */
+async function start(way: (typeof ways)[number]) {
+  const started = await startWay(way)
+  const { app, asAda } = started
+  const good = await upload(asAda, 'good.txt', 'fine')
+  const bad = await upload(asAda, 'bad.pdf', '%PDF-1.7\nnot one')
+  const jobOf = async (documentId: string) => {
+    for await (const job of asAda.ocrQueue.list()) if (job.document_id === documentId) return job
+    throw new Error('no job')
+  }
+  return {
+    ...started,
+    good,
+    bad,
+    jobOf,
+    jobs: { good: await jobOf(good.id), bad: await jobOf(bad.id) },
+    /** lets it look as if somebody read documents already */
+    pretendWorker: () =>
+      app.db
+        .insertInto('workers')
+        .values({ name: 'elsewhere/1', queues: ['ocr'], seen_at: new Date(Date.now() + 60_000) })
+        .execute(),
+  }
+}
+
+describe.each(ways)('%s:', (way) => {
+  test('status: alone, as one line and as the object of the API; 3 over a limit', async () => {
+    const { dms } = await start(way)
+    expect(await dms(['ocr', 'queue'])).toMatchObject({
+      code: 0,
+      stderr: '',
+      stdout: expect.stringMatching(/^2\t0\t0\t0\t0\.0\t20\S+Z\n$/),
+    })
+    const json = await dms(['ocr', 'queue', 'status', '--json', '--max-pending', '1'])
+    expect(json.code).toBe(3)
+    expect(JSON.parse(json.stdout)).toMatchObject({ pending: 2, processing: 0, failed: 0 })
+    expect((await dms(['ocr', 'queue', '--max-pending', '2', '--max-failed', '0'])).code).toBe(0)
+  })
+
+  test('list: what runs next first, by status, priority and age', async () => {
+    const { dms, jobs, good } = await start(way)
+    const { code, stdout } = await dms(['ocr', 'queue', 'list', '-o', 'csv', '--limit', '1'])
+    expect(code).toBe(0)
+    expect(stdout).toBe(
+      `JOB,DOCUMENT,FILENAME,STATUS,PRIORITY,ATTEMPTS,PROGRESS,CREATED,ERROR\n${jobs.good.id},${good.id},good.txt,pending,normal,0,0%,${jobs.good.created_at},\n`,
+    )
+    expect((await dms(['ocr', 'queue', 'ls', '-o', 'id'])).stdout).toBe(`${jobs.good.id}\n${jobs.bad.id}\n`)
+    expect((await dms(['ocr', 'queue', 'list', '--priority', 'high', '--json'])).stdout).toBe('[]\n')
+    expect((await dms(['ocr', 'queue', 'list', '--older-than', '1h', '--json'])).stdout).toBe('[]\n')
+    expect((await dms(['ocr', 'queue', 'list', '--status', 'lost'])).code).toBe(2)
+  })
+
+  test('prioritise: moves what waits; 6 for no job, 7 for one that waits no more', async () => {
+    const { dms, jobs, jobOf, bad, runJobs } = await start(way)
+    const moved = await dms(['ocr', 'queue', 'prioritise', jobs.bad.id, '--priority', 'high', '-o', 'jsonl'])
+    expect(moved.code).toBe(0)
+    expect(readBatch(moved.stdout).items).toMatchObject([{ action: 'updated', id: jobs.bad.id, document_id: bad.id, priority: 'high' }])
+    expect(await jobOf(bad.id)).toMatchObject({ priority: 'high' })
+    expect((await dms(['ocr', 'queue', 'prioritize', nowhere, '--priority', 'low'])).code).toBe(6)
+    await runJobs()
+    expect((await dms(['ocr', 'queue', 'prioritise', jobs.good.id, '--priority', 'low'])).code).toBe(7)
+  })
+
+  test('cancel: named jobs at once, all that wait after a question; retry --failed brings them back', async () => {
+    const { dms, jobs, asAda, good, bad } = await start(way)
+    expect((await dms(['ocr', 'queue', 'cancel', jobs.good.id])).code).toBe(0)
+    expect(await asAda.documents.get(good.id)).toMatchObject({ status: 'failed', error: { code: 'OCR_CANCELLED' } })
+    expect((await dms(['ocr', 'queue', 'cancel', jobs.good.id])).code).toBe(7)
+    expect(await dms(['ocr', 'queue', 'cancel', '--pending'])).toMatchObject({ code: 2, stderr: expect.stringContaining('pass --yes') })
+    const dry = await dms(['ocr', 'queue', 'cancel', '--pending', '-n', '--json'])
+    expect(JSON.parse(dry.stdout)).toMatchObject({ dry_run: true, items: [{ action: 'cancelled', id: jobs.bad.id }] })
+    expect((await dms(['ocr', 'queue', 'cancel', '--pending', '-y'])).code).toBe(0)
+
+    const back = JSON.parse((await dms(['ocr', 'queue', 'retry', '--failed', '--json'])).stdout)
+    expect(back).toMatchObject({ queued: 2, failed: 0 })
+    expect(back.items.map((item: { document_id: string }) => item.document_id).sort()).toEqual([good.id, bad.id].sort())
+    expect(await asAda.documents.get(good.id)).toMatchObject({ status: 'pending', error: null })
+  })
+
+  test('retry: by job or document, with another language; 6 and 2 for what is not there', async () => {
+    const { dms, jobs, asAda, good, bad, runJobs } = await start(way)
+    await runJobs()
+    const args = ['ocr', 'queue', 'retry', jobs.good.id, '--document', bad.id, '--language', 'deu', '--priority', 'urgent', '-o', 'jsonl']
+    const { code, stdout } = await dms(args)
+    expect(code).toBe(0)
+    const { items } = readBatch(stdout)
+    expect(items).toMatchObject([
+      { action: 'queued', key: jobs.good.id, document_id: good.id },
+      { action: 'queued', key: bad.id, document_id: bad.id },
+    ])
+    expect(await asAda.ocrQueue.get(String(items[0]?.id))).toMatchObject({ status: 'pending', language: 'deu', priority: 'urgent' })
+    expect((await dms(['ocr', 'queue', 'retry', nowhere])).code).toBe(6)
+    expect((await dms(['ocr', 'queue', 'retry', jobs.good.id, '--language', 'xxx'])).code).toBe(2)
+  })
+
+  test('wait: 8 when --timeout passed, 3 when something failed meanwhile, 0 when nothing is left', async () => {
+    const { dms, env, app, pretendWorker, runJobs } = await start(way)
+    await pretendWorker()
+    const late = await dms(['ocr', 'queue', 'wait', '--timeout', '1s'])
+    expect(late).toMatchObject({ code: 8, stderr: expect.stringContaining('2 OCR jobs are left') })
+    await app.db.deleteFrom('workers').execute()
+    const others = env.DMS_URL ? setTimeout(() => void runJobs(), 500) : undefined
+    const read = await dms(['ocr', 'queue', 'wait', '--json'])
+    clearTimeout(others)
+    expect(read.code).toBe(3)
+    expect(JSON.parse(read.stdout)).toMatchObject({ pending: 0, processing: 0, failed: 1, completed_today: 1 })
+    expect((await dms(['ocr', 'queue', 'wait'])).code).toBe(0)
+  })
+})
+
+test.each([
+  [['ocr', 'queue', 'bogus']],
+  [['ocr', 'queue', 'retry']],
+  [['ocr', 'queue', 'cancel']],
+  [['ocr', 'queue', 'prioritise', nowhere]],
+  [['ocr', 'queue', 'prioritise', nowhere, '--priority', 'soon']],
+  [['ocr', 'queue', 'status', '--max-failed', 'x']],
+  [['ocr', 'queue', 'status', '--watch', 'often']],
+])('2 for %j', async (args) => {
+  expect(await run(args, { env: { DMS_URL: 'http://127.0.0.1:9' } })).toMatchObject({ code: 2, stdout: '' })
+})

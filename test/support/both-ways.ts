@@ -1,0 +1,40 @@
+/** `dms` as a user runs it: on the server's own machine, and against it over HTTP. What holds one way must hold the other. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { type RunOptions, run } from './run.ts'
+import { startServer, tokenFor } from './server.ts'
+
+export const ways = ['here', 'over HTTP'] as const
+export type Way = (typeof ways)[number]
+
+/** A dms with an empty folder for files; everything goes away with the test. */
+export async function startWay(way: Way) {
+  const server = await startServer()
+  const folder = await mkdtemp(join(tmpdir(), 'dms-ways-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const here = { DATABASE_URL: server.databaseUrl, DMS_DATA_DIR: server.dataDir, DMS_WORKER_CONCURRENCY: '1' }
+  const envOf = async (user: typeof server.ada): Promise<Record<string, string>> =>
+    way === 'here' ? { ...here, DMS_AS: user.username } : { DMS_URL: server.url, DMS_TOKEN: await tokenFor(server.app, user) }
+  const env = await envOf(server.ada)
+  return {
+    ...server,
+    /** files for uploads and from downloads */
+    folder,
+    env,
+    envOf,
+    /** runs it as ada */
+    dms: (args: readonly string[], options: RunOptions = {}) => run(args, { ...options, env: { ...env, ...options.env } }),
+  }
+}
+
+/** The items and the summary of a batch, from `-o jsonl`. */
+export function readBatch(stdout: string) {
+  const lines = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line): Record<string, unknown> => JSON.parse(line))
+  const last = lines.at(-1)
+  return { items: lines.filter(({ type }) => type === 'item'), summary: last?.type === 'summary' ? last : null }
+}

@@ -2,10 +2,13 @@
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { buildServer } from '../server/server.ts'
-import { type Client, createClient } from './client.ts'
+import { type Client, createClient, type Transport } from './client.ts'
 
 /** `actor` null: somebody who is not signed in. */
-export function localClient(app: App, actor: Actor | null): Client {
+export const localClient = (app: App, actor: Actor | null): Client => createClient(localTransport(app, actor))
+
+/** Carries requests straight into a server around the App, as if this actor had sent them. */
+export function localTransport(app: App, actor: Actor | null): Transport {
   const h3 = buildServer(app)
-  return createClient(async (request) => h3.request(request, undefined, { ip: '127.0.0.1', isLocal: true, ...(actor ? { actor } : {}) }))
+  return async (request) => h3.request(request, undefined, { ip: '127.0.0.1', isLocal: true, ...(actor ? { actor } : {}) })
 }

@@ -7,12 +7,13 @@ import { commaSeparated, lastMoment, moment, wholeNumber } from '../http/input.t
 import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
 import { type Call, type Route, user } from '../http/route.ts'
+import { paged } from '../settings/settings.ts'
 import { visible } from './access.ts'
 import * as documents from './documents.ts'
 import { stored } from './download.ts'
 import * as reading from './reading.ts'
 import { preferredType, thumbnail } from './thumbnail.ts'
-import { BulkAnswer, type Incoming, receive, storeAll, storeOne, UploadAnswer } from './uploads.ts'
+import { BulkAnswer, type Incoming, ManyForm, OneForm, receive, storeAll, storeOne, UploadAnswer } from './uploads.ts'
 import { type Document, DocumentAnswer, type DocumentView, etag, view } from './view.ts'
 
 const Status = z.enum(['pending', 'processing', 'completed', 'failed'])
@@ -53,10 +54,17 @@ type PageField = keyof typeof PageAnswer.shape
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 
-const oneFile = { query: UploadQuery, status: 201, answer: UploadAnswer, errors: ['DUPLICATE_RESOURCE', 'PAYLOAD_TOO_LARGE'] } as const
-const manyFiles = { query: UploadQuery, status: 201, answer: BulkAnswer, errors: ['PAYLOAD_TOO_LARGE'] } as const
+const oneFile = {
+  query: UploadQuery,
+  form: { fields: OneForm, file: 'file', many: false },
+  status: 201,
+  answer: UploadAnswer,
+  also: { 200: UploadAnswer },
+  errors: ['DUPLICATE_RESOURCE'],
+} as const
+const manyFiles = { query: UploadQuery, form: { fields: ManyForm, file: 'files', many: true }, status: 201, answer: BulkAnswer } as const
 const changed = { ids, body: Changes, answer: DocumentAnswer, errors: ['PRECONDITION_FAILED'] } as const
-const range = { ids, errors: ['RANGE_NOT_SATISFIABLE'] } as const
+const range = { ids, produces: ['application/octet-stream'], errors: ['RANGE_NOT_SATISFIABLE'] } as const
 
 export const routes = (app: App): Route[] => [
   user('GET /api/documents', { summary: 'List documents', query: listQuery(app), answer: pageOf(DocumentAnswer.partial()) }, list(app)),
@@ -75,12 +83,16 @@ export const routes = (app: App): Route[] => [
 
   user('GET /api/documents/:id/download', { summary: 'The file, as attachment', ...range }, bytes(app, 'attachment')),
   user('GET /api/documents/:id/view', { summary: 'The file, inline where its type is safe to show', ...range }, bytes(app, 'inline')),
-  user('GET /api/documents/:id/thumbnail', { summary: 'A picture of the first page', ids, query: ThumbnailQuery }, picture(app)),
+  user(
+    'GET /api/documents/:id/thumbnail',
+    { summary: 'A picture of the first page', ids, query: ThumbnailQuery, produces: ['image/webp', 'image/jpeg'] },
+    picture(app),
+  ),
   user('GET /api/documents/:id/pages', { summary: 'The text page by page', ids, answer: PagesAnswer }, async ({ actor, param }) => {
     const { id } = await visible(app.db, actor, param('id'))
     return { pages: (await reading.pages(app.db, id)).map((page) => pick(page, Object.keys(PageAnswer.shape) as PageField[])) }
   }),
-  user('GET /api/documents/:id/text', { summary: 'The text alone', ids }, async ({ actor, param }) => {
+  user('GET /api/documents/:id/text', { summary: 'The text alone', ids, produces: ['text/plain'] }, async ({ actor, param }) => {
     const { content } = await visible(app.db, actor, param('id'))
     return new Response(content, { headers: { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' } })
   }),
@@ -92,9 +104,11 @@ const list =
   (app: App) =>
   async ({ actor, query }: Signed<ReturnType<typeof listQuery>>) => {
     const { fields } = query
-    const { documents: page, total } = await documents.list(app, actor, { ...query, withContent: fields?.includes('content') ?? true })
-    const data = page.map(view).map((document) => (fields ? pick(document, fields) : document))
-    return { data, pagination: pagination(query, total) }
+    const page = await paged(app, actor, query)
+    const options = { ...query, ...page, withContent: fields?.includes('content') ?? true }
+    const { documents: shown, total } = await documents.list(app, actor, options)
+    const data = shown.map(view).map((document) => (fields ? pick(document, fields) : document))
+    return { data, pagination: pagination(page, total) }
   }
 
 const upload =

@@ -7,6 +7,7 @@ import { type Done, once } from '../http/idempotency.ts'
 import { check, commaSeparated, flag } from '../http/input.ts'
 import type { Fields, Part } from '../http/multipart.ts'
 import type { StagedFile } from '../ports.ts'
+import * as settings from '../settings/settings.ts'
 import { labelIds } from './labelling.ts'
 import { checkLanguage, ownerOf, store } from './upload.ts'
 import { DocumentAnswer, view } from './view.ts'
@@ -25,8 +26,8 @@ const options = {
   on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
   owner: z.string().max(200).optional(),
 }
-const One = z.object({ ...options, title: z.string().trim().max(1000).optional(), labels: commaSeparated.default([]) })
-const Many = z.object({ ...options, default_labels: commaSeparated.default([]) })
+export const OneForm = z.object({ ...options, title: z.string().trim().max(1000).optional(), labels: commaSeparated.default([]) })
+export const ManyForm = z.object({ ...options, default_labels: commaSeparated.default([]) })
 
 export const UploadAnswer = z.object({ id: z.uuid(), message: z.string(), ocr_queued: z.boolean(), document: DocumentAnswer })
 
@@ -77,8 +78,8 @@ export async function storeOne(
   fields: unknown,
   key: string | null,
 ): Promise<Done<z.infer<typeof UploadAnswer>>> {
-  const { title, labels, owner, ...given } = check(One, fields)
-  const options = chosen(app, given)
+  const { title, labels, owner, ...given } = check(OneForm, fields)
+  const options = await chosen(app, actor, given)
   const done = await app.db.transaction().execute((trx) =>
     once(app, trx, actor, key, async () => {
       const ownerId = await ownerOf(app, trx, actor, owner)
@@ -101,10 +102,10 @@ type BulkResult = z.infer<typeof BulkAnswer>['documents'][number]
 
 /** Several files, each in a transaction of its own: one that cannot be kept does not take the others with it. */
 export async function storeAll(app: App, actor: Actor, files: readonly Incoming[], fields: unknown): Promise<z.infer<typeof BulkAnswer>> {
-  const { default_labels, owner, ...given } = check(Many, fields)
+  const { default_labels, owner, ...given } = check(ManyForm, fields)
   const ownerId = await ownerOf(app, app.db, actor, owner)
   await labelIds(app.db, default_labels, 'default_labels')
-  const options = chosen(app, given)
+  const options = await chosen(app, actor, given)
   const documents: BulkResult[] = []
   for (const { filename, staged } of files) {
     try {
@@ -126,11 +127,14 @@ export async function storeAll(app: App, actor: Actor, files: readonly Incoming[
   return { uploaded, failed: documents.length - uploaded, documents }
 }
 
-function chosen(app: App, { ocr_enabled, language, on_duplicate }: Pick<z.infer<typeof One>, 'ocr_enabled' | 'language' | 'on_duplicate'>) {
-  const { ocr, documents } = app.config
-  const code = language ?? ocr.default_language
+async function chosen(
+  app: App,
+  actor: Actor,
+  { ocr_enabled, language, on_duplicate }: Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'on_duplicate'>,
+) {
+  const code = language ?? (await settings.of(app, actor)).ocr_default_language
   if (language || ocr_enabled) checkLanguage(app, code)
-  return { ocr: ocr_enabled && app.ocr !== null, language: code, onDuplicate: on_duplicate ?? documents.on_duplicate }
+  return { ocr: ocr_enabled && app.ocr !== null, language: code, onDuplicate: on_duplicate ?? app.config.documents.on_duplicate }
 }
 
 /** What a bulk answer says of one file: the first issue says more than "not valid". */

@@ -38,6 +38,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   /** of the good answer; default 200, 204 without `answer` */
   status?: number
   answer?: z.ZodType
+  /** good answers of other statuses */
+  also?: Readonly<Record<number, z.ZodType>>
   /** media types of an answer that is not JSON */
   produces?: readonly string[]
   /** a multipart body, as documentation: the fields besides files, and the field that files go into */

@@ -27,9 +27,9 @@ export function docsPage(description: Description): string {
     Object.entries(methods).map(([method, operation]) => ({ path, method, ...operation })),
   )
   const groups = Map.groupBy(operations, ({ tags }) => tags[0] ?? '')
-  const sections = [...groups].map(([tag, list]) => `<h2>${escape(tag)}</h2>${list.map(entry).join('')}`).join('')
+  const sections = [...groups].map(([tag, list]) => `<h2>${escaped(tag)}</h2>${list.map(entry).join('')}`).join('')
   return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>dms API</title><style>${style}</style>
-<h1>dms API</h1><p class="lead">${escape(description.info.description)} For programs: <a href="openapi.json">openapi.json</a>.</p>${sections}</html>`
+<h1>dms API</h1><p class="lead">${escaped(description.info.description)} For programs: <a href="openapi.json">openapi.json</a>.</p>${sections}</html>`
 }
 
 type Entry = { path: string; method: string } & Description['paths'][string][string]
@@ -39,20 +39,20 @@ function entry({ path, method, summary, security, parameters, requestBody, respo
     parameters as { name: string; in: string; required: boolean; schema: { type?: string; enum?: unknown[]; default?: unknown } }[]
   ).map(
     ({ name, in: place, required, schema }) =>
-      `<tr><td><code>${escape(name)}</code><td>${escape(place)}${required ? ', required' : ''}<td>${escape(schema.enum?.join(' | ') ?? schema.type ?? '')}${schema.default === undefined ? '' : `, default ${escape(String(schema.default))}`}`,
+      `<tr><td><code>${escaped(name)}</code><td>${escaped(place)}${required ? ', required' : ''}<td>${escaped(schema.enum?.join(' | ') ?? schema.type ?? '')}${schema.default === undefined ? '' : `, default ${escaped(String(schema.default))}`}`,
   )
   const bodies = Object.entries(requestBody?.content ?? {}).map(
-    ([type, { example, schema }]) => `<h3>Body: ${escape(type)}</h3>${code(example ?? schema.properties)}`,
+    ([type, { example, schema }]) => `<h3>Body: ${escaped(type)}</h3>${code(example ?? schema.properties)}`,
   )
   const answers = Object.entries(responses).map(([status, { description, content }]) => {
     const example = Number(status) < 400 ? content?.['application/json']?.example : undefined
-    return `<tr><td><code>${status}</code><td>${escape(description)}${example === undefined ? '' : code(example)}`
+    return `<tr><td><code>${status}</code><td>${escaped(description)}${example === undefined ? '' : code(example)}`
   })
-  return `<details><summary><b class="${method}">${method.toUpperCase()}</b><code>${escape(path)}</code><span>${escape(summary)}${security ? '' : ' · public'}</span></summary><section>
+  return `<details><summary><b class="${method}">${method.toUpperCase()}</b><code>${escaped(path)}</code><span>${escaped(summary)}${security ? '' : ' · public'}</span></summary><section>
 ${inputs.length ? `<h3>Parameters</h3><table>${inputs.join('')}</table>` : ''}${bodies.join('')}<h3>Answers</h3><table>${answers.join('')}</table></section></details>`
 }
 
-const code = (value: unknown): string => `<pre>${escape(JSON.stringify(value, null, 2) ?? '')}</pre>`
+const code = (value: unknown): string => `<pre>${escaped(JSON.stringify(value, null, 2) ?? '')}</pre>`
 
-const escape = (text: string): string =>
+const escaped = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')

@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import type { App } from '../app.ts'
 import { anyone, type Route } from '../http/route.ts'
 import { versionOfDms } from '../version.ts'

@@ -15,9 +15,13 @@ const silence = '30 seconds'
 const patience = 3000
 
 export const routes = (app: App, isDraining: () => boolean): Route[] => [
-  anyone('GET /healthz', { summary: 'The process runs' }, () => new Response('ok\n', { headers: { 'content-type': 'text/plain' } })),
+  anyone(
+    'GET /healthz',
+    { summary: 'The process runs', produces: ['text/plain'] },
+    () => new Response('ok\n', { headers: { 'content-type': 'text/plain' } }),
+  ),
   anyone('GET /api/health', { summary: 'The process runs', answer: z.object({ status: z.literal('ok') }) }, () => ({ status: 'ok' })),
-  anyone('GET /readyz', { summary: 'It can serve requests', answer: Ready }, async ({ event }) => {
+  anyone('GET /readyz', { summary: 'It can serve requests', answer: Ready, also: { 503: Ready } }, async ({ event }) => {
     const answer = await readiness(app)
     if (isDraining()) answer.status = 'draining'
     event.res.status = ['ok', 'degraded'].includes(answer.status) ? 200 : 503

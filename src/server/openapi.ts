@@ -68,7 +68,7 @@ function operation(route: Route): Operation {
     ...(door === 'anyone' ? {} : { security: [{ bearer: [] }] }),
     parameters: [...pathParameters(path), ...queryParameters(shape.query)],
     ...(bodies ? { requestBody: bodies } : {}),
-    responses: { ...goodAnswer(route), ...failures(route) },
+    responses: { ...failures(route), ...goodAnswers(route) },
   }
 }
 
@@ -98,18 +98,33 @@ function requestOf({ shape: { body, form } }: Route): Operation['requestBody'] {
   return { required: true, content: { 'multipart/form-data': { schema: { type: 'object', properties, required: [form.file] } } } }
 }
 
-function goodAnswer({ shape: { answer, status, produces, summary } }: Route): Operation['responses'] {
+function goodAnswers({ shape: { answer, also = {}, status, produces, summary } }: Route): Operation['responses'] {
+  const others = Object.entries(also).map(([other, type]) => [other, jsonAnswer(type, summary)])
+  return { ...goodAnswer(answer, status, produces, summary), ...Object.fromEntries(others) }
+}
+
+function goodAnswer(
+  answer: z.ZodType | undefined,
+  status: number | undefined,
+  produces: readonly string[] | undefined,
+  summary: string,
+): Operation['responses'] {
   if (produces)
     return { 200: { description: summary, content: Object.fromEntries(produces.map((type) => [type, { schema: { type: 'string' } }])) } }
   if (!answer) return { [status ?? 204]: { description: 'Done; no body.' } }
+  return { [status ?? 200]: jsonAnswer(answer, summary) }
+}
+
+function jsonAnswer(answer: z.ZodType, description: string) {
   const schema = schemaOf(answer, 'output')
-  return { [status ?? 200]: { description: summary, content: { 'application/json': { schema, example: exampleOf(schema) } } } }
+  return { description, content: { 'application/json': { schema, example: exampleOf(schema) } } }
 }
 
 function failures({ door, shape }: Route): Operation['responses'] {
   const wanted: Code[] = [
     ...(shape.query || shape.body || shape.form ? (['VALIDATION_ERROR'] as const) : []),
-    ...(door === 'anyone' ? [] : (['UNAUTHORIZED'] as const)),
+    // Also where no token is needed: one that is sent all the same must be good.
+    'UNAUTHORIZED',
     ...(door === 'admin' ? (['FORBIDDEN'] as const) : []),
     ...Object.values(shape.ids ?? {}),
     ...(shape.body || shape.form ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const) : []),

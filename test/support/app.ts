@@ -6,12 +6,13 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { inject, onTestFinished } from 'vitest'
 import type { Actor } from '../../src/actor.ts'
-import type { Client } from '../../src/client/client.ts'
-import { localClient } from '../../src/client/local.ts'
+import { type Client, createClient } from '../../src/client/client.ts'
+import { localTransport } from '../../src/client/local.ts'
 import { loadConfig } from '../../src/config-load.ts'
 import { openLog } from '../../src/log.ts'
 import { openApp } from '../../src/open-app.ts'
 import { startWorker } from '../../src/worker/worker.ts'
+import { conforming } from './conformance.ts'
 import { template } from './database.ts'
 
 type Settings = Record<string, string | number | boolean>
@@ -53,6 +54,9 @@ export async function startApp(settings: Settings = {}) {
   }
   const [ada, bob, admin] = [await person('ada', 'user'), await person('bob', 'user'), await person('root', 'admin')]
 
+  /** in this process, with every answer held against the API's description */
+  const client = (actor: Actor | null): Client => createClient(conforming(app, localTransport(app, actor)))
+
   return {
     app,
     dataDir,
@@ -61,10 +65,10 @@ export async function startApp(settings: Settings = {}) {
     ada,
     bob,
     admin,
-    asAda: localClient(app, ada.actor),
-    asBob: localClient(app, bob.actor),
-    asAdmin: localClient(app, admin.actor),
-    asStranger: localClient(app, null),
+    asAda: client(ada.actor),
+    asBob: client(bob.actor),
+    asAdmin: client(admin.actor),
+    asStranger: client(null),
     /** lets `ms` milliseconds pass, as far as app.now() tells */
     later: (ms: number) => {
       shift += ms

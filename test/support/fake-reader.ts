@@ -1,0 +1,44 @@
+/** A reader of documents that does as the test says: for what real files cannot be made to do. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { DocumentReader, ReadFailure, ReadOptions } from '../../src/ports.ts'
+
+export interface FakeReader extends DocumentReader {
+  /** the pages that were asked for, in order; 0 for an outline */
+  readonly calls: number[]
+}
+
+/** Documents of `pages` pages that all need OCR. `onPage` may wait, throw, or answer the text. */
+export function fakeReader(
+  pages: number,
+  onPage: (page: number, options: ReadOptions) => Promise<string | undefined> | string | undefined = () => undefined,
+): FakeReader {
+  const calls: number[] = []
+  const size = { width: 100, height: 100 }
+  return {
+    calls,
+    slots: 2,
+    async outline() {
+      calls.push(0)
+      const all = Array.from({ length: pages }, (_, index) => ({ page: index + 1, text: '', needsOcr: true, ...size }))
+      return { mimeType: 'application/pdf', metadata: { author: 'Fake' }, pages: all }
+    },
+    async page(_file, page, _language, options = {}) {
+      calls.push(page)
+      return { text: (await onPage(page, options)) ?? `text of page ${page}`, confidence: 0.5, ...size }
+    },
+    thumbnail: async () => null,
+    close: async () => {},
+  }
+}
+
+/** Reads until it is told to stop. */
+export async function forever({ signal }: ReadOptions): Promise<undefined> {
+  for (;;) {
+    signal?.throwIfAborted()
+    await sleep(10)
+  }
+}
+
+export const always = (failure: ReadFailure) => (): never => {
+  throw failure
+}

@@ -9,6 +9,22 @@ export const codes = {
   INTERNAL_ERROR: [500, 'The server failed.'],
   SERVICE_UNAVAILABLE: [503, 'Temporarily unavailable.'],
 
+  SHARED_LINK_NOT_FOUND: [404, 'No such shared link.'],
+  SHARED_LINK_EXPIRED: [410, 'This link has expired.'],
+  SHARED_LINK_REVOKED: [410, 'This link was withdrawn.'],
+  SHARED_LINK_MAX_VIEWS: [410, 'This link has been used up.'],
+  SHARED_LINK_PASSWORD_REQUIRED: [401, 'This link needs a password.'],
+  SHARED_LINK_INVALID_PASSWORD: [403, 'The password is wrong.'],
+  SHARED_LINK_RATE_LIMITED: [429, 'Too many requests for shared links.'],
+
+  COMMENT_NOT_FOUND: [404, 'No such comment.'],
+  COMMENT_DOCUMENT_NOT_FOUND: [404, 'No such document.'],
+  COMMENT_PERMISSION_DENIED: [403, 'This comment is not yours.'],
+  COMMENT_CONTENT_EMPTY: [400, 'A comment needs words.'],
+  COMMENT_CONTENT_TOO_LONG: [400, 'A comment has at most 10,000 characters.'],
+  COMMENT_NESTING_TOO_DEEP: [400, 'A reply takes no replies.'],
+  COMMENT_RATE_LIMITED: [429, 'Too many comments in a short time.'],
+
   DOCUMENT_NOT_FOUND: [404, 'No such document.'],
   LABEL_NOT_FOUND: [404, 'No such label.'],
   SOURCE_NOT_FOUND: [404, 'No such source.'],

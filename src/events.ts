@@ -5,6 +5,7 @@ import type { Trx } from './db/db.ts'
 export interface Events {
   document_created: { document_id: string; title: string; source: string | null }
   document_updated: { document_id: string; changes: string[] }
+  notification: { id: string; type: string; title: string; message: string; data: Record<string, unknown> }
   ocr_progress: { document_id: string; progress: number; status: string }
 }
 

@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const floors: readonly (readonly string[])[] = [
   ['src/db/', 'src/ports.ts', 'src/errors.ts', 'src/actor.ts', 'src/config', 'src/log.ts', 'src/alive.ts', 'src/version.ts'],
   ['src/http/', 'src/jobs.ts', 'src/events.ts', 'src/app.ts'],
-  ['src/users/', 'src/auth/', 'src/documents/', 'src/labels/', 'src/ocr/', 'src/extract/', 'src/search/', 'src/files/'],
+  ['src/users/', 'src/auth/', 'src/documents/', 'src/labels/', 'src/comments/', 'src/notifications/', 'src/settings/', 'src/metrics/', 'src/ocr/', 'src/extract/', 'src/search/', 'src/files/'],
   ['src/server/', 'src/worker/', 'src/client/', 'src/open-app.ts'],
   ['src/cli/'],
   ['commands/'],

@@ -133,7 +133,7 @@ export interface Schema {
     language: Generated<string>
     notifications_enabled: Generated<boolean>
     ocr_default_language: string | null
-    items_per_page: Generated<number>
+    items_per_page: number | null
   }
   shared_links: {
     id: Generated<string>

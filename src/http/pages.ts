@@ -8,10 +8,16 @@ export interface PageOf {
   per_page: number
 }
 
-/** `page` and `per_page` of a query string, with the configured default and maximum. */
+/** What a request says of the page that it wants; how long one is that it does not say is up to whoever asks (settings.paged). */
+export interface PageWanted {
+  page: number
+  per_page?: number | undefined
+}
+
+/** `page` and `per_page` of a query string, with the configured maximum. */
 export const pageQuery = ({ limits }: Config) => ({
   page: wholeNumber(1, 1_000_000_000).default(1),
-  per_page: wholeNumber(1, limits.per_page_max).default(limits.per_page_default),
+  per_page: wholeNumber(1, limits.per_page_max).optional(),
 })
 
 export const Pagination = z.object({

@@ -4,6 +4,7 @@ import { commaSeparated } from '../http/input.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import * as jobs from '../jobs.ts'
+import { paged } from '../settings/settings.ts'
 import { languageName } from './language-name.ts'
 import * as ocr from './ocr.ts'
 
@@ -70,8 +71,9 @@ export const routes = (app: App): Route[] => {
       'GET /api/ocr/queue',
       { summary: 'OCR jobs, what runs next first', query: listQuery(app), answer: pageOf(ItemAnswer) },
       async ({ actor, query }) => {
-        const { items, total } = await ocr.list(app, actor, query)
-        return { data: items.map(view), pagination: pagination(query, total) }
+        const page = await paged(app, actor, query)
+        const { items, total } = await ocr.list(app, actor, { ...query, ...page })
+        return { data: items.map(view), pagination: pagination(page, total) }
       },
     ),
     user(

@@ -3,6 +3,7 @@ import type { App } from '../app.ts'
 import { flag, lastMoment, moment } from '../http/input.ts'
 import { Pagination, pageQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
+import { paged } from '../settings/settings.ts'
 import * as search from './search.ts'
 
 /** Checked here, because it comes in a string inside of a string: PostgreSQL keeps neither U+0000 nor half of a surrogate pair. */
@@ -84,6 +85,6 @@ export const routes = (app: App): Route[] => [
       answer: Answer,
       errors: ['SERVICE_UNAVAILABLE'],
     },
-    ({ actor, query }) => search.search(app, actor, query),
+    async ({ actor, query }) => search.search(app, actor, { ...query, ...(await paged(app, actor, query)) }),
   ),
 ]

@@ -8,8 +8,10 @@ import { AppError } from '../errors.ts'
 import { network } from '../http/rate-limit.ts'
 import type { Method, Route } from '../http/route.ts'
 import { routes as labels } from '../labels/routes.ts'
+import { routes as notifications } from '../notifications/routes.ts'
 import { routes as ocr } from '../ocr/routes.ts'
 import { routes as search } from '../search/routes.ts'
+import { routes as settings } from '../settings/routes.ts'
 import { routes as users } from '../users/routes.ts'
 import { authenticate } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
@@ -31,7 +33,7 @@ export interface Assembly {
 /** Every route there is, in the order of the specification. */
 export function allRoutes(app: App, isDraining = () => false): Route[] {
   const routes: Route[] = [
-    ...[auth, users, documents, search, ocr, labels].flatMap((domain) => domain(app)),
+    ...[auth, users, documents, search, ocr, settings, labels, notifications].flatMap((domain) => domain(app)),
     ...health(app, isDraining),
     ...documentation(app, () => routes),
   ]

@@ -6,6 +6,7 @@ import { AppError } from '../errors.ts'
 import { flag } from '../http/input.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
+import { paged } from '../settings/settings.ts'
 import { DisplayName, Email, Role, Username } from './fields.ts'
 import { ImportAnswer, ImportBody, importUsers } from './import.ts'
 import * as users from './users.ts'
@@ -38,9 +39,10 @@ const PasswordAnswer = z.object({ message: z.string(), token: z.string(), expire
 const GroupsAnswer = z.object({ username: z.string(), groups: z.array(z.string()), synced_at: z.iso.datetime().nullable() })
 
 export const routes = (app: App): Route[] => [
-  admin('GET /api/users', { summary: 'List users', query: listQuery(app), answer: pageOf(UserAnswer) }, async ({ query }) => {
-    const { users: page, total } = await users.list(app.db, query, query)
-    return { data: page.map(view), pagination: pagination(query, total) }
+  admin('GET /api/users', { summary: 'List users', query: listQuery(app), answer: pageOf(UserAnswer) }, async ({ actor, query }) => {
+    const page = await paged(app, actor, query)
+    const { users: shown, total } = await users.list(app.db, query, page)
+    return { data: shown.map(view), pagination: pagination(page, total) }
   }),
   admin(
     'POST /api/users',

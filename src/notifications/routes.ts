@@ -1,0 +1,60 @@
+import { z } from 'zod'
+import type { Actor } from '../actor.ts'
+import type { App } from '../app.ts'
+import { flag } from '../http/input.ts'
+import { Pagination, pageQuery, pagination } from '../http/pages.ts'
+import { type Route, user } from '../http/route.ts'
+import { paged } from '../settings/settings.ts'
+import * as notifications from './notifications.ts'
+
+const listQuery = ({ config }: App) => z.object({ ...pageQuery(config), unread_only: flag.default(false) })
+
+const NotificationAnswer = z.object({
+  id: z.uuid(),
+  type: z.enum(notifications.types),
+  title: z.string(),
+  message: z.string(),
+  read: z.boolean(),
+  data: z.record(z.string(), z.unknown()),
+  created_at: z.iso.datetime(),
+})
+const ListAnswer = z.object({ notifications: z.array(NotificationAnswer), unread_count: z.int(), pagination: Pagination })
+
+const ids = { id: 'NOTIFICATION_NOT_FOUND' } as const
+
+export const routes = (app: App): Route[] => {
+  const one = { summary: 'Mark a notification as read', ids, answer: NotificationAnswer } as const
+  const read = async (actor: Actor, id: string) => view(await notifications.read(app, actor, id))
+  const all = { summary: 'Mark all your notifications as read', answer: z.object({ updated: z.int() }) } as const
+  const readAll = async (actor: Actor) => ({ updated: await notifications.readAll(app, actor) })
+
+  return [
+    user(
+      'GET /api/notifications',
+      { summary: 'Your notifications, newest first', query: listQuery(app), answer: ListAnswer },
+      async ({ actor, query }) => {
+        const page = await paged(app, actor, query)
+        const { notifications: shown, unread, total } = await notifications.list(app, actor, { ...query, ...page })
+        return { notifications: shown.map(view), unread_count: unread, pagination: pagination(page, total) }
+      },
+    ),
+    user('PUT /api/notifications/read-all', all, ({ actor }) => readAll(actor)),
+    user('PUT /api/notifications/read/all', all, ({ actor }) => readAll(actor)),
+    user('POST /api/notifications/read/all', all, ({ actor }) => readAll(actor)),
+    user('PUT /api/notifications/:id/read', one, ({ actor, param }) => read(actor, param('id'))),
+    user('POST /api/notifications/:id/read', one, ({ actor, param }) => read(actor, param('id'))),
+    user('DELETE /api/notifications/:id', { summary: 'Delete a notification', ids }, ({ actor, param }) =>
+      notifications.remove(app, actor, param('id')),
+    ),
+  ]
+}
+
+const view = ({ id, type, title, message, read_at, data, created_at }: notifications.Notification): z.infer<typeof NotificationAnswer> => ({
+  id,
+  type: type as notifications.Type,
+  title,
+  message,
+  read: read_at !== null,
+  data,
+  created_at: created_at.toISOString(),
+})

@@ -1,0 +1,53 @@
+/** What each user likes, over what the configuration says. */
+import type { Actor } from '../actor.ts'
+import type { App } from '../app.ts'
+import type { Row } from '../db/schema.ts'
+import { checkLanguage } from '../documents/upload.ts'
+import { AppError } from '../errors.ts'
+import type { PageOf, PageWanted } from '../http/pages.ts'
+
+export interface Settings {
+  theme: 'light' | 'dark' | 'system'
+  /** a BCP 47 tag */
+  language: string
+  notifications_enabled: boolean
+  /** for uploads that name none: one installed code, or several joined by `+` */
+  ocr_default_language: string
+  /** entries of a list on one page, where the request does not say */
+  items_per_page: number
+}
+
+/** The settings of whoever asks; the operator at the shell has those of the configuration. */
+export async function of(app: App, actor: Actor): Promise<Settings> {
+  const row = await app.reads.selectFrom('user_settings').selectAll().where('user_id', '=', actor.id).executeTakeFirst()
+  return complete(app, row)
+}
+
+/** Changes what is given; all settings as they are then. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a language that is not installed. */
+export async function update(app: App, actor: Actor, changes: Partial<Settings>): Promise<Settings> {
+  if (actor.id === null) throw new AppError('USER_NOT_FOUND')
+  if (changes.ocr_default_language !== undefined) checkLanguage(app, changes.ocr_default_language, 'ocr_default_language')
+  const row = await app.db
+    .insertInto('user_settings')
+    .values({ user_id: actor.id, ...changes })
+    .onConflict((conflict) => conflict.column('user_id').doUpdateSet({ user_id: actor.id as string, ...changes }))
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  return complete(app, row)
+}
+
+/** The page that a list shows: as long as the request says, else as the user likes it. */
+export async function paged(app: App, actor: Actor, { page, per_page }: PageWanted): Promise<PageOf> {
+  return { page, per_page: per_page ?? (await of(app, actor)).items_per_page }
+}
+
+function complete({ config: { limits, ocr } }: App, row: Row<'user_settings'> | undefined): Settings {
+  return {
+    theme: row?.theme ?? 'system',
+    language: row?.language ?? 'en',
+    notifications_enabled: row?.notifications_enabled ?? true,
+    ocr_default_language: row?.ocr_default_language ?? ocr.default_language,
+    // What is liked cannot be more than what is allowed.
+    items_per_page: Math.min(row?.items_per_page ?? limits.per_page_default, limits.per_page_max),
+  }
+}

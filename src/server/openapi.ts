@@ -57,11 +57,17 @@ export function describe(routes: readonly Route[], publicUrl: string, version: s
   }
 }
 
+/** `put_notifications_readAll`: words of one segment run together, segments do not, so no two routes share a name. */
+const nameOf = (method: string, path: string): string =>
+  [method.toLowerCase(), ...path.split('/').filter((part) => part !== '' && part !== 'api')]
+    .map((part) => part.replaceAll(/[^a-zA-Z0-9]+(\w?)/g, (_, letter: string) => letter.toUpperCase()))
+    .join('_')
+
 function operation(route: Route): Operation {
   const { shape, method, path, door } = route
   const bodies = requestOf(route)
   return {
-    operationId: `${method.toLowerCase()}${path.replaceAll(/[/:.-]+(\w?)/g, (_, letter: string) => letter.toUpperCase())}`,
+    operationId: nameOf(method, path),
     tags: [path.split('/')[2] ?? path.slice(1)],
     summary: door === 'admin' ? `${shape.summary} (admins)` : shape.summary,
     ...(shape.sunset ? { deprecated: true as const } : {}),
@@ -86,10 +92,11 @@ function queryParameters(query: z.ZodType | undefined): object[] {
   }))
 }
 
-function requestOf({ shape: { body, form } }: Route): Operation['requestBody'] {
+function requestOf({ shape: { body, form, takesForm } }: Route): Operation['requestBody'] {
   if (body) {
     const schema = schemaOf(body, 'input')
-    return { required: true, content: { 'application/json': { schema, example: exampleOf(schema) } } }
+    const media = { schema, example: exampleOf(schema) }
+    return { required: true, content: { 'application/json': media, ...(takesForm ? { 'application/x-www-form-urlencoded': media } : {}) } }
   }
   if (!form) return undefined
   const fields = schemaOf(form.fields, 'input')

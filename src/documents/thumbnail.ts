@@ -39,18 +39,20 @@ export async function thumbnail(
 }
 
 async function make(app: App, document: Document, size: Size, type: PictureType, name: string): Promise<Uint8Array> {
-  const picture = (await drawn(app, document, size, type)) ?? (await card(document.filename, document.mime_type, size, type))
-  await app.files.writeDerived(document.sha256, name, picture)
-  return picture
+  const { picture, isFinal } = await drawn(app, document, size, type)
+  const made = picture ?? (await card(document.filename, document.mime_type, size, type))
+  if (isFinal) await app.files.writeDerived(document.sha256, name, made)
+  return made
 }
 
-async function drawn(app: App, { sha256, filename, mime_type }: Document, size: Size, type: PictureType): Promise<Uint8Array | null> {
+/** The picture, null where there is none; not `isFinal` where another try could end better. */
+async function drawn(app: App, { sha256, filename, mime_type }: Document, size: Size, type: PictureType) {
   const { path, release } = await app.files.local(sha256)
   try {
-    return await app.previewer.thumbnail({ path, filename, mimeType: mime_type }, size, type)
+    return { picture: await app.previewer.thumbnail({ path, filename, mimeType: mime_type }, size, type), isFinal: true }
   } catch (error) {
     // A file that cannot be drawn has a card, as one that has no picture.
-    if (error instanceof ReadFailure) return null
+    if (error instanceof ReadFailure) return { picture: null, isFinal: !error.retry && error.code !== 'READ_TIMEOUT' }
     throw error
   } finally {
     await release()

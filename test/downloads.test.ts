@@ -1,0 +1,195 @@
+import { once } from 'node:events'
+import { truncate } from 'node:fs/promises'
+import { join } from 'node:path'
+import sharp from 'sharp'
+import { expect, test } from 'vitest'
+import { ReadFailure } from '../src/ports.ts'
+import { startApp, upload } from './support/app.ts'
+import { textPdf } from './support/page-image.ts'
+import { openFiles, startServer } from './support/server.ts'
+
+const bytes = '0123456789'
+
+async function startWithFile() {
+  const dms = await startApp()
+  const document = await upload(dms.asAda, 'ten bytes.txt', bytes)
+  const get = (headers: Record<string, string> = {}, how = 'download') =>
+    dms.asAda.send('GET', `/api/documents/${document.id}/${how}`, undefined, headers)
+  return { ...dms, document, get }
+}
+
+test('200 with the bytes as an attachment, and headers that let them be checked and not be run', async () => {
+  const { get, document } = await startWithFile()
+  const response = await get()
+  expect([response.status, await response.text()]).toEqual([200, bytes])
+  expect(Object.fromEntries(response.headers)).toMatchObject({
+    'content-type': 'text/plain',
+    'content-length': '10',
+    'content-disposition': 'attachment; filename="ten bytes.txt"',
+    etag: `"${document.sha256}"`,
+    'repr-digest': `sha-256=:${Buffer.from(document.sha256, 'hex').toString('base64')}:`,
+    'accept-ranges': 'bytes',
+    'cache-control': 'private, no-cache',
+    'x-content-type-options': 'nosniff',
+    'content-security-policy': "default-src 'none'; sandbox",
+  })
+})
+
+test('206 with the range, 416 RANGE_NOT_SATISFIABLE past the end, 200 for what is no single range', async () => {
+  const { get } = await startWithFile()
+  const cases: [range: string, status: number, body: string | null, contentRange: string | null][] = [
+    ['bytes=0-3', 206, '0123', 'bytes 0-3/10'],
+    ['bytes=4-', 206, '456789', 'bytes 4-9/10'],
+    ['bytes=-3', 206, '789', 'bytes 7-9/10'],
+    ['bytes=-99', 206, bytes, 'bytes 0-9/10'],
+    ['bytes=8-99', 206, '89', 'bytes 8-9/10'],
+    ['Bytes=9-9', 206, '9', 'bytes 9-9/10'],
+    ['bytes=10-', 416, null, 'bytes */10'],
+    ['bytes=-0', 416, null, 'bytes */10'],
+    ['bytes=99999999999999999999999-', 416, null, 'bytes */10'],
+    ['bytes=5-2', 200, bytes, null],
+    ['bytes=0-1,3-4', 200, bytes, null],
+    ['bytes=-', 200, bytes, null],
+    ['bytes=a-b', 200, bytes, null],
+    ['lines=0-1', 200, bytes, null],
+  ]
+  for (const [range, status, body, contentRange] of cases) {
+    const response = await get({ range })
+    const text = await response.text()
+    expect([range, response.status, response.headers.get('content-range')]).toEqual([range, status, contentRange])
+    if (body !== null) expect([range, text, response.headers.get('content-length')]).toEqual([range, body, String(body.length)])
+    else expect(JSON.parse(text)).toMatchObject({ error: { code: 'RANGE_NOT_SATISFIABLE' } })
+  }
+})
+
+test('304 for a tag that is known; If-Range with another tag answers the whole', async () => {
+  const { get, document } = await startWithFile()
+  const tag = `"${document.sha256}"`
+  for (const known of [tag, `W/${tag}`, `"x", ${tag}`, '*']) {
+    const response = await get({ 'if-none-match': known, range: 'bytes=0-1' })
+    expect([known, response.status, await response.text(), response.headers.get('etag')]).toEqual([known, 304, '', tag])
+  }
+  expect(await (await get({ 'if-none-match': '"x"' })).text()).toBe(bytes)
+  expect(await (await get({ 'if-range': tag, range: 'bytes=0-1' })).text()).toBe('01')
+  expect(await (await get({ 'if-range': '"x"', range: 'bytes=0-1' })).text()).toBe(bytes)
+  expect(await (await get({ 'if-range': `W/${tag}`, range: 'bytes=0-1' })).text()).toBe(bytes)
+})
+
+test('HEAD says what GET would, ranges too', async () => {
+  const { fetch, asAda } = await startServer()
+  const { id } = await upload(asAda, 'a.txt', bytes)
+  const head = await fetch(`/api/documents/${id}/download`, { method: 'HEAD', headers: { range: 'bytes=2-4' } })
+  expect([head.status, head.headers.get('content-length'), head.headers.get('content-range')]).toEqual([206, '3', 'bytes 2-4/10'])
+})
+
+test('only what cannot run is shown inline, and never as anything else', async () => {
+  const { asAda } = await startApp()
+  const png = await sharp({ create: { width: 4, height: 4, channels: 3, background: 'red' } })
+    .png()
+    .toBuffer()
+  const cases: [name: string, bytes: string | Buffer, type: string, disposition: string][] = [
+    ['a.pdf', textPdf([['x']]), 'application/pdf', 'inline'],
+    ['a.png', png, 'image/png', 'inline'],
+    ['a.txt', 'x', 'text/plain; charset=utf-8', 'inline'],
+    ['a.csv', 'a,b\n1,2', 'text/plain; charset=utf-8', 'inline'],
+    ['a.html', '<!doctype html><script>alert(1)</script>', 'application/octet-stream', 'attachment'],
+    ['page.png', '<html><body onload=alert(1)>', 'application/octet-stream', 'attachment'],
+    ['a.svg', '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>', 'image/svg+xml', 'attachment'],
+    ['a.xml', '<?xml version="1.0"?><?xml-stylesheet href="x"?><a/>', 'application/xml', 'attachment'],
+    ['a.zip', Buffer.from('504b0506000000000000000000000000000000000000', 'hex'), 'application/zip', 'attachment'],
+  ]
+  for (const [name, content, type, disposition] of cases) {
+    const { id } = await upload(asAda, name, content)
+    for (const how of ['view', 'download']) {
+      const response = await asAda.send('GET', `/api/documents/${id}/${how}`)
+      await response.arrayBuffer()
+      const headers = Object.fromEntries(response.headers)
+      expect([name, how, headers['content-disposition']?.split(';')[0]]).toEqual([name, how, how === 'view' ? disposition : 'attachment'])
+      if (how === 'view') expect([name, headers['content-type']]).toEqual([name, type])
+      expect(headers['content-type']).not.toMatch(/html/)
+      expect(headers).toMatchObject({
+        'x-content-type-options': 'nosniff',
+        'content-security-policy': "default-src 'none'; sandbox",
+        'cross-origin-resource-policy': 'same-origin',
+      })
+    }
+  }
+})
+
+test('503 SERVICE_UNAVAILABLE for bytes that are gone or are not as many as they were; uploading them again heals', async () => {
+  const { app, get, document, dataDir, asAda } = await startWithFile()
+  const log = app.log as { error: unknown }
+  log.error = () => {}
+  await truncate(join(dataDir, 'files', document.sha256.slice(0, 2), document.sha256.slice(2, 4), document.sha256), 4)
+  const cut = await get()
+  expect([cut.status, ((await cut.json()) as { error: { code: string } }).error.code]).toEqual([503, 'SERVICE_UNAVAILABLE'])
+  await upload(asAda, 'again.txt', bytes)
+  expect(await (await get()).text()).toBe(bytes)
+  await app.files.remove(document.sha256)
+  expect((await get()).status).toBe(503)
+  expect((await asAda.send('GET', `/api/documents/${document.id}`)).status).toBe(200)
+})
+
+test('a client that goes away in the middle of a download leaves nothing open', async () => {
+  const { asAda, dial, token, dataDir } = await startServer()
+  const { id } = await upload(asAda, 'big.bin', Buffer.alloc(8_000_000, 'x'))
+  for (let round = 0; round < 15; round++) {
+    const socket = await dial()
+    socket.write(`GET /api/documents/${id}/download HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\n\r\n`)
+    if (round % 3) await once(socket, 'data')
+    socket.destroy()
+  }
+  await expect.poll(() => openFiles(dataDir), { timeout: 5000 }).toEqual([])
+})
+
+test('thumbnails: inside the box, in the wanted type, tagged; a card for what has no picture', async () => {
+  const { asAda } = await startApp()
+  const thumbnail = async (id: string, query = '', headers = {}) => {
+    const response = await asAda.send('GET', `/api/documents/${id}/thumbnail${query}`, undefined, headers)
+    return { response, picture: response.status === 200 ? await sharp(Buffer.from(await response.arrayBuffer())).metadata() : null }
+  }
+  const wide = await upload(
+    asAda,
+    'a.png',
+    await sharp({ create: { width: 400, height: 100, channels: 3, background: 'red' } })
+      .png()
+      .toBuffer(),
+  )
+  const first = await thumbnail(wide.id)
+  expect([first.response.headers.get('content-type'), first.picture]).toMatchObject([
+    'image/webp',
+    { format: 'webp', width: 200, height: 50 },
+  ])
+  const jpeg = await thumbnail(wide.id, '?width=100&height=10', { accept: 'image/jpeg' })
+  expect([jpeg.response.headers.get('content-type'), jpeg.picture]).toMatchObject(['image/jpeg', { format: 'jpeg', width: 40, height: 10 }])
+  const etag = first.response.headers.get('etag') ?? ''
+  expect((await thumbnail(wide.id, '', { 'if-none-match': etag })).response.status).toBe(304)
+  expect(jpeg.response.headers.get('etag')).not.toBe(etag)
+
+  const pdf = await upload(asAda, 'a.pdf', textPdf([['hello']]))
+  expect((await thumbnail(pdf.id)).picture).toMatchObject({ height: 200 })
+  const text = await upload(asAda, 'a.bin', Buffer.from([0, 1, 2, 3]))
+  expect((await thumbnail(text.id, '?width=1000&height=1000')).picture).toMatchObject({ format: 'webp', height: 1000 })
+  const broken = await upload(asAda, 'broken.pdf', '%PDF-1.4 nothing')
+  expect((await thumbnail(broken.id, '?width=1&height=1')).picture).toMatchObject({ format: 'webp' })
+  for (const query of ['?width=0', '?height=1001', '?width=x', '?width=1.5', '?width=-1'])
+    expect([query, (await thumbnail(wide.id, query)).response.status]).toEqual([query, 400])
+})
+
+test('a picture that failed by bad luck is tried again; one that cannot be is remembered', async () => {
+  const { app, asAda } = await startApp()
+  const { id, sha256 } = await upload(asAda, 'a.pdf', '%PDF-1.4 nothing')
+  const get = async () => (await asAda.send('GET', `/api/documents/${id}/thumbnail`)).arrayBuffer()
+  const failWith = (failure: ReadFailure) => {
+    app.previewer.thumbnail = () => Promise.reject(failure)
+  }
+  failWith(new ReadFailure('READ_CRASHED', undefined, true))
+  await get()
+  expect(await app.files.readDerived(sha256, '200x200.webp')).toBeNull()
+  failWith(new ReadFailure('READ_TIMEOUT'))
+  await get()
+  expect(await app.files.readDerived(sha256, '200x200.webp')).toBeNull()
+  failWith(new ReadFailure('FILE_CORRUPT'))
+  await get()
+  expect(await app.files.readDerived(sha256, '200x200.webp')).not.toBeNull()
+})

@@ -117,7 +117,7 @@ async function upload(cli: Cli, client: Client | null, files: readonly FoundFile
       return null
     },
     afterwards: async (add, isReachable) => {
-      if (client && isReachable) await addWhenRead(cli, client, uploaded, add)
+      if (client && isReachable && uploaded.length > 0) await addWhenRead(cli, client, uploaded, add)
       else for (const item of uploaded) add(item)
     },
   })

@@ -76,6 +76,14 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   const hint = (text: string): void => {
     if (stderr.isTTY) cli.note(text)
   }
+  let pauseEnds = 0
+  const pause = async (seconds: number): Promise<void> => {
+    const now = performance.now()
+    // Requests made side by side are all asked for the same pause.
+    if (now >= pauseEnds) cli.note(`the server asks for a pause of ${seconds} s`)
+    pauseEnds = now + seconds * 1000
+    await sleep(seconds * 1000, undefined, { signal: cli.signal })
+  }
   const watch = (isService: boolean): AbortSignal => {
     if (!stop) {
       stop = watchStop(cli.options.timeout, hint, isService)
@@ -123,10 +131,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       const { clientHere, clientThere } = await import('./connect.ts')
       if (url === null) return clientHere(await open(), as)
       if (as !== null) throw usage(`--as ${as} works on this machine only, not against ${url}`)
-      const client = await clientThere(url, env, async (seconds) => {
-        cli.note(`the server asks for a pause of ${seconds} s`)
-        await sleep(seconds * 1000, undefined, { signal: cli.signal })
-      })
+      const client = await clientThere(url, env, pause)
       endings.push(() => client.close())
       return client
     },

@@ -68,6 +68,7 @@ export async function workThrough<T>(cli: Cli, work: Work<T>): Promise<void> {
       }
     }
     done++
+    tell(key)
   }
   const lane = async (): Promise<void> => {
     for (const thing of queue) {

@@ -2,13 +2,19 @@
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import type { H3Event } from 'h3'
 
-/** Makes the function that tells a client's address. `X-Forwarded-For` is read from the right, as long as each hop is one of the `trusted` proxies. */
+/** Makes the function that tells the client's address of a request. */
 export function clientIp(trusted: readonly string[]): (event: H3Event) => string {
+  const behind = clientBehind(trusted)
+  return ({ req, runtime }) => behind(req.ip ?? runtime?.node?.req.socket.remoteAddress, req.headers.get('x-forwarded-for'))
+}
+
+/** The same from the socket's peer and `X-Forwarded-For`, which is read from the right, as long as each hop is one of the `trusted` proxies. */
+export function clientBehind(trusted: readonly string[]): (peer: string | undefined, forwarded: string | null) => string {
   const proxies = networks(trusted)
-  return (event) => {
-    const peer = plain(event.req.ip ?? event.runtime?.node?.req.socket.remoteAddress ?? '127.0.0.1')
+  return (address = '127.0.0.1', forwarded) => {
+    const peer = plain(address)
     if (trusted.length === 0) return peer
-    const hops = (event.req.headers.get('x-forwarded-for') ?? '').split(',').map((hop) => plain(hop))
+    const hops = (forwarded ?? '').split(',').map((hop) => plain(hop))
     let client = peer
     // What is no address is where a client wrote something of its own: nothing before it can be believed.
     while (within(proxies, client) && isIP(hops.at(-1) ?? '')) client = hops.pop() ?? client

@@ -12,6 +12,7 @@ import { tuneConnections } from './connections.ts'
 export interface Listening {
   /** http://127.0.0.1:8080, or unix:/run/dms.sock */
   readonly url: string
+  readonly server: Server
   /** Takes nothing new, lets requests in flight end for `timeout` milliseconds, then cuts what is left. */
   close(timeout: number): Promise<void>
 }
@@ -21,7 +22,7 @@ export async function listen(h3: H3, config: Config): Promise<Listening> {
   const handler = toNodeHandler(h3) as unknown as RequestListener
   const { server, url } = config.server.socket === '' ? await onPort(handler, config) : await onSocket(handler, config.server.socket)
   tuneConnections(server, handler, config.server.request_timeout)
-  return { url, close: (timeout) => close(server, timeout) }
+  return { url, server, close: (timeout) => close(server, timeout) }
 }
 
 async function onPort(

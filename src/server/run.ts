@@ -8,6 +8,7 @@ import { type OpenOptions, openApp } from '../open-app.ts'
 import { ensureFirstAdmin } from '../users/first-admin.ts'
 import { startConfigured } from '../worker/run.ts'
 import { listen } from './listen.ts'
+import { openLive } from './live.ts'
 import { buildServer } from './server.ts'
 
 export interface ServerOptions {
@@ -28,13 +29,15 @@ export async function runServer(config: Config, { migrate, checkOnly, signal, sa
     await welcomeFirstAdmin(app, say)
     const h3 = buildServer(app, { isDraining: () => signal.aborted })
     const listening = await listen(h3, config)
+    const live = await openLive(app, listening.server)
     const worker = config.worker.embedded ? await startConfigured(app) : null
     say(`listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`)
     if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
     app.log.info('stopping')
     const { drain_delay, shutdown_timeout } = config.server
     // Both at once: what is being read is given back soon enough while answers are still on their way.
-    await Promise.all([sleep(drain_delay).then(() => listening.close(shutdown_timeout)), worker?.stop(shutdown_timeout)])
+    const close = () => Promise.all([listening.close(shutdown_timeout), live.close()])
+    await Promise.all([sleep(drain_delay).then(close), worker?.stop(shutdown_timeout)])
   } finally {
     await app.close()
   }

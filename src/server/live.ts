@@ -1,0 +1,233 @@
+/** /ws: the WebSockets of this server process. Who may open one, and everything that they share. */
+import { randomUUID } from 'node:crypto'
+import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import type { Peer } from 'crossws'
+import crossws from 'crossws/adapters/node'
+import { isAdmin } from '../actor.ts'
+import type { App } from '../app.ts'
+import * as sessions from '../auth/sessions.ts'
+import { isForeignKeyViolation } from '../db/db.ts'
+import { listen } from '../db/listen.ts'
+import { AppError } from '../errors.ts'
+import { channel, type EventType } from '../events.ts'
+import { network } from '../http/rate-limit.ts'
+import { clientBehind } from './client-ip.ts'
+import { type LiveEvent, openFeed } from './live/feed.ts'
+import { render } from './live/messages.ts'
+import * as places from './live/places.ts'
+import { watchQueue } from './live/queue.ts'
+import { openSocket, type Socket, type Surroundings } from './live/socket.ts'
+import { openPresence, type Presence } from './presence.ts'
+
+export interface LiveOptions {
+  /** milliseconds between two pings; a client that answers none until the next is gone */
+  heartbeat?: number
+  /** milliseconds to authenticate in */
+  authTimeout?: number
+}
+
+export interface Live {
+  /** Takes no more, and says goodbye to all that are open. */
+  close(): Promise<void>
+}
+
+const path = '/ws'
+/** bytes of a message */
+const maxPayload = 65_536
+/** sockets of one address that have not signed in yet */
+const maxStrangers = 100
+/** Milliseconds for clients to answer our close when the server stops. */
+const patience = 2000
+/** Seconds between two looks at what a NOTIFY should have told already. */
+const lookAnyway = 5
+const recheckAnyway = 15
+/** Milliseconds until a place is asked for again: one of a connection that has just ended may be on its way back. */
+const secondTry = 250
+
+/** Opens /ws on a server that listens. Throws where the database is out of reach. */
+export async function openLive(app: App, server: Server, { heartbeat = 30_000, authTimeout = 10_000 }: LiveOptions = {}): Promise<Live> {
+  const { db, log, config } = app
+  const sockets = new Map<Peer, Socket>()
+  const addressOf = clientBehind(config.server.trusted_proxies)
+  let isClosing = false
+
+  const wanting = (type: EventType) => [...sockets.values()].some((socket) => socket.wants(type))
+  const hand = (event: LiveEvent) => {
+    let text: string | undefined
+    const once = () => {
+      text ??= render(event)
+      return text
+    }
+    for (const socket of sockets.values()) socket.offer(event, once)
+  }
+  const feed = openFeed(app, hand)
+  const queue = watchQueue(app, () => wanting('queue_status'))
+  const quietly = (work: Promise<unknown>) =>
+    void work.catch((error) => log.warn({ err: (error as Error).message }, 'WebSockets: the database is out of reach'))
+
+  /** Ends what is no longer good; somebody who became an admin hears more from now on, somebody who no longer is one has to come again. */
+  const recheck = async (some: readonly Socket[]): Promise<void> => {
+    const asked = some.flatMap((socket) => (socket.session ? [{ socket, claims: socket.session.claims }] : []))
+    if (asked.length === 0) return
+    const good = await sessions.current(
+      app,
+      asked.map(({ claims }) => claims),
+    )
+    for (const { socket, claims } of asked) {
+      const { session } = socket
+      // Signed in anew while we asked.
+      if (session?.claims.jti !== claims.jti) continue
+      const actor = good.get(claims.jti)
+      if (actor && (isAdmin(actor) || !isAdmin(session.actor))) socket.become(actor)
+      else socket.refuse('UNAUTHORIZED', 4401, 'The session has ended.')
+    }
+  }
+
+  const count = async () => {
+    const all = await promisify<number>(server.getConnections.bind(server))()
+    return { http: Math.max(0, all - sockets.size), ws: sockets.size }
+  }
+  /** Keeps the table of places to what is open here. */
+  const beaten = async ({ id }: Presence, wasLost: boolean): Promise<void> => {
+    const own = [...sockets.values()].flatMap((socket) =>
+      socket.place && socket.session ? [{ socket, place: socket.place, user: socket.session.actor.id ?? '' }] : [],
+    )
+    if (wasLost) {
+      for (const { socket, place, user } of own)
+        if (!(await places.take(app, place, user, id))) socket.refuse('RATE_LIMITED', 4429, 'Other connections have taken its place.')
+    }
+    await places.keepOnly(
+      db,
+      id,
+      [...sockets.values()].flatMap(({ place }) => place ?? []),
+    )
+  }
+  const presence = await openPresence(app, count, beaten)
+
+  const takePlace = async (place: string, userId: string): Promise<boolean> => {
+    const once = () =>
+      places.take(app, place, userId, presence.id).catch(async (error) => {
+        if (!isForeignKeyViolation(error)) throw error
+        await beaten(presence, await presence.beat())
+        return places.take(app, place, userId, presence.id)
+      })
+    return (await once()) || (await sleep(secondTry).then(once))
+  }
+  const around: Surroundings = {
+    app,
+    feed,
+    authTimeout,
+    take: takePlace,
+    // What cannot be given back now is with the next sign of life.
+    give: (place) => quietly(places.give(db, place)),
+    recheck: (socket) => recheck([socket]),
+    queueWanted: () => queue.changed(),
+  }
+
+  const adapter = crossws({
+    idleTimeout: heartbeat / 1000,
+    serverOptions: { maxPayload, perMessageDeflate: false, clientTracking: false },
+    getNamespace: () => path,
+    hooks: {
+      open(peer) {
+        const ip = addressOf(peer.remoteAddress, peer.request.headers.get('x-forwarded-for'))
+        sockets.set(peer, openSocket(around, peer, ip))
+      },
+      message: (peer, { rawData }) => sockets.get(peer)?.receive(typeof rawData === 'string' ? rawData : null),
+      close(peer, { code }) {
+        const socket = sockets.get(peer)
+        const user_id = socket?.session?.actor.id
+        if (config.log.access) log.info({ ip: socket?.ip, user_id, code }, 'WebSocket closed')
+        socket?.closed()
+        sockets.delete(peer)
+        if (![...sockets.values()].some(({ session }) => session)) feed.stop()
+      },
+    },
+  })
+
+  /** Why a connection is not opened. */
+  const refusal = (request: IncomingMessage): AppError | null => {
+    const forwarded = request.headers['x-forwarded-for']
+    const from = network(addressOf(request.socket.remoteAddress, forwarded === undefined ? null : String(forwarded)))
+    const strangers = [...sockets.values()].filter(({ session, ip }) => !session && network(ip) === from)
+    if (isClosing) return new AppError('SERVICE_UNAVAILABLE')
+    if (!isOwnOrigin(request, config.server)) return new AppError('FORBIDDEN', {}, 'Pages of this origin may not connect.')
+    if (strangers.length >= maxStrangers) return new AppError('RATE_LIMITED', { retry_after_secs: Math.ceil(authTimeout / 1000) })
+    return null
+  }
+  const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
+    connection.on('error', () => connection.destroy())
+    const error = refusal(request)
+    if (error) refuse(connection, error, app.now())
+    else void adapter.handleUpgrade(request, connection, head)
+  }
+  // Elsewhere an upgrade is an offer (curl --http2 makes one) and the request is answered as any other.
+  Object.assign(server, { shouldUpgradeCallback: ({ url = '' }: IncomingMessage) => url.split('?')[0] === path })
+  server.on('upgrade', upgrade)
+
+  const lookAround = () => {
+    quietly(feed.look())
+    queue.changed()
+    quietly(recheck([...sockets.values()]))
+  }
+  const heard = (payload: string) => {
+    const [word, id] = payload.split(':')
+    if (word === 'event') quietly(feed.look())
+    else if (word === 'queue') queue.changed()
+    else quietly(recheck([...sockets.values()].filter(({ session }) => session?.actor.id === id)))
+  }
+  const listening = listen(app.database, log, channel, heard, lookAround)
+  let seconds = 0
+  const clock = setInterval(() => {
+    if (sockets.size === 0) return
+    seconds++
+    for (const socket of sockets.values()) socket.tick(Math.floor(app.now().getTime() / 1000))
+    if (seconds % lookAnyway === 0) quietly(feed.look())
+    if (seconds % recheckAnyway === 0) quietly(recheck([...sockets.values()]))
+  }, 1000)
+
+  return {
+    async close() {
+      isClosing = true
+      for (const socket of sockets.values()) socket.end(1001, 'the server stops')
+      const late = performance.now() + patience
+      while (sockets.size > 0 && performance.now() < late) await sleep(20)
+      adapter.closeAll(1001, undefined, true)
+      await adapter.close()
+      server.off('upgrade', upgrade)
+      clearInterval(clock)
+      await queue.close()
+      await listening.close()
+      await presence.close().catch((error: Error) => log.warn({ err: error.message }, 'could not say that this server is gone'))
+    },
+  }
+}
+
+/** Browsers say which page asks: one of ours, or one that may use the API. Other clients say nothing. */
+function isOwnOrigin({ headers }: IncomingMessage, { cors_origins, public_url }: App['config']['server']): boolean {
+  const { origin, host } = headers
+  if (origin === undefined) return true
+  return (
+    origin === `http://${host}` || origin === `https://${host}` || origin === new URL(public_url).origin || cors_origins.includes(origin)
+  )
+}
+
+/** Answers instead of opening, in the shape of all errors. */
+function refuse(connection: Duplex, { status, code, message, details }: AppError, now: Date): void {
+  const id = randomUUID()
+  const wait = details.retry_after_secs
+  const error = { code, message, details, timestamp: now.toISOString(), request_id: id }
+  const body = JSON.stringify({ error, ...(wait === undefined ? {} : { retry_after_secs: wait }) })
+  const lines = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'content-type: application/json',
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${id}`,
+    'connection: close',
+    ...(wait === undefined ? [] : [`retry-after: ${wait}`]),
+  ]
+  connection.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
+}

@@ -1,0 +1,64 @@
+/** This server process among all that share the database: a row that says it is alive, and what hangs on that. */
+import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+
+/** Milliseconds between two signs of life, and the silence after which a server counts as dead. */
+const interval = 20_000
+export const silence = 50_000
+
+export interface Open {
+  http: number
+  ws: number
+}
+
+export interface Presence {
+  /** the server's, for as long as it runs */
+  readonly id: string
+  /** Says that it is alive, now. Returns whether others had given it up: then all that hung on the row is gone. */
+  beat(): Promise<boolean>
+  /** Says that it is gone. */
+  close(): Promise<void>
+}
+
+/** Makes the server known to the others. `count` says what is open; `beaten` is called after each sign of life. Throws where the database is out of reach. */
+export async function openPresence(
+  { db, log }: App,
+  count: () => Promise<Open>,
+  beaten: (presence: Presence, wasLost: boolean) => Promise<void>,
+): Promise<Presence> {
+  const id = randomUUID()
+  let isKnown = false
+  const presence: Presence = {
+    id,
+    async beat() {
+      const { http, ws } = await count()
+      await sql`delete from servers where seen_at < now() - ${silence} * interval '1 ms' and id <> ${id}`.execute(db)
+      const { rows } = await sql<{ is_new: boolean }>`
+        insert into servers (id, http_connections, ws_connections) values (${id}, ${http}, ${ws})
+        on conflict (id) do update set http_connections = ${http}, ws_connections = ${ws}, seen_at = now()
+        returning xmax = 0 as is_new`.execute(db)
+      const wasLost = isKnown && rows[0]?.is_new === true
+      isKnown = true
+      return wasLost
+    },
+    async close() {
+      clearInterval(timer)
+      await round
+      await db.deleteFrom('servers').where('id', '=', id).execute()
+    },
+  }
+  let round: Promise<void> = Promise.resolve()
+  const timer = setInterval(() => {
+    round = round
+      .then(async () => beaten(presence, await presence.beat()))
+      .catch((error) => log.warn({ err: (error as Error).message }, 'could not say that this server is alive'))
+  }, interval)
+  try {
+    await presence.beat()
+  } catch (error) {
+    clearInterval(timer)
+    throw error
+  }
+  return presence
+}

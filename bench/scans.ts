@@ -24,22 +24,22 @@ const words =
     /\s+/,
   )
 
-/** Dense A4 pages of a text of our own, set in two typefaces and scanned at 300 dpi; the same for the same seed. */
-export async function makeScans(count: number, variant: Variant, seed = 7): Promise<Scan[]> {
+/** Dense A4 pages of a text of our own, set in two typefaces and scanned; the same for the same seed. */
+export async function makeScans(count: number, variant: Variant, dpi = 300, seed = 7): Promise<Scan[]> {
   const random = randomness(seed)
   const texts = Array.from({ length: count }, () => Array.from({ length: 48 }, () => lineOf(random)))
   const scans = texts.map(async (lines, index) => {
     const layout = index % 2 === 0 ? ({ font: 'Times-Roman', size: 11 } as const) : ({ font: 'Helvetica', size: 9.5 } as const)
-    const [page] = await renderPages(textPdf([lines], layout), 300)
+    const [page] = await renderPages(textPdf([lines], layout), dpi)
     const gray = { clean: cleanScan, noise: noisyScan, photo: uneven }[variant](page!, random)
     const { width, height } = page!
     const blurred = sharp(gray, { raw: { width, height, channels: 1 } }).blur(variant === 'clean' ? 0.5 : 0.8)
     const jpeg = await blurred
       .toColourspace('b-w')
-      .withMetadata({ density: 300 })
+
       .jpeg({ quality: variant === 'clean' ? 85 : 70 })
       .toBuffer()
-    return { truth: lines.join(' '), jpeg, width, height, dpi: 300 }
+    return { truth: lines.join(' '), jpeg, width, height, dpi }
   })
   return Promise.all(scans)
 }

@@ -55,7 +55,7 @@ export interface PageImage {
 
 export interface OcrText {
   readonly text: string
-  /** 0 to 1, weighted by characters; null where no word was found */
+  /** 0 to 1, the mean of the words; null where no word was found */
   readonly confidence: number | null
 }
 

@@ -1,8 +1,7 @@
 import type { OcrEngine, OcrSetup } from '../../ports.ts'
 import { openModels } from './models.ts'
-import { toPgm } from './pgm.ts'
 import { startTesseractWorker, type TesseractWorker } from './tesseract-worker.ts'
-import { readTsv } from './tsv.ts'
+import { toTiff } from './tiff.ts'
 
 /** Tesseract as WebAssembly, brought along by npm: works everywhere, offline. Its thread stays warm between pages. Private files go below `folder`. */
 export async function openTesseractJs({ languages }: OcrSetup, folder = process.cwd()): Promise<OcrEngine> {
@@ -22,7 +21,7 @@ export async function openTesseractJs({ languages }: OcrSetup, folder = process.
     name: 'tesseract-js',
     async recognize(page, language) {
       const ready = await workerFor(language).catch(forget)
-      return readTsv(await ready.read(toPgm(page), page.dpi).catch(forget))
+      return ready.read(toTiff(page), page.dpi).catch(forget)
     },
     async close() {
       await worker?.stop()

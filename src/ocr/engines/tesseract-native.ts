@@ -1,35 +1,45 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import type { Readable, Writable } from 'node:stream'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { type OcrEngine, type OcrSetup, type PageImage, ReadFailure } from '../../ports.ts'
 import { openModels } from './models.ts'
-import { toPgm } from './pgm.ts'
+import { settings } from './settings.ts'
+import { toTiff } from './tiff.ts'
 import { readTsv } from './tsv.ts'
+
+type Child = ChildProcessByStdio<null, Readable, Readable>
 
 /** bytes of output that no page reaches */
 const largestOutput = 32 * 1024 * 1024
 const header = 'level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n'
 
+/**
+ * One thread: without the limit Tesseract spins on every core, which makes a page five times as dear.
+ * And memory that is kept, not given back to the system and fetched again many times a page.
+ */
+const env = { OMP_THREAD_LIMIT: '1', LC_ALL: 'C', MALLOC_TRIM_THRESHOLD_: '1000000000', MALLOC_MMAP_THRESHOLD_: '1000000000' }
+
 /** The tesseract program of this machine, run once for each page. Private files go below `folder`. */
 export async function openTesseractNative({ command, languages }: OcrSetup, folder = process.cwd()): Promise<OcrEngine> {
   const program = command ?? 'tesseract'
   const models = await openModels(languages, folder)
-  let running: ChildProcessByStdio<Writable, Readable, Readable> | null = null
+  // A file, because the program reads a pipe byte by byte.
+  const image = join(models.folder, 'page.tif')
+  const variables = Object.entries({ ...settings, tessedit_create_tsv: '1' }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  let running: Child | null = null
 
   async function run(page: PageImage, language: string): Promise<string> {
-    const reading = ['-', '-', '--tessdata-dir', models.folder, '-l', language]
-    const settings = ['--oem', '1', '--psm', '3', '--dpi', String(page.dpi), '-c', 'tessedit_create_tsv=1']
-    // Without the limit Tesseract spins a thread on every core, which makes a page five times as dear.
-    const env = { OMP_THREAD_LIMIT: '1', LC_ALL: 'C' }
-    const child = spawn(program, [...reading, ...settings], { env, stdio: ['pipe', 'pipe', 'pipe'] })
+    await writeFile(image, toTiff(page))
+    const model = ['--tessdata-dir', models.folder, '-l', language, '--oem', '1']
+    const child = spawn(program, [image, '-', ...model, '--psm', '3', '--dpi', String(page.dpi), ...variables], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     running = child
-    try {
-      // A program that ends early breaks the pipe; its exit status says more.
-      child.stdin.on('error', () => {})
-      child.stdin.end(toPgm(page))
-      return await output(child)
-    } finally {
+    return output(child).finally(() => {
       running = null
-    }
+    })
   }
 
   return {
@@ -48,7 +58,7 @@ export async function openTesseractNative({ command, languages }: OcrSetup, fold
 }
 
 /** What the program prints; throws ReadFailure OCR_FAILED where it ends badly or never stops talking. */
-async function output(child: ChildProcessByStdio<Writable, Readable, Readable>): Promise<string> {
+async function output(child: Child): Promise<string> {
   const ended = Promise.withResolvers<void>()
   const fail = (why: string, retry = false) => ended.reject(new ReadFailure('OCR_FAILED', `OCR failed: ${why}`, retry))
   const chunks: Buffer[] = []

@@ -1,0 +1,100 @@
+/** What `bench/ocr.ts` compares: each reads the same scanned pages and says what they say. */
+import { execFile } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { openReader } from '../src/extract/reader.ts'
+import { openLog } from '../src/log.ts'
+import type { OcrSetup } from '../src/ports.ts'
+import { scannedPdf } from '../test/support/page-image.ts'
+import type { Scan } from './scans.ts'
+
+const run = promisify(execFile)
+const env = { ...process.env, OMP_THREAD_LIMIT: '1' }
+export const cores = availableParallelism()
+
+/** The same pages twice: a JPEG each, and a PDF of all. */
+export interface Stack {
+  readonly dpi: number
+  readonly truths: readonly string[]
+  readonly pdf: string
+  readonly jpegs: readonly string[]
+}
+
+export interface Reading {
+  /** one entry a page; empty where the program does not say */
+  readonly texts: readonly string[]
+  readonly milliseconds: number
+}
+
+export type Program = (stack: Stack) => Promise<Reading>
+
+export async function layDown(scans: readonly Scan[], name: string, folder: string): Promise<Stack> {
+  const jpegs = scans.map((_, index) => join(folder, `${name}-${index}.jpg`))
+  for (const [index, path] of jpegs.entries()) await writeFile(path, scans[index]!.jpeg)
+  const pdf = join(folder, `${name}.pdf`)
+  await writeFile(pdf, scannedPdf(scans))
+  return { dpi: scans[0]!.dpi, truths: scans.map(({ truth }) => truth), pdf, jpegs }
+}
+
+/** Our reader with all its slots. Its processes are warm, as they are in a server that is running. */
+export const ours =
+  (setup: OcrSetup, folder: string): Program =>
+  async ({ pdf, truths }) => {
+    const minute = 60_000
+    const limits = { outlineTimeout: minute, pageTimeout: minute, thumbnailTimeout: minute, maxPages: 500, maxPixels: 60e6, dpi: 200 }
+    const log = openLog({ level: 'warn', format: 'pretty' })
+    const reader = openReader({ slots: 0, tempDir: folder, log, ocr: setup, limits: { ...limits, memory: 1.5e9 } })
+    const file = { path: pdf, filename: 'scan.pdf', mimeType: 'application/pdf' }
+    try {
+      await Promise.all(Array.from({ length: reader.slots }, () => reader.page(file, 1, 'eng')))
+      return await timed(async () => {
+        const { pages } = await reader.outline(file)
+        if (!pages.every(({ needsOcr }) => needsOcr)) throw new Error('a scanned page is taken for text')
+        return inParallel(reader.slots, truths.length, async (index) => (await reader.page(file, index + 1, 'eng')).text)
+      })
+    } finally {
+      await reader.close()
+    }
+  }
+
+/** The tesseract program as one would run it by hand: a process for each core, one thread each. */
+export const plainTesseract =
+  (models: string | null): Program =>
+  ({ jpegs, dpi }) =>
+    timed(() =>
+      inParallel(cores, jpegs.length, async (index) => {
+        const folder = models ? ['--tessdata-dir', models] : []
+        const found = await run('tesseract', [jpegs[index]!, '-', ...folder, '-l', 'eng', '--psm', '3', '--dpi', String(dpi)], { env })
+        return found.stdout
+      }),
+    )
+
+/** Makes a searchable PDF of the same scan, which is more than text. */
+export const ocrmypdf: Program = ({ pdf }) =>
+  timed(async () => {
+    await run('ocrmypdf', ['--quiet', '--jobs', '2', '-l', 'eng', pdf, `${pdf}.out`], { env })
+    return []
+  })
+
+export async function answers(command: string): Promise<string | null> {
+  const found = await run(command, ['--version']).catch(() => null)
+  return found && (found.stdout || found.stderr).split('\n')[0]!.trim()
+}
+
+async function timed(work: () => Promise<readonly string[]>): Promise<Reading> {
+  const start = performance.now()
+  const texts = await work()
+  return { texts, milliseconds: performance.now() - start }
+}
+
+async function inParallel(slots: number, count: number, work: (index: number) => Promise<string>): Promise<string[]> {
+  const results: string[] = []
+  let next = 0
+  const lane = async () => {
+    for (let index = next++; index < count; index = next++) results[index] = await work(index)
+  }
+  await Promise.all(Array.from({ length: slots }, lane))
+  return results
+}

@@ -12,5 +12,17 @@ export async function visible(db: Db, actor: Actor, id: string, missing: Code = 
   return document
 }
 
+/** Whose document it is and how it is called, without its text and what hangs on it. Throws `missing` as visible() does. */
+export async function visibleName(
+  db: Db,
+  actor: Actor,
+  id: string,
+  missing: Code = 'DOCUMENT_NOT_FOUND',
+): Promise<{ id: string; owner_id: string; filename: string }> {
+  const document = await db.selectFrom('documents').select(['id', 'owner_id', 'filename']).where('id', '=', id).executeTakeFirst()
+  if (!document || !maySee(actor, document.owner_id)) throw new AppError(missing)
+  return document
+}
+
 /** A user sees own documents, an admin all. */
 const maySee = (actor: Actor, ownerId: string): boolean => isAdmin(actor) || ownerId === actor.id

@@ -2,6 +2,7 @@
 import { H3, type H3Event } from 'h3'
 import type { App } from '../app.ts'
 import { routes as auth } from '../auth/routes.ts'
+import { routes as comments } from '../comments/routes.ts'
 import type { Config } from '../config.ts'
 import { routes as documents } from '../documents/routes.ts'
 import { AppError } from '../errors.ts'
@@ -33,7 +34,7 @@ export interface Assembly {
 /** Every route there is, in the order of the specification. */
 export function allRoutes(app: App, isDraining = () => false): Route[] {
   const routes: Route[] = [
-    ...[auth, users, documents, search, ocr, settings, labels, notifications].flatMap((domain) => domain(app)),
+    ...[auth, users, documents, search, ocr, settings, labels, notifications, comments].flatMap((domain) => domain(app)),
     ...health(app, isDraining),
     ...documentation(app, () => routes),
   ]

@@ -1,0 +1,217 @@
+/** Comments on documents: whoever sees the document reads and writes them, one level of replies deep. */
+import { sql } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { type Actor, isAdmin } from '../actor.ts'
+import type { App } from '../app.ts'
+import { type Db, isForeignKeyViolation, type Trx } from '../db/db.ts'
+import type { Role, Row } from '../db/schema.ts'
+import { visibleName } from '../documents/access.ts'
+import { AppError } from '../errors.ts'
+import { isId } from '../http/input.ts'
+import { count as countAct } from '../http/rate-limit.ts'
+import { notify } from '../notifications/notifications.ts'
+
+export interface Comment extends Row<'comments'> {
+  username: string
+  user_role: Role
+}
+
+/** A comment that is no reply. */
+export interface Thread extends Comment {
+  reply_count: number
+  /** the first of them, oldest first; times as JSON has them */
+  replies: (Omit<Comment, 'created_at' | 'updated_at'> & { created_at: string; updated_at: string })[]
+}
+
+export interface Span {
+  limit: number
+  offset: number
+}
+
+/** In characters as people count them: code points. */
+const maxLength = 10_000
+const inlineReplies = 3
+const total = sql<number>`count(*)`.as('total')
+/** How much of a comment its notification shows, in code points. */
+const excerpt = 200
+
+/** Some of the comments that are no replies, newest first, each with its first replies; and how many there are. Throws COMMENT_DOCUMENT_NOT_FOUND. */
+export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<{ comments: Thread[]; total: number }> {
+  await readable(app.db, actor, documentId)
+  const [comments, counted] = await Promise.all([
+    select(app.db)
+      .where('comments.document_id', '=', documentId)
+      .where('comments.parent_id', 'is', null)
+      .select((eb) => [
+        eb.selectFrom('comments as reply').whereRef('reply.parent_id', '=', 'comments.id').select(total).$asScalar().as('reply_count'),
+        jsonArrayFrom(
+          eb
+            .selectFrom('comments as reply')
+            .innerJoin('users as replier', 'replier.id', 'reply.user_id')
+            .whereRef('reply.parent_id', '=', 'comments.id')
+            .selectAll('reply')
+            .select(['replier.username', 'replier.role as user_role'])
+            .orderBy('reply.created_at')
+            .orderBy('reply.id')
+            .limit(inlineReplies),
+        ).as('replies'),
+      ])
+      .orderBy('comments.created_at', 'desc')
+      .orderBy('comments.id', 'desc')
+      .limit(span.limit)
+      .offset(span.offset)
+      .$castTo<Thread>()
+      .execute(),
+    app.db
+      .selectFrom('comments')
+      .where('document_id', '=', documentId)
+      .where('parent_id', 'is', null)
+      .select(total)
+      .executeTakeFirstOrThrow(),
+  ])
+  return { comments, ...counted }
+}
+
+/** Some of the replies to a comment, oldest first; and how many there are. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND. */
+export async function replies(
+  app: App,
+  actor: Actor,
+  documentId: string,
+  id: string,
+  span: Span,
+): Promise<{ replies: Comment[]; total: number }> {
+  await readable(app.db, actor, documentId)
+  await existing(app.db, documentId, id)
+  const [found, counted] = await Promise.all([
+    select(app.db)
+      .where('comments.parent_id', '=', id)
+      .orderBy('comments.created_at')
+      .orderBy('comments.id')
+      .limit(span.limit)
+      .offset(span.offset)
+      .execute(),
+    app.db.selectFrom('comments').where('parent_id', '=', id).select(total).executeTakeFirstOrThrow(),
+  ])
+  return { replies: found, ...counted }
+}
+
+/** How many comments a document has, replies among them. Throws COMMENT_DOCUMENT_NOT_FOUND. */
+export async function count(app: App, actor: Actor, documentId: string): Promise<number> {
+  await readable(app.db, actor, documentId)
+  const counted = await app.db.selectFrom('comments').where('document_id', '=', documentId).select(total).executeTakeFirstOrThrow()
+  return counted.total
+}
+
+export interface NewComment {
+  content: string
+  /** the comment that this one answers */
+  parent_id?: string | null | undefined
+}
+
+/**
+ * Adds a comment and tells the document's owner. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_CONTENT_EMPTY, COMMENT_CONTENT_TOO_LONG,
+ * COMMENT_NOT_FOUND for a parent that is not there, COMMENT_NESTING_TOO_DEEP, COMMENT_RATE_LIMITED; FORBIDDEN for the operator, who is no user.
+ */
+export async function create(app: App, actor: Actor, documentId: string, { content, parent_id = null }: NewComment): Promise<Comment> {
+  const { id: userId, username } = actor
+  if (userId === null) throw new AppError('FORBIDDEN', {}, 'Only users can comment.')
+  const document = await readable(app.db, actor, documentId)
+  checkContent(content)
+  if (parent_id !== null) await answerable(app.db, documentId, parent_id)
+  const acts = app.config.limits.comments_per_minute
+  if (acts > 0) await countAct(app, `comment:${userId}`, { acts, window: 60 }, 'COMMENT_RATE_LIMITED')
+  return app.db.transaction().execute(async (trx) => {
+    const id = await insert(trx, {
+      document_id: document.id,
+      parent_id,
+      user_id: userId,
+      content,
+      created_at: app.now(),
+      updated_at: app.now(),
+    })
+    if (document.owner_id !== userId) {
+      const message = `${username} commented on ${document.filename}: ${shortened(content)}`
+      const data = { document_id: document.id, comment_id: id }
+      await notify(app, trx, document.owner_id, 'comment_added', { title: 'New comment', message, data })
+    }
+    return one(trx, id)
+  })
+}
+
+/** Changes what a comment says; only its author may. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, COMMENT_PERMISSION_DENIED, COMMENT_CONTENT_EMPTY, COMMENT_CONTENT_TOO_LONG. */
+export async function update(app: App, actor: Actor, documentId: string, id: string, content: string): Promise<Comment> {
+  await readable(app.db, actor, documentId)
+  const { user_id } = await existing(app.db, documentId, id)
+  if (user_id !== actor.id) throw new AppError('COMMENT_PERMISSION_DENIED')
+  checkContent(content)
+  return app.db.transaction().execute(async (trx) => {
+    await trx.updateTable('comments').set({ content, is_edited: true, updated_at: app.now() }).where('id', '=', id).execute()
+    return one(trx, id)
+  })
+}
+
+/** Removes a comment and the replies to it; its author may, and admins. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, COMMENT_PERMISSION_DENIED. */
+export async function remove(app: App, actor: Actor, documentId: string, id: string): Promise<void> {
+  await readable(app.db, actor, documentId)
+  const { user_id } = await existing(app.db, documentId, id)
+  if (user_id !== actor.id && !isAdmin(actor)) throw new AppError('COMMENT_PERMISSION_DENIED')
+  const { numDeletedRows } = await app.db.deleteFrom('comments').where('id', '=', id).executeTakeFirst()
+  if (numDeletedRows === 0n) throw new AppError('COMMENT_NOT_FOUND')
+}
+
+const readable = (db: Db, actor: Actor, documentId: string) => visibleName(db, actor, documentId, 'COMMENT_DOCUMENT_NOT_FOUND')
+
+/** A comment is found under its own document only. */
+async function existing(db: Db, documentId: string, id: string): Promise<Pick<Row<'comments'>, 'user_id' | 'parent_id'>> {
+  const comment = await db
+    .selectFrom('comments')
+    .select(['user_id', 'parent_id'])
+    .where('id', '=', id)
+    .where('document_id', '=', documentId)
+    .executeTakeFirst()
+  if (!comment) throw new AppError('COMMENT_NOT_FOUND')
+  return comment
+}
+
+async function answerable(db: Db, documentId: string, id: string): Promise<void> {
+  if (!isId(id)) throw new AppError('COMMENT_NOT_FOUND')
+  if ((await existing(db, documentId, id)).parent_id !== null) throw new AppError('COMMENT_NESTING_TOO_DEEP')
+}
+
+function checkContent(content: string): void {
+  if (content.trim() === '') throw new AppError('COMMENT_CONTENT_EMPTY')
+  // No string has more than twice as many units as code points: megabytes need not be taken apart.
+  if (content.length > 2 * maxLength || [...content].length > maxLength)
+    throw new AppError('COMMENT_CONTENT_TOO_LONG', { max_length: maxLength })
+}
+
+function shortened(content: string): string {
+  const characters = [...content.trim().replaceAll(/\s+/g, ' ')]
+  return characters.length > excerpt ? `${characters.slice(0, excerpt - 1).join('')}…` : characters.join('')
+}
+
+type Values = Pick<Row<'comments'>, 'document_id' | 'parent_id' | 'user_id' | 'content' | 'created_at' | 'updated_at'>
+
+async function insert(trx: Trx, values: Values): Promise<string> {
+  try {
+    return (await trx.insertInto('comments').values(values).returning('id').executeTakeFirstOrThrow()).id
+  } catch (error) {
+    // Deleted since we looked.
+    if (isForeignKeyViolation(error)) throw new AppError(values.parent_id === null ? 'COMMENT_DOCUMENT_NOT_FOUND' : 'COMMENT_NOT_FOUND')
+    throw error
+  }
+}
+
+/** Gone again where somebody was faster. */
+async function one(trx: Trx, id: string): Promise<Comment> {
+  const comment = await select(trx).where('comments.id', '=', id).executeTakeFirst()
+  if (!comment) throw new AppError('COMMENT_NOT_FOUND')
+  return comment
+}
+
+const select = (db: Db) =>
+  db
+    .selectFrom('comments')
+    .innerJoin('users', 'users.id', 'comments.user_id')
+    .selectAll('comments')
+    .select(['users.username', 'users.role as user_role'])

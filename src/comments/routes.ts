@@ -1,0 +1,102 @@
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { wholeNumber } from '../http/input.ts'
+import { type Route, user } from '../http/route.ts'
+import * as comments from './comments.ts'
+
+const Span = z.object({ limit: wholeNumber(1, 100).default(50), offset: wholeNumber(0, 1_000_000_000).default(0) })
+const NewComment = z.object({ content: z.string(), parent_id: z.string().nullish() })
+const Changes = z.object({ content: z.string() })
+
+const CommentAnswer = z.object({
+  id: z.uuid(),
+  document_id: z.uuid(),
+  parent_id: z.uuid().nullable(),
+  user_id: z.uuid(),
+  username: z.string(),
+  user_role: z.enum(['admin', 'user']),
+  content: z.string(),
+  is_edited: z.boolean(),
+  created_at: z.iso.datetime(),
+  updated_at: z.iso.datetime(),
+})
+const ThreadAnswer = CommentAnswer.extend({ reply_count: z.int(), replies: z.array(CommentAnswer) })
+const span = { total: z.int(), limit: z.int(), offset: z.int() }
+const ThreadsAnswer = z.object({ comments: z.array(ThreadAnswer), ...span })
+const RepliesAnswer = z.object({ replies: z.array(CommentAnswer), ...span })
+
+const path = '/api/comments/documents/:document_id/comments'
+const ofDocument = { document_id: 'COMMENT_DOCUMENT_NOT_FOUND' } as const
+const ofComment = { ...ofDocument, comment_id: 'COMMENT_NOT_FOUND' } as const
+const wrongContent = ['COMMENT_CONTENT_EMPTY', 'COMMENT_CONTENT_TOO_LONG'] as const
+
+export const routes = (app: App): Route[] => [
+  user(
+    `GET ${path}`,
+    { summary: 'Comments on a document, newest first, each with its first replies', ids: ofDocument, query: Span, answer: ThreadsAnswer },
+    async ({ actor, param, query }) => {
+      const { comments: found, total } = await comments.list(app, actor, param('document_id'), query)
+      return { comments: found.map(threadView), total, ...query }
+    },
+  ),
+  user(
+    `POST ${path}`,
+    {
+      summary: 'Comment on a document, or answer a comment',
+      ids: ofDocument,
+      body: NewComment,
+      status: 201,
+      answer: CommentAnswer,
+      errors: [...wrongContent, 'COMMENT_NOT_FOUND', 'COMMENT_NESTING_TOO_DEEP', 'COMMENT_RATE_LIMITED', 'FORBIDDEN'],
+    },
+    async ({ actor, param, body }) => view(await comments.create(app, actor, param('document_id'), body)),
+  ),
+  user(
+    `GET ${path}/count`,
+    { summary: 'How many comments a document has, with the replies', ids: ofDocument, answer: z.object({ count: z.int() }) },
+    async ({ actor, param }) => ({ count: await comments.count(app, actor, param('document_id')) }),
+  ),
+  user(
+    `GET ${path}/:comment_id/replies`,
+    { summary: 'Replies to a comment, oldest first', ids: ofComment, query: Span, answer: RepliesAnswer },
+    async ({ actor, param, query }) => {
+      const { replies, total } = await comments.replies(app, actor, param('document_id'), param('comment_id'), query)
+      return { replies: replies.map(view), total, ...query }
+    },
+  ),
+  user(
+    `PUT ${path}/:comment_id`,
+    {
+      summary: 'Change your comment',
+      ids: ofComment,
+      body: Changes,
+      answer: CommentAnswer,
+      errors: [...wrongContent, 'COMMENT_PERMISSION_DENIED'],
+    },
+    async ({ actor, param, body }) => view(await comments.update(app, actor, param('document_id'), param('comment_id'), body.content)),
+  ),
+  user(
+    `DELETE ${path}/:comment_id`,
+    { summary: 'Delete a comment and the replies to it', ids: ofComment, errors: ['COMMENT_PERMISSION_DENIED'] },
+    ({ actor, param }) => comments.remove(app, actor, param('document_id'), param('comment_id')),
+  ),
+]
+
+const view = (comment: comments.Comment | comments.Thread['replies'][number]): z.infer<typeof CommentAnswer> => ({
+  id: comment.id,
+  document_id: comment.document_id,
+  parent_id: comment.parent_id,
+  user_id: comment.user_id,
+  username: comment.username,
+  user_role: comment.user_role,
+  content: comment.content,
+  is_edited: comment.is_edited,
+  created_at: new Date(comment.created_at).toISOString(),
+  updated_at: new Date(comment.updated_at).toISOString(),
+})
+
+const threadView = (thread: comments.Thread): z.infer<typeof ThreadAnswer> => ({
+  ...view(thread),
+  reply_count: thread.reply_count,
+  replies: thread.replies.map(view),
+})

@@ -5,6 +5,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { isAlive } from '../alive.ts'
 import { AppError } from '../errors.ts'
+import { openCollector } from './collect.ts'
 import { cannotTake, troubleOf } from './trouble.ts'
 
 export interface Staged {
@@ -57,6 +58,8 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
   for (const name of await readdir(folder))
     if (name.endsWith('.part') && (await isLeft(folder, name, owner))) await rm(join(folder, name), { force: true })
 
+  const passed = openCollector()
+
   return {
     async write(source, maxSize) {
       const path = join(folder, `${owner}_${randomUUID()}.part`)
@@ -64,7 +67,7 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
         throw troubleOf(error)
       })
       try {
-        const { sha256, size, head } = await copy(source, handle, maxSize, fsync)
+        const { sha256, size, head } = await copy(source, handle, { maxSize, fsync, passed })
         const written = await handle.stat()
         if (written.size !== size) throw cannotTake(new Error(`wrote ${written.size} of ${size} bytes`))
         if (fsync) await handle.sync()
@@ -94,7 +97,11 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
 }
 
 /** One write is under way while the next chunk is read and hashed. */
-async function copy(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, handle: FileHandle, maxSize: number, fsync: boolean) {
+async function copy(
+  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  handle: FileHandle,
+  { maxSize, fsync, passed }: { maxSize: number; fsync: boolean; passed(bytes: number): void },
+) {
   const hash = createHash('sha256')
   const head: Uint8Array[] = []
   let size = 0
@@ -122,6 +129,7 @@ async function copy(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, ha
       hash.update(chunk)
       gathered.push(chunk)
       gatheredSize += chunk.length
+      passed(chunk.length)
       if (gatheredSize >= chunkSize || gathered.length >= maxChunks) await write()
       if (fsync && size - flushed >= flushEvery) {
         flushed = size

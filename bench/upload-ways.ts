@@ -1,0 +1,108 @@
+/** What `bench/upload.ts` compares: ways of bytes to the same disk. */
+import { execFile, spawn } from 'node:child_process'
+import { randomBytes, randomInt, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { Agent, request } from 'node:http'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import type { Page } from '../src/client/client.ts'
+import { startServed } from '../test/support/served.ts'
+
+export interface Way {
+  /** null where it is no server */
+  readonly pid: number | null
+  /** Brings `bytes` to the disk, durably. */
+  put(bytes: number): Promise<void>
+  /** Lets the work end that `put` left behind, and frees the room. */
+  settle(): Promise<void>
+  close(): Promise<void>
+}
+
+const run = promisify(execFile)
+const chunk = 1 << 20
+/** The sender must not be what is measured: it takes its bytes from anywhere in a pool that does not compress. */
+const pool = randomBytes(16 << 20)
+const agent = new Agent({ keepAlive: true, maxSockets: 64 })
+
+/** `dms serve` with all its defaults. */
+export async function dms(folder: string): Promise<Way> {
+  const { url, pid, token, client, stop, remove } = await startServed({ below: folder })
+  return {
+    pid,
+    async put(bytes) {
+      const boundary = randomUUID()
+      const before = `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="${boundary}.bin"\r\n\r\n`
+      const headers = { authorization: `Bearer ${token}`, 'content-type': `multipart/form-data; boundary=${boundary}` }
+      await post(`${url}/api/documents/upload`, headers, before, bytes, `\r\n--${boundary}--\r\n`)
+    },
+    async settle() {
+      while ((await client.call<Page<unknown>>('GET', '/api/documents?status=pending,processing&per_page=1')).data.length > 0)
+        await sleep(100)
+      for await (const { id } of client.documents.list({ fields: 'id' })) await client.documents.delete(id)
+    },
+    async close() {
+      await stop()
+      await remove()
+    },
+  }
+}
+
+/** A bare node:http handler in a process of its own. */
+export async function rawServer(below: string): Promise<Way> {
+  const folder = await mkdtemp(join(below, 'raw-'))
+  const child = spawn(process.execPath, [fileURLToPath(new URL('./raw-upload-server.ts', import.meta.url)), folder], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [port] = await once(child.stdout.setEncoding('utf8'), 'data')
+  return {
+    pid: child.pid ?? 0,
+    put: (bytes) => post(`http://127.0.0.1:${String(port).trim()}`, {}, '', bytes, ''),
+    settle: () => empty(folder),
+    async close() {
+      child.kill()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
+/** The program dd, flushed at its end. */
+export async function dd(below: string): Promise<Way> {
+  const folder = await mkdtemp(join(below, 'dd-'))
+  return {
+    pid: null,
+    async put(bytes) {
+      await run('dd', ['if=/dev/zero', `of=${join(folder, randomUUID())}`, 'bs=1MB', `count=${Math.ceil(bytes / 1e6)}`, 'conv=fsync'])
+    },
+    settle: () => empty(folder),
+    close: () => rm(folder, { recursive: true }),
+  }
+}
+
+async function post(url: string, headers: Record<string, string>, before: string, bytes: number, after: string): Promise<void> {
+  const length = Buffer.byteLength(before) + bytes + Buffer.byteLength(after)
+  const sent = request(url, { method: 'POST', agent, headers: { ...headers, 'content-length': length } })
+  const answered = once(sent, 'response')
+  await pipeline(Readable.from(body(before, bytes, after)), sent)
+  const [response] = await answered
+  const answer = await text(response)
+  if (response.statusCode !== 201) throw new Error(`${url} answered ${response.statusCode}: ${answer}`)
+}
+
+function* body(before: string, bytes: number, after: string): Generator<Buffer> {
+  yield Buffer.from(before)
+  for (let left = bytes; left > 0; left -= chunk) {
+    const from = randomInt(pool.length - chunk)
+    yield pool.subarray(from, from + Math.min(chunk, left))
+  }
+  yield Buffer.from(after)
+}
+
+async function empty(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) await rm(join(folder, name))
+}

@@ -1,0 +1,124 @@
+/**
+ * What does an upload cost? `dms serve` beside dd and beside a bare node:http handler, on the same disk, in turns.
+ *
+ *   node bench/upload.ts [--size 500] [--rounds 5] [--folder FOLDER]
+ *
+ * --size in MB; --folder lies on the disk that is meant (default: the folder for temporary files).
+ */
+import { readFile, stat } from 'node:fs/promises'
+import { availableParallelism, cpus, loadavg, tmpdir, totalmem } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import Table from 'cli-table3'
+import { processTree } from '../test/support/process-tree.ts'
+import { dd, dms, rawServer, type Way } from './upload-ways.ts'
+
+const { values } = parseArgs({
+  options: {
+    size: { type: 'string', default: '500' },
+    rounds: { type: 'string', default: '5' },
+    folder: { type: 'string', default: tmpdir() },
+  },
+})
+const size = Number(values.size) * 1e6
+const rounds = Number(values.rounds)
+const sampling = 50
+
+interface Put {
+  seconds: number
+  /** bytes in the server's memory before, and at most during */
+  before: number
+  peak: number
+}
+
+console.log(await machine())
+const ways: Record<string, Way> = {
+  dms: await dms(values.folder),
+  dd: await dd(values.folder),
+  'bare node:http': await rawServer(values.folder),
+}
+try {
+  await showLarge()
+  await showMany()
+} finally {
+  for (const way of Object.values(ways)) await way.close()
+}
+
+async function showLarge(): Promise<void> {
+  const puts = new Map<string, Put[]>()
+  for (let round = 0; round < rounds; round++) {
+    for (const [name, way] of Object.entries(ways)) {
+      const put = await measured(way, () => way.put(size))
+      puts.set(name, [...(puts.get(name) ?? []), put])
+      await way.settle()
+      await sleep(500)
+    }
+  }
+  const rate = ({ seconds }: Put) => size / 1e6 / seconds
+  const table = new Table({ head: [`${values.size} MB`, 'MB/s', 'median', ': dd', 'memory before, MB', 'at most', 'grew by'] })
+  for (const [name, all] of puts) {
+    const ratio = median(all.map((put, round) => rate(put) / rate(puts.get('dd')![round]!)))
+    const [before, peak] = [all[0]!.before, Math.max(...all.map((put) => put.peak))]
+    const memory = before > 0 ? [before, peak, peak - before].map((bytes) => (bytes / 1e6).toFixed(0)) : ['', '', '']
+    table.push([name, all.map((put) => rate(put).toFixed(0)).join(' '), median(all.map(rate)).toFixed(0), ratio.toFixed(2), ...memory])
+  }
+  console.log(table.toString())
+  console.log('wanted of dms: at least 0.6 of dd (median of the ratios of each round), and memory that grows by less than 100 MB')
+}
+
+/** For information. */
+async function showMany(): Promise<void> {
+  const table = new Table({ head: ['', '10 × 50 MB, MB/s', '400 × 10 kB, 16 at once, files/s'] })
+  for (const [name, way] of Object.entries(ways)) {
+    const medium = await measured(way, async () => {
+      for (let file = 0; file < 10; file++) await way.put(50e6)
+    })
+    await way.settle()
+    if (way.pid === null) {
+      table.push([name, (500 / medium.seconds).toFixed(0), ''])
+      continue
+    }
+    const small = await measured(way, () => Promise.all(Array.from({ length: 16 }, () => inARow(25, () => way.put(10_000)))))
+    await way.settle()
+    table.push([name, (500 / medium.seconds).toFixed(0), (400 / small.seconds).toFixed(0)])
+  }
+  console.log(table.toString())
+}
+
+async function inARow(times: number, work: () => Promise<void>): Promise<void> {
+  for (let time = 0; time < times; time++) await work()
+}
+
+async function measured({ pid }: Way, work: () => Promise<unknown>): Promise<Put> {
+  const resident = () => (pid === null ? 0 : (processTree(pid)[0]?.resident ?? 0))
+  const before = resident()
+  let peak = before
+  const clock = setInterval(() => {
+    peak = Math.max(peak, resident())
+  }, sampling)
+  const start = performance.now()
+  await work()
+  const seconds = (performance.now() - start) / 1000
+  clearInterval(clock)
+  return { seconds, before, peak: Math.max(peak, resident()) }
+}
+
+async function machine(): Promise<string> {
+  const memory = `${(totalmem() / 1e9).toFixed(0)} GB`
+  return `${availableParallelism()} cores, ${cpus()[0]?.model.trim()}, ${memory}, ${await disk()}, load ${loadavg()[0]?.toFixed(1)}, Node ${process.version}`
+}
+
+/** What Linux says of the disk below the folder. */
+async function disk(): Promise<string> {
+  const { dev } = await stat(values.folder)
+  const number = `${(dev >> 8) & 0xfff}:${(dev & 0xff) | ((dev >> 12) & 0xfff00)}`
+  for (const place of ['queue', '../queue']) {
+    const rotational = await readFile(`/sys/dev/block/${number}/${place}/rotational`, 'utf8').catch(() => null)
+    if (rotational !== null) return rotational.trim() === '1' ? 'rotating disk' : 'disk without rotation'
+  }
+  return 'disk unknown'
+}
+
+function median(numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN
+}

@@ -116,7 +116,19 @@ export interface Schema {
   search_entries: { document_id: string; words: string; parts: number; created_at: Date; confidence: number | null; version: number }
   search_passages: { document_id: string; passage: number; words: string; start_at: number; length: number }
   search_words: { word: string }
-  events: { seq: Generated<number>; type: string; user_id: string | null; data: Json<object>; at: CreatedAt }
+  events: {
+    seq: Generated<number>
+    type: string
+    /** null: for admins */
+    user_id: string | null
+    data: Json<object>
+    at: CreatedAt
+    /** in the order of commits; null: not given yet */
+    position: number | null
+  }
+  servers: { id: string; http_connections: Generated<number>; ws_connections: Generated<number>; seen_at: UpdatedAt }
+  live_places: { id: string; user_id: string; server_id: string }
+  queue_counts: { key: string; user_id: string | null; pending: number; processing: number; completed: number; at: UpdatedAt }
   notifications: {
     id: Generated<string>
     user_id: string

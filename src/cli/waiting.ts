@@ -25,17 +25,27 @@ export async function clientThatWorks(cli: Cli, command: string): Promise<Client
   return client
 }
 
-/** Looks again and again, at a growing distance, until `isOver` says so; false when `cli.signal` ended it. */
+/** A look that is going on when the command is told to stop may end for so long (ms); a command past its --timeout has not much more. */
+const lastLook = 700
+
+/**
+ * Looks again and again, at a growing distance, until `isOver` says so; false when `cli.signal` ended it. A look that takes
+ * too long then is left to itself.
+ */
 export async function lookUntil(cli: Cli, isOver: () => Promise<boolean>): Promise<boolean> {
+  const { signal } = cli
   const longest = cli.options.url === null ? pace.here : pace.there
-  try {
-    for (let distance = 100; ; distance = Math.min(longest, distance * 1.5)) {
-      if (await isOver()) return true
-      await sleep(distance, undefined, { signal: cli.signal })
-    }
-  } catch (error) {
-    if (cli.signal.aborted) return false
-    throw error
+  const stopped = new Promise<boolean>((resolve) => {
+    const stop = () => void setTimeout(() => resolve(false), lastLook)
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop, { once: true })
+  })
+  for (let distance = 100; ; distance = Math.min(longest, distance * 1.5)) {
+    const look = isOver()
+    look.catch(() => {})
+    if (await Promise.race([look, stopped])) return true
+    if (!signal.aborted) await sleep(distance, undefined, { signal }).catch(() => {})
+    if (signal.aborted) return false
   }
 }
 
@@ -51,18 +61,21 @@ export async function waitForDocuments(
   const waiting = new Set(ids)
   const total = waiting.size
   const progress = cli.progress('reading')
+  let isLeft = false
   await lookUntil(cli, async () => {
     progress.update({ done: total - waiting.size, total })
     const busy = waiting.size > few ? await unfinished(client) : new Set<string>()
     for (const id of waiting) {
       if (busy.has(id)) continue
       const document = await found(client, id)
+      if (isLeft) return false
       if (document && !isFinished(document)) continue
       waiting.delete(id)
       onEnd(id, document)
     }
     return waiting.size === 0
   })
+  isLeft = true
   progress.done()
   return waiting
 }

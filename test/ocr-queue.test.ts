@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import * as claims from '../src/claims.ts'
 import type { Client, Page } from '../src/client/client.ts'
-import * as jobs from '../src/jobs.ts'
 import { ReadFailure } from '../src/ports.ts'
 import { startWorker } from '../src/worker/worker.ts'
 import { startApp, upload } from './support/app.ts'
@@ -75,7 +75,7 @@ test('the list has what runs next first, and is filtered by status and priority'
   for (const name of names.slice(0, 1)) await upload(asAda, name, `%PDF-1.4 ${name}`)
   await read(app)
   for (const name of names.slice(1)) await upload(asAda, name, `%PDF-1.4 ${name}`)
-  await jobs.claim(app.db, 'ocr', 'here/1', minute)
+  await claims.claim(app.db, 'ocr', 'here/1', minute)
   for (const { id, filename } of await queue(asAda))
     if (filename === 'urgent' || filename === 'low') await asAda.call('PUT', `/api/ocr/queue/${id}/priority`, { priority: filename })
   expect((await queue(asAda)).map(({ filename }) => filename)).toEqual(['running', 'urgent', 'normal', 'low', 'done'])
@@ -153,7 +153,7 @@ test('the status counts, measures and estimates', async () => {
   await read(app, fakeReader(1, always(new ReadFailure('READ_TIMEOUT'))))
   await upload(asAda, 'c.pdf', '%PDF-1.4 c')
   await upload(asAda, 'd.pdf', '%PDF-1.4 d')
-  await jobs.claim(app.db, 'ocr', 'here/1', minute)
+  await claims.claim(app.db, 'ocr', 'here/1', minute)
   const status = await statusOf(asAda)
   expect(status).toMatchObject({ pending: 1, processing: 1, completed_today: 1, failed: 1, average_processing_time: expect.any(Number) })
   expect(status.average_processing_time).toBeGreaterThan(0)
@@ -210,7 +210,7 @@ test('retry-ocr reads anew, in the language and with the priority asked for; a w
 test('409 CONFLICT for retry-ocr while the document is read', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
-  await jobs.claim(app.db, 'ocr', 'here/1', minute)
+  await claims.claim(app.db, 'ocr', 'here/1', minute)
   const response = await asAda.send('POST', `/api/documents/${id}/retry-ocr`, {})
   expect([response.status, await code(response)]).toEqual([409, 'CONFLICT'])
 })

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
+import * as claims from '../claims.ts'
 import type { Trx } from '../db/db.ts'
 import type { JobStatus, Row } from '../db/schema.ts'
 import { visible } from '../documents/access.ts'
@@ -109,7 +110,7 @@ export async function prioritise(app: App, actor: Actor, id: string, priority: j
 export async function cancel(app: App, actor: Actor, id: string): Promise<void> {
   const { document_id } = await get(app, actor, id)
   await app.db.transaction().execute(async (trx) => {
-    await jobs.lockDocument(trx, { document_id })
+    await claims.lockDocument(trx, { document_id })
     if ((await jobs.cancel(trx, [id])).length === 0) throw new AppError('CONFLICT', {}, 'The job is finished already.')
     await reading.finish(app, trx, document_id ?? '', { code: 'OCR_CANCELLED', message: 'The OCR job was cancelled.' })
   })

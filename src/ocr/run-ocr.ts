@@ -1,6 +1,7 @@
 /** The job that reads a document: outline first, then the pages that need OCR, one after the other and shared with helpers. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
+import * as claims from '../claims.ts'
 import type { Trx } from '../db/db.ts'
 import * as reading from '../documents/reading.ts'
 import { publish } from '../events.ts'
@@ -91,7 +92,7 @@ async function othersDone(
     if (free > 0) await readPages(app, document.id, file, job.payload.language, signal, tell)
     else if (claimed === 0) return tell()
     // A helper that was lost, with its worker or its claim, leaves pages that look taken.
-    else if (!(await jobs.isHelped(app.db, job))) await reading.voidClaims(app.db, document.id)
+    else if (!(await claims.isHelped(app.db, job))) await reading.voidClaims(app.db, document.id)
     else await sleep(100, undefined, { signal })
   }
 }
@@ -99,7 +100,7 @@ async function othersDone(
 async function tellProgress(app: App, job: Job, { id, owner_id }: reading.ReadableDocument): Promise<void> {
   const { done, free, claimed, failed } = await reading.pagesLeft(app.db, id)
   const total = done + free + claimed + failed
-  await jobs.progress(app.db, job, done, total)
+  await claims.progress(app.db, job, done, total)
   await app.db
     .transaction()
     .execute((trx) =>
@@ -110,7 +111,7 @@ async function tellProgress(app: App, job: Job, { id, owner_id }: reading.Readab
 /** A transaction that counts only while the job is ours. */
 async function fenced(app: App, job: Job, work: (trx: Trx) => Promise<void>): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    await jobs.fence(trx, job, app.config.worker.lease)
+    await claims.fence(trx, job, app.config.worker.lease)
     await work(trx)
   })
 }

@@ -1,7 +1,8 @@
 /** The job that helps another one: it takes pages of a long document until none is left. */
+
+import * as claims from '../claims.ts'
 import * as reading from '../documents/reading.ts'
 import type { Handler } from '../jobs.ts'
-import * as jobs from '../jobs.ts'
 import { readPages } from './read-pages.ts'
 
 export const pages: Handler<'pages'> = {
@@ -14,7 +15,7 @@ export const pages: Handler<'pages'> = {
       const file = { path, filename: document.filename, mimeType: document.mime_type }
       await readPages(app, document.id, file, job.payload.language, signal, async () => {
         const { done, free, claimed, failed } = await reading.pagesLeft(app.db, document.id)
-        await jobs.progressOfParent(app.db, job, done, done + free + claimed + failed)
+        await claims.progressOfParent(app.db, job, done, done + free + claimed + failed)
       })
     } finally {
       await release()

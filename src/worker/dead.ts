@@ -1,7 +1,7 @@
 /** Workers that died without a word: their jobs need not wait for the lease to end. Should one of them live after all, its fence keeps it from writing. */
 import { isAlive } from '../alive.ts'
+import * as claims from '../claims.ts'
 import type { Db } from '../db/db.ts'
-import * as jobs from '../jobs.ts'
 
 /** Seconds without a sign of life; a worker gives one each second. */
 const silence = 30
@@ -12,7 +12,7 @@ export const nameOf = (host: string, pid: number): string => `${host}/${pid}`
 /** Ends the leases of workers that are not `self` and fell silent, or whose process is gone from this host. */
 export async function buryDead(db: Db, self: string): Promise<void> {
   const [host] = self.split('/')
-  const dead = (await jobs.holders(db)).filter(({ worker, silent }) => {
+  const dead = (await claims.holders(db)).filter(({ worker, silent }) => {
     const [theirs, pid] = worker.split('/')
     return worker !== self && (silent === null || silent > silence || (theirs === host && !isAlive(Number(pid))))
   })
@@ -27,6 +27,6 @@ export const buryPredecessor = (db: Db, self: string): Promise<void> => bury(db,
 
 async function bury(db: Db, names: readonly string[]): Promise<void> {
   if (names.length === 0) return
-  await jobs.expire(db, names)
+  await claims.expire(db, names)
   await db.deleteFrom('workers').where('name', 'in', names).execute()
 }

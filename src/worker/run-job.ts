@@ -1,9 +1,10 @@
 /** One job, from its claim to its end, whatever that is. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
+import * as claims from '../claims.ts'
 import type { Trx } from '../db/db.ts'
 import { isUnavailable } from '../db/db.ts'
-import * as jobs from '../jobs.ts'
+import type * as jobs from '../jobs.ts'
 import type { Log } from '../log.ts'
 import { FileMissing, ReadFailure } from '../ports.ts'
 import { handlers } from './handlers.ts'
@@ -24,16 +25,16 @@ export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Prom
   try {
     const commit = await handlerOf(job).run(app, job, signal)
     await insist(app, log, signal, async (trx) => {
-      await jobs.finish(trx, job)
+      await claims.finish(trx, job)
       await commit?.(trx)
     })
     log.info({ duration_ms: Math.round(performance.now() - started) }, 'job done')
   } catch (error) {
     const cause = signal.aborted ? signal.reason : error
-    if (cause instanceof jobs.LeaseLost) return log.info('job taken away')
+    if (cause instanceof claims.LeaseLost) return log.info('job taken away')
     await insist(app, log, signal, endingOf(app, job, cause, log)).catch((late) => {
       // The lease ends by itself; whoever finds it then goes on.
-      if (!(late instanceof jobs.LeaseLost)) log.error({ err: late }, 'a job could not be put back')
+      if (!(late instanceof claims.LeaseLost)) log.error({ err: late }, 'a job could not be put back')
     })
   }
 }
@@ -42,7 +43,7 @@ export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Prom
 export const giveBack =
   (app: App, job: jobs.Job, delay = 0): Ending =>
   async (trx) => {
-    await jobs.release(trx, job, delay)
+    await claims.release(trx, job, delay)
     await handlerOf(job).released?.(app, trx, job)
   }
 
@@ -50,7 +51,7 @@ export const giveBack =
 export const giveUp =
   (app: App, job: jobs.Job, problem: jobs.Problem): Ending =>
   async (trx) => {
-    const final = await jobs.fail(trx, job, problem)
+    const final = await claims.fail(trx, job, problem)
     await handlerOf(job).failed?.(app, trx, job, problem, final)
   }
 

@@ -3,8 +3,9 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import * as claims from '../claims.ts'
 import { listen } from '../db/listen.ts'
-import * as jobs from '../jobs.ts'
+import type * as jobs from '../jobs.ts'
 import { buryDead, buryPredecessor, nameOf } from './dead.ts'
 import { giveBack, giveUp, runJob, Stopped } from './run-job.ts'
 
@@ -63,7 +64,7 @@ export async function startWorker(
   }
 
   const takeOne = async (queue: jobs.Queue): Promise<boolean> => {
-    const job = await jobs.claim(app.db, queue, name, lease)
+    const job = await claims.claim(app.db, queue, name, lease)
     if (!job) return false
     if (isStopping) {
       await app.db.transaction().execute(giveBack(app, job))
@@ -80,7 +81,7 @@ export async function startWorker(
 
   const heard = (payload: string) => {
     const [word, id = ''] = payload.split(':')
-    if (word === 'cancel') running.get(id)?.abort.abort(new jobs.LeaseLost())
+    if (word === 'cancel') running.get(id)?.abort.abort(new claims.LeaseLost())
     else void take()
   }
 
@@ -91,12 +92,12 @@ export async function startWorker(
       .values({ name, queues: [...queues] })
       .onConflict((conflict) => conflict.column('name').doUpdateSet({ queues: [...queues], seen_at: sql<Date>`now()` }))
       .execute()
-    for (const { job, abort } of running.values()) if (!(await jobs.renew(app.db, job, lease))) abort.abort(new jobs.LeaseLost())
+    for (const { job, abort } of running.values()) if (!(await claims.renew(app.db, job, lease))) abort.abort(new claims.LeaseLost())
   }
 
   const recover = async () => {
     await buryDead(app.db, name)
-    for (let lost = await jobs.claimExpired(app.db, name, lease); lost; lost = await jobs.claimExpired(app.db, name, lease)) {
+    for (let lost = await claims.claimExpired(app.db, name, lease); lost; lost = await claims.claimExpired(app.db, name, lease)) {
       const problem = { code: 'WORKER_LOST', message: 'The worker stopped in the middle of it.', retry: true }
       await app.db.transaction().execute(giveUp(app, lost, problem))
     }

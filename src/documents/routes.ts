@@ -74,7 +74,7 @@ export const routes = (app: App): Route[] => [
   user('POST /api/documents/bulk-upload', { summary: 'Upload up to ten files', ...manyFiles }, bulkUpload(app)),
 
   user('GET /api/documents/:id', { summary: 'Get a document', ids, answer: DocumentAnswer }, async ({ actor, event, param }) =>
-    tagged(event, await visible(app.db, actor, param('id'))),
+    tagged(event, await visible(app.reads, actor, param('id'))),
   ),
   user('PUT /api/documents/:id', { summary: 'Change title, labels or metadata', ...changed }, async ({ actor, event, param, body }) =>
     tagged(event, await documents.update(app, actor, param('id'), body, event.req.headers.get('if-match'))),

@@ -10,6 +10,7 @@ import { startConfigured } from '../worker/run.ts'
 import { listen } from './listen.ts'
 import { openLive } from './live.ts'
 import { buildServer } from './server.ts'
+import { rememberSignIns } from './sign-ins.ts'
 
 export interface ServerOptions {
   migrate: OpenOptions['migrate']
@@ -27,7 +28,8 @@ export async function runServer(config: Config, { migrate, checkOnly, signal, sa
   try {
     if (checkOnly) return say(`could start (${await summary(app)})`)
     await welcomeFirstAdmin(app, say)
-    const h3 = buildServer(app, { isDraining: () => signal.aborted })
+    const signIns = rememberSignIns(app)
+    const h3 = buildServer(app, { isDraining: () => signal.aborted, signIns })
     const listening = await listen(h3, config)
     const live = await openLive(app, listening.server)
     const worker = config.worker.embedded ? await startConfigured(app) : null
@@ -36,7 +38,7 @@ export async function runServer(config: Config, { migrate, checkOnly, signal, sa
     app.log.info('stopping')
     const { drain_delay, shutdown_timeout } = config.server
     // Both at once: what is being read is given back soon enough while answers are still on their way.
-    const close = () => Promise.all([listening.close(shutdown_timeout), live.close()])
+    const close = () => Promise.all([listening.close(shutdown_timeout), live.close(), signIns.close()])
     await Promise.all([sleep(drain_delay).then(close), worker?.stop(shutdown_timeout)])
   } finally {
     await app.close()

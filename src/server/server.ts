@@ -9,44 +9,59 @@ import { AppError } from '../errors.ts'
 import { network } from '../http/rate-limit.ts'
 import type { Method, Route } from '../http/route.ts'
 import { routes as labels } from '../labels/routes.ts'
+import { routes as metrics } from '../metrics/routes.ts'
 import { routes as notifications } from '../notifications/routes.ts'
 import { routes as ocr } from '../ocr/routes.ts'
 import { routes as search } from '../search/routes.ts'
 import { routes as settings } from '../settings/routes.ts'
+import { routes as publicLinks } from '../shared-links/public-routes.ts'
+import { routes as sharedLinks } from '../shared-links/routes.ts'
 import { routes as users } from '../users/routes.ts'
-import { authenticate } from './authenticate.ts'
+import { authenticate, forgetSignIns } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { clientIp } from './client-ip.ts'
 import { allowOrigin } from './cors.ts'
 import { documentation } from './documentation.ts'
 import { failure } from './failures.ts'
 import { routes as health } from './health.ts'
+import { routes as prometheus } from './metrics.ts'
+import { type Answered, openRecorder } from './recorder.ts'
 import { requestId } from './request-id.ts'
 import { secure } from './security.ts'
+import { shownPath } from './shown-path.ts'
+import type { SignIns } from './sign-ins.ts'
 
 export interface Assembly {
   /** instead of all there are, for tests of the assembly itself */
   routes?: readonly Route[]
   /** the server is about to stop: not ready for more */
   isDraining?: () => boolean
+  /** remembers who is behind a token; without it the database is asked for each request */
+  signIns?: SignIns
 }
 
 /** Every route there is, in the order of the specification. */
-export function allRoutes(app: App, isDraining = () => false): Route[] {
+export function allRoutes(app: App, isDraining = () => false, recorder = openRecorder()): Route[] {
   const routes: Route[] = [
-    ...[auth, users, documents, search, ocr, settings, labels, notifications, comments].flatMap((domain) => domain(app)),
+    ...[auth, users, documents, search, ocr, settings, labels, notifications, metrics, sharedLinks, publicLinks, comments].flatMap(
+      (domain) => domain(app),
+    ),
     ...health(app, isDraining),
+    ...prometheus(app, recorder),
     ...documentation(app, () => routes),
   ]
   return routes
 }
 
 /** Builds the server around an App; `h3.request()` and a socket lead into the same thing. */
-export function buildServer(app: App, { isDraining, routes = allRoutes(app, isDraining) }: Assembly = {}): H3 {
+export function buildServer(app: App, { isDraining, signIns, routes: given }: Assembly = {}): H3 {
+  const recorder = openRecorder()
+  const routes = given ?? allRoutes(app, isDraining, recorder)
   const ipOf = clientIp(app.config.server.trusted_proxies)
   const h3 = new H3({
     silent: true,
     onRequest(event) {
+      recorder.began()
       event.context.startedAt = performance.now()
       requestId(event)
     },
@@ -54,7 +69,9 @@ export function buildServer(app: App, { isDraining, routes = allRoutes(app, isDr
     onResponse(response, event) {
       response.headers.set('x-request-id', requestId(event))
       secure(response.headers, event, app.config)
+      forgetSignIns(event, signIns)
       allowOrigin(response.headers, event, app.config.server.cors_origins)
+      recorder.answered(answered(event, response.status))
       if (app.config.log.access) logAccess(app, event, response.status)
     },
   })
@@ -63,7 +80,7 @@ export function buildServer(app: App, { isDraining, routes = allRoutes(app, isDr
   })
   const spendCall = openCallLimit(app)
   h3.use(async (event) => {
-    const refusal = await authenticate(app, event).then(
+    const refusal = await authenticate(app, event, signIns).then(
       () => null,
       (error: unknown) => error,
     )
@@ -72,7 +89,7 @@ export function buildServer(app: App, { isDraining, routes = allRoutes(app, isDr
     if (refusal) throw refusal
   })
   for (const [path, methods] of byPath(routes)) {
-    const handle = dispatch(methods, app.config)
+    const handle = dispatch(path, methods, app.config)
     h3.all(path, handle)
     // v1 is the API: both names lead to the same handlers.
     if (path.startsWith('/api/')) h3.all(path.replace('/api/', '/api/v1/'), handle)
@@ -93,9 +110,10 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
   return paths
 }
 
-function dispatch(methods: Map<Method, Route>, { limits, server }: Config) {
+function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config) {
   const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
   return async (event: H3Event) => {
+    event.context.route = path
     if (event.req.method === 'OPTIONS') {
       const headers = new Headers({ allow })
       allowOrigin(headers, event, server.cors_origins, allow)
@@ -110,11 +128,16 @@ function dispatch(methods: Map<Method, Route>, { limits, server }: Config) {
   }
 }
 
+function answered({ context, req }: H3Event, status: number): Answered {
+  const { route, failure: code, startedAt = performance.now() } = context
+  return { method: req.method, route, status, duration: (performance.now() - startedAt) / 1000, code }
+}
+
 function logAccess(app: App, event: H3Event, status: number): void {
   const { requestId: request_id, ip, actor, startedAt = performance.now() } = event.context
   const duration_ms = Math.round((performance.now() - startedAt) * 10) / 10
   app.log.info(
-    { request_id, method: event.req.method, path: event.url.pathname, status, duration_ms, ip, user_id: actor?.id ?? undefined },
+    { request_id, method: event.req.method, path: shownPath(event), status, duration_ms, ip, user_id: actor?.id ?? undefined },
     'request',
   )
 }

@@ -6,7 +6,7 @@ import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/db.ts'
 import type { DocumentStatus, Schema } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
-import { publish } from '../events.ts'
+import { publish, publishAll } from '../events.ts'
 import { matches } from '../http/files.ts'
 import { isId } from '../http/input.ts'
 import type { PageOf } from '../http/pages.ts'
@@ -158,6 +158,12 @@ export async function transferAll(trx: Trx, from: string, to: string): Promise<v
     .returning('id')
     .execute()
   for (const { id } of moved) await jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` })
+  const data = (id: string) => ({ document_id: id, changes: ['owner'] })
+  await publishAll(
+    trx,
+    'document_updated',
+    moved.map(({ id }) => ({ userId: to, data: data(id) })),
+  )
 }
 
 /** Removes all documents of a user. */

@@ -4,7 +4,7 @@ import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/db.ts'
 import { AppError } from '../errors.ts'
-import { publish } from '../events.ts'
+import { publishAll } from '../events.ts'
 import { isId } from '../http/input.ts'
 import * as jobs from '../jobs.ts'
 import { touch } from './documents.ts'
@@ -43,10 +43,16 @@ export async function removeLabel(app: App, trx: Trx, actor: Actor, labelId: str
   return removed.length
 }
 
-/** Has the index follow for every document that carries a label, before it is renamed or goes. */
+/** Has the index and the owners follow for every document that carries a label, before it is renamed or goes. */
 export async function reindexCarriers(trx: Trx, labelId: string): Promise<void> {
-  const carriers = await trx.selectFrom('document_labels').select('document_id').where('label_id', '=', labelId).execute()
-  for (const { document_id } of carriers) await jobs.enqueue(trx, 'index', { document_id }, { dedupe: `index:${document_id}` })
+  const carriers = await trx
+    .selectFrom('documents')
+    .innerJoin('document_labels', 'document_labels.document_id', 'documents.id')
+    .select(['documents.id', 'owner_id'])
+    .where('label_id', '=', labelId)
+    .execute()
+  for (const { id } of carriers) await jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` })
+  await tellOwners(trx, carriers)
 }
 
 async function allVisible(trx: Trx, actor: Actor, documentIds: readonly string[]): Promise<string[]> {
@@ -69,5 +75,12 @@ async function changed(app: App, trx: Trx, ids: readonly string[]): Promise<void
   for (const id of ids) await touch(app, trx, id, {})
   if (ids.length === 0) return
   const owners = await trx.selectFrom('documents').select(['id', 'owner_id']).where('id', 'in', ids).execute()
-  for (const { id, owner_id } of owners) await publish(trx, 'document_updated', owner_id, { document_id: id, changes: ['labels'] })
+  await tellOwners(trx, owners)
 }
+
+const tellOwners = (trx: Trx, documents: readonly { id: string; owner_id: string }[]): Promise<void> =>
+  publishAll(
+    trx,
+    'document_updated',
+    documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes: ['labels'] } })),
+  )

@@ -46,7 +46,29 @@ export async function start(app: App, trx: Trx, { id, owner_id }: ReadableDocume
 }
 
 /** A reader gave up for now; another will come. */
-export const backToPending = (app: App, trx: Trx, id: string): Promise<void> => setStatus(app, trx, id, { status: 'pending' })
+export async function backToPending(app: App, trx: Trx, id: string): Promise<void> {
+  await setStatus(app, trx, id, { status: 'pending' })
+  await tellWaiting(trx, id)
+}
+
+/** Tells how far the pages are; returns how many are done, and of how many. */
+export function tellPages({ db }: App, { id, owner_id }: ReadableDocument): Promise<{ done: number; total: number }> {
+  return db.transaction().execute(async (trx) => {
+    // One teller at a time, so that progress never goes back, and none after the end of the reading.
+    const { rows } = await sql`select id from documents where id = ${id} and status = 'processing' for no key update`.execute(trx)
+    const { done, free, claimed, failed } = await pagesLeft(trx, id)
+    const total = done + free + claimed + failed
+    // The last percent is for what comes after the pages.
+    const progress = Math.floor((99 * done) / total)
+    if (rows.length > 0) await publish(trx, 'ocr_progress', owner_id, { document_id: id, progress, status: 'processing' })
+    return { done, total }
+  })
+}
+
+async function tellWaiting(trx: Trx, id: string): Promise<void> {
+  const owner = await trx.selectFrom('documents').select('owner_id').where('id', '=', id).executeTakeFirst()
+  if (owner) await publish(trx, 'ocr_progress', owner.owner_id, { document_id: id, progress: 0, status: 'pending' })
+}
 
 /** Whether an earlier try got as far as the outline. */
 export async function hasOutline(db: Db, id: string): Promise<boolean> {
@@ -186,6 +208,7 @@ export async function reset(app: App, trx: Trx, id: string, language: string): P
     }))
     .where('id', '=', id)
     .execute()
+  await tellWaiting(trx, id)
 }
 
 /** The pages as they stand, in order. */

@@ -4,7 +4,6 @@ import type { App } from '../app.ts'
 import * as claims from '../claims.ts'
 import type { Trx } from '../db/db.ts'
 import * as reading from '../documents/reading.ts'
-import { publish } from '../events.ts'
 import type { Handler, Job } from '../jobs.ts'
 import * as jobs from '../jobs.ts'
 import type { FileToRead } from '../ports.ts'
@@ -97,15 +96,9 @@ async function othersDone(
   }
 }
 
-async function tellProgress(app: App, job: Job, { id, owner_id }: reading.ReadableDocument): Promise<void> {
-  const { done, free, claimed, failed } = await reading.pagesLeft(app.db, id)
-  const total = done + free + claimed + failed
+async function tellProgress(app: App, job: Job, document: reading.ReadableDocument): Promise<void> {
+  const { done, total } = await reading.tellPages(app, document)
   await claims.progress(app.db, job, done, total)
-  await app.db
-    .transaction()
-    .execute((trx) =>
-      publish(trx, 'ocr_progress', owner_id, { document_id: id, progress: Math.floor((99 * done) / total), status: 'processing' }),
-    )
 }
 
 /** A transaction that counts only while the job is ours. */

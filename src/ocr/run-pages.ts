@@ -14,8 +14,8 @@ export const pages: Handler<'pages'> = {
     try {
       const file = { path, filename: document.filename, mimeType: document.mime_type }
       await readPages(app, document.id, file, job.payload.language, signal, async () => {
-        const { done, free, claimed, failed } = await reading.pagesLeft(app.db, document.id)
-        await claims.progressOfParent(app.db, job, done, done + free + claimed + failed)
+        const { done, total } = await reading.tellPages(app, document)
+        await claims.progressOfParent(app.db, job, done, total)
       })
     } finally {
       await release()

@@ -1,16 +1,24 @@
 /** What is seen to again and again, without anybody's asking. */
 import type { App } from '../app.ts'
 import { settle } from '../documents/settle.ts'
+import { forgetOld } from '../events.ts'
 
 const minute = 60_000
+
+const chores: Readonly<Record<string, (app: App) => Promise<void>>> = {
+  'look at unsettled uploads': settle,
+  'forget old events': ({ db }) => forgetOld(db),
+}
 
 /** Starts at once, then goes on every minute. */
 export function startSchedule(app: App): { stop(): Promise<void> } {
   let round = Promise.resolve()
   const begin = () => {
-    round = round
-      .then(() => settle(app))
-      .catch((error) => app.log.warn({ err: (error as Error).message }, 'unsettled uploads were not looked at'))
+    for (const [chore, run] of Object.entries(chores)) {
+      round = round
+        .then(() => run(app))
+        .catch((error: Error) => app.log.warn({ err: error.message, chore }, 'something that is done every minute could not be done'))
+    }
   }
   begin()
   const timer = setInterval(begin, minute)

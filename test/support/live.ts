@@ -151,7 +151,7 @@ export async function openRaw(url: string, headers: readonly string[] = []): Pro
 
 /** A frame as clients send it, masked with zeros. */
 export function frame(opcode: number, payload: string | Buffer, { isLast = true, isMasked = true } = {}): Buffer {
-  const bytes = Buffer.from(payload)
+  const bytes = Buffer.from(payload as string)
   const length = bytes.length < 126 ? [bytes.length] : bytes.length < 65_536 ? [126, bytes.length >> 8, bytes.length & 255] : null
   const head = Buffer.from([
     (isLast ? 0x80 : 0) | opcode,

@@ -43,9 +43,10 @@ function parsed(text: string | null): unknown {
   }
 }
 
-/** The message of an event: its data as they are, and flat beside the type. */
+/** The message of an event: its data as they are, and flat beside the type, but for what they call `type` themselves. */
 export function render({ position, type, data, at }: LiveEvent): string {
-  return JSON.stringify({ ...data, type, data, timestamp: at.toISOString(), seq: position })
+  const { type: _inside, ...flat } = data
+  return JSON.stringify({ type, ...flat, data, timestamp: at.toISOString(), seq: position })
 }
 
 /** The message of a failure. */

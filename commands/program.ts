@@ -88,7 +88,10 @@ class TooLate extends Failure {
 /** milliseconds that a command which was given up has for closing what it opened */
 const closingTime = 3000
 
-/** Enforces --timeout; a command that listens to `cli.signal` gets a second to end by itself and in its own words. */
+/** Milliseconds: enough to end what is being sent or asked on a busy machine. */
+const grace = 5000
+
+/** Enforces --timeout; a command that listens to `cli.signal` gets some seconds to end by itself and in its own words. */
 async function runInTime(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<void> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   let timer: NodeJS.Timeout | undefined
@@ -98,7 +101,7 @@ async function runInTime(program: Command, cli: OwnedCli, argv: readonly string[
     const giveUp = () => reject(new TooLate(timeout))
     const onTime = () => {
       if (!cli.stop) giveUp()
-      else timer = setTimeout(giveUp, 1000)
+      else timer = setTimeout(giveUp, grace)
     }
     timer = setTimeout(onTime, timeout)
   })

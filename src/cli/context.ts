@@ -57,6 +57,7 @@ export interface OwnedCli extends Cli {
 export function createCli(program: Command, terminal: Terminal & { stdout: NodeJS.WriteStream; stderr: NodeJS.WriteStream }): OwnedCli {
   const { env, stdout, stderr } = terminal
   const endings: (() => void | Promise<void>)[] = []
+  const started = performance.now()
   let options: GlobalOptions | null = null
   let stop: Stop | null = null
   let shown: Progress | null = null
@@ -86,7 +87,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   }
   const watch = (isService: boolean): AbortSignal => {
     if (!stop) {
-      stop = watchStop(cli.options.timeout, hint, isService)
+      stop = watchStop(cli.options.timeout, hint, isService, performance.now() - started)
       endings.push(stop.end)
     }
     return stop.signal

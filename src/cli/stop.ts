@@ -17,10 +17,10 @@ const batchSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const serviceSignals = ['SIGINT', 'SIGTERM'] as const
 
 /**
- * Listens until `end()`; `timeout` (ms, null for none) aborts as well, with a TimeoutError as the reason. For a service the first signal is
+ * Listens until `end()`; `timeout` (ms, null for none; `elapsed` of it are over) aborts as well, with a TimeoutError as the reason. For a service the first signal is
  * the normal end, so `exit` stays null.
  */
-export function watchStop(timeout: number | null, say: (text: string) => void, isService = false): Stop {
+export function watchStop(timeout: number | null, say: (text: string) => void, isService = false, elapsed = 0): Stop {
   const signals = isService ? serviceSignals : batchSignals
   const controller = new AbortController()
   let exit: Exit | null = null
@@ -42,7 +42,10 @@ export function watchStop(timeout: number | null, say: (text: string) => void, i
   const timer =
     timeout === null
       ? null
-      : setTimeout(() => controller.abort(new DOMException(`--timeout of ${timeout / 1000} s has passed`, 'TimeoutError')), timeout)
+      : setTimeout(
+          () => controller.abort(new DOMException(`--timeout of ${timeout / 1000} s has passed`, 'TimeoutError')),
+          Math.max(0, timeout - elapsed),
+        )
   const end = (): void => {
     if (timer) clearTimeout(timer)
     for (const name of signals) process.removeListener(name, onSignal)

@@ -16,6 +16,8 @@ export const readsHere = 'On the server itself, while no worker runs, the docume
 
 /** A client for a command that waits for jobs. On this machine, while nobody else works, a worker runs in this very process until the command ends. */
 export async function clientThatWorks(cli: Cli, command: string): Promise<Client> {
+  // From here on --timeout ends this wait, and in its own words, even while the database is still being started.
+  void cli.signal
   if (cli.options.url !== null) return cli.client()
   const [{ clientHere }, { ensureWorker }] = await Promise.all([import('./connect.ts'), import('../worker/presence.ts')])
   const app = await cli.app(command, { statementTimeout: false })

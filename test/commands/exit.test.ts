@@ -103,7 +103,7 @@ test('0 and help on standard output for --help and help, of any depth', async ()
   expect(asked).toMatchObject({
     code: 0,
     stderr: '',
-    stdout: expect.stringMatching(/^Usage: dms config show .*Examples:\n {2}\$ dms config show/s),
+    stdout: expect.stringMatching(/^Usage: dms config show .*Examples:\n(?: {2}# .+\n)? {2}\$ dms config show/s),
   })
   expect(await run(['help', 'config', 'show'])).toEqual(asked)
 })

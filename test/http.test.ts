@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import type { H3Event } from 'h3'
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { clientIp } from '../src/server/client-ip.ts'
 import { readiness } from '../src/server/health.ts'
@@ -296,4 +297,21 @@ test('closing lets a request in flight end, refuses new ones, and does not wait 
   await closed
   expect(performance.now() - started).toBeLessThan(3000)
   idle.destroy()
+})
+
+test('all database connections cut: 503 at worst, and the next request is fine', async () => {
+  const { app, asAda } = await startApp()
+  const log = app.log as { warn: unknown; error: unknown }
+  log.warn = log.error = () => {}
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  for (let round = 0; round < 3; round++) {
+    const running = Array.from({ length: 8 }, () => asAda.send('PUT', `/api/documents/${id}`, { title: `${round}` }))
+    const cut =
+      sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`.execute(
+        app.db,
+      )
+    for (const { status } of await Promise.all(running)) expect([200, 503]).toContain(status)
+    await cut.catch(() => {})
+    await expect.poll(async () => (await asAda.send('GET', `/api/documents/${id}`)).status, { timeout: 2000 }).toBe(200)
+  }
 })

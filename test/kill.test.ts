@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import sharp from 'sharp'
@@ -10,7 +11,7 @@ import { joinEmbedded } from '../src/db/embedded.ts'
 import { openLog } from '../src/log.ts'
 import { type Killable, password, postgresOf, processesIn, startKillable } from './support/killable.ts'
 import { pageImage, scannedPdf } from './support/page-image.ts'
-import { storeFiles } from './support/server.ts'
+import { filePart, multipartBody, multipartType, storeFiles } from './support/server.ts'
 
 /** What the server said is safe: document id -> SHA-256. */
 type Ledger = Map<string, string>
@@ -93,6 +94,55 @@ test('kill -9 while uploads and OCR run: every acknowledged document is there wi
   await postgres.release()
   const left = await readdir(join(dataDir, 'tmp'), { recursive: true, withFileTypes: true })
   expect(left.filter((entry) => entry.isFile())).toEqual([])
+})
+
+test('SIGTERM while an upload is on its way and a document is read: the upload is answered, the reading given back, exit 0', {
+  timeout: 120_000,
+}, async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'dms-term-'))
+  onTestFinished(() => rm(dataDir, { recursive: true, force: true }))
+  await chmod(dataDir, 0o711)
+  const scans = await drawScans()
+  const server = await startKillable(dataDir, { ...environment, DMS_SHUTDOWN_TIMEOUT: '20s' })
+  const token = await signIn(server)
+  const send = (body: BodyInit) =>
+    fetch(`${server.url}/api/documents/upload`, {
+      method: 'POST',
+      body,
+      duplex: 'half',
+      headers: { authorization: `Bearer ${token}`, 'content-type': multipartType },
+    } as RequestInit)
+  for (let count = 0; count < 6; count++)
+    expect((await send(multipartBody([filePart(scans[1] ?? '', `${count}.pdf`)]) as BodyInit)).status).toBe(201)
+
+  const body = multipartBody([filePart('slowly')])
+  async function* slowly() {
+    for (let at = 0; at < body.length; at += 20) {
+      yield body.subarray(at, at + 20)
+      await sleep(100)
+    }
+  }
+  const answer = send(Readable.toWeb(Readable.from(slowly())) as unknown as BodyInit)
+  await sleep(200)
+  const stopped = server.stop()
+  expect((await answer).status).toBe(201)
+  expect(await stopped).toBe(0)
+  expect(await processesIn(join(dataDir, 'tmp'))).toEqual([])
+
+  const postgres = await joinEmbedded({ dataDir, log: openLog({ level: 'silent', format: 'json' }) })
+  const client = new pg.Client(postgres.connection)
+  await client.connect()
+  const { rows } = await client.query(`select status, attempts from jobs where kind = 'ocr'`)
+  expect(rows).toHaveLength(7)
+  for (const { status, attempts } of rows)
+    expect([
+      { status: 'pending', attempts: 0 },
+      { status: 'completed', attempts: 1 },
+    ]).toContainEqual({ status, attempts })
+  expect((await client.query(`select id from documents where status = 'processing'`)).rows).toEqual([])
+  expect((await client.query('select name from workers')).rows).toEqual([])
+  await client.end()
+  await postgres.release()
 })
 
 async function signIn({ url }: Killable): Promise<string> {

@@ -44,6 +44,8 @@ const types = {
 export function openDatabase({ address, poolMax, connectTimeout, statementTimeout, log }: DatabaseOptions): Database {
   const common = { ...address, types, connectionTimeoutMillis: connectTimeout, keepAlive: true }
   const pool = new pg.Pool({ ...common, max: poolMax, application_name: 'dms', statement_timeout: statementTimeout || undefined })
+  // A connection that is cut while a transaction thinks between two queries says so here; unheard, that would end the process. The next query fails.
+  pool.on('connect', (client) => client.on('error', () => {}))
   pool.on('error', (error) => log.warn({ err: error.message }, 'an idle database connection was lost'))
   const lane = openLane({ settings: { ...common, statement_timeout: laneTimeout }, log })
   return {

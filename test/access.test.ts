@@ -13,6 +13,7 @@ const open = [
   'GET /api/health',
   'GET /api/openapi.json',
   'GET /healthz',
+  'GET /metrics',
   'GET /readyz',
 ]
 

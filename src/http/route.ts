@@ -14,6 +14,10 @@ declare module 'h3' {
     /** of the client, after trusted proxies */
     ip?: string
     startedAt?: number
+    /** path of the route that was found, with `:name` for parameters */
+    route?: string
+    /** what the answer says went wrong */
+    failure?: Code
     /** asked from this very process, by whoever has the machine: no limits on calls */
     isLocal?: boolean
   }

@@ -24,6 +24,7 @@ export function failure(error: HTTPError, event: H3Event, log: Log, now: Date): 
   if (known.status >= 500)
     log.error({ err: error.cause ?? error, request_id: id, method: event.req.method, path: event.url.pathname }, 'request failed')
   const { code, message, details, status } = known
+  event.context.failure = code
   const body = { error: { code, message, details, timestamp: now.toISOString(), request_id: id } }
   const wait = details.retry_after_secs
   if (typeof wait !== 'number') return Response.json(body, { status, headers: headersOf(known) })

@@ -1,0 +1,128 @@
+/** Numbers for people: how the machine is, and how reading documents goes. */
+import { sql } from 'kysely'
+import { type Actor, isAdmin } from '../actor.ts'
+import type { App } from '../app.ts'
+import { openConnections } from './connections.ts'
+import { cpuUsage, diskUsage, memoryUsage } from './host.ts'
+
+export interface SystemMetrics {
+  /** percent, as the other two */
+  cpu_usage: number
+  memory_usage: number
+  /** of the disk that the document store is on */
+  disk_usage: number
+  /** HTTP connections and WebSockets of all server processes */
+  active_connections: number
+  /** of this process */
+  uptime_seconds: number
+}
+
+/** The machine that answers, and the connections of all. */
+export async function system(app: App): Promise<SystemMetrics> {
+  const [cpu_usage, disk_usage, { http, ws }] = await Promise.all([cpuUsage(), diskUsage(app.config), openConnections(app.db)])
+  return { cpu_usage, memory_usage: memoryUsage(), disk_usage, active_connections: http + ws, uptime_seconds: Math.floor(process.uptime()) }
+}
+
+export interface Day {
+  /** YYYY-MM-DD in UTC */
+  date: string
+  processed: number
+  succeeded: number
+  failed: number
+  pages: number
+  /** seconds per document; null on a day without any */
+  average_processing_time: number | null
+  /** 0 to 1; null where nothing was recognised */
+  average_confidence: number | null
+}
+
+export interface OcrAnalytics {
+  total_processed: number
+  /** 0 to 1; 0 before anything was processed */
+  success_rate: number
+  /** seconds per document */
+  average_processing_time: number
+  /** code -> documents; those read in several languages count for each */
+  languages_used: Record<string, number>
+  /** the last 30 days, the oldest first */
+  daily_stats: Day[]
+}
+
+const days = 30
+const dayLength = 86_400_000
+
+/** How the reading of the documents that the actor sees has gone. */
+export async function ocr(app: App, actor: Actor): Promise<OcrAnalytics> {
+  const [groups, recent] = await Promise.all([history(app, actor), daily(app, actor)])
+  const sum = (of: (group: Group) => number) => groups.reduce((total, group) => total + of(group), 0)
+  const succeeded = sum((group) => group.succeeded)
+  const total_processed = succeeded + sum((group) => group.failed)
+  const languages_used: Record<string, number> = {}
+  for (const group of groups)
+    for (const code of group.succeeded > 0 ? group.language.split('+') : [])
+      languages_used[code] = (languages_used[code] ?? 0) + group.succeeded
+  return {
+    total_processed,
+    success_rate: total_processed > 0 ? rounded(succeeded / total_processed) : 0,
+    average_processing_time: succeeded > 0 ? rounded(sum((group) => group.seconds) / succeeded) : 0,
+    languages_used,
+    daily_stats: recent,
+  }
+}
+
+interface Group {
+  language: string
+  succeeded: number
+  failed: number
+  /** of those that succeeded */
+  seconds: number
+}
+
+async function history(app: App, actor: Actor): Promise<Group[]> {
+  const { rows } = await sql<Group>`
+    select j.payload ->> 'language' as language,
+      count(*) filter (where j.status = 'completed') as succeeded,
+      count(*) filter (where j.status = 'failed') as failed,
+      coalesce(sum(extract(epoch from j.finished_at - j.started_at)) filter (where j.status = 'completed'), 0)::float8 as seconds
+    from jobs j
+    where j.kind = 'ocr' and j.status in ('completed', 'failed') and ${seen(actor)}
+    group by 1`.execute(app.db)
+  return rows
+}
+
+async function daily(app: App, actor: Actor): Promise<Day[]> {
+  const today = Math.floor(app.now().getTime() / dayLength) * dayLength
+  const first = new Date(today - (days - 1) * dayLength)
+  const { rows } = await sql<Day>`
+    select to_char(j.finished_at at time zone 'UTC', 'YYYY-MM-DD') as date,
+      count(*) as processed,
+      count(*) filter (where j.status = 'completed') as succeeded,
+      count(*) filter (where j.status = 'failed') as failed,
+      coalesce(sum(coalesce(j.pages_total, d.page_count)) filter (where j.status = 'completed'), 0) as pages,
+      (avg(extract(epoch from j.finished_at - j.started_at)) filter (where j.status = 'completed'))::float8 as average_processing_time,
+      (avg(d.ocr_confidence) filter (where j.status = 'completed'))::float8 as average_confidence
+    from jobs j join documents d on d.id = j.document_id
+    where j.kind = 'ocr' and j.status in ('completed', 'failed') and j.finished_at >= ${first} and ${seen(actor)}
+    group by 1`.execute(app.db)
+  const found = new Map(rows.map((day) => [day.date, day]))
+  return Array.from({ length: days }, (_, index) => {
+    const date = new Date(first.getTime() + index * dayLength).toISOString().slice(0, 10)
+    const day = found.get(date) ?? { ...none, date }
+    return {
+      ...day,
+      average_processing_time: roundedOrNull(day.average_processing_time),
+      average_confidence: roundedOrNull(day.average_confidence),
+    }
+  })
+}
+
+const none = { processed: 0, succeeded: 0, failed: 0, pages: 0, average_processing_time: null, average_confidence: null }
+
+/** Users count their own documents, admins all. */
+const seen = (actor: Actor) =>
+  isAdmin(actor)
+    ? sql<boolean>`true`
+    : sql<boolean>`exists (select from documents o where o.id = j.document_id and o.owner_id = ${actor.id})`
+
+const rounded = (value: number): number => Math.round(value * 10_000) / 10_000
+const roundedOrNull = (value: number | null): number | null => (value === null ? null : rounded(value))

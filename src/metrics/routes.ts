@@ -1,0 +1,42 @@
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { type Route, user } from '../http/route.ts'
+import * as metrics from './metrics.ts'
+
+const percent = z.number().min(0).max(100)
+const count = z.int().min(0)
+const SystemAnswer = z.object({
+  cpu_usage: percent,
+  memory_usage: percent,
+  disk_usage: percent,
+  active_connections: count,
+  uptime_seconds: count,
+})
+
+const DayAnswer = z.object({
+  date: z.iso.date(),
+  processed: count,
+  succeeded: count,
+  failed: count,
+  pages: count,
+  average_processing_time: z.number().nullable(),
+  average_confidence: z.number().nullable(),
+})
+const OcrAnswer = z.object({
+  total_processed: count,
+  success_rate: z.number().min(0).max(1),
+  average_processing_time: z.number(),
+  languages_used: z.record(z.string(), count),
+  daily_stats: z.array(DayAnswer),
+})
+
+export const routes = (app: App): Route[] => [
+  user('GET /api/metrics/system', { summary: 'How busy the server is: percentages of its host', answer: SystemAnswer }, () =>
+    metrics.system(app),
+  ),
+  user(
+    'GET /api/metrics/ocr',
+    { summary: 'How OCR goes, over all and day by day; users see that of their documents', answer: OcrAnswer },
+    ({ actor }) => metrics.ocr(app, actor),
+  ),
+]

@@ -1,0 +1,168 @@
+/** What the database says of the whole installation, for Prometheus. Every server tells the same. */
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { openConnections } from './connections.ts'
+import { type Family, gauge } from './exposition.ts'
+import { diskFree } from './host.ts'
+
+/** Milliseconds that numbers over whole tables are kept: they are asked for more often than they change by much. */
+const keptFor = 60_000
+
+/** Makes the function that tells. A database out of reach is told of too, instead of everything else. */
+export function openState(app: App): () => Promise<Family[]> {
+  let kept: { at: number; families: Family[] } | null = null
+  const totals = async (): Promise<Family[]> => {
+    const now = app.now().getTime()
+    if (!kept || now - kept.at >= keptFor) kept = { at: now, families: await tableTotals(app) }
+    return kept.families
+  }
+  return async () => {
+    try {
+      const families = await Promise.all([queue(app), connections(app), sources(app), totals()])
+      return [gauge('dms_database_up', 'Whether the database answers.', 1), ...families.flat()]
+    } catch (error) {
+      app.log.warn({ err: (error as Error).message }, 'metrics without the database')
+      return [gauge('dms_database_up', 'Whether the database answers.', 0)]
+    }
+  }
+}
+
+async function queue({ db }: App): Promise<Family[]> {
+  const live = await sql<{ queue: string; state: string; jobs: number; age: number }>`
+    select queue, status as state, count(*) as jobs,
+      coalesce(extract(epoch from now() - min(run_at) filter (where status = 'pending' and run_at <= now())), 0)::float8 as age
+    from jobs where status in ('pending', 'processing') group by 1, 2`.execute(db)
+  const lastHour = await sql<{ queue: string; result: string; jobs: number; pages: number; median: number; slow: number }>`
+    select queue, status as result, count(*) as jobs, coalesce(sum(pages_done), 0) as pages,
+      percentile_cont(0.5) within group (order by extract(epoch from finished_at - started_at))::float8 as median,
+      percentile_cont(0.95) within group (order by extract(epoch from finished_at - started_at))::float8 as slow
+    from jobs where kind in ('ocr', 'extract') and status in ('completed', 'failed') and finished_at > now() - interval '1 hour'
+    group by 1, 2`.execute(db)
+  const finished = lastHour.rows.map(({ queue, result, ...row }) => ({ ...row, labels: { queue, result } }))
+  const queues = new Set(['ocr', 'sync', 'index', 'maintenance', ...live.rows.map(({ queue }) => queue)])
+  const rowOf = (queue: string, state: string) => live.rows.find((row) => row.queue === queue && row.state === state)
+  const each = (value: (queue: string) => number) => [...queues].map((queue) => ({ labels: { queue }, value: value(queue) }))
+  return [
+    {
+      name: 'dms_jobs',
+      type: 'gauge',
+      help: 'Jobs that wait or run.',
+      samples: [...queues].flatMap((queue) =>
+        ['pending', 'processing'].map((state) => ({ labels: { queue, state }, value: rowOf(queue, state)?.jobs ?? 0 })),
+      ),
+    },
+    {
+      name: 'dms_oldest_pending_job_age_seconds',
+      type: 'gauge',
+      help: 'For how long the job that could have run first has waited.',
+      samples: each((queue) => rowOf(queue, 'pending')?.age ?? 0),
+    },
+    {
+      name: 'dms_jobs_finished_last_hour',
+      type: 'gauge',
+      help: 'Documents read in the last hour.',
+      samples: finished.map(({ labels, jobs }) => ({ labels, value: jobs })),
+    },
+    {
+      name: 'dms_job_duration_last_hour_seconds',
+      type: 'gauge',
+      help: 'How long reading a document took in the last hour.',
+      samples: finished.flatMap(({ labels, median, slow }) => [
+        { labels: { ...labels, quantile: 0.5 }, value: median },
+        { labels: { ...labels, quantile: 0.95 }, value: slow },
+      ]),
+    },
+    gauge(
+      'dms_ocr_pages_last_hour',
+      'Pages of documents that OCR was done with in the last hour.',
+      finished.reduce((sum, { pages }) => sum + pages, 0),
+    ),
+  ]
+}
+
+async function connections({ db }: App): Promise<Family[]> {
+  const { servers, http, ws } = await openConnections(db)
+  const { rows } = await sql<{ state: string; connections: number }>`
+    select coalesce(state, 'unknown') as state, count(*) as connections from pg_stat_activity
+    where datname = current_database() and application_name like 'dms%' group by 1`.execute(db)
+  const { rows: workers } = await sql<{ alive: number }>`
+    select count(*) as alive from workers where seen_at > now() - interval '30 seconds'`.execute(db)
+  return [
+    gauge('dms_servers', 'Server processes that live.', servers),
+    gauge('dms_workers', 'Workers that live.', workers[0]?.alive ?? 0),
+    gauge('dms_http_connections', 'Open HTTP connections of all servers.', http),
+    gauge('dms_ws_connections', 'Open WebSockets of all servers.', ws),
+    {
+      name: 'dms_db_pool_connections',
+      type: 'gauge',
+      help: 'Connections to the database that dms has, by what PostgreSQL says of them.',
+      samples: rows.map(({ state, connections }) => ({ labels: { state }, value: connections })),
+    },
+  ]
+}
+
+async function sources({ db }: App): Promise<Family[]> {
+  const { rows } = await sql<{ id: string; status: string; last_sync: number | null; lag: number }>`
+    select id, status, extract(epoch from last_sync)::float8 as last_sync,
+      case when status = 'disabled' then 0 else greatest(0, coalesce(extract(epoch from now() - next_sync), 0)) end::float8 as lag
+    from sources order by id`.execute(db)
+  return [
+    {
+      name: 'dms_source_last_success_timestamp_seconds',
+      type: 'gauge',
+      help: 'When a source was synced last, since 1970.',
+      samples: rows.flatMap(({ id, last_sync }) => (last_sync === null ? [] : [{ labels: { source: id }, value: last_sync }])),
+    },
+    {
+      name: 'dms_source_sync_lag_seconds',
+      type: 'gauge',
+      help: 'For how long a sync has been due.',
+      samples: rows.map(({ id, lag }) => ({ labels: { source: id }, value: lag })),
+    },
+    {
+      name: 'dms_source_failing',
+      type: 'gauge',
+      help: '1 where the last sync of a source failed.',
+      samples: rows.map(({ id, status }) => ({ labels: { source: id }, value: status === 'error' ? 1 : 0 })),
+    },
+  ]
+}
+
+async function tableTotals(app: App): Promise<Family[]> {
+  const { db } = app
+  const documents = await sql<{ status: string; documents: number }>`
+    select status, count(*) as documents from documents group by 1 order by 1`.execute(db)
+  const stored = await sql<{ bytes: number }>`select coalesce(sum(size), 0)::float8 as bytes from stored_files`.execute(db)
+  const failed = await sql<{ code: string; jobs: number }>`
+    select coalesce(error_code, 'UNKNOWN') as code, count(*) as jobs from jobs
+    where kind in ('ocr', 'extract') and status = 'failed' group by 1 order by 1`.execute(db)
+  const known = documents.rows.reduce((sum, row) => sum + row.documents, 0)
+  const free = await diskFree(app.config)
+  // The index may be out of reach by itself; the rest is still worth telling.
+  const indexed = await app.search.count().catch(() => null)
+  return [
+    {
+      name: 'dms_documents',
+      type: 'gauge',
+      help: 'Documents.',
+      samples: ['pending', 'processing', 'completed', 'failed'].map((status) => ({
+        labels: { status },
+        value: documents.rows.find((row) => row.status === status)?.documents ?? 0,
+      })),
+    },
+    gauge('dms_storage_bytes', 'Bytes of stored files, each counted once.', stored.rows[0]?.bytes ?? 0),
+    gauge('dms_storage_free_bytes', 'Bytes that are left on the disk of the document store.', free),
+    {
+      name: 'dms_jobs_failed',
+      type: 'gauge',
+      help: 'Failed reading jobs that are kept, by the reason.',
+      samples: failed.rows.map(({ code, jobs }) => ({ labels: { code }, value: jobs })),
+    },
+    ...(indexed === null
+      ? []
+      : [
+          gauge('dms_search_index_documents', 'Documents in the search index.', indexed),
+          gauge('dms_search_drift_documents', 'Documents that the index has too few of, or (below 0) too many.', known - indexed),
+        ]),
+  ]
+}

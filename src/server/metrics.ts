@@ -1,0 +1,38 @@
+import type { H3Event } from 'h3'
+import { type Actor, isAdmin } from '../actor.ts'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { anyone, type Route } from '../http/route.ts'
+import { contentType, render } from '../metrics/exposition.ts'
+import { processFamilies } from '../metrics/process.ts'
+import { openState } from '../metrics/state.ts'
+import { isWithin } from './client-ip.ts'
+import type { Recorder } from './recorder.ts'
+
+/** What Prometheus asks for. */
+export function routes(app: App, recorder: Recorder): Route[] {
+  const state = openState(app)
+  return [
+    anyone(
+      'GET /metrics',
+      {
+        summary: 'Metrics in the text format of Prometheus, for admins and for hosts in server.metrics_allow',
+        produces: ['text/plain'],
+        errors: ['UNAUTHORIZED', 'FORBIDDEN'],
+      },
+      async ({ actor, event, ip }) => {
+        if (!mayRead(app, event, actor, ip)) throw new AppError(actor ? 'FORBIDDEN' : 'UNAUTHORIZED')
+        const families = await Promise.all([processFamilies(app.now().getTime()), state()])
+        return new Response(render([...recorder.families(), ...families.flat()]), { headers: { 'content-type': contentType } })
+      },
+    ),
+  ]
+}
+
+/** A proxy that nobody declared makes the whole world look like its own host: what it forwards counts as from outside. */
+function mayRead({ config: { server } }: App, { req }: H3Event, actor: Actor | undefined, ip: string): boolean {
+  if (actor && isAdmin(actor)) return true
+  const isForwarded = ['x-forwarded-for', 'forwarded', 'x-real-ip'].some((header) => req.headers.has(header))
+  if (isForwarded && server.trusted_proxies.length === 0) return false
+  return isWithin(ip, server.metrics_allow)
+}

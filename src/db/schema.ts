@@ -116,6 +116,7 @@ export interface Schema {
   search_entries: { document_id: string; words: string; parts: number; created_at: Date; confidence: number | null; version: number }
   search_passages: { document_id: string; passage: number; words: string; start_at: number; length: number }
   search_words: { word: string }
+  search_codes: { word: string }
   events: {
     seq: Generated<number>
     type: string
@@ -159,6 +160,7 @@ export interface Schema {
     revoked_at: Date | null
     created_at: CreatedAt
   }
+  shared_link_views: { link_id: string; client: string; at: Date }
   comments: {
     id: Generated<string>
     document_id: string

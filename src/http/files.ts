@@ -20,6 +20,9 @@ function inlineType(mime: string): string | null {
   return isPlainText ? 'text/plain; charset=utf-8' : null
 }
 
+/** Whether a file of that type can be looked at inside a browser. */
+export const isShownInline = (mime: string): boolean => inlineType(mime) !== null
+
 /** Sends a file as attachment, or `inline` where its type may be shown. Throws RANGE_NOT_SATISFIABLE. */
 export async function sendFile(event: H3Event, file: StoredFile, how: 'attachment' | 'inline'): Promise<Response> {
   const etag = `"${file.sha256}"`

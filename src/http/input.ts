@@ -48,6 +48,14 @@ export async function json(event: H3Event, maxSize: number): Promise<unknown> {
   return value
 }
 
+/** The same where a form of a page may send it too (application/x-www-form-urlencoded); of a repeated field the last counts. */
+export async function jsonOrForm(event: H3Event, maxSize: number): Promise<unknown> {
+  if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(event.req.headers.get('content-type') ?? '')) return json(event, maxSize)
+  const values = Object.fromEntries(new URLSearchParams(await body(event, maxSize)))
+  refuseUnkeepable(values)
+  return values
+}
+
 async function body(event: H3Event, maxSize: number): Promise<string> {
   refuseLonger(event, maxSize)
   const chunks: Uint8Array[] = []

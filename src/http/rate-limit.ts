@@ -27,6 +27,14 @@ export async function count(app: App, key: string, limit: Limit, code: Code = 'R
   if (wait > 0) throw tooMany(wait, code)
 }
 
+/** Takes back the last act counted under `key`: it turned out to be none. */
+export async function uncount(app: App, key: string): Promise<void> {
+  await sql`
+    delete from rate_hits where ctid = (select ctid from rate_hits where key = ${key} order by at desc limit 1 for update skip locked)`.execute(
+    app.db,
+  )
+}
+
 /** Some rows of keys that nobody came back with: each act takes more away than it leaves. No window is longer than a day. */
 async function forgetOld(app: App, trx: Trx): Promise<void> {
   const day = new Date(app.now().getTime() - 86_400_000)

@@ -3,7 +3,7 @@ import type { H3Event } from 'h3'
 import type { z } from 'zod'
 import { type Actor, isAdmin } from '../actor.ts'
 import { AppError, type Code } from '../errors.ts'
-import { check, isId, json, query } from './input.ts'
+import { check, isId, json, jsonOrForm, query } from './input.ts'
 
 declare module 'h3' {
   interface H3EventContext {
@@ -20,6 +20,8 @@ declare module 'h3' {
     failure?: Code
     /** asked from this very process, by whoever has the machine: no limits on calls */
     isLocal?: boolean
+    /** what this client is answered instead of the error body */
+    explain?: (failure: AppError) => Response
   }
 }
 
@@ -37,6 +39,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   summary: string
   query?: Query
   body?: Body
+  /** the body may also come as a form of a page sends it */
+  takesForm?: boolean
   /** path parameters that are ids, and what a malformed one answers */
   ids?: Readonly<Record<string, Code>>
   /** of the good answer; default 200, 204 without `answer` */
@@ -118,7 +122,7 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
       const call: Call<Query, Body> = {
         event,
         query: (shape.query ? check(shape.query, query(event)) : undefined) as z.output<Query>,
-        body: (shape.body ? check(shape.body, await json(event, maxBody)) : undefined) as z.output<Body>,
+        body: (shape.body ? check(shape.body, await (shape.takesForm ? jsonOrForm : json)(event, maxBody)) : undefined) as z.output<Body>,
         param: (name) => decodeURIComponent(params[name] ?? ''),
         ip: event.context.ip ?? '127.0.0.1',
       }

@@ -5,6 +5,7 @@ import { AppError, type Code } from '../errors.ts'
 import type { Log } from '../log.ts'
 import { FileMissing } from '../ports.ts'
 import { requestId } from './request-id.ts'
+import { shownPath } from './shown-path.ts'
 
 /** What h3 itself refuses. Its only 400 is a path that cannot be decoded: nothing can be there. */
 const general: Readonly<Record<number, Code>> = {
@@ -22,13 +23,16 @@ export function failure(error: HTTPError, event: H3Event, log: Log, now: Date): 
   const known = recognise(error)
   const id = requestId(event)
   if (known.status >= 500)
-    log.error({ err: error.cause ?? error, request_id: id, method: event.req.method, path: event.url.pathname }, 'request failed')
+    log.error({ err: error.cause ?? error, request_id: id, method: event.req.method, path: shownPath(event) }, 'request failed')
   const { code, message, details, status } = known
   event.context.failure = code
   const body = { error: { code, message, details, timestamp: now.toISOString(), request_id: id } }
   const wait = details.retry_after_secs
-  if (typeof wait !== 'number') return Response.json(body, { status, headers: headersOf(known) })
-  return Response.json({ ...body, retry_after_secs: wait }, { status, headers: { ...headersOf(known), 'retry-after': String(wait) } })
+  const headers = { ...headersOf(known), ...(typeof wait === 'number' ? { 'retry-after': String(wait) } : {}) }
+  const page = event.context.explain?.(known)
+  if (!page) return Response.json(typeof wait === 'number' ? { ...body, retry_after_secs: wait } : body, { status, headers })
+  for (const [name, value] of Object.entries(headers)) page.headers.set(name, value)
+  return page
 }
 
 function recognise(error: HTTPError): AppError {

@@ -54,17 +54,22 @@ export async function runLineOnTerminal(line: string, { env, input = '', reply, 
   return { ...ended, stdout: ended.stdout.replaceAll('\r\n', '\n') }
 }
 
-/** Whether there is a program of that name on the PATH. */
-export function hasProgram(name: string): boolean {
-  return (environment().PATH ?? '').split(delimiter).some((folder) => {
+/** The path of a program of that name on the PATH, or null. */
+export function findProgram(name: string): string | null {
+  const paths = (environment().PATH ?? '').split(delimiter).map((folder) => join(folder, name))
+  const isRunnable = (path: string) => {
     try {
-      accessSync(join(folder, name), constants.X_OK)
+      accessSync(path, constants.X_OK)
       return true
     } catch {
       return false
     }
-  })
+  }
+  return paths.find(isRunnable) ?? null
 }
+
+/** Whether there is a program of that name on the PATH. */
+export const hasProgram = (name: string): boolean => findProgram(name) !== null
 
 type ProgramOptions = Pick<RunOptions, 'reply'> & Required<Pick<RunOptions, 'env' | 'input' | 'timeout'>>
 

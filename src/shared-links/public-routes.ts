@@ -1,0 +1,111 @@
+import type { H3Event } from 'h3'
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import type { AppError } from '../errors.ts'
+import { isShownInline, sendFile } from '../http/files.ts'
+import { anyone, type Call, type Route } from '../http/route.ts'
+import { linkPage, pagePolicy, refusalPage } from './page.ts'
+import type { SharedLink } from './shared-links.ts'
+import * as visit from './visit.ts'
+
+/** An empty field of a form is no password. */
+const Password = z.object({
+  password: z
+    .string()
+    .max(1024)
+    .nullish()
+    .transform((password) => password || undefined),
+})
+
+export const PublicAnswer = z.object({
+  filename: z.string(),
+  title: z.string(),
+  size: z.int(),
+  mime_type: z.string(),
+  requires_password: z.boolean(),
+  expires_at: z.iso.datetime().nullable(),
+  created_at: z.iso.datetime(),
+})
+
+const states = ['SHARED_LINK_NOT_FOUND', 'SHARED_LINK_REVOKED', 'SHARED_LINK_EXPIRED', 'SHARED_LINK_MAX_VIEWS'] as const
+const secrets = ['SHARED_LINK_PASSWORD_REQUIRED', 'SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_RATE_LIMITED'] as const
+const fetched = { body: Password, takesForm: true, produces: ['*/*'], errors: [...states, ...secrets, 'RANGE_NOT_SATISFIABLE'] } as const
+
+export const routes = (app: App): Route[] => [
+  anyone(
+    'GET /api/public/shared/:token',
+    { summary: 'What a shared link leads to: for a browser a page, else as JSON', answer: PublicAnswer, errors: states },
+    look(app),
+  ),
+  anyone(
+    'POST /api/public/shared/:token/verify',
+    {
+      summary: 'Try the password of a shared link',
+      body: Password,
+      answer: z.object({ valid: z.boolean() }),
+      errors: [...states, 'SHARED_LINK_RATE_LIMITED'],
+    },
+    async ({ param, body, ip }) => ({ valid: await visit.verify(app, param('token'), { ip, ...body }) }),
+  ),
+  anyone('POST /api/public/shared/:token/download', { summary: 'The shared file, as attachment', ...fetched }, send(app, 'attachment')),
+  anyone(
+    'POST /api/public/shared/:token/view',
+    { summary: 'The shared file, inline where its type is safe to show', ...fetched },
+    send(app, 'inline'),
+  ),
+]
+
+function look(app: App) {
+  return async ({ event, param }: Call) => {
+    if (isBrowser(event)) event.context.explain = (failure) => page(failure.status, refusalPage(failure))
+    const link = await visit.usable(app, param('token'))
+    event.res.headers.set('vary', 'accept')
+    return isBrowser(event) ? page(200, pageOf(link, event.url.pathname.endsWith('/') ? '' : `${link.token}/`)) : view(link)
+  }
+}
+
+function send(app: App, how: 'attachment' | 'inline') {
+  return async ({ event, param, body, ip }: Call<z.ZodType, typeof Password>) => {
+    if (isBrowser(event)) event.context.explain = (failure) => page(failure.status, refusalPage(failure))
+    await visit.countFetch(app, ip)
+    const link = await (wantsRest(event) ? visit.resumable(app, param('token'), ip) : visit.usable(app, param('token')))
+    if (isBrowser(event)) event.context.explain = (failure) => page(failure.status, afterFailure(link, failure))
+    const response = await sendFile(event, await visit.open(app, link, { ip, ...body }), how)
+    response.headers.set('cache-control', 'private, no-store')
+    return response
+  }
+}
+
+/** Where another password, or patience, helps, the form stays. */
+const afterFailure = (link: SharedLink, failure: AppError): string =>
+  secrets.some((code) => code === failure.code) ? pageOf(link, '', failure) : refusalPage(failure)
+
+const pageOf = (link: SharedLink, base: string, failure?: AppError): string =>
+  linkPage({ ...view(link), expires_at: link.expires_at, isViewable: isShownInline(link.mime_type), base, failure })
+
+/** A browser says first of all that it wants HTML; programs that take anything get JSON. */
+const isBrowser = ({ req }: H3Event): boolean => /^\s*(?:text\/html|application\/xhtml\+xml)\b/i.test(req.headers.get('accept') ?? '')
+
+const wantsRest = ({ req }: H3Event): boolean => /^\s*bytes\s*=\s*(?:0*[1-9]|-)/i.test(req.headers.get('range') ?? '')
+
+const page = (status: number, html: string): Response =>
+  new Response(html, {
+    status,
+    headers: {
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': pagePolicy,
+      'referrer-policy': 'no-referrer',
+      'x-robots-tag': 'noindex',
+      vary: 'accept',
+    },
+  })
+
+const view = (link: SharedLink): z.infer<typeof PublicAnswer> => ({
+  filename: link.filename,
+  title: link.title,
+  size: link.size,
+  mime_type: link.mime_type,
+  requires_password: link.password_hash !== null,
+  expires_at: link.expires_at?.toISOString() ?? null,
+  created_at: link.created_at.toISOString(),
+})

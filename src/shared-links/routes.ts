@@ -1,0 +1,89 @@
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { lastMoment } from '../http/input.ts'
+import { type PageOf, Pagination, pageQuery, pagination } from '../http/pages.ts'
+import { type Route, user } from '../http/route.ts'
+import { paged } from '../settings/settings.ts'
+import * as sharedLinks from './shared-links.ts'
+
+const Fields = z.object({
+  document_id: z.guid(),
+  password: z.string().min(1).max(128).nullish(),
+  expires_at: lastMoment.nullish(),
+  max_views: z.int().min(1).max(2_147_483_647).nullish(),
+})
+
+export const LinkAnswer = z.object({
+  id: z.uuid(),
+  document_id: z.uuid(),
+  filename: z.string(),
+  token: z.string(),
+  url: z.url(),
+  has_password: z.boolean(),
+  expires_at: z.iso.datetime().nullable(),
+  max_views: z.int().nullable(),
+  view_count: z.int(),
+  status: z.enum(sharedLinks.statuses),
+  created_by: z.string(),
+  created_at: z.iso.datetime(),
+})
+const ListAnswer = z.object({ shared_links: z.array(LinkAnswer), pagination: Pagination })
+
+const ofLink = { id: 'SHARED_LINK_NOT_FOUND' } as const
+const ofDocument = { document_id: 'DOCUMENT_NOT_FOUND' } as const
+
+/** Under their name and under the one that existing clients use. */
+export const routes = (app: App): Route[] => (['/api/shared-links', '/api/shared/links'] as const).flatMap((path) => below(app, path))
+
+const below = (app: App, path: `/${string}`): Route[] => [
+  user(
+    `POST ${path}`,
+    {
+      summary: 'Share a document',
+      body: Fields,
+      status: 201,
+      answer: LinkAnswer,
+      errors: ['DOCUMENT_NOT_FOUND', 'SHARED_LINK_RATE_LIMITED'],
+    },
+    async ({ actor, body: { document_id, ...terms } }) => view(app, await sharedLinks.create(app, actor, document_id, terms)),
+  ),
+  user(
+    `GET ${path}`,
+    { summary: 'Your shared links, newest first', query: z.object(pageQuery(app.config)), answer: ListAnswer },
+    async ({ actor, query }) => {
+      const page = await paged(app, actor, query)
+      return listed(app, page, await sharedLinks.list(app, actor, page))
+    },
+  ),
+  user(
+    `GET ${path}/document/:document_id`,
+    { summary: 'The shared links of a document', ids: ofDocument, query: z.object(pageQuery(app.config)), answer: ListAnswer },
+    async ({ actor, query, param }) => {
+      const page = await paged(app, actor, query)
+      return listed(app, page, await sharedLinks.listOf(app, actor, param('document_id'), page))
+    },
+  ),
+  user(`DELETE ${path}/:id`, { summary: 'Revoke a shared link', ids: ofLink }, ({ actor, param }) =>
+    sharedLinks.revoke(app, actor, param('id')),
+  ),
+]
+
+const listed = (app: App, page: PageOf, { links, total }: { links: sharedLinks.SharedLink[]; total: number }) => ({
+  shared_links: links.map((link) => view(app, link)),
+  pagination: pagination(page, total),
+})
+
+const view = (app: App, link: sharedLinks.SharedLink): z.infer<typeof LinkAnswer> => ({
+  id: link.id,
+  document_id: link.document_id,
+  filename: link.filename,
+  token: link.token,
+  url: `${app.config.server.public_url.replace(/\/+$/, '')}/api/public/shared/${link.token}`,
+  has_password: link.password_hash !== null,
+  expires_at: link.expires_at?.toISOString() ?? null,
+  max_views: link.max_views,
+  view_count: link.view_count,
+  status: sharedLinks.statusOf(link, app.now()),
+  created_by: link.creator,
+  created_at: link.created_at.toISOString(),
+})

@@ -1,0 +1,113 @@
+/** Shared links, as whoever shares sees them: each leads strangers to one document. What those do is in visit.ts. */
+import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
+import { type Actor, isAdmin } from '../actor.ts'
+import type { App } from '../app.ts'
+import type { Db, Trx } from '../db/db.ts'
+import type { Row } from '../db/schema.ts'
+import { visible } from '../documents/access.ts'
+import { AppError, invalid } from '../errors.ts'
+import type { PageOf } from '../http/pages.ts'
+import { count } from '../http/rate-limit.ts'
+
+export const statuses = ['usable', 'expired', 'revoked', 'exhausted'] as const
+
+/** A link with what it leads to. */
+export interface SharedLink extends Row<'shared_links'>, Pick<Row<'documents'>, 'title' | 'filename' | 'size' | 'mime_type' | 'sha256'> {
+  owner_id: string
+  creator: string
+  /** whether its maker may still see the document */
+  is_backed: boolean
+}
+
+export interface Terms {
+  password?: string | null | undefined
+  expires_at?: Date | null | undefined
+  max_views?: number | null | undefined
+}
+
+const creation = { acts: 20, window: 3600 }
+
+/** Shares a document. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for an expiry that has passed, SHARED_LINK_RATE_LIMITED. */
+export async function create(app: App, actor: Actor, documentId: string, terms: Terms): Promise<SharedLink> {
+  const { password, expires_at = null, max_views = null } = terms
+  if (expires_at && expires_at <= app.now()) throw invalid('expires_at', 'a moment in the future')
+  const document = await visible(app.db, actor, documentId)
+  if (actor.id !== null) await count(app, `shared-link:${actor.id}`, creation, 'SHARED_LINK_RATE_LIMITED')
+  const password_hash = password ? await app.passwords.hash(password) : null
+  const { id } = await app.db
+    .insertInto('shared_links')
+    .values({
+      document_id: document.id,
+      // The operator at the shell is no user: the link counts as the owner's.
+      created_by: actor.id ?? document.owner_id,
+      token: randomBytes(32).toString('base64url'),
+      password_hash,
+      expires_at,
+      max_views,
+      created_at: app.now(),
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  return select(app.db).where('shared_links.id', '=', id).executeTakeFirstOrThrow()
+}
+
+/** One page of the actor's own links, of everybody's for an admin; newest first. */
+export const list = (app: App, actor: Actor, page: PageOf): Promise<{ links: SharedLink[]; total: number }> =>
+  pageOfLinks(app, page, isAdmin(actor) ? sql`true` : sql`shared_links.created_by = ${actor.id} and documents.owner_id = ${actor.id}`)
+
+/** One page of all links to a document, newest first. Throws DOCUMENT_NOT_FOUND. */
+export async function listOf(app: App, actor: Actor, documentId: string, page: PageOf): Promise<{ links: SharedLink[]; total: number }> {
+  const { id } = await visible(app.db, actor, documentId)
+  return pageOfLinks(app, page, sql`shared_links.document_id = ${id}`)
+}
+
+/** Makes a link void from this moment; again is harmless. Throws SHARED_LINK_NOT_FOUND. */
+export async function revoke(app: App, actor: Actor, id: string): Promise<void> {
+  const link = await select(app.db).where('shared_links.id', '=', id).executeTakeFirst()
+  if (!link || !(isAdmin(actor) || link.owner_id === actor.id)) throw new AppError('SHARED_LINK_NOT_FOUND')
+  await app.db.updateTable('shared_links').set({ revoked_at: app.now() }).where('id', '=', id).where('revoked_at', 'is', null).execute()
+}
+
+/** Where a link stands; of several reasons against it the first in this order counts. */
+export function statusOf({ revoked_at, is_backed, expires_at, max_views, view_count }: SharedLink, now: Date): (typeof statuses)[number] {
+  if (revoked_at !== null || !is_backed) return 'revoked'
+  if (expires_at !== null && expires_at <= now) return 'expired'
+  return max_views !== null && view_count >= max_views ? 'exhausted' : 'usable'
+}
+
+/** Selects links with what they lead to. */
+export const select = (db: Db | Trx) =>
+  joined(db)
+    .selectAll('shared_links')
+    .select([
+      'documents.title',
+      'documents.filename',
+      'documents.size',
+      'documents.mime_type',
+      'documents.sha256',
+      'documents.owner_id',
+      'users.username as creator',
+    ])
+    .select(sql<boolean>`not users.disabled and (users.role = 'admin' or documents.owner_id = users.id)`.as('is_backed'))
+
+async function pageOfLinks({ db }: App, { page, per_page }: PageOf, which: ReturnType<typeof sql>) {
+  const condition = sql<boolean>`${which}`
+  const [links, { total }] = await Promise.all([
+    select(db)
+      .where(condition)
+      .orderBy('shared_links.created_at', 'desc')
+      .orderBy('shared_links.id', 'desc')
+      .limit(per_page)
+      .offset((page - 1) * per_page)
+      .execute(),
+    joined(db).where(condition).select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow(),
+  ])
+  return { links, total }
+}
+
+const joined = (db: Db | Trx) =>
+  db
+    .selectFrom('shared_links')
+    .innerJoin('documents', 'documents.id', 'shared_links.document_id')
+    .innerJoin('users', 'users.id', 'shared_links.created_by')

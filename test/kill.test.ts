@@ -16,7 +16,7 @@ import { filePart, multipartBody, multipartType, storeFiles } from './support/se
 /** What the server said is safe: document id -> SHA-256. */
 type Ledger = Map<string, string>
 
-const rounds = 5
+const rounds = 4
 /** Rounds that also kill the database. */
 const withDatabase = [1, 3]
 const environment = { DMS_WORKER_CONCURRENCY: '2', DMS_OCR_MAX_ATTEMPTS: '50' }

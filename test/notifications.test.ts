@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { claim } from '../src/claims.ts'
+import type { Job } from '../src/jobs.ts'
 import { notify } from '../src/notifications/notifications.ts'
-import { startApp } from './support/app.ts'
+import { ocr } from '../src/ocr/run-ocr.ts'
+import { startApp, upload } from './support/app.ts'
 
 type Started = Awaited<ReturnType<typeof startApp>>
 
@@ -150,5 +153,42 @@ describe('telling', () => {
     expect(await asAda.call('GET', '/api/notifications')).toMatchObject({ notifications: [] })
     expect(await asBob.call('GET', '/api/notifications')).toMatchObject({ unread_count: 1 })
     expect(await app.db.selectFrom('events').select('user_id').execute()).toEqual([{ user_id: bob.id }])
+  })
+})
+
+describe('OCR', () => {
+  interface Told {
+    notifications: { type: string; message: string; data: Record<string, string> }[]
+  }
+
+  test("ocr_completed and ocr_failed come when it ended for good, each once; reading without OCR is nobody's news", async () => {
+    const { app, asAda, asBob, runJobs } = await startApp()
+    const good = await upload(asAda, 'good.txt', 'apples')
+    const bad = await upload(asAda, 'bad.pdf', '%PDF-1.7\nthis is none')
+    await upload(asAda, 'quiet.txt', 'pears', { ocr_enabled: false })
+    await runJobs(['ocr'])
+    const { notifications } = await asAda.call<Told>('GET', '/api/notifications')
+    expect(notifications.sort((a, b) => a.type.localeCompare(b.type))).toMatchObject([
+      { type: 'ocr_completed', title: 'OCR completed', message: 'good.txt has been read.', data: { document_id: good.id } },
+      { type: 'ocr_failed', title: 'OCR failed', data: { document_id: bad.id, code: 'FILE_CORRUPT' } },
+    ])
+    expect(notifications[1]?.message).toMatch(/^bad\.pdf could not be read: /)
+    expect(await asBob.call('GET', '/api/notifications')).toMatchObject({ notifications: [] })
+    const events = await app.db.selectFrom('events').select('type').where('type', '=', 'notification').execute()
+    expect(events).toHaveLength(2)
+  })
+
+  test('a try that is followed by another is not told of', async () => {
+    const { app, asAda, ada } = await startApp()
+    const document = await upload(asAda, 'a.txt', 'apples')
+    const job = await claim(app.db, 'ocr', 'test/1', 60_000)
+    if (!job) throw new Error('no job')
+    const problem = { code: 'READ_CRASHED', message: 'it crashed', retry: true }
+    for (const final of [false, true])
+      await app.db.transaction().execute(async (trx) => {
+        await ocr.failed?.(app, trx, job as Job<'ocr'>, problem, final)
+      })
+    const told = await app.db.selectFrom('notifications').select(['user_id', 'type', 'data']).execute()
+    expect(told).toEqual([{ user_id: ada.id, type: 'ocr_failed', data: { document_id: document.id, code: 'READ_CRASHED' } }])
   })
 })

@@ -1,6 +1,7 @@
 /** What the database says of the whole installation, for Prometheus. Every server tells the same. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { kinds } from '../jobs.ts'
 import { openConnections } from './connections.ts'
 import { type Family, gauge } from './exposition.ts'
 import { diskFree } from './host.ts'
@@ -39,7 +40,7 @@ async function queue({ db }: App): Promise<Family[]> {
     from jobs where kind in ('ocr', 'extract') and status in ('completed', 'failed') and finished_at > now() - interval '1 hour'
     group by 1, 2`.execute(db)
   const finished = lastHour.rows.map(({ queue, result, ...row }) => ({ ...row, labels: { queue, result } }))
-  const queues = new Set(['ocr', 'sync', 'index', 'maintenance', ...live.rows.map(({ queue }) => queue)])
+  const queues = new Set([...Object.values(kinds).map((kind): string => kind.queue), ...live.rows.map(({ queue }) => queue)])
   const rowOf = (queue: string, state: string) => live.rows.find((row) => row.queue === queue && row.state === state)
   const each = (value: (queue: string) => number) => [...queues].map((queue) => ({ labels: { queue }, value: value(queue) }))
   return [

@@ -9,6 +9,7 @@ import * as jobs from '../jobs.ts'
 import type { FileToRead } from '../ports.ts'
 import { ReadFailure, type ReadFailureCode } from '../ports.ts'
 import { readPages } from './read-pages.ts'
+import { tellOwner } from './tell-owner.ts'
 
 /** More helpers than this do not make one document faster: the cores are elsewhere needed too. */
 const maxHelpers = 16
@@ -36,7 +37,10 @@ async function read(
   } finally {
     await release()
   }
-  return (trx) => reading.finish(app, trx, document.id, null)
+  return async (trx) => {
+    await reading.finish(app, trx, document.id, null)
+    await tellOwner(app, trx, job, null)
+  }
 }
 
 async function takeOutline(app: App, job: Job, id: string, file: FileToRead, signal: AbortSignal, withOcr: boolean): Promise<void> {
@@ -111,8 +115,9 @@ async function fenced(app: App, job: Job, work: (trx: Trx) => Promise<void>): Pr
 
 async function failed(app: App, trx: Trx, job: Job<'ocr' | 'extract'>, problem: jobs.Problem, final: boolean): Promise<void> {
   const id = job.document_id ?? ''
-  if (final) await reading.finish(app, trx, id, problem)
-  else await reading.backToPending(app, trx, id)
+  if (!final) return reading.backToPending(app, trx, id)
+  await reading.finish(app, trx, id, problem)
+  await tellOwner(app, trx, job, problem)
 }
 
 async function released(app: App, trx: Trx, job: Job<'ocr' | 'extract'>): Promise<void> {

@@ -48,7 +48,7 @@ export const countFetch = (app: App, ip: string): Promise<void> =>
   count(app, `shared-link-fetch:${network(ip)}`, fetches, 'SHARED_LINK_RATE_LIMITED')
 
 /**
- * The file, ready to be sent; its view is spent when the bytes are at hand and before the first one leaves.
+ * The file, ready to be sent; its view is spent when the bytes are at hand and before the first one leaves, whatever becomes of the rest.
  * Throws SHARED_LINK_PASSWORD_REQUIRED, _INVALID_PASSWORD, _RATE_LIMITED, FileMissing; when it is opened also as usable().
  */
 export async function open(app: App, link: SharedLink, { ip, password }: Visitor): Promise<StoredFile> {

@@ -60,9 +60,15 @@ const oneFile = {
   status: 201,
   answer: UploadAnswer,
   also: { 200: UploadAnswer },
-  errors: ['DUPLICATE_RESOURCE'],
+  errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE'],
 } as const
-const manyFiles = { query: UploadQuery, form: { fields: ManyForm, file: 'files', many: true }, status: 201, answer: BulkAnswer } as const
+const manyFiles = {
+  query: UploadQuery,
+  form: { fields: ManyForm, file: 'files', many: true },
+  status: 201,
+  answer: BulkAnswer,
+  errors: ['FORBIDDEN'],
+} as const
 const changed = { ids, body: Changes, answer: DocumentAnswer, errors: ['PRECONDITION_FAILED'] } as const
 const range = { ids, produces: ['application/octet-stream'], errors: ['RANGE_NOT_SATISFIABLE'] } as const
 

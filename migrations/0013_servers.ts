@@ -13,7 +13,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create table live_places (
       id        uuid primary key,
       user_id   uuid not null references users (id) on delete cascade,
-      server_id uuid not null references servers (id) on delete cascade
+      server_id uuid not null references servers (id) on delete cascade,
+      taken_at  timestamptz not null default now()
     )`.execute(db)
   await sql`create index on live_places (user_id)`.execute(db)
   await sql`create index on live_places (server_id)`.execute(db)

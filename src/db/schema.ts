@@ -128,7 +128,7 @@ export interface Schema {
     position: number | null
   }
   servers: { id: string; http_connections: Generated<number>; ws_connections: Generated<number>; seen_at: UpdatedAt }
-  live_places: { id: string; user_id: string; server_id: string }
+  live_places: { id: string; user_id: string; server_id: string; taken_at: CreatedAt }
   queue_counts: { key: string; user_id: string | null; pending: number; processing: number; completed: number; at: UpdatedAt }
   notifications: {
     id: Generated<string>

@@ -1,6 +1,5 @@
 /** /ws: the WebSockets of this server process. Who may open one, and everything that they share. */
-import { randomUUID } from 'node:crypto'
-import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -15,6 +14,7 @@ import { AppError } from '../errors.ts'
 import { channel, type EventType } from '../events.ts'
 import { network } from '../http/rate-limit.ts'
 import { clientBehind } from './client-ip.ts'
+import { objection, refuse } from './live/door.ts'
 import { type LiveEvent, openFeed } from './live/feed.ts'
 import { render } from './live/messages.ts'
 import * as places from './live/places.ts'
@@ -37,8 +37,6 @@ export interface Live {
 const path = '/ws'
 /** bytes of a message */
 const maxPayload = 65_536
-/** sockets of one address that have not signed in yet */
-const maxStrangers = 100
 /** Milliseconds for clients to answer our close when the server stops. */
 const patience = 2000
 /** Seconds between two looks at what a NOTIFY should have told already. */
@@ -148,21 +146,18 @@ export async function openLive(app: App, server: Server, { heartbeat = 30_000, a
     },
   })
 
-  /** Why a connection is not opened. */
   const refusal = (request: IncomingMessage): AppError | null => {
+    if (isClosing) return new AppError('SERVICE_UNAVAILABLE')
     const forwarded = request.headers['x-forwarded-for']
     const from = network(addressOf(request.socket.remoteAddress, forwarded === undefined ? null : String(forwarded)))
     const strangers = [...sockets.values()].filter(({ session, ip }) => !session && network(ip) === from)
-    if (isClosing) return new AppError('SERVICE_UNAVAILABLE')
-    if (!isOwnOrigin(request, config.server)) return new AppError('FORBIDDEN', {}, 'Pages of this origin may not connect.')
-    if (strangers.length >= maxStrangers) return new AppError('RATE_LIMITED', { retry_after_secs: Math.ceil(authTimeout / 1000) })
-    return null
+    return objection(request, config.server, strangers.length)
   }
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
     connection.on('error', () => connection.destroy())
     const error = refusal(request)
     if (error) refuse(connection, error, app.now())
-    else void adapter.handleUpgrade(request, connection, head)
+    else adapter.handleUpgrade(request, connection, head).catch(() => connection.destroy())
   }
   // Elsewhere an upgrade is an offer (curl --http2 makes one) and the request is answered as any other.
   Object.assign(server, { shouldUpgradeCallback: ({ url = '' }: IncomingMessage) => url.split('?')[0] === path })
@@ -204,30 +199,4 @@ export async function openLive(app: App, server: Server, { heartbeat = 30_000, a
       await presence.close().catch((error: Error) => log.warn({ err: error.message }, 'could not say that this server is gone'))
     },
   }
-}
-
-/** Browsers say which page asks: one of ours, or one that may use the API. Other clients say nothing. */
-function isOwnOrigin({ headers }: IncomingMessage, { cors_origins, public_url }: App['config']['server']): boolean {
-  const { origin, host } = headers
-  if (origin === undefined) return true
-  return (
-    origin === `http://${host}` || origin === `https://${host}` || origin === new URL(public_url).origin || cors_origins.includes(origin)
-  )
-}
-
-/** Answers instead of opening, in the shape of all errors. */
-function refuse(connection: Duplex, { status, code, message, details }: AppError, now: Date): void {
-  const id = randomUUID()
-  const wait = details.retry_after_secs
-  const error = { code, message, details, timestamp: now.toISOString(), request_id: id }
-  const body = JSON.stringify({ error, ...(wait === undefined ? {} : { retry_after_secs: wait }) })
-  const lines = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'content-type: application/json',
-    `content-length: ${Buffer.byteLength(body)}`,
-    `x-request-id: ${id}`,
-    'connection: close',
-    ...(wait === undefined ? [] : [`retry-after: ${wait}`]),
-  ]
-  connection.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
 }

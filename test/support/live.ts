@@ -129,11 +129,7 @@ export async function openWebSocket(url: string, headers: Record<string, string>
       await closed
     },
   }
-  try {
-    onTestFinished(() => socket.close())
-  } catch {
-    // Outside of a test, as in bench/: whoever opens it closes it.
-  }
+  onTestFinished(() => socket.close())
   return live
 }
 

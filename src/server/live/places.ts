@@ -25,7 +25,8 @@ export async function give(db: Db, id: string): Promise<void> {
   await db.deleteFrom('live_places').where('id', '=', id).execute()
 }
 
-/** Gives back all places of a server but these: what could not be given back at its time. */
+/** Gives back all places of a server but these, and those of this very moment: what could not be given back at its time. */
 export async function keepOnly(db: Db, serverId: string, ids: readonly string[]): Promise<void> {
-  await sql`delete from live_places where server_id = ${serverId} and not id = any(${ids}::uuid[])`.execute(db)
+  await sql`delete from live_places where server_id = ${serverId} and not id = any(${ids}::uuid[])
+    and taken_at < now() - interval '10 seconds'`.execute(db)
 }

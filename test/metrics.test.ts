@@ -1,6 +1,9 @@
 import { readFile } from 'node:fs/promises'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { type OcrAnalytics, ocr } from '../src/metrics/metrics.ts'
+import { openMetricsPort } from '../src/server/metrics-port.ts'
+import { openRecorder } from '../src/server/recorder.ts'
+import { buildServer } from '../src/server/server.ts'
 import { startApp, upload } from './support/app.ts'
 import { startServer } from './support/server.ts'
 
@@ -222,6 +225,28 @@ describe('GET /metrics', () => {
     const text = await response.text()
     expect([response.status, sample(text, 'dms_database_up')]).toEqual([200, 0])
     expect(text).toContain('dms_http_requests_in_flight 1')
+  })
+
+  test('metrics.enabled: a port of its own tells the same of the same requests, with the token where there is one', async () => {
+    for (const token of ['', 'a token for metrics']) {
+      const { app } = await startApp({ 'metrics.listen': '127.0.0.1:0', 'metrics.token': token })
+      const recorder = openRecorder()
+      const { url, close } = await openMetricsPort(app, recorder)
+      onTestFinished(close)
+      await buildServer(app, { recorder }).request('/healthz')
+      const asked = (path: string, bearer: string) => fetch(url + path, { headers: bearer ? { authorization: `Bearer ${bearer}` } : {} })
+      expect((await asked('/metrics', token ? 'another' : '')).status).toBe(token ? 401 : 200)
+      expect((await asked('/api/health', token)).status).toBe(404)
+      const text = await (await asked('/metrics', token)).text()
+      expect(sample(text, 'dms_http_requests_total{method="GET",route="/healthz",status="200"}')).toBe(1)
+      expect(sample(text, 'dms_database_up')).toBe(1)
+    }
+  })
+
+  test('a metrics port that cannot be had is a problem of the configuration', async () => {
+    const { app, listening } = await startServer()
+    const taken = { ...app, config: { ...app.config, metrics: { ...app.config.metrics, listen: new URL(listening.url).host } } }
+    await expect(openMetricsPort(taken, openRecorder())).rejects.toThrow(/metrics\.listen: 127\.0\.0\.1:\d+ cannot be had/)
   })
 
   test('the alert rules name only what is told', async () => {

@@ -9,9 +9,18 @@ import { openState } from '../metrics/state.ts'
 import { isWithin } from './client-ip.ts'
 import type { Recorder } from './recorder.ts'
 
+/** Makes the function that writes all there is to tell: of requests, of this process, of the whole installation. */
+export function gather(app: App, recorder: Recorder): () => Promise<string> {
+  const state = openState(app)
+  return async () => {
+    const families = await Promise.all([processFamilies(app.now().getTime()), state()])
+    return render([...recorder.families(), ...families.flat()])
+  }
+}
+
 /** What Prometheus asks for. */
 export function routes(app: App, recorder: Recorder): Route[] {
-  const state = openState(app)
+  const text = gather(app, recorder)
   return [
     anyone(
       'GET /metrics',
@@ -22,8 +31,7 @@ export function routes(app: App, recorder: Recorder): Route[] {
       },
       async ({ actor, event, ip }) => {
         if (!mayRead(app, event, actor, ip)) throw new AppError(actor ? 'FORBIDDEN' : 'UNAUTHORIZED')
-        const families = await Promise.all([processFamilies(app.now().getTime()), state()])
-        return new Response(render([...recorder.families(), ...families.flat()]), { headers: { 'content-type': contentType } })
+        return new Response(await text(), { headers: { 'content-type': contentType } })
       },
     ),
   ]

@@ -9,6 +9,8 @@ import { ensureFirstAdmin } from '../users/first-admin.ts'
 import { startConfigured } from '../worker/run.ts'
 import { listen } from './listen.ts'
 import { openLive } from './live.ts'
+import { openMetricsPort } from './metrics-port.ts'
+import { openRecorder } from './recorder.ts'
 import { buildServer } from './server.ts'
 import { rememberSignIns } from './sign-ins.ts'
 
@@ -29,7 +31,9 @@ export async function runServer(config: Config, { migrate, checkOnly, signal, sa
     if (checkOnly) return say(`could start (${await summary(app)})`)
     await welcomeFirstAdmin(app, say)
     const signIns = rememberSignIns(app)
-    const h3 = buildServer(app, { isDraining: () => signal.aborted, signIns })
+    const recorder = openRecorder()
+    const metrics = config.metrics.enabled ? await openMetricsPort(app, recorder) : null
+    const h3 = buildServer(app, { isDraining: () => signal.aborted, signIns, recorder })
     const listening = await listen(h3, config)
     const live = await openLive(app, listening.server)
     const worker = config.worker.embedded ? await startConfigured(app) : null
@@ -40,6 +44,7 @@ export async function runServer(config: Config, { migrate, checkOnly, signal, sa
     // Both at once: what is being read is given back soon enough while answers are still on their way.
     const close = () => Promise.all([listening.close(shutdown_timeout), live.close(), signIns.close()])
     await Promise.all([sleep(drain_delay).then(close), worker?.stop(shutdown_timeout)])
+    metrics?.close()
   } finally {
     await app.close()
   }

@@ -25,7 +25,7 @@ import { documentation } from './documentation.ts'
 import { failure } from './failures.ts'
 import { routes as health } from './health.ts'
 import { routes as prometheus } from './metrics.ts'
-import { type Answered, openRecorder } from './recorder.ts'
+import { type Answered, openRecorder, type Recorder } from './recorder.ts'
 import { requestId } from './request-id.ts'
 import { secure } from './security.ts'
 import { shownPath } from './shown-path.ts'
@@ -38,6 +38,8 @@ export interface Assembly {
   isDraining?: () => boolean
   /** remembers who is behind a token; without it the database is asked for each request */
   signIns?: SignIns
+  /** counts what is answered, where somebody else reads it too */
+  recorder?: Recorder
 }
 
 /** Every route there is, in the order of the specification. */
@@ -54,8 +56,7 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
 }
 
 /** Builds the server around an App; `h3.request()` and a socket lead into the same thing. */
-export function buildServer(app: App, { isDraining, signIns, routes: given }: Assembly = {}): H3 {
-  const recorder = openRecorder()
+export function buildServer(app: App, { isDraining, signIns, recorder = openRecorder(), routes: given }: Assembly = {}): H3 {
   const routes = given ?? allRoutes(app, isDraining, recorder)
   const ipOf = clientIp(app.config.server.trusted_proxies)
   const h3 = new H3({

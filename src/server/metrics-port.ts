@@ -1,0 +1,52 @@
+/** /metrics on a port of its own, for those who must not reach the API. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { App } from '../app.ts'
+import { ConfigError } from '../errors.ts'
+import { contentType } from '../metrics/exposition.ts'
+import { gather } from './metrics.ts'
+import type { Recorder } from './recorder.ts'
+
+export interface MetricsPort {
+  /** http://127.0.0.1:9464 */
+  readonly url: string
+  close(): void
+}
+
+/** Opens metrics.listen; whoever reaches it may read, with the token where one is configured. Throws ConfigError where the address cannot be had. */
+export async function openMetricsPort(app: App, recorder: Recorder): Promise<MetricsPort> {
+  const { listen, token } = app.config.metrics
+  const text = gather(app, recorder)
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    if (request.url !== '/metrics') return void response.writeHead(404).end()
+    if (!isAllowed(request, token)) return void response.writeHead(401, { 'www-authenticate': 'Bearer' }).end()
+    const body = await text()
+    response.writeHead(200, { 'content-type': contentType }).end(body)
+  }
+  const server = createServer((request, response) => {
+    answer(request, response).catch((error) => {
+      app.log.error({ err: error }, 'metrics failed')
+      response.writeHead(500).end()
+    })
+  })
+  const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(listen) ?? []
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) => reject(new ConfigError([`metrics.listen: ${listen} cannot be had (${error.message})`])))
+    server.listen(Number(port), host, resolve)
+  })
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${(server.address() as AddressInfo).port}`,
+    close() {
+      server.close()
+      server.closeAllConnections()
+    },
+  }
+}
+
+function isAllowed({ headers }: IncomingMessage, token: string): boolean {
+  if (token === '') return true
+  return timingSafeEqual(digest(headers.authorization ?? ''), digest(`Bearer ${token}`))
+}
+
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest()

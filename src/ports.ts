@@ -185,6 +185,30 @@ export interface SearchQuery {
   readonly maxResults: number
 }
 
+/** One condition on one field. `any` is title, filename, content and labels together. */
+export interface SearchClause {
+  readonly field: SearchField
+  readonly value: string
+  /** `match`: its words, in any order; `contains`: a piece of the text, no case, no accents; `exact`: the whole field, no case (of content and any: the phrase) */
+  readonly type: 'match' | 'contains' | 'exact'
+}
+
+export type SearchField = 'any' | 'title' | 'content' | 'filename' | 'labels' | 'mime_type' | 'status' | 'source_id' | `metadata.${string}`
+
+export interface SearchSort {
+  readonly field: 'score' | 'created_at' | 'updated_at' | 'title' | 'size' | 'ocr_confidence'
+  readonly order: 'asc' | 'desc'
+}
+
+/** All of `must`; at least one of `should` where there is no `must`, else they only add to the score; none of `mustNot`. No clause at all: every document. */
+export interface AdvancedQuery extends Omit<SearchQuery, 'text' | 'fuzzy'> {
+  readonly must: readonly SearchClause[]
+  readonly should: readonly SearchClause[]
+  readonly mustNot: readonly SearchClause[]
+  /** at least one; what is equal in all of them is in the order of ids */
+  readonly sort: readonly SearchSort[]
+}
+
 export interface SearchHit {
   readonly document_id: string
   readonly title: string
@@ -215,6 +239,8 @@ export interface SearchEngine {
   refresh(documentIds: readonly string[]): Promise<void>
   /** One page of what matches. Throws AppError SERVICE_UNAVAILABLE while the engine is out of reach. */
   search(query: SearchQuery): Promise<SearchAnswer>
+  /** The same for conditions on fields; `hits` are in the order that was asked for. */
+  advanced(query: AdvancedQuery): Promise<SearchAnswer>
   /** How many documents are in the index, in the form that this version of dms writes. */
   count(): Promise<number>
   /** Throws where it cannot answer now. */

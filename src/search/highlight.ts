@@ -1,11 +1,13 @@
 /** Shows where a query was found: pieces of the text, escaped for HTML, in which <mark> is the only markup. */
+import { piecesIn } from './pieces.ts'
 import type { Term } from './query.ts'
 import { type Word, words } from './words.ts'
 
-/** The terms to mark; `spellings` are the words that count as one of the query, by that word. */
+/** The terms to mark; `spellings` are the words that count as one of the query, by that word; `pieces` are marked wherever they stand, also inside of words. */
 export interface Marker {
   readonly terms: readonly Term[]
   readonly spellings: ReadonlyMap<string, readonly string[]>
+  readonly pieces?: readonly string[]
 }
 
 interface Span {
@@ -22,30 +24,31 @@ export interface SnippetOptions {
 
 /** The best snippets of a text, most different terms first; none where nothing is found. Without its marks and entities a snippet is a piece of the text as it is. */
 export function snippets(text: string, marker: Marker, { size, max }: SnippetOptions): string[] {
-  const spans = find(text, marker)
+  const inside = piecesIn(text, marker.pieces ?? []).map(({ start, end, piece }) => ({ start, end, term: marker.terms.length + piece }))
+  const spans = [...(marker.terms.length > 0 ? find(text, marker) : []), ...inside].sort(
+    (one, other) => one.start - other.start || one.end - other.end,
+  )
   return windows(spans, size)
     .sort((one, other) => other.terms - one.terms || one.start - other.start)
     .slice(0, max)
     .map((window) => show(text, window, spans, size))
 }
 
-/** Where the terms stand, in order. Each word of the text is looked up once. */
+/** Where the terms stand. Each word of the text is looked up once. */
 function find(text: string, marker: Marker): Span[] {
   const wanted = lookUp(marker)
   const read = [...words(text)]
   const row = read.filter(({ form }) => form !== 'joined')
-  return read
-    .flatMap((word) => {
-      const at = word.position - 1
-      // Where the first part of a joined word begins like that already, it is marked alone.
-      const begins = ({ prefix }: { prefix: string }) =>
-        word.text.startsWith(prefix) && !(word.form === 'joined' && row[at]!.text.startsWith(prefix))
-      const terms = [...(wanted.whole.get(word.text) ?? []), ...wanted.prefixes.filter(begins).map(({ term }) => term)]
-      const single = terms.map((term) => ({ start: word.start, end: endOf(word, marker.terms[term]!, text), term }))
-      if (word.form === 'joined') return single
-      return [...single, ...(wanted.starts.get(word.text) ?? []).flatMap((term) => inRow(row, at, marker.terms[term]!, term))]
-    })
-    .sort((one, other) => one.start - other.start || one.end - other.end)
+  return read.flatMap((word) => {
+    const at = word.position - 1
+    // Where the first part of a joined word begins like that already, it is marked alone.
+    const begins = ({ prefix }: { prefix: string }) =>
+      word.text.startsWith(prefix) && !(word.form === 'joined' && row[at]!.text.startsWith(prefix))
+    const terms = [...(wanted.whole.get(word.text) ?? []), ...wanted.prefixes.filter(begins).map(({ term }) => term)]
+    const single = terms.map((term) => ({ start: word.start, end: endOf(word, marker.terms[term]!, text), term }))
+    if (word.form === 'joined') return single
+    return [...single, ...(wanted.starts.get(word.text) ?? []).flatMap((term) => inRow(row, at, marker.terms[term]!, term))]
+  })
 }
 
 interface Wanted {

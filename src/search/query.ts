@@ -25,7 +25,7 @@ const iban = /\b[a-z]{2}\d{2}(?: [a-z\d]{4})(?: (?=[a-z]*\d)[a-z\d]{4}){1,6}(?: 
 
 /** The terms of a query, each once; none where it holds no letter and no digit. Any text is a query: there are no mistakes. */
 export function parse(query: string): Term[] {
-  const text = query.replace(quotes, '"').replace(iban, (number) => number.replaceAll(' ', ''))
+  const text = asOne(query.replace(quotes, '"'))
   const found = [...text.matchAll(item)]
   const terms = found.flatMap(([, minus, phrase, word], index) => {
     const quoted = phrase !== undefined
@@ -36,8 +36,25 @@ export function parse(query: string): Term[] {
     })
     return term ?? []
   })
-  return [...new Map(terms.map((term) => [JSON.stringify(term), term])).values()]
+  return distinct(terms)
 }
+
+/** The words of a text as terms, each once; signs mean nothing in it. */
+export function termsOf(text: string): Term[] {
+  return distinct(
+    asOne(text)
+      .split(/\s+/)
+      .flatMap((word) => read(word, { negated: false, quoted: false, prefix: false }) ?? []),
+  )
+}
+
+/** A text as one term; null where it holds no word. */
+export const phraseOf = (text: string): Term | null => read(text, { negated: false, quoted: true, prefix: false })
+
+/** The groups of a number that is written in groups, in one. */
+const asOne = (text: string): string => text.replace(iban, (number) => number.replaceAll(' ', ''))
+
+const distinct = (terms: readonly Term[]): Term[] => [...new Map(terms.map((term) => [JSON.stringify(term), term])).values()]
 
 function read(text: string, { negated, quoted, prefix }: { negated: boolean; quoted: boolean; prefix: boolean }): Term | null {
   const all = [...words(text)]

@@ -4,6 +4,7 @@ import { flag, lastMoment, moment } from '../http/input.ts'
 import { Pagination, pageQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
+import { Clauses, Sort } from './clauses.ts'
 import * as search from './search.ts'
 
 /** Checked here, because it comes in a string inside of a string: PostgreSQL keeps neither U+0000 nor half of a surrogate pair. */
@@ -68,6 +69,12 @@ const Answer = z.object({
   took_ms: z.number(),
 })
 
+/** As in a query string, but numbers. */
+const pageBody = ({ limits }: App['config']) => ({
+  page: z.int().min(1).max(1_000_000_000).default(1),
+  per_page: z.int().min(1).max(limits.per_page_max).optional(),
+})
+
 /** Search, in the order of the specification. */
 export const routes = (app: App): Route[] => [
   user(
@@ -86,5 +93,29 @@ export const routes = (app: App): Route[] => [
       errors: ['SERVICE_UNAVAILABLE'],
     },
     async ({ actor, query }) => search.search(app, actor, { ...query, ...(await paged(app, actor, query)) }),
+  ),
+  user(
+    'POST /api/search/advanced',
+    {
+      summary:
+        'Documents by conditions on fields: all of must; of should at least one where there is no must, else they only rank; none of must_not. ' +
+        'match: the words; contains: a piece of the text, no case, no accents, any space for a space; exact: the whole field, no case, of content the phrase. ' +
+        'The field any is title, filename, content and labels. No condition lists what passes the filters. ' +
+        'At most 100 conditions of 1,000 characters, 10,000 together. ' +
+        'contains on content: one word, or a part of one, is found in every document (inside of words up to 64 characters); ' +
+        'of values with several words or signs, or with a part that more than 2,000 words hold, the newest 10,000 documents that could hold it are read, ' +
+        'and of a long document without any of its words the first 100,000 characters; total_capped says when there may be more.',
+      body: z.object({
+        query: Clauses.default({ must: [], should: [], must_not: [] }),
+        filters: Filters.default({}),
+        sort: Sort,
+        highlight: z.boolean().default(true),
+        ...pageBody(app.config),
+      }),
+      answer: Answer,
+      errors: ['SERVICE_UNAVAILABLE'],
+    },
+    async ({ actor, body: { query, ...asked } }) =>
+      search.advanced(app, actor, { ...query, ...asked, ...(await paged(app, actor, asked)) }),
   ),
 ]

@@ -5,8 +5,8 @@ import { withLock } from '../db/lock.ts'
 import type { DocumentStatus } from '../db/schema.ts'
 import { invalid } from '../errors.ts'
 import { isId } from '../http/input.ts'
-import { pagination } from '../http/pages.ts'
-import type { SearchFilter, SearchHit } from '../ports.ts'
+import { type PageOf, pagination } from '../http/pages.ts'
+import type { SearchAnswer, SearchClause, SearchFilter, SearchHit, SearchSort } from '../ports.ts'
 
 /** As a client names them: labels by id or by name (no case), the owner by id or user name. */
 export interface Filters {
@@ -20,13 +20,22 @@ export interface Filters {
   owner?: string | undefined
 }
 
-export interface Search {
-  q: string
+interface Asked extends PageOf {
   filters: Filters
   highlight: boolean
+}
+
+export interface Search extends Asked {
+  q: string
   fuzzy: boolean
-  page: number
-  per_page: number
+}
+
+/** See AdvancedQuery of the port. */
+export interface AdvancedSearch extends Asked {
+  must: readonly SearchClause[]
+  should: readonly SearchClause[]
+  must_not: readonly SearchClause[]
+  sort: readonly SearchSort[]
 }
 
 export interface Found {
@@ -39,16 +48,30 @@ export interface Found {
 }
 
 /** What the actor may see and matches, best first. Throws VALIDATION_ERROR for a page past the window, SERVICE_UNAVAILABLE. */
-export async function search(app: App, actor: Actor, { q, filters, highlight, fuzzy, page, per_page }: Search): Promise<Found> {
+export const search = (app: App, actor: Actor, { q, fuzzy, ...asked }: Search): Promise<Found> =>
+  find(app, actor, asked, (options) => app.search.search({ ...options, text: q, fuzzy }))
+
+/** The same by conditions on fields, in the order that is asked for. Throws as search() does. */
+export const advanced = (app: App, actor: Actor, { must, should, must_not, sort, ...asked }: AdvancedSearch): Promise<Found> =>
+  find(app, actor, asked, (options) => app.search.advanced({ ...options, must, should, mustNot: must_not, sort }))
+
+type EngineOptions = { filter: SearchFilter; highlight: boolean; offset: number; limit: number; maxResults: number }
+
+const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
+
+async function find(
+  app: App,
+  actor: Actor,
+  { filters, highlight, page, per_page }: Asked,
+  ask: (options: EngineOptions) => Promise<SearchAnswer>,
+): Promise<Found> {
   const start = performance.now()
   const maxResults = app.config.limits.search_max_results
   const offset = (page - 1) * per_page
   if (offset >= maxResults) throw invalid('page', `only the first ${maxResults} results can be paged through`)
   const filter = await resolve(app, actor, filters)
-  const query = { text: q, highlight, fuzzy, offset, limit: Math.min(per_page, maxResults - offset), maxResults }
-  const { hits, total, isCapped, facets } = filter
-    ? await app.search.search({ ...query, filter })
-    : { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
+  const limit = Math.min(per_page, maxResults - offset)
+  const { hits, total, isCapped, facets } = filter ? await ask({ filter, highlight, offset, limit, maxResults }) : nothing
   return {
     results: hits,
     total,

@@ -32,6 +32,7 @@ const digitBefore = /\d$/
 const digitAfter = /^\d/
 
 const accents = /[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]/g
+const invisible = /[\u00ad\u200b-\u200d\u2060\ufeff]/g
 const notWord = /[^\p{L}\p{N}\p{M}]/gu
 /** Letters that Unicode does not take apart. */
 const letters: Readonly<Record<string, string>> = {
@@ -50,16 +51,21 @@ const letters: Readonly<Record<string, string>> = {
 }
 const letter = new RegExp(`[${Object.keys(letters).join('')}]`, 'g')
 
-/** A word as it is compared: lower case, without accents, ligatures, width or invisible characters; at most 255 characters. */
-export function fold(text: string): string {
-  if (isAscii(text)) return text.toLowerCase().slice(0, maxLength)
-  const plain = text
+/** A text as pieces of it are compared: lower case, without accents, ligatures, width or invisible characters. dms_plain() in the database does the same. */
+export function plain(text: string): string {
+  if (isAscii(text)) return text.toLowerCase()
+  return text
     .normalize('NFKD')
     .toLowerCase()
     .replace(accents, '')
-    .replace(notWord, '')
+    .replace(invisible, '')
     .replace(letter, (found) => letters[found]!)
-  return plain.normalize('NFC').slice(0, maxLength).toWellFormed()
+}
+
+/** A word as it is compared: lower case, without accents, ligatures, width or invisible characters; at most 255 characters. */
+export function fold(text: string): string {
+  if (isAscii(text)) return text.toLowerCase().slice(0, maxLength)
+  return plain(text).replace(notWord, '').normalize('NFC').slice(0, maxLength).toWellFormed()
 }
 
 /** The words of a text, in order; a joined form comes after its parts. Time is linear in the length of the text. */

@@ -39,7 +39,7 @@ export const filterLexemes = {
 export function build(terms: readonly Term[], spellings: Spellings, filter: SearchFilter): Queries | null {
   if (terms.length === 0) return null
   const wanted = terms.filter(({ negated }) => !negated)
-  const words = wanted.flatMap(({ parts, joined }) => [...parts.map(lexeme), ...(joined === null ? [] : [quote(joined)])])
+  const words = wanted.flatMap(({ parts, joined }) => [...parts.map((part) => lexeme(part)), ...(joined === null ? [] : [quote(joined)])])
   const others = wanted.flatMap(({ parts }) => parts.flatMap(({ text }) => spellings.get(text) ?? [])).map(quote)
   return {
     match: and([...filters(filter), ...terms.map((term) => match(term, spellings))]),
@@ -54,20 +54,25 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
 function match(term: Term, spellings: Spellings): string {
   const exact = alone(term, spellings)
   if (term.negated) return `!${exact}`
-  const perhaps = term.parts.length > 1 ? [and([quote('~long'), ...term.parts.map(lexeme)])] : []
+  const perhaps = term.parts.length > 1 ? [and([quote('~long'), ...term.parts.map((part) => lexeme(part))])] : []
   return or([exact, ...perhaps, quote('~many')])
 }
 
 function alone({ parts, joined }: Term, spellings: Spellings): string {
   const last = parts.at(-1)!
-  const inRow = parts.map((part, index) => {
-    const step = index === 0 ? '' : ` <${part.offset - parts[index - 1]!.offset}> `
-    return step + or([lexeme(part), ...(parts.length === 1 ? (spellings.get(part.text) ?? []).map(quote) : [])])
-  })
-  return or([`(${inRow.join('')})`, ...(joined === null ? [] : [lexeme({ text: joined, offset: 0, prefix: last.prefix })])])
+  const steps = parts.map((part) => ({
+    query: or([lexeme(part), ...(parts.length === 1 ? (spellings.get(part.text) ?? []).map(quote) : [])]),
+    offset: part.offset,
+  }))
+  return or([inRow(steps), ...(joined === null ? [] : [lexeme({ text: joined, prefix: last.prefix })])])
 }
 
-function filters({ ownerId, mimeTypes, labelIds, status, sourceId }: SearchFilter): string[] {
+/** What follows each other; `offset` counts words, from wherever. */
+export const inRow = (steps: readonly { query: string; offset: number }[]): string =>
+  `(${steps.map(({ query, offset }, index) => (index === 0 ? query : ` <${offset - steps[index - 1]!.offset}> ${query}`)).join('')})`
+
+/** The filters that are among the words. */
+export function filters({ ownerId, mimeTypes, labelIds, status, sourceId }: SearchFilter): string[] {
   const oneOf = (lexemes: readonly string[]) => (lexemes.length === 0 ? [] : [or(lexemes.map(quote))])
   return [
     ...(ownerId === null ? [] : [quote(filterLexemes.owner(ownerId))]),
@@ -78,8 +83,10 @@ function filters({ ownerId, mimeTypes, labelIds, status, sourceId }: SearchFilte
   ]
 }
 
-const lexeme = ({ text, prefix }: Part): string => quote(text) + (prefix ? ':*' : '')
-const and = (queries: readonly string[]): string => join(queries, ' & ')
-const or = (queries: readonly string[]): string => join([...new Set(queries)], ' | ')
+/** One word. `weight`: only where it stands in that field (A title, B labels, C filename, D content). */
+export const lexeme = ({ text, prefix }: Pick<Part, 'text' | 'prefix'>, weight: '' | 'A' | 'B' | 'C' | 'D' = ''): string =>
+  quote(text) + (prefix || weight ? `:${prefix ? '*' : ''}${weight}` : '')
+export const and = (queries: readonly string[]): string => join(queries, ' & ')
+export const or = (queries: readonly string[]): string => join([...new Set(queries)], ' | ')
 const join = (queries: readonly string[], operator: string): string =>
   queries.length === 1 ? queries[0]! : queries.length === 0 ? '' : `(${queries.join(operator)})`

@@ -1,13 +1,12 @@
 /** Brings the index up to date with documents. */
 import { sql } from 'kysely'
 import { type Db, isForeignKeyViolation, type Trx } from '../../db/db.ts'
-import type { Word } from '../words.ts'
 import { filterLexemes } from './postgres-query.ts'
 import { type Passage, read } from './postgres-vector.ts'
-import { isKept, remember } from './postgres-words.ts'
+import { remember, Vocabulary } from './postgres-words.ts'
 
 /** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
-export const indexVersion = 1
+export const indexVersion = 2
 
 /** Documents, and bytes of text, in one transaction: small ones share its cost, and nobody waits long for a lock. */
 const maxDocuments = 20
@@ -44,7 +43,7 @@ async function batches(db: Db, ids: readonly string[]): Promise<string[][]> {
 }
 
 async function refreshBatch(db: Db, ids: readonly string[]): Promise<void> {
-  const seen = new Set<string>()
+  const seen = new Vocabulary()
   try {
     await db.transaction().execute(async (trx) => {
       // The index can be made again: a crash of the database may cost the last moment of it, never a document. The job's own commit flushes both.
@@ -59,7 +58,7 @@ async function refreshBatch(db: Db, ids: readonly string[]): Promise<void> {
   await remember(db, seen)
 }
 
-async function refreshOne(trx: Trx, id: string, seen: Set<string>): Promise<void> {
+async function refreshOne(trx: Trx, id: string, seen: Vocabulary): Promise<void> {
   // One refresh of a document at a time, and it reads after it has waited: the last to write has seen the latest. The document itself is
   // locked by the foreign key of its entry only, at the end, so that nobody who changes it waits while a long text is read.
   await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext(${id}))`.execute(trx)
@@ -88,10 +87,7 @@ async function refreshOne(trx: Trx, id: string, seen: Set<string>): Promise<void
     ...(document.source_id === null ? [] : [filterLexemes.source(document.source_id)]),
   ]
   const save = savePassages(trx, id)
-  const see = ({ text }: Word) => {
-    if (!seen.has(text) && isKept(text)) seen.add(text)
-  }
-  const { words, parts } = await read({ ...document, labels: labels.map(({ name }) => name) }, filters, see, save)
+  const { words, parts } = await read({ ...document, labels: labels.map(({ name }) => name) }, filters, (word) => seen.add(word), save)
   const entry = {
     words: sql<string>`${words}::tsvector`,
     parts,

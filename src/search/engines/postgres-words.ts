@@ -3,6 +3,8 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { Term } from '../query.ts'
 import { distance, patterns, tolerated } from '../typos.ts'
+import type { Word } from '../words.ts'
+import { longestWord } from './postgres-pieces.ts'
 
 const shortest = 4
 /** Longer ones are not words that anybody mistypes, but text without spaces. */
@@ -11,16 +13,35 @@ const longest = 40
 const maxSpellings = 200
 const maxTogether = 2_000
 const batch = 5_000
+/** Of one batch of documents; a list of codes costs memory up to here. */
+const maxCodes = 100_000
 
 /** Whether a word is one that somebody could mean with a typo. */
-export const isKept = (word: string): boolean => word.length >= shortest && word.length <= longest && /^\p{L}+$/u.test(word)
+const isMistypable = (word: string): boolean => word.length >= shortest && word.length <= longest && /^\p{L}+$/u.test(word)
+
+/** Distinct words in the making: those that somebody could mean with a typo, and all others of which somebody could ask for a piece. */
+export class Vocabulary {
+  readonly words = new Set<string>()
+  readonly codes = new Set<string>()
+
+  add({ text, form }: Word): void {
+    if (this.words.has(text) || this.codes.has(text)) return
+    if (isMistypable(text)) this.words.add(text)
+    else if ((form === 'word' || form === 'joined') && text.length <= longestWord && this.codes.size < maxCodes) this.codes.add(text)
+  }
+}
 
 /** Adds words. Those that no document holds any more stay: they cost a little time, never a wrong answer. */
-export async function remember(db: Db, seen: Iterable<string>): Promise<void> {
+export async function remember(db: Db, { words, codes }: Vocabulary): Promise<void> {
+  await insert(db, 'search_words', words)
+  await insert(db, 'search_codes', codes)
+}
+
+async function insert(db: Db, table: 'search_words' | 'search_codes', seen: Iterable<string>): Promise<void> {
   // Sorted, so that two that add the same words wait for each other instead of dying in a deadlock.
   const words = [...seen].sort()
   for (let start = 0; start < words.length; start += batch) {
-    await sql`insert into search_words (word) select unnest(${words.slice(start, start + batch)}::text[]) on conflict do nothing`.execute(
+    await sql`insert into ${sql.table(table)} (word) select unnest(${words.slice(start, start + batch)}::text[]) on conflict do nothing`.execute(
       db,
     )
   }

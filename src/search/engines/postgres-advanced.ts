@@ -1,0 +1,129 @@
+/** Searches by conditions on fields. */
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from '../../db/db.ts'
+import type { AdvancedQuery, SearchAnswer } from '../../ports.ts'
+import { type Compiled, compile } from './postgres-clauses.ts'
+import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
+import { match, type Plan, ranges, rank } from './postgres-match.ts'
+import { and, filters, or } from './postgres-query.ts'
+import { quote } from './postgres-vector.ts'
+
+/** Documents whose text is read because the index alone cannot say whether they match. */
+const maxTested = 10_000
+
+interface Conditions {
+  readonly must: readonly Compiled[]
+  readonly should: readonly Compiled[]
+  readonly mustNot: readonly Compiled[]
+}
+
+/** One page of the documents that meet the conditions. */
+export async function advanced(db: Db, query: AdvancedQuery): Promise<SearchAnswer> {
+  const { must, should, mustNot } = query
+  const all = await compile(db, [...must, ...should, ...mustNot])
+  const conditions = {
+    must: all.slice(0, must.length),
+    should: all.slice(must.length, must.length + should.length),
+    mustNot: all.slice(must.length + should.length),
+  }
+  const { page, ...matches } = await match(db, plan(conditions, query), query)
+  return { ...matches, hits: await hits(db, page, query.highlight ? shown(conditions) : { markers: {}, passage: null }) }
+}
+
+function plan({ must, should, mustNot }: Conditions, { filter, sort }: AdvancedQuery): Plan {
+  const oneOf = must.length === 0 ? should : []
+  const words = [
+    ...filters(filter),
+    ...must.flatMap(({ candidate }) => candidate ?? []),
+    ...oneCandidate(oneOf),
+    ...mustNot.flatMap(excluded),
+  ]
+  const decided = [...must.flatMap(passagesOf), ...mustNot.filter(({ test }) => !test).flatMap(exceptPassages)]
+  const tests = [
+    ...must.flatMap(({ test }) => (test ? [seen(test)] : [])),
+    ...mustNot.filter(({ test }) => test).map((clause) => sql`not ${passes(clause)}`),
+    ...(oneOf.length === 0 ? [] : [anyOf(oneOf)]),
+  ]
+  const looked = [...must, ...oneOf, ...mustNot]
+  return {
+    conditions: [...(words.length === 0 ? [] : [sql`entry.words @@ ${and(words)}::tsquery`]), ...ranges(filter), ...decided],
+    tests,
+    maxTested: looked.some(({ readsContent }) => readsContent) ? maxTested : null,
+    score: score(must, should),
+    sort,
+  }
+}
+
+const oneCandidate = (clauses: readonly Compiled[]): string[] => {
+  const candidates = clauses.flatMap(({ candidate }) => candidate ?? [])
+  return clauses.length > 0 && candidates.length === clauses.length ? [or(candidates)] : []
+}
+
+/** What the index can leave out at once; of long documents the passages decide, and where there is a test, the test. */
+const excluded = ({ candidate, passages, test }: Compiled): string[] => {
+  if (candidate === null || test) return []
+  return [passages.length === 0 ? `!${candidate}` : or([quote('~long'), `!${candidate}`])]
+}
+
+/** A test says all there is to say of a long document too. */
+function passagesOf({ passages }: Compiled): RawBuilder<boolean>[] {
+  if (passages.length === 0) return []
+  return [
+    sql`(entry.parts = 0 or not exists (
+      select from unnest(${passages}::tsquery[]) as term (query) where not exists (
+        select from search_passages passage where passage.document_id = entry.document_id and passage.words @@ term.query)))`,
+  ]
+}
+
+const exceptPassages = (clause: Compiled): RawBuilder<boolean>[] =>
+  clause.passages.length === 0 ? [] : [sql`(entry.parts = 0 or not ${passes(clause)})`]
+
+/** The whole of a clause, in terms of `entry`. */
+function passes(clause: Compiled): RawBuilder<boolean> {
+  const { candidate, test } = clause
+  const all = [
+    ...(candidate === null ? [] : [sql`entry.words @@ ${candidate}::tsquery`]),
+    ...passagesOf(clause),
+    ...(test ? [seen(test)] : []),
+  ]
+  return all.length === 0 ? sql`true` : sql`(${sql.join(all, sql` and `)})`
+}
+
+/** A scalar subquery, because PostgreSQL would make a join of anything else, and a join loses the order of the candidates. */
+const seen = (test: RawBuilder<boolean>): RawBuilder<boolean> => sql`(select ${test} from documents where documents.id = entry.document_id)`
+
+/** Of what is in one row the index has said it already, where it can. */
+function anyOf(clauses: readonly Compiled[]): RawBuilder<boolean> {
+  const any = sql<boolean>`(${sql.join(clauses.map(passes), sql` or `)})`
+  return clauses.every(({ candidate, test }) => candidate !== null && !test) ? sql`(entry.parts = 0 or ${any})` : any
+}
+
+/** By words; what is not about words counts as one more word each, which is there or not. */
+function score(must: readonly Compiled[], should: readonly Compiled[]): RawBuilder<number> {
+  const ranks = [...must, ...should].flatMap((clause) => clause.rank ?? [])
+  const byWords = ranks.length === 0 ? sql<number>`0::real` : sql<number>`least(1, ${rank(or(ranks))})`
+  const others = should.filter((clause) => clause.rank === null)
+  if (others.length === 0) return byWords
+  return sql`((${byWords} + ${sql.join(
+    others.map((clause) => sql`${passes(clause)}::integer`),
+    sql` + `,
+  )}) / ${others.length + 1}::real)`
+}
+
+/** Each field is marked with what was asked of it. */
+function shown({ must, should }: Conditions): Shown {
+  const asked = [...must, ...should]
+  const marker = (field: MarkedField) => {
+    const on = asked.filter(({ clause }) => clause.field === field || clause.field === 'any')
+    const terms = on.flatMap((compiled) => compiled.terms)
+    const pieces = on.flatMap((compiled) => compiled.pieces)
+    return terms.length + pieces.length === 0 ? {} : { [field]: { terms, pieces, spellings: new Map<string, string[]>() } }
+  }
+  const inText = asked.filter(({ clause, rank }) => rank !== null && (clause.field === 'content' || clause.field === 'any'))
+  const meant = inText.flatMap(({ rank }) => rank ?? [])
+  const exact = inText.flatMap(({ passages }) => passages)
+  return {
+    markers: { ...marker('title'), ...marker('content'), ...marker('filename'), ...marker('labels') },
+    passage: meant.length === 0 ? null : { all: and(exact.length === 0 ? [or(meant)] : exact), meant: or(meant) },
+  }
+}

@@ -1,0 +1,67 @@
+/** One page of what was found, as it is shown: with the places that match. */
+import { sql } from 'kysely'
+import type { Db } from '../../db/db.ts'
+import type { SearchHit } from '../../ports.ts'
+import { type Marker, snippets } from '../highlight.ts'
+import type { Scored } from './postgres-match.ts'
+
+export type MarkedField = 'title' | 'content' | 'filename' | 'labels'
+
+export interface Shown {
+  /** by field; a field without one has no highlights */
+  readonly markers: Readonly<Partial<Record<MarkedField, Marker>>>
+  /** tsqueries that choose the passage of a long document: has `all`, says most about `meant`; null: its first */
+  readonly passage: { readonly all: string; readonly meant: string } | null
+}
+
+interface Found extends Omit<SearchHit, 'score' | 'highlights'> {
+  labels: string[]
+  content: string
+}
+
+/** The documents of a page, in its order; one that is gone by now is left out. */
+export async function hits(db: Db, page: readonly Scored[], shown: Shown): Promise<SearchHit[]> {
+  const found = page.length === 0 ? [] : await documents(db, page, shown)
+  const byId = new Map(found.map((document) => [document.document_id, document]))
+  return page.flatMap(({ document_id, score }) => {
+    const document = byId.get(document_id)
+    if (!document) return []
+    const { title, filename, mime_type, created_at } = document
+    return { document_id, title, filename, mime_type, score, created_at, highlights: highlights(document, shown.markers) }
+  })
+}
+
+/** Of a long document the passage that says most about the query, instead of all its text. */
+async function documents(db: Db, page: readonly Scored[], { markers, passage }: Shown): Promise<Found[]> {
+  const best = passage ? sql`words @@ ${passage.all}::tsquery desc, ts_rank(words, ${passage.meant}::tsquery) desc,` : sql``
+  const { rows } = await sql<Found>`
+    select documents.id as document_id, title, filename, mime_type, documents.created_at,
+      ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,
+      ${markers.content ? sql`case when passage.length is null then content else substr(content, passage.start_at + 1, passage.length) end` : sql`''`} as content
+    from documents ${
+      markers.content
+        ? sql`left join lateral (
+            select start_at, length from search_passages where search_passages.document_id = documents.id
+            order by ${best} passage limit 1
+          ) passage on true`
+        : sql``
+    }
+    where documents.id = any(${page.map(({ document_id }) => document_id)}::uuid[])`.execute(db)
+  return rows
+}
+
+const line = { size: 300, max: 1 }
+const excerpt = { size: 200, max: 3 }
+
+function highlights({ title, filename, labels, content }: Found, markers: Shown['markers']): SearchHit['highlights'] {
+  const shown = (field: MarkedField, text: string, options: typeof line) => {
+    const marker = markers[field]
+    return marker ? snippets(text, marker, options).map((snippet) => ({ field, snippet })) : []
+  }
+  return [
+    ...shown('title', title, line),
+    ...shown('content', content, excerpt),
+    ...shown('filename', filename, line),
+    ...labels.flatMap((label) => shown('labels', label, line)),
+  ]
+}

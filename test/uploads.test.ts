@@ -20,7 +20,7 @@ const file = (filename: string, bytes: string | Buffer) => ({ filename, size: Bu
 const failure = async (work: Promise<unknown>) =>
   work.then(
     () => 'nothing',
-    ({ code }: { code: string }) => code,
+    (error: Error & { code?: string }) => error.code ?? String(error.stack),
   )
 
 interface Answer {

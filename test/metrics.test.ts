@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type OcrAnalytics, ocr } from '../src/metrics/metrics.ts'
+import { openLive } from '../src/server/live.ts'
 import { openMetricsPort } from '../src/server/metrics-port.ts'
 import { openRecorder } from '../src/server/recorder.ts'
 import { buildServer } from '../src/server/server.ts'
@@ -75,6 +76,18 @@ describe('GET /api/metrics/system', () => {
     expect(metrics.memory_usage).toBeGreaterThan(0)
     expect(metrics.disk_usage).toBeGreaterThan(0)
     expect(Math.abs((metrics.uptime_seconds ?? 0) - process.uptime())).toBeLessThan(5)
+  })
+
+  test('active_connections follows what is opened and closed', async () => {
+    const { app, asAda, dial, listening } = await startServer()
+    const live = await openLive(app, listening.server)
+    onTestFinished(() => live.close())
+    const shown = (count: number) =>
+      vi.waitFor(async () => expect(await asAda.call('GET', '/api/metrics/system')).toMatchObject({ active_connections: count }), 10_000)
+    const sockets = [await dial(), await dial(), await dial()]
+    await shown(3)
+    sockets[0]?.destroy()
+    await shown(2)
   })
 })
 

@@ -6,6 +6,8 @@ import type { App } from '../app.ts'
 /** Milliseconds between two signs of life, and the silence after which a server counts as dead. */
 const interval = 20_000
 export const silence = 50_000
+/** Milliseconds after which others know what was opened or closed here. */
+const changeInterval = 1000
 
 export interface Open {
   http: number
@@ -29,6 +31,7 @@ export async function openPresence(
 ): Promise<Presence> {
   const id = randomUUID()
   let isKnown = false
+  let told: Open = { http: 0, ws: 0 }
   const presence: Presence = {
     id,
     async beat() {
@@ -40,24 +43,31 @@ export async function openPresence(
         returning xmax = 0 as is_new`.execute(db)
       const wasLost = isKnown && rows[0]?.is_new === true
       isKnown = true
+      told = { http, ws }
       return wasLost
     },
     async close() {
-      clearInterval(timer)
+      for (const timer of timers) clearInterval(timer)
       await round
       await db.deleteFrom('servers').where('id', '=', id).execute()
     },
   }
   let round: Promise<void> = Promise.resolve()
-  const timer = setInterval(() => {
-    round = round
-      .then(async () => beaten(presence, await presence.beat()))
-      .catch((error) => log.warn({ err: (error as Error).message }, 'could not say that this server is alive'))
-  }, interval)
+  const tellChange = async (): Promise<void> => {
+    const { http, ws } = await count()
+    if (http === told.http && ws === told.ws) return
+    told = { http, ws }
+    await db.updateTable('servers').set({ http_connections: http, ws_connections: ws }).where('id', '=', id).execute()
+  }
+  const every = (milliseconds: number, what: () => Promise<void>) =>
+    setInterval(() => {
+      round = round.then(what).catch((error) => log.warn({ err: (error as Error).message }, 'could not say that this server is alive'))
+    }, milliseconds)
+  const timers = [every(interval, async () => beaten(presence, await presence.beat())), every(changeInterval, tellChange)]
   try {
     await presence.beat()
   } catch (error) {
-    clearInterval(timer)
+    for (const timer of timers) clearInterval(timer)
     throw error
   }
   return presence

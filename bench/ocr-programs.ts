@@ -1,6 +1,6 @@
 /** What `bench/ocr.ts` compares: each reads the same scanned pages and says what they say. */
 import { execFile } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -25,10 +25,21 @@ export interface Stack {
 export interface Reading {
   /** one entry a page; empty where the program does not say */
   readonly texts: readonly string[]
-  readonly milliseconds: number
+  readonly pagesPerMinute: number
+  /** the same by the processor time of one core, which a busy machine changes little; starts of processes count. NaN where there is no /proc. */
+  readonly pagesPerCpuMinute: number
 }
 
 export type Program = (stack: Stack) => Promise<Reading>
+
+/** milliseconds of work by all processes that we started and that have ended */
+async function cpuTime(): Promise<number> {
+  const fields = await readFile('/proc/self/stat', 'latin1').then(
+    (line) => line.slice(line.lastIndexOf(')') + 2).split(' '),
+    () => [],
+  )
+  return (Number(fields[13]) + Number(fields[14])) * 10
+}
 
 export async function layDown(scans: readonly Scan[], name: string, folder: string): Promise<Stack> {
   const jpegs = scans.map((_, index) => join(folder, `${name}-${index}.jpg`))
@@ -47,13 +58,17 @@ export const ours =
     const log = openLog({ level: 'warn', format: 'pretty' })
     const reader = openReader({ slots: 0, tempDir: folder, log, ocr: setup, limits: { ...limits, memory: 1.5e9 } })
     const file = { path: pdf, filename: 'scan.pdf', mimeType: 'application/pdf' }
+    const before = await cpuTime()
     try {
       await Promise.all(Array.from({ length: reader.slots }, () => reader.page(file, 1, 'eng')))
-      return await timed(async () => {
+      const reading = await timed(truths.length, async () => {
         const { pages } = await reader.outline(file)
         if (!pages.every(({ needsOcr }) => needsOcr)) throw new Error('a scanned page is taken for text')
         return inParallel(reader.slots, truths.length, async (index) => (await reader.page(file, index + 1, 'eng')).text)
       })
+      // Only the work of ended processes is known, the first pages among it.
+      await reader.close()
+      return { ...reading, pagesPerCpuMinute: ((truths.length + reader.slots) * 60_000) / ((await cpuTime()) - before) }
     } finally {
       await reader.close()
     }
@@ -63,7 +78,7 @@ export const ours =
 export const plainTesseract =
   (models: string | null): Program =>
   ({ jpegs, dpi }) =>
-    timed(() =>
+    timed(jpegs.length, () =>
       inParallel(cores, jpegs.length, async (index) => {
         const folder = models ? ['--tessdata-dir', models] : []
         const found = await run('tesseract', [jpegs[index]!, '-', ...folder, '-l', 'eng', '--psm', '3', '--dpi', String(dpi)], { env })
@@ -72,8 +87,8 @@ export const plainTesseract =
     )
 
 /** Makes a searchable PDF of the same scan, which is more than text. */
-export const ocrmypdf: Program = ({ pdf }) =>
-  timed(async () => {
+export const ocrmypdf: Program = ({ pdf, truths }) =>
+  timed(truths.length, async () => {
     await run('ocrmypdf', ['--quiet', '--jobs', '2', '-l', 'eng', pdf, `${pdf}.out`], { env })
     return []
   })
@@ -83,10 +98,11 @@ export async function answers(command: string): Promise<string | null> {
   return found && (found.stdout || found.stderr).split('\n')[0]!.trim()
 }
 
-async function timed(work: () => Promise<readonly string[]>): Promise<Reading> {
-  const start = performance.now()
+async function timed(pages: number, work: () => Promise<readonly string[]>): Promise<Reading> {
+  const [cpu, start] = [await cpuTime(), performance.now()]
   const texts = await work()
-  return { texts, milliseconds: performance.now() - start }
+  const [minutes, cpuMinutes] = [(performance.now() - start) / 60_000, ((await cpuTime()) - cpu) / 60_000]
+  return { texts, pagesPerMinute: pages / minutes, pagesPerCpuMinute: pages / cpuMinutes }
 }
 
 async function inParallel(slots: number, count: number, work: (index: number) => Promise<string>): Promise<string[]> {

@@ -65,30 +65,41 @@ async function findPrograms({
 async function showRates(programs: Programs): Promise<void> {
   const stacks: Stack[] = []
   for (const dpi of [300, 200]) stacks.push(await layDown(await makeScans(pages, 'clean', dpi), `clean-${dpi}`, folder))
-  const rates = new Map<string, number[]>()
+  const rates: Rates = new Map()
   for (let round = 0; round < rounds; round++) {
     for (const stack of stacks) {
       for (const [name, program] of Object.entries(programs)) {
-        const { milliseconds } = await program!(stack)
         const key = `${name}, ${stack.dpi}`
-        rates.set(key, [...(rates.get(key) ?? []), (pages * 60_000) / milliseconds])
+        rates.set(key, [...(rates.get(key) ?? []), await program!(stack)])
       }
     }
   }
-  const shown = (name: string, dpi: number) => (rates.get(`${name}, ${dpi}`) ?? []).map((rate) => rate.toFixed(1)).join(' ')
+  const shown = (name: string, dpi: number) => {
+    const readings = rates.get(`${name}, ${dpi}`) ?? []
+    const perCpu = median(readings.map(({ pagesPerCpuMinute }) => pagesPerCpuMinute))
+    return `${readings.map(({ pagesPerMinute }) => pagesPerMinute.toFixed(1)).join(' ')} (${perCpu.toFixed(1)})`
+  }
   const rows = Object.keys(programs).map((name) => [name, { '300 dpi scans': shown(name, 300), '200 dpi scans': shown(name, 200) }])
-  console.log('\nPages a minute, clean scans, each round')
+  console.log('\nPages a minute, clean scans, each round (and for each minute of one core, median)')
   console.table(Object.fromEntries(rows))
-  showRatios((name) => rates.get(name))
+  showRatios(rates)
 }
 
+type Rates = Map<string, Reading[]>
+
 /** Medians of the ratios of each round. */
-function showRatios(rates: (name: string) => number[] | undefined): void {
-  const rows: [title: string, cells: { is: number; wanted: number }][] = []
+function showRatios(rates: Rates): void {
+  const rows: [title: string, cells: { 'by the clock': number; 'by processor time': number; wanted: number }][] = []
   const compare = (title: string, wanted: number, one: string, other: string) => {
-    const [ones, others] = [rates(one), rates(other)]
+    const [ones, others] = [rates.get(one), rates.get(other)]
     if (!ones || !others) return
-    rows.push([title, { is: rounded(median(ones.map((rate, round) => rate / others[round]!))), wanted }])
+    const ratio = (rate: (reading: Reading) => number) =>
+      rounded(median(ones.map((reading, round) => rate(reading) / rate(others[round]!))))
+    const cells = {
+      'by the clock': ratio((reading) => reading.pagesPerMinute),
+      'by processor time': ratio((reading) => reading.pagesPerCpuMinute),
+    }
+    rows.push([title, { ...cells, wanted }])
   }
   compare('native : plain tesseract, both at 200 dpi, fast', 0.95, 'native, fast, 200', 'plain, fast, 200')
   compare('native : plain tesseract, both at 200 dpi, best_int', 0.95, 'native, best_int, 200', 'plain, best_int, 200')
@@ -97,8 +108,6 @@ function showRatios(rates: (name: string) => number[] | undefined): void {
   compare('tesseract.js : native, best_int', 0.75, 'tesseract.js, best_int, 300', 'native, best_int, 300')
   compare('tesseract.js best_int : ocrmypdf --jobs 2', 1, 'tesseract.js, best_int, 300', 'ocrmypdf --jobs 2, 300')
   compare('tesseract.js fast : ocrmypdf --jobs 2', 1.8, 'tesseract.js, fast, 300', 'ocrmypdf --jobs 2, 300')
-  const fast = rates('tesseract.js, fast, 300')
-  if (fast) rows.push(['tesseract.js fast, pages a minute (of 2 cores)', { is: rounded(median(fast)), wanted: 37 }])
   console.log('\nRatios, median of the rounds')
   console.table(Object.fromEntries(rows))
 }

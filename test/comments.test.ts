@@ -1,8 +1,9 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { operator } from '../src/actor.ts'
 import { localClient } from '../src/client/local.ts'
-import { openApp } from '../src/open-app.ts'
 import { startApp, upload } from './support/app.ts'
+import { startKillable } from './support/killable.ts'
+import { tokenFor } from './support/server.ts'
 
 type Settings = Parameters<typeof startApp>[0]
 
@@ -117,23 +118,32 @@ describe('writing', () => {
     await expect(localClient(app, operator).call('POST', mine, { content: 'me' })).rejects.toMatchObject({ status: 403, code: 'FORBIDDEN' })
   })
 
-  test('429 COMMENT_RATE_LIMITED: of 12 at once on two servers exactly 10 pass; others go on, and so does the author after the wait', async () => {
-    const { app, asAda, asAdmin, ada, mine, later } = await withDocuments({ 'limits.comments_per_minute': 10 })
-    const second = await openApp(app.config, app.log, { migrate: 'never', now: app.now })
-    onTestFinished(() => second.close())
+  test('429 COMMENT_RATE_LIMITED after ten a minute, with the seconds to wait; others go on, and so does the author after them', async () => {
+    const { asAda, asAdmin, mine, later } = await withDocuments({ 'limits.comments_per_minute': 10 })
     await expect(asAda.call('POST', mine, { content: '' })).rejects.toMatchObject({ code: 'COMMENT_CONTENT_EMPTY' })
-    const clients = [asAda, localClient(second, ada.actor)]
-    const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => clients[n % 2]?.send('POST', mine, { content: `${n}` })))
-    expect(answers.map((answer) => answer?.status).sort()).toEqual([...Array(10).fill(201), 429, 429])
-    const refused = answers.find((answer) => answer?.status === 429)
-    const body = (await refused?.json()) as { retry_after_secs: number; error: { code: string; details: { retry_after_secs: number } } }
-    expect(body.error.code).toBe('COMMENT_RATE_LIMITED')
-    expect(body.retry_after_secs).toBeGreaterThan(50)
-    expect([body.error.details.retry_after_secs, Number(refused?.headers.get('retry-after'))]).toEqual(Array(2).fill(body.retry_after_secs))
-    expect(await asAda.call('GET', `${mine}/count`)).toEqual({ count: 10 })
+    for (let number = 1; number <= 10; number++) expect((await asAda.send('POST', mine, { content: `${number}` })).status).toBe(201)
+    const refused = await asAda.send('POST', mine, { content: 'one more' })
+    const body = (await refused.json()) as { retry_after_secs: number; error: { code: string; details: { retry_after_secs: number } } }
+    expect([refused.status, body.error.code]).toEqual([429, 'COMMENT_RATE_LIMITED'])
+    expect(body.retry_after_secs).toBeGreaterThan(0)
+    expect([body.error.details.retry_after_secs, Number(refused.headers.get('retry-after'))]).toEqual(Array(2).fill(body.retry_after_secs))
     expect((await asAdmin.send('POST', mine, { content: 'another user' })).status).toBe(201)
-    later(61_000)
+    later(body.retry_after_secs * 1000)
     expect((await asAda.send('POST', mine, { content: 'again' })).status).toBe(201)
+  })
+
+  test('of 12 at once on two server processes exactly 10 pass', async () => {
+    const { app, ada, asAda, mine, dataDir, databaseUrl } = await withDocuments()
+    const servers = await Promise.all([1, 2].map(() => startKillable(dataDir, { DATABASE_URL: databaseUrl })))
+    onTestFinished(async () => void (await Promise.all(servers.map((server) => server.stop()))))
+    const headers = { authorization: `Bearer ${await tokenFor(app, ada)}`, 'content-type': 'application/json' }
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, (_, n) =>
+        fetch(new URL(mine, servers[n % 2]?.url), { method: 'POST', headers, body: JSON.stringify({ content: `${n}` }) }),
+      ),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([...Array(10).fill(201), 429, 429])
+    expect(await asAda.call('GET', `${mine}/count`)).toEqual({ count: 10 })
   })
 })
 

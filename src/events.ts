@@ -33,9 +33,11 @@ export async function publishAll<Type extends EventType>(
 ): Promise<void> {
   if (events.length === 0) return
   await sql`
-    insert into events (type, user_id, data)
-    select ${type}, "userId", data from jsonb_to_recordset(${JSON.stringify(events)}) as event ("userId" uuid, data jsonb)`.execute(trx)
-  await sql`select pg_notify(${channel}, 'event')`.execute(trx)
+    with sent as (
+      insert into events (type, user_id, data)
+      select ${type}, "userId", data from jsonb_to_recordset(${JSON.stringify(events)}) as event ("userId" uuid, data jsonb)
+    )
+    select pg_notify(${channel}, 'event')`.execute(trx)
 }
 
 /** Removes events that nobody can ask for any more. */

@@ -2,13 +2,16 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { request } from 'node:http'
+import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import type { App } from '../src/app.ts'
 import { forgetOld, publish } from '../src/events.ts'
 import * as users from '../src/users/users.ts'
+import { startWorker } from '../src/worker/worker.ts'
 import { upload } from './support/app.ts'
+import { fakeReader } from './support/fake-reader.ts'
 import { frame, type LiveSocket, type Message, openRaw, startLive } from './support/live.ts'
 import { tokenFor } from './support/server.ts'
 
@@ -230,6 +233,20 @@ describe('five connections a user', () => {
     expect(total).toBe(5)
   })
 
+  test('none is lost to clients that come and go, with or without a word', async () => {
+    const dms = await startLive({}, { servers: 1 })
+    const token = await tokenFor(dms.app, dms.ada)
+    for (let round = 0; round < 12; round++) {
+      const sockets = [await dms.open(), await openRaw(dms.urls[0] ?? ''), await openRaw(dms.urls[0] ?? '')] as const
+      for (const socket of sockets.slice(1) as Socket[]) socket.write(frame(1, JSON.stringify({ type: 'auth', token })))
+      expect((await sockets[0].join(token)).type).toBe('auth_success')
+      sockets[1].destroy()
+      sockets[2].resetAndDestroy()
+      await sockets[0].close()
+    }
+    await expect.poll(() => dms.app.db.selectFrom('live_places').select('id').execute(), { timeout: 5000 }).toEqual([])
+  })
+
   test('a client that no longer answers loses its place', async () => {
     const dms = await startLive({}, { servers: 1, heartbeat: 300 })
     const socket = await openRaw(dms.urls[0] ?? '')
@@ -369,6 +386,25 @@ describe('events', () => {
     expect(heardByBob).toBe('[]')
   })
 
+  test('ocr_progress at the start, for each page whoever reads it, and at the end; never backwards', async () => {
+    const dms = await startLive({}, { servers: 1 })
+    const socket = await dms.joined(dms.ada, ['ocr_progress', 'document_created'])
+    const { id } = await upload(dms.asAda, 'a.pdf', '%PDF-1.4')
+    const reader = fakeReader(8, () => sleep(50, undefined))
+    const worker = await startWorker({ ...dms.app, reader }, { queues: ['ocr'], concurrency: 4 })
+    await worker.idle()
+    await worker.stop(10_000)
+    const heard = (await heardUntilNow(dms.app, dms.ada.id, socket)).filter(({ type }) => type === 'ocr_progress')
+    const told = heard.map(({ progress }) => Number(progress))
+    expect(told).toEqual(told.toSorted((a, b) => a - b))
+    expect([told[0], told.at(-2)]).toEqual([0, 99])
+    // Two that end at the same moment may both tell of both.
+    expect(told.length).toBeGreaterThanOrEqual(1 + 8 + 1)
+    expect(new Set(told).size).toBeGreaterThan(4)
+    expect(heard.at(-1)).toMatchObject({ document_id: id, progress: 100, status: 'completed' })
+    expect(new Set(heard.slice(0, -1).map(({ status }) => status))).toEqual(new Set(['processing']))
+  })
+
   test('notifications are heard by the one they are for only, and the queue is counted for each', async () => {
     const dms = await startLive()
     const [bob, root] = [
@@ -453,6 +489,28 @@ describe('events', () => {
     await forgetOld(dms.app.db)
     const left = await dms.app.db.selectFrom('events').select(sql<string>`data ->> 'title'`.as('title')).execute()
     expect(left).toEqual([{ title: 'new' }])
+  })
+
+  test('they go on after every connection to the database was cut', async () => {
+    const dms = await startLive()
+    const sockets = [await dms.joined(dms.ada, ['document_created']), await dms.joined(dms.ada, ['document_created'], { server: 1 })]
+    const cut = sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
+    await send(dms.app, dms.ada.id, 'before')
+    await dms.app.db.connection().execute((connection) => cut.execute(connection))
+    await expect
+      .poll(
+        () =>
+          send(dms.app, dms.ada.id, 'after').then(
+            () => 'sent',
+            () => 'failed',
+          ),
+        { timeout: 5000 },
+      )
+      .toBe('sent')
+    for (const socket of sockets) {
+      expect((await socket.next('document_created')).title).toBe('before')
+      expect((await socket.next('document_created')).title).toBe('after')
+    }
   })
 
   test('1013 for a client that does not read, and nobody else waits for it', async () => {

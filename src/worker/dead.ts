@@ -3,19 +3,24 @@ import { isAlive } from '../alive.ts'
 import * as claims from '../claims.ts'
 import type { Db } from '../db/db.ts'
 
-/** Seconds without a sign of life; a worker gives one each second. */
+/** Seconds without a sign of life; a worker gives one each second while it has jobs. */
 const silence = 30
 
 /** A worker's name says where it runs. */
 export const nameOf = (host: string, pid: number): string => `${host}/${pid}`
 
+/** Whether a worker of this host is gone without having said so. */
+export function isGone(name: string, host: string): boolean {
+  const [theirs, pid] = name.split('/')
+  return theirs === host && !isAlive(Number(pid))
+}
+
 /** Ends the leases of workers that are not `self` and fell silent, or whose process is gone from this host. */
 export async function buryDead(db: Db, self: string): Promise<void> {
-  const [host] = self.split('/')
-  const dead = (await claims.holders(db)).filter(({ worker, silent }) => {
-    const [theirs, pid] = worker.split('/')
-    return worker !== self && (silent === null || silent > silence || (theirs === host && !isAlive(Number(pid))))
-  })
+  const [host = ''] = self.split('/')
+  const dead = (await claims.holders(db)).filter(
+    ({ worker, silent }) => worker !== self && (silent === null || silent > silence || isGone(worker, host)),
+  )
   await bury(
     db,
     dead.map(({ worker }) => worker),

@@ -2,11 +2,13 @@
 import { availableParallelism, hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
-import { nameOf } from './dead.ts'
+import { isGone, nameOf } from './dead.ts'
 import { startWorker, type Worker } from './worker.ts'
 
-/** A worker shows itself each second; one that is silent for this long (ms) does not work. */
-const silence = 10_000
+/** A worker without work shows itself every 20 seconds; one that is silent for this long (ms) does not work. */
+const silence = 30_000
+/** Milliseconds between two looks for one. */
+const interval = 10_000
 
 /** What was read may be found: the index is brought up to date before we leave, within this time (ms). */
 const indexPatience = 10_000
@@ -27,7 +29,7 @@ export async function ensureWorker(app: App, onStart: () => void): Promise<Prese
   let looking = look()
   const again = setInterval(() => {
     looking = looking.then(look).catch((error: Error) => app.log.warn({ err: error.message }, 'the queue is out of reach'))
-  }, silence)
+  }, interval)
   const stop = async (atOnce: boolean): Promise<void> => {
     clearInterval(again)
     await looking.catch(() => {})
@@ -53,8 +55,8 @@ async function startBoth(app: App) {
 async function isSomebodyWorking({ db, now }: App): Promise<boolean> {
   const rows = await db
     .selectFrom('workers')
-    .select('queues')
+    .select(['name', 'queues'])
     .where('seen_at', '>', new Date(now().getTime() - silence))
     .execute()
-  return rows.some(({ queues }) => queues.includes('ocr'))
+  return rows.some(({ name, queues }) => queues.includes('ocr') && !isGone(name, hostname()))
 }

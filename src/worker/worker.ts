@@ -24,6 +24,9 @@ export interface Worker {
   stop(timeout: number): Promise<void>
 }
 
+/** Milliseconds between two signs of life of a worker that has nothing to do; one at work gives one with each renewal of its leases. */
+const idleBeat = 20_000
+
 interface Running {
   job: jobs.Job
   abort: AbortController
@@ -85,13 +88,16 @@ export async function startWorker(
     else void take()
   }
 
-  /** Times are the database's: hosts' clocks differ. */
+  let beatenAt = Number.NEGATIVE_INFINITY
+  /** Times in the table are the database's: hosts' clocks differ. */
   const beat = async () => {
+    if (running.size === 0 && performance.now() - beatenAt < idleBeat) return
     await app.db
       .insertInto('workers')
       .values({ name, queues: [...queues] })
       .onConflict((conflict) => conflict.column('name').doUpdateSet({ queues: [...queues], seen_at: sql<Date>`now()` }))
       .execute()
+    beatenAt = performance.now()
     for (const { job, abort } of running.values()) if (!(await claims.renew(app.db, job, lease))) abort.abort(new claims.LeaseLost())
   }
 

@@ -59,7 +59,7 @@ export interface Socket {
 const tooMuch = 1_000_000
 const much = 256_000
 /** Messages waiting to be handled. */
-const maxUnhandled = 100
+const maxUnhandled = 32
 /** Milliseconds for the client to answer our close. */
 const patience = 5000
 

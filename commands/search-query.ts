@@ -3,12 +3,15 @@ import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
+import { type Conditions, condition, sortKey } from '../src/cli/search-conditions.ts'
 import type { Client } from '../src/client/client.ts'
 import type { Found } from '../src/search/search.ts'
 
 type Hit = Found['results'][number]
 
 interface Flags {
+  field: string[]
+  sort: string[]
   mime: string[]
   label: string[]
   status: string[]
@@ -36,17 +39,30 @@ const perPage = 100
 const several = (value: string, before: string[]): string[] => [...before, value]
 
 export const searchQuery = (cli: Cli): Command =>
-  manual('query <text...>', {
-    summary: 'Find documents by their words, best first.',
+  manual('query [text...]', {
+    summary: 'Find documents by their words, or by conditions on fields, best first.',
     examples: [
       ['search query invoice 2026', 'all words; the last one may go on'],
       [`search query '"annual report" -draft'`, 'a phrase, and a word that must not be there'],
       ['search query telecom --mime application/pdf --from 2026-01-01 -o id', 'ids, for a script'],
       ['search query recieved --fuzzy', 'tolerates typos'],
       ['search query invoice --facets', 'how many of which type and label'],
+      ['search query --field +title:invoice --field -status:exact:failed --sort size:desc', 'conditions on fields'],
+      ['search query --field content:contains:4711-0 --field metadata.author:lovelace', 'either of the two'],
+    ],
+    notes: [
+      '--field [+|-]FIELD[:match|contains|exact]:TEXT: + must be, - must not be; of those with neither at least one, or they only rank where there is a +.',
+      'Fields: any, title, content, filename, labels, mime_type, status, source_id, metadata.KEY. Given with text: its words must be somewhere in the document.',
     ],
     exits: '0 searched, also when nothing was found · 2 bad filter · 4 not signed in · 69 search unreachable',
   })
+    .option('--field <condition>', 'a condition on a field, see below; again for more', several, [])
+    .option(
+      '--sort <field[:asc|desc]>',
+      'score, created_at, updated_at, title, size or ocr_confidence; again for what is equal',
+      several,
+      [],
+    )
     .option('--mime <type>', 'of this type only; again for more', several, [])
     .option('--label <label>', 'with this label (name or id) only; again for those with several', several, [])
     .option('--status <status>', 'pending, processing, completed or failed only; again for more', several, [])
@@ -62,18 +78,38 @@ export const searchQuery = (cli: Cli): Command =>
     .action(async (text: string[], flags: Flags) => {
       const limit = Number(flags.limit)
       if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw usage(`--limit ${flags.limit}: a whole number from 1 to 1000`)
-      const path = pathOf(text.join(' '), flags)
+      if (text.length === 0 && flags.field.length === 0) throw usage('what to search for: words, or --field')
+      const isAdvanced = flags.field.length > 0 || flags.sort.length > 0
+      const ask = isAdvanced ? byConditions(text.join(' '), flags) : byWords(text.join(' '), flags)
       const client = await cli.client()
-      if (flags.facets) return printFacets(cli, await client.call<Found>('GET', path(1, Math.min(limit, perPage))))
-      const { hits, total, isCapped } = await collect(client, path, limit)
+      if (flags.facets) return printFacets(cli, await ask(client, 1, Math.min(limit, perPage)))
+      const { hits, total, isCapped } = await collect(client, ask, limit)
       cli.print(hits, { columns, id: 'document_id' })
       if (total > hits.length && cli.options.isHuman)
         cli.note(`showing ${hits.length} of ${isCapped ? 'more than ' : ''}${total} (--limit)`)
     })
 
-function pathOf(q: string, { mime, label, status, source, owner, from, to, minConfidence, fuzzy, highlight }: Flags) {
+type Ask = (client: Client, page: number, per_page: number) => Promise<Found>
+
+function byWords(q: string, flags: Flags): Ask {
+  const shared = { q, filters: JSON.stringify(filtersOf(flags)), fuzzy: String(flags.fuzzy === true), highlight: String(flags.highlight) }
+  return (client, page, per_page) =>
+    client.call('GET', `/api/search?${new URLSearchParams({ ...shared, page: String(page), per_page: String(per_page) })}`)
+}
+
+/** Throws Failure USAGE. */
+function byConditions(text: string, flags: Flags): Ask {
+  if (flags.fuzzy) throw usage('--fuzzy does not go with --field and --sort')
+  const query: Conditions = { must: [], should: [], must_not: [] }
+  if (text !== '') query.must.push({ field: 'any', type: 'match', value: text })
+  for (const { list, ...clause } of flags.field.map(condition)) query[list].push(clause)
+  const shared = { query, filters: filtersOf(flags), sort: flags.sort.map(sortKey), highlight: flags.highlight }
+  return (client, page, per_page) => client.call('POST', '/api/search/advanced', { ...shared, page, per_page })
+}
+
+function filtersOf({ mime, label, status, source, owner, from, to, minConfidence }: Flags) {
   const range = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
-  const filters = {
+  return {
     mime_types: mime,
     labels: label,
     status,
@@ -82,16 +118,13 @@ function pathOf(q: string, { mime, label, status, source, owner, from, to, minCo
     ...(owner === undefined ? {} : { owner }),
     ...(minConfidence === undefined ? {} : { min_confidence: Number(minConfidence) }),
   }
-  const shared = { q, filters: JSON.stringify(filters), fuzzy: String(fuzzy === true), highlight: String(highlight) }
-  return (page: number, per_page: number) =>
-    `/api/search?${new URLSearchParams({ ...shared, page: String(page), per_page: String(per_page) })}`
 }
 
-async function collect(client: Client, path: ReturnType<typeof pathOf>, limit: number) {
+async function collect(client: Client, ask: Ask, limit: number) {
   const hits: Hit[] = []
   const size = Math.min(limit, perPage)
   for (let page = 1; ; page++) {
-    const found = await client.call<Found>('GET', path(page, size))
+    const found = await ask(client, page, size)
     hits.push(...found.results)
     if (hits.length >= limit || !found.pagination.has_next)
       return { hits: hits.slice(0, limit), total: found.total, isCapped: found.total_capped }

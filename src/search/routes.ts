@@ -103,8 +103,8 @@ export const routes = (app: App): Route[] => [
         'The field any is title, filename, content and labels. No condition lists what passes the filters. ' +
         'At most 100 conditions of 1,000 characters, 10,000 together. ' +
         'contains on content: one word, or a part of one, is found in every document (inside of words up to 64 characters); ' +
-        'of values with several words or signs, or with a part that more than 2,000 words hold, the newest 10,000 documents that could hold it are read, ' +
-        'and of a long document without any of its words the first 100,000 characters; total_capped says when there may be more.',
+        'of values with several words or signs, or with a part that more than 2,000 words hold, the newest 10,000 documents that could hold it are read ' +
+        '(with several such conditions: 10,000 texts in all), and of a long document without any of its words the first 100,000 characters; total_capped says when there may be more.',
       body: z.object({
         query: Clauses.default({ must: [], should: [], must_not: [] }),
         filters: Filters.default({}),

@@ -39,6 +39,35 @@ test('query lists what was found, best first, in every format; -o id is ids alon
   expect(JSON.parse((await dms('query', 'invoice', '--facets', '--json')).stdout)).toMatchObject({ total: 2, total_capped: false })
 })
 
+test('query --field asks for conditions on fields, --sort for an order', async () => {
+  const { app, ada, dms } = await start()
+  const letter = await insertDocument(app.db, ada.id, { title: 'Letter', content: 'about the invoice 4711-0815', labels: ['Tax'] })
+  const invoice = await insertDocument(app.db, ada.id, { title: 'Invoice', content: 'of March: draft' })
+  await app.search.refresh([letter, invoice])
+  const ids = async (...args: string[]) => (await dms('query', ...args, '-o', 'id')).stdout
+  expect(await ids('--field', 'title:match:letter')).toBe(`${letter}\n`)
+  expect(await ids('--field', 'title:letter', '--field', 'content:contains:arch: dr', '--sort', 'title:asc')).toBe(
+    `${invoice}\n${letter}\n`,
+  )
+  expect(await ids('--field', '+content:contains:711-0')).toBe(`${letter}\n`)
+  expect(await ids('--field', '-title:exact:LETTER')).toBe(`${invoice}\n`)
+  expect(await ids('invoice', '--field', '-labels:tax')).toBe(`${invoice}\n`)
+  expect(await ids('invoice', '--sort', 'title:desc')).toBe(`${letter}\n${invoice}\n`)
+  expect(await ids('invoice', '--sort', 'title:desc', '--limit', '1')).toBe(`${letter}\n`)
+  expect((await dms('query', '--field', '+title:letter', '--facets', '-o', 'tsv')).stdout).toBe(
+    'mime_types\ttext/plain\t1\nlabels\tTax\t1\n',
+  )
+  for (const bad of [
+    ['--field', 'title'],
+    ['--field', 'colour:red'],
+    ['--field', 'title:'],
+    ['x', '--sort', 'title:up'],
+    ['x', '--sort', 'colour'],
+  ])
+    expect((await dms('query', ...bad)).code, String(bad)).toBe(2)
+  expect((await dms('query', 'x', '--sort', 'title', '--fuzzy')).code).toBe(2)
+})
+
 test('query: 0 where nothing is found, 2 for a bad filter or limit', async () => {
   const { dms } = await start()
   expect(await dms('query', 'nothing', '--json')).toMatchObject({ code: 0, stdout: '[]\n' })

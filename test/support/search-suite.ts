@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import type { Db } from '../../src/db/db.ts'
-import type { SearchEngine, SearchFilter, SearchQuery } from '../../src/ports.ts'
+import type { AdvancedQuery, SearchClause, SearchEngine, SearchFilter, SearchQuery } from '../../src/ports.ts'
 
 /** An engine over a database of its own; both end with the test. */
 export type Prepare = () => Promise<{ db: Db; engine: SearchEngine; ownerId: string; otherOwnerId: string }>
@@ -82,12 +82,25 @@ export function searchSuite(name: string, prepare: Prepare): void {
         ...options,
         filter: { ...noFilter, ...options.filter },
       })
+    const find = async (query: Partial<Omit<AdvancedQuery, 'filter'>>, filter: Partial<SearchFilter> = {}) => {
+      const all = { must: [], should: [], mustNot: [], sort: [{ field: 'score', order: 'desc' }] } as const
+      return engine.advanced({
+        ...all,
+        highlight: true,
+        offset: 0,
+        limit: 100,
+        maxResults: 1000,
+        ...query,
+        filter: { ...noFilter, ...filter },
+      })
+    }
     return {
       db,
       engine,
       ownerId,
       otherOwnerId,
       ask,
+      find,
       /** Indexes drafts; their ids, in order. */
       async put(...drafts: Draft[]) {
         const ids: string[] = []
@@ -374,5 +387,65 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('number150001')).toEqual([])
     expect(await titles('start -number149999')).toEqual(['Few'])
     expect(await titles('number99999')).toEqual(['Few', 'Many'])
+  })
+
+  test(its('meets conditions on fields: words, pieces of words and of text, whole fields'), async () => {
+    const { put, find } = await start()
+    await put(
+      { title: 'Annual Report', filename: 'a-2026.pdf', content: 'Café, bill no. 4711-0815', labels: ['Tax 2026'] },
+      { title: 'Report', filename: 'b.txt', content: 'annual bills', labels: ['Taxi'], mimeType: 'text/html', status: 'failed' },
+    )
+    const both = ['Annual Report', 'Report']
+    const cases: [SearchClause, string[]][] = [
+      [{ field: 'title', type: 'match', value: 'report' }, both],
+      [{ field: 'title', type: 'exact', value: 'REPORT' }, ['Report']],
+      [{ field: 'content', type: 'match', value: 'annual' }, ['Report']],
+      [{ field: 'content', type: 'contains', value: 'ILL' }, both],
+      [{ field: 'content', type: 'contains', value: '711-08' }, ['Annual Report']],
+      [{ field: 'content', type: 'contains', value: 'cafe, b' }, ['Annual Report']],
+      [{ field: 'content', type: 'exact', value: 'annual bills' }, ['Report']],
+      [{ field: 'filename', type: 'contains', value: '-20' }, ['Annual Report']],
+      [{ field: 'labels', type: 'contains', value: 'tax' }, both],
+      [{ field: 'labels', type: 'exact', value: 'taxi' }, ['Report']],
+      [{ field: 'mime_type', type: 'exact', value: 'text/html' }, ['Report']],
+      [{ field: 'status', type: 'match', value: 'failed' }, ['Report']],
+      [{ field: 'any', type: 'match', value: 'tax annual' }, ['Annual Report']],
+    ]
+    const titles = async (query: Parameters<typeof find>[0]) => (await find(query)).hits.map(({ title }) => title).sort()
+    for (const [clause, expected] of cases) {
+      expect(await titles({ must: [clause] }), JSON.stringify(clause)).toEqual(expected)
+      expect(await titles({ should: [clause] }), JSON.stringify(clause)).toEqual(expected)
+      expect(await titles({ mustNot: [clause] }), JSON.stringify(clause)).toEqual(both.filter((title) => !expected.includes(title)))
+    }
+  })
+
+  test(its('keeps to the owner and the filter whatever the conditions are, and without any'), async () => {
+    const { put, find, ownerId, otherOwnerId } = await start()
+    await put({ title: 'Mine', content: 'secret' }, { title: 'Theirs', content: 'secret plan', ownerId: otherOwnerId, labels: ['Hidden'] })
+    const plan: SearchClause = { field: 'content', type: 'contains', value: 'pla' }
+    const hidden: SearchClause = { field: 'labels', type: 'exact', value: 'hidden' }
+    const queries = [{ must: [plan] }, { should: [plan, hidden] }, { must: [hidden] }, { must: [{ ...plan, value: 't pl' }] }]
+    for (const query of queries) {
+      expect((await find(query, { ownerId })).total).toBe(0)
+      expect((await find(query)).hits.map(({ title }) => title)).toEqual(['Theirs'])
+    }
+    for (const query of [{}, { mustNot: [plan] }, { mustNot: [hidden] }])
+      expect((await find(query, { ownerId })).hits.map(({ title }) => title)).toEqual(['Mine'])
+    expect((await find({}, { mimeTypes: ['image/png'] })).total).toBe(0)
+  })
+
+  test(its('is sorted by fields over all that matches, not only over the newest'), async () => {
+    const { put, find } = await start()
+    await put({ title: 'a', content: 'x', confidence: 0.1 }, { title: 'c', content: 'x', confidence: 0.5 }, { title: 'b', content: 'x' })
+    const sorted = async (...sort: AdvancedQuery['sort']) => {
+      const { hits, total, isCapped } = await find({ sort, maxResults: 2, must: [{ field: 'content', type: 'match', value: 'x' }] })
+      expect([total, isCapped]).toEqual([2, true])
+      return hits.map(({ title }) => title).join('')
+    }
+    expect(await sorted({ field: 'title', order: 'asc' })).toBe('ab')
+    expect(await sorted({ field: 'title', order: 'desc' })).toBe('cb')
+    expect(await sorted({ field: 'ocr_confidence', order: 'desc' })).toBe('ca')
+    expect(await sorted({ field: 'size', order: 'asc' }, { field: 'title', order: 'desc' })).toBe('cb')
+    expect(await sorted({ field: 'score', order: 'desc' })).toBe('bc')
   })
 }

@@ -8,8 +8,8 @@ import { match, type Plan, ranges, rank } from './postgres-match.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { quote } from './postgres-vector.ts'
 
-/** Documents whose text is read because the index alone cannot say whether they match. */
-const maxTested = 10_000
+/** Texts that one search reads because the index alone cannot say whether they match. */
+const maxRead = 10_000
 
 interface Conditions {
   readonly must: readonly Compiled[]
@@ -44,11 +44,11 @@ function plan({ must, should, mustNot }: Conditions, { filter, sort }: AdvancedQ
     ...mustNot.filter(({ test }) => test).map((clause) => sql`not ${passes(clause)}`),
     ...(oneOf.length === 0 ? [] : [anyOf(oneOf)]),
   ]
-  const looked = [...must, ...oneOf, ...mustNot]
+  const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
   return {
     conditions: [...(words.length === 0 ? [] : [sql`entry.words @@ ${and(words)}::tsquery`]), ...ranges(filter), ...decided],
     tests,
-    maxTested: looked.some(({ readsContent }) => readsContent) ? maxTested : null,
+    maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
     score: score(must, should),
     sort,
   }

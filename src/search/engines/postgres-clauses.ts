@@ -7,7 +7,7 @@ import { plain, type Word, words } from '../words.ts'
 import { longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
 import { and, filterLexemes, inRow, lexeme, or } from './postgres-query.ts'
 import { inPassages, test } from './postgres-values.ts'
-import { quote } from './postgres-vector.ts'
+import { headingLexeme, quote } from './postgres-vector.ts'
 
 export interface Compiled {
   readonly clause: SearchClause
@@ -74,24 +74,46 @@ function exact(clause: SearchClause, field: TextField): Compiled {
   const term = phraseOf(clause.value)
   if (!term) return isPhrase ? { ...base, clause, candidate: nowhere } : { ...base, clause, test: test(clause) }
   const found = { ...base, clause, ...byTerms([term], field), terms: [term] }
-  return isPhrase ? found : { ...found, passages: [], test: test(clause) }
+  return isPhrase ? found : { ...found, test: test(clause) }
 }
 
 function byTerms(terms: readonly Term[], field: TextField): Pick<Compiled, 'candidate' | 'passages' | 'rank'> {
-  const weight = weights[field]
-  const lexemes = (parts: readonly Pick<Term['parts'][number], 'text' | 'prefix'>[], at: typeof weight = weight) =>
-    parts.map((part) => lexeme(part, at))
-  const joined = ({ joined }: Term) => (joined === null ? [] : [lexeme({ text: joined, prefix: false }, weight)])
-  const alone = terms.map((term) =>
-    or([inRow(term.parts.map((part) => ({ query: lexeme(part, weight), offset: part.offset }))), ...joined(term)]),
-  )
-  const loose = terms.map(({ parts, joined }) => or([and(lexemes(parts, '')), ...(joined === null ? [] : [quote(joined)])]))
+  const found = terms.map(({ parts, joined }) => {
+    const inOrder = parts.map((part) => ({ words: [part.text], prefix: part.prefix, offset: part.offset }))
+    return [inOrder, ...(joined === null ? [] : [[{ words: [joined], prefix: false, offset: 0 }]])]
+  })
   return {
-    candidate: or([and(alone), and([quote('~long'), ...loose]), quote('~many')]),
-    passages: alone,
-    rank: or(terms.flatMap((term) => [...lexemes(term.parts), ...joined(term)])),
+    ...lookedUp(found, field),
+    rank: or(found.flatMap((rows) => rows.flatMap((row) => row.map((step) => oneOfWords(step, weights[field]))))),
   }
 }
+
+/** One place in a row of words: any of `words`, of which the first may go on where `prefix`. */
+interface Step {
+  readonly words: readonly string[]
+  readonly prefix: boolean
+  readonly offset: number
+}
+
+const oneOfWords = ({ words, prefix }: Step, weight: (typeof weights)[TextField], max = Number.POSITIVE_INFINITY): string =>
+  or(words.slice(0, max).map((text, index) => lexeme({ text, prefix: prefix && index === 0 }, weight)))
+
+/** What asks for all of these terms, each of which is any of its rows of words. */
+function lookedUp(terms: readonly (readonly (readonly Step[])[])[], field: TextField): Pick<Compiled, 'candidate' | 'passages'> {
+  const weight = weights[field]
+  if (weight === 'A' || weight === 'B' || weight === 'C') {
+    const marked = (step: Step): string => oneOfWords({ ...step, words: step.words.map((word) => headingLexeme(word, weight)) }, '')
+    // The place is looked up in what the marks leave: to see it, PostgreSQL reads all words of a document.
+    const inField = (row: readonly Step[]): string => and([...row.map(marked), ...(row.length > 1 ? [inARow(row, weight)] : [])])
+    return { candidate: and(terms.map((rows) => or(rows.map(inField)))), passages: [] }
+  }
+  const alone = terms.map((rows) => or(rows.map((row) => inARow(row, weight))))
+  const loose = terms.map((rows) => or(rows.map((row) => and(row.map((step) => oneOfWords(step, ''))))))
+  return { candidate: or([and(alone), and([quote('~long'), ...loose]), quote('~many')]), passages: alone }
+}
+
+const inARow = (row: readonly Step[], weight: (typeof weights)[TextField]): string =>
+  inRow(row.map((step) => ({ query: oneOfWords(step, weight), offset: step.offset })))
 
 interface Cut {
   readonly parts: readonly Word[]
@@ -128,27 +150,22 @@ function contains(
   { parts, opensRight, isOneRun }: Cut,
   others: readonly string[] | null,
 ): Compiled {
-  const weight = weights[field]
   const steps = parts.map((word, index) => {
     const prefix = word.form === 'last' || (opensRight && index === parts.length - 1)
-    const held = index === 0 ? (others ?? []) : []
-    return { words: [word.text, ...held], prefix, offset: word.position }
+    return { words: [word.text, ...(index === 0 ? (others ?? []) : [])], prefix, offset: word.position }
   })
   // A first word that may be any of too many says nothing.
   const known = others === null ? steps.slice(1) : steps
-  const query =
-    (weight: (typeof weights)[TextField], max = Number.POSITIVE_INFINITY) =>
-    (step: (typeof steps)[number]) =>
-      or(step.words.slice(0, max).map((text, index) => lexeme({ text, prefix: step.prefix && index === 0 }, weight)))
-  const alone = known.length === 0 ? null : inRow(known.map((step) => ({ query: query(weight)(step), offset: step.offset })))
+  const { candidate, passages } = known.length === 0 ? { candidate: null, passages: [] } : lookedUp([[known]], field)
   const isShown = isOneRun && others !== null
+  const passage = passages[0]
   return {
     clause,
-    candidate: alone === null ? null : or([alone, and([quote('~long'), ...known.map(query(''))]), quote('~many')]),
-    passages: alone === null ? [] : [alone],
-    test: isShown ? null : alone === null ? test(clause) : test(clause, inPassages(clause, alone)),
+    candidate,
+    passages,
+    test: isShown ? null : passage === undefined ? test(clause) : test(clause, inPassages(clause, passage)),
     readsContent: !isShown && (field === 'content' || field === 'any'),
-    rank: steps.length === 0 ? null : or(steps.map(query(weight, maxRanked))),
+    rank: steps.length === 0 ? null : or(steps.map((step) => oneOfWords(step, weights[field], maxRanked))),
     terms: [],
     pieces: [clause.value],
   }

@@ -28,6 +28,10 @@ export interface Vectors {
 /** Heaviest first, as ts_rank has them. */
 const weights = { title: 'A', labels: 'B', filename: 'C', content: 'D' } as const
 type Weight = (typeof weights)[keyof typeof weights]
+export type HeadingWeight = Exclude<Weight, 'D'>
+
+/** A word of the title, a label or the filename once more: the index knows words, but not where they stand. */
+export const headingLexeme = (word: string, weight: HeadingWeight): string => `~${weight}${word}`
 
 const maxPositions = 16_000
 const maxRepeats = 255
@@ -51,11 +55,13 @@ export async function read(
 ): Promise<Vectors> {
   const head = new Vector()
   let base = 0
-  const heading = (text: string, weight: Weight): void => {
+  const marks = new Set(filters)
+  const heading = (text: string, weight: HeadingWeight): void => {
     let last = 0
     for (const word of words(text)) {
       see(word)
       head.add(word.text, base + word.position, weight)
+      marks.add(headingLexeme(word.text, weight))
       last = word.position
     }
     base += last + gap
@@ -89,12 +95,12 @@ export async function read(
     if (recent.length > overlap) recent.shift()
   }
   if (vector === head) {
-    head.mark(filters)
+    head.mark(marks)
     return { words: head.text(), parts: 0 }
   }
   await save({ words: vector.text(), ...characters(start, content.length) })
   const parts = head.bytes > maxBytes ? 2 : 1
-  head.mark(parts === 2 ? [...filters, '~long', '~many'] : [...filters, '~long'])
+  head.mark(parts === 2 ? [...marks, '~long', '~many'] : [...marks, '~long'])
   return { words: head.text(), parts }
 }
 
@@ -116,7 +122,7 @@ class Vector {
     if (this.bytes <= maxBytes) this.#entry(word)
   }
 
-  mark(lexemes: readonly string[]): void {
+  mark(lexemes: Iterable<string>): void {
     for (const lexeme of lexemes) this.#entry(lexeme)
   }
 

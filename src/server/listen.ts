@@ -5,6 +5,7 @@ import { createServer as createSecureServer } from 'node:https'
 import { type AddressInfo, connect } from 'node:net'
 import type { H3 } from 'h3'
 import { toNodeHandler } from 'h3/node'
+import { type ListenOptions, listen as openPort } from 'listhen'
 import type { Config } from '../config.ts'
 import { ConfigError } from '../errors.ts'
 import { tuneConnections } from './connections.ts'
@@ -25,16 +26,45 @@ export async function listen(h3: H3, config: Config): Promise<Listening> {
   return { url, server, close: (timeout) => close(server, timeout) }
 }
 
-async function onPort(
-  handler: RequestListener,
-  { server: { host, port, tls_cert, tls_key } }: Config,
-): Promise<{ server: Server; url: string }> {
-  const isSecure = tls_cert !== ''
-  const server = isSecure ? createSecureServer({ cert: await pem(tls_cert), key: await pem(tls_key) }, handler) : createServer(handler)
-  await open(server, (ready) => server.listen(port, host, ready), `server.port: ${port} on ${host} cannot be had`)
+async function onPort(handler: RequestListener, config: Config): Promise<{ server: Server; url: string }> {
+  const { host, port, tls_cert, tls_key } = config.server
+  const tls = tls_cert === '' ? null : { cert: await pem(tls_cert), key: await pem(tls_key) }
+  const server = port === 0 ? await onAnyPort(handler, host, tls) : await onThisPort(handler, host, port, tls)
   const address = server.address() as AddressInfo
   const name = host.includes(':') ? `[${host}]` : host
-  return { server, url: `${isSecure ? 'https' : 'http'}://${name}:${address.port}` }
+  return { server, url: `${tls ? 'https' : 'http'}://${name}:${address.port}` }
+}
+
+type Tls = { cert: string; key: string } | null
+
+/** Every option said: left alone, listhen takes another port when this one is taken, prints banners and exits on SIGTERM. */
+async function onThisPort(handler: RequestListener, hostname: string, port: number, tls: Tls): Promise<Server> {
+  const options = { hostname, port: { port, alternativePortRange: [], ports: [], random: false, verbose: false }, https: tls ?? false }
+  const quiet = {
+    public: false,
+    isProd: true,
+    isTest: false,
+    autoClose: false,
+    showURL: false,
+    qr: false,
+    open: false,
+    clipboard: false,
+    tunnel: false,
+    ws: false,
+  }
+  try {
+    const { server } = await openPort(handler, { ...options, ...quiet } as unknown as Partial<ListenOptions>)
+    return server as Server
+  } catch (error) {
+    throw new ConfigError([`server.port: ${port} on ${hostname} cannot be had (${(error as Error).message})`])
+  }
+}
+
+/** Port 0 is the system's to choose, which listhen would not let it. */
+async function onAnyPort(handler: RequestListener, host: string, tls: Tls): Promise<Server> {
+  const server = tls ? createSecureServer(tls, handler) : createServer(handler)
+  await open(server, (ready) => server.listen(0, host, ready), `server.port: none on ${host} can be had`)
+  return server
 }
 
 const pem = (path: string): Promise<string> =>

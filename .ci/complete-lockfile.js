@@ -14,7 +14,9 @@ for (const [place, parent] of Object.entries(lock.packages)) {
     if (`node_modules/${name}` in lock.packages || `${place}/node_modules/${name}` in lock.packages) continue
     const words = name.split(/[-/]/)
     const os = systems.filter((system) => words.includes(system))
-    const cpu = processors.filter((processor) => words.some((word) => word === processor || (processor === 'arm' && /^arm(hf|v\d)?$/.test(word))))
+    const cpu = processors.filter((processor) =>
+      words.some((word) => word === processor || (processor === 'arm' && /^arm(hf|v\d)?$/.test(word))),
+    )
     if (os.length === 0) throw new Error(`${name} (wanted by ${place}) is missing, and its name does not say for which system it is`)
     const libc = words.includes('musl') ? ['musl'] : /gnu/.test(name) ? ['glibc'] : undefined
     lock.packages[`node_modules/${name}`] = {

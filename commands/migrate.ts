@@ -1,7 +1,7 @@
 import { Command } from 'commander'
-import { parseDuration } from '../src/config-values.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { Failure } from '../src/cli/exit.ts'
+import { parseDuration } from '../src/config-values.ts'
 import type { MigrationState } from '../src/db/migrate.ts'
 import type { OpenedDatabase } from '../src/open-app.ts'
 
@@ -71,11 +71,19 @@ async function check(cli: Cli): Promise<void> {
 
 const statesOf = async ({ db }: OpenedDatabase): Promise<MigrationState[]> => (await import('../src/db/migrate.ts')).status(db)
 
-async function withDatabase(cli: Cli, command: string, work: (database: OpenedDatabase, lockTimeout: number) => Promise<void>): Promise<void> {
+async function withDatabase(
+  cli: Cli,
+  command: string,
+  work: (database: OpenedDatabase, lockTimeout: number) => Promise<void>,
+): Promise<void> {
   cli.refuseRemote(command)
   const [{ openConfigured }, { openLog }] = await Promise.all([import('../src/open-app.ts'), import('../src/log.ts')])
   const { config } = await cli.config()
-  const database = await openConfigured(config, openLog({ ...config.log, level: cli.options.verbose > 0 ? config.log.level : 'warn' }), false)
+  const database = await openConfigured(
+    config,
+    openLog({ ...config.log, level: cli.options.verbose > 0 ? config.log.level : 'warn' }),
+    false,
+  )
   try {
     await work(database, config.database.lock_timeout)
   } finally {

@@ -42,5 +42,10 @@ Runs on the server only.`,
       }
       const { config, warnings } = await cli.config(settings)
       for (const warning of warnings) cli.warn(`warning: ${warning}`)
-      await runServer(config, { migrate: options.migrate ? 'always' : 'embedded', checkOnly: options.check === true, signal: cli.serviceSignal, say: (line) => cli.warn(line) })
+      await runServer(config, {
+        migrate: options.migrate ? 'always' : 'embedded',
+        checkOnly: options.check === true,
+        signal: cli.serviceSignal,
+        say: (line) => cli.warn(line),
+      })
     })

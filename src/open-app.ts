@@ -84,7 +84,8 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
 /** Settings that config.toml knows but this version cannot keep: refused rather than ignored. */
 function refuseUnavailable({ auth }: Config): void {
   const problems: string[] = []
-  if (auth.method === 'oidc') problems.push('auth.method = "oidc": this version of dms signs people in by password only (auth.method = "local")')
+  if (auth.method === 'oidc')
+    problems.push('auth.method = "oidc": this version of dms signs people in by password only (auth.method = "local")')
   if (auth.require_email_verification) problems.push('auth.require_email_verification: this version of dms sends no mail')
   if (problems.length > 0) throw new ConfigError(problems)
 }

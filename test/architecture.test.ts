@@ -10,7 +10,21 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const floors: readonly (readonly string[])[] = [
   ['src/db/', 'src/ports.ts', 'src/errors.ts', 'src/actor.ts', 'src/config', 'src/log.ts', 'src/alive.ts', 'src/version.ts'],
   ['src/http/', 'src/jobs.ts', 'src/claims.ts', 'src/events.ts', 'src/app.ts'],
-  ['src/users/', 'src/auth/', 'src/documents/', 'src/labels/', 'src/comments/', 'src/shared-links/', 'src/notifications/', 'src/settings/', 'src/metrics/', 'src/ocr/', 'src/extract/', 'src/search/', 'src/files/'],
+  [
+    'src/users/',
+    'src/auth/',
+    'src/documents/',
+    'src/labels/',
+    'src/comments/',
+    'src/shared-links/',
+    'src/notifications/',
+    'src/settings/',
+    'src/metrics/',
+    'src/ocr/',
+    'src/extract/',
+    'src/search/',
+    'src/files/',
+  ],
   ['src/server/', 'src/worker/', 'src/client/', 'src/open-app.ts'],
   ['src/cli/'],
   ['commands/'],
@@ -46,7 +60,9 @@ describe('the nevers', () => {
 
   test('3. documents/ imports no domain that builds on it', () => {
     const others = ['labels', 'comments', 'shared-links', 'ocr', 'search', 'sources'].map((name) => `src/${name}/`)
-    expect(shown(ours().filter(({ from, to }) => from.startsWith('src/documents/') && others.some((domain) => to.startsWith(domain))))).toEqual([])
+    expect(
+      shown(ours().filter(({ from, to }) => from.startsWith('src/documents/') && others.some((domain) => to.startsWith(domain)))),
+    ).toEqual([])
   })
 
   test('4. a domain writes only its own tables', () => {
@@ -66,7 +82,9 @@ describe('the nevers', () => {
     const wrong: string[] = []
     for (const [file, code] of text) {
       const domain = /^src\/(\w[\w-]*)\//.exec(file)?.[1] ?? ''
-      for (const [, table = ''] of code.matchAll(/(?:insertInto|updateTable|deleteFrom)\('(\w+)'\)|(?:insert into|update|delete from)\s+(\w+)\s/g)) {
+      for (const [, table = ''] of code.matchAll(
+        /(?:insertInto|updateTable|deleteFrom)\('(\w+)'\)|(?:insert into|update|delete from)\s+(\w+)\s/g,
+      )) {
         if (domains.includes(`src/${domain}/`) && owners[table] && !owners[table].includes(domain)) wrong.push(`${file} writes ${table}`)
       }
     }
@@ -92,7 +110,9 @@ describe('the nevers', () => {
   })
 
   test('6. routes hold no SQL; engines and types know the ports, not the App', () => {
-    const routes = [...text].filter(([file, code]) => /routes\.ts$/.test(file) && /\bsql`|selectFrom|insertInto|updateTable|deleteFrom/.test(code))
+    const routes = [...text].filter(
+      ([file, code]) => /routes\.ts$/.test(file) && /\bsql`|selectFrom|insertInto|updateTable|deleteFrom/.test(code),
+    )
     expect(routes.map(([file]) => file)).toEqual([])
     expect(shown(ours().filter(({ from, to }) => /\/(engines|types)\//.test(from) && to === 'src/app.ts'))).toEqual([])
   })
@@ -107,9 +127,13 @@ describe('the nevers', () => {
       [/\bprocess\.exit\(/, /^bin\//],
       [/\bconsole\.\w+\(/, /^(src\/log|src\/cli\/output)\.ts$/],
     ]
-    const broken = doors.flatMap(([what, where]) => [...text].filter(([file, code]) => what.test(withoutComments(code)) && !where.test(file)).map(([file]) => `${file}: ${what.source}`))
+    const broken = doors.flatMap(([what, where]) =>
+      [...text].filter(([file, code]) => what.test(withoutComments(code)) && !where.test(file)).map(([file]) => `${file}: ${what.source}`),
+    )
     expect(broken).toEqual([])
-    const clocks = [...text].filter(([file, code]) => domains.some((domain) => file.startsWith(domain)) && /new Date\(\)|Date\.now\(\)/.test(withoutComments(code)))
+    const clocks = [...text].filter(
+      ([file, code]) => domains.some((domain) => file.startsWith(domain)) && /new Date\(\)|Date\.now\(\)/.test(withoutComments(code)),
+    )
     expect(clocks.map(([file]) => file).filter((file) => !clockless.includes(file))).toEqual([])
   })
 
@@ -150,7 +174,9 @@ function circle(): string[] {
 }
 
 async function sources(): Promise<string[]> {
-  const found = await Promise.all(['bin', 'commands', 'migrations', 'src'].map((folder) => readdir(join(root, folder), { recursive: true, withFileTypes: true })))
+  const found = await Promise.all(
+    ['bin', 'commands', 'migrations', 'src'].map((folder) => readdir(join(root, folder), { recursive: true, withFileTypes: true })),
+  )
   return found
     .flat()
     .filter((entry) => entry.isFile() && /(?<!\.d)\.[jt]s$/.test(entry.name))

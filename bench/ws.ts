@@ -139,7 +139,7 @@ async function phase(name: string, users: readonly User[]): Promise<Phase> {
   return { name, delays, sent: sending.length, seconds: took, resident: resident() }
 }
 
-/** The same while somebody who reads nothing gets 2 MB a second besides. */
+/** The same while somebody who reads nothing gets 2 MB a second besides, of events that nobody else has asked for. */
 async function stoppedReader([stopped, ...users]: readonly User[]): Promise<Phase> {
   const { hostname, port } = new URL(served.url)
   sockets.splice(perUser, perUser).map((socket) => socket.close())
@@ -151,14 +151,14 @@ async function stoppedReader([stopped, ...users]: readonly User[]): Promise<Phas
   socket.write('sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n')
   await new Promise((resolve) => socket.once('data', resolve))
   socket.write(frame(JSON.stringify({ type: 'auth', token: stopped?.token })))
-  socket.write(frame(JSON.stringify({ type: 'subscribe', events: ['document_created'] }).padEnd(126)))
+  socket.write(frame(JSON.stringify({ type: 'subscribe', events: ['sync_progress'] }).padEnd(126)))
   await sleep(500)
   socket.pause()
   let isOver = false
   const flood = (async () => {
-    const title = 'x'.repeat(large)
+    const data = { source_id: randomUUID(), processed: 0, total: 1, current_file: 'x'.repeat(large) }
     while (!isOver) {
-      await send(stopped?.id ?? '', title)
+      await database.db.transaction().execute((trx) => publish(trx, 'sync_progress', stopped?.id ?? '', data))
       await sleep(50)
     }
   })()

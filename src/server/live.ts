@@ -5,9 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { Peer } from 'crossws'
 import crossws from 'crossws/adapters/node'
-import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import * as sessions from '../auth/sessions.ts'
 import { isForeignKeyViolation } from '../db/db.ts'
 import { listen } from '../db/listen.ts'
 import { AppError } from '../errors.ts'
@@ -19,6 +17,7 @@ import { type LiveEvent, openFeed } from './live/feed.ts'
 import { render } from './live/messages.ts'
 import * as places from './live/places.ts'
 import { watchQueue } from './live/queue.ts'
+import { recheck } from './live/rights.ts'
 import { openSocket, type Socket, type Surroundings } from './live/socket.ts'
 import { openPresence, type Presence } from './presence.ts'
 
@@ -66,24 +65,6 @@ export async function openLive(app: App, server: Server, { heartbeat = 30_000, a
   const quietly = (work: Promise<unknown>) =>
     void work.catch((error) => log.warn({ err: (error as Error).message }, 'WebSockets: the database is out of reach'))
 
-  /** Ends what is no longer good; somebody who became an admin hears more from now on, somebody who no longer is one has to come again. */
-  const recheck = async (some: readonly Socket[]): Promise<void> => {
-    const asked = some.flatMap((socket) => (socket.session ? [{ socket, claims: socket.session.claims }] : []))
-    if (asked.length === 0) return
-    const good = await sessions.current(
-      app,
-      asked.map(({ claims }) => claims),
-    )
-    for (const { socket, claims } of asked) {
-      const { session } = socket
-      // Signed in anew while we asked.
-      if (session?.claims.jti !== claims.jti) continue
-      const actor = good.get(claims.jti)
-      if (actor && (isAdmin(actor) || !isAdmin(session.actor))) socket.become(actor)
-      else socket.refuse('UNAUTHORIZED', 4401, 'The session has ended.')
-    }
-  }
-
   const count = async () => {
     const all = await promisify<number>(server.getConnections.bind(server))()
     return { http: Math.max(0, all - sockets.size), ws: sockets.size }
@@ -121,7 +102,7 @@ export async function openLive(app: App, server: Server, { heartbeat = 30_000, a
     take: takePlace,
     // What cannot be given back now is with the next sign of life.
     give: (place) => quietly(places.give(db, place)),
-    recheck: (socket) => recheck([socket]),
+    recheck: (socket) => recheck(app, [socket]),
     queueWanted: () => queue.changed(),
   }
 
@@ -166,13 +147,19 @@ export async function openLive(app: App, server: Server, { heartbeat = 30_000, a
   const lookAround = () => {
     quietly(feed.look())
     queue.changed()
-    quietly(recheck([...sockets.values()]))
+    quietly(recheck(app, [...sockets.values()]))
   }
   const heard = (payload: string) => {
     const [word, id] = payload.split(':')
     if (word === 'event') quietly(feed.look())
     else if (word === 'queue') queue.changed()
-    else quietly(recheck([...sockets.values()].filter(({ session }) => session?.actor.id === id)))
+    else
+      quietly(
+        recheck(
+          app,
+          [...sockets.values()].filter(({ session }) => session?.actor.id === id),
+        ),
+      )
   }
   const listening = listen(app.database, log, channel, heard, lookAround)
   let seconds = 0
@@ -181,7 +168,7 @@ export async function openLive(app: App, server: Server, { heartbeat = 30_000, a
     seconds++
     for (const socket of sockets.values()) socket.tick(Math.floor(app.now().getTime() / 1000))
     if (seconds % lookAnyway === 0) quietly(feed.look())
-    if (seconds % recheckAnyway === 0) quietly(recheck([...sockets.values()]))
+    if (seconds % recheckAnyway === 0) quietly(recheck(app, [...sockets.values()]))
   }, 1000)
 
   return {

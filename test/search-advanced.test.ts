@@ -451,3 +451,13 @@ test('long documents: fields, phrases and pieces anywhere, and no false ones', a
   const { results } = await search({ query: { must: [{ field: 'content', value: 'dden trea', type: 'contains' }] } })
   expect(results[0]?.highlights[0]?.snippet).toContain('hi<mark>dden trea</mark>sure')
 })
+
+test('a text full of spaces is read in linear time', async () => {
+  const { put, search } = await start()
+  await put({ title: 'Spaces', content: `a${' '.repeat(1_000_000)}(b c` })
+  for (const value of [' (b', 'a (b ', '  (b   c']) {
+    const { total, took_ms, results } = await search({ query: { must: [{ field: 'content', value, type: 'contains' }] } })
+    expect([total, took_ms < 3000], value).toEqual([1, true])
+    expect(results[0]?.highlights[0]?.snippet.length).toBeLessThan(5000)
+  }
+})

@@ -9,6 +9,9 @@ export interface FoundPiece {
   readonly piece: number
 }
 
+/** What is longer than anything that can be asked for is so by its spaces, and not shown whole. */
+const longest = 2_000
+
 /** Where the pieces stand, one after the other, each place once for each piece. */
 export function piecesIn(text: string, pieces: readonly string[]): FoundPiece[] {
   if (pieces.length === 0) return []
@@ -16,15 +19,21 @@ export function piecesIn(text: string, pieces: readonly string[]): FoundPiece[] 
   return pieces.flatMap((value, piece) => {
     const pattern = expression(value)
     if (pattern === null) return []
-    return [...folded.matchAll(pattern)].map(({ 0: { length }, index }) => ({ start: starts(index), end: ends(index + length - 1), piece }))
+    return [...folded.matchAll(pattern)].map(({ 0: { length }, index }) => {
+      const start = starts(index)
+      return { start, end: Math.min(ends(index + length - 1), start + longest), piece }
+    })
   })
 }
+
+/** A pattern in which any space may be more or less; at the edges one is enough, and more would take quadratic time in a text full of spaces. */
+export const anySpace = (pattern: string): string => pattern.replace(/^\s+|\s+$/g, '\\s').replace(/\s+/g, '\\s+')
 
 const syntax = /[$()*+./?[\\\]^{|}]/g
 
 function expression(value: string): RegExp | null {
   const folded = plain(value)
-  return folded === '' ? null : new RegExp(folded.replace(syntax, '\\$&').replace(/\s+/g, '\\s+'), 'gu')
+  return folded === '' ? null : new RegExp(anySpace(folded.replace(syntax, '\\$&')), 'gu')
 }
 
 const mark = /^\p{M}+/u

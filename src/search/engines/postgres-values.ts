@@ -1,6 +1,7 @@
 /** Conditions that are seen in the document itself, as SQL over a row of `documents`. */
 import { type RawBuilder, sql } from 'kysely'
 import type { SearchClause, SearchField } from '../../ports.ts'
+import { anySpace } from '../pieces.ts'
 import { plain, words } from '../words.ts'
 
 type Test = RawBuilder<boolean>
@@ -41,9 +42,7 @@ function answers(text: RawBuilder<unknown>, { type, value }: Pick<SearchClause, 
 
 /** A regular expression for a text as it is, but for space, of which there may be more or less; of plain characters only, so time is linear. */
 function piece(value: string): string {
-  return plain(value)
-    .replace(/[!-/:-@[-^`{-~]/g, '\\$&')
-    .replace(/\s+/g, '\\s+')
+  return anySpace(plain(value).replace(/[!-/:-@[-^`{-~]/g, '\\$&'))
 }
 
 const columns = {

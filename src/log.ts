@@ -1,4 +1,4 @@
-/** One line per event, on standard error: standard output is data. */
+/** One line per event, on standard error (or in a file): standard output is data. */
 import pino, { type Logger } from 'pino'
 import pretty from 'pino-pretty'
 
@@ -7,15 +7,53 @@ export type Log = Logger
 export interface LogOptions {
   level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
   format: 'auto' | 'pretty' | 'json'
+  /** a file instead of standard error; '' or undefined: none */
+  file?: string
 }
 
 /** Secrets never reach a line, wherever in an object they hang. */
 const redact = ['password', 'token', 'authorization', 'secret', 'cookie'].flatMap((key) => [key, `*.${key}`, `*.*.${key}`])
 
-/** Opens the log. Writing is synchronous, so that the last line before an end is never lost. */
-export function openLog({ level, format }: LogOptions): Log {
-  const settings = { level, redact, base: null, messageKey: 'msg', timestamp: pino.stdTimeFunctions.isoTime, formatters: { level: (label: string) => ({ level: label }) } }
-  const isPretty = format === 'pretty' || (format === 'auto' && process.stderr.isTTY === true)
-  if (!isPretty) return pino(settings, pino.destination({ fd: 2, sync: true }))
-  return pino(settings, pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', messageKey: 'msg' }))
+/** Opens the log. Writing is synchronous, so that the last line before an end is never lost; `reopen()` makes a file anew after it was moved away. */
+export function openLog({ level, format, file = '' }: LogOptions): Log & { reopen(): void } {
+  const settings = {
+    level,
+    redact,
+    base: null,
+    messageKey: 'msg',
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+    serializers: { err: errorLine },
+  }
+  const target = file === '' ? pino.destination({ fd: 2, sync: true }) : pino.destination({ dest: file, sync: true, append: true })
+  const isPretty = format === 'pretty' || (format === 'auto' && file === '' && process.stderr.isTTY === true)
+  const stream = isPretty
+    ? pretty({ destination: target, sync: true, translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', messageKey: 'msg' })
+    : target
+  return Object.assign(pino(settings, stream), { reopen: () => file !== '' && target.reopen() }) as Log & { reopen(): void }
+}
+
+/** While `work` runs, SIGHUP reopens the log (logrotate moves files away and says so); returns what it returns. */
+export async function reopeningOnHangup<T>(log: { reopen(): void }, work: () => Promise<T>): Promise<T> {
+  const reopen = () => log.reopen()
+  process.on('SIGHUP', reopen)
+  try {
+    return await work()
+  } finally {
+    process.off('SIGHUP', reopen)
+  }
+}
+
+/** What an error says of itself, and no more: those of the database carry rows and parameters, which are users' texts. */
+function errorLine(error: unknown): unknown {
+  if (!(error instanceof Error)) return error
+  const { name, message, stack, cause } = error
+  const { code } = error as { code?: unknown }
+  return {
+    type: name,
+    code,
+    message: message.slice(0, 500),
+    stack: stack?.slice(0, 4000),
+    ...(cause === undefined ? {} : { cause: errorLine(cause) }),
+  }
 }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Config } from '../config.ts'
 import { status } from '../db/migrate.ts'
-import { openLog } from '../log.ts'
+import { openLog, reopeningOnHangup } from '../log.ts'
 import { type OpenOptions, openApp } from '../open-app.ts'
 import { ensureFirstAdmin } from '../users/first-admin.ts'
 import { startConfigured } from '../worker/run.ts'
@@ -12,7 +12,7 @@ import { openLive } from './live.ts'
 import { openMetricsPort } from './metrics-port.ts'
 import { openRecorder } from './recorder.ts'
 import { buildServer } from './server.ts'
-import { rememberSignIns } from './sign-ins.ts'
+import { rememberSignIns, type SignIns } from './sign-ins.ts'
 
 export interface ServerOptions {
   migrate: OpenOptions['migrate']
@@ -25,29 +25,37 @@ export interface ServerOptions {
 }
 
 /** Serves until `signal`; returns after a clean stop. */
-export async function runServer(config: Config, { migrate, checkOnly, signal, say }: ServerOptions): Promise<void> {
-  const app = await openApp(config, openLog(config.log), { migrate })
-  try {
-    if (checkOnly) return say(`could start (${await summary(app)})`)
-    await welcomeFirstAdmin(app, say)
-    const signIns = rememberSignIns(app)
-    const recorder = openRecorder()
-    const metrics = config.metrics.enabled ? await openMetricsPort(app, recorder) : null
-    const h3 = buildServer(app, { isDraining: () => signal.aborted, signIns, recorder })
-    const listening = await listen(h3, config)
-    const live = await openLive(app, listening.server)
-    const worker = config.worker.embedded ? await startConfigured(app) : null
-    say(`listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`)
-    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
-    app.log.info('stopping')
-    const { drain_delay, shutdown_timeout } = config.server
-    // Both at once: what is being read is given back soon enough while answers are still on their way.
-    const close = () => Promise.all([listening.close(shutdown_timeout), live.close(), signIns.close()])
-    await Promise.all([sleep(drain_delay).then(close), worker?.stop(shutdown_timeout)])
-    metrics?.close()
-  } finally {
-    await app.close()
-  }
+export async function runServer(config: Config, options: ServerOptions): Promise<void> {
+  const log = openLog(config.log)
+  await reopeningOnHangup(log, async () => {
+    const app = await openApp(config, log, { migrate: options.migrate })
+    try {
+      if (options.checkOnly) return options.say(`could start (${await summary(app)})`)
+      await welcomeFirstAdmin(app, options.say)
+      const signIns = rememberSignIns(app)
+      await serve(app, signIns, options).finally(() => signIns.close())
+    } finally {
+      await app.close()
+    }
+  })
+}
+
+async function serve(app: App, signIns: SignIns, { signal, say }: ServerOptions): Promise<void> {
+  const { config } = app
+  const recorder = openRecorder()
+  const metrics = config.metrics.enabled ? await openMetricsPort(app, recorder) : null
+  const h3 = buildServer(app, { isDraining: () => signal.aborted, signIns, recorder })
+  const listening = await listen(h3, config)
+  const live = await openLive(app, listening.server)
+  const worker = config.worker.embedded ? await startConfigured(app) : null
+  say(`listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`)
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+  app.log.info('stopping')
+  const { drain_delay, shutdown_timeout } = config.server
+  // Both at once: what is being read is given back soon enough while answers are still on their way.
+  const close = () => Promise.all([listening.close(shutdown_timeout), live.close()])
+  await Promise.all([sleep(drain_delay).then(close), worker?.stop(shutdown_timeout)])
+  metrics?.close()
 }
 
 async function summary({ db, search, ocr }: App): Promise<string> {

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import type { App } from '../app.ts'
 import type { Config } from '../config.ts'
 import type { Queue } from '../jobs.ts'
-import { openLog } from '../log.ts'
+import { type Log, openLog, reopeningOnHangup } from '../log.ts'
 import { openApp } from '../open-app.ts'
 import { startSchedule } from './schedule.ts'
 import { startWorker, type Worker } from './worker.ts'
@@ -30,6 +30,10 @@ export async function startConfigured(app: App): Promise<Worker> {
 /** Works until `signal`, or with `once` until nothing can be run any more. */
 export async function runWorker(config: Config, { once, signal }: { once: boolean; signal: AbortSignal }): Promise<void> {
   const log = openLog(config.log)
+  await reopeningOnHangup(log, () => work(config, log, once, signal))
+}
+
+async function work(config: Config, log: Log, once: boolean, signal: AbortSignal): Promise<void> {
   const app = await openApp(config, log, { migrate: 'embedded', statementTimeout: false })
   try {
     const worker = await startConfigured(app)

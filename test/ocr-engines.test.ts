@@ -186,8 +186,9 @@ describe('preparing a page', () => {
     ['a page of the right resolution stays as it is', [1654, 2339, 200], [1654, 2339, 200]],
     ['a fine scan shrinks to 200 dpi', [2480, 3508, 300], [1653, 2339, 200]],
     ['a coarse picture grows to 150 dpi', [600, 800, 72], [1250, 1667, 150]],
-    ['without a resolution it is taken as A4', [4960, 7016, null], [1653, 2339, 200]],
-    ['a claim of 72 dpi for a page of 48 inches is not believed', [2480, 3508, 72], [1653, 2339, 200]],
+    ['without a resolution it is taken as a photo of A4', [4960, 7016, null], [2067, 2923, 200]],
+    ['a claim of 72 dpi for a page of 48 inches is not believed', [2480, 3508, 72], [2480, 3508, 240]],
+    ['a drawing of 33 inches at 150 dpi keeps its small print', [3508, 4967, 150], [3508, 4967, 150]],
   ] as const)('%s', (_, [width, height, dpi], [newWidth, newHeight, newDpi]) => {
     const page = prepare({ ...paper(width, height), dpi })
     expect([page.width, page.height, page.dpi]).toEqual([newWidth, newHeight, newDpi])

@@ -2,9 +2,14 @@ import type { PageImage } from '../ports.ts'
 import { darkOnLight, evenLight, type Picture } from './light.ts'
 import { scale } from './scale.ts'
 
-/** inches; a page whose longer side would be outside is not of the resolution that its file claims: programs write 72, 96 or 300 when they do not know */
-const believable = { from: 4, to: 17 }
+/** inches of the longer side; a file whose page would be outside is not of the resolution that it claims */
+const believable = { from: 4, to: 48 }
+/** Programs write 72 or 96 when they do not know; so few dots are believed only of sheets that a scanner takes. */
+const doubted = { below: 150, to: 17 }
+/** inches */
 const a4 = { short: 8.27, long: 11.69 }
+/** how much of a picture the page takes up, as nobody holds a telephone exactly over it */
+const filled = 0.8
 /** dots per inch below which letters are too small for Tesseract, and what such pages are brought to: CER 16 to 0.3 % at 72 dpi, 0.8 to 0.1 at 96 */
 const coarse = { below: 110, becomes: 150 }
 /** and above which they only cost time: a fifth of it, while six-point print loses nothing */
@@ -22,9 +27,12 @@ export function prepare({ dpi: claimed, ...picture }: Picture & { dpi: number | 
   return { ...evenLight(darkOnLight(sized), brought), dpi: brought }
 }
 
-/** The claimed resolution where it can be true, else that of a page of A4. */
+/** The claimed resolution where it can be true, else that of a photographed page of A4. */
 function resolution({ width, height }: Picture, claimed: number | null): number {
   const [short, long] = width < height ? [width, height] : [height, width]
-  if (claimed !== null && long >= claimed * believable.from && long <= claimed * believable.to) return claimed
-  return Math.max(70, Math.round(Math.min(long / a4.long, short / a4.short)))
+  if (claimed !== null) {
+    const to = claimed < doubted.below ? doubted.to : believable.to
+    if (long >= claimed * believable.from && long <= claimed * to) return claimed
+  }
+  return Math.max(70, Math.round(Math.min(long / a4.long, short / a4.short) * filled))
 }

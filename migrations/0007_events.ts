@@ -23,4 +23,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       created_at timestamptz not null default now()
     )`.execute(db)
   await sql`create index on notifications (user_id, created_at desc, id desc)`.execute(db)
+  // The number of unread notifications is asked for with every page of them.
+  await sql`create index on notifications (user_id) where read_at is null`.execute(db)
 }

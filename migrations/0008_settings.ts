@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
+  // Empty items_per_page: what the configuration says, also after the configuration changed.
   await sql`
     create table user_settings (
       user_id               uuid primary key references users (id) on delete cascade,
@@ -8,6 +9,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       language              text not null default 'en',
       notifications_enabled boolean not null default true,
       ocr_default_language  text,
-      items_per_page        integer not null default 20 check (items_per_page between 1 and 100)
+      items_per_page        integer check (items_per_page between 1 and 100)
     )`.execute(db)
 }

@@ -45,7 +45,7 @@ export function describe(routes: readonly Route[], publicUrl: string, version: s
       version,
       summary: 'Stores documents, reads them, and finds every word.',
       description:
-        'Every path below /api also answers below /api/v1. Timestamps are RFC 3339 in UTC, sizes bytes, durations seconds, ids UUIDs.',
+        'Every path below /api also answers below /api/v1. Events come over a WebSocket at /ws. Timestamps are RFC 3339 in UTC, sizes bytes, durations seconds, ids UUIDs.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: publicUrl }],

@@ -26,19 +26,26 @@ export interface Reading {
   /** one entry a page; empty where the program does not say */
   readonly texts: readonly string[]
   readonly pagesPerMinute: number
-  /** the same by the processor time of one core, which a busy machine changes little; starts of processes count. NaN where there is no /proc. */
+  /** the same by the processor time of one core, which a busy machine changes little; NaN where there is no /proc */
   readonly pagesPerCpuMinute: number
 }
 
 export type Program = (stack: Stack) => Promise<Reading>
 
-/** milliseconds of work by all processes that we started and that have ended */
+/** milliseconds of work by all processes that we started, as far as they are not working now */
 async function cpuTime(): Promise<number> {
-  const fields = await readFile('/proc/self/stat', 'latin1').then(
-    (line) => line.slice(line.lastIndexOf(')') + 2).split(' '),
-    () => [],
-  )
-  return (Number(fields[13]) + Number(fields[14])) * 10
+  const fields = async (pid: number | string) => {
+    const line = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '')
+    return line
+      .slice(line.lastIndexOf(')') + 2)
+      .split(' ')
+      .slice(11, 15)
+      .map(Number)
+  }
+  const living = await readFile(`/proc/self/task/${process.pid}/children`, 'latin1').catch(() => '')
+  const [, , ...ended] = await fields('self')
+  const all = [ended, ...(await Promise.all(living.trim().split(' ').filter(Boolean).map(fields)))]
+  return all.flat().reduce((sum, ticks) => sum + ticks, 0) * 10
 }
 
 export async function layDown(scans: readonly Scan[], name: string, folder: string): Promise<Stack> {
@@ -58,17 +65,13 @@ export const ours =
     const log = openLog({ level: 'warn', format: 'pretty' })
     const reader = openReader({ slots: 0, tempDir: folder, log, ocr: setup, limits: { ...limits, memory: 1.5e9 } })
     const file = { path: pdf, filename: 'scan.pdf', mimeType: 'application/pdf' }
-    const before = await cpuTime()
     try {
       await Promise.all(Array.from({ length: reader.slots }, () => reader.page(file, 1, 'eng')))
-      const reading = await timed(truths.length, async () => {
+      return await timed(truths.length, async () => {
         const { pages } = await reader.outline(file)
         if (!pages.every(({ needsOcr }) => needsOcr)) throw new Error('a scanned page is taken for text')
         return inParallel(reader.slots, truths.length, async (index) => (await reader.page(file, index + 1, 'eng')).text)
       })
-      // Only the work of ended processes is known, the first pages among it.
-      await reader.close()
-      return { ...reading, pagesPerCpuMinute: ((truths.length + reader.slots) * 60_000) / ((await cpuTime()) - before) }
     } finally {
       await reader.close()
     }

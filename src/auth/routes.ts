@@ -9,12 +9,13 @@ import { UserAnswer, view } from '../users/view.ts'
 import * as auth from './auth.ts'
 import { newPassword, Password } from './passwords.ts'
 
-const Login = z.object({ username: z.string().min(1).max(320), password: Password })
+export const Login = z.object({ username: z.string().min(1).max(320), password: Password })
 
-const registration = ({ config }: App) =>
+export const registration = ({ config }: App) =>
   z.object({ username: Username, email: Email, password: newPassword(config), role: Role.default('user') })
 
-const SignInAnswer = z.object({ token: z.string(), expires_at: z.iso.datetime(), user: UserAnswer })
+export const LogoutAnswer = z.object({ message: z.string() })
+export const SignInAnswer = z.object({ token: z.string(), expires_at: z.iso.datetime(), user: UserAnswer })
 
 export const routes = (app: App): Route[] => [
   anyone(
@@ -32,7 +33,7 @@ export const routes = (app: App): Route[] => [
     { summary: 'Make an account', body: registration(app), status: 201, answer: UserAnswer, errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE'] },
     async ({ actor, body }) => view(await auth.register(app, actor, body)),
   ),
-  user('POST /api/auth/logout', { summary: 'End this session', answer: z.object({ message: z.string() }) }, async ({ actor, event }) => {
+  user('POST /api/auth/logout', { summary: 'End this session', answer: LogoutAnswer }, async ({ actor, event }) => {
     await auth.logout(app, actor, event.context.session)
     return { message: 'Signed out.' }
   }),

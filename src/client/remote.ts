@@ -1,7 +1,9 @@
-/** A client of a server elsewhere, over undici. */
+/** A client of a server elsewhere, over undici; this is what the package exports. */
 import { Readable } from 'node:stream'
 import { Agent, request as send } from 'undici'
 import { type Client, type ClientOptions, createClient } from './client.ts'
+
+export * from './client.ts'
 
 export type RemoteOptions = ClientOptions & Required<Pick<ClientOptions, 'base' | 'token'>>
 

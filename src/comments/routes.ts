@@ -4,11 +4,11 @@ import { wholeNumber } from '../http/input.ts'
 import { type Route, user } from '../http/route.ts'
 import * as comments from './comments.ts'
 
-const Span = z.object({ limit: wholeNumber(1, 100).default(50), offset: wholeNumber(0, 1_000_000_000).default(0) })
-const NewComment = z.object({ content: z.string(), parent_id: z.string().nullish() })
+export const Span = z.object({ limit: wholeNumber(1, 100).default(50), offset: wholeNumber(0, 1_000_000_000).default(0) })
+export const NewComment = z.object({ content: z.string(), parent_id: z.string().nullish() })
 const Changes = z.object({ content: z.string() })
 
-const CommentAnswer = z.object({
+export const CommentAnswer = z.object({
   id: z.uuid(),
   document_id: z.uuid(),
   parent_id: z.uuid().nullable(),
@@ -20,10 +20,11 @@ const CommentAnswer = z.object({
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
 })
-const ThreadAnswer = CommentAnswer.extend({ reply_count: z.int(), replies: z.array(CommentAnswer) })
+export const ThreadAnswer = CommentAnswer.extend({ reply_count: z.int(), replies: z.array(CommentAnswer) })
 const span = { total: z.int(), limit: z.int(), offset: z.int() }
-const ThreadsAnswer = z.object({ comments: z.array(ThreadAnswer), ...span })
-const RepliesAnswer = z.object({ replies: z.array(CommentAnswer), ...span })
+export const ThreadsAnswer = z.object({ comments: z.array(ThreadAnswer), ...span })
+export const RepliesAnswer = z.object({ replies: z.array(CommentAnswer), ...span })
+export const CountAnswer = z.object({ count: z.int() })
 
 const path = '/api/comments/documents/:document_id/comments'
 const ofDocument = { document_id: 'COMMENT_DOCUMENT_NOT_FOUND' } as const
@@ -53,7 +54,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     `GET ${path}/count`,
-    { summary: 'How many comments a document has, with the replies', ids: ofDocument, answer: z.object({ count: z.int() }) },
+    { summary: 'How many comments a document has, with the replies', ids: ofDocument, answer: CountAnswer },
     async ({ actor, param }) => ({ count: await comments.count(app, actor, param('document_id')) }),
   ),
   user(

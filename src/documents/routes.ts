@@ -18,7 +18,7 @@ import { type Document, DocumentAnswer, type DocumentView, etag, view } from './
 
 const Status = z.enum(['pending', 'processing', 'completed', 'failed'])
 
-const listQuery = (app: App) =>
+export const listQuery = (app: App) =>
   z.object({
     ...pageQuery(app.config),
     sort: z.enum(documents.sortable).default('created_at'),
@@ -32,14 +32,14 @@ const listQuery = (app: App) =>
     fields: commaSeparated.pipe(z.array(z.enum(Object.keys(DocumentAnswer.shape) as [keyof DocumentView]))).optional(),
   })
 
-const Changes = z.object({
+export const Changes = z.object({
   title: z.string().trim().min(1).max(1000).optional(),
   labels: z.array(z.string().min(1).max(200)).max(1000).optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
 })
 
 const UploadQuery = z.object({ on_duplicate: z.enum(['allow', 'reject', 'return']).optional(), owner: z.string().max(200).optional() })
-const ThumbnailQuery = z.object({ width: wholeNumber(1, 1000).default(200), height: wholeNumber(1, 1000).default(200) })
+export const ThumbnailQuery = z.object({ width: wholeNumber(1, 1000).default(200), height: wholeNumber(1, 1000).default(200) })
 const PageAnswer = z.object({
   page: z.int(),
   text: z.string(),
@@ -49,7 +49,7 @@ const PageAnswer = z.object({
   height: z.number().nullable(),
   duration: z.number().nullable(),
 })
-const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
+export const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
 type PageField = keyof typeof PageAnswer.shape
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const

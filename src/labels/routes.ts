@@ -3,15 +3,15 @@ import type { App } from '../app.ts'
 import { type Route, user } from '../http/route.ts'
 import * as labels from './labels.ts'
 
-const Fields = z.object({
+export const Fields = z.object({
   name: z.string().trim().min(1).max(100),
   color: z.string().regex(/^#[0-9a-f]{6}$/i, 'a colour of the form #RRGGBB'),
   description: z.string().max(500).default(''),
 })
-const Changes = Fields.partial().extend({ description: z.string().max(500).optional() })
+export const Changes = Fields.partial().extend({ description: z.string().max(500).optional() })
 const Documents = z.object({ document_ids: z.array(z.string()).min(1).max(10_000) })
 
-const LabelAnswer = z.object({
+export const LabelAnswer = z.object({
   id: z.uuid(),
   name: z.string(),
   color: z.string(),
@@ -21,12 +21,13 @@ const LabelAnswer = z.object({
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
 })
-const Assigned = z.object({ message: z.string(), assigned: z.int() })
+export const ListAnswer = z.object({ labels: z.array(LabelAnswer) })
+export const Assigned = z.object({ message: z.string(), assigned: z.int() })
 
 const ids = { id: 'LABEL_NOT_FOUND' } as const
 
 export const routes = (app: App): Route[] => [
-  user('GET /api/labels', { summary: 'List labels', answer: z.object({ labels: z.array(LabelAnswer) }) }, async ({ actor }) => ({
+  user('GET /api/labels', { summary: 'List labels', answer: ListAnswer }, async ({ actor }) => ({
     labels: (await labels.list(app, actor)).map(view),
   })),
   user(

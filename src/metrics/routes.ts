@@ -5,7 +5,7 @@ import * as metrics from './metrics.ts'
 
 const percent = z.number().min(0).max(100)
 const count = z.int().min(0)
-const SystemAnswer = z.object({
+export const SystemAnswer = z.object({
   cpu_usage: percent,
   memory_usage: percent,
   disk_usage: percent,
@@ -22,7 +22,7 @@ const DayAnswer = z.object({
   average_processing_time: z.number().nullable(),
   average_confidence: z.number().nullable(),
 })
-const OcrAnswer = z.object({
+export const OcrAnswer = z.object({
   total_processed: count,
   success_rate: z.number().min(0).max(1),
   average_processing_time: z.number(),

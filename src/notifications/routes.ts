@@ -7,9 +7,9 @@ import { type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
 import * as notifications from './notifications.ts'
 
-const listQuery = ({ config }: App) => z.object({ ...pageQuery(config), unread_only: flag.default(false) })
+export const listQuery = ({ config }: App) => z.object({ ...pageQuery(config), unread_only: flag.default(false) })
 
-const NotificationAnswer = z.object({
+export const NotificationAnswer = z.object({
   id: z.uuid(),
   type: z.enum(notifications.types),
   title: z.string(),
@@ -18,14 +18,15 @@ const NotificationAnswer = z.object({
   data: z.record(z.string(), z.unknown()),
   created_at: z.iso.datetime(),
 })
-const ListAnswer = z.object({ notifications: z.array(NotificationAnswer), unread_count: z.int(), pagination: Pagination })
+export const ListAnswer = z.object({ notifications: z.array(NotificationAnswer), unread_count: z.int(), pagination: Pagination })
+export const AllReadAnswer = z.object({ updated: z.int() })
 
 const ids = { id: 'NOTIFICATION_NOT_FOUND' } as const
 
 export const routes = (app: App): Route[] => {
   const one = { summary: 'Mark a notification as read', ids, answer: NotificationAnswer } as const
   const read = async (actor: Actor, id: string) => view(await notifications.read(app, actor, id))
-  const all = { summary: 'Mark all your notifications as read', answer: z.object({ updated: z.int() }) } as const
+  const all = { summary: 'Mark all your notifications as read', answer: AllReadAnswer } as const
   const readAll = async (actor: Actor) => ({ updated: await notifications.readAll(app, actor) })
 
   return [

@@ -41,14 +41,19 @@ export const StatusAnswer = z.object({
   estimated_completion: z.iso.datetime().nullable(),
 })
 
-const listQuery = (app: App) =>
+export const listQuery = (app: App) =>
   z.object({ ...pageQuery(app.config), status: commaSeparated.pipe(z.array(JobStatus)).optional(), priority: Priority.optional() })
-const Retry = z.object({ language: Language.optional(), priority: Priority.default('normal') })
-const RetryMany = z.union(
+export const Retry = z.object({ language: Language.optional(), priority: Priority.default('normal') })
+export const RetryMany = z.union(
   [z.object({ ids: z.array(z.uuid()).min(1).max(10_000) }), z.object({ status: z.literal('failed') })],
   'either {"status":"failed"} or {"ids":[…]}',
 )
 export const RetryAnswer = z.object({ message: z.string(), job_id: z.uuid() })
+export const RetryManyAnswer = z.object({ queued: z.int() })
+export const LanguagesAnswer = z.object({
+  languages: z.array(z.object({ code: z.string(), name: z.string() })),
+  default: z.string(),
+})
 
 const ids = { id: 'OCR_JOB_NOT_FOUND' } as const
 const ofDocument = { id: 'DOCUMENT_NOT_FOUND' } as const
@@ -78,7 +83,7 @@ export const routes = (app: App): Route[] => {
     ),
     user(
       'POST /api/ocr/queue/retry',
-      { summary: 'Queue failed jobs again', body: RetryMany, answer: z.object({ queued: z.int() }) },
+      { summary: 'Queue failed jobs again', body: RetryMany, answer: RetryManyAnswer },
       async ({ actor, body }) => ({
         queued: await ocr.retryMany(app, actor, body),
       }),
@@ -98,7 +103,7 @@ export const routes = (app: App): Route[] => {
       'GET /api/ocr/languages',
       {
         summary: 'The installed languages',
-        answer: z.object({ languages: z.array(z.object({ code: z.string(), name: z.string() })), default: z.string() }),
+        answer: LanguagesAnswer,
       },
       () => ({
         languages: [...(app.ocr?.languages.keys() ?? [])]

@@ -16,7 +16,7 @@ const name = z
 const names = z.array(name).max(100)
 const id = z.guid('an id')
 
-const Filters = z
+export const Filters = z
   .strictObject({
     mime_types: names,
     labels: names,
@@ -60,7 +60,7 @@ const Result = z.object({
 
 const counts = z.record(z.string(), z.int())
 
-const Answer = z.object({
+export const Answer = z.object({
   results: z.array(Result),
   total: z.int(),
   total_capped: z.boolean(),

@@ -7,7 +7,7 @@ import { status as migrations } from '../db/migrate.ts'
 import { anyone, type Route } from '../http/route.ts'
 
 const State = z.enum(['ok', 'fail'])
-const Ready = z.object({ status: z.enum(['ok', 'degraded', 'unavailable', 'draining']), checks: z.record(z.string(), State) })
+export const Ready = z.object({ status: z.enum(['ok', 'degraded', 'unavailable', 'draining']), checks: z.record(z.string(), State) })
 
 /** A worker that has not been seen for this long is not there; by the database's clock. */
 const silence = '30 seconds'

@@ -17,10 +17,10 @@ const fields = {
   notifications_enabled: z.boolean(),
   ocr_default_language: z.string().regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, 'a language code such as "eng", or several joined by "+"'),
 }
-const changes = ({ config }: App) =>
+export const changes = ({ config }: App) =>
   z.object({ ...fields, items_per_page: z.int().min(1).max(Math.min(100, config.limits.per_page_max)) }).partial()
 
-const SettingsAnswer = z.object({ ...fields, language: z.string(), items_per_page: z.int() })
+export const SettingsAnswer = z.object({ ...fields, language: z.string(), items_per_page: z.int() })
 
 export const routes = (app: App): Route[] => [
   user('GET /api/settings', { summary: 'Your settings', answer: SettingsAnswer }, ({ actor }) => settings.of(app, actor)),

@@ -26,6 +26,7 @@ export const PublicAnswer = z.object({
   expires_at: z.iso.datetime().nullable(),
   created_at: z.iso.datetime(),
 })
+export const VerifyAnswer = z.object({ valid: z.boolean() })
 
 const states = ['SHARED_LINK_NOT_FOUND', 'SHARED_LINK_REVOKED', 'SHARED_LINK_EXPIRED', 'SHARED_LINK_MAX_VIEWS'] as const
 const secrets = ['SHARED_LINK_PASSWORD_REQUIRED', 'SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_RATE_LIMITED'] as const
@@ -42,7 +43,7 @@ export const routes = (app: App): Route[] => [
     {
       summary: 'Try the password of a shared link',
       body: Password,
-      answer: z.object({ valid: z.boolean() }),
+      answer: VerifyAnswer,
       errors: [...states, 'SHARED_LINK_RATE_LIMITED'],
     },
     async ({ param, body, ip }) => ({ valid: await visit.verify(app, param('token'), { ip, ...body }) }),

@@ -6,7 +6,7 @@ import { type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
 import * as sharedLinks from './shared-links.ts'
 
-const Fields = z.object({
+export const Fields = z.object({
   document_id: z.guid(),
   password: z.string().min(1).max(128).nullish(),
   expires_at: lastMoment.nullish(),
@@ -27,7 +27,7 @@ export const LinkAnswer = z.object({
   created_by: z.string(),
   created_at: z.iso.datetime(),
 })
-const ListAnswer = z.object({ shared_links: z.array(LinkAnswer), pagination: Pagination })
+export const ListAnswer = z.object({ shared_links: z.array(LinkAnswer), pagination: Pagination })
 
 const ofLink = { id: 'SHARED_LINK_NOT_FOUND' } as const
 const ofDocument = { document_id: 'DOCUMENT_NOT_FOUND' } as const

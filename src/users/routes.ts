@@ -14,10 +14,10 @@ import { UserAnswer, view } from './view.ts'
 
 const ids = { id: 'USER_NOT_FOUND' } as const
 
-const listQuery = ({ config }: App) =>
+export const listQuery = ({ config }: App) =>
   z.object({ ...pageQuery(config), role: Role.optional(), q: z.string().max(320).optional(), disabled: flag.optional() })
 
-const newUser = ({ config }: App) =>
+export const newUser = ({ config }: App) =>
   z.object({
     username: Username,
     email: Email,
@@ -26,17 +26,17 @@ const newUser = ({ config }: App) =>
     display_name: DisplayName.default(''),
   })
 
-const update = ({ config }: App) =>
+export const update = ({ config }: App) =>
   z.object({ email: Email, display_name: DisplayName, role: Role, disabled: z.boolean(), password: newPassword(config) }).partial()
 
-const Removal = z.object({ documents: z.enum(['delete', 'transfer']).optional(), to: z.string().max(320).optional() })
+export const Removal = z.object({ documents: z.enum(['delete', 'transfer']).optional(), to: z.string().max(320).optional() })
 
-const Profile = z.object({ email: Email, display_name: DisplayName }).partial()
+export const Profile = z.object({ email: Email, display_name: DisplayName }).partial()
 
-const passwordChange = ({ config }: App) => z.object({ current_password: Password, new_password: newPassword(config) })
-const PasswordAnswer = z.object({ message: z.string(), token: z.string(), expires_at: z.iso.datetime() })
+export const passwordChange = ({ config }: App) => z.object({ current_password: Password, new_password: newPassword(config) })
+export const PasswordAnswer = z.object({ message: z.string(), token: z.string(), expires_at: z.iso.datetime() })
 
-const GroupsAnswer = z.object({ username: z.string(), groups: z.array(z.string()), synced_at: z.iso.datetime().nullable() })
+export const GroupsAnswer = z.object({ username: z.string(), groups: z.array(z.string()), synced_at: z.iso.datetime().nullable() })
 
 export const routes = (app: App): Route[] => [
   admin('GET /api/users', { summary: 'List users', query: listQuery(app), answer: pageOf(UserAnswer) }, async ({ actor, query }) => {

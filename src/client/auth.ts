@@ -1,0 +1,24 @@
+import type { z } from 'zod'
+import type { LogoutAnswer, registration, SignInAnswer } from '../auth/routes.ts'
+import type { PasswordAnswer, Profile } from '../users/routes.ts'
+import type { UserAnswer } from '../users/view.ts'
+import { type OpenConnection, pathOf } from './connection.ts'
+
+export type SignIn = z.infer<typeof SignInAnswer>
+export type Account = z.infer<typeof UserAnswer>
+
+/** Signing in and out, and one's own account. The client keeps no token: what `login` answers goes into its option `token`. */
+export const auth = ({ call }: OpenConnection) => ({
+  /** `username`: or the e-mail address */
+  login: (username: string, password: string): Promise<SignIn> => call('POST', pathOf('auth', 'login'), { username, password }),
+  register: (account: z.input<ReturnType<typeof registration>>): Promise<Account> => call('POST', pathOf('auth', 'register'), account),
+  logout: (): Promise<z.infer<typeof LogoutAnswer>> => call('POST', pathOf('auth', 'logout')),
+  /** Exchanges this token, which may have expired a short while ago, for a new one; default: the client's own. */
+  refresh: (token?: string): Promise<SignIn> =>
+    call('POST', pathOf('auth', 'refresh'), undefined, token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  profile: (): Promise<Account> => call('GET', pathOf('users', 'profile')),
+  updateProfile: (changes: z.input<typeof Profile>): Promise<Account> => call('PUT', pathOf('users', 'profile'), changes),
+  /** Ends all sessions; the answer holds the token of a new one. */
+  changePassword: (current_password: string, new_password: string): Promise<z.infer<typeof PasswordAnswer>> =>
+    call('POST', pathOf('users', 'change-password'), { current_password, new_password }),
+})

@@ -1,0 +1,22 @@
+import type { z } from 'zod'
+import type { CommentAnswer, CountAnswer, NewComment, RepliesAnswer, Span, ThreadsAnswer } from '../comments/routes.ts'
+import { type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+
+type Comment = z.infer<typeof CommentAnswer>
+type SpanQuery = QueryOf<typeof Span>
+
+/** What is said about a document; lists answer `limit` entries from `offset` on. */
+export const comments = ({ call }: OpenConnection) => ({
+  list: (documentId: string, span: SpanQuery = {}): Promise<z.infer<typeof ThreadsAnswer>> =>
+    call('GET', withQuery(commentsOf(documentId), span)),
+  replies: (documentId: string, id: string, span: SpanQuery = {}): Promise<z.infer<typeof RepliesAnswer>> =>
+    call('GET', withQuery(commentsOf(documentId, id, 'replies'), span)),
+  count: async (documentId: string): Promise<number> =>
+    (await call<z.infer<typeof CountAnswer>>('GET', commentsOf(documentId, 'count'))).count,
+  create: (documentId: string, comment: z.input<typeof NewComment>): Promise<Comment> => call('POST', commentsOf(documentId), comment),
+  update: (documentId: string, id: string, content: string): Promise<Comment> => call('PUT', commentsOf(documentId, id), { content }),
+  delete: (documentId: string, id: string): Promise<void> => call('DELETE', commentsOf(documentId, id)),
+})
+
+const commentsOf = (documentId: string, ...more: readonly string[]): string =>
+  pathOf('comments', 'documents', documentId, 'comments', ...more)

@@ -1,0 +1,158 @@
+/** Requests and their answers, over any transport: what the methods of the client are made of. */
+import type { z } from 'zod'
+import type { Pagination } from '../http/pages.ts'
+import { multipart, type Upload } from './multipart.ts'
+
+/** Carries one request. */
+export type Transport = (request: Request) => Promise<Response>
+
+/** What the server answered instead of the thing: the error body of the API. */
+export class ClientError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly details: Record<string, unknown>
+  readonly request_id: string | null
+
+  constructor(
+    status: number,
+    { code, message, details, request_id }: { code: string; message: string; details?: Record<string, unknown>; request_id?: string },
+  ) {
+    super(message)
+    this.name = 'ClientError'
+    this.status = status
+    this.code = code
+    this.details = details ?? {}
+    this.request_id = request_id ?? null
+  }
+}
+
+type QueryValue = string | number | boolean | undefined
+
+export type Query = Readonly<Record<string, QueryValue>>
+
+/** What a route takes in its query string, by name. */
+export type QueryOf<Schema extends z.ZodType> = { readonly [Name in keyof z.output<Schema>]?: QueryValue }
+
+export interface Page<T> {
+  data: T[]
+  pagination: z.infer<typeof Pagination>
+}
+
+type HeaderLines = Readonly<Record<string, string>>
+
+export interface Connection {
+  /** One request as it is; the answer as it comes. */
+  send(method: string, path: string, json?: unknown, headers?: HeaderLines): Promise<Response>
+  /** One request; the parsed answer, or ClientError. */
+  call<T>(method: string, path: string, json?: unknown, headers?: HeaderLines): Promise<T>
+  /** All pages of a list, one entry after the other; `field`: where the answer has them. */
+  each<T>(path: string, query: Query, field?: string): AsyncGenerator<T>
+}
+
+/** A connection for the client's own methods. */
+export interface OpenConnection extends Connection {
+  /** One request for bytes or text; the answer, or ClientError. */
+  fetch(method: string, path: string, json?: unknown, headers?: HeaderLines): Promise<Response>
+  /** One request that waits for nothing; the answer as it comes. */
+  once(method: string, path: string): Promise<Response>
+  /** Sends fields and files as a form. */
+  upload(path: string, form: Form, idempotencyKey?: string): Promise<Response>
+}
+
+export interface Form {
+  fields: Query
+  /** the field that files go into */
+  field: string
+  files: readonly Upload[]
+}
+
+export interface ClientOptions {
+  /** the server's address */
+  base?: string
+  /** asked before each request */
+  token?: () => Promise<string | null>
+  /** waits these seconds because the server asked for it (429, 503); without it such an answer is the answer */
+  pause?: (seconds: number) => Promise<void>
+}
+
+/** Seconds that one request may wait in all before the server's "later" is taken for its answer. */
+const patience = 300
+
+/** Makes a connection. */
+export function connect(transport: Transport, { base = 'http://dms', token, pause }: ClientOptions = {}): OpenConnection {
+  const attempt = async (method: string, path: string, init: RequestInit): Promise<Response> => {
+    const headers = new Headers(init.headers)
+    const bearer = await token?.()
+    if (bearer && !headers.has('authorization')) headers.set('authorization', `Bearer ${bearer}`)
+    return transport(new Request(new URL(path, base), { ...init, method, headers }))
+  }
+  /** `init` is asked for each attempt: a body can be sent once. */
+  const request = async (method: string, path: string, init: () => RequestInit, isRepeatable = true): Promise<Response> => {
+    for (let waited = 0; ; ) {
+      const response = await attempt(method, path, init())
+      const seconds = secondsToWait(response)
+      if (!pause || !isRepeatable || seconds === null || waited + seconds > patience) return response
+      waited += seconds
+      await response.arrayBuffer()
+      await pause(seconds)
+    }
+  }
+  const send: Connection['send'] = (method, path, json, headers = {}) =>
+    request(method, path, () =>
+      json === undefined ? { headers } : { headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(json) },
+    )
+  const fetch: OpenConnection['fetch'] = async (...what) => good(await send(...what))
+  const call: Connection['call'] = async <T>(...what: Parameters<Connection['call']>) => {
+    const response = await fetch(...what)
+    return (response.status === 204 ? undefined : await response.json()) as T
+  }
+  async function* each<T>(path: string, query: Query, field = 'data'): AsyncGenerator<T> {
+    for (let page = 1, more = true; more; page++) {
+      const answer = await call<Pick<Page<T>, 'pagination'>>('GET', withQuery(path, { per_page: 100, ...query, page }))
+      yield* (answer as unknown as Record<string, T[]>)[field] ?? []
+      more = answer.pagination.has_next
+    }
+  }
+  const upload: OpenConnection['upload'] = async (path, { fields, field, files }, idempotencyKey) => {
+    const init = () => {
+      const { body, contentType, contentLength } = multipart(fields, field, files)
+      const headers = new Headers({
+        'content-type': contentType,
+        ...(contentLength === null ? {} : { 'content-length': String(contentLength) }),
+      })
+      if (idempotencyKey) headers.set('idempotency-key', idempotencyKey)
+      return { headers, body, duplex: 'half' } as RequestInit
+    }
+    const isRepeatable = files.every(({ size }) => size !== null)
+    return good(await request('POST', path, init, isRepeatable))
+  }
+  return { send, fetch, call, each, once: (method, path) => attempt(method, path, {}), upload }
+}
+
+/** How long a server that is too busy wants to be left alone; null for every other answer. */
+function secondsToWait({ status, headers }: Response): number | null {
+  if (status !== 429 && status !== 503) return null
+  const seconds = Number(headers.get('retry-after') ?? Number.NaN)
+  return Number.isFinite(seconds) ? Math.max(1, seconds) : 5
+}
+
+/** A query string without what is undefined. */
+export const encode = (query: Query): string =>
+  new URLSearchParams(
+    Object.entries(query).flatMap(([name, value]): [string, string][] => (value === undefined ? [] : [[name, String(value)]])),
+  ).toString()
+
+/** A path with such a query string, where there is anything to ask. */
+export function withQuery(path: string, query: Query): string {
+  const asked = encode(query)
+  return asked ? `${path}?${asked}` : path
+}
+
+/** A path whose parts hold no sign of their own: `pathOf('documents', id, 'text')`. */
+export const pathOf = (...parts: readonly string[]): string => `/api/${parts.map(encodeURIComponent).join('/')}`
+
+async function good(response: Response): Promise<Response> {
+  if (response.ok) return response
+  const body = (await response.json().catch(() => null)) as { error?: { code: string; message: string } } | null
+  throw new ClientError(response.status, body?.error ?? { code: 'INTERNAL_ERROR', message: `the server answered ${response.status}` })
+}

@@ -1,0 +1,66 @@
+import type { z } from 'zod'
+import type { Changes, listQuery, PagesAnswer, ThumbnailQuery } from '../documents/routes.ts'
+import type { BulkAnswer, UploadAnswer } from '../documents/uploads.ts'
+import type { DocumentView } from '../documents/view.ts'
+import type { Retry, RetryAnswer } from '../ocr/routes.ts'
+import { type OpenConnection, type Page, pathOf, type Query, type QueryOf, withQuery } from './connection.ts'
+import type { Upload } from './multipart.ts'
+
+export interface UploadOptions {
+  title?: string | undefined
+  labels?: string | undefined
+  language?: string | undefined
+  ocr_enabled?: boolean | undefined
+  on_duplicate?: 'allow' | 'reject' | 'return' | undefined
+  owner?: string | undefined
+  idempotencyKey?: string | undefined
+}
+
+export interface Uploaded extends z.infer<typeof UploadAnswer> {
+  /** false: the same bytes were there already, and that document is given back (`on_duplicate: 'return'`) */
+  created: boolean
+}
+
+type DocumentQuery = QueryOf<ReturnType<typeof listQuery>>
+
+/** Documents: their files, what is said of them, and their text. */
+export const documents = ({ call, each, fetch, upload }: OpenConnection) => ({
+  get: (id: string): Promise<DocumentView> => call('GET', pathOf('documents', id)),
+  /** The document with the tag of this state of it, for `update`. */
+  tagged: async (id: string): Promise<{ document: DocumentView; etag: string }> => {
+    const response = await fetch('GET', pathOf('documents', id))
+    return { document: (await response.json()) as DocumentView, etag: response.headers.get('etag') ?? '' }
+  },
+  list: (query: DocumentQuery = {}): AsyncGenerator<DocumentView> => each(pathOf('documents'), query),
+  page: (query: DocumentQuery = {}): Promise<Page<DocumentView>> => call('GET', withQuery(pathOf('documents'), query)),
+  upload: async (file: Upload, { idempotencyKey, ...fields }: UploadOptions = {}): Promise<Uploaded> => {
+    const response = await upload(pathOf('documents', 'upload'), { fields, field: 'file', files: [file] }, idempotencyKey)
+    return { ...((await response.json()) as Omit<Uploaded, 'created'>), created: response.status === 201 }
+  },
+  /** At most ten files; each has its own result. */
+  bulkUpload: async (
+    files: readonly Upload[],
+    { labels, idempotencyKey, ...options }: Omit<UploadOptions, 'title'> = {},
+  ): Promise<z.infer<typeof BulkAnswer>> => {
+    const fields: Query = { ...options, default_labels: labels }
+    const response = await upload(pathOf('documents', 'bulk-upload'), { fields, field: 'files', files }, idempotencyKey)
+    return (await response.json()) as z.infer<typeof BulkAnswer>
+  },
+  /** `etag`: only while the document is as it was then (ClientError PRECONDITION_FAILED). */
+  update: (id: string, changes: z.input<typeof Changes>, { etag }: { etag?: string } = {}): Promise<DocumentView> =>
+    call('PUT', pathOf('documents', id), changes, etag === undefined ? {} : { 'if-match': etag }),
+  delete: (id: string): Promise<void> => call('DELETE', pathOf('documents', id)),
+  /** The file; `range` as in HTTP: `bytes=0-99`. */
+  download: (id: string, { range }: { range?: string } = {}): Promise<Response> =>
+    fetch('GET', pathOf('documents', id, 'download'), undefined, range === undefined ? {} : { range }),
+  /** The file, to be shown where its type is safe. */
+  view: (id: string): Promise<Response> => fetch('GET', pathOf('documents', id, 'view')),
+  /** A picture of the first page, WebP; sizes in pixels. */
+  thumbnail: (id: string, size: QueryOf<typeof ThumbnailQuery> = {}): Promise<Response> =>
+    fetch('GET', withQuery(pathOf('documents', id, 'thumbnail'), size)),
+  pages: async (id: string): Promise<z.infer<typeof PagesAnswer>['pages']> =>
+    (await call<z.infer<typeof PagesAnswer>>('GET', pathOf('documents', id, 'pages'))).pages,
+  text: async (id: string): Promise<string> => (await fetch('GET', pathOf('documents', id, 'text'))).text(),
+  retryOcr: (id: string, how: z.input<typeof Retry> = {}): Promise<z.infer<typeof RetryAnswer>> =>
+    call('POST', pathOf('documents', id, 'retry-ocr'), how),
+})

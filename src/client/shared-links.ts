@@ -1,0 +1,31 @@
+import type { z } from 'zod'
+import type { PublicAnswer, VerifyAnswer } from '../shared-links/public-routes.ts'
+import type { Fields, LinkAnswer, ListAnswer } from '../shared-links/routes.ts'
+import { type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+
+export type SharedLink = z.infer<typeof LinkAnswer>
+type LinkPage = z.infer<typeof ListAnswer>
+type PageQuery = QueryOf<z.ZodObject<{ page: z.ZodType; per_page: z.ZodType }>>
+
+/** Links to documents for people without an account, as their owners see them. */
+export const sharedLinks = ({ call, each }: OpenConnection) => ({
+  create: (link: z.input<typeof Fields>): Promise<SharedLink> => call('POST', pathOf('shared-links'), link),
+  list: (query: PageQuery = {}): AsyncGenerator<SharedLink> => each(pathOf('shared-links'), query, 'shared_links'),
+  page: (query: PageQuery = {}): Promise<LinkPage> => call('GET', withQuery(pathOf('shared-links'), query)),
+  listOf: (documentId: string, query: PageQuery = {}): AsyncGenerator<SharedLink> =>
+    each(pathOf('shared-links', 'document', documentId), query, 'shared_links'),
+  revoke: (id: string): Promise<void> => call('DELETE', pathOf('shared-links', id)),
+})
+
+/** The same links as whoever has one sees them; no token is needed. */
+export const publicLinks = ({ call, fetch }: OpenConnection) => ({
+  /** What the link leads to; counts no view. */
+  get: (token: string): Promise<z.infer<typeof PublicAnswer>> => call('GET', pathOf('public', 'shared', token)),
+  /** Whether this is the password; counts no view. */
+  verify: async (token: string, password: string): Promise<boolean> =>
+    (await call<z.infer<typeof VerifyAnswer>>('POST', pathOf('public', 'shared', token, 'verify'), { password })).valid,
+  download: (token: string, password?: string): Promise<Response> =>
+    fetch('POST', pathOf('public', 'shared', token, 'download'), { password }),
+  /** The file, to be shown where its type is safe. */
+  view: (token: string, password?: string): Promise<Response> => fetch('POST', pathOf('public', 'shared', token, 'view'), { password }),
+})

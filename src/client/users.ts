@@ -1,0 +1,24 @@
+import type { z } from 'zod'
+import type { ImportAnswer, ImportBody } from '../users/import.ts'
+import type { GroupsAnswer, listQuery, newUser, Removal, update } from '../users/routes.ts'
+import type { UserAnswer } from '../users/view.ts'
+import { type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './connection.ts'
+
+type User = z.infer<typeof UserAnswer>
+type UserQuery = QueryOf<ReturnType<typeof listQuery>>
+
+/** Everybody's accounts; for admins. */
+export const users = ({ call, each }: OpenConnection) => ({
+  list: (query: UserQuery = {}): AsyncGenerator<User> => each(pathOf('users'), query),
+  page: (query: UserQuery = {}): Promise<Page<User>> => call('GET', withQuery(pathOf('users'), query)),
+  get: (id: string): Promise<User> => call('GET', pathOf('users', id)),
+  create: (user: z.input<ReturnType<typeof newUser>>): Promise<User> => call('POST', pathOf('users'), user),
+  update: (id: string, changes: z.input<ReturnType<typeof update>>): Promise<User> => call('PUT', pathOf('users', id), changes),
+  /** Says what becomes of the documents: deleted, or transferred to somebody. */
+  delete: (id: string, what: z.input<typeof Removal> = {}): Promise<void> => call('DELETE', withQuery(pathOf('users', id), what)),
+  /** Makes or changes many; each row has its own result. `dry_run`: only tells. */
+  import: (body: z.input<typeof ImportBody>, query: { dry_run?: boolean } = {}): Promise<z.infer<typeof ImportAnswer>> =>
+    call('POST', withQuery(pathOf('users', 'import'), query), body),
+  /** Groups that single sign-on told; `identifier`: user name or e-mail address. */
+  groups: (identifier: string): Promise<z.infer<typeof GroupsAnswer>> => call('GET', pathOf('users', identifier, 'groups')),
+})

@@ -2,7 +2,7 @@
 // Plain JavaScript for every Node since 18: dms runs on 24 or newer, and brings one along for machines whose own is older.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import module, { createRequire } from 'node:module'
 import { constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -19,6 +19,8 @@ async function run() {
     throw error
   })
   process.stderr.on('error', () => {})
+  // Beside the packages that it is made from: whoever can write there can change the program itself. Where nobody may, it is done without.
+  module.enableCompileCache?.(fileURLToPath(new URL('../node_modules/.cache/dms', import.meta.url)))
   const source = new URL('../commands/program.ts', import.meta.url)
   const { main } = await import(existsSync(source) ? source.href : new URL('../dist/commands/program.js', import.meta.url).href)
   process.exitCode = await main(process.argv.slice(2))

@@ -102,7 +102,7 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
 }
 
 const send = (client: Client, users: unknown[], { onConflict: on_conflict }: Flags, isDry: boolean): Promise<ImportReport> =>
-  client.call('POST', `/api/users/import?dry_run=${isDry}`, { users, on_conflict })
+  client.users.import({ users, on_conflict }, { dry_run: isDry })
 
 /** The server compares rows of one request only; of a name or address that comes again the first counts. */
 async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: Rejected[]): Promise<UserRow[]> {

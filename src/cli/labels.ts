@@ -9,7 +9,7 @@ export async function labelIdsOf(client: Client, given: string): Promise<string[
     .map((label) => label.trim())
     .filter((label) => label !== '')
   if (wanted.every(isId)) return wanted
-  const { labels } = await client.call<{ labels: { id: string; name: string }[] }>('GET', '/api/labels')
+  const labels = await client.labels.list()
   return wanted.map((label) => {
     if (isId(label)) return label
     const found = labels.find(({ name }) => name.toLowerCase() === label.toLowerCase())

@@ -30,7 +30,7 @@ const flags = {
   data_dir: join(folder, 'data'),
   'server.port': 0,
   'log.access': false,
-  'limits.api_calls_per_minute': 1_000_000,
+  'limits.api_calls_per_minute': kind === 'dms unlimited' ? 0 : 1_000_000,
   'worker.embedded': false,
 }
 const { config } = loadConfig({ env: {}, flags })
@@ -40,7 +40,7 @@ const actor = await somebody(app)
 if (kind === 'dms') await fill(app, actor, Number(count))
 const { id } = await app.db.selectFrom('documents').select('id').orderBy('id').offset(100).limit(1).executeTakeFirstOrThrow()
 const paths = { document: `/api/documents/${id}`, list: '/api/documents', search: '/api/search?q=harbour&highlight=false' }
-const close = kind === 'dms' ? await serveDms() : await serveBare()
+const close = kind.startsWith('dms') ? await serveDms() : await serveBare()
 
 process.on('message', async (message: { stop?: true; measure?: keyof typeof paths }) => {
   if (message.measure) process.send?.({ rate: await measure(message.measure) })

@@ -3,8 +3,8 @@
  *
  *   node bench/api.ts [documents, default 10000]        needs wrk (Debian: apt-get install wrk)
  *
- * For each request (one document, a list of 20, a search) three handlers take turns, each in a process of its own: dms as it is (sign-in, limits,
- * checks, OpenAPI-described answer), a bare handler over an ordinary pg pool, and a bare handler over the same pipelined connection that dms reads
+ * For each request (one document, a list of 20, a search) four handlers take turns, each in a process of its own: dms as it is (sign-in, limits,
+ * checks, OpenAPI-described answer), the same without the limit on calls, a bare handler over an ordinary pg pool, and a bare handler over the same pipelined connection that dms reads
  * on. Below: what the database alone can do with that SQL.
  */
 import { type ChildProcess, execFile, fork } from 'node:child_process'
@@ -16,7 +16,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-const kinds = ['dms', 'bare pool', 'bare lane'] as const
+const kinds = ['dms', 'dms unlimited', 'bare pool', 'bare lane'] as const
 const requests = ['document', 'list', 'search'] as const
 const rounds = 3
 const seconds = 5
@@ -44,14 +44,22 @@ try {
   console.log(
     `${documents} documents, ${rounds} × ${seconds} s each in turn, 32 connections; ${cpus()[0]?.model}, ${availableParallelism()} cores, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}\n`,
   )
-  console.log(['request', ...kinds.flatMap((kind) => [`${kind} req/s`, 'p99 ms']), 'dms / pool', 'dms / lane'].join('\t'))
+  console.log(['request', ...kinds.flatMap((kind) => [`${kind} req/s`, 'p99 ms']), 'dms / pool', 'dms / lane', 'limiter costs'].join('\t'))
   for (const request of requests) {
     const figures = new Map<Kind, Figure[]>(kinds.map((kind) => [kind, []]))
     for (let round = 0; round < rounds; round++) for (const kind of kinds) figures.get(kind)?.push(await load(kind, request))
     const middle = (kind: Kind) => (figures.get(kind) as Figure[]).toSorted((a, b) => a.rate - b.rate)[Math.floor(rounds / 2)] as Figure
-    const [dms, pool, lane] = kinds.map(middle) as [Figure, Figure, Figure]
-    const cells = [dms, pool, lane].flatMap(({ rate, p99 }) => [rate.toFixed(0), p99.toFixed(1)])
-    console.log([request, ...cells, (dms.rate / pool.rate).toFixed(2), (dms.rate / lane.rate).toFixed(2)].join('\t'))
+    const [dms, unlimited, pool, lane] = kinds.map(middle) as [Figure, Figure, Figure, Figure]
+    const cells = [dms, unlimited, pool, lane].flatMap(({ rate, p99 }) => [rate.toFixed(0), p99.toFixed(1)])
+    console.log(
+      [
+        request,
+        ...cells,
+        (dms.rate / pool.rate).toFixed(2),
+        (dms.rate / lane.rate).toFixed(2),
+        `${(100 * (1 - dms.rate / unlimited.rate)).toFixed(1)} %`,
+      ].join('\t'),
+    )
   }
   console.log('\nthe database alone, same SQL, one pipelined connection:')
   for (const request of requests) {

@@ -1,7 +1,6 @@
 import { mkdir, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { type Command, Option } from 'commander'
-import { parse } from 'content-disposition'
 import { errorColumn } from '../src/cli/batch.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { Failure, usage } from '../src/cli/exit.ts'
@@ -105,7 +104,7 @@ async function targetOf(to: string, count: number): Promise<Target> {
 }
 
 async function nameOf(client: Client, id: string, { headers }: Response, { name }: Flags): Promise<string> {
-  const original = safeName(filenameIn(headers.get('content-disposition') ?? ''))
+  const original = safeName(await filenameIn(headers.get('content-disposition') ?? ''))
   if (name === 'original') return original
   const extension = extname(original)
   if (name === 'id') return `${id}${extension}`
@@ -113,7 +112,8 @@ async function nameOf(client: Client, id: string, { headers }: Response, { name 
   return safeName(`${title.replaceAll(/[/\\]/g, '_')}${title.endsWith(extension) ? '' : extension}`)
 }
 
-function filenameIn(header: string): string {
+async function filenameIn(header: string): Promise<string> {
+  const { parse } = await import('content-disposition')
   try {
     return parse(header).parameters.filename ?? ''
   } catch {

@@ -2,6 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { link, open, rename, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { shorten } from '../documents/names.ts'
 import { Failure } from './exit.ts'
 
 /** Bytes of a file name that every common file system takes. */
@@ -17,20 +18,7 @@ export function safeName(name: string): string {
     .replace(/[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '_')
     .trim()
     .replace(/^[.-]+/, '_')
-  return clean === '' ? 'document' : shorten(clean)
-}
-
-/** Shortens the stem, keeps the extension. */
-function shorten(name: string): string {
-  const extension = /\.[^.\s]{1,16}$/u.exec(name)?.[0] ?? ''
-  let stem = ''
-  let room = maxBytes - Buffer.byteLength(extension)
-  for (const character of name.slice(0, name.length - extension.length)) {
-    room -= Buffer.byteLength(character)
-    if (room < 0) break
-    stem += character
-  }
-  return stem + extension
+  return clean === '' ? 'document' : shorten(clean, maxBytes)
 }
 
 export interface Expected {

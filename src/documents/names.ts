@@ -11,14 +11,14 @@ export function cleanFilename(name: string): string {
     .replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '_')
     .trim()
   if (clean === '' || clean === '.' || clean === '..') return 'document'
-  return shorten(clean)
+  return shorten(clean, maxBytes)
 }
 
 /** A title for a file that was given none: its name without the extension. */
 export const titleOf = (filename: string): string => filename.replace(/(?<=.)\.[^.\s]{1,10}$/u, '')
 
-/** Shortens the stem and keeps the extension, never cutting a character in two. */
-function shorten(name: string): string {
+/** Shortens the stem to `maxBytes` of UTF-8 in all and keeps the extension, never cutting a character in two. */
+export function shorten(name: string, maxBytes: number): string {
   if (Buffer.byteLength(name) <= maxBytes) return name
   const extension = /\.[^.\s]{1,16}$/u.exec(name)?.[0] ?? ''
   let stem = ''

@@ -115,6 +115,7 @@ export const schema = {
     max_file_size: size('500MB', 'DMS_SOURCES_MAX_FILE_SIZE', '1B'),
     allow_private_networks: flag(true, 'DMS_SOURCES_ALLOW_PRIVATE_NETWORKS'),
     local_roots: list(kinds.pathKind, [], 'DMS_SOURCES_LOCAL_ROOTS'),
+    ca_file: path('', 'DMS_SOURCES_CA_FILE'),
     encryption_key: secret(text('', 'DMS_SOURCES_ENCRYPTION_KEY', kinds.isKey32, '32 bytes in base64')),
   },
   limits: {

@@ -269,6 +269,8 @@ export interface SourceLimits {
   readonly allowPrivateNetworks: boolean
   /** folders that local_folder may look into */
   readonly localRoots: readonly string[]
+  /** a PEM file of authorities that are trusted beside the usual ones; '' for none */
+  readonly caFile: string
 }
 
 /** A file as the listing tells of it. */

@@ -95,6 +95,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'documents.page': ({ documents }) => documents.page({ per_page: 5 }),
   'documents.upload': ({ documents }) => documents.upload(file, { title: 'A' }),
   'documents.bulkUpload': ({ documents }) => documents.bulkUpload([file, file], { labels: 'x' }),
+  'documents.known': async ({ documents }) => documents.known(['a']).catch(() => {}),
   'documents.update': ({ documents }) => documents.update('a/b', { title: 'B' }, { etag: '"1"' }),
   'documents.delete': ({ documents }) => documents.delete('a/b'),
   'documents.download': ({ documents }) => documents.download('a/b', { range: 'bytes=0-1' }),

@@ -276,6 +276,34 @@ test('bulk-upload: each file by itself, in their order', async () => {
   expect((await gather(asAda.documents.list(), (document) => document)).every(({ labels }) => labels[0] === 'Tax')).toBe(true)
 })
 
+test('known: of these bytes those that the owner has, with the first document; 403 for another owner, 400 for what is no SHA-256', async () => {
+  const { asAda, asBob, asAdmin } = await startApp()
+  const first = await upload(asAda, 'a.txt', 'a')
+  const second = await upload(asAda, 'copy.txt', 'a')
+  const bobs = await upload(asBob, 'b.txt', 'b')
+  expect(second.duplicate_of).toBe(first.id)
+  expect(await asAda.documents.known([first.sha256.toUpperCase(), bobs.sha256])).toEqual(new Map([[first.sha256, first.id]]))
+  expect(await asAdmin.documents.known([first.sha256, bobs.sha256], { owner: 'bob' })).toEqual(new Map([[bobs.sha256, bobs.id]]))
+  await expect(asAda.documents.known([bobs.sha256], { owner: 'bob' })).rejects.toMatchObject({ status: 403 })
+  await expect(asAda.documents.known(['abc'])).rejects.toMatchObject({ status: 400 })
+})
+
+test('metadata of an upload: kept as it is given; 400 for what is no object, too large or too deep', async () => {
+  const { asAda } = await startApp()
+  const one = await asAda.documents.upload(file('a.txt', 'a'), { metadata: { box: '7', none: null } })
+  expect(one.document.metadata).toEqual({ box: '7' })
+  const { documents } = await asAda.documents.bulkUpload([file('b.txt', 'b'), file('a.txt', 'a')], {
+    metadata: { n: 1 },
+    on_duplicate: 'return',
+  })
+  expect(documents).toMatchObject([{ created: true }, { created: false, id: one.id, sha256: one.document.sha256 }])
+  expect((await asAda.documents.get((documents[0] as { id: string }).id)).metadata).toEqual({ n: 1 })
+  for (const metadata of [[1], { x: 'y'.repeat(70_000) }, { x: 'a\0' }])
+    expect(await failure(asAda.documents.upload(file('c.txt', 'c'), { metadata: metadata as object as Record<string, unknown> }))).toBe(
+      'VALIDATION_ERROR',
+    )
+})
+
 test('bulk-upload of an 11th file, a file too large, or with an unknown label: refused whole, nothing stays', async () => {
   const { asAda, app, dataDir } = await startApp({ 'limits.max_upload_size': '1kB' })
   const files = Array.from({ length: 11 }, (_, index) => file(`${index}.txt`, `bytes ${index}`))

@@ -471,3 +471,25 @@ test('first admin: no user is made when the password cannot be told', async () =
   await expect(ensureFirstAdmin({ ...app, config: { ...app.config, data_dir: blocked } })).rejects.toMatchObject({ code: 'EEXIST' })
   expect(await app.db.selectFrom('users').select('id').execute()).toEqual([])
 })
+
+test('POST /api/users with the password null: a user who cannot sign in with one; without the field 400', async () => {
+  const { asAdmin, login } = await start()
+  const fields = { username: 'sso', email: 'sso@example.org' }
+  expect((await asAdmin.send('POST', '/api/users', fields)).status).toBe(400)
+  expect((await asAdmin.send('POST', '/api/users', { ...fields, password: null })).status).toBe(201)
+  expect((await login('sso', '')).status).toBe(400)
+  expect((await login('sso')).status).toBe(401)
+})
+
+test('import ?atomic=true: all rows or none; a row says whether its user is disabled', async () => {
+  const { importUsers, login, asAdmin } = await start()
+  const row = (username: string, more: object = {}) => ({ username, email: `${username}@example.org`, password, ...more })
+  const bad = await importUsers([row('one'), row('two', { email: 'nowhere' })], '?atomic=true')
+  expect(bad).toMatchObject({ created: 0, skipped: 1, failed: 1, results: [{ action: 'skipped' }, { action: 'failed' }] })
+  expect((await asAdmin.users.page({ q: 'one' })).data).toEqual([])
+  const good = await importUsers([row('one'), row('two', { disabled: 'true' })], '?atomic=true')
+  expect(good).toMatchObject({ created: 2, failed: 0 })
+  expect([(await login('one')).status, (await login('two')).status]).toEqual([200, 401])
+  const again = await importUsers({ users: [row('one', { disabled: true }), row('two')], on_conflict: 'update' }, '?atomic=true')
+  expect(again).toMatchObject({ updated: 1, skipped: 1 })
+})

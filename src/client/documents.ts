@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { Changes, listQuery, PagesAnswer, ThumbnailQuery } from '../documents/routes.ts'
+import type { Changes, KnownAnswer, listQuery, PagesAnswer, ThumbnailQuery } from '../documents/routes.ts'
 import type { BulkAnswer, UploadAnswer } from '../documents/uploads.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Retry, RetryAnswer } from '../ocr/routes.ts'
@@ -13,6 +13,7 @@ export interface UploadOptions {
   ocr_enabled?: boolean | undefined
   on_duplicate?: 'allow' | 'reject' | 'return' | undefined
   owner?: string | undefined
+  metadata?: Record<string, unknown> | undefined
   idempotencyKey?: string | undefined
 }
 
@@ -34,7 +35,8 @@ export const documents = ({ call, each, fetch, upload }: OpenConnection) => ({
   list: (query: DocumentQuery = {}): AsyncGenerator<DocumentView> => each(pathOf('documents'), query),
   page: (query: DocumentQuery = {}): Promise<Page<DocumentView>> => call('GET', withQuery(pathOf('documents'), query)),
   upload: async (file: Upload, { idempotencyKey, ...fields }: UploadOptions = {}): Promise<Uploaded> => {
-    const response = await upload(pathOf('documents', 'upload'), { fields, field: 'file', files: [file] }, idempotencyKey)
+    const form = { fields: inForm(fields), field: 'file', files: [file] }
+    const response = await upload(pathOf('documents', 'upload'), form, idempotencyKey)
     return { ...((await response.json()) as Omit<Uploaded, 'created'>), created: response.status === 201 }
   },
   /** At most ten files; each has its own result. */
@@ -42,9 +44,14 @@ export const documents = ({ call, each, fetch, upload }: OpenConnection) => ({
     files: readonly Upload[],
     { labels, idempotencyKey, ...options }: Omit<UploadOptions, 'title'> = {},
   ): Promise<z.infer<typeof BulkAnswer>> => {
-    const fields: Query = { ...options, default_labels: labels }
+    const fields: Query = { ...inForm(options), default_labels: labels }
     const response = await upload(pathOf('documents', 'bulk-upload'), { fields, field: 'files', files }, idempotencyKey)
     return (await response.json()) as z.infer<typeof BulkAnswer>
+  },
+  /** Of these SHA-256 (at most 1,000) those that the owner of an upload has already, each with its document. */
+  known: async (sha256: readonly string[], { owner }: { owner?: string | undefined } = {}): Promise<Map<string, string>> => {
+    const { documents } = await call<z.infer<typeof KnownAnswer>>('POST', pathOf('documents', 'known'), { sha256, owner })
+    return new Map(documents.map((document) => [document.sha256, document.id]))
   },
   /** `etag`: only while the document is as it was then (ClientError PRECONDITION_FAILED). */
   update: (id: string, changes: z.input<typeof Changes>, { etag }: { etag?: string } = {}): Promise<DocumentView> =>
@@ -63,4 +70,9 @@ export const documents = ({ call, each, fetch, upload }: OpenConnection) => ({
   text: async (id: string): Promise<string> => (await fetch('GET', pathOf('documents', id, 'text'))).text(),
   retryOcr: (id: string, how: z.input<typeof Retry> = {}): Promise<z.infer<typeof RetryAnswer>> =>
     call('POST', pathOf('documents', id, 'retry-ocr'), how),
+})
+
+const inForm = ({ metadata, ...fields }: UploadOptions): Query => ({
+  ...fields,
+  ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
 })

@@ -16,8 +16,8 @@ export const users = ({ call, each }: OpenConnection) => ({
   update: (id: string, changes: z.input<ReturnType<typeof update>>): Promise<User> => call('PUT', pathOf('users', id), changes),
   /** Says what becomes of the documents: deleted, or transferred to somebody. */
   delete: (id: string, what: z.input<typeof Removal> = {}): Promise<void> => call('DELETE', withQuery(pathOf('users', id), what)),
-  /** Makes or changes many; each row has its own result. `dry_run`: only tells. */
-  import: (body: z.input<typeof ImportBody>, query: { dry_run?: boolean } = {}): Promise<z.infer<typeof ImportAnswer>> =>
+  /** Makes or changes many; each row has its own result. `dry_run`: only tells. `atomic`: nothing is written where one row is bad. */
+  import: (body: z.input<typeof ImportBody>, query: { dry_run?: boolean; atomic?: boolean } = {}): Promise<z.infer<typeof ImportAnswer>> =>
     call('POST', withQuery(pathOf('users', 'import'), query), body),
   /** Groups that single sign-on told; `identifier`: user name or e-mail address. */
   groups: (identifier: string): Promise<z.infer<typeof GroupsAnswer>> => call('GET', pathOf('users', identifier, 'groups')),

@@ -13,6 +13,7 @@ import * as documents from './documents.ts'
 import { stored } from './download.ts'
 import * as reading from './reading.ts'
 import { preferredType, thumbnail } from './thumbnail.ts'
+import { known } from './upload.ts'
 import { BulkAnswer, type Incoming, ManyForm, OneForm, receive, storeAll, storeOne, UploadAnswer } from './uploads.ts'
 import { type Document, DocumentAnswer, type DocumentView, etag, view } from './view.ts'
 
@@ -37,6 +38,13 @@ export const Changes = z.object({
   labels: z.array(z.string().min(1).max(200)).max(1000).optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
 })
+
+const Sum = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/i, 'a SHA-256 in hexadecimal digits')
+  .toLowerCase()
+const Sums = z.object({ sha256: z.array(Sum).min(1).max(1000), owner: z.string().max(200).optional() })
+export const KnownAnswer = z.object({ documents: z.array(z.object({ sha256: z.string(), id: z.uuid() })) })
 
 const UploadQuery = z.object({ on_duplicate: z.enum(['allow', 'reject', 'return']).optional(), owner: z.string().max(200).optional() })
 export const ThumbnailQuery = z.object({ width: wholeNumber(1, 1000).default(200), height: wholeNumber(1, 1000).default(200) })
@@ -78,6 +86,11 @@ export const routes = (app: App): Route[] => [
   user('POST /api/documents/upload', { summary: 'Upload one file', ...oneFile }, upload(app)),
   user('POST /api/documents', { summary: 'Upload one file (alias)', ...oneFile }, upload(app)),
   user('POST /api/documents/bulk-upload', { summary: 'Upload up to ten files', ...manyFiles }, bulkUpload(app)),
+  user(
+    'POST /api/documents/known',
+    { summary: 'Which of these bytes are here already, before they are uploaded', body: Sums, answer: KnownAnswer, errors: ['FORBIDDEN'] },
+    async ({ actor, body: { sha256, owner } }) => ({ documents: await known(app, actor, sha256, owner) }),
+  ),
 
   user('GET /api/documents/:id', { summary: 'Get a document', ids, answer: DocumentAnswer }, async ({ actor, event, param }) =>
     tagged(event, await visible(app.reads, actor, param('id'))),

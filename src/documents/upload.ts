@@ -9,6 +9,7 @@ import { isId } from '../http/input.ts'
 import * as jobs from '../jobs.ts'
 import type { StagedFile } from '../ports.ts'
 import { setLabels } from './labelling.ts'
+import { merge } from './metadata.ts'
 import { cleanFilename, titleOf } from './names.ts'
 import { type Document, select } from './view.ts'
 
@@ -16,6 +17,8 @@ export interface NewDocument {
   filename: string
   title?: string | undefined
   labelIds?: readonly string[]
+  /** nulls are left out */
+  metadata?: Record<string, unknown>
   ocr: boolean
   language: string
   onDuplicate: 'allow' | 'reject' | 'return'
@@ -53,7 +56,7 @@ export async function store(app: App, trx: Trx, ownerId: string, staged: StagedF
       sha256: staged.sha256,
       ocr_enabled: given.ocr,
       language: given.language,
-      metadata: '{}',
+      metadata: JSON.stringify(merge({}, given.metadata ?? {})),
       duplicate_of: twin?.id ?? null,
       created_at: app.now(),
       updated_at: app.now(),
@@ -92,6 +95,26 @@ const twinOf = (trx: Trx, ownerId: string, sha256: string) =>
     .orderBy('id')
     .forKeyShare()
     .executeTakeFirst()
+
+/** Which of these bytes the owner of an upload has already: each SHA-256 (hex) with the first document of it. Throws FORBIDDEN, VALIDATION_ERROR. */
+export async function known(
+  app: App,
+  actor: Actor,
+  sums: readonly string[],
+  owner: string | undefined,
+): Promise<{ sha256: string; id: string }[]> {
+  const ownerId = await ownerOf(app, app.db, actor, owner)
+  return app.db
+    .selectFrom('documents')
+    .distinctOn('sha256')
+    .select(['sha256', 'id'])
+    .where('owner_id', '=', ownerId)
+    .where('sha256', 'in', sums)
+    .orderBy('sha256')
+    .orderBy('created_at')
+    .orderBy('id')
+    .execute()
+}
 
 /** The user that an upload belongs to; the operator at the shell must say whose it is. Throws FORBIDDEN, VALIDATION_ERROR. */
 export async function ownerOf(app: App, db: Db, actor: Actor, owner: string | undefined): Promise<string> {

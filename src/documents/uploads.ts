@@ -4,7 +4,7 @@ import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type Done, once } from '../http/idempotency.ts'
-import { check, commaSeparated, flag } from '../http/input.ts'
+import { check, commaSeparated, flag, jsonObject } from '../http/input.ts'
 import type { Fields, Part } from '../http/multipart.ts'
 import type { StagedFile } from '../ports.ts'
 import * as settings from '../settings/settings.ts'
@@ -25,18 +25,22 @@ const options = {
     .optional(),
   on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
   owner: z.string().max(200).optional(),
+  metadata: jsonObject.prefault('{}'),
 }
 export const OneForm = z.object({ ...options, title: z.string().trim().max(1000).optional(), labels: commaSeparated.default([]) })
 export const ManyForm = z.object({ ...options, default_labels: commaSeparated.default([]) })
 
 export const UploadAnswer = z.object({ id: z.uuid(), message: z.string(), ocr_queued: z.boolean(), document: DocumentAnswer })
 
+/** `created` false: the same bytes were there already (`on_duplicate=return`). */
+const Kept = z.object({ id: z.uuid(), title: z.string(), sha256: z.string(), created: z.boolean(), ocr_queued: z.boolean() })
+
 export const BulkAnswer = z.object({
   uploaded: z.int(),
   failed: z.int(),
   documents: z.array(
     z.union([
-      z.object({ filename: z.string(), status: z.literal('uploaded'), id: z.uuid(), title: z.string(), ocr_queued: z.boolean() }),
+      z.object({ filename: z.string(), status: z.literal('uploaded'), ...Kept.shape }),
       z.object({ filename: z.string(), status: z.literal('failed'), error: z.object({ code: z.string(), message: z.string() }) }),
     ]),
   ),
@@ -78,7 +82,7 @@ export async function storeOne(
   fields: unknown,
   key: string | null,
 ): Promise<Done<z.infer<typeof UploadAnswer>>> {
-  const { title, labels, owner, ...given } = check(OneForm, fields)
+  const { title, labels, owner, metadata, ...given } = check(OneForm, fields)
   const options = await chosen(app, actor, given)
   const done = await app.db.transaction().execute((trx) =>
     once(app, trx, actor, key, async () => {
@@ -86,6 +90,7 @@ export async function storeOne(
       const { document, created } = await store(app, trx, ownerId, staged, {
         filename,
         title,
+        metadata,
         labelIds: await labelIds(trx, labels),
         ...options,
       })
@@ -102,7 +107,7 @@ type BulkResult = z.infer<typeof BulkAnswer>['documents'][number]
 
 /** Several files, each in a transaction of its own: one that cannot be kept does not take the others with it. */
 export async function storeAll(app: App, actor: Actor, files: readonly Incoming[], fields: unknown): Promise<z.infer<typeof BulkAnswer>> {
-  const { default_labels, owner, ...given } = check(ManyForm, fields)
+  const { default_labels, owner, metadata, ...given } = check(ManyForm, fields)
   const ownerId = await ownerOf(app, app.db, actor, owner)
   await labelIds(app.db, default_labels, 'default_labels')
   const options = await chosen(app, actor, given)
@@ -111,10 +116,11 @@ export async function storeAll(app: App, actor: Actor, files: readonly Incoming[
     try {
       const { document, created } = await app.db.transaction().execute(async (trx) => {
         const labels = await labelIds(trx, default_labels, 'default_labels')
-        return store(app, trx, ownerId, staged, { filename, labelIds: labels, ...options })
+        return store(app, trx, ownerId, staged, { filename, metadata, labelIds: labels, ...options })
       })
       await staged.keep()
-      documents.push({ filename, status: 'uploaded', id: document.id, title: document.title, ocr_queued: created && options.ocr })
+      const { id, title, sha256 } = document
+      documents.push({ filename, status: 'uploaded', id, title, sha256, created, ocr_queued: created && options.ocr })
     } catch (error) {
       const isOurs = !(error instanceof AppError) || error.status >= 500
       // With nothing stored the whole request failed; what is stored already must be told of, whatever happens to the rest.

@@ -114,6 +114,21 @@ export const moment = z
 export const lastMoment = z
   .union([z.iso.datetime({ offset: true }), z.iso.date().transform((day) => `${day}T23:59:59.999Z`)], 'an RFC 3339 date or date and time')
   .transform((value) => new Date(value))
+/** A field of a form that holds an object as JSON. */
+export const jsonObject = z
+  .string()
+  .max(1 << 20)
+  .transform((text, context) => {
+    try {
+      const value: unknown = JSON.parse(text)
+      refuseUnkeepable(value)
+      return value
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: error instanceof AppError ? error.message : 'not valid JSON' })
+      return z.NEVER
+    }
+  })
+  .pipe(z.record(z.string(), z.unknown()))
 export const commaSeparated = z.string().transform((value) =>
   value
     .split(',')

@@ -5,7 +5,7 @@ import type { App } from '../app.ts'
 import { newPassword, PasswordHash } from '../auth/passwords.ts'
 import type { Trx } from '../db/db.ts'
 import { AppError } from '../errors.ts'
-import { check } from '../http/input.ts'
+import { check, flag } from '../http/input.ts'
 import { DisplayName, Email, emailKey, Role, Username, usernameKey } from './fields.ts'
 import { forgetInitialPassword } from './initial-password.ts'
 import * as users from './users.ts'
@@ -19,7 +19,7 @@ export const ImportBody = z
   .union([rows, z.object({ users: rows, on_conflict: OnConflict.default('skip') })], {
     error: `an array of at most ${maxRows} users, or {"users": […], "on_conflict": "skip"|"update"|"fail"}`,
   })
-  .describe('Users: {username, email, password?, password_hash?, role?, display_name?}')
+  .describe('Users: {username, email, password?, password_hash?, role?, display_name?, disabled?}')
 
 export const ImportAnswer = z.object({
   created: z.int(),
@@ -50,6 +50,7 @@ const importRow = ({ config }: App) =>
       password_hash: PasswordHash.optional(),
       role: Role.optional(),
       display_name: DisplayName.optional(),
+      disabled: z.union([z.boolean(), flag], 'true or false').optional(),
     })
     .refine((row) => row.password === undefined || row.password_hash === undefined, {
       path: ['password_hash'],
@@ -61,18 +62,56 @@ type ImportRow = z.infer<ReturnType<typeof importRow>>
 /** A hash takes a core for a while: more rows at once would only keep people who sign in waiting. */
 const atOnce = Math.min(4, availableParallelism())
 
-/** Makes the users that are not there yet; those that are (by name, else by e-mail address) are skipped, updated or failed. A dry run does it all and keeps nothing. */
-export async function importUsers(app: App, body: z.infer<typeof ImportBody>, dryRun: boolean): Promise<ImportReport> {
+export interface ImportOptions {
+  /** do it all and keep nothing */
+  dry_run?: boolean
+  /** keep nothing where one row is bad */
+  atomic?: boolean
+}
+
+/** Makes the users that are not there yet; those that are (by name, else by e-mail address) are skipped, updated or failed. Throws CONFLICT where an atomic one meets another change. */
+export async function importUsers(
+  app: App,
+  body: z.infer<typeof ImportBody>,
+  { dry_run = false, atomic = false }: ImportOptions = {},
+): Promise<ImportReport> {
   const { users: given, on_conflict } = Array.isArray(body) ? { users: body, on_conflict: 'skip' as const } : body
   const results: Result[] = []
-  const todo = [...distinct(app, given, results)]
+  const rows = distinct(app, given, results)
+  if (!atomic || dry_run) await importEach(app, rows, on_conflict, dry_run, results)
+  else await importTogether(app, rows, on_conflict, results)
+  return report(results)
+}
+
+type OnConflict = z.infer<typeof OnConflict>
+
+async function importEach(app: App, rows: ReadonlyMap<number, ImportRow>, onConflict: OnConflict, isDry: boolean, results: Result[]) {
+  const todo = [...rows]
   while (todo.length > 0) {
     const group = todo.splice(0, atOnce)
-    const done = await Promise.all(
-      group.map(([index, row]) => outcome(index, row.username, () => importOne(app, row, on_conflict, dryRun))),
-    )
+    const done = await Promise.all(group.map(([index, row]) => outcome(index, row.username, () => importOne(app, row, onConflict, isDry))))
     for (const result of done) results[result.index] = result
   }
+}
+
+/** All rows in one transaction, after a dry run has found each of them good; where it has not, the good ones are told of as skipped. */
+async function importTogether(app: App, rows: ReadonlyMap<number, ImportRow>, onConflict: OnConflict, results: Result[]): Promise<void> {
+  await importEach(app, rows, onConflict, true, results)
+  if (results.some(({ action }) => action === 'failed')) {
+    for (const result of results) if (result.action !== 'failed') result.action = 'skipped'
+    return
+  }
+  try {
+    await app.db.transaction().execute(async (trx) => {
+      for (const [index, row] of rows)
+        results[index] = { index, username: row.username, ...(await importOne(app, row, onConflict, false, trx)) }
+    })
+  } catch (error) {
+    throw error instanceof AppError ? new AppError('CONFLICT', error.details, `Nothing was written: ${error.message}`) : error
+  }
+}
+
+function report(results: Result[]): ImportReport {
   const counted = (action: Result['action']) => results.filter((result) => result.action === action).length
   return { created: counted('created'), updated: counted('updated'), skipped: counted('skipped'), failed: counted('failed'), results }
 }
@@ -117,25 +156,35 @@ function failed(index: number, username: string | null, error: unknown): Result 
   return { index, username, action: 'failed', error: { code, message, details } }
 }
 
-async function importOne(app: App, row: ImportRow, onConflict: z.infer<typeof OnConflict>, dryRun: boolean): Promise<Done> {
-  const there = (await users.named(app.db, row.username)) ?? (await users.named(app.db, row.email))
-  if (!there) return createOne(app, row, dryRun)
+/** `trx`: of the caller, who keeps it; without one the row has its own. */
+async function importOne(app: App, row: ImportRow, onConflict: OnConflict, dryRun: boolean, trx: Trx | null = null): Promise<Done> {
+  const db = trx ?? app.db
+  const there = (await users.named(db, row.username)) ?? (await users.named(db, row.email))
+  if (!there) return createOne(app, row, dryRun, trx)
   if (onConflict === 'skip') return { action: 'skipped', id: there.id }
-  if (onConflict === 'update') return updateOne(app, there, row, dryRun)
+  if (onConflict === 'update') return updateOne(app, there, row, dryRun, trx)
   const field = there.username_key === usernameKey(row.username) ? 'username' : 'email'
   throw new AppError('DUPLICATE_RESOURCE', { field, id: there.id }, 'That user exists already.')
 }
 
-async function createOne(app: App, { password, password_hash, role = 'user', ...fields }: ImportRow, dryRun: boolean): Promise<Done> {
+async function createOne(
+  app: App,
+  { password, password_hash, role = 'user', disabled, ...fields }: ImportRow,
+  dryRun: boolean,
+  outer: Trx | null,
+): Promise<Done> {
   const hash = password === undefined || dryRun ? (password_hash ?? null) : await app.passwords.hash(password)
-  const { id } = await kept(app, dryRun, (trx) => users.create(app, trx, { ...fields, role, password_hash: hash, email_verified: true }))
+  const { id } = await kept(app, outer, dryRun, async (trx) => {
+    const user = await users.create(app, trx, { ...fields, role, password_hash: hash, email_verified: true })
+    return disabled ? users.change(app, trx, user.id, { disabled }) : user
+  })
   return dryRun ? { action: 'created' } : { action: 'created', id }
 }
 
-async function updateOne(app: App, there: users.User, row: ImportRow, dryRun: boolean): Promise<Done> {
+async function updateOne(app: App, there: users.User, row: ImportRow, dryRun: boolean, outer: Trx | null): Promise<Done> {
   const changes = await changed(app, there, row)
   if (Object.keys(changes).length === 0) return { action: 'skipped', id: there.id }
-  await kept(app, dryRun, (trx) => users.change(app, trx, there.id, changes))
+  await kept(app, outer, dryRun, (trx) => users.change(app, trx, there.id, changes))
   if (changes.password_hash !== undefined && !dryRun) await forgetInitialPassword(app, there.password_hash)
   return { action: 'updated', id: there.id }
 }
@@ -144,12 +193,13 @@ async function updateOne(app: App, there: users.User, row: ImportRow, dryRun: bo
 async function changed(
   app: App,
   there: users.User,
-  { email, role, display_name, password, password_hash }: ImportRow,
+  { email, role, display_name, disabled, password, password_hash }: ImportRow,
 ): Promise<users.Changes> {
   const changes: users.Changes = {}
   if (email !== there.email) Object.assign(changes, { email, email_verified: true })
   if (role !== undefined && role !== there.role) changes.role = role
   if (display_name !== undefined && display_name !== there.display_name) changes.display_name = display_name
+  if (disabled !== undefined && disabled !== there.disabled) changes.disabled = disabled
   if (password_hash !== undefined && password_hash !== there.password_hash) changes.password_hash = password_hash
   if (password !== undefined && !(await app.passwords.verify(there.password_hash, password)))
     changes.password_hash = await app.passwords.hash(password)
@@ -157,7 +207,8 @@ async function changed(
 }
 
 /** Work in a transaction, undone at its end in a dry run: so that it finds every conflict that the real run would. */
-async function kept<T>(app: App, dryRun: boolean, work: (trx: Trx) => Promise<T>): Promise<T> {
+async function kept<T>(app: App, outer: Trx | null, dryRun: boolean, work: (trx: Trx) => Promise<T>): Promise<T> {
+  if (outer) return work(outer)
   const trx = await app.db.startTransaction().execute()
   try {
     const result = await work(trx)

@@ -21,7 +21,7 @@ export const newUser = ({ config }: App) =>
   z.object({
     username: Username,
     email: Email,
-    password: newPassword(config),
+    password: newPassword(config).nullable().describe('null: signs in by single sign-on only'),
     role: Role.default('user'),
     display_name: DisplayName.default(''),
   })
@@ -48,7 +48,7 @@ export const routes = (app: App): Route[] => [
     'POST /api/users',
     { summary: 'Make a user', body: newUser(app), status: 201, answer: UserAnswer, errors: ['DUPLICATE_RESOURCE'] },
     async ({ body: { password, ...fields } }) => {
-      const password_hash = await app.passwords.hash(password)
+      const password_hash = password === null ? null : await app.passwords.hash(password)
       return view(await users.create(app, app.db, { ...fields, password_hash, email_verified: true }))
     },
   ),
@@ -56,11 +56,11 @@ export const routes = (app: App): Route[] => [
     'POST /api/users/import',
     {
       summary: 'Make or change many users; each row has its own result',
-      query: z.object({ dry_run: flag.default(false) }),
+      query: z.object({ dry_run: flag.default(false), atomic: flag.default(false).describe('one bad row: nothing is written') }),
       body: ImportBody,
       answer: ImportAnswer,
     },
-    ({ body, query }) => importUsers(app, body, query.dry_run),
+    ({ body, query }) => importUsers(app, body, query),
   ),
   user('GET /api/users/profile', { summary: 'Your own account', answer: UserAnswer, errors: ['USER_NOT_FOUND'] }, async ({ actor }) =>
     view(await users.existing(app.db, actor.id)),

@@ -28,6 +28,10 @@ export interface FileStore {
   size(sha256: string): Promise<number | null>
   /** Removes the bytes and everything derived from them. */
   remove(sha256: string): Promise<void>
+  /** All that is stored, in ascending order of addresses, with bounded memory. What comes or goes meanwhile may be told of or not. */
+  list(): AsyncIterable<{ readonly sha256: string; readonly size: number; readonly modifiedAt: Date }>
+  /** Takes the bytes away from their address, and keeps them where an administrator finds them: the answer says where. Throws FileMissing. */
+  setAside(sha256: string): Promise<string>
   readDerived(sha256: string, name: string): Promise<Uint8Array | null>
   writeDerived(sha256: string, name: string, bytes: Uint8Array): Promise<void>
   /** Bytes that got their name, but whose uploader failed or died before keep(): perhaps nothing refers to them. */

@@ -1,8 +1,9 @@
 /** One run at a time, over all processes and hosts: session advisory locks on connections that do nothing else. */
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import type pg from 'pg'
-import type { Database } from './db.ts'
+import type { Database, Trx } from './db.ts'
 
 /** Another run holds the lock; the shell exits 75. */
 export class Busy extends Error {
@@ -30,6 +31,16 @@ export async function withLock<T>(database: Pick<Database, 'connect'>, name: str
   } finally {
     await client.end().catch(() => {})
   }
+}
+
+/** Held by a backup as long as it reads stored files; whoever removes some shares it among themselves. */
+export const filesLock = 'files.delete'
+
+/** Whether a backup needs all stored files to stay. Where it does not, none begins to before the transaction has ended. */
+export async function backupKeepsFiles(trx: Trx): Promise<boolean> {
+  const { rows } = await sql<{ got: boolean }>`
+    select pg_try_advisory_xact_lock_shared(hashtext('dms'), hashtext(${filesLock})) as got`.execute(trx)
+  return rows[0]?.got !== true
 }
 
 async function acquire(client: pg.Client, name: string, timeout: number): Promise<void> {

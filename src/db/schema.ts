@@ -199,6 +199,7 @@ export interface Schema {
     outcome: string
     seen_at: UpdatedAt
   }
+  runs: { name: string; last_success_at: Date }
 }
 
 export type Row<Table extends keyof Schema> = Selectable<Schema[Table]>

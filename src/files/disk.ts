@@ -1,6 +1,6 @@
 /** Document files in a folder of this machine: durable before they are named, named by what they hold. */
 import { createReadStream, open as openDescriptor } from 'node:fs'
-import { access, mkdir, open, readFile, rename, rm, stat, statfs, unlink } from 'node:fs/promises'
+import { access, mkdir, open, readdir, readFile, rename, rm, stat, statfs, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { AppError } from '../errors.ts'
@@ -55,6 +55,14 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
       await unlink(named(sha256)).catch(nothing)
       await rm(derived(sha256), { recursive: true, force: true })
     },
+    list: () => listed(root),
+    async setAside(sha256) {
+      const to = join(root, '.set-aside', sha256)
+      await mkdir(dirname(to), { recursive: true, mode: 0o700 })
+      await rename(named(sha256), to).catch(refuseMissing(sha256))
+      if (fsync) await Promise.all([flushFolder(dirname(to)), flushFolder(dirname(named(sha256)))])
+      return to
+    },
     readDerived: async (sha256, name) => (await readFile(join(derived(sha256), name)).catch(nothing)) ?? null,
     async writeDerived(sha256, name, bytes) {
       const { path } = await staging.write([bytes], bytes.length)
@@ -65,6 +73,26 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
     check,
     close: async () => {},
   }
+}
+
+/** The two levels of folders keep each listing short. */
+async function* listed(root: string): ReturnType<FileStore['list']> {
+  const within = async (folder: string, name: RegExp) => (await readdir(folder).catch(noFolder)).filter((entry) => name.test(entry)).sort()
+  for (const first of await within(root, /^[0-9a-f]{2}$/)) {
+    for (const second of await within(join(root, first), /^[0-9a-f]{2}$/)) {
+      const folder = join(root, first, second)
+      for (const sha256 of await within(folder, /^[0-9a-f]{64}$/)) {
+        const found = await stat(join(folder, sha256)).catch(nothing)
+        if (found) yield { sha256, size: found.size, modifiedAt: found.mtime }
+      }
+    }
+  }
+}
+
+/** A file where a folder should be holds no names. */
+function noFolder(error: NodeJS.ErrnoException): string[] {
+  if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error
+  return []
 }
 
 /** Throws where bytes cannot be taken; a folder whose marker vanished is a volume that is no longer mounted. */

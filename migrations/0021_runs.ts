@@ -1,0 +1,6 @@
+import { type Kysely, sql } from 'kysely'
+
+export async function up(db: Kysely<unknown>): Promise<void> {
+  // When what is done from time to time was last done well: cron's work, told by the server, needs no push gateway.
+  await sql`create table runs (name text primary key, last_success_at timestamptz not null)`.execute(db)
+}

@@ -161,12 +161,14 @@ export class ReadFailure extends Error {
   }
 }
 
-/** What documents must be like besides their words. Several values of `mimeTypes` or `status` mean any of them, of `labelIds` all; empty: no matter. */
+/** What documents must be like besides their words. Several values of `mimeTypes` or `status` mean any of them, of `labelIds` all; `not…`: none of them; empty: no matter. A type may be a family: `image/*`. */
 export interface SearchFilter {
   /** null: everybody's. The one thing that keeps users apart: engines must never widen it. */
   readonly ownerId: string | null
   readonly mimeTypes: readonly string[]
+  readonly notMimeTypes: readonly string[]
   readonly labelIds: readonly string[]
+  readonly notLabelIds: readonly string[]
   readonly status: readonly string[]
   readonly sourceId: string | null
   /** of created_at, both inclusive */
@@ -177,7 +179,7 @@ export interface SearchFilter {
 }
 
 export interface SearchQuery {
-  /** as it was typed: words, "phrases", -not */
+  /** words, "phrases", -not, one OR other, title:word: what parse() of src/search/query.ts reads; whatever of a query is a filter has become one */
   readonly text: string
   /** whether typos are tolerated */
   readonly fuzzy: boolean
@@ -236,17 +238,60 @@ export interface SearchAnswer {
   readonly facets: { readonly mime_types: Readonly<Record<string, number>>; readonly labels: Readonly<Record<string, number>> }
 }
 
-/** Finds documents. Knows their ids and reads the rest itself, so that index changes can be done late, twice, or in any order. */
+/** Documents that are like one. */
+export interface SimilarQuery {
+  readonly documentId: string
+  readonly filter: SearchFilter
+  readonly limit: number
+}
+
+export interface IndexStatus {
+  /** what the index in force is called where it lives */
+  readonly index: string
+  /** of its entries, those in the form that this version of dms writes */
+  readonly documents: number
+  /** those in an older form: still found, perhaps by less */
+  readonly outdated: number
+  /** the form that this version of dms writes; goes up when that changes */
+  readonly version: number
+  /** when an entry was written last; null where that is not known */
+  readonly updatedAt: Date | null
+}
+
+/** A new index in the making, beside the one in force, which answers all searches until the swap. */
+export interface IndexRebuild {
+  /** Brings the new index up to date with these documents, as refresh() does with the one in force: again for what changes meanwhile, also after swap(). In ascending order of ids the first time. */
+  put(documentIds: readonly string[]): Promise<void>
+  /** Waits until all that was put can be found; how many documents the new index has then. */
+  settle(): Promise<number>
+  /** Puts the new index into force, at once and for everybody; the old one is gone. */
+  swap(): Promise<void>
+  /** Throws the new index away; harmless after swap(). */
+  discard(): Promise<void>
+}
+
+/**
+ * Finds documents. Knows their ids and reads the rest itself, so that index changes can be done late, twice, or in any order.
+ * While the engine is out of reach every verb throws AppError SERVICE_UNAVAILABLE; what was to be indexed is asked for again until it is done.
+ */
 export interface SearchEngine {
   readonly name: string
-  /** Brings the index up to date with these documents: what exists is put, what does not is removed. */
+  /**
+   * Brings the index in force up to date with these documents: what exists is put, what does not is removed. Resolves once searches find it so.
+   * Of two at the same time for one document, also in two processes, the last to write has read the latest: a deleted document never comes back.
+   */
   refresh(documentIds: readonly string[]): Promise<void>
-  /** One page of what matches. Throws AppError SERVICE_UNAVAILABLE while the engine is out of reach. */
+  /** One page of what matches. */
   search(query: SearchQuery): Promise<SearchAnswer>
   /** The same for conditions on fields; `hits` are in the order that was asked for. */
   advanced(query: AdvancedQuery): Promise<SearchAnswer>
+  /** The documents most like one by their words, best first, without itself and without highlights. None where it is not in the index. */
+  similar(query: SimilarQuery): Promise<readonly SearchHit[]>
   /** How many documents are in the index, in the form that this version of dms writes. */
   count(): Promise<number>
+  status(): Promise<IndexStatus>
+  /** Begins a new index; what an interrupted rebuild left behind is removed first. One at a time: the caller holds the lock `search.reindex`. */
+  rebuild(): Promise<IndexRebuild>
   /** Throws where it cannot answer now. */
   check(): Promise<void>
 }
@@ -363,6 +408,15 @@ export interface Tokens {
   sign(claims: Claims): Promise<string>
   /** What a token says if it is one of ours, whether or not it is still in time; null for anything else. */
   read(token: string): Promise<Claims | null>
+}
+
+/** Sends mail. */
+export interface Mailer {
+  /** Hands one message to the mail server; throws where that does not take it. `to` is one address, `text` plain. */
+  send(mail: { to: string; subject: string; text: string }): Promise<void>
+  /** Throws where the mail server cannot be reached or refuses to let us in. */
+  check(): Promise<void>
+  close(): void
 }
 
 /** Turns passwords into what can be kept. Slow on purpose; a few run at a time, the others wait. */

@@ -93,7 +93,9 @@ async function resolve(app: App, actor: Actor, filters: Filters): Promise<Search
   return {
     ownerId: isAdmin(actor) ? asked : actor.id,
     mimeTypes: filters.mime_types ?? [],
+    notMimeTypes: [],
     labelIds,
+    notLabelIds: [],
     status: filters.status ?? [],
     sourceId: filters.source_id?.toLowerCase() ?? null,
     from: filters.date_range?.from ?? null,

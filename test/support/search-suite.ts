@@ -59,7 +59,9 @@ export const assign = (db: Db, document_id: string, label_id: string) =>
 const noFilter: SearchFilter = {
   ownerId: null,
   mimeTypes: [],
+  notMimeTypes: [],
   labelIds: [],
+  notLabelIds: [],
   status: [],
   sourceId: null,
   from: null,

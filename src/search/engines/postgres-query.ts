@@ -72,16 +72,21 @@ export const inRow = (steps: readonly { query: string; offset: number }[]): stri
   `(${steps.map(({ query, offset }, index) => (index === 0 ? query : ` <${offset - steps[index - 1]!.offset}> ${query}`)).join('')})`
 
 /** The filters that are among the words. */
-export function filters({ ownerId, mimeTypes, labelIds, status, sourceId }: SearchFilter): string[] {
-  const oneOf = (lexemes: readonly string[]) => (lexemes.length === 0 ? [] : [or(lexemes.map(quote))])
+export function filters({ ownerId, mimeTypes, notMimeTypes, labelIds, notLabelIds, status, sourceId }: SearchFilter): string[] {
+  const oneOf = (queries: readonly string[]) => (queries.length === 0 ? [] : [or(queries)])
   return [
     ...(ownerId === null ? [] : [quote(filterLexemes.owner(ownerId))]),
-    ...oneOf(mimeTypes.map(filterLexemes.mimeType)),
+    ...oneOf(mimeTypes.map(ofType)),
+    ...notMimeTypes.map((name) => `!${ofType(name)}`),
     ...labelIds.map((id) => quote(filterLexemes.label(id))),
-    ...oneOf(status.map(filterLexemes.status)),
+    ...notLabelIds.map((id) => `!${quote(filterLexemes.label(id))}`),
+    ...oneOf(status.map((one) => quote(filterLexemes.status(one)))),
     ...(sourceId === null ? [] : [quote(filterLexemes.source(sourceId))]),
   ]
 }
+
+const ofType = (name: string): string =>
+  name.endsWith('/*') ? `${quote(filterLexemes.mimeType(name.slice(0, -1)))}:*` : quote(filterLexemes.mimeType(name))
 
 /** One word. `weight`: only where it stands in that field (A title, B labels, C filename, D content). */
 export const lexeme = ({ text, prefix }: Pick<Part, 'text' | 'prefix'>, weight: '' | 'A' | 'B' | 'C' | 'D' = ''): string =>

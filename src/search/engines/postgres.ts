@@ -8,6 +8,7 @@ import { hits } from './postgres-hits.ts'
 import { match, type Plan, ranges, rank } from './postgres-match.ts'
 import { build, type Queries } from './postgres-query.ts'
 import { indexVersion, refresh } from './postgres-refresh.ts'
+import { similar } from './postgres-similar.ts'
 import { spellings } from './postgres-words.ts'
 
 /** Opens the engine; what it keeps is in the tables search_…, made by the migrations. */
@@ -17,6 +18,7 @@ export function openPostgres(db: Db): SearchEngine {
     refresh: (ids) => refresh(db, ids),
     search: (query) => search(db, query),
     advanced: (query) => advanced(db, query),
+    similar: (query) => similar(db, query),
     async count() {
       const { count } = await db
         .selectFrom('search_entries')
@@ -24,6 +26,22 @@ export function openPostgres(db: Db): SearchEngine {
         .where('version', '=', indexVersion)
         .executeTakeFirstOrThrow()
       return count
+    },
+    async status() {
+      const { documents, outdated } = await db
+        .selectFrom('search_entries')
+        .select(({ fn, eb }) => [
+          fn.countAll<number>().filterWhere('version', '=', indexVersion).as('documents'),
+          fn
+            .countAll<number>()
+            .filterWhere(eb('version', '<>', indexVersion))
+            .as('outdated'),
+        ])
+        .executeTakeFirstOrThrow()
+      return { index: 'search_entries', documents, outdated, version: indexVersion, updatedAt: null }
+    },
+    async rebuild() {
+      return { put: (ids) => refresh(db, ids), settle: () => this.count(), swap: async () => {}, discard: async () => {} }
     },
     async check() {
       await db.selectFrom('search_entries').select('document_id').limit(1).execute()

@@ -2,7 +2,7 @@
 import type { Config } from './config.ts'
 import type { Database, Db } from './db/db.ts'
 import type { Log } from './log.ts'
-import type { DocumentReader, FileStore, OcrSetup, PasswordHasher, SearchEngine, Tokens } from './ports.ts'
+import type { DocumentReader, FileStore, Mailer, OcrSetup, PasswordHasher, SearchEngine, Tokens } from './ports.ts'
 
 export interface App {
   readonly config: Config
@@ -20,6 +20,8 @@ export interface App {
   readonly reader: DocumentReader
   /** reads for requests that somebody waits for */
   readonly previewer: DocumentReader
+  /** null: no mail server is configured */
+  readonly mailer: Mailer | null
   readonly tokens: Tokens
   readonly passwords: PasswordHasher
   now(): Date

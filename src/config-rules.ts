@@ -17,6 +17,7 @@ export function combinationProblems(config: Config, name: (key: string) => strin
   if (auth.method === 'oidc')
     needs('auth.method', ...(['issuer', 'client_id'] as const).filter((key) => oidc[key] === '').map((key) => `oidc.${key}`))
   if (auth.require_email_verification && config.smtp.url === '') needs('auth.require_email_verification', 'smtp.url')
+  if (config.smtp.url !== '' && config.smtp.from === '') needs('smtp.url', 'smtp.from')
   if (storage.kind === 's3')
     needs(
       'storage.kind',

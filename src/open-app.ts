@@ -15,6 +15,7 @@ import { openReader } from './extract/reader.ts'
 import { stores } from './files/all.ts'
 import { checkBelonging } from './files/belongs.ts'
 import type { Log } from './log.ts'
+import { smtpMailer } from './mail/smtp.ts'
 import { findOcr } from './ocr/languages.ts'
 import type { DocumentReader, OcrSetup } from './ports.ts'
 import { engines } from './search/engines/all.ts'
@@ -58,6 +59,8 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       () => reader.close(),
       () => previewer.close(),
     )
+    const mailer = config.smtp.url === '' ? null : smtpMailer(config.smtp)
+    closers.push(async () => mailer?.close())
     const search = engines[config.search.engine]({ config, db, database, log })
     return {
       config,
@@ -70,6 +73,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       ocr,
       reader,
       previewer,
+      mailer,
       tokens: openTokens(await jwtSecret(config)),
       passwords: openPasswords(),
       now: options.now ?? (() => new Date()),
@@ -86,7 +90,6 @@ function refuseUnavailable({ auth }: Config): void {
   const problems: string[] = []
   if (auth.method === 'oidc')
     problems.push('auth.method = "oidc": this version of dms signs people in by password only (auth.method = "local")')
-  if (auth.require_email_verification) problems.push('auth.require_email_verification: this version of dms sends no mail')
   if (problems.length > 0) throw new ConfigError(problems)
 }
 

@@ -9,6 +9,8 @@ const open = [
   'POST /api/auth/login',
   'POST /api/auth/register',
   'POST /api/auth/refresh',
+  'GET /api/auth/verify-email',
+  'POST /api/auth/verify-email/resend',
   'GET /api/docs',
   'GET /api/public/shared/:token',
   'POST /api/public/shared/:token/verify',

@@ -24,6 +24,7 @@ const floors: readonly (readonly string[])[] = [
     'src/extract/',
     'src/search/',
     'src/files/',
+    'src/mail/',
   ],
   ['src/server/', 'src/worker/', 'src/client/', 'src/open-app.ts'],
   ['src/cli/'],
@@ -68,6 +69,7 @@ describe('the nevers', () => {
   test('4. a domain writes only its own tables', () => {
     const owners: Record<string, string[]> = {
       users: ['users'],
+      email_verifications: ['users'],
       revoked_tokens: ['auth'],
       documents: ['documents'],
       document_pages: ['documents'],
@@ -100,6 +102,7 @@ describe('the nevers', () => {
     ['webdav', /^src\/sources\/types\//],
     ['jose', /^src\/auth\//],
     ['openid-client', /^src\/auth\//],
+    ['nodemailer', /^src\/mail\//],
     ['commander', /^(commands|src\/cli)\//],
     ['ora', /^(commands|src\/cli)\//],
     ['@inquirer/prompts', /^(commands|src\/cli)\//],

@@ -78,6 +78,8 @@ const calls: Record<string, (client: Client) => unknown> = {
   'auth.register': ({ auth }) => auth.register({ username: 'ada', email: 'ada@example.org', password: 'secret' }),
   'auth.logout': ({ auth }) => auth.logout(),
   'auth.refresh': ({ auth }) => auth.refresh('old'),
+  'auth.verifyEmail': ({ auth }) => auth.verifyEmail('a'.repeat(43)),
+  'auth.resendVerification': ({ auth }) => auth.resendVerification('ada@example.org'),
   'auth.profile': ({ auth }) => auth.profile(),
   'auth.updateProfile': ({ auth }) => auth.updateProfile({ display_name: 'Ada' }),
   'auth.changePassword': ({ auth }) => auth.changePassword('old', 'new'),

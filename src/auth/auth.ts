@@ -10,6 +10,7 @@ import type { Claims } from '../ports.ts'
 import { usernameKey } from '../users/fields.ts'
 import { forgetInitialPassword } from '../users/initial-password.ts'
 import * as users from '../users/users.ts'
+import * as verification from '../users/verify-email.ts'
 
 export interface SignIn {
   token: string
@@ -22,12 +23,13 @@ const failures: Limit = { acts: 10, window: 15 * 60 }
 /** Seconds that the clocks of two servers may be apart. */
 const skew = 60
 
-/** Exchanges a password for a token; `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED. */
+/** Exchanges a password for a token; `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED. */
 export async function login(app: App, ip: string, { username, password }: { username: string; password: string }): Promise<SignIn> {
   const user = await users.named(app.db, username)
   const key = `login:${user?.username_key ?? usernameKey(username)}:${network(ip)}`
   const right = await attempt(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
   if (!user || !right) throw new AppError('UNAUTHORIZED', {}, 'Wrong name or password.')
+  verification.required(app, user)
   return issue(app, await users.signedIn(app, user.id))
 }
 
@@ -54,7 +56,12 @@ export async function register(app: App, actor: Actor | undefined, { password, .
   const byAdmin = actor !== undefined && isAdmin(actor)
   if (!byAdmin && !app.config.auth.enable_registration) throw new AppError('FORBIDDEN', {}, 'Registration is switched off.')
   if (!byAdmin && fields.role === 'admin') throw new AppError('FORBIDDEN', {}, 'Only an admin makes admins.')
-  return users.create(app, app.db, { ...fields, password_hash: await app.passwords.hash(password), email_verified: byAdmin })
+  const password_hash = await app.passwords.hash(password)
+  return app.db.transaction().execute(async (trx) => {
+    const made = await users.create(app, trx, { ...fields, password_hash, email_verified: byAdmin })
+    await verification.ask(app, trx, made)
+    return made
+  })
 }
 
 /** Who a token stands for, as the database has it now. Throws UNAUTHORIZED. */

@@ -5,6 +5,7 @@ import { bearerToken } from '../http/bearer.ts'
 import { anyone, type Route, user } from '../http/route.ts'
 import { Email, Role, Username } from '../users/fields.ts'
 import * as users from '../users/users.ts'
+import * as verification from '../users/verify-email.ts'
 import { UserAnswer, view } from '../users/view.ts'
 import * as auth from './auth.ts'
 import { newPassword, Password } from './passwords.ts'
@@ -14,7 +15,9 @@ export const Login = z.object({ username: z.string().min(1).max(320), password: 
 export const registration = ({ config }: App) =>
   z.object({ username: Username, email: Email, password: newPassword(config), role: Role.default('user') })
 
-export const LogoutAnswer = z.object({ message: z.string() })
+export const Said = z.object({ message: z.string() })
+export const Verification = z.object({ token: z.string().min(1).max(200) })
+export const Resend = z.object({ email: Email })
 export const SignInAnswer = z.object({ token: z.string(), expires_at: z.iso.datetime(), user: UserAnswer })
 
 export const routes = (app: App): Route[] => [
@@ -24,7 +27,7 @@ export const routes = (app: App): Route[] => [
       summary: 'Sign in with user name or e-mail address and password',
       body: Login,
       answer: SignInAnswer,
-      errors: ['UNAUTHORIZED', 'RATE_LIMITED'],
+      errors: ['UNAUTHORIZED', 'RATE_LIMITED', 'EMAIL_NOT_VERIFIED'],
     },
     async ({ body, ip }) => signIn(await auth.login(app, ip, body)),
   ),
@@ -33,7 +36,32 @@ export const routes = (app: App): Route[] => [
     { summary: 'Make an account', body: registration(app), status: 201, answer: UserAnswer, errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE'] },
     async ({ actor, body }) => view(await auth.register(app, actor, body)),
   ),
-  user('POST /api/auth/logout', { summary: 'End this session', answer: LogoutAnswer }, async ({ actor, event }) => {
+  anyone(
+    'GET /api/auth/verify-email',
+    {
+      summary: 'Confirm an e-mail address by the token that was sent there; it works once, for 24 hours',
+      query: Verification,
+      answer: Said,
+    },
+    async ({ query }) => {
+      await verification.confirm(app, query.token)
+      return { message: 'The e-mail address is confirmed. You can sign in now.' }
+    },
+  ),
+  anyone(
+    'POST /api/auth/verify-email/resend',
+    {
+      summary: 'Have the e-mail with that token sent again; the answer is the same for every address',
+      body: Resend,
+      status: 202,
+      answer: Said,
+    },
+    async ({ body, ip }) => {
+      await verification.askAgain(app, ip, body.email)
+      return { message: 'If that address belongs to an account and is not confirmed yet, an e-mail is on its way.' }
+    },
+  ),
+  user('POST /api/auth/logout', { summary: 'End this session', answer: Said }, async ({ actor, event }) => {
     await auth.logout(app, actor, event.context.session)
     return { message: 'Signed out.' }
   }),

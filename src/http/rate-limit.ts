@@ -27,6 +27,17 @@ export async function count(app: App, key: string, limit: Limit, code: Code = 'R
   if (wait > 0) throw tooMany(wait, code)
 }
 
+/** As count(), for whom nobody is told: false instead of a refusal. */
+export async function passes(app: App, key: string, limit: Limit): Promise<boolean> {
+  try {
+    await count(app, key, limit)
+    return true
+  } catch (error) {
+    if (error instanceof AppError) return false
+    throw error
+  }
+}
+
 /** Takes back the last act counted under `key`: it turned out to be none. */
 export async function uncount(app: App, key: string): Promise<void> {
   await sql`

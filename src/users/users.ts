@@ -10,6 +10,7 @@ import { isId } from '../http/input.ts'
 import type { PageOf } from '../http/pages.ts'
 import { emailKey, usernameKey } from './fields.ts'
 import { forgetInitialPassword } from './initial-password.ts'
+import * as verification from './verify-email.ts'
 
 export type User = Row<'users'>
 
@@ -107,6 +108,11 @@ export async function change(app: App, trx: Trx, id: string, { email, email_veri
     .returningAll()
   const user = await uniquely(query.executeTakeFirst())
   if (!user) throw new AppError('USER_NOT_FOUND')
+  if (email !== undefined) {
+    // A link that was sent to the old address must not vouch for the new one.
+    await verification.forget(trx, id)
+    await verification.ask(app, trx, user)
+  }
   return user
 }
 

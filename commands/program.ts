@@ -15,9 +15,7 @@ import { ocr } from './ocr-queue.ts'
 import { searchQuery } from './search-query.ts'
 import { searchReindex } from './search-reindex.ts'
 import { serve } from './serve.ts'
-import { usersAdd } from './users-add.ts'
-import { usersImport } from './users-import.ts'
-import { usersList } from './users-list.ts'
+import { users } from './users.ts'
 import { version } from './version.ts'
 import { worker } from './worker.ts'
 
@@ -59,7 +57,7 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(serve(cli))
   program.addCommand(worker(cli))
   program.addCommand(migrate(cli))
-  program.addCommand(group('users', 'Users: who may sign in.', [usersList(cli), usersAdd(cli), usersImport(cli)]))
+  program.addCommand(users(cli))
   program.addCommand(documents(cli))
   program.addCommand(group('search', 'Search: documents by their words.', [searchQuery(cli), searchReindex(cli)]))
   program.addCommand(ocr(cli))

@@ -4,6 +4,7 @@ import { Option } from 'commander'
 import { type Batch, startBatch } from '../src/cli/batch.ts'
 import { csvField } from '../src/cli/cells.ts'
 import type { Cli } from '../src/cli/context.ts'
+import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 import { inOneLine, type Rejected, rejectsFile } from '../src/cli/user-rejects.ts'
@@ -20,11 +21,14 @@ interface Flags extends RowOptions {
   passwords: 'column' | 'generate' | 'none'
   passwordsOut?: string
   rejects?: string
+  atomic?: boolean
+  maxErrors?: string
+  lockTimeout: string
   dryRun?: boolean
 }
 
-/** Rows in one request: the server hashes a password for each. */
-const batchSize = 500
+/** Rows in one request: the server hashes a password for each. With --max-errors fewer, to stop soon after the last one allowed. */
+const batchSize = { usual: 500, careful: 20, atomic: 10_000 }
 
 export const usersImport = (cli: Cli): Command =>
   manual('import <file|->', {
@@ -36,7 +40,8 @@ export const usersImport = (cli: Cli): Command =>
       ['users import - --format csv -q', 'from a pipe'],
     ],
     exits:
-      '0 all rows fine · 3 some failed · 1 all failed · 2 unreadable file or unknown column · 7 a user exists, with --on-conflict fail',
+      '0 all rows fine · 3 some failed · 1 all failed · 2 unreadable file or unknown column · 7 a user exists, with --on-conflict fail, or a bad row, with --atomic · 75 another import is going on',
+    notes: ['On the server itself one import runs at a time.'],
   })
     .addOption(new Option('--format <format>', 'default: as the name of the file says').choices(rowFormats))
     .option('--map <pairs>', 'columns by their names in the file: username=login,email=mail')
@@ -53,14 +58,36 @@ export const usersImport = (cli: Cli): Command =>
     )
     .option('--passwords-out <file>', 'where passwords that were made up go (CSV, 0600, never overwritten)')
     .option('--rejects <file>', 'where bad rows go, with _line, _field, _code and _error')
+    .option('--atomic', 'all rows or none: one bad row, and nothing is written')
+    .option('--max-errors <n>', 'stop soon after so many bad rows')
+    .option('--lock-timeout <duration>', 'wait this long for another import to end', '0s')
     .option('-n, --dry-run', 'check everything, change nothing')
     .action(async (file: string, flags: Flags) => {
       if ((flags.passwords === 'generate') !== (flags.passwordsOut !== undefined))
         throw usage('--passwords generate and --passwords-out FILE need each other')
+      const maxErrors = maxErrorsOf(flags)
+      const wait = durationOf('--lock-timeout', flags.lockTimeout)
       const rows = (await readUserRows(file, flags)).map((row) => prepared(row, flags))
-      const client = await cli.client()
-      await importRows(cli, client, rows, flags, file)
+      if (flags.atomic && rows.length > batchSize.atomic)
+        throw usage(`--atomic takes at most ${batchSize.atomic} rows, and these are ${rows.length}`)
+      await alone(cli, wait, (client) => importRows(cli, client, rows, { ...flags, maxErrors }, file))
     })
+
+function maxErrorsOf({ maxErrors, atomic }: Flags): number {
+  if (maxErrors === undefined) return Number.POSITIVE_INFINITY
+  if (atomic) throw usage('--max-errors and --atomic exclude each other')
+  if (!/^[1-9]\d{0,8}$/.test(maxErrors)) throw usage(`--max-errors ${maxErrors}: a whole number from 1 on`)
+  return Number(maxErrors)
+}
+
+/** Here, on the server itself, only one import at a time. */
+async function alone(cli: Cli, wait: number, work: (client: Client) => Promise<void>): Promise<void> {
+  if (cli.options.url !== null) return work(await cli.client())
+  const app = await cli.app('users import')
+  const [{ withLock }, { clientHere }] = await Promise.all([import('../src/db/lock.ts'), import('../src/cli/connect.ts')])
+  const client = await clientHere(app, cli.options.as)
+  await withLock(app.database, 'users.import', wait, () => work(client))
+}
 
 function prepared({ place, fields }: UserRow, { passwords, defaultRole }: Flags): UserRow {
   if (typeof fields !== 'object' || fields === null) return { place, fields }
@@ -69,16 +96,22 @@ function prepared({ place, fields }: UserRow, { passwords, defaultRole }: Flags)
   return { place, fields: { ...(defaultRole ? { role: defaultRole } : {}), ...others, ...secrets } }
 }
 
-async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], flags: Flags, file: string): Promise<void> {
+interface Importing extends Omit<Flags, 'maxErrors'> {
+  maxErrors: number
+}
+
+async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], flags: Importing, file: string): Promise<void> {
   const batch = startBatch(cli, 'users import', { isDryRun: flags.dryRun === true })
   const progress = cli.progress('users import')
   const rejected: Rejected[] = []
-  const good = await withoutRepeats(rows, batch, rejected)
+  // The server compares rows of one request, and an atomic import is one.
+  const good = flags.atomic ? rows : await withoutRepeats(rows, batch, rejected)
+  const size = flags.atomic ? batchSize.atomic : Number.isFinite(flags.maxErrors) ? batchSize.careful : batchSize.usual
   const passwordFile = flags.passwordsOut !== undefined && !flags.dryRun ? await newFile(flags.passwordsOut) : null
   try {
-    for (let at = 0; at < good.length && !cli.signal.aborted; at += batchSize) {
+    for (let at = 0; at < good.length && !cli.signal.aborted && rejected.length < flags.maxErrors; at += size) {
       progress.update({ done: at, total: good.length })
-      const part = good.slice(at, at + batchSize)
+      const part = good.slice(at, at + size)
       const users =
         flags.passwords === 'generate' ? await withPasswords(client, part, flags, passwordFile) : part.map(({ fields }) => fields)
       for (const result of (await send(client, users, flags, flags.dryRun === true)).results) {
@@ -91,6 +124,11 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
     await passwordFile?.close()
   }
   progress.done()
+  if (rejected.length >= flags.maxErrors) cli.warn(`stopped after ${rejected.length} bad rows (--max-errors)`)
+  if (flags.atomic && rejected.length > 0) {
+    cli.exit = 'CONFLICT'
+    cli.warn(`nothing was written: ${rejected.length} of ${rows.length} rows are bad (--atomic)`)
+  }
   if (flags.onConflict === 'fail' && rejected.some(({ error }) => error.code === 'DUPLICATE_RESOURCE')) cli.exit = 'CONFLICT'
   batch.finish()
   if (flags.rejects !== undefined && rejected.length > 0) {
@@ -101,8 +139,8 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   } else if (rejected.length > 0 && file !== '-') cli.note('pass --rejects FILE to have the bad rows in a file')
 }
 
-const send = (client: Client, users: unknown[], { onConflict: on_conflict }: Flags, isDry: boolean): Promise<ImportReport> =>
-  client.users.import({ users, on_conflict }, { dry_run: isDry })
+const send = (client: Client, users: unknown[], { onConflict, atomic = false }: Importing, isDry: boolean): Promise<ImportReport> =>
+  client.users.import({ users, on_conflict: onConflict }, { dry_run: isDry, atomic })
 
 /** The server compares rows of one request only; of a name or address that comes again the first counts. */
 async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: Rejected[]): Promise<UserRow[]> {
@@ -133,7 +171,7 @@ async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: 
 async function withPasswords(
   client: Client,
   rows: readonly UserRow[],
-  flags: Flags,
+  flags: Importing,
   file: Awaited<ReturnType<typeof newFile>> | null,
 ): Promise<unknown[]> {
   const { inventPassword } = await import('../src/auth/invent-password.ts')
@@ -146,7 +184,8 @@ async function withPasswords(
   const users = rows.map(({ fields }, index) =>
     results[index]?.action === 'created' ? { ...(fields as Fields), password: inventPassword() } : fields,
   )
-  const made = users.filter((_, index) => results[index]?.action === 'created') as { username: string; password: string }[]
+  const isHopeless = flags.atomic && results.some(({ action }) => action === 'failed')
+  const made = users.filter((_, index) => !isHopeless && results[index]?.action === 'created') as { username: string; password: string }[]
   await file?.appendFile(made.map(({ username, password }) => `${csvField(username)},${password}\n`).join(''))
   await file?.sync()
   return users
@@ -160,7 +199,7 @@ async function newFile(path: string) {
   return file
 }
 
-function tell(batch: Batch, { place }: UserRow, { username, action, id, error }: Result, flags: Flags | null): void {
+function tell(batch: Batch, { place }: UserRow, { username, action, id, error }: Result, flags: Pick<Flags, 'onConflict'> | null): void {
   batch.add({
     // The API skips what an update would not change; here that has a name of its own.
     action: action === 'skipped' && flags?.onConflict === 'update' ? 'unchanged' : action,

@@ -58,6 +58,10 @@ const otherVariables = [
   'PROGRESS',
   'COLOR',
   'NO_INPUT',
+  'USER_PASSWORD',
+  'USER_PASSWORD_FILE',
+  'LINK_PASSWORD',
+  'LINK_PASSWORD_FILE',
   'TIMEOUT',
 ].map((name) => `DMS_${name}`)
 

@@ -10,16 +10,22 @@ export interface SecretFlags {
   readonly isStdin?: boolean | undefined
   /** --<name>-file PATH */
   readonly file?: string | undefined
+  /** the variables of this process, and the one that may hold the secret, or as NAME_FILE the path of a file that does */
+  readonly env?: Readonly<Record<string, string | undefined>>
+  readonly variable?: string
 }
 
-/** Reads the secret called `name` ("password"): from standard input, from a file, or by a question, twice where it is new. Throws Failure USAGE. */
+/** Reads the secret called `name` ("password"): from standard input, a file, a variable, or by a question, twice where it is new. Throws Failure USAGE. */
 export async function readSecret(
   options: Pick<GlobalOptions, 'canAsk'>,
   name: string,
-  { isStdin, file }: SecretFlags,
+  { isStdin, file: given, env = {}, variable = '' }: SecretFlags,
   isNew = false,
 ): Promise<string> {
-  if (isStdin && file !== undefined) throw usage(`--${name}-stdin and --${name}-file exclude each other`)
+  if (isStdin && given !== undefined) throw usage(`--${name}-stdin and --${name}-file exclude each other`)
+  const isGiven = isStdin || given !== undefined
+  if (!isGiven && env[variable]) return env[variable]
+  const file = given ?? (isStdin ? undefined : env[`${variable}_FILE`] || undefined)
   if (!isStdin && file === undefined)
     return password(options, `${name[0]?.toUpperCase()}${name.slice(1)}:`, `--${name}-stdin or --${name}-file FILE`, isNew)
   const secret = (isStdin ? await text(process.stdin) : await contentOf(file ?? '')).replace(/\r?\n$/, '')

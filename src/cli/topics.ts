@@ -31,6 +31,8 @@ const commandLine = [
   ['DMS_PROGRESS', 'auto, plain, json, none (--progress)'],
   ['DMS_COLOR, NO_COLOR, FORCE_COLOR', 'colours (--color)'],
   ['DMS_NO_INPUT', 'never ask (--no-input)'],
+  ['DMS_USER_PASSWORD, DMS_USER_PASSWORD_FILE', 'the new password for users add and users reset-password'],
+  ['DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE', 'the password for shared-links create and shared-links download'],
   ['DMS_TIMEOUT', 'for the whole command (--timeout)'],
   ['COLUMNS', 'width of tables'],
 ] as const

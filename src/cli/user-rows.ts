@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import { readCsv } from './csv.ts'
 import { usage } from './exit.ts'
 
-export const userColumns = ['username', 'email', 'password', 'password_hash', 'role', 'display_name'] as const
+export const userColumns = ['username', 'email', 'password', 'password_hash', 'role', 'display_name', 'disabled'] as const
 
 export interface UserRow {
   /** where it stands: "line 7", or "row 7" of a JSON array */

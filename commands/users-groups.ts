@@ -1,0 +1,22 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { isId } from '../src/cli/ids.ts'
+import { manual } from '../src/cli/manual.ts'
+import { userNamed } from '../src/cli/users.ts'
+
+export const usersGroups = (cli: Cli): Command =>
+  manual('groups <user>', {
+    summary: 'List the groups that single sign-on told of a user.',
+    examples: [
+      ['users groups ana', 'one a line'],
+      ['users groups ana -o json | jq -r .synced_at', 'and when they were told'],
+    ],
+    exits: '0 listed, also when there are none · 5 not an admin · 6 no such user · 69 unreachable',
+  }).action(async (given: string) => {
+    const client = await cli.client()
+    const found = await client.users.groups(isId(given) ? (await userNamed(client, given)).username : given)
+    const { format } = cli.options
+    if (format === 'json' || format === 'jsonl') return cli.print(found, { columns: [] })
+    const rows = found.groups.map((group) => ({ group }))
+    cli.print(rows, { columns: [{ name: 'group' }], id: 'group' })
+  })

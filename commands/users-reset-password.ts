@@ -1,0 +1,28 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { manual } from '../src/cli/manual.ts'
+import { newPassword, type PasswordFlags, withPassword } from '../src/cli/new-password.ts'
+import { userNamed } from '../src/cli/users.ts'
+import { userColumns } from './users-list.ts'
+
+export const usersResetPassword = (cli: Cli): Command =>
+  withPassword(
+    manual('reset-password <user>', {
+      summary: 'Give a user a new password; all their sessions end.',
+      examples: [
+        ['users reset-password ana', 'asks for it'],
+        ['users reset-password ana --generate-password', 'prints the password, and nothing else'],
+        ['pass show dms/ana | dms users reset-password ana --password-stdin', ''],
+      ],
+      exits: '0 done · 2 the password is not good enough, or nobody could be asked · 5 not an admin · 6 no such user',
+    }),
+  ).action(async (given: string, flags: PasswordFlags) => {
+    const password = await newPassword(cli, flags)
+    const client = await cli.client()
+    const { id } = await userNamed(client, given)
+    const user = await client.users.update(id, { password: password ?? '' })
+    const sentence = `✓ User "${user.username}" has a new password; all their sessions have ended`
+    if (!flags.generatePassword) return cli.print(user, { columns: userColumns, sentence })
+    cli.note(sentence)
+    cli.write(`${password}\n`)
+  })

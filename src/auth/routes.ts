@@ -78,8 +78,10 @@ export const routes = (app: App): Route[] => [
       return signIn(await auth.refresh(app, token))
     },
   ),
-  user('GET /api/auth/me', { summary: 'Your own account; as /api/users/profile', answer: UserAnswer }, async ({ actor }) =>
-    view(await users.existing(app.db, actor.id)),
+  user(
+    'GET /api/auth/me',
+    { summary: 'Your own account; as /api/users/profile', answer: UserAnswer, errors: ['USER_NOT_FOUND'] },
+    async ({ actor }) => view(await users.existing(app.db, actor.id)),
   ),
 ]
 

@@ -54,7 +54,7 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   form?: { fields: z.ZodType; file: string; many: boolean }
   /** marks the route as deprecated, with the day it goes away */
   sunset?: Date
-  /** codes besides those that every route of its door can have */
+  /** codes besides those that its door, ids, query and body can have anyway */
   errors?: readonly Code[]
 }
 

@@ -90,7 +90,6 @@ export const routes = (app: App): Route[] => [
         fuzzy: flag.default(false),
       }),
       answer: Answer,
-      errors: ['SERVICE_UNAVAILABLE'],
     },
     async ({ actor, query }) => search.search(app, actor, { ...query, ...(await paged(app, actor, query)) }),
   ),
@@ -113,7 +112,6 @@ export const routes = (app: App): Route[] => [
         ...pageBody(app.config),
       }),
       answer: Answer,
-      errors: ['SERVICE_UNAVAILABLE'],
     },
     async ({ actor, body: { query, ...asked } }) =>
       search.advanced(app, actor, { ...query, ...asked, ...(await paged(app, actor, asked)) }),

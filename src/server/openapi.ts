@@ -2,9 +2,10 @@
 import { z } from 'zod'
 import { type Code, codes } from '../errors.ts'
 import type { Route } from '../http/route.ts'
+import { ignoresToken } from './authenticate.ts'
 import { exampleOf, type JsonSchema } from './openapi-example.ts'
 
-type Media = Record<string, { schema: JsonSchema; example?: unknown }>
+type Media = Record<string, { schema: JsonSchema; example?: unknown; examples?: Record<string, { value: unknown }> }>
 
 interface Operation {
   operationId: string
@@ -14,7 +15,7 @@ interface Operation {
   security?: Record<string, string[]>[]
   parameters: object[]
   requestBody?: { required: boolean; content: Media }
-  responses: Record<string, { description: string; content?: Media }>
+  responses: Record<string, { description: string; headers?: object; content?: Media }>
 }
 
 const ErrorBody = z.object({
@@ -27,9 +28,6 @@ const ErrorBody = z.object({
   }),
   retry_after_secs: z.int().optional(),
 })
-
-/** What every route can answer; doors, ids and input add to it. */
-const always: readonly Code[] = ['RATE_LIMITED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE']
 
 /** The whole document. `publicUrl`: where clients reach the server. */
 export function describe(routes: readonly Route[], publicUrl: string, version: string) {
@@ -127,30 +125,43 @@ function jsonAnswer(answer: z.ZodType, description: string) {
   return { description, content: { 'application/json': { schema, example: exampleOf(schema) } } }
 }
 
-function failures({ door, shape }: Route): Operation['responses'] {
-  const wanted: Code[] = [
+/** Every code that a route can answer: what its door, ids and input imply, and what it says itself. */
+function codesOf({ door, path, shape }: Route): Set<Code> {
+  const isCounted = path.startsWith('/api/')
+  const readsToken = !ignoresToken(path)
+  return new Set<Code>([
     ...(shape.query || shape.body || shape.form ? (['VALIDATION_ERROR'] as const) : []),
     // Also where no token is needed: one that is sent all the same must be good.
-    'UNAUTHORIZED',
+    ...(readsToken ? (['UNAUTHORIZED'] as const) : []),
     ...(door === 'admin' ? (['FORBIDDEN'] as const) : []),
     ...Object.values(shape.ids ?? {}),
     ...(shape.body || shape.form ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const) : []),
     ...(shape.errors ?? []),
-    ...always,
-  ]
-  const byStatus = Map.groupBy(new Set(wanted), (code) => codes[code][0])
+    ...(isCounted ? (['RATE_LIMITED'] as const) : []),
+    // Counting calls and reading tokens ask the database.
+    ...(isCounted || readsToken ? (['INTERNAL_ERROR', 'SERVICE_UNAVAILABLE'] as const) : []),
+  ])
+}
+
+function failures(route: Route): Operation['responses'] {
+  const byStatus = Map.groupBy(codesOf(route), (code) => codes[code][0])
   return Object.fromEntries(
     [...byStatus].map(([status, group]) => {
-      const [code] = group as [Code]
-      const example = {
-        error: { code, message: codes[code][1], details: {}, timestamp: '2026-01-31T12:00:00.000Z', request_id: '0c6f1f9e' },
-      }
-      return [
-        status,
-        { description: group.join(', '), content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, example } } },
-      ]
+      const schema = { $ref: '#/components/schemas/Error' }
+      const examples = Object.fromEntries(group.map((code) => [code, { value: failureExample(code) }]))
+      const headers = status === 429 ? { headers: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } } } : {}
+      return [status, { description: group.join(', '), ...headers, content: { 'application/json': { schema, examples } } }]
     }),
   )
+}
+
+function failureExample(code: Code): z.infer<typeof ErrorBody> {
+  const [status, message] = codes[code]
+  const wait = status === 429 ? { retry_after_secs: 30 } : {}
+  const issues =
+    code === 'VALIDATION_ERROR' ? { issues: [{ path: 'name', message: 'Too small: expected string to have >=1 characters' }] } : {}
+  const error = { code, message, details: { ...wait, ...issues }, timestamp: '2026-01-31T12:00:00.000Z', request_id: '0c6f1f9e' }
+  return { error, ...wait }
 }
 
 /** The schema of a value as it comes in or goes out; what JSON Schema cannot say of it (a refinement) is left out. */

@@ -83,17 +83,17 @@ export const routes = (app: App): Route[] => [
       return { message: 'Password changed.', token, expires_at }
     },
   ),
-  admin('GET /api/users/:id', { summary: 'One user', ids, answer: UserAnswer, errors: ['USER_NOT_FOUND'] }, async ({ param }) =>
+  admin('GET /api/users/:id', { summary: 'One user', ids, answer: UserAnswer }, async ({ param }) =>
     view(await users.existing(app.db, param('id'))),
   ),
   admin(
     'PUT /api/users/:id',
-    { summary: 'Change a user', ids, body: update(app), answer: UserAnswer, errors: ['USER_NOT_FOUND', 'DUPLICATE_RESOURCE', 'CONFLICT'] },
+    { summary: 'Change a user', ids, body: update(app), answer: UserAnswer, errors: ['DUPLICATE_RESOURCE', 'CONFLICT'] },
     async ({ param, body }) => view(await users.update(app, param('id'), { ...body, email_verified: true })),
   ),
   admin(
     'DELETE /api/users/:id',
-    { summary: 'Remove a user, saying what becomes of the documents', ids, query: Removal, errors: ['USER_NOT_FOUND', 'CONFLICT'] },
+    { summary: 'Remove a user, saying what becomes of the documents', ids, query: Removal, errors: ['CONFLICT'] },
     ({ param, query }) => users.remove(app, param('id'), query),
   ),
   admin(

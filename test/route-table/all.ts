@@ -1,0 +1,39 @@
+/**
+ * Every route there is, with a request that works and one for each failure that it names. Tests are made of this table: of every code of every
+ * route (errors-by-route.test.ts), of ids of other people's things (foreign-ids.test.ts), of fields that nobody may set (mass-assignment.test.ts).
+ *
+ * A new route needs a row in the file of its domain (a new domain: a file and a line here). `good` makes what it needs and returns the request:
+ * the values of the path's names in `params`, `query`, and `json` or `form`; it is sent by Ada, by an admin, or by nobody, as the route's door says.
+ * `errors` holds a request for each code in the route's own `errors`. What door, ids, query and body imply (401, 403, 404, 400, 413, 415), and 429, 500
+ * and 503, are tried without being named here. Where the query or body takes ids that `good` leaves out, `withIds` has a request that gives them.
+ */
+import type { Rows } from '../support/route-table.ts'
+import { rows as auth } from './auth.ts'
+import { rows as comments } from './comments.ts'
+import { rows as documents } from './documents.ts'
+import { rows as labels } from './labels.ts'
+import { rows as notifications } from './notifications.ts'
+import { rows as ocr } from './ocr.ts'
+import { rows as publicLinks } from './public-links.ts'
+import { rows as search } from './search.ts'
+import { rows as server } from './server.ts'
+import { rows as settings } from './settings.ts'
+import { rows as sharedLinks } from './shared-links.ts'
+import { rows as users } from './users.ts'
+
+export const domains: Readonly<Record<string, Rows>> = {
+  auth,
+  users,
+  documents,
+  search,
+  ocr,
+  settings,
+  labels,
+  notifications,
+  sharedLinks,
+  publicLinks,
+  comments,
+  server,
+}
+
+export const table: Rows = Object.assign({}, ...Object.values(domains))

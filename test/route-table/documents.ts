@@ -1,0 +1,78 @@
+import type { Making, Person, Row, Rows, World } from '../support/route-table.ts'
+
+const own = async (world: World, who: Person) => ({ params: { id: await world.document(who) } })
+const file = (world: World) => ({ filename: `${world.word()}.txt`, bytes: `bytes of ${world.word()}` })
+const one = (world: World, fields: Record<string, string> = {}) => ({ form: { fields, field: 'file', files: [file(world)] } })
+const two = (world: World, fields: Record<string, string> = {}) => ({ form: { fields, field: 'files', files: [file(world), file(world)] } })
+
+const again =
+  (on_duplicate: string): Making<object> =>
+  async (world) => {
+    const filename = `${world.word()}.txt`
+    await world.document(world.ada, filename)
+    return { form: { fields: { on_duplicate }, field: 'file', files: [{ filename, bytes: `bytes of ${filename}` }] } }
+  }
+
+const upload: Row = {
+  good: (world) => one(world, { title: world.word(), on_duplicate: 'allow' }),
+  also: { 200: again('return') },
+  errors: {
+    FORBIDDEN: (world) => one(world, { owner: world.bob.username }),
+    DUPLICATE_RESOURCE: again('reject'),
+  },
+  withIds: [
+    async (world, who) => one(world, { labels: (await world.label(who)).id }),
+    (world, who) => one(world, { owner: who.id }),
+    (world, who) => ({ ...one(world), query: { owner: who.id } }),
+  ],
+  open: ['form.labels'],
+}
+
+const bytes: Row = {
+  good: own,
+  errors: { RANGE_NOT_SATISFIABLE: async (world, who) => ({ ...(await own(world, who)), headers: { range: 'bytes=100000-' } }) },
+}
+
+export const rows: Rows = {
+  'GET /api/documents': {
+    good: () => ({ query: { status: 'pending,failed' } }),
+    withIds: [
+      async (world, who) => ({ query: { label_ids: (await world.label(who)).id } }),
+      async (world, who) => ({ query: { owner: who.id, source_id: await world.source(who) } }),
+    ],
+  },
+  'POST /api/documents/upload': upload,
+  'POST /api/documents': upload,
+  'POST /api/documents/bulk-upload': {
+    good: (world) => two(world),
+    errors: { FORBIDDEN: (world) => two(world, { owner: world.bob.username }) },
+    withIds: [
+      async (world, who) => two(world, { default_labels: (await world.label(who)).id }),
+      (world, who) => two(world, { owner: who.id }),
+      (world, who) => ({ ...two(world), query: { owner: who.id } }),
+    ],
+    open: ['form.default_labels'],
+  },
+  'POST /api/documents/known': {
+    good: async (world, who) => ({ json: { sha256: [(await world.clientOf(who).documents.get(await world.document(who))).sha256] } }),
+    errors: { FORBIDDEN: (world) => ({ json: { sha256: ['0'.repeat(64)], owner: world.bob.username } }) },
+    withIds: [(_world, who) => ({ json: { sha256: ['0'.repeat(64)], owner: who.id } })],
+  },
+  'GET /api/documents/:id': { good: own },
+  'PUT /api/documents/:id': {
+    good: async (world, who) => ({
+      ...(await own(world, who)),
+      json: { title: world.word(), labels: [(await world.label(who)).id], metadata: { shelf: 3 } },
+    }),
+    errors: { PRECONDITION_FAILED: async (world, who) => ({ ...(await own(world, who)), json: {}, headers: { 'if-match': '"old"' } }) },
+    open: ['json.labels'],
+  },
+  'DELETE /api/documents/:id': { good: own },
+  'GET /api/documents/:id/download': bytes,
+  'GET /api/documents/:id/view': bytes,
+  'GET /api/documents/:id/thumbnail': {
+    good: async (world, who) => ({ ...(await own(world, who)), query: { width: '10', height: '10' } }),
+  },
+  'GET /api/documents/:id/pages': { good: own },
+  'GET /api/documents/:id/text': { good: own },
+}

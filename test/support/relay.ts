@@ -1,0 +1,54 @@
+/** A way to the test's PostgreSQL that can be cut, as a network or a restart cuts it. */
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+
+/** Opens it; it goes away with the test. `url`: of a database of the test. */
+export async function startRelay(url: string) {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-relay-'))
+  const { searchParams } = new URL(url)
+  const socketName = `.s.PGSQL.${searchParams.get('port')}`
+  const real = join(searchParams.get('host') ?? '', socketName)
+  const through = new Set<Socket>()
+  const server = createServer((near) => {
+    const far = connect(real)
+    for (const [socket, other] of [[near, far] as const, [far, near] as const]) {
+      through.add(socket)
+      socket
+        .on('error', () => other.destroy())
+        .on('close', () => {
+          through.delete(socket)
+          other.destroy()
+        })
+      socket.pipe(other)
+    }
+  })
+  const mend = async () => {
+    server.listen(join(folder, socketName))
+    await once(server, 'listening')
+  }
+  const cut = async () => {
+    const closed = once(server, 'close')
+    server.close()
+    for (const socket of through) socket.destroy()
+    await closed
+  }
+  await mend()
+  onTestFinished(async () => {
+    if (server.listening) await cut()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const address = new URL(url)
+  address.searchParams.set('host', folder)
+  return {
+    /** the same database by this way */
+    url: address.href,
+    /** Ends all connections and takes no more. */
+    cut,
+    /** Takes connections again. */
+    mend,
+  }
+}

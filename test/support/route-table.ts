@@ -1,0 +1,217 @@
+/** What the table of all routes (test/route-table/) is made of, and the world that its requests are sent into. */
+import { randomUUID } from 'node:crypto'
+import { type Actor, operator } from '../../src/actor.ts'
+import type { App } from '../../src/app.ts'
+import { type Client, createClient } from '../../src/client/client.ts'
+import { localTransport } from '../../src/client/local.ts'
+import { multipart } from '../../src/client/multipart.ts'
+import type { Code } from '../../src/errors.ts'
+import type { Route } from '../../src/http/route.ts'
+import { openLog } from '../../src/log.ts'
+import { notify } from '../../src/notifications/notifications.ts'
+import { allRoutes, buildServer } from '../../src/server/server.ts'
+import { startApp, upload } from './app.ts'
+import { conforming } from './conformance.ts'
+import { tokenFor } from './server.ts'
+
+/** One request, without its route. */
+export interface Ask {
+  /** null: nobody; left out: whoever the request is made for */
+  as?: Actor | null
+  /** values of the path's `:names` */
+  params?: Record<string, string>
+  query?: Record<string, string>
+  json?: unknown
+  /** a multipart body */
+  form?: { fields?: Record<string, string>; field: string; files: { filename: string; bytes: string }[] }
+  /** a body as it is, instead of both */
+  raw?: string
+  headers?: Record<string, string>
+  /** the client's address; left out: one that nobody had before */
+  ip?: string
+  /** the server's App, where it must not be the world's own */
+  app?: App
+}
+
+export type Making<Result> = (world: World, who: Person) => Result | Promise<Result>
+
+export interface Row {
+  /** a request that works, of things of `who`'s own, made anew each time; where the route has no door, `who` owns what it leads to */
+  good: Making<Ask>
+  /** requests that are answered with the codes that the route names in `errors` */
+  errors?: { readonly [C in Code]?: Making<Ask> }
+  /** requests that are answered with the statuses that the route names in `also` */
+  also?: Readonly<Record<number, Making<Ask>>>
+  /** requests with all the ids that can be given and that `good` leaves out */
+  withIds?: readonly Making<Ask>[]
+  /** what somebody else gets for the good request, where it is not the code of the first id in the path */
+  others?: Code
+  /** places of ids of things that everybody may see, as `params.id` or `json.labels` */
+  open?: readonly string[]
+}
+
+/** By method and path, as `GET /api/labels`. */
+export type Rows = Readonly<Record<string, Row>>
+
+export interface Person {
+  id: string
+  username: string
+  token_version: number
+  actor: Actor
+}
+
+export const password = 'correct horse 7 battery!'
+
+export type World = Awaited<ReturnType<typeof startWorld>>
+
+/** A whole dms, with words for making what a request is about. Limits are small, so that passing them is quick. */
+export async function startWorld() {
+  const dms = await startApp({
+    'limits.max_request_size': '64kB',
+    'limits.max_upload_size': '64kB',
+    'limits.comments_per_minute': 0,
+    'storage.fsync': false,
+  })
+  dms.app.log.level = 'silent'
+  const { app } = dms
+  const routes = allRoutes(app)
+  let made = 0
+  /** A word that nothing else is called by; the tilde tells where it comes from. */
+  const word = (): string => `w~${++made}`
+  let hash: Promise<string> | undefined
+
+  const transports = new Map<Request, (request: Request) => Promise<Response>>()
+  const checked = conforming(app, (request) => transports.get(request)!(request))
+  const servers = new Map<App, ReturnType<typeof buildServer>>()
+
+  /** Sends it as `who` where it does not say as whom; every answer is held against the API's description. */
+  const send = async (route: Route, ask: Ask, who: Actor | null): Promise<Response> => {
+    const request = requestOf(route, ask)
+    const server = servers.get(ask.app ?? app) ?? buildServer(ask.app ?? app)
+    servers.set(ask.app ?? app, server)
+    const actor = ask.as === undefined ? who : ask.as
+    const context = { ip: ask.ip ?? address(++made), isLocal: true, ...(actor ? { actor } : {}) }
+    transports.set(request, async () => server.request(request, undefined, context))
+    try {
+      return await checked(request)
+    } finally {
+      transports.delete(request)
+    }
+  }
+
+  const person = async (role: 'admin' | 'user' = 'user'): Promise<Person> => {
+    hash ??= app.passwords.hash(password)
+    const username = word()
+    const email = `${username}@example.org`
+    const row = await app.db
+      .insertInto('users')
+      .values({ username, username_key: username, email, email_key: email, email_verified_at: app.now(), role, password_hash: await hash })
+      .returning(['id', 'token_version'])
+      .executeTakeFirstOrThrow()
+    return { ...row, username, actor: { id: row.id, role, username } }
+  }
+
+  const clients = new Map<string, Client>()
+  const clientOf = ({ id, actor }: Person): Client => {
+    const client = clients.get(id) ?? createClient(localTransport(app, actor))
+    clients.set(id, client)
+    return client
+  }
+
+  const world = {
+    ...dms,
+    app,
+    routes,
+    operator,
+    word,
+    send,
+    person,
+    clientOf,
+    /** The same request as often as that, whatever is answered. */
+    repeat: async (times: number, name: string, ask: Ask): Promise<void> => {
+      const route = routes.find((one) => nameOf(one) === name) as Route
+      for (let time = 0; time < times; time++) await send(route, ask, usualOf(route, world).actor)
+    },
+    /** the admin, after all others were shut out */
+    onlyAdmin: async (): Promise<string> => {
+      await app.db.updateTable('users').set({ disabled: true }).where('role', '=', 'admin').where('id', '!=', dms.admin.id).execute()
+      return dms.admin.id
+    },
+    /** a bearer token */
+    token: (who: Person) => tokenFor(app, who),
+    /** an App like the world's own, but for this */
+    but: (other: Partial<App>): App => ({ ...app, ...other }),
+    /** a document that nobody has read yet */
+    document: async (who: Person, filename = `${word()}.txt`): Promise<string> => {
+      const { id } = await upload(clientOf(who), filename, `bytes of ${filename}`)
+      return id
+    },
+    /** a waiting OCR job */
+    job: async (who: Person): Promise<{ id: string; document_id: string }> => {
+      const document_id = await world.document(who)
+      const { id } = await app.db
+        .selectFrom('jobs')
+        .select('id')
+        .where('document_id', '=', document_id)
+        .where('kind', '=', 'ocr')
+        .executeTakeFirstOrThrow()
+      return { id, document_id }
+    },
+    /** a job of a document that could not be read */
+    failedJob: async (who: Person): Promise<string> => {
+      const { id } = await world.job(who)
+      await clientOf(who).ocrQueue.cancel(id)
+      return id
+    },
+    label: async (who: Person): Promise<{ id: string; name: string }> => clientOf(who).labels.create({ name: word(), color: '#112233' }),
+    comment: async (who: Person, documentId: string): Promise<string> =>
+      (await clientOf(who).comments.create(documentId, { content: word() })).id,
+    source: async (who: Person): Promise<string> => {
+      const values = { owner_id: who.id, name: word(), type: 'webdav', url: 'https://dav.example.org/' } as const
+      return (await app.db.insertInto('sources').values(values).returning('id').executeTakeFirstOrThrow()).id
+    },
+    notification: async (who: Person): Promise<string> => {
+      await app.db
+        .transaction()
+        .execute((trx) => notify(app, trx, who.id, 'ocr_completed', { title: word(), message: 'is read', data: {} }))
+      const newest = app.db.selectFrom('notifications').select('id').where('user_id', '=', who.id).orderBy('id', 'desc')
+      return (await newest.executeTakeFirstOrThrow()).id
+    },
+    /** a shared link of a document; the clock moves, since only so many may be made in an hour */
+    link: async (who: Person, terms: object = {}): Promise<{ id: string; token: string; document_id: string }> => {
+      dms.later(200_000)
+      return clientOf(who).sharedLinks.create({ document_id: await world.document(who), ...terms })
+    },
+  }
+  return world
+}
+
+/** A world's log says nothing; so does that of another App made for it. */
+export const silent = openLog({ level: 'silent', format: 'json' })
+
+/** An address of the block that is kept for tests of networks. */
+const address = (number: number): string => `198.18.${(number >> 8) & 255}.${number & 255}`
+
+function requestOf({ method, path }: Route, { params = {}, query = {}, json, form, raw, headers = {} }: Ask): Request {
+  const url = new URL(
+    path.replaceAll(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? '')),
+    'http://dms',
+  )
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
+  if (form) {
+    const files = form.files.map(({ filename, bytes }) => ({ filename, size: bytes.length, open: () => [Buffer.from(bytes)] }))
+    const { body, contentType } = multipart(form.fields ?? {}, form.field, files)
+    return new Request(url, { method, headers: { 'content-type': contentType, ...headers }, body, duplex: 'half' } as RequestInit)
+  }
+  const body = raw ?? (json === undefined ? undefined : JSON.stringify(json))
+  return new Request(url, { method, headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers }, body })
+}
+
+export const nameOf = ({ method, path }: Route): string => `${method} ${path}`
+
+/** Who sends a route's good request. */
+export const usualOf = ({ door }: Route, { ada, admin }: World): { who: Person; actor: Actor | null } =>
+  door === 'admin' ? { who: admin, actor: admin.actor } : { who: ada, actor: door === 'anyone' ? null : ada.actor }
+
+/** An id that nothing has. */
+export const noId = (): string => randomUUID()

@@ -6,7 +6,7 @@ import { Failure, usage } from './exit.ts'
 export const isId = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 
 /** The id, where it can be one; nothing else may become part of a path. Throws Failure NOT_FOUND. */
-export function idOf(given: string, what: 'document' | 'OCR job'): string {
+export function idOf(given: string, what: string): string {
   if (!isId(given)) throw new Failure('NOT_FOUND', `no ${what} "${given}": that is not an id`)
   return given.toLowerCase()
 }

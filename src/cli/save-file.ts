@@ -80,7 +80,7 @@ async function putInPlace(temporary: string, path: string): Promise<void> {
 }
 
 export const exists = (path: string): Failure =>
-  new Failure('CONFLICT', `${path} exists`, { fix: 'pass --clobber to replace it, --skip-existing to leave it, or --name id' })
+  new Failure('CONFLICT', `${path} exists`, { fix: 'pass --clobber to replace it, or another name or folder to --to' })
 
 /** Hands every chunk to `write`; what went through. */
 export async function copy(body: AsyncIterable<Uint8Array>, write: (chunk: Uint8Array) => Promise<void>): Promise<Saved> {

@@ -152,6 +152,22 @@ export function reindex(app: App, { ifNeeded = false, lockTimeout = 0, signal, o
   })
 }
 
+export interface IndexStatus {
+  engine: string
+  /** in the index, in the form that this version of dms writes */
+  documents: number
+  /** in the database */
+  database: number
+  /** what the index has too few of, or (below 0) too many */
+  drift: number
+}
+
+/** How much of the documents the index holds. Throws where the engine is out of reach. */
+export async function status(app: App): Promise<IndexStatus> {
+  const [documents, database] = await Promise.all([app.search.count(), documentCount(app)])
+  return { engine: app.search.name, documents, database, drift: database - documents }
+}
+
 async function documentCount(app: App): Promise<number> {
   const { count } = await app.db
     .selectFrom('documents')

@@ -1,0 +1,29 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { manual } from '../src/cli/manual.ts'
+
+export const searchStatus = (cli: Cli): Command =>
+  manual('status', {
+    summary: 'Say how much of the documents the search index holds. Runs on the server only.',
+    examples: [
+      ['search status', ''],
+      ['dms search status --check -q || dms search reindex --if-needed', 'for a script: 8 where documents are missing'],
+    ],
+    exits: '0 said · 8 the index and the database differ, with --check · 69 database or search unreachable',
+    notes: ['Documents are indexed by a worker, so that a number of new ones may be missing for a moment.'],
+  })
+    .option('--check', 'exit 8 where the two differ')
+    .action(async ({ check }: { check?: boolean }) => {
+      const app = await cli.app('search status')
+      const { status } = await import('../src/search/search.ts')
+      const found = await status(app)
+      const columns = [
+        { name: 'engine', title: 'INDEX' },
+        { name: 'documents', align: 'right' as const },
+        { name: 'database', align: 'right' as const },
+        { name: 'drift', align: 'right' as const },
+      ]
+      const isJson = cli.options.format === 'json' || cli.options.format === 'jsonl'
+      cli.print(isJson ? found : [found], { columns, id: 'engine' })
+      if (check && found.drift !== 0) cli.exit = 'PENDING'
+    })

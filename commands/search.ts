@@ -1,0 +1,10 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { group } from '../src/cli/manual.ts'
+import { searchQuery } from './search-query.ts'
+import { searchReindex } from './search-reindex.ts'
+import { searchStatus } from './search-status.ts'
+
+/** `dms search`: finding documents, and the index that they are found by. */
+export const search = (cli: Cli): Command =>
+  group('search', 'Search: documents by their words.', [searchQuery(cli), searchReindex(cli), searchStatus(cli)])

@@ -42,7 +42,8 @@ const { id } = await app.db.selectFrom('documents').select('id').orderBy('id').o
 const paths = { document: `/api/documents/${id}`, list: '/api/documents', search: '/api/search?q=harbour&highlight=false' }
 const close = kind.startsWith('dms') ? await serveDms() : await serveBare()
 
-process.on('message', async (message: { stop?: true; measure?: keyof typeof paths }) => {
+process.on('message', async (message: { stop?: true; usage?: true; measure?: keyof typeof paths }) => {
+  if (message.usage) process.send?.({ cpu: process.cpuUsage().user + process.cpuUsage().system })
   if (message.measure) process.send?.({ rate: await measure(message.measure) })
   if (!message.stop) return
   await close()

@@ -143,7 +143,7 @@ async function sendFile(
   }
   const filename = path === '-' ? (stdinName ?? '') : basename(path)
   const { id, created } = await client.documents
-    .upload({ filename, size, open }, { ...options, idempotencyKey: randomUUID() })
+    .upload({ filename, size, open, path }, { ...options, idempotencyKey: randomUUID() })
     .catch((error) => {
       const [refused] = refusalsIn(error)
       throw refused?.path === 'owner' && options.owner === undefined ? withoutOwner(refused.message) : error

@@ -8,8 +8,11 @@ import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/config.ts'
 import { versionOfDms } from '../src/version.ts'
 import { config } from './config.ts'
+import { context } from './context.ts'
 import { documents } from './documents.ts'
 import { help } from './help.ts'
+import { login } from './login.ts'
+import { logout } from './logout.ts'
 import { migrate } from './migrate.ts'
 import { ocr } from './ocr-queue.ts'
 import { searchQuery } from './search-query.ts'
@@ -17,6 +20,7 @@ import { searchReindex } from './search-reindex.ts'
 import { serve } from './serve.ts'
 import { users } from './users.ts'
 import { version } from './version.ts'
+import { whoami } from './whoami.ts'
 import { worker } from './worker.ts'
 
 /** Runs one command line (without the program's name) and answers its exit code. Never throws. */
@@ -53,6 +57,7 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
       getErrHelpWidth: () => widthOf(terminal),
     })
   addGlobalOptions(program)
+  program.hook('preAction', () => cli.prepare())
 
   program.addCommand(serve(cli))
   program.addCommand(worker(cli))
@@ -62,6 +67,10 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(group('search', 'Search: documents by their words.', [searchQuery(cli), searchReindex(cli)]))
   program.addCommand(ocr(cli))
   program.addCommand(config(cli))
+  program.addCommand(context(cli))
+  program.addCommand(login(cli))
+  program.addCommand(logout(cli))
+  program.addCommand(whoami(cli))
   program.addCommand(version(cli))
   program.addCommand(help(cli, program))
 

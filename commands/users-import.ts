@@ -82,7 +82,7 @@ function maxErrorsOf({ maxErrors, atomic }: Flags): number {
 
 /** Here, on the server itself, only one import at a time. */
 async function alone(cli: Cli, wait: number, work: (client: Client) => Promise<void>): Promise<void> {
-  if (cli.options.url !== null) return work(await cli.client())
+  if (cli.target.url !== null) return work(await cli.client())
   const app = await cli.app('users import')
   const [{ withLock }, { clientHere }] = await Promise.all([import('../src/db/lock.ts'), import('../src/cli/connect.ts')])
   const client = await clientHere(app, cli.options.as)

@@ -63,6 +63,8 @@ const otherVariables = [
   'LINK_PASSWORD',
   'LINK_PASSWORD_FILE',
   'TIMEOUT',
+  'CA_FILE',
+  'INSECURE_HTTP',
 ].map((name) => `DMS_${name}`)
 
 /** Reads the configuration. Throws ConfigError with every problem there is. */

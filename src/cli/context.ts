@@ -11,6 +11,8 @@ import { type GlobalOptions, readGlobalOptions, type Terminal } from './options.
 import { render, type Shape } from './output.ts'
 import { type Progress, startProgress } from './progress.ts'
 import { type Stop, watchStop } from './stop.ts'
+import { refuseAsked, type Target, targetOf } from './target.ts'
+import type { There, Way } from './there.ts'
 
 export interface Cli {
   /** the variables of this process */
@@ -37,9 +39,13 @@ export interface Cli {
   configSources(settings?: Readonly<Record<string, string | number | boolean>>): ConfigSources
   /** the configuration; `settings` are the command's own flags by dotted key. Throws ConfigError. */
   config(settings?: Readonly<Record<string, string | number | boolean>>): Promise<Loaded>
-  /** the API: of the server that --url or DMS_URL names, else in this process as the operator (or the user of --as) */
+  /** the server to work on; to be read inside an action. Throws Failure where flags, variables and contexts.toml name none. */
+  readonly target: Target
+  /** the API: of the target elsewhere, else in this process as the operator (or the user of --as) */
   client(): Promise<Client>
-  /** for a command that runs on the server only; throws Failure USAGE where --url or DMS_URL names another machine */
+  /** how clients of servers elsewhere speak and wait */
+  readonly way: Way
+  /** for a command that runs on the server only; throws Failure USAGE where flags or variables name another machine */
   refuseRemote(command: string): void
   /** everything dms has, for a command that runs on the server only; throws Failure USAGE as refuseRemote() does */
   app(command: string, options?: Partial<OpenOptions> & { readonly log?: Log }): Promise<App>
@@ -48,6 +54,8 @@ export interface Cli {
 }
 
 export interface OwnedCli extends Cli {
+  /** reads what options need, before any action */
+  prepare(): Promise<void>
   /** what came while somebody looked at `signal` */
   readonly stop: Stop | null
   end(): Promise<void>
@@ -61,6 +69,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   let options: GlobalOptions | null = null
   let stop: Stop | null = null
   let shown: Progress | null = null
+  let findTarget = (): Target => targetOf(cli.options.asked, { current: 'local', known: new Map() })
 
   const say = (stream: NodeJS.WriteStream, text: string): void => {
     shown?.clear()
@@ -78,10 +87,14 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     if (stderr.isTTY) cli.note(text)
   }
   let pauseEnds = 0
-  const pause = async (seconds: number): Promise<void> => {
+  const pause = async (seconds: number, error?: unknown): Promise<void> => {
     const now = performance.now()
     // Requests made side by side are all asked for the same pause.
-    if (now >= pauseEnds) cli.note(`the server asks for a pause of ${seconds} s`)
+    if (now >= pauseEnds) {
+      if (error === undefined) cli.note(`the server asks for a pause of ${seconds} s`)
+      // Off a terminal the end of it is said once, as an error, or nobody has to know.
+      else if (stderr.isTTY || cli.options.verbose > 0) cli.note(`${reasonOf(error)}; trying again in ${seconds} s`)
+    }
     pauseEnds = now + seconds * 1000
     await sleep(seconds * 1000, undefined, { signal: cli.signal })
   }
@@ -127,18 +140,45 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       const { loadConfig } = await import('../config-load.ts')
       return loadConfig(cli.configSources(settings))
     },
+    async prepare() {
+      const { readContexts } = await import('./contexts.ts')
+      try {
+        const contexts = await readContexts(env)
+        findTarget = () => targetOf(cli.options.asked, contexts)
+      } catch (error) {
+        // Commands that run here have no use for it.
+        findTarget = () => {
+          if (cli.options.asked.isLocal) return targetOf(cli.options.asked, { current: 'local', known: new Map() })
+          throw error
+        }
+      }
+    },
+    get target() {
+      return findTarget()
+    },
+    get way() {
+      const { options, note, warn } = cli
+      return { env, options, note, warn, pause, isWatched: stderr.isTTY === true }
+    },
     async client() {
-      const { url, as } = cli.options
-      const { clientHere, clientThere } = await import('./connect.ts')
-      if (url === null) return clientHere(await open(), as)
-      if (as !== null) throw usage(`--as ${as} works on this machine only, not against ${url}`)
-      const client = await clientThere(url, env, pause)
+      const target = cli.target
+      if (target.url === null) {
+        if (cli.options.printCurl)
+          throw usage('--print-curl needs a server elsewhere: this machine is asked without HTTP', 'pass --url URL or --context NAME')
+        const { clientHere } = await import('./connect.ts')
+        return clientHere(await open(), cli.options.as)
+      }
+      const there: There = { ...target, url: target.url }
+      refuseHere(cli.options, there.url)
+      if (cli.options.printCurl) return (await import('./print-curl.ts')).curlClient(there, cli.write)
+      const { clientThere } = await import('./there.ts')
+      const client = await clientThere(there, cli.way)
       endings.push(() => client.close())
       return client
     },
     refuseRemote(command) {
-      const { url } = cli.options
-      if (url !== null) throw usage(`"dms ${command}" runs on the server only, not against ${url}`, 'pass --local, or unset DMS_URL')
+      refuseAsked(command, cli.options.asked)
+      if (cli.options.printCurl) throw usage(`"dms ${command}" runs on the server only: it sends no request that could be printed`)
     },
     async app(command, options) {
       cli.refuseRemote(command)
@@ -150,6 +190,18 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     },
   }
   return cli
+}
+
+/** What these say is about this machine. Throws Failure USAGE. */
+function refuseHere({ as, config, settings }: GlobalOptions, url: string): void {
+  const flag = as !== null ? `--as ${as}` : config !== undefined ? '--config' : settings.data_dir !== undefined ? '--data-dir' : null
+  if (flag !== null) throw usage(`${flag} works on this machine only, not against ${url}`, 'pass --local')
+}
+
+/** Why a server was not reached; both addresses of a name may have their own reason. */
+function reasonOf(error: unknown): string {
+  const { code, message, errors } = error as { code?: unknown; message?: string; errors?: unknown[] }
+  return message || (errors?.[0] as Error | undefined)?.message || String(code)
 }
 
 /** How a command ended that threw nothing: a signal counts before what the command says itself. */

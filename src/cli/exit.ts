@@ -92,7 +92,10 @@ export function exitOf(error: unknown): Exit {
 
 const ofAnswer = (code: string, status: number): Exit => (code.endsWith('_RUNNING') ? 'BUSY' : (byStatus[status] ?? 'FAILED'))
 
-/** Commander throws for `--help` and `--version` as well: what was asked for is on the screen then. */
+/** Commander throws for `--help` and `--version` as well, and so does --print-curl: what was asked for is on the screen then. */
 export function isShown(error: unknown): boolean {
-  return ['commander.helpDisplayed', 'commander.version'].includes(String((error as { code?: unknown }).code))
+  return (
+    (error instanceof Failure && error.exit === 'OK') ||
+    ['commander.helpDisplayed', 'commander.version'].includes(String((error as { code?: unknown }).code))
+  )
 }

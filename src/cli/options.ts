@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import { parseBoolean, parseDuration } from '../config-values.ts'
 import { usage } from './exit.ts'
 import { type Format, formats, type Rendering } from './output.ts'
+import type { Asked } from './target.ts'
 
 export type ProgressMode = 'auto' | 'plain' | 'json' | 'none'
 
@@ -11,8 +12,10 @@ export interface GlobalOptions extends Rendering {
   readonly settings: Readonly<Record<string, string>>
   /** the configuration file that --config names */
   readonly config: string | undefined
-  /** base URL of a remote server; null: this machine */
-  readonly url: string | null
+  /** the server to work on, as far as flags and variables say it; what came of it is `cli.target` */
+  readonly asked: Asked
+  /** say the request as a line of curl, and send nothing */
+  readonly printCurl: boolean
   /** on this machine: the user to act as; null: the operator */
   readonly as: string | null
   readonly isQuiet: boolean
@@ -41,8 +44,12 @@ export function addGlobalOptions(program: Command): void {
     'Target:',
     new Option('-c, --config <file>', 'configuration file (DMS_CONFIG)'),
     new Option('--data-dir <folder>', 'where dms keeps everything (DMS_DATA_DIR)'),
-    new Option('--local', 'work on this machine, whatever DMS_URL says').conflicts('url'),
-    new Option('--url <url>', 'talk to this server (DMS_URL; token: DMS_TOKEN, DMS_TOKEN_FILE)'),
+    new Option('--local', 'work on this machine, whatever the current context is').conflicts(['url', 'context']),
+    new Option('--context <name>', 'work on this saved server (DMS_CONTEXT; dms help contexts)').conflicts('url'),
+    new Option('--url <url>', 'work on this server (DMS_URL; token: DMS_TOKEN, DMS_TOKEN_FILE)'),
+    new Option('--ca-file <file>', 'trust these certificates (PEM) instead of the system’s (DMS_CA_FILE)'),
+    new Option('--insecure-http', 'allow http:// to other machines (DMS_INSECURE_HTTP)'),
+    new Option('--print-curl', 'print the request as a line of curl, and send nothing'),
     new Option('--as <user>', 'on this machine: act as this user (DMS_AS)'),
     new Option('--timeout <duration>', 'for the whole command, e.g. 90s or 15m (DMS_TIMEOUT)'),
   )
@@ -80,7 +87,8 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
   return {
     settings: Object.fromEntries(Object.entries(settings).filter((entry): entry is [string, string] => entry[1] !== undefined)),
     config: given('config'),
-    url: opts.local ? null : (given('url') ?? (env.DMS_URL || null)),
+    asked: askedTarget(opts, given, env),
+    printCurl: opts.printCurl === true,
     as: given('as') ?? (env.DMS_AS || null),
     format: output === 'auto' ? (isTerminal ? 'table' : 'tsv') : output,
     isHuman: isTerminal && output === 'auto',
@@ -97,6 +105,21 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     isTerminal,
     width: isTerminal ? widthOf(terminal) : Number.POSITIVE_INFINITY,
     color: colored(opts.color === false ? 'never' : given('color'), env, isTerminal),
+  }
+}
+
+/** Flags go before variables; of each only one. */
+function askedTarget(opts: Record<string, unknown>, given: (name: string) => string | undefined, env: Terminal['env']): Asked {
+  const byFlag = { url: given('url'), context: given('context') }
+  const isByFlag = opts.local === true || byFlag.url !== undefined || byFlag.context !== undefined
+  if (!isByFlag && env.DMS_URL && env.DMS_CONTEXT) throw usage('DMS_URL and DMS_CONTEXT are both set; use one of them')
+  const { url = null, context = null } = isByFlag ? byFlag : { url: env.DMS_URL || null, context: env.DMS_CONTEXT || null }
+  return {
+    isLocal: opts.local === true || context === 'local',
+    url,
+    context,
+    caFile: given('caFile') ?? (env.DMS_CA_FILE || null),
+    isInsecureAllowed: opts.insecureHttp === true || flag(env, 'DMS_INSECURE_HTTP'),
   }
 }
 

@@ -18,7 +18,7 @@ export const readsHere = 'On the server itself, while no worker runs, the docume
 export async function clientThatWorks(cli: Cli, command: string): Promise<Client> {
   // From here on --timeout ends this wait, and in its own words, even while the database is still being started.
   void cli.signal
-  if (cli.options.url !== null) return cli.client()
+  if (cli.target.url !== null) return cli.client()
   const [{ clientHere }, { ensureWorker }] = await Promise.all([import('./connect.ts'), import('../worker/presence.ts')])
   const app = await cli.app(command, { statementTimeout: false })
   const client = await clientHere(app, cli.options.as)
@@ -36,7 +36,7 @@ const lastLook = 700
  */
 export async function lookUntil(cli: Cli, isOver: () => Promise<boolean>): Promise<boolean> {
   const { signal } = cli
-  const longest = cli.options.url === null ? pace.here : pace.there
+  const longest = cli.target.url === null ? pace.here : pace.there
   const stopped = new Promise<boolean>((resolve) => {
     const stop = () => void setTimeout(() => resolve(false), lastLook)
     if (signal.aborted) stop()

@@ -1,7 +1,7 @@
 /** A command that does the same to many things: some at once, each with its own outcome, until it is done or told to stop. */
 import { type BatchOptions, type Item, startBatch } from './batch.ts'
 import type { Cli } from './context.ts'
-import { type Exit, exitOf, Failure } from './exit.ts'
+import { type Exit, exitOf, Failure, isShown } from './exit.ts'
 
 export interface Work<T> {
   /** the words typed ("documents delete"), and for the progress line what is going on ("deleting") */
@@ -103,7 +103,7 @@ const isAbort = (error: unknown): boolean => ['AbortError', 'TimeoutError'].incl
 /** What is wrong with the connection, the token or the command's own options is wrong for every thing; `path` "file" is about one file. */
 function endsAll(error: unknown): boolean {
   if (error instanceof Failure && error.exit === 'USAGE') return true
-  if (['AUTH', 'UNAVAILABLE'].includes(exitOf(error))) return true
+  if (['AUTH', 'UNAVAILABLE'].includes(exitOf(error)) || isShown(error)) return true
   return refusalsIn(error).some(({ path }) => path !== '' && path !== 'file')
 }
 

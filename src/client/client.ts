@@ -1,7 +1,7 @@
 /** The API as methods, over any transport: a server far away, or one in this very process. */
 import { auth } from './auth.ts'
 import { comments } from './comments.ts'
-import { type ClientOptions, type Connection, connect, type Transport } from './connection.ts'
+import { type ClientOptions, type Connection, connect, type OpenConnection, type Transport } from './connection.ts'
 import { documents } from './documents.ts'
 import { labels } from './labels.ts'
 import { notifications } from './notifications.ts'
@@ -11,7 +11,7 @@ import { health, metrics, openapi, settings } from './server.ts'
 import { publicLinks, sharedLinks } from './shared-links.ts'
 import { users } from './users.ts'
 
-export type { ClientOptions, Connection, Page, Query, Transport } from './connection.ts'
+export type { Body, ClientOptions, Connection, Page, Query, Transport } from './connection.ts'
 export { ClientError, encode } from './connection.ts'
 export type { Uploaded, UploadOptions } from './documents.ts'
 export type { Upload } from './multipart.ts'
@@ -36,12 +36,14 @@ const domains = {
 
 type Domains = { readonly [Name in keyof typeof domains]: ReturnType<(typeof domains)[Name]> }
 
-export interface Client extends Pick<Connection, 'send' | 'call' | 'each'>, Domains {}
+export interface Client extends Connection, Domains {}
 
 /** Makes a client. */
-export function createClient(transport: Transport, options: ClientOptions = {}): Client {
-  const connection = connect(transport, options)
-  const { send, call, each } = connection
+export const createClient = (transport: Transport, options: ClientOptions = {}): Client => clientOver(connect(transport, options))
+
+/** The methods over a connection made elsewhere. */
+export function clientOver(connection: OpenConnection): Client {
+  const { send, call, each, raw } = connection
   const methods = Object.fromEntries(Object.entries(domains).map(([name, domain]) => [name, domain(connection)])) as unknown as Domains
-  return { send, call, each, ...methods }
+  return { send, call, each, raw, ...methods }
 }

@@ -45,6 +45,8 @@ export interface Connection {
   send(method: string, path: string, json?: unknown, headers?: HeaderLines): Promise<Response>
   /** One request; the parsed answer, or ClientError. */
   call<T>(method: string, path: string, json?: unknown, headers?: HeaderLines): Promise<T>
+  /** One request with a body of any kind; the answer as it comes. */
+  raw(method: string, path: string, body: Body | null, headers?: HeaderLines): Promise<Response>
   /** All pages of a list, one entry after the other; `field`: where the answer has them. */
   each<T>(path: string, query: Query, field?: string): AsyncGenerator<T>
 }
@@ -59,6 +61,16 @@ export interface OpenConnection extends Connection {
   upload(path: string, form: Form, idempotencyKey?: string): Promise<Response>
 }
 
+/** A body of any kind. */
+export interface Body {
+  /** opened for each attempt */
+  open(): BodyInit
+  /** bytes; null where nobody knows, as of a pipe: then it can be sent only once */
+  readonly size: number | null
+  /** where it is on this machine, for whoever wants to name it */
+  readonly path?: string
+}
+
 export interface Form {
   fields: Query
   /** the field that files go into */
@@ -71,30 +83,56 @@ export interface ClientOptions {
   base?: string
   /** asked before each request */
   token?: () => Promise<string | null>
-  /** waits these seconds because the server asked for it (429, 503); without it such an answer is the answer */
-  pause?: (seconds: number) => Promise<void>
+  /** asked for another token after the server refused one (401); null: there is none, and the refusal is the answer */
+  renew?: (refused: string | null) => Promise<string | null>
+  /** waits these seconds because the server asked for it (429, 503) or was not reached (`error`); without it that is the answer */
+  pause?: (seconds: number, error?: unknown) => Promise<void>
 }
 
 /** Seconds that one request may wait in all before the server's "later" is taken for its answer. */
 const patience = 300
+/** Seconds before a server that was not reached is tried again. */
+const distances = [0.25, 0.5, 1, 2]
 
 /** Makes a connection. */
-export function connect(transport: Transport, { base = 'http://dms', token, pause }: ClientOptions = {}): OpenConnection {
-  const attempt = async (method: string, path: string, init: RequestInit): Promise<Response> => {
+export function connect(transport: Transport, { base = 'http://dms', token, renew, pause }: ClientOptions = {}): OpenConnection {
+  const { origin } = new URL(base)
+  const attempt = (method: string, path: string, init: RequestInit, bearer: string | null | undefined): Promise<Response> => {
+    const url = new URL(path, base)
+    // "//elsewhere/x" is a path, too: the token goes to the server alone.
+    if (url.origin !== origin) throw new TypeError(`"${path}" is not a path of ${origin}`)
     const headers = new Headers(init.headers)
-    const bearer = await token?.()
     if (bearer && !headers.has('authorization')) headers.set('authorization', `Bearer ${bearer}`)
-    return transport(new Request(new URL(path, base), { ...init, method, headers }))
+    return transport(new Request(url, { ...init, method, headers }))
   }
-  /** `init` is asked for each attempt: a body can be sent once. */
-  const request = async (method: string, path: string, init: () => RequestInit, isRepeatable = true): Promise<Response> => {
-    for (let waited = 0; ; ) {
-      const response = await attempt(method, path, init())
-      const seconds = secondsToWait(response)
-      if (!pause || !isRepeatable || seconds === null || waited + seconds > patience) return response
-      waited += seconds
-      await response.arrayBuffer()
-      await pause(seconds)
+  /** A refused token is exchanged once. */
+  const authorized = async (method: string, path: string, init: () => RequestInit, isRepeatable: boolean): Promise<Response> => {
+    const bearer = (await token?.()) ?? null
+    const first = init()
+    const response = await attempt(method, path, first, bearer)
+    const isRefused = response.status === 401 && isRepeatable && !new Headers(first.headers).has('authorization')
+    const next = isRefused ? await renew?.(bearer) : null
+    if (!next) return response
+    await response.arrayBuffer()
+    return attempt(method, path, init(), next)
+  }
+  /** `init` is asked for each attempt: a body can be sent once. `isHarmless`: done twice it is as if it were done once. */
+  const request = async (method: string, path: string, init: () => RequestInit, isRepeatable = true, isHarmless = harmless.has(method)) => {
+    for (let waited = 0, lost = 0; ; ) {
+      let seconds: number | null | undefined
+      let reason: unknown
+      try {
+        const response = await authorized(method, path, init, isRepeatable)
+        seconds = secondsToWait(response)
+        if (!pause || !isRepeatable || seconds === null || waited + seconds > patience) return response
+        await response.arrayBuffer()
+        waited += seconds
+      } catch (error) {
+        reason = error
+        seconds = distances[lost++]
+        if (!pause || !isRepeatable || seconds === undefined || !isLost(error, isHarmless)) throw error
+      }
+      await pause(seconds, reason)
     }
   }
   const send: Connection['send'] = (method, path, json, headers = {}) =>
@@ -124,9 +162,28 @@ export function connect(transport: Transport, { base = 'http://dms', token, paus
       return { headers, body, duplex: 'half' } as RequestInit
     }
     const isRepeatable = files.every(({ size }) => size !== null)
-    return good(await request('POST', path, init, isRepeatable))
+    return good(await request('POST', path, init, isRepeatable, idempotencyKey !== undefined))
   }
-  return { send, fetch, call, each, once: (method, path) => attempt(method, path, {}), upload }
+  const once: OpenConnection['once'] = async (method, path) => attempt(method, path, {}, await token?.())
+  const raw: Connection['raw'] = (method, path, body, headers = {}) => {
+    const length: HeaderLines = body?.size == null ? {} : { 'content-length': String(body.size) }
+    const init = () => ({ headers: { ...length, ...headers }, ...(body ? { body: body.open(), duplex: 'half' } : {}) }) as RequestInit
+    return request(method, path, init, body?.size !== null)
+  }
+  return { send, fetch, call, each, once, upload, raw }
+}
+
+const harmless: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT'])
+/** The connection was never made, so that nothing can have been done. */
+const neverMade = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/
+/** It broke; the server may have done what was asked. */
+const broken = /^(ECONNRESET|EPIPE|ETIMEDOUT|UND_ERR_SOCKET)$/
+
+/** Whether a request that failed may be sent again without being done twice. */
+function isLost(error: unknown, isHarmless: boolean): boolean {
+  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
+  const reason = String(code ?? cause?.code)
+  return neverMade.test(reason) || (isHarmless && broken.test(reason))
 }
 
 /** How long a server that is too busy wants to be left alone; null for every other answer. */

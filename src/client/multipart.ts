@@ -8,6 +8,8 @@ export interface Upload {
   open(): AsyncIterable<Uint8Array> | Iterable<Uint8Array>
   /** bytes; null where nobody knows, as of a pipe: then it can be opened only once */
   size: number | null
+  /** where it is on this machine, for whoever wants to name it */
+  path?: string
 }
 
 export interface Multipart {

@@ -5,11 +5,21 @@ import { type Client, type ClientOptions, createClient } from './client.ts'
 
 export * from './client.ts'
 
-export type RemoteOptions = ClientOptions & Required<Pick<ClientOptions, 'base' | 'token'>>
+export type RemoteOptions = ClientOptions &
+  Required<Pick<ClientOptions, 'base' | 'token'>> & {
+    /** certificates (PEM) to trust instead of the system's */
+    ca?: string
+    /** is handed each request, and sends it */
+    around?: (request: Request, send: () => Promise<Response>) => Promise<Response>
+  }
 
 /** Makes it; `close()` ends its connections. */
-export function remoteClient(options: RemoteOptions): Client & { close(): Promise<void> } {
-  const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 120_000, connect: { timeout: 10_000 } })
+export function remoteClient({ ca, around, ...options }: RemoteOptions): Client & { close(): Promise<void> } {
+  const dispatcher = new Agent({
+    headersTimeout: 0,
+    bodyTimeout: 120_000,
+    connect: { timeout: 10_000, ...(ca === undefined ? {} : { ca }) },
+  })
   const transport = async (request: Request): Promise<Response> => {
     // undici's request streams a body of known length as it is; fetch would gather it first or send it in chunks.
     const answer = await send(request.url, {
@@ -26,5 +36,6 @@ export function remoteClient(options: RemoteOptions): Client & { close(): Promis
       headers: answer.headers as Record<string, string>,
     })
   }
-  return { ...createClient(transport, options), close: () => dispatcher.close() }
+  const watched = around ? (request: Request) => around(request, () => transport(request)) : transport
+  return { ...createClient(watched, options), close: () => dispatcher.close() }
 }

@@ -1,0 +1,26 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { changeContexts, contextNamed, local } from '../src/cli/contexts.ts'
+import { keepCredential, whileLocked } from '../src/cli/credentials.ts'
+import { manual } from '../src/cli/manual.ts'
+
+export const contextRemove = (cli: Cli): Command =>
+  manual('remove <name>', {
+    summary: 'Forget a context and its token.',
+    examples: [
+      ['context remove prod', ''],
+      ['logout prod && dms context remove prod', 'also end its session on the server'],
+    ],
+    exits: '0 forgotten · 6 no such context',
+  })
+    .alias('rm')
+    .action(async (name: string) => {
+      let isCurrent = false
+      await changeContexts(cli.env, async (contexts) => {
+        contextNamed(contexts, name)
+        await whileLocked(cli.env, () => keepCredential(cli.env, name, undefined))
+        isCurrent = contexts.current === name
+        return { current: isCurrent ? local : contexts.current, known: new Map([...contexts.known].filter(([each]) => each !== name)) }
+      })
+      cli.note(`forgot ${name}${isCurrent ? '; commands work on this machine from now on' : ''}`)
+    })

@@ -1,0 +1,27 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { changeContexts, contextNamed, newName } from '../src/cli/contexts.ts'
+import { keepCredential, readCredentials, whileLocked } from '../src/cli/credentials.ts'
+import { Failure } from '../src/cli/exit.ts'
+import { manual } from '../src/cli/manual.ts'
+
+export const contextRename = (cli: Cli): Command =>
+  manual('rename <old> <new>', {
+    summary: 'Give a context another name; who is signed in stays signed in.',
+    examples: [['context rename dms.example.org prod', '']],
+    exits: '0 renamed · 6 no such context · 7 the new name is taken',
+  }).action(async (old: string, given: string) => {
+    const name = newName(given)
+    await changeContexts(cli.env, async (contexts) => {
+      const context = contextNamed(contexts, old)
+      if (contexts.known.has(name)) throw new Failure('CONFLICT', `context "${name}" exists`)
+      // The token first: should we be stopped in between, the old name asks for a password again, and nothing else is lost.
+      await whileLocked(cli.env, async () => {
+        await keepCredential(cli.env, name, (await readCredentials(cli.env))[old])
+        await keepCredential(cli.env, old, undefined)
+      })
+      const known = new Map([...contexts.known].map((each) => (each[0] === old ? ([name, context] as const) : each)))
+      return { current: contexts.current === old ? name : contexts.current, known }
+    })
+    cli.note(`context ${old} is called ${name} now`)
+  })

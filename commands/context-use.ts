@@ -1,0 +1,21 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { changeContexts, contextNamed, local } from '../src/cli/contexts.ts'
+import { manual } from '../src/cli/manual.ts'
+
+export const contextUse = (cli: Cli): Command =>
+  manual('use <name>', {
+    summary: 'Make a context the one that commands work on from now on.',
+    examples: [
+      ['context use prod', ''],
+      ['context use local', 'this machine'],
+    ],
+    notes: ['Commands that run on the server only work on this machine all the same.'],
+    exits: '0 done · 6 no such context',
+  }).action(async (name: string) => {
+    await changeContexts(cli.env, (contexts) => {
+      if (name !== local) contextNamed(contexts, name)
+      return { ...contexts, current: name }
+    })
+    cli.note(`commands work on ${name === local ? 'this machine' : name} from now on`)
+  })

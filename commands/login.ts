@@ -1,0 +1,149 @@
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { type Context, type Contexts, changeContexts, newName, readContexts, serverUrl } from '../src/cli/contexts.ts'
+import { type Credential, keepCredential, whileLocked } from '../src/cli/credentials.ts'
+import { Failure, usage } from '../src/cli/exit.ts'
+import { manual } from '../src/cli/manual.ts'
+import { type PasswordSource, passwordFrom } from '../src/cli/password-source.ts'
+import { line } from '../src/cli/prompt.ts'
+import { readSecret } from '../src/cli/secret.ts'
+import type { There } from '../src/cli/there.ts'
+
+interface Flags {
+  name?: string
+  username?: string
+  passwordStdin?: boolean
+  passwordFile?: string
+  passwordCommand?: string
+  savePasswordSource?: boolean
+  withToken?: boolean
+  store: boolean
+  use: boolean
+}
+
+export const login = (cli: Cli): Command =>
+  manual('login [url]', {
+    summary: 'Sign in to a server elsewhere, and keep it as a context.',
+    examples: [
+      ['login https://dms.example.org', 'asks for name and password; the context is called dms.example.org'],
+      ['login https://dms.example.org --name prod --username ana --password-stdin < pw', ''],
+      [
+        'login https://dms.example.org --name prod --username svc --password-file /etc/dms/svc.pw --save-password-source',
+        'for cron: commands sign in again by themselves',
+      ],
+      ['ssh dms1 dms users token svc | dms login https://dms.example.org --with-token', 'where people sign in elsewhere (OIDC)'],
+      ['DMS_TOKEN=$(dms login https://dms.example.org --username svc --password-file pw --no-store)', 'no file is written'],
+    ],
+    notes: [
+      'Tokens are kept in $XDG_STATE_HOME/dms/credentials.json (~/.local/state), for its owner alone. Of a password nothing is kept',
+      'but, with --save-password-source, the path or command that it came from.',
+    ],
+    exits: '0 signed in · 2 an answer was needed · 4 refused · 7 the name is taken by another server · 69 unreachable',
+  })
+    .option('--name <name>', 'of the context; default: the one that has this URL, else the host name')
+    .option('--username <name>', 'or e-mail address')
+    .option('--password-stdin', 'read the password from standard input')
+    .option('--password-file <file>', 'read the password from a file')
+    .option('--password-command <command>', 'run this in a shell, and take what it prints for the password')
+    .option('--save-password-source', 'remember that path or command, so that nobody has to be asked again')
+    .option('--with-token', 'read a token from standard input instead of a password')
+    .option('--no-store', 'print the token, and keep nothing')
+    .option('--no-use', 'leave the current context as it is')
+    .action(async (given: string | undefined, flags: Flags) => {
+      const contexts = await readContexts(cli.env)
+      const there = whereTo(cli, given)
+      const name = nameFor(there.url, flags, contexts)
+      const known = contexts.known.get(name)
+      const source = sourceOf(flags)
+      const credential = await signIn(cli, there, flags, source, known)
+      if (!flags.store) {
+        const { token, expires_at } = credential
+        return cli.options.format === 'json' ? cli.print({ token, expires_at }, { columns: [] }) : cli.write(`${token}\n`)
+      }
+      const { insecure_http, ca_file, ...before } = known ?? {}
+      const isInsecure = cli.options.asked.isInsecureAllowed || insecure_http
+      const caFile = cli.options.asked.caFile === null ? ca_file : resolve(cli.options.asked.caFile)
+      const context: Context = {
+        ...before,
+        ...(flags.savePasswordSource ? { password_file: undefined, password_command: undefined, ...source } : {}),
+        url: there.url,
+        username: flags.username ?? known?.username ?? credential.username,
+        ...(caFile === undefined ? {} : { ca_file: caFile }),
+        ...(isInsecure ? { insecure_http: true } : {}),
+      }
+      await whileLocked(cli.env, () => keepCredential(cli.env, name, credential))
+      await changeContexts(cli.env, (now) => ({
+        current: flags.use ? name : now.current,
+        known: new Map([...now.known, [name, defined(context)]]),
+      }))
+      tell(cli, name, credential)
+    })
+
+/** The address that was given, or that of the context in use. */
+function whereTo(cli: Cli, given: string | undefined): There {
+  const { asked } = cli.options
+  if (asked.isLocal) throw usage('nobody has to sign in on this machine')
+  if (given !== undefined && (asked.url ?? asked.context) !== null)
+    throw usage('the server is given twice', 'leave out --url, --context and their variables')
+  if (given === undefined) {
+    const target = cli.target
+    if (target.url === null) throw usage('which server?', 'dms login https://dms.example.org')
+    return { ...target, url: target.url }
+  }
+  const url = serverUrl(given, asked.isInsecureAllowed)
+  return { name: url, url, context: null, isByUrl: true, caFile: asked.caFile }
+}
+
+function nameFor(url: string, { name, username }: Flags, { known, current }: Contexts): string {
+  if (name !== undefined) {
+    const other = known.get(newName(name))?.url ?? url
+    if (other !== url)
+      throw new Failure('CONFLICT', `context "${name}" is ${other}`, { fix: `choose another --name, or: dms context remove ${name}` })
+    return name
+  }
+  const same = [...known].filter(([, context]) => context.url === url && (username === undefined || context.username === username))
+  const found = same.find(([each]) => each === current) ?? same[0]
+  if (found) return found[0]
+  const { hostname, port } = new URL(url)
+  const host = hostname.replace(/^\[|\]$/g, '').replaceAll(':', '-')
+  const plainName = newName(`${/^\w/.test(host) ? '' : 'ip'}${host}${port ? `-${port}` : ''}`)
+  return known.has(plainName) && username !== undefined ? newName(`${username.replace(/[^\w.-]/g, '_')}-${plainName}`) : plainName
+}
+
+/** Where the password is, if that can be said; paths are made absolute, because commands are run from anywhere. */
+function sourceOf({ passwordFile, passwordCommand, passwordStdin, withToken, savePasswordSource }: Flags): PasswordSource {
+  const given = [passwordFile !== undefined, passwordCommand !== undefined, passwordStdin, withToken].filter(Boolean)
+  if (given.length > 1) throw usage('--password-file, --password-command, --password-stdin and --with-token exclude each other')
+  if (savePasswordSource && passwordFile === undefined && passwordCommand === undefined)
+    throw usage('--save-password-source needs --password-file or --password-command')
+  if (passwordFile !== undefined) return { password_file: resolve(passwordFile) }
+  return passwordCommand === undefined ? {} : { password_command: passwordCommand }
+}
+
+async function signIn(cli: Cli, there: There, flags: Flags, source: PasswordSource, known: Context | undefined): Promise<Credential> {
+  const { byPassword, byToken } = await import('../src/cli/sign-in.ts')
+  const located = { ...there, caFile: there.caFile ?? known?.ca_file ?? null }
+  if (flags.withToken) return byToken(located, cli.way, (await readSecret(cli.options, 'token', { isStdin: true })).trim())
+  const username = flags.username ?? known?.username ?? (await line(cli.options, 'User name or e-mail address:', '--username'))
+  const password =
+    source.password_command === undefined
+      ? await readSecret(cli.options, 'password', { isStdin: flags.passwordStdin, file: source.password_file })
+      : await passwordFrom(source, cli.env, cli.options)
+  return byPassword(located, cli.way, username, password)
+}
+
+function tell(cli: Cli, context: string, { url, username, role, expires_at }: Credential): void {
+  const until = new Date(expires_at).toLocaleString('sv')
+  cli.print(
+    { context, url, username, role, token_expires_at: expires_at },
+    {
+      columns: [{ name: 'context' }, { name: 'url' }, { name: 'username' }, { name: 'role' }, { name: 'token_expires_at' }],
+      id: 'context',
+      sentence: `✓ signed in to ${url} as ${username} (${role}), context ${context}, until ${until}`,
+    },
+  )
+}
+
+const defined = (context: Context): Context =>
+  Object.fromEntries(Object.entries(context).filter(([, value]) => value !== undefined)) as unknown as Context

@@ -1,0 +1,60 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { type Context, changeContexts, contextNamed, readContexts } from '../src/cli/contexts.ts'
+import { keepCredential, readCredentials, whileLocked } from '../src/cli/credentials.ts'
+import { usage } from '../src/cli/exit.ts'
+import { manual } from '../src/cli/manual.ts'
+
+export const logout = (cli: Cli): Command =>
+  manual('logout [context]', {
+    summary: 'End the session of a context, and forget its token and where its password is.',
+    examples: [
+      ['logout', 'of the context in use'],
+      ['logout prod', ''],
+      ['logout --all', 'of every context'],
+    ],
+    notes: ['The context itself stays: dms context remove.'],
+    exits: '0 signed out, also where nobody was signed in · 3 forgotten here, but the server could not be told · 6 no such context',
+  })
+    .option('--all', 'of every context')
+    .action(async (given: string | undefined, { all }: { all?: boolean }) => {
+      if (all && given !== undefined) throw usage('a context and --all exclude each other')
+      const contexts = await readContexts(cli.env)
+      for (const name of all ? contexts.known.keys() : [given ?? nameInUse(cli)]) await end(cli, name, contextNamed(contexts, name))
+    })
+
+function nameInUse(cli: Cli): string {
+  const { name, context } = cli.target
+  if (!context) throw usage('which context?', 'dms logout NAME, or --all')
+  return name
+}
+
+async function end(cli: Cli, name: string, context: Context): Promise<void> {
+  await whileLocked(cli.env, async () => {
+    const held = (await readCredentials(cli.env))[name]
+    await keepCredential(cli.env, name, undefined)
+    if (held?.url === context.url) await revoke(cli, name, context, held.token)
+  })
+  await changeContexts(cli.env, ({ current, known }) => {
+    const { password_file: _file, password_command: _command, ...rest } = known.get(name) ?? context
+    return { current, known: new Map([...known, [name, rest]]) }
+  })
+  cli.note(`signed out of ${name}`)
+}
+
+/** On the server, so that a copy of the token is worth nothing either. */
+async function revoke(cli: Cli, name: string, context: Context, token: string): Promise<void> {
+  const { strangerThere } = await import('../src/cli/there.ts')
+  const target = { name, url: context.url, context, isByUrl: false, caFile: context.ca_file ?? null }
+  const client = await strangerThere(target, cli.way, token)
+  try {
+    await client.auth.logout()
+  } catch (error) {
+    // It had ended already.
+    if ((error as { status?: unknown }).status === 401) return
+    cli.warn(`warning: ${name} could not be told (${(error as Error).message}): until the token ends, a copy of it is still good`)
+    cli.exit = 'PARTIAL'
+  } finally {
+    await client.close()
+  }
+}

@@ -1,0 +1,51 @@
+import type { Command } from 'commander'
+import { operator } from '../src/actor.ts'
+import type { Cli } from '../src/cli/context.ts'
+import { manual } from '../src/cli/manual.ts'
+import { notSignedIn } from '../src/cli/session.ts'
+
+export interface Whoami {
+  readonly context: string
+  /** null: this machine */
+  readonly url: string | null
+  readonly username: string
+  readonly role: string
+  /** null: nobody asks for a token, or nobody knows */
+  readonly token_expires_at: string | null
+}
+
+export const whoami = (cli: Cli): Command =>
+  manual('whoami', {
+    summary: 'Say which server commands work on, and as whom.',
+    examples: [
+      ['whoami', ''],
+      ['--context prod whoami -o json | jq -r .token_expires_at', ''],
+    ],
+    exits: '0 said · 4 not signed in · 69 unreachable',
+  }).action(async () => {
+    const who = await ask(cli)
+    cli.print(who, {
+      columns: [{ name: 'context' }, { name: 'url' }, { name: 'username', title: 'USER' }, { name: 'role' }, { name: 'token_expires_at' }],
+      id: 'username',
+    })
+  })
+
+async function ask(cli: Cli): Promise<Whoami> {
+  const { name, url, ...target } = cli.target
+  if (url === null) {
+    const { username, role } = cli.options.as === null ? operator : await (await cli.client()).auth.profile()
+    return { context: name, url, username, role, token_expires_at: null }
+  }
+  if (cli.options.printCurl) await (await cli.client()).auth.profile()
+  const there = { ...target, name, url }
+  const { clientThere } = await import('../src/cli/there.ts')
+  const client = await clientThere(there, cli.way)
+  try {
+    const { username, role } = await client.auth.profile().catch((error) => {
+      throw (error as { status?: unknown }).status === 401 ? notSignedIn(there, false) : error
+    })
+    return { context: name, url, username, role, token_expires_at: (await client.session.holder())?.expires_at ?? null }
+  } finally {
+    await client.close()
+  }
+}

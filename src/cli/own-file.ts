@@ -1,0 +1,108 @@
+/** Small files that belong to one person, and that several commands may change at the same time: read whole, replaced whole. */
+import { randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { link, mkdir, open, readFile, realpath, rename, stat, unlink } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Failure } from './exit.ts'
+
+/** Milliseconds: a lock this old is of somebody who was stopped or whose machine is gone; and the wait for one that is held. */
+const stale = 120_000
+const patience = 90_000
+
+/** The text of a file, or null where there is none. `isSecret`: a link is not followed, and `warn` hears when others can read it. */
+export async function readOwnFile(path: string, isSecret = false, warn: (text: string) => void = () => {}): Promise<string | null> {
+  try {
+    const file = await open(path, constants.O_RDONLY | (isSecret ? constants.O_NOFOLLOW : 0))
+    try {
+      if (isSecret && ((await file.stat()).mode & 0o077) !== 0)
+        warn(`warning: others on this machine can read ${path}   fix: chmod 600 ${path}`)
+      return await file.readFile('utf8')
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null
+    if (code === 'ELOOP') throw new Failure('CONFIG', `${path} is a link; it has to be a file`)
+    throw new Failure('CONFIG', message)
+  }
+}
+
+/** Puts a text in the file's place, readable by its owner alone; nobody ever sees half of it. A link to a file that is no secret stays one. */
+export async function replaceOwnFile(path: string, text: string, isSecret = false): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  const place = isSecret ? path : await realpath(path).catch(() => path)
+  const temporary = `${place}.${randomBytes(6).toString('hex')}.tmp`
+  const file = await open(temporary, 'wx', 0o600)
+  try {
+    await file.writeFile(text)
+    await file.sync()
+    await file.close()
+    await rename(temporary, place)
+  } catch (error) {
+    await file.close().catch(() => {})
+    await unlink(temporary).catch(() => {})
+    throw error
+  }
+}
+
+/** Runs `work` while no other command holds the lock beside `path`. Throws Failure BUSY where it stays held. */
+export async function locked<T>(path: string, work: () => Promise<T>): Promise<T> {
+  const lock = `${path}.lock`
+  const mine = `${hostname()} ${process.pid} ${randomBytes(6).toString('hex')}`
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  for (const late = performance.now() + patience; !(await claimed(lock, mine)); ) {
+    if (await removedLeftover(lock)) continue
+    if (performance.now() > late) throw new Failure('BUSY', `${lock} is held by another dms`, { fix: `if there is none: rm ${lock}` })
+    await sleep(20 + Math.random() * 60)
+  }
+  try {
+    return await work()
+  } finally {
+    if ((await readFile(lock, 'utf8').catch(() => '')) === mine) await unlink(lock).catch(() => {})
+  }
+}
+
+async function claimed(lock: string, mine: string): Promise<boolean> {
+  try {
+    const file = await open(lock, 'wx', 0o600)
+    await file.writeFile(mine)
+    await file.close()
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+/** Takes away the lock of a process that is no more. */
+async function removedLeftover(lock: string): Promise<boolean> {
+  const before = await readFile(lock, 'utf8').catch(() => null)
+  if (before === null) return true
+  const age = Date.now() - (await stat(lock).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs
+  const [host, pid] = before.split(' ')
+  // Of a process on another machine that shares the folder nothing is known, and between its making and its writing a lock is empty.
+  const isLeft = age > stale || (host === hostname() && !isAlive(Number(pid)))
+  if (!isLeft) return false
+  const aside = `${lock}.${randomBytes(6).toString('hex')}`
+  try {
+    await rename(lock, aside)
+    // Somebody else was first, and this is the lock that came after: it is given back.
+    if ((await readFile(aside, 'utf8')) !== before) await link(aside, lock)
+    await unlink(aside)
+  } catch {
+    // Somebody else was first.
+  }
+  return true
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}

@@ -3,21 +3,26 @@ import { Command } from 'commander'
 import { createCli, exitAfter, type OwnedCli } from '../src/cli/context.ts'
 import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
 import { humanLines, jsonLine } from '../src/cli/failure-lines.ts'
-import { group } from '../src/cli/manual.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/config.ts'
 import { versionOfDms } from '../src/version.ts'
+import { comments } from './comments.ts'
 import { config } from './config.ts'
 import { context } from './context.ts'
 import { documents } from './documents.ts'
 import { help } from './help.ts'
+import { labels } from './labels.ts'
 import { login } from './login.ts'
 import { logout } from './logout.ts'
+import { metrics } from './metrics.ts'
 import { migrate } from './migrate.ts'
+import { notifications } from './notifications.ts'
 import { ocr } from './ocr-queue.ts'
-import { searchQuery } from './search-query.ts'
-import { searchReindex } from './search-reindex.ts'
+import { search } from './search.ts'
 import { serve } from './serve.ts'
+import { settings } from './settings.ts'
+import { sharedLinks } from './shared-links.ts'
+import { tokens } from './tokens.ts'
 import { users } from './users.ts'
 import { version } from './version.ts'
 import { whoami } from './whoami.ts'
@@ -63,14 +68,21 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(worker(cli))
   program.addCommand(migrate(cli))
   program.addCommand(users(cli))
+  program.addCommand(tokens(cli))
   program.addCommand(documents(cli))
-  program.addCommand(group('search', 'Search: documents by their words.', [searchQuery(cli), searchReindex(cli)]))
+  program.addCommand(search(cli))
+  program.addCommand(labels(cli))
   program.addCommand(ocr(cli))
+  program.addCommand(sharedLinks(cli))
+  program.addCommand(comments(cli))
+  program.addCommand(notifications(cli))
+  program.addCommand(settings(cli))
+  program.addCommand(metrics(cli))
   program.addCommand(config(cli))
-  program.addCommand(context(cli))
   program.addCommand(login(cli))
   program.addCommand(logout(cli))
   program.addCommand(whoami(cli))
+  program.addCommand(context(cli))
   program.addCommand(version(cli))
   program.addCommand(help(cli, program))
 

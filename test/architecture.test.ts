@@ -25,6 +25,7 @@ const floors: readonly (readonly string[])[] = [
     'src/search/',
     'src/files/',
     'src/mail/',
+    'src/tokens/',
   ],
   ['src/server/', 'src/worker/', 'src/client/', 'src/open-app.ts'],
   ['src/cli/'],
@@ -70,6 +71,7 @@ describe('the nevers', () => {
     const owners: Record<string, string[]> = {
       users: ['users'],
       email_verifications: ['users'],
+      api_tokens: ['tokens'],
       revoked_tokens: ['auth'],
       documents: ['documents'],
       document_pages: ['documents'],

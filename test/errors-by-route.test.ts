@@ -58,6 +58,8 @@ function implied(route: Route, row: Row, world: World): Case[] {
   const cases: Case[] = []
   if (door !== 'anyone') cases.push(['without a token', 'UNAUTHORIZED', but((ask) => ({ ...ask, as: null }))])
   if (!ignoresToken(path)) cases.push(['with a bad token', 'UNAUTHORIZED', but((ask) => ({ ...ask, as: null, headers: bad }))])
+  if (door !== 'anyone')
+    cases.push(['with an API token that may do nothing', 'FORBIDDEN', but((ask) => ({ ...ask, as: { ...who.actor, scopes: [] } }))])
   if (door === 'admin') cases.push(['as a user', 'FORBIDDEN', but((ask) => ({ ...ask, as: world.ada.actor }))])
   if (door === 'user' && theirs) cases.push(['as somebody else', theirs, but((ask) => ({ ...ask, as: world.bob.actor }))])
   for (const [name, code] of Object.entries(shape.ids ?? {}))

@@ -2,15 +2,16 @@
 import { randomUUID } from 'node:crypto'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import type { Trx } from '../db/db.ts'
 import { AppError, invalid } from '../errors.ts'
 import { count, type Limit, network, refuse } from '../http/rate-limit.ts'
 import type { Session } from '../http/route.ts'
 import type { Claims } from '../ports.ts'
+import * as apiTokens from '../tokens/tokens.ts'
 import { usernameKey } from '../users/fields.ts'
 import { forgetInitialPassword } from '../users/initial-password.ts'
 import * as users from '../users/users.ts'
 import * as verification from '../users/verify-email.ts'
+import { grace, revoke } from './revoked.ts'
 
 export interface SignIn {
   token: string
@@ -64,14 +65,19 @@ export async function register(app: App, actor: Actor | undefined, { password, .
   })
 }
 
-/** Who a token stands for, as the database has it now. Throws UNAUTHORIZED. */
+/** Who a token, of a session or for a program, stands for, as the database has it now. Throws UNAUTHORIZED. */
 export async function bearer(app: App, token: string): Promise<{ actor: Actor; session: Session }> {
+  if (apiTokens.looksLikeOne(token)) {
+    const found = await apiTokens.holder(app, token)
+    if (!found) throw new AppError('UNAUTHORIZED')
+    return found
+  }
   const claims = await app.tokens.read(token)
   const now = seconds(app)
   if (!claims || claims.exp <= now || claims.iat > now + skew) throw new AppError('UNAUTHORIZED')
   const actor = await holder(app, claims)
   if (!actor) throw new AppError('UNAUTHORIZED')
-  return { actor, session: { jti: claims.jti, exp: claims.exp } }
+  return { actor, session: claims }
 }
 
 /** One short query with each request; that is what makes a logout or a demotion count everywhere at once. */
@@ -105,18 +111,6 @@ export async function refresh(app: App, token: string): Promise<SignIn> {
   return issue(app, await users.existing(app.db, claims.sub), claims.ver)
 }
 
-/** Puts a token on the list of those refused until nobody could refresh it either; false when it was there already. */
-async function revoke(app: App, trx: Trx, user_id: string, { jti, exp }: Session): Promise<boolean> {
-  await trx.deleteFrom('revoked_tokens').where('expires_at', '<', app.now()).execute()
-  const expires_at = new Date((exp + grace(app)) * 1000)
-  const { numInsertedOrUpdatedRows } = await trx
-    .insertInto('revoked_tokens')
-    .values({ jti, user_id, expires_at })
-    .onConflict((conflict) => conflict.doNothing())
-    .executeTakeFirstOrThrow()
-  return numInsertedOrUpdatedRows === 1n
-}
-
 /** Changes one's own password; all tokens so far end, and a new one is given. Throws FORBIDDEN for a wrong current one, RATE_LIMITED, USER_NOT_FOUND. */
 export async function changePassword(app: App, actor: Actor, current: string, next: string): Promise<SignIn> {
   const wrong = () => new AppError('FORBIDDEN', {}, 'The current password is wrong.')
@@ -147,5 +141,3 @@ async function issue(app: App, user: users.User, ver = user.token_version): Prom
 }
 
 const seconds = (app: App): number => Math.floor(app.now().getTime() / 1000)
-
-const grace = ({ config }: App): number => config.auth.refresh_grace_hours * 3600

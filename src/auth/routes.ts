@@ -61,7 +61,7 @@ export const routes = (app: App): Route[] => [
       return { message: 'If that address belongs to an account and is not confirmed yet, an e-mail is on its way.' }
     },
   ),
-  user('POST /api/auth/logout', { summary: 'End this session', answer: Said }, async ({ actor, event }) => {
+  user('POST /api/auth/logout', { summary: 'End this session', answer: Said, scope: 'session' }, async ({ actor, event }) => {
     await auth.logout(app, actor, event.context.session)
     return { message: 'Signed out.' }
   }),

@@ -9,6 +9,7 @@ import { ocrQueue } from './ocr-queue.ts'
 import { search } from './search.ts'
 import { health, metrics, openapi, settings } from './server.ts'
 import { publicLinks, sharedLinks } from './shared-links.ts'
+import { tokens } from './tokens.ts'
 import { users } from './users.ts'
 
 export type { Body, ClientOptions, Connection, Page, Query, Transport } from './connection.ts'
@@ -20,6 +21,7 @@ export type { OcrJob, OcrStatus } from './ocr-queue.ts'
 const domains = {
   auth,
   users,
+  tokens,
   documents,
   labels,
   search,

@@ -1,5 +1,6 @@
 /** The tables as types. The truth is migrations/. */
 import type { ColumnType, Generated, JSONColumnType, Selectable } from 'kysely'
+import type { Scope } from '../actor.ts'
 
 type CreatedAt = ColumnType<Date, Date | undefined, never>
 type UpdatedAt = ColumnType<Date, Date | undefined, Date>
@@ -33,6 +34,18 @@ export interface Schema {
     last_login_at: Date | null
   }
   revoked_tokens: { jti: string; user_id: string; expires_at: Date }
+  api_tokens: {
+    id: Generated<string>
+    user_id: string
+    name: string
+    name_key: string
+    token_hash: string
+    scopes: Scope[]
+    token_version: number
+    created_at: CreatedAt
+    expires_at: Date | null
+    last_used_at: Date | null
+  }
   email_verifications: { token_hash: string; user_id: string; expires_at: Date; created_at: CreatedAt }
   rate_hits: { key: string; at: ColumnType<Date, Date | undefined, never> }
   instance: { key: string; value: string }
@@ -185,9 +198,34 @@ export interface Schema {
     last_sync: Date | null
     next_sync: Date | null
     last_error: string | null
+    /** failed runs since the last good one */
+    failures: Generated<number>
+    /** what all runs came to: outcome -> files */
+    totals: Json<Record<string, number>>
     created_at: CreatedAt
     updated_at: UpdatedAt
   }
+  source_syncs: {
+    id: Generated<string>
+    source_id: string
+    holder: string
+    state: Generated<'running' | 'completed' | 'failed' | 'cancelled'>
+    total: Generated<number>
+    created: Generated<number>
+    updated: Generated<number>
+    unchanged: Generated<number>
+    skipped: Generated<number>
+    failed: Generated<number>
+    removed: Generated<number>
+    bytes: Generated<number>
+    current_file: string | null
+    errors: Json<{ path: string; code: string; message: string }[]>
+    error_code: string | null
+    error_message: string | null
+    started_at: ColumnType<Date, Date | undefined, Date>
+    finished_at: Date | null
+  }
+  source_folders: { source_id: string; path: string; etag: string | null; next_etag: string | null; run_id: string | null }
   source_files: {
     source_id: string
     path: string
@@ -195,9 +233,11 @@ export interface Schema {
     size: number | null
     modified_at: Date | null
     sha256: string | null
+    /** null: never stored, or deleted by a user since */
     document_id: string | null
-    outcome: string
-    seen_at: UpdatedAt
+    outcome: 'stored' | 'moving' | 'skipped' | 'failed'
+    run_id: string | null
+    removed_at: Date | null
   }
   runs: { name: string; last_success_at: Date }
 }

@@ -63,6 +63,7 @@ type PageField = keyof typeof PageAnswer.shape
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 
 const oneFile = {
+  scope: 'upload',
   query: UploadQuery,
   form: { fields: OneForm, file: 'file', many: false },
   status: 201,
@@ -71,6 +72,7 @@ const oneFile = {
   errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE'],
 } as const
 const manyFiles = {
+  scope: 'upload',
   query: UploadQuery,
   form: { fields: ManyForm, file: 'files', many: true },
   status: 201,
@@ -88,7 +90,7 @@ export const routes = (app: App): Route[] => [
   user('POST /api/documents/bulk-upload', { summary: 'Upload up to ten files', ...manyFiles }, bulkUpload(app)),
   user(
     'POST /api/documents/known',
-    { summary: 'Which of these bytes are here already, before they are uploaded', body: Sums, answer: KnownAnswer, errors: ['FORBIDDEN'] },
+    { summary: 'Which of these bytes are here already, before they are uploaded', scope: 'upload', body: Sums, answer: KnownAnswer, errors: ['FORBIDDEN'] },
     async ({ actor, body: { sha256, owner } }) => ({ documents: await known(app, actor, sha256, owner) }),
   ),
 

@@ -1,8 +1,9 @@
 /** A route says on its own line who may call it, what goes in and what comes out; documentation and tests read the same line. */
 import type { H3Event } from 'h3'
 import type { z } from 'zod'
-import { type Actor, isAdmin } from '../actor.ts'
+import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import { AppError, type Code } from '../errors.ts'
+import type { Claims } from '../ports.ts'
 import { check, isId, json, jsonOrForm, query } from './input.ts'
 
 declare module 'h3' {
@@ -25,11 +26,8 @@ declare module 'h3' {
   }
 }
 
-export interface Session {
-  jti: string
-  /** seconds since 1970 */
-  exp: number
-}
+/** The token that somebody came with, as far as it tells whether it is still good. */
+export type Session = Pick<Claims, 'sub' | 'jti' | 'exp' | 'ver'>
 
 export type Door = 'anyone' | 'user' | 'admin'
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -52,6 +50,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   produces?: readonly string[]
   /** a multipart body, as documentation: the fields besides files, and the field that files go into */
   form?: { fields: z.ZodType; file: string; many: boolean }
+  /** what an API token needs here, where method and door do not tell; `session`: no API token will do */
+  scope?: Scope | 'session'
   /** marks the route as deprecated, with the day it goes away */
   sunset?: Date
   /** codes besides those that its door, ids, query and body can have anyway */
@@ -110,6 +110,7 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
   pass: (event: H3Event) => unknown = () => {},
 ): Route {
   const [method, path] = spec.split(' ') as [Method, string]
+  const scope = scopeOf(door, method, shape)
   return {
     door,
     method,
@@ -117,6 +118,8 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
     shape,
     async handle(event, maxBody) {
       pass(event)
+      const scopes = event.context.actor?.scopes
+      if (scopes) requireScope(scopes, scope)
       const params = event.context.params ?? {}
       for (const [name, code] of Object.entries(shape.ids ?? {})) if (!isId(params[name] ?? '')) throw new AppError(code)
       const call: Call<Query, Body> = {
@@ -131,6 +134,20 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
       return answer
     },
   }
+}
+
+/** What an API token has to allow for a route; null: nothing, as the route is everybody's. */
+export function scopeOf(door: Door, method: Method, { scope }: Pick<Shape<z.ZodType, z.ZodType>, 'scope'>): Scope | 'session' | null {
+  if (scope) return scope
+  if (door === 'anyone') return null
+  if (door === 'admin') return 'admin'
+  return method === 'GET' ? 'read' : 'write'
+}
+
+function requireScope(scopes: readonly Scope[], needed: Scope | 'session' | null): void {
+  if (needed === null || scopes.some((scope) => scope === needed || (scope === 'write' && needed === 'upload'))) return
+  const why = needed === 'session' ? 'An API token cannot do that: sign in.' : `This API token lacks the scope "${needed}".`
+  throw new AppError('FORBIDDEN', { scope: needed }, why)
 }
 
 function signedIn(event: H3Event): Actor {

@@ -96,6 +96,7 @@ export const routes = (app: App): Route[] => [
   user(
     'POST /api/search/advanced',
     {
+      scope: 'read',
       summary:
         'Documents by conditions on fields: all of must; of should at least one where there is no must, else they only rank; none of must_not. ' +
         'match: the words; contains: a piece of the text, no case, no accents, any space for a space; exact: the whole field, no case, of content the phrase. ' +

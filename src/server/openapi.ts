@@ -133,7 +133,8 @@ function codesOf({ door, path, shape }: Route): Set<Code> {
     ...(shape.query || shape.body || shape.form ? (['VALIDATION_ERROR'] as const) : []),
     // Also where no token is needed: one that is sent all the same must be good.
     ...(readsToken ? (['UNAUTHORIZED'] as const) : []),
-    ...(door === 'admin' ? (['FORBIDDEN'] as const) : []),
+    // An API token may lack the scope; besides, admins' doors are closed to users.
+    ...(door === 'anyone' ? [] : (['FORBIDDEN'] as const)),
     ...Object.values(shape.ids ?? {}),
     ...(shape.body || shape.form ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const) : []),
     ...(shape.errors ?? []),

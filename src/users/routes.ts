@@ -67,13 +67,14 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'PUT /api/users/profile',
-    { summary: 'Change your own account', body: Profile, answer: UserAnswer, errors: ['USER_NOT_FOUND', 'DUPLICATE_RESOURCE'] },
+    { summary: 'Change your own account', scope: 'session', body: Profile, answer: UserAnswer, errors: ['USER_NOT_FOUND', 'DUPLICATE_RESOURCE'] },
     async ({ actor, body }) => view(await users.updateProfile(app, actor, body)),
   ),
   user(
     'POST /api/users/change-password',
     {
       summary: 'Change your own password; all other sessions end',
+      scope: 'session',
       body: passwordChange(app),
       answer: PasswordAnswer,
       errors: ['FORBIDDEN', 'USER_NOT_FOUND', 'RATE_LIMITED'],

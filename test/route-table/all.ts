@@ -19,11 +19,13 @@ import { rows as search } from './search.ts'
 import { rows as server } from './server.ts'
 import { rows as settings } from './settings.ts'
 import { rows as sharedLinks } from './shared-links.ts'
+import { rows as tokens } from './tokens.ts'
 import { rows as users } from './users.ts'
 
 export const domains: Readonly<Record<string, Rows>> = {
   auth,
   users,
+  tokens,
   documents,
   search,
   ocr,

@@ -7,7 +7,7 @@ import { bearer } from '../../auth/auth.ts'
 import { isUnavailable } from '../../db/db.ts'
 import { AppError, type Code } from '../../errors.ts'
 import type { EventType } from '../../events.ts'
-import type { Claims } from '../../ports.ts'
+import type { Session as TokenSession } from '../../http/route.ts'
 import { concerns, type Feed, type LiveEvent } from './feed.ts'
 import { complaint, type EventName, render, typeOf, understand } from './messages.ts'
 
@@ -29,7 +29,7 @@ export interface Surroundings {
 
 export interface Session {
   actor: Actor
-  claims: Claims
+  claims: TokenSession
 }
 
 export interface Socket {
@@ -105,9 +105,9 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
   }
 
   const authenticate = async (token: string) => {
-    const { actor } = await bearer(app, token)
-    const claims = await app.tokens.read(token)
-    if (!claims || actor.id === null) throw new AppError('UNAUTHORIZED')
+    const { actor, session: claims } = await bearer(app, token)
+    if (actor.id === null) throw new AppError('UNAUTHORIZED')
+    if (actor.scopes && !actor.scopes.includes('read')) throw new AppError('FORBIDDEN', {}, 'This API token lacks the scope "read".')
     if (session && session.actor.id !== actor.id) return send(complaint('FORBIDDEN', 'This connection belongs to another user.'))
     if (!place) {
       const own = randomUUID()

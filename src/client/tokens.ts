@@ -1,0 +1,15 @@
+import type { z } from 'zod'
+import type { ListAnswer, ListQuery, MadeAnswer, TokenAnswer, Wanted } from '../tokens/routes.ts'
+import { type OpenConnection, pathOf, withQuery } from './connection.ts'
+
+export type ApiToken = z.infer<typeof TokenAnswer>
+
+/** API tokens: for programs, with scopes, until revoked. */
+export const tokens = ({ call }: OpenConnection) => ({
+  list: async (query: z.input<typeof ListQuery> = {}): Promise<ApiToken[]> =>
+    (await call<z.infer<typeof ListAnswer>>('GET', withQuery(pathOf('tokens'), query))).tokens,
+  get: (id: string): Promise<ApiToken> => call('GET', pathOf('tokens', id)),
+  /** The answer's `token` is told this once. */
+  create: (token: z.input<typeof Wanted>): Promise<z.infer<typeof MadeAnswer>> => call('POST', pathOf('tokens'), token),
+  revoke: (id: string): Promise<void> => call('DELETE', pathOf('tokens', id)),
+})

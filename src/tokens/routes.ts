@@ -1,0 +1,71 @@
+import { z } from 'zod'
+import { scopes } from '../actor.ts'
+import type { App } from '../app.ts'
+import { type Route, user } from '../http/route.ts'
+import * as tokens from './tokens.ts'
+
+export const Wanted = z.object({
+  name: z.string().trim().min(1).max(100),
+  scopes: z.array(z.enum(scopes)).min(1),
+  expires_at: z.iso
+    .datetime({ offset: true })
+    .transform((at) => new Date(at))
+    .optional(),
+  user: z.string().min(1).max(320).optional(),
+})
+export const ListQuery = z.object({ user: z.string().min(1).max(320).optional() })
+
+export const TokenAnswer = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  user_id: z.uuid(),
+  username: z.string(),
+  scopes: z.array(z.enum(scopes)),
+  created_at: z.iso.datetime(),
+  expires_at: z.iso.datetime().nullable(),
+  last_used_at: z.iso.datetime().nullable(),
+})
+export const ListAnswer = z.object({ tokens: z.array(TokenAnswer) })
+export const MadeAnswer = TokenAnswer.extend({ token: z.string().describe('Shown this once; kept nowhere.') })
+
+const ids = { id: 'API_TOKEN_NOT_FOUND' } as const
+
+export const routes = (app: App): Route[] => [
+  user(
+    'GET /api/tokens',
+    { summary: 'List API tokens: your own; for admins everybody’s', query: ListQuery, answer: ListAnswer, errors: ['USER_NOT_FOUND'] },
+    async ({ actor, query }) => ({ tokens: (await tokens.list(app, actor, query.user)).map(view) }),
+  ),
+  user(
+    'POST /api/tokens',
+    {
+      summary: 'Make an API token; an admin also for somebody else, as for an account that only a program uses',
+      body: Wanted,
+      status: 201,
+      answer: MadeAnswer,
+      scope: 'session',
+      errors: ['FORBIDDEN', 'USER_NOT_FOUND', 'DUPLICATE_RESOURCE', 'CONFLICT'],
+    },
+    async ({ actor, body }) => {
+      const made = await tokens.create(app, actor, body)
+      return { ...view(made), token: made.token }
+    },
+  ),
+  user('GET /api/tokens/:id', { summary: 'One API token', ids, answer: TokenAnswer }, async ({ actor, param }) =>
+    view(await tokens.get(app, actor, param('id'))),
+  ),
+  user('DELETE /api/tokens/:id', { summary: 'Revoke an API token', ids, scope: 'session' }, ({ actor, param }) =>
+    tokens.remove(app, actor, param('id')),
+  ),
+]
+
+const view = (token: tokens.ApiToken): z.infer<typeof TokenAnswer> => ({
+  id: token.id,
+  name: token.name,
+  user_id: token.user_id,
+  username: token.username,
+  scopes: [...token.scopes],
+  created_at: token.created_at.toISOString(),
+  expires_at: token.expires_at?.toISOString() ?? null,
+  last_used_at: token.last_used_at?.toISOString() ?? null,
+})

@@ -1,0 +1,152 @@
+/** API tokens: for programs that act for a user for longer than a session, and may do only what their scopes name. */
+import { createHash, randomBytes } from 'node:crypto'
+import { type Actor, isAdmin, type Scope } from '../actor.ts'
+import type { App } from '../app.ts'
+import { revoke } from '../auth/revoked.ts'
+import { isUniqueViolation } from '../db/db.ts'
+import type { Row } from '../db/schema.ts'
+import { AppError, invalid } from '../errors.ts'
+import type { Session } from '../http/route.ts'
+import * as users from '../users/users.ts'
+
+export type ApiToken = Omit<Row<'api_tokens'>, 'token_hash' | 'name_key' | 'token_version'> & { username: string }
+
+/** What each of them begins with, so that scanners for secrets know one when they see it. */
+const prefix = 'dms_'
+
+/** Tokens that one user can have. */
+const most = 100
+
+/** Milliseconds: how exact `last_used_at` is; a write for each request would cost more than the request. */
+const exactness = 60_000
+
+/** Far enough for a token without end, near enough for every calendar: the year 9999. */
+const never = 253_402_300_799
+
+/** Whether a bearer token is one of these, by its looks. */
+export const looksLikeOne = (token: string): boolean => token.startsWith(prefix)
+
+/** The tokens that the actor may see, newest first: one's own; for admins everybody's, or those of `user` (name, e-mail address or id). Throws USER_NOT_FOUND. */
+export async function list(app: App, actor: Actor, user?: string): Promise<ApiToken[]> {
+  const owner = user === undefined ? null : await ownerOf(app, actor, user)
+  return visible(app, actor)
+    .$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))
+    .orderBy('api_tokens.created_at', 'desc')
+    .orderBy('api_tokens.id', 'desc')
+    .execute()
+}
+
+/** One token. Throws API_TOKEN_NOT_FOUND. */
+export async function get(app: App, actor: Actor, id: string): Promise<ApiToken> {
+  const token = await visible(app, actor).where('api_tokens.id', '=', id).executeTakeFirst()
+  if (!token) throw new AppError('API_TOKEN_NOT_FOUND')
+  return token
+}
+
+export interface NewToken {
+  name: string
+  scopes: readonly Scope[]
+  expires_at?: Date | undefined
+  /** whose it will be, for admins: name, e-mail address or id; default: the actor's own */
+  user?: string | undefined
+}
+
+/** Makes a token; the answered `token` is told this once. Throws USER_NOT_FOUND, DUPLICATE_RESOURCE, CONFLICT, VALIDATION_ERROR, FORBIDDEN. */
+export async function create(app: App, actor: Actor, wanted: NewToken): Promise<ApiToken & { token: string }> {
+  const owner = await ownerOf(app, actor, wanted.user)
+  if (wanted.scopes.includes('admin') && owner.role !== 'admin')
+    throw new AppError('FORBIDDEN', {}, 'Only admins have tokens with the scope admin.')
+  if (owner.disabled) throw new AppError('CONFLICT', { user: owner.username }, 'The user is disabled.')
+  if (wanted.expires_at && wanted.expires_at <= app.now()) throw invalid('expires_at', 'in the future')
+  const { count } = await app.db
+    .selectFrom('api_tokens')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('user_id', '=', owner.id)
+    .executeTakeFirstOrThrow()
+  if (count >= most) throw new AppError('CONFLICT', { tokens: count }, `${most} tokens are the most that one user can have: revoke some.`)
+  const token = prefix + randomBytes(32).toString('base64url')
+  const { id } = await unique(() =>
+    app.db
+      .insertInto('api_tokens')
+      .values({
+        user_id: owner.id,
+        name: wanted.name,
+        name_key: wanted.name.toLowerCase(),
+        token_hash: hashOf(token),
+        scopes: [...wanted.scopes],
+        token_version: owner.token_version,
+        expires_at: wanted.expires_at ?? null,
+        created_at: app.now(),
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow(),
+  )
+  const made = await visible(app, { ...actor, role: 'admin' })
+    .where('api_tokens.id', '=', id)
+    .executeTakeFirstOrThrow()
+  return { ...made, token }
+}
+
+/** Ends a token on every server process, and the connections that came with it. Throws API_TOKEN_NOT_FOUND. */
+export async function remove(app: App, actor: Actor, id: string): Promise<void> {
+  await app.db.transaction().execute(async (trx) => {
+    const { user_id, expires_at } = await get(app, actor, id)
+    const { numDeletedRows } = await trx.deleteFrom('api_tokens').where('id', '=', id).executeTakeFirst()
+    if (numDeletedRows !== 1n) throw new AppError('API_TOKEN_NOT_FOUND')
+    await revoke(app, trx, user_id, { jti: id, exp: secondsOf(expires_at) })
+  })
+}
+
+/** Who a token stands for now, and what it may do; undefined where it is none, or is good no longer. */
+export async function holder(app: App, token: string): Promise<{ actor: Actor; session: Session } | undefined> {
+  const found = await app.reads
+    .selectFrom('api_tokens')
+    .innerJoin('users', 'users.id', 'api_tokens.user_id')
+    .select(['api_tokens.id', 'user_id', 'username', 'role', 'scopes', 'expires_at', 'last_used_at', 'users.token_version as ver'])
+    .where('token_hash', '=', hashOf(token))
+    .whereRef('users.token_version', '=', 'api_tokens.token_version')
+    .where('disabled', '=', false)
+    .executeTakeFirst()
+  if (!found || (found.expires_at && found.expires_at <= app.now())) return undefined
+  await noteUse(app, found)
+  const { id, user_id, username, scopes, expires_at, ver } = found
+  const role = scopes.includes('admin') ? found.role : 'user'
+  return { actor: { id: user_id, username, role, scopes }, session: { sub: user_id, jti: id, exp: secondsOf(expires_at), ver } }
+}
+
+async function noteUse(app: App, { id, last_used_at }: Pick<ApiToken, 'id' | 'last_used_at'>): Promise<void> {
+  const now = app.now()
+  if (last_used_at && now.getTime() - last_used_at.getTime() < exactness) return
+  await app.db.updateTable('api_tokens').set({ last_used_at: now }).where('id', '=', id).execute()
+}
+
+/** Whom a token is for: the actor, or for admins the user that is named. */
+async function ownerOf(app: App, actor: Actor, user: string | undefined): Promise<users.User> {
+  if (user === undefined) {
+    if (actor.id === null) throw invalid('user', 'whose token it will be: the operator at the shell has none')
+    return users.existing(app.db, actor.id)
+  }
+  const owner = await users.named(app.db, user)
+  if (!owner || !(isAdmin(actor) || owner.id === actor.id)) throw new AppError('USER_NOT_FOUND')
+  return owner
+}
+
+const visible = ({ db }: App, actor: Actor) =>
+  db
+    .selectFrom('api_tokens')
+    .innerJoin('users', 'users.id', 'api_tokens.user_id')
+    .select(['api_tokens.id', 'user_id', 'username', 'name', 'scopes', 'api_tokens.created_at', 'expires_at', 'last_used_at'])
+    .$if(!isAdmin(actor), (query) => query.where('user_id', '=', actor.id))
+
+async function unique<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (isUniqueViolation(error)) throw new AppError('DUPLICATE_RESOURCE', { field: 'name' }, 'There is a token of that name.')
+    throw error
+  }
+}
+
+const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex')
+
+const secondsOf = (date: Date | null): number => (date ? Math.floor(date.getTime() / 1000) : never)

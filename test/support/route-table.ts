@@ -1,5 +1,6 @@
 /** What the table of all routes (test/route-table/) is made of, and the world that its requests are sent into. */
 import { randomUUID } from 'node:crypto'
+import { z } from 'zod'
 import { type Actor, operator } from '../../src/actor.ts'
 import type { App } from '../../src/app.ts'
 import { type Client, createClient } from '../../src/client/client.ts'
@@ -76,8 +77,8 @@ export async function startWorld() {
   const { app } = dms
   const routes = allRoutes(app)
   let made = 0
-  /** A word that nothing else is called by; the tilde tells where it comes from. */
-  const word = (): string => `w~${++made}`
+  /** A word that nothing else is called by, always as long. */
+  const word = (): string => `w~${String(++made).padStart(6, '0')}`
   let hash: Promise<string> | undefined
 
   const transports = new Map<Request, (request: Request) => Promise<Response>>()
@@ -215,3 +216,14 @@ export const usualOf = ({ door }: Route, { ada, admin }: World): { who: Person; 
 
 /** An id that nothing has. */
 export const noId = (): string => randomUUID()
+
+interface JsonSchema {
+  properties?: Record<string, unknown>
+  anyOf?: JsonSchema[]
+}
+
+const namesIn = ({ properties = {}, anyOf = [] }: JsonSchema): string[] => [...Object.keys(properties), ...anyOf.flatMap(namesIn)]
+
+/** The names that an input knows at its top, in any of its forms. */
+export const fieldsOf = (input: z.ZodType | undefined): string[] =>
+  input ? namesIn(z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' }) as JsonSchema) : []

@@ -1,0 +1,152 @@
+/** Fields that a request may not set: sent to every route that takes a body, they leave no trace in any answer or row. */
+import { expect, test } from 'vitest'
+import type { Route } from '../src/http/route.ts'
+import { table } from './route-table/all.ts'
+import { normal } from './support/normal.ts'
+import { type Ask, fieldsOf, nameOf, password, type Row, startWorld, usualOf, type World } from './support/route-table.ts'
+import { allRows } from './support/rows-of.ts'
+
+const long = '2001-01-01T00:00:00.000Z'
+
+/** What somebody would like to set, by the names of columns and of the API. */
+const wishes = ({ bob }: World): Record<string, unknown> => ({
+  id: '01890a5d-ac96-774b-bcce-b302099a8057',
+  owner_id: bob.id,
+  owner: bob.username,
+  user_id: bob.id,
+  user: bob.id,
+  created_by: bob.id,
+  username: 'mallory',
+  email: 'mallory@example.org',
+  display_name: 'Mallory',
+  role: 'admin',
+  roles: ['admin'],
+  is_admin: true,
+  admin: true,
+  groups: ['admin'],
+  scopes: ['admin'],
+  disabled: true,
+  email_verified: true,
+  email_verified_at: long,
+  password_hash: '$argon2id$v=19$m=19456,t=2,p=1$EY6fc0udciMVyqZIvJez8A$L5YEMsG5h2wbXWQvW7dXnQjOh2VPqlc2AL+6RQGG1Tk',
+  token_version: 99,
+  auth_method: 'oidc',
+  oidc_subject: 'mallory',
+  last_login_at: long,
+  status: 'completed',
+  state: 'completed',
+  content: 'forged',
+  filename: 'forged.exe',
+  mime_type: 'text/html',
+  size: 99,
+  sha256: 'f'.repeat(64),
+  ocr_confidence: 0.99,
+  page_count: 99,
+  version: 99,
+  duplicate_of: '01890a5d-ac96-774b-bcce-b302099a8057',
+  source_id: '01890a5d-ac96-774b-bcce-b302099a8057',
+  source_path: '/forged',
+  error: null,
+  token: 'forged',
+  url: 'https://forged.example.org',
+  view_count: -100,
+  is_revoked: false,
+  revoked_at: long,
+  is_edited: true,
+  reply_count: 99,
+  document_count: 99,
+  attempts: 99,
+  max_attempts: 99,
+  progress: 99,
+  read: true,
+  read_at: long,
+  last_sync: long,
+  last_error: 'forged',
+  credentials: 'forged',
+  created_at: long,
+  updated_at: long,
+  processed_at: long,
+  completed_at: long,
+})
+
+/** The wishes that are no fields of the route's body. */
+function foreign({ shape: { body, form } }: Route, world: World): Record<string, unknown> {
+  const own = fieldsOf(body ?? form?.fields)
+  return Object.fromEntries(Object.entries(wishes(world)).filter(([name]) => !own.includes(name)))
+}
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
+
+function withFields(ask: Ask, more: Record<string, unknown>): Ask {
+  if (!ask.form) return { ...ask, json: { ...(ask.json as object), ...more } }
+  const texts = Object.fromEntries(Object.entries(more).map(([name, value]) => [name, textOf(value)]))
+  return { ...ask, form: { ...ask.form, fields: { ...ask.form.fields, ...texts } } }
+}
+
+/** In two, since a form has at most 50 fields. */
+function inParts(more: Record<string, unknown>): Record<string, unknown>[] {
+  const all = Object.entries(more)
+  return [all.slice(0, 40), all.slice(40)].map((part) => Object.fromEntries(part))
+}
+
+/** What comes of a request: its answer, and the rows that it made or changed. */
+async function outcome(world: World, route: Route, more: Record<string, unknown>) {
+  const { who, actor } = usualOf(route, world)
+  const known = { ada: world.ada.id, bob: world.bob.id, root: world.admin.id, wish: String(wishes(world).id) }
+  const ask = withFields(await (table[nameOf(route)] as Row).good(world, who), more)
+  const before = new Set(await allRows(world.app))
+  const response = await world.send(route, ask, actor)
+  const text = normal(await response.text(), known)
+  const after = await allRows(world.app)
+  const made = after.filter((row) => !before.has(row)).map((row) => normal(row, known))
+  return { status: response.status, text, made: made.sort() }
+}
+
+test('fields that a body does not have change nothing, on every route that takes one', async () => {
+  const world = await startWorld()
+  const writing = world.routes.filter(({ shape }) => shape.body || shape.form)
+  expect(writing.length).toBeGreaterThan(20)
+  for (const route of writing) {
+    const more = foreign(route, world)
+    // Once before, for what is another thing the first time.
+    await outcome(world, route, {})
+    const plain = await outcome(world, route, {})
+    for (const part of inParts(more)) {
+      const forged = await outcome(world, route, part)
+      expect.soft({ name: nameOf(route), ...forged }).toEqual({ name: nameOf(route), ...plain })
+    }
+  }
+})
+
+/** As they would be written by hand: a key can be there twice. */
+const roles = [
+  '"role":"admin"',
+  '"role":"ADMIN"',
+  '"role":"admin "',
+  '"role":["admin"]',
+  '"role":{"$eq":"admin"}',
+  '"role":"user","role":"admin"',
+  '"role":"admin","role":"user"',
+  '"Role":"admin"',
+  '"is_admin":true,"admin":true',
+  '"constructor":{"prototype":{"role":"admin"}}',
+  '"email_verified":true,"id":"01890a5d-ac96-774b-bcce-b302099a8057"',
+  '"role":"user","user":{"role":"admin"}',
+]
+
+test.each(['POST /api/auth/register', 'PUT /api/users/profile', 'POST /api/users', 'POST /api/users/import'])(
+  '%s makes no admin of anybody, however a user asks for it',
+  async (name) => {
+    const world = await startWorld()
+    const route = world.routes.find((one) => nameOf(one) === name) as Route
+    const admins = () => world.app.db.selectFrom('users').select('id').where('role', '=', 'admin').execute()
+    const before = await admins()
+    for (const [at, role] of roles.entries()) {
+      const fields = `{"username":"x${at}","email":"x${at}@example.org","password":"${password}",${role}}`
+      const raw = name.endsWith('import') ? `{"users":[${fields}]}` : fields
+      const { status } = await world.send(route, { raw, as: world.ada.actor }, null)
+      expect([role, [200, 201, 400, 403].includes(status), await admins()]).toEqual([role, true, before])
+    }
+    expect((await world.asAda.auth.profile()).role).toBe('user')
+  },
+)

@@ -1,0 +1,19 @@
+/** A text in which all that is new with each attempt stands for itself: ids, sums, moments, the words of the world of routes. */
+
+const changing: readonly (readonly [what: RegExp, name: string])[] = [
+  [/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<id>'],
+  [/eyJ[\w-]+\.[\w-]+\.[\w-]+/g, '<jwt>'],
+  [/\$argon2id\$[^"\\]+/g, '<password hash>'],
+  [/\b[0-9a-f]{64}\b/g, '<sum>'],
+  [/(?<=")[\w-]{43}(?=")|(?<=shared\/)[\w-]{43}/g, '<token>'],
+  [/20[2-9]\d-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)/g, '<moment>'],
+  [/w~\d{6}/g, '<word>'],
+  [/198\.18\.\d+\.\d+/g, '<address>'],
+  [/(?<="(?:took_ms|seq|position)": ?)[\d.]+/g, '<number>'],
+]
+
+/** Two of these are equal where nothing but such things differs. `known`: ids that keep a name, as whose they are matters. */
+export function normal(text: string, known: Readonly<Record<string, string>> = {}): string {
+  const named = Object.entries(known).reduce((all, [name, id]) => all.replaceAll(id, `<${name}>`), text)
+  return changing.reduce((all, [what, name]) => all.replaceAll(what, name), named)
+}

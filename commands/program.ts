@@ -7,6 +7,7 @@ import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/config.ts'
 import { versionOfDms } from '../src/version.ts'
 import { comments } from './comments.ts'
+import { backup } from './backup.ts'
 import { config } from './config.ts'
 import { context } from './context.ts'
 import { documents } from './documents.ts'
@@ -18,6 +19,7 @@ import { metrics } from './metrics.ts'
 import { migrate } from './migrate.ts'
 import { notifications } from './notifications.ts'
 import { ocr } from './ocr-queue.ts'
+import { restore } from './restore.ts'
 import { search } from './search.ts'
 import { serve } from './serve.ts'
 import { settings } from './settings.ts'
@@ -78,6 +80,8 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(notifications(cli))
   program.addCommand(settings(cli))
   program.addCommand(metrics(cli))
+  program.addCommand(backup(cli))
+  program.addCommand(restore(cli))
   program.addCommand(config(cli))
   program.addCommand(login(cli))
   program.addCommand(logout(cli))

@@ -14,6 +14,8 @@ export interface Payloads {
   pages: { language: string }
   /** bring the search index up to date with a document, or with its absence */
   index: { document_id: string }
+  /** make the index whole where documents are missing in it */
+  reindex: Record<string, never>
   /** send a user the link that confirms the e-mail address */
   verify_email: { user_id: string }
   /** remove stored bytes that no document has any more */
@@ -32,6 +34,7 @@ export const kinds = {
   extract: { queue: 'ocr', kept: true, tries: 3 },
   pages: { queue: 'ocr', kept: false, tries: 1 },
   index: { queue: 'index', kept: false, tries: untilItWorks },
+  reindex: { queue: 'index', kept: false, tries: untilItWorks },
   verify_email: { queue: 'maintenance', kept: false, tries: 20 },
   purge: { queue: 'maintenance', kept: false, tries: untilItWorks },
 } as const satisfies Record<Kind, { queue: Queue; kept: boolean; tries: number }>

@@ -17,7 +17,7 @@ import { checkBelonging } from './files/belongs.ts'
 import type { Log } from './log.ts'
 import { smtpMailer } from './mail/smtp.ts'
 import { findOcr } from './ocr/languages.ts'
-import type { DocumentReader, OcrSetup } from './ports.ts'
+import type { DocumentReader, FileStore, OcrSetup } from './ports.ts'
 import { engines } from './search/engines/all.ts'
 
 export interface OpenOptions {
@@ -81,6 +81,29 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     }
   } catch (error) {
     await closing()
+    throw error
+  }
+}
+
+/** The database and the document store alone, whatever state the schema is in: what backup and restore work on. */
+export interface Places {
+  /** with `storage.path` filled in */
+  readonly config: Config
+  readonly log: Log
+  readonly database: OpenedDatabase
+  readonly files: FileStore
+}
+
+/** Opens them; nothing is migrated, and the two may belong to different dms. Throws ConfigError. */
+export async function openPlaces(config: Config, log: Log): Promise<Places & { close(): Promise<void> }> {
+  const storage = { ...config.storage, path: config.storage.path || join(config.data_dir, 'files') }
+  const database = await openConfigured(config, log, false)
+  try {
+    const files = await stores[storage.kind]({ ...config, storage })
+    const close = () => files.close().then(() => database.close())
+    return { config: { ...config, storage }, log, database, files, close }
+  } catch (error) {
+    await database.close()
     throw error
   }
 }

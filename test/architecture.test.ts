@@ -27,7 +27,7 @@ const floors: readonly (readonly string[])[] = [
     'src/mail/',
     'src/tokens/',
   ],
-  ['src/server/', 'src/worker/', 'src/client/', 'src/open-app.ts'],
+  ['src/server/', 'src/worker/', 'src/client/', 'src/backup/', 'src/check/', 'src/doctor/', 'src/open-app.ts'],
   ['src/cli/'],
   ['commands/'],
   ['bin/'],

@@ -277,6 +277,7 @@ describe('GET /metrics', () => {
         last_error: null,
       })
       .execute()
+    await app.db.insertInto('runs').values({ name: 'backup', last_success_at: new Date() }).execute()
     const told = await (await asStranger.send('GET', '/metrics')).text()
     const rules = await readFile(new URL('../alerts.example.yml', import.meta.url), 'utf8')
     const named = [...rules.matchAll(/\b(?:dms|nodejs|process)_[a-z_]+/g)].map(([name]) => name.replace(/_bucket$/, ''))

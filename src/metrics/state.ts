@@ -19,7 +19,7 @@ export function openState(app: App): () => Promise<Family[]> {
   }
   return async () => {
     try {
-      const families = await Promise.all([queue(app), connections(app), sources(app), totals()])
+      const families = await Promise.all([queue(app), connections(app), sources(app), runs(app), totals()])
       return [gauge('dms_database_up', 'Whether the database answers.', 1), ...families.flat()]
     } catch (error) {
       app.log.warn({ err: (error as Error).message }, 'metrics without the database')
@@ -79,6 +79,13 @@ async function queue({ db }: App): Promise<Family[]> {
       finished.reduce((sum, { pages }) => sum + pages, 0),
     ),
   ]
+}
+
+/** What is done from time to time, as by cron: an alert on what was not done needs no push gateway. */
+async function runs({ db }: App): Promise<Family[]> {
+  const { rows } = await sql<{ name: string; at: number }>`
+    select name, extract(epoch from last_success_at)::float8 as at from runs order by name`.execute(db)
+  return rows.map(({ name, at }) => gauge(`dms_${name}_last_success_timestamp_seconds`, `When the last ${name} succeeded, since 1970.`, at))
 }
 
 async function connections({ db }: App): Promise<Family[]> {

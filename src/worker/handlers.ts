@@ -4,6 +4,7 @@ import type { Handler, Kind } from '../jobs.ts'
 import { extract, ocr } from '../ocr/run-ocr.ts'
 import { pages } from '../ocr/run-pages.ts'
 import { index } from '../search/run-index.ts'
+import { reindex } from '../search/run-reindex.ts'
 import { verifyEmail } from '../users/run-verify-email.ts'
 
-export const handlers = { ocr, extract, pages, index, verify_email: verifyEmail, purge } satisfies { [K in Kind]: Handler<K> }
+export const handlers = { ocr, extract, pages, index, reindex, verify_email: verifyEmail, purge } satisfies { [K in Kind]: Handler<K> }

@@ -1,0 +1,93 @@
+import { stat } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { type Command, Option } from 'commander'
+import type { Sink } from '../src/backup/sink.ts'
+import type { Cli } from '../src/cli/context.ts'
+import { durationOf } from '../src/cli/duration.ts'
+import { usage } from '../src/cli/exit.ts'
+import { manual } from '../src/cli/manual.ts'
+import { openPlaces } from '../src/cli/places.ts'
+import { settingRows } from '../src/cli/setting-rows.ts'
+
+interface Flags {
+  to?: string
+  format?: 'tar' | 'dir'
+  files: boolean
+  includeConfig?: boolean
+  includeSecrets?: boolean
+  lockTimeout: string
+}
+
+export const backupCreate = (cli: Cli): Command =>
+  manual('create', {
+    summary: 'Back up tables and files as they are at one moment, while the server goes on.',
+    examples: [
+      ['backup create', 'a new archive in backup.path'],
+      ['backup create --format dir --to /mnt/nas/dms', 'a folder, in which only what is new is written'],
+      ['dms backup create --to - | age -r "$KEY" > dms.tar.age', 'through a pipe'],
+    ],
+    exits: '0 done · 3 done, but files of documents were missing or corrupt · 7 the place is taken · 75 another backup is going on',
+    notes: [
+      'The index is left out: it is rebuilt. So are the keys of this machine, unless --include-secrets says otherwise:',
+      'with them, whoever reads the backup can sign in as anybody. Without them, people sign in anew after a restore,',
+      'and passwords of sources have to be entered again.',
+    ],
+  })
+    .option('--to <place>', 'a file, a folder, or - for standard output (default: a new archive in backup.path)')
+    .addOption(new Option('--format <format>', 'tar: one archive; dir: a folder that is brought up to date').choices(['tar', 'dir']))
+    .option('--no-files', 'tables only')
+    .option('--include-config', 'with the settings in force, without secrets')
+    .option('--include-secrets', 'with jwt_secret and sources_key of the data folder')
+    .option('--lock-timeout <duration>', 'wait this long for another backup to end', '0s')
+    .action(async (flags: Flags) => {
+      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
+      if (flags.to === '-' && process.stdout.isTTY) throw usage('an archive is nothing for a terminal', 'send it to a file or a program')
+      if (flags.to === '-' && flags.format === 'dir') throw usage('--format dir needs a folder, not standard output')
+      const started = performance.now()
+      const places = await openPlaces(cli, 'backup create')
+      const { place, sink } = await placeOf(flags, places.config.backup.path)
+      const { backUp } = await import('../src/backup/create.ts')
+      const progress = cli.progress('backup')
+      const manifest = await backUp(places, sink, {
+        withFiles: flags.files,
+        settings: flags.includeConfig ? await settingsOf(cli) : null,
+        withSecrets: flags.includeSecrets === true,
+        lockTimeout,
+        signal: cli.signal,
+        onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
+      })
+      progress.done()
+      for (const { sha256, problem } of manifest.damaged) cli.warn(`warning: stored file ${sha256} is ${problem}`)
+      if (manifest.damaged.length > 0) cli.exit = 'PARTIAL'
+      const { documents, files, bytes, damaged } = manifest
+      const duration_seconds = Math.round(performance.now() - started) / 1000
+      const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${duration_seconds.toFixed(1)} s: ${place}`
+      if (place === '-') return cli.note(sentence)
+      cli.print(
+        { type: 'summary', command: 'backup create', place, documents, files, bytes, damaged: damaged.length, duration_seconds },
+        {
+          columns: ['place', 'documents', 'files', 'bytes', 'damaged', 'duration_seconds'].map((name) => ({ name })),
+          id: 'place',
+          sentence,
+        },
+      )
+    })
+
+async function placeOf({ to, format }: Flags, shelf: string): Promise<{ place: string; sink: Sink }> {
+  const [sinks, { archiveName, folderName }] = await Promise.all([import('../src/backup/sink.ts'), import('../src/backup/shelf.ts')])
+  if (to === '-') return { place: '-', sink: sinks.streamSink(process.stdout) }
+  const wanted = to === undefined ? null : resolve(to)
+  if (format === 'dir') {
+    const place = wanted ?? join(shelf, folderName)
+    return { place, sink: sinks.folderSink(place) }
+  }
+  const isFolder = wanted === null || (await stat(wanted).catch(() => null))?.isDirectory() === true
+  const place = isFolder ? join(wanted ?? shelf, archiveName(new Date())) : wanted
+  return { place, sink: await sinks.fileSink(place) }
+}
+
+/** What is set, without secrets, by dotted key. */
+async function settingsOf(cli: Cli): Promise<object> {
+  const rows = settingRows(await cli.config(), undefined, { setOnly: true })
+  return Object.fromEntries(rows.filter(({ secret }) => !secret).map(({ key, value }) => [key, value]))
+}

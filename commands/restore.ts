@@ -1,0 +1,107 @@
+import type { Command } from 'commander'
+import { backupNamed } from '../src/cli/backup-source.ts'
+import type { Cli } from '../src/cli/context.ts'
+import { durationOf } from '../src/cli/duration.ts'
+import { usage } from '../src/cli/exit.ts'
+import { manual } from '../src/cli/manual.ts'
+import { openPlaces } from '../src/cli/places.ts'
+
+interface Flags {
+  toDatabase?: string
+  filesTo?: string
+  reindex: boolean
+  dryRun?: boolean
+  lockTimeout: string
+}
+
+export const restore = (cli: Cli): Command =>
+  manual('restore <backup>', {
+    summary: 'Put a backup into an empty place: a new data folder, or an empty database and an empty folder.',
+    examples: [
+      ['restore dms-20261120T031500Z.tar --data-dir /srv/dms', 'one of backup.path'],
+      ['age -d -i key dms.tar.age | dms restore -', 'from a pipe'],
+      ['restore /mnt/nas/dms -n', 'what is in it, and whether it could be restored here'],
+    ],
+    exits:
+      '0 done · 3 done, but some files were lost before the backup · 6 no such backup · 7 the place is not empty · 75 busy · 78 the backup is newer than this dms',
+    notes: [
+      'Backups of older versions are brought up to date. All tables are restored or none; a restore that was broken off can be run again.',
+      'The database may be a role of its own: no superuser is needed.',
+    ],
+  })
+    .option('--to-database <url>', 'instead of database.url; without a password in it (PGPASSFILE, PGPASSWORD)')
+    .option('--files-to <folder>', 'instead of storage.path')
+    .option('--no-reindex', 'leave the index to `dms search reindex` (until then nothing is found)')
+    .option('-n, --dry-run', 'read the head of the backup only')
+    .option('--lock-timeout <duration>', 'wait this long for a migration or another restore', '0s')
+    .action(async (given: string, flags: Flags) => {
+      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
+      const settings = settingsOf(flags)
+      const source = await backupNamed(cli, given)
+      const started = performance.now()
+      const places = await openPlaces(cli, 'restore', settings)
+      const { refuseFull, restore: put } = await import('../src/backup/restore.ts')
+      const report = (more: object, sentence: string) => {
+        const duration_seconds = Math.round(performance.now() - started) / 1000
+        const summary = { type: 'summary', command: 'restore', dry_run: flags.dryRun === true, ...more, duration_seconds }
+        cli.print(summary, {
+          columns: Object.keys(summary)
+            .slice(3)
+            .map((name) => ({ name })),
+          sentence,
+        })
+      }
+      if (flags.dryRun) {
+        await refuseFull(places)
+        const { headOf } = await import('../src/backup/source.ts')
+        const { created_at, dms, documents, files, bytes } = await headOf(source)
+        return report({ created_at, documents, files, bytes }, `would restore ${documents} documents of ${created_at} (dms ${dms})`)
+      }
+      const progress = cli.progress('restore')
+      const { manifest, ignored, withoutFile, keptSecrets } = await put(places, source, {
+        lockTimeout,
+        signal: cli.signal,
+        onHead: ({ documents, created_at, dms }) => cli.note(`restoring ${documents} documents of ${created_at} (dms ${dms})`),
+        onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
+      })
+      progress.done()
+      for (const table of ignored) cli.warn(`warning: the table ${table} is none of dms and was left out`)
+      for (const sha256 of withoutFile)
+        cli.warn(`warning: stored file ${sha256} was damaged when the backup was made; its documents have no file`)
+      for (const name of keptSecrets) cli.warn(`warning: ${name} was here already and stays as it is`)
+      if (!manifest.has_files) cli.warn('warning: the backup has no files; put them into the document store')
+      if (withoutFile.length > 0) cli.exit = 'PARTIAL'
+      if (flags.reindex) await reindex(cli, settings)
+      const { documents, files, bytes } = manifest
+      report(
+        { created_at: manifest.created_at, documents, files, bytes },
+        `restored ${documents} documents and ${files} files, as of ${manifest.created_at}`,
+      )
+    })
+
+function settingsOf({ toDatabase, filesTo }: Flags): Record<string, string> {
+  // Everybody on the machine can read a command line.
+  if (toDatabase !== undefined && /^\w+:\/\/[^/@]*:[^/@]+@|[?&]password=/.test(toDatabase))
+    throw usage('--to-database must not hold a password', 'put it into PGPASSFILE, or the whole URL into DATABASE_URL')
+  return {
+    ...(toDatabase === undefined ? {} : { 'database.url': toDatabase }),
+    ...(filesTo === undefined ? {} : { 'storage.path': filesTo }),
+  }
+}
+
+async function reindex(cli: Cli, settings: Record<string, string>): Promise<void> {
+  const loaded = await cli.config(settings)
+  const [{ openApp }, { commandLog }, search] = await Promise.all([
+    import('../src/open-app.ts'),
+    import('../src/cli/connect.ts'),
+    import('../src/search/search.ts'),
+  ])
+  const app = await openApp(loaded.config, await commandLog(loaded, cli.options), { migrate: 'never', statementTimeout: false })
+  const progress = cli.progress('index')
+  try {
+    await search.reindex(app, { signal: cli.signal, onProgress: (done, total) => progress.update({ done, total }) })
+  } finally {
+    progress.done()
+    await app.close()
+  }
+}

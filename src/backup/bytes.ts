@@ -1,0 +1,72 @@
+/** Bytes on their way through: hashed, gathered, cut. */
+import { createHash } from 'node:crypto'
+import type { Writable } from 'node:stream'
+
+export type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
+
+/** Hands the chunks on and knows their hash once they have passed. */
+export function hashed(source: Bytes): { bytes: AsyncIterable<Uint8Array>; digest(): string; size(): number } {
+  const hash = createHash('sha256')
+  let size = 0
+  async function* pass() {
+    for await (const chunk of source) {
+      hash.update(chunk)
+      size += chunk.length
+      yield chunk
+    }
+  }
+  let digest: string | null = null
+  return {
+    bytes: pass(),
+    size: () => size,
+    digest: () => {
+      digest ??= hash.digest('hex')
+      return digest
+    },
+  }
+}
+
+/** All of it, in memory. */
+export async function gathered(source: Bytes): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of source) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+/** The same bytes in pieces of at least `size`, but for the last. */
+export async function* pieces(source: Bytes, size: number): AsyncGenerator<Buffer> {
+  let chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of source) {
+    chunks.push(chunk)
+    length += chunk.length
+    if (length < size) continue
+    yield Buffer.concat(chunks)
+    chunks = []
+    length = 0
+  }
+  if (length > 0) yield Buffer.concat(chunks)
+}
+
+/** The lines of a text, without their ends. */
+export async function* lines(source: Bytes): AsyncGenerator<string> {
+  let rest = ''
+  const decoder = new TextDecoder()
+  for await (const chunk of source) {
+    const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = parts.pop() ?? ''
+    yield* parts
+  }
+  if (rest !== '') yield rest
+}
+
+/** Writes a chunk and waits until the stream wants another. */
+export const write = (stream: Writable, chunk: Uint8Array): Promise<void> =>
+  new Promise((resolve, reject) => {
+    stream.write(chunk, (error) => (error ? reject(error) : resolve()))
+  })
+
+/** Reads what is left of it, for nothing. */
+export async function skip(source: Bytes): Promise<void> {
+  for await (const _ of source);
+}

@@ -20,10 +20,12 @@ export interface Payloads {
   verify_email: { user_id: string }
   /** remove stored bytes that no document has any more */
   purge: { sha256: string }
+  /** take in what is new at a source; `full`: look at every file again */
+  sync: { source_id: string; full: boolean }
 }
 
 export type Kind = keyof Payloads
-export type Queue = 'ocr' | 'index' | 'maintenance'
+export type Queue = 'ocr' | 'sync' | 'index' | 'maintenance'
 
 /** Enough for a week of tries: an index or a disk that is out of reach is caught up with once it is back. */
 const untilItWorks = 1000
@@ -37,6 +39,7 @@ export const kinds = {
   reindex: { queue: 'index', kept: false, tries: untilItWorks },
   verify_email: { queue: 'maintenance', kept: false, tries: 20 },
   purge: { queue: 'maintenance', kept: false, tries: untilItWorks },
+  sync: { queue: 'sync', kept: false, tries: 5 },
 } as const satisfies Record<Kind, { queue: Queue; kept: boolean; tries: number }>
 
 export const priorities = { low: 25, normal: 50, high: 75, urgent: 100 } as const
@@ -76,19 +79,32 @@ export interface EnqueueOptions {
 
 /** Adds a job; returns its id (of the waiting one where `dedupe` found it). */
 export async function enqueue<K extends Kind>(trx: Trx, kind: K, payload: Payloads[K], options: EnqueueOptions = {}): Promise<string> {
-  const { id } = await trx
+  const [id = ''] = await enqueueAll(trx, kind, [{ payload, ...options }])
+  return id
+}
+
+/** The same for many at once, no two of which have the same `dedupe`; their ids, in no promised order. */
+export async function enqueueAll<K extends Kind>(
+  trx: Trx,
+  kind: K,
+  wanted: readonly (EnqueueOptions & { payload: Payloads[K] })[],
+): Promise<string[]> {
+  if (wanted.length === 0) return []
+  const rows = await trx
     .insertInto('jobs')
-    .values({
-      kind,
-      queue: kinds[kind].queue,
-      payload: JSON.stringify(payload),
-      priority: priorities[options.priority ?? 'normal'],
-      document_id: options.documentId ?? null,
-      parent_id: options.parentId ?? null,
-      dedupe_key: options.dedupe ?? null,
-      max_attempts: options.maxAttempts ?? kinds[kind].tries,
-      ...(options.runAt ? { run_at: options.runAt } : {}),
-    })
+    .values(
+      wanted.map(({ payload, ...options }) => ({
+        kind,
+        queue: kinds[kind].queue,
+        payload: JSON.stringify(payload),
+        priority: priorities[options.priority ?? 'normal'],
+        document_id: options.documentId ?? null,
+        parent_id: options.parentId ?? null,
+        dedupe_key: options.dedupe ?? null,
+        max_attempts: options.maxAttempts ?? kinds[kind].tries,
+        ...(options.runAt ? { run_at: options.runAt } : {}),
+      })),
+    )
     // DO UPDATE rather than DO NOTHING: it locks the waiting row, so no worker starts it before what we commit is there to be read.
     .onConflict((conflict) =>
       conflict
@@ -97,8 +113,8 @@ export async function enqueue<K extends Kind>(trx: Trx, kind: K, payload: Payloa
         .doUpdateSet((eb) => ({ run_at: sql<Date>`least(${eb.ref('jobs.run_at')}, excluded.run_at)` })),
     )
     .returning('id')
-    .executeTakeFirstOrThrow()
-  return id
+    .execute()
+  return rows.map(({ id }) => id)
 }
 
 /** Cancels jobs, waiting or running, with their helpers; whoever runs one is told at commit. Returns the ids that were live. */
@@ -111,12 +127,12 @@ export async function cancel(trx: Trx, ids: readonly string[]): Promise<string[]
   return rows.map(({ id }) => id).filter((id) => ids.includes(id))
 }
 
-/** Cancels whatever waits or runs for a document. */
-export async function cancelOf(trx: Trx, documentId: string): Promise<void> {
+/** Cancels whatever waits or runs for documents. */
+export async function cancelOf(trx: Trx, ...documentIds: string[]): Promise<void> {
   const live = await trx
     .selectFrom('jobs')
     .select('id')
-    .where('document_id', '=', documentId)
+    .where('document_id', 'in', documentIds)
     .where('status', 'in', ['pending', 'processing'])
     .execute()
   await cancel(

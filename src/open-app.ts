@@ -1,7 +1,5 @@
 /** The only place where parts are chosen and joined. */
-import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { link, mkdir, readFile, unlink, writeFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { App } from './app.ts'
@@ -19,6 +17,7 @@ import { smtpMailer } from './mail/smtp.ts'
 import { findOcr } from './ocr/languages.ts'
 import type { DocumentReader, FileStore, OcrSetup } from './ports.ts'
 import { engines } from './search/engines/all.ts'
+import { secretFile } from './secret-file.ts'
 
 export interface OpenOptions {
   /** `embedded`: only the database that dms brings along is migrated by itself */
@@ -169,24 +168,12 @@ function readerFor({ ocr, data_dir }: Config, log: Log, setup: OcrSetup | null, 
   })
 }
 
-/** The configured secret, or one that is made once and kept; two processes that start at once agree on the one that was first. */
+/** The configured secret, or one that is made once and kept. */
 async function jwtSecret({ auth, data_dir }: Config): Promise<Uint8Array> {
   if (auth.jwt_secret !== '') return Buffer.from(auth.jwt_secret)
-  await mkdir(data_dir, { recursive: true })
   const path = join(data_dir, 'jwt_secret')
-  if (!existsSync(path)) await makeSecret(path)
-  const secret = (await readFile(path, 'utf8')).trim()
+  const secret = await secretFile(path, 48)
   if (secret.length < 32)
     throw new ConfigError([`${path}: holds ${secret.length} characters; at least 32 are needed (remove the file to have one made)`])
   return Buffer.from(secret)
-}
-
-/** Written under another name and linked: nobody ever reads half of it, and the second of two makers finds the first one's. */
-async function makeSecret(path: string): Promise<void> {
-  const temporary = `${path}.${process.pid}.tmp`
-  await writeFile(temporary, `${randomBytes(48).toString('base64')}\n`, { mode: 0o600, flush: true })
-  await link(temporary, path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EEXIST') throw error
-  })
-  await unlink(temporary)
 }

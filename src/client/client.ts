@@ -10,6 +10,7 @@ import { search } from './search.ts'
 import { health, metrics, openapi, settings } from './server.ts'
 import { publicLinks, sharedLinks } from './shared-links.ts'
 import { tokens } from './tokens.ts'
+import { sources } from './sources.ts'
 import { users } from './users.ts'
 
 export type { Body, ClientOptions, Connection, Page, Query, Transport } from './connection.ts'
@@ -31,6 +32,7 @@ const domains = {
   publicLinks,
   notifications,
   settings,
+  sources,
   metrics,
   health,
   openapi,

@@ -1,7 +1,7 @@
 /** One run at a time, over all processes and hosts: session advisory locks on connections that do nothing else. */
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type pg from 'pg'
 import type { Database, Trx } from './db.ts'
 
@@ -21,9 +21,15 @@ export class Busy extends Error {
   }
 }
 
-/** Runs `work` while holding the lock `name`; waits for it up to `timeout` milliseconds, then throws Busy. */
-export async function withLock<T>(database: Pick<Database, 'connect'>, name: string, timeout: number, work: () => Promise<T>): Promise<T> {
-  const client = await database.connect(`dms ${name} pid=${process.pid} host=${hostname()}`)
+/** Runs `work` while holding the lock `name`; waits for it up to `timeout` milliseconds, then throws Busy. `what` is how others see the holder. */
+export async function withLock<T>(
+  database: Pick<Database, 'connect'>,
+  name: string,
+  timeout: number,
+  work: () => Promise<T>,
+  what = name,
+): Promise<T> {
+  const client = await database.connect(`dms ${what} pid=${process.pid} host=${hostname()}`)
   try {
     await client.query(`set client_connection_check_interval = '10s'`).catch(() => {})
     await acquire(client, name, timeout)
@@ -42,6 +48,12 @@ export async function backupKeepsFiles(trx: Trx): Promise<boolean> {
     select pg_try_advisory_xact_lock_shared(hashtext('dms'), hashtext(${filesLock})) as got`.execute(trx)
   return rows[0]?.got !== true
 }
+
+/** Whether somebody holds the lock of that name, as a condition for a query. */
+export const isLocked = (name: RawBuilder<string>): RawBuilder<boolean> => sql<boolean>`exists (
+  select from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
+  where l.locktype = 'advisory' and l.granted and l.classid::int8 = hashtext('dms')::int8 & 4294967295
+    and l.objid::int8 = hashtext(${name})::int8 & 4294967295)`
 
 async function acquire(client: pg.Client, name: string, timeout: number): Promise<void> {
   const deadline = performance.now() + timeout

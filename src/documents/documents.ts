@@ -174,11 +174,32 @@ export async function removeAll(trx: Trx, userId: string): Promise<void> {
   )
 }
 
+/** Removes all documents of a source. */
+export async function removeFrom(trx: Trx, sourceId: string): Promise<void> {
+  await erase(
+    trx,
+    await trx.selectFrom('documents').select(['id', 'sha256']).where('source_id', '=', sourceId).orderBy('id').forUpdate().execute(),
+  )
+}
+
+/** Documents that are removed by one statement each. */
+const together = 500
+
 async function erase(trx: Trx, documents: readonly { id: string; sha256: string }[]): Promise<void> {
-  for (const { id, sha256 } of documents) {
-    await jobs.cancelOf(trx, id)
-    await trx.deleteFrom('documents').where('id', '=', id).execute()
-    await jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` })
-    await jobs.enqueue(trx, 'purge', { sha256 }, { dedupe: `purge:${sha256}` })
+  for (let from = 0; from < documents.length; from += together) {
+    const some = documents.slice(from, from + together)
+    const ids = some.map(({ id }) => id)
+    await jobs.cancelOf(trx, ...ids)
+    await trx.deleteFrom('documents').where('id', 'in', ids).execute()
+    await jobs.enqueueAll(
+      trx,
+      'index',
+      ids.map((id) => ({ payload: { document_id: id }, dedupe: `index:${id}` })),
+    )
+    await jobs.enqueueAll(
+      trx,
+      'purge',
+      [...new Set(some.map(({ sha256 }) => sha256))].map((sha256) => ({ payload: { sha256 }, dedupe: `purge:${sha256}` })),
+    )
   }
 }

@@ -16,6 +16,7 @@ import { routes as search } from '../search/routes.ts'
 import { routes as settings } from '../settings/routes.ts'
 import { routes as publicLinks } from '../shared-links/public-routes.ts'
 import { routes as sharedLinks } from '../shared-links/routes.ts'
+import { routes as sources } from '../sources/routes.ts'
 import { routes as tokens } from '../tokens/routes.ts'
 import { routes as users } from '../users/routes.ts'
 import { authenticate, forgetSignIns } from './authenticate.ts'
@@ -46,9 +47,22 @@ export interface Assembly {
 /** Every route there is, in the order of the specification. */
 export function allRoutes(app: App, isDraining = () => false, recorder = openRecorder()): Route[] {
   const routes: Route[] = [
-    ...[auth, users, tokens, documents, search, ocr, settings, labels, notifications, metrics, sharedLinks, publicLinks, comments].flatMap(
-      (domain) => domain(app),
-    ),
+    ...[
+      auth,
+      users,
+      tokens,
+      documents,
+      search,
+      ocr,
+      settings,
+      sources,
+      labels,
+      notifications,
+      metrics,
+      sharedLinks,
+      publicLinks,
+      comments,
+    ].flatMap((domain) => domain(app)),
     ...health(app, isDraining),
     ...prometheus(app, recorder),
     ...documentation(app, () => routes),

@@ -5,6 +5,9 @@ import { extract, ocr } from '../ocr/run-ocr.ts'
 import { pages } from '../ocr/run-pages.ts'
 import { index } from '../search/run-index.ts'
 import { reindex } from '../search/run-reindex.ts'
+import { sync } from '../sources/run-sync.ts'
 import { verifyEmail } from '../users/run-verify-email.ts'
 
-export const handlers = { ocr, extract, pages, index, reindex, verify_email: verifyEmail, purge } satisfies { [K in Kind]: Handler<K> }
+export const handlers = { ocr, extract, pages, index, reindex, verify_email: verifyEmail, purge, sync } satisfies {
+  [K in Kind]: Handler<K>
+}

@@ -4,9 +4,10 @@ import type { App } from '../app.ts'
 import * as claims from '../claims.ts'
 import type { Trx } from '../db/db.ts'
 import { isUnavailable } from '../db/db.ts'
+import { AppError } from '../errors.ts'
 import type * as jobs from '../jobs.ts'
 import type { Log } from '../log.ts'
-import { FileMissing, MailFailure, ReadFailure } from '../ports.ts'
+import { FileMissing, MailFailure, ReadFailure, SourceFailure } from '../ports.ts'
 import { handlers } from './handlers.ts'
 
 /** The worker is going home; what it has in hand goes back on the pile. */
@@ -68,9 +69,11 @@ function endingOf(app: App, job: jobs.Job, cause: unknown, log: Log): Ending {
 }
 
 function problemOf(error: unknown): jobs.Problem {
-  if (error instanceof ReadFailure) return { code: error.code, message: error.message, retry: error.retry }
+  if (error instanceof ReadFailure || error instanceof SourceFailure)
+    return { code: error.code, message: error.message, retry: error.retry }
   if (error instanceof FileMissing) return { code: 'FILE_MISSING', message: 'The stored file cannot be read.', retry: true }
   if (error instanceof MailFailure) return { code: 'MAIL_FAILED', message: error.message, retry: true }
+  if (error instanceof AppError && error.status === 503) return { code: error.code, message: error.message, retry: true }
   return { code: 'INTERNAL_ERROR', message: 'The server failed while it worked on this.', retry: true }
 }
 

@@ -10,7 +10,7 @@ import { startWorker, type Worker } from './worker.ts'
 
 export type { Worker }
 
-const known: readonly string[] = ['ocr', 'index', 'maintenance'] satisfies Queue[]
+const known: readonly string[] = ['ocr', 'sync', 'index', 'maintenance'] satisfies Queue[]
 
 /** Starts a worker for the configured queues, and what it has to see to besides. */
 export async function startConfigured(app: App): Promise<Worker> {

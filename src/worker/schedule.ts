@@ -2,11 +2,15 @@
 import type { App } from '../app.ts'
 import { settle } from '../documents/settle.ts'
 import { forgetOld } from '../events.ts'
+import { enqueueDue } from '../sources/sources.ts'
 
 const minute = 60_000
 
 const chores: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'look at unsettled uploads': settle,
+  'queue syncs that are due': async (app) => {
+    if (app.config.worker.schedule_sources) await enqueueDue(app)
+  },
   'forget old events': ({ db }) => forgetOld(db),
 }
 

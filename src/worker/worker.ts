@@ -11,7 +11,7 @@ import { giveBack, giveUp, runJob, Stopped } from './run-job.ts'
 
 export interface WorkerOptions {
   queues: readonly jobs.Queue[]
-  /** OCR jobs at once; the other queues have one */
+  /** OCR jobs at once; of the other queues see `atOnce` */
   concurrency: number
   name?: string
 }
@@ -26,6 +26,9 @@ export interface Worker {
 
 /** Milliseconds between two signs of life of a worker that has nothing to do; one at work gives one with each renewal of its leases. */
 const idleBeat = 20_000
+
+/** Two syncs, so that a slow source does not hold up all the others. */
+const atOnce = { sync: 2, index: 1, maintenance: 1 } as const
 
 interface Running {
   job: jobs.Job
@@ -46,7 +49,7 @@ export async function startWorker(
   let wakes = 0
 
   const places = (queue: jobs.Queue) =>
-    (queue === 'ocr' ? concurrency : 1) - [...running.values()].filter(({ job }) => job.queue === queue).length
+    (queue === 'ocr' ? concurrency : atOnce[queue]) - [...running.values()].filter(({ job }) => job.queue === queue).length
 
   /** Fills every free place; called on each wake, and once more when a wake came meanwhile. */
   const take = async () => {

@@ -17,7 +17,7 @@ import { template } from './database.ts'
 
 type Settings = Record<string, string | number | boolean>
 
-const queues = ['ocr', 'index', 'maintenance'] as const
+const queues = ['ocr', 'sync', 'index', 'maintenance'] as const
 
 /** Starts it; everything goes away with the test. `settings` by dotted key, as `{'limits.max_upload_size': '1kB'}`. */
 export async function startApp(settings: Settings = {}) {

@@ -1,0 +1,94 @@
+/** Many staged files become documents at once, each statement and each wait for the disk shared by all of them. */
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Trx } from '../db/db.ts'
+import { publishAll } from '../events.ts'
+import { detectType } from '../extract/detect.ts'
+import * as jobs from '../jobs.ts'
+import type { StagedFile } from '../ports.ts'
+import { cleanFilename, titleOf } from './names.ts'
+
+export interface Arrival {
+  staged: StagedFile
+  /** relative to the source */
+  path: string
+}
+
+export interface From {
+  ownerId: string
+  sourceId: string
+  ocr: boolean
+  language: string
+}
+
+/**
+ * Makes documents of files from a source; their ids, in the order given. As store(): bytes get their names, and all the rest follows with the
+ * caller's transaction; then `staged.keep()`. Bytes that the owner has already, here or elsewhere, are stored once.
+ */
+export async function storeMany(
+  app: App,
+  trx: Trx,
+  { ownerId, sourceId, ocr, language }: From,
+  arrivals: readonly Arrival[],
+): Promise<string[]> {
+  if (arrivals.length === 0) return []
+  const stored = new Map(arrivals.map(({ staged }) => [staged.sha256, staged.size]))
+  // In one order, so that two who have bytes in common wait for each other instead of both for ever.
+  const sums = [...stored.keys()].sort()
+  await trx
+    .insertInto('stored_files')
+    .values(sums.map((sha256) => ({ sha256, size: stored.get(sha256) ?? 0 })))
+    .onConflict((conflict) => conflict.column('sha256').doUpdateSet((eb) => ({ size: eb.ref('stored_files.size') })))
+    .execute()
+  const { rows: twins } = await sql<{ sha256: string; id: string }>`
+    select twin.sha256, twin.id from unnest(${sums}::text[]) as given (sha256) cross join lateral (
+      select d.sha256, d.id from documents d where d.sha256 = given.sha256 and d.owner_id = ${ownerId}
+      order by d.created_at, d.id limit 1 for key share
+    ) as twin`.execute(trx)
+  const { rows } = await sql<{ id: string }>`select dms_uuidv7() as id from generate_series(1, ${arrivals.length}::int)`.execute(trx)
+  const ids = rows.map(({ id }) => id)
+  const first = new Map(twins.map(({ sha256, id }) => [sha256, id]))
+  const documents = await Promise.all(
+    arrivals.map(async ({ staged: { sha256, size, head }, path }, index) => {
+      const id = ids[index] ?? ''
+      const filename = cleanFilename(path)
+      const twin = first.get(sha256) ?? null
+      if (twin === null) first.set(sha256, id)
+      return {
+        id,
+        owner_id: ownerId,
+        title: titleOf(filename),
+        filename,
+        mime_type: await detectType(head, filename, size),
+        size,
+        sha256,
+        ocr_enabled: ocr,
+        language,
+        metadata: '{}',
+        duplicate_of: twin,
+        source_id: sourceId,
+        source_path: path,
+        created_at: app.now(),
+        updated_at: app.now(),
+      }
+    }),
+  )
+  await Promise.all(arrivals.map(({ staged }) => staged.commit()))
+  await trx.insertInto('documents').values(documents).execute()
+  await jobs.enqueueAll(
+    trx,
+    ocr ? 'ocr' : 'extract',
+    ids.map((documentId) => ({ payload: { language }, documentId, maxAttempts: app.config.ocr.max_attempts })),
+  )
+  await jobs.enqueueAll(
+    trx,
+    'index',
+    ids.map((id) => ({ payload: { document_id: id }, dedupe: `index:${id}` })),
+  )
+  await publishAll(
+    trx,
+    'document_created',
+    documents.map(({ id, title }) => ({ userId: ownerId, data: { document_id: id, title, source: sourceId } })),
+  )
+  return ids
+}

@@ -1,0 +1,134 @@
+/** The files that are wanted pass through here: some are fetched at once, and what came is taken in together. */
+
+import { SourceFailure, type SourceFailureCode } from '../ports.ts'
+import { type Fetched, fetchOne } from './fetch.ts'
+import type { Pulling, Want } from './pulling.ts'
+import { takeIn } from './take-in.ts'
+
+export interface Intake {
+  /** Wants files; waits while too many are wanted already. Throws what ended the intake. */
+  add(wants: readonly Want[]): Promise<void>
+  /** Whether the file is on its way. */
+  has(path: string): boolean
+  /** Takes in what has come so far; call it now and then. */
+  flush(): void
+  /** Waits until all that is wanted was taken in. Throws what ended the intake. */
+  end(): Promise<void>
+  /** Begins nothing new, and waits until what was begun is over. */
+  stop(): Promise<void>
+}
+
+/** Files that wait to be fetched: the listing, which a server may not want to hold open for hours, can run so far ahead. */
+const maxWaiting = 50_000
+/** Files that one transaction takes in, and that may wait for it. */
+const together = 100
+const maxFetched = 200
+/** After so many failures in a row, none of them the file's own, the source itself has failed. */
+const patience = 5
+
+/** Opens one; `onFetch` hears which file is fetched now. */
+export function openIntake(pulling: Pulling, onFetch: (path: string) => void): Intake {
+  let waiting: Want[] = []
+  let next = 0
+  const paths = new Set<string>()
+  const fetched: Fetched[] = []
+  /** general failures since the last file that came */
+  let doubtful: Fetched[] = []
+  let running = 0
+  let taking: Promise<void> | null = null
+  let fatal: { error: unknown } | null = null
+  let isStopped = false
+  let changed = Promise.withResolvers<void>()
+
+  const change = () => {
+    changed.resolve()
+    changed = Promise.withResolvers()
+  }
+  const fail = (error: unknown) => {
+    fatal ??= { error }
+  }
+  const check = () => {
+    if (fatal) throw fatal.error
+  }
+
+  const one = async (want: Want) => {
+    onFetch(want.file.path)
+    const file = await fetchOne(pulling, want)
+    if (file.outcome === 'failed' && file.isGeneral) {
+      doubtful.push(file)
+      if (doubtful.length >= patience)
+        throw new SourceFailure(file.code as SourceFailureCode, file.message, file.code !== 'SOURCE_UNAUTHORIZED')
+      return
+    }
+    fetched.push(...doubtful, file)
+    doubtful = []
+    if (fetched.length >= together) flush()
+  }
+
+  const pump = () => {
+    while (!fatal && !isStopped && running < pulling.options.concurrency && next < waiting.length && fetched.length < maxFetched) {
+      const want = waiting[next++] as Want
+      if (next > 1000) {
+        waiting = waiting.slice(next)
+        next = 0
+      }
+      running++
+      void one(want)
+        .catch(fail)
+        .finally(() => {
+          running--
+          pump()
+          change()
+        })
+    }
+  }
+
+  const flush = () => {
+    if (taking || fetched.length === 0) return
+    taking = (async () => {
+      while (!fatal && fetched.length > 0) {
+        const some = fetched.splice(0, together)
+        await takeIn(pulling, some)
+        for (const { want } of some) paths.delete(want.file.path)
+        pump()
+      }
+    })()
+      .catch(fail)
+      .finally(() => {
+        taking = null
+        change()
+      })
+  }
+
+  const isIdle = () => running === 0 && next >= waiting.length
+
+  return {
+    async add(wants) {
+      for (const want of wants) paths.add(want.file.path)
+      waiting.push(...wants)
+      pump()
+      while (!fatal && waiting.length - next > maxWaiting) await changed.promise
+      check()
+    },
+    has: (path) => paths.has(path),
+    flush,
+    async end() {
+      while (!fatal && !isIdle()) {
+        flush()
+        await changed.promise
+      }
+      check()
+      fetched.push(...doubtful)
+      doubtful = []
+      flush()
+      while (taking) await taking
+      check()
+    },
+    async stop() {
+      isStopped = true
+      while (running > 0 || taking) await changed.promise
+      const left = [...fetched, ...doubtful].flatMap((each) => (each.outcome === 'staged' ? [each.staged] : []))
+      await Promise.all(left.map((staged) => staged.discard()))
+    },
+  }
+}

@@ -1,0 +1,34 @@
+/** What the parts of a sync share while it runs. */
+import type { App } from '../app.ts'
+import type { From } from '../documents/store-many.ts'
+import type { SourceConnection, SourceFile } from '../ports.ts'
+import type { Known } from './ledger.ts'
+import type { Run } from './runs.ts'
+
+export interface Pulling {
+  app: App
+  sourceId: string
+  ownerId: string
+  run: Run
+  connection: SourceConnection
+  isWanted(path: string): boolean
+  /** whose the documents become, and how they are read */
+  from: From
+  options: PullOptions
+  signal: AbortSignal
+}
+
+export interface PullOptions {
+  /** look at every file again, whatever its tag says */
+  full: boolean
+  /** downloads at once */
+  concurrency: number
+  /** files that are fetched at most; null: all */
+  maxFiles: number | null
+}
+
+/** A file to be fetched, and what is known of it. */
+export interface Want {
+  file: SourceFile
+  known: Known | null
+}

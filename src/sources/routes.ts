@@ -1,0 +1,193 @@
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { type Route, user } from '../http/route.ts'
+import * as sources from './sources.ts'
+
+const Type = z.enum(['webdav', 'local_folder', 's3'])
+const Interval = z
+  .int()
+  .max(365 * 24 * 3600)
+  .refine((seconds) => seconds === 0 || seconds >= 60, 'seconds: 60 or more, or 0 for only by hand')
+const patterns = z.array(z.string().trim().min(1).max(256)).max(100)
+
+const address = {
+  url: z.string().trim().min(1).max(2000),
+  /** the access key's id for s3 */
+  username: z.string().max(500).nullish(),
+  password: z.string().max(4000).nullish(),
+}
+export const Fields = z.object({
+  name: z.string().trim().min(1).max(200),
+  type: Type,
+  ...address,
+  sync_interval: Interval.optional(),
+  recursive: z.boolean().default(true),
+  file_patterns: patterns.default([]),
+  owner: z.string().max(200).optional(),
+})
+export const Changes = z.object({
+  name: z.string().trim().min(1).max(200).optional(),
+  type: Type.optional(),
+  ...address,
+  url: address.url.optional(),
+  sync_interval: Interval.optional(),
+  recursive: z.boolean().optional(),
+  file_patterns: patterns.optional(),
+  status: z.enum(['active', 'disabled']).optional(),
+})
+export const AddressFields = z.object({ type: Type, ...address, recursive: z.boolean().default(true) })
+export const SyncOptions = z.object({ full: z.boolean().default(false) })
+const RemoveQuery = z.object({ documents: z.enum(['keep', 'delete']).default('keep') })
+
+export const SourceAnswer = z.object({
+  id: z.uuid(),
+  owner_id: z.uuid(),
+  name: z.string(),
+  type: Type,
+  url: z.string(),
+  /** whether there is a username or a password; neither is ever shown */
+  has_credentials: z.boolean(),
+  status: z.enum(['active', 'syncing', 'error', 'disabled']),
+  last_sync: z.iso.datetime().nullable(),
+  next_sync: z.iso.datetime().nullable(),
+  last_error: z.string().nullable(),
+  document_count: z.int(),
+  sync_interval: z.int(),
+  recursive: z.boolean(),
+  file_patterns: z.array(z.string()),
+  created_at: z.iso.datetime(),
+  updated_at: z.iso.datetime(),
+})
+export const ListAnswer = z.object({ sources: z.array(SourceAnswer) })
+export const TestAnswer = z.object({
+  ok: z.boolean(),
+  checks: z.array(z.object({ name: z.string(), ok: z.boolean(), message: z.string() })),
+  sample: z.array(z.string()),
+})
+export const SyncAnswer = z.object({ message: z.string(), job_id: z.string() })
+export const StatusAnswer = z.object({
+  source_id: z.uuid(),
+  job_id: z.uuid().nullable(),
+  state: z.enum(['idle', 'queued', 'running', 'completed', 'failed', 'cancelled']),
+  processed: z.int(),
+  total: z.int(),
+  current_file: z.string().nullable(),
+  created: z.int(),
+  updated: z.int(),
+  unchanged: z.int(),
+  skipped: z.int(),
+  failed: z.int(),
+  removed: z.int(),
+  bytes: z.int(),
+  /** the first hundred */
+  errors: z.array(z.object({ path: z.string(), code: z.string(), message: z.string() })),
+  /** why the sync as a whole failed */
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  started_at: z.iso.datetime().nullable(),
+  finished_at: z.iso.datetime().nullable(),
+})
+
+const ids = { id: 'SOURCE_NOT_FOUND' } as const
+
+export const routes = (app: App): Route[] => [
+  user('GET /api/sources', { summary: 'List sources', answer: ListAnswer }, async ({ actor }) => ({
+    sources: (await sources.list(app, actor)).map(view),
+  })),
+  user(
+    'POST /api/sources',
+    { summary: 'Make a source; local_folder is for admins', body: Fields, status: 201, answer: SourceAnswer, errors: ['FORBIDDEN'] },
+    async ({ actor, body }) => view(await sources.create(app, actor, body)),
+  ),
+  user(
+    'POST /api/sources/test',
+    { summary: 'Try an address before a source is made of it', body: AddressFields, answer: TestAnswer, errors: ['FORBIDDEN'] },
+    ({ actor, body }) => sources.testAddress(app, actor, body),
+  ),
+  user('GET /api/sources/:id', { summary: 'Get a source', ids, answer: SourceAnswer }, async ({ actor, param }) =>
+    view(await sources.get(app, actor, param('id'))),
+  ),
+  user(
+    'PUT /api/sources/:id',
+    {
+      summary: 'Change a source; username and password stay where they are not given, unless the url leads to another server',
+      ids,
+      body: Changes,
+      answer: SourceAnswer,
+      errors: ['FORBIDDEN'],
+    },
+    async ({ actor, param, body }) => view(await sources.update(app, actor, param('id'), body)),
+  ),
+  user(
+    'DELETE /api/sources/:id',
+    { summary: 'Delete a source; its documents stay unless documents=delete', ids, query: RemoveQuery },
+    ({ actor, param, query }) => sources.remove(app, actor, param('id'), query.documents === 'delete'),
+  ),
+  user(
+    'POST /api/sources/:id/test',
+    { summary: 'Try a source: what of name, TLS, sign-in and listing works, and some paths', ids, answer: TestAnswer },
+    ({ actor, param }) => sources.test(app, actor, param('id')),
+  ),
+  user(
+    'POST /api/sources/:id/sync',
+    {
+      summary: 'Sync now; with full every file is fetched again',
+      ids,
+      body: SyncOptions,
+      status: 202,
+      answer: SyncAnswer,
+      errors: ['SOURCE_SYNC_IN_PROGRESS', 'CONFLICT'],
+    },
+    async ({ actor, param, body }) => ({
+      message: 'Sync queued.',
+      job_id: await sources.startSync(app, actor, param('id'), body.full),
+    }),
+  ),
+  user(
+    'GET /api/sources/:id/sync-status',
+    { summary: 'How far the sync is, or how the last one ended', ids, answer: StatusAnswer },
+    status(app),
+  ),
+  user('GET /api/sources/:id/sync/status', { summary: 'How far the sync is (alias)', ids, answer: StatusAnswer }, status(app)),
+  user(
+    'POST /api/sources/:id/cancel',
+    { summary: 'End a sync that waits or runs; what came so far stays', ids, answer: SyncAnswer, errors: ['CONFLICT'] },
+    async ({ actor, param }) => ({ message: 'Sync cancelled.', job_id: await sources.cancelSync(app, actor, param('id')) }),
+  ),
+]
+
+function status(app: App) {
+  return async ({ actor, param }: { actor: Parameters<typeof sources.get>[1]; param(name: string): string }) =>
+    statusView(await sources.syncStatus(app, actor, param('id')))
+}
+
+const view = (source: sources.Source): z.infer<typeof SourceAnswer> => ({
+  id: source.id,
+  owner_id: source.owner_id,
+  name: source.name,
+  type: source.type,
+  url: source.url,
+  has_credentials: source.credentials !== null,
+  status: source.is_syncing && source.status !== 'disabled' ? 'syncing' : source.status,
+  last_sync: source.last_sync?.toISOString() ?? null,
+  next_sync: source.next_sync?.toISOString() ?? null,
+  last_error: source.last_error,
+  document_count: source.document_count,
+  sync_interval: source.sync_interval,
+  recursive: source.recursive,
+  file_patterns: source.file_patterns,
+  created_at: source.created_at.toISOString(),
+  updated_at: source.updated_at.toISOString(),
+})
+
+const statusView = ({
+  error_code,
+  error_message,
+  started_at,
+  finished_at,
+  ...status
+}: sources.SyncStatus): z.infer<typeof StatusAnswer> => ({
+  ...status,
+  error: error_code === null ? null : { code: error_code, message: error_message ?? '' },
+  started_at: started_at?.toISOString() ?? null,
+  finished_at: finished_at?.toISOString() ?? null,
+})

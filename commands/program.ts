@@ -8,6 +8,7 @@ import { environment } from '../src/config.ts'
 import { versionOfDms } from '../src/version.ts'
 import { comments } from './comments.ts'
 import { backup } from './backup.ts'
+import { check } from './check.ts'
 import { config } from './config.ts'
 import { context } from './context.ts'
 import { documents } from './documents.ts'
@@ -82,6 +83,7 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(metrics(cli))
   program.addCommand(backup(cli))
   program.addCommand(restore(cli))
+  program.addCommand(check(cli))
   program.addCommand(config(cli))
   program.addCommand(login(cli))
   program.addCommand(logout(cli))

@@ -1,0 +1,89 @@
+import { createWriteStream } from 'node:fs'
+import type { Command } from 'commander'
+import { write } from '../src/backup/bytes.ts'
+import type { CheckName, Finding } from '../src/check/check.ts'
+import { plain } from '../src/cli/cells.ts'
+import type { Cli } from '../src/cli/context.ts'
+import { usage } from '../src/cli/exit.ts'
+import { startFindings } from '../src/cli/findings.ts'
+import { manual } from '../src/cli/manual.ts'
+
+interface Flags {
+  sample: string
+  checks?: string
+  repair?: boolean
+  rejects?: string
+}
+
+const columns = ['severity', 'check', 'document_id', 'sha256', 'message', 'repaired'].map((name) => ({ name }))
+
+export const check = (cli: Cli): Command =>
+  manual('check', {
+    summary: 'Look whether tables, stored files and search index agree. Runs on the server, also while it serves.',
+    examples: [
+      ['check', 'everything but the bytes of stored files, of which a hundredth is read'],
+      ['check --sample 100%', 'every byte'],
+      ['check --checks checksums --sample 10% -q', 'weekly, from cron'],
+      ['check --repair', 'and mend what can be made anew'],
+    ],
+    exits: '0 all is well · 3 something was found (repaired or not) · 69 database unreachable · 75 another check is going on',
+    notes: [
+      'Checks: files, checksums, orphans, references, status, queue, links, index.',
+      '--repair queues documents again, rebuilds the index, and moves files of nobody to .set-aside in the store. It deletes no',
+      'document and no file; what is lost has to come from a backup.',
+    ],
+  })
+    .option('--sample <share>', 'of the stored files whose bytes are read: 10%, or a number', '1%')
+    .option('--checks <names>', 'only these, separated by commas')
+    .option('--repair', 'mend what can be mended')
+    .option('--rejects <file>', 'write the findings to this file too, one JSON object a line')
+    .action(async (flags: Flags) => {
+      const [{ check, checks }, app] = await Promise.all([import('../src/check/check.ts'), cli.app('check', { statementTimeout: false })])
+      const only = namesOf(flags.checks, Object.keys(checks) as CheckName[])
+      const rejects = flags.rejects === undefined ? null : createWriteStream(flags.rejects, { mode: 0o600 })
+      const findings = startFindings<Finding>(cli, 'check', columns, sentence)
+      const progress = cli.progress('check')
+      let kept = Promise.resolve()
+      await check(
+        app,
+        {
+          only,
+          repair: flags.repair === true,
+          sample: await shareOf(flags.sample, app),
+          signal: cli.signal,
+          onProgress: (done) => progress.update({ done }),
+        },
+        (finding) => {
+          findings.add(finding)
+          if (rejects) kept = kept.then(() => write(rejects, Buffer.from(`${JSON.stringify({ type: 'finding', ...finding })}\n`)))
+        },
+      )
+      await kept
+      if (rejects) await new Promise((resolve) => rejects.end(resolve))
+      progress.done()
+      findings.finish({ checks: only })
+    })
+
+const sentence = ({ severity, check, document_id, sha256, message, repaired }: Finding): string =>
+  `${severity === 'error' ? 'FAIL' : 'warn'}  ${check.padEnd(10)}  ${plain(`${document_id ?? sha256 ?? ''} ${message}`.trim())}${repaired === null ? '' : `: ${plain(repaired)}`}`
+
+function namesOf(given: string | undefined, known: readonly CheckName[]): CheckName[] {
+  const asked = given?.split(',').map((name) => name.trim())
+  const unknown = asked?.filter((name) => !known.includes(name as CheckName)) ?? []
+  if (unknown.length > 0) throw usage(`--checks: there is no check ${unknown.join(', ')}; there are ${known.join(', ')}`)
+  return known.filter((name) => asked === undefined || asked.includes(name))
+}
+
+/** A share of 0 to 1, from "10%" or from how many of all. */
+async function shareOf(given: string, app: Awaited<ReturnType<Cli['app']>>): Promise<number> {
+  const [, number, percent] = /^(\d+(?:\.\d+)?)(%)?$/.exec(given) ?? []
+  const value = Number(number)
+  if (number === undefined || (percent && value > 100))
+    throw usage(`--sample ${given} is neither a share such as 10% nor a number of files`)
+  if (percent) return value / 100
+  const { count } = await app.db
+    .selectFrom('stored_files')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow()
+  return count === 0 ? 1 : Math.min(1, value / count)
+}

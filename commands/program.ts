@@ -6,12 +6,15 @@ import { humanLines, jsonLine } from '../src/cli/failure-lines.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/config.ts'
 import { versionOfDms } from '../src/version.ts'
-import { comments } from './comments.ts'
+import { api } from './api.ts'
 import { backup } from './backup.ts'
 import { check } from './check.ts'
+import { comments } from './comments.ts'
 import { config } from './config.ts'
 import { context } from './context.ts'
 import { documents } from './documents.ts'
+import { events } from './events.ts'
+import { healthcheck } from './healthcheck.ts'
 import { help } from './help.ts'
 import { labels } from './labels.ts'
 import { login } from './login.ts'
@@ -89,6 +92,9 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(logout(cli))
   program.addCommand(whoami(cli))
   program.addCommand(context(cli))
+  program.addCommand(api(cli))
+  program.addCommand(events(cli))
+  program.addCommand(healthcheck(cli))
   program.addCommand(version(cli))
   program.addCommand(help(cli, program))
 

@@ -12,6 +12,7 @@ import { usersImport } from './users-import.ts'
 import { usersList } from './users-list.ts'
 import { usersResetPassword } from './users-reset-password.ts'
 import { usersSetRole } from './users-set-role.ts'
+import { usersToken } from './users-token.ts'
 
 /** `dms users`: who may sign in. */
 export const users = (cli: Cli): Command =>
@@ -27,4 +28,5 @@ export const users = (cli: Cli): Command =>
     usersDisable(cli),
     usersEnable(cli),
     usersDelete(cli),
+    usersToken(cli),
   ])

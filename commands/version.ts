@@ -1,17 +1,45 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { manual } from '../src/cli/manual.ts'
+import type { DatabaseVersion, ServerVersion } from '../src/cli/versions.ts'
 import { versionOfDms } from '../src/version.ts'
+
+interface Versions {
+  readonly client: { readonly version: string; readonly node: string; readonly platform: string }
+  /** null: commands work on this machine */
+  readonly server: ServerVersion | null
+  /** null: commands work on a server elsewhere, or it is not running */
+  readonly database: DatabaseVersion | null
+}
 
 export const version = (cli: Cli): Command =>
   manual('version', {
-    summary: 'Say which dms this is, and what it runs on.',
+    summary: 'Say which dms this is, and which server or database it works on.',
     examples: [
       ['version', ''],
-      ['version -o json | jq -r .version', 'for scripts'],
+      ['version --json | jq -r .client.version', 'for scripts'],
+      ['--context prod version', 'with that of the server'],
     ],
-  }).action(() => {
-    const result = { version: versionOfDms(), node: process.versions.node, platform: `${process.platform}-${process.arch}` }
-    const columns = [{ name: 'version' }, { name: 'node' }, { name: 'platform' }]
-    cli.print(result, { columns, id: 'version', sentence: `dms ${result.version} (Node ${result.node}, ${result.platform})` })
+    notes: ['A server or database that does not answer within 3 s is no failure: its version is null.'],
+  }).action(async () => {
+    const client = { version: versionOfDms(), node: process.versions.node, platform: `${process.platform}-${process.arch}` }
+    const versions = { client, ...(await others(cli)) }
+    cli.print(versions, {
+      columns: [
+        { name: 'client', value: () => `dms ${client.version} (Node ${client.node}, ${client.platform})` },
+        { name: 'server', value: ({ server }) => server && `${server.version ?? 'no answer'} at ${server.url}` },
+        { name: 'database', value: ({ database }) => database && `${database.version}, schema ${database.schema}` },
+      ],
+      id: 'client',
+    })
   })
+
+async function others(cli: Cli): Promise<Pick<Versions, 'server' | 'database'>> {
+  const { url, caFile } = cli.target
+  const { versionOfDatabase, versionOfServer } = await import('../src/cli/versions.ts')
+  if (url !== null) return { server: await versionOfServer(url, caFile), database: null }
+  const { inspectConfig } = await import('../src/config-load.ts')
+  // What is wrong with the configuration is for `config check` to say.
+  const { config, problems } = inspectConfig(cli.configSources())
+  return { server: null, database: problems.length > 0 ? null : await versionOfDatabase(config) }
+}

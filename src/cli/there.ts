@@ -59,7 +59,7 @@ export const strangerThere = (target: There, way: Way, token: string | null = nu
   remote(target, way, { token: async () => token }, async () => {})
 
 /** The certificates that --ca-file or the context names, as PEM. Throws Failure CONFIG. */
-export async function certificatesOf({ caFile }: Target): Promise<{ ca?: string }> {
+export async function certificatesOf({ caFile }: Pick<Target, 'caFile'>): Promise<{ ca?: string }> {
   if (caFile === null) return {}
   const ca = await readFile(caFile, 'utf8').catch((error: Error) => {
     throw new Failure('CONFIG', `the certificates cannot be read: ${error.message}`)

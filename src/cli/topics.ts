@@ -1,7 +1,13 @@
 /** The pages of `dms help TOPIC`. */
 import { exits } from './exit.ts'
 
-export const topics: Readonly<Record<string, () => string | Promise<string>>> = { 'exit-codes': exitCodes, environment, output }
+export const topics: Readonly<Record<string, () => string | Promise<string>>> = {
+  'exit-codes': exitCodes,
+  environment,
+  output,
+  contexts,
+  cron,
+}
 
 function exitCodes(): string {
   const rows = Object.entries(exits).map(([name, [code, meaning]]) => `${String(code).padStart(4)}  ${name.padEnd(11)}  ${meaning}`)
@@ -23,8 +29,11 @@ ${columns(rows)}
 
 const commandLine = [
   ['DMS_CONFIG', 'the configuration file (-c)'],
-  ['DMS_URL', 'the server to talk to (--url)'],
-  ['DMS_TOKEN, DMS_TOKEN_FILE', 'the token for it'],
+  ['DMS_CONTEXT', 'the saved server to work on (--context)'],
+  ['DMS_URL', 'the server to work on (--url)'],
+  ['DMS_TOKEN, DMS_TOKEN_FILE', 'the token for DMS_URL'],
+  ['DMS_CA_FILE', 'certificates to trust (--ca-file)'],
+  ['DMS_INSECURE_HTTP', 'allow http:// to other machines (--insecure-http)'],
   ['DMS_AS', 'the user to act as on this machine (--as)'],
   ['DMS_OUTPUT', 'format of the result (-o)'],
   ['DMS_QUIET, DMS_VERBOSE', 'less, more (-q, -v)'],
@@ -58,5 +67,55 @@ function output(): string {
 written out (\\n, \\x1b). With json and jsonl an error is one line of JSON on standard error:
 
   {"error":{"code":"…","message":"…","details":{},"timestamp":"…","request_id":null},"exit_code":6}
+`
+}
+
+function contexts(): string {
+  return `Commands work on this machine, or on a server elsewhere. The first of these that is there decides:
+
+  --local                  this machine
+  --context NAME, --url U  a saved server; any server
+  DMS_CONTEXT, DMS_URL     the same
+  dms context use NAME     the current context
+  local                    this machine: without HTTP, as the operator, or as the user of --as
+
+"dms login URL --name prod" signs in and saves the context "prod"; "dms context list" shows all. A context is kept in
+$XDG_CONFIG_HOME/dms/contexts.toml (~/.config), its token in $XDG_STATE_HOME/dms/credentials.json (~/.local/state),
+which only its owner can read. With --save-password-source the path or command that gave the password is kept, too,
+and commands sign in again by themselves when the token is missing, refused or about to end: that is for cron.
+
+--url and DMS_URL take their token from DMS_TOKEN or DMS_TOKEN_FILE, else from the context that has the same address.
+Those two are for that URL alone; contexts have their own.
+
+Commands that run on the server only (serve, worker, migrate, …) work on this machine whatever the current context
+is, and end with 2 where another machine is asked for by a flag or a variable.
+
+A server that is not reached is tried again four times within about four seconds, as long as nothing can be done
+twice by it; then the command ends with 69. http:// to another machine needs --insecure-http; certificates of one's
+own authority need --ca-file; certificates that are not valid are never accepted.
+`
+}
+
+function cron(): string {
+  return `Silent unless something is wrong: cron mails what is printed, and the exit code is that of the work, not of having asked
+for it. Overlapping runs of one job end with 75.
+
+  # /etc/cron.d/dms
+  SHELL=/bin/bash
+  PATH=/usr/local/bin:/usr/bin:/bin
+  MAILTO=ops@example.org
+  DMS_NO_INPUT=1
+  */5  * * * *  dms  dms worker --once -q
+  30 1 * * *    dms  dms users import /srv/hr/staff.csv --on-conflict update --rejects /var/lib/dms/rejects.csv -q
+  */15 * * * *  scan dms --context prod documents upload -r /srv/scans -q
+
+The last line works on a server elsewhere. Its user signed in once, with the place of the password:
+
+  dms login https://dms.example.org --name prod --username scan --password-file ~/.dms-password --save-password-source
+
+Act on the kind of failure:
+
+  dms documents upload -r ./in -q
+  case $? in 0) ;; 3) echo "some files failed" ;; 69|75) exit 0 ;; *) exit 1 ;; esac
 `
 }

@@ -210,6 +210,11 @@ export const pathOf = (...parts: readonly string[]): string => `/api/${parts.map
 
 async function good(response: Response): Promise<Response> {
   if (response.ok) return response
+  throw await errorIn(response)
+}
+
+/** What an answer that is none says went wrong. */
+export async function errorIn(response: Response): Promise<ClientError> {
   const body = (await response.json().catch(() => null)) as { error?: { code: string; message: string } } | null
-  throw new ClientError(response.status, body?.error ?? { code: 'INTERNAL_ERROR', message: `the server answered ${response.status}` })
+  return new ClientError(response.status, body?.error ?? { code: 'INTERNAL_ERROR', message: `the server answered ${response.status}` })
 }

@@ -18,9 +18,9 @@ test('version is that of package.json, with the Node it runs on', async () => {
   const { code, stdout } = await run(['version', '--json'])
   expect({ code, ...JSON.parse(stdout) }).toEqual({
     code: 0,
-    version: expected,
-    node: process.versions.node,
-    platform: `${process.platform}-${process.arch}`,
+    client: { version: expected, node: process.versions.node, platform: `${process.platform}-${process.arch}` },
+    server: null,
+    database: null,
   })
   expect((await run(['--version'])).stdout).toBe(`${expected}\n`)
 })
@@ -48,7 +48,7 @@ if (!oldNode) process.stderr.write('skipped: this machine has no Node older than
 test.skipIf(!oldNode)('an older Node hands over to the one that dms brings along', async () => {
   const { code, stdout } = await run(['version', '--json'], { node: oldNode })
   expect(code).toBe(0)
-  expect(Number.parseInt(JSON.parse(stdout).node, 10)).toBeGreaterThanOrEqual(24)
+  expect(Number.parseInt(JSON.parse(stdout).client.node, 10)).toBeGreaterThanOrEqual(24)
   expect(await run(['config', 'show', 'nonsense'], { node: oldNode })).toMatchObject({
     code: 2,
     stdout: '',

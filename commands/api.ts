@@ -1,0 +1,80 @@
+import type { Command } from 'commander'
+import { type ApiFlags, callOf } from '../src/cli/api-call.ts'
+import type { Cli } from '../src/cli/context.ts'
+import { usage } from '../src/cli/exit.ts'
+import { manual } from '../src/cli/manual.ts'
+import type { Client } from '../src/client/client.ts'
+import { errorIn } from '../src/client/connection.ts'
+
+interface Flags extends ApiFlags {
+  paginate?: boolean
+  include?: boolean
+}
+
+const collect = (value: string, all: string[] = []): string[] => [...all, value]
+
+export const api = (cli: Cli): Command =>
+  manual('api <method> <path>', {
+    summary: 'Send one request to the API, and print the answer as it comes.',
+    examples: [
+      ["api GET /api/settings | jq -r '.theme'", ''],
+      ['api GET /api/documents -f status=failed --paginate', 'all pages as one array'],
+      ['api PUT /api/documents/0192f0c1-… -f title=Contract -F \'labels=["legal"]\'', ''],
+      ['api POST /api/users/import --input users.json', 'a body from a file; - is standard input'],
+    ],
+    notes: ['On the server itself it works without HTTP, as the operator or the user of --as. Routes: /api/docs of the server.'],
+    exits: '0 answered · 2 refused as wrong (400) · 4 · 5 · 6 · 7 as the status says · 69 unreachable',
+  })
+    .option('-f, --field <name=value>', 'a text, for the query of GET, HEAD and DELETE, else for a JSON body', collect)
+    .option('-F, --typed-field <name=json>', 'the same with a number, true, false, null, a list or an object', collect)
+    .option('--input <file>', 'send this file (- for standard input) as the body')
+    .option('-H, --header <name: value>', 'send this header too', collect)
+    .option('--paginate', 'ask for all pages of a list, and print one array')
+    .option('-i, --include', 'print the status and the headers of the answer first')
+    .action(async (method: string, path: string, { paginate, include, ...flags }: Flags) => {
+      const call = await callOf(method, path, flags)
+      if (paginate && call.method !== 'GET') throw usage('--paginate is for GET')
+      if (paginate && include) throw usage('--paginate and --include exclude each other: there are many answers')
+      const client = await cli.client()
+      if (paginate) return cli.write(`${JSON.stringify(await pages(client, call.path), null, 2)}\n`)
+      const response = call.body
+        ? await client.raw(call.method, call.path, call.body, call.headers)
+        : await client.send(call.method, call.path, call.json, call.headers)
+      if (include) cli.write(`${head(response)}\n`)
+      if (!response.ok) throw await errorIn(response)
+      await print(cli, response)
+    })
+
+/** What the pages hold, whatever the list is called. */
+async function pages(client: Client, path: string): Promise<unknown[]> {
+  const url = new URL(path, 'http://dms')
+  const all: unknown[] = []
+  if (!url.searchParams.has('per_page')) url.searchParams.set('per_page', '100')
+  for (let page = 1; ; page++) {
+    url.searchParams.set('page', String(page))
+    const answer = await client.call<Record<string, unknown>>('GET', `${url.pathname}${url.search}`)
+    const { pagination, ...rest } = answer
+    const list = Object.values(rest).find(Array.isArray)
+    if (typeof pagination !== 'object' || pagination === null || list === undefined) throw usage(`${path} is not a list in pages`)
+    all.push(...list)
+    if (!(pagination as { has_next?: boolean }).has_next) return all
+  }
+}
+
+const head = ({ status, statusText, headers }: Response): string =>
+  [`HTTP ${status} ${statusText}`.trimEnd(), ...[...headers].map(([name, value]) => `${name}: ${value}`), ''].join('\n')
+
+/** Text is made readable on a terminal; everything else passes as it is. */
+async function print(cli: Cli, response: Response): Promise<void> {
+  const type = response.headers.get('content-type') ?? ''
+  const isJson = /^application\/(\S+\+)?json/.test(type)
+  if (cli.options.isTerminal && !isJson && !type.startsWith('text/') && response.body)
+    throw usage(`the answer is ${type || 'not text'}`, 'send the output to a file')
+  if (isJson && cli.options.isTerminal) {
+    const text = await response.text()
+    return cli.write(text === '' ? '' : `${JSON.stringify(JSON.parse(text), null, 2)}\n`)
+  }
+  const { pipeline } = await import('node:stream/promises')
+  if (response.body) await pipeline(response.body, process.stdout, { end: false })
+  if (isJson) cli.write('\n')
+}

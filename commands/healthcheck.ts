@@ -1,0 +1,55 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { manual } from '../src/cli/manual.ts'
+
+/** Milliseconds: Docker and load balancers ask often, and what hangs does not serve. */
+const patience = 3000
+
+interface Health {
+  readonly status: string
+  readonly url: string
+  /** with --ready: what works and what does not */
+  readonly checks?: Readonly<Record<string, string>>
+}
+
+export const healthcheck = (cli: Cli): Command =>
+  manual('healthcheck', {
+    summary: 'Say whether a server runs: 0 or 1, for Docker and load balancers.',
+    examples: [
+      ['healthcheck -q', 'the server of this machine, at its configured address'],
+      ['healthcheck --ready', 'also its database, schema and storage'],
+      ['healthcheck --url https://dms.example.org', ''],
+    ],
+    exits: '0 it runs (--ready: and can serve) · 1 it does not, or says nothing within 3 s',
+  })
+    .option('--ready', 'ask whether it can serve, not only whether it runs')
+    .action(async ({ ready }: { ready?: boolean }) => {
+      try {
+        const health = await check(cli, ready === true)
+        if (!cli.options.isQuiet) cli.print(health, { columns: [{ name: 'status' }, { name: 'url' }, { name: 'checks' }], id: 'status' })
+        if (!['ok', 'degraded'].includes(health.status)) cli.exit = 'FAILED'
+      } catch (error) {
+        // Whatever it is: another number would mean something else to those who ask.
+        cli.exit = 'FAILED'
+        if (!cli.options.isQuiet) cli.warn(`error: ${reasonOf(error)}`)
+      }
+    })
+
+async function check(cli: Cli, isReady: boolean): Promise<Health> {
+  const { ask, listenerOf, placeOf } = await import('../src/cli/own-listener.ts')
+  const { url, caFile } = cli.target
+  const place = url === null ? listenerOf((await cli.config()).config.server) : await placeOf(url, caFile)
+  cli.onEnd(() => place.dispatcher.destroy())
+  const { status, body } = await ask(place, isReady ? '/readyz' : '/healthz', patience)
+  if (!isReady) return { status: status === 200 ? 'ok' : `HTTP ${status}`, url: place.url }
+  try {
+    return { url: place.url, ...(JSON.parse(body) as Pick<Health, 'status' | 'checks'>) }
+  } catch {
+    return { status: `HTTP ${status}`, url: place.url }
+  }
+}
+
+function reasonOf(error: unknown): string {
+  const { message, errors } = error as { message?: string; errors?: Error[] }
+  return message || errors?.[0]?.message || String(error)
+}

@@ -1,0 +1,135 @@
+/** The events of a server as they happen, over its WebSocket; what a lost connection missed is asked for when there is one again. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Dispatcher, WebSocket } from 'undici'
+import { ClientError } from './connection.ts'
+
+export interface EventMessage {
+  readonly type: string
+  /** its place among all events of the server */
+  readonly seq: number
+  readonly timestamp: string
+  readonly data: Readonly<Record<string, unknown>>
+  /** the data once more */
+  readonly [field: string]: unknown
+}
+
+export interface StreamOptions {
+  /** of /ws */
+  readonly url: string
+  readonly dispatcher?: Dispatcher
+  /** asked for each connection */
+  token(): Promise<string | null>
+  /** another one, after the server refused `refused`; null: there is none */
+  renew(refused: string | null): Promise<string | null>
+  readonly events: readonly string[]
+  /** the server's time when it was asked for first: what a lost connection missed begins there */
+  readonly from: Date
+  /** begins with what happened in the last ten minutes */
+  readonly isReplay: boolean
+  /** ends the stream */
+  readonly signal: AbortSignal
+  /** hears that the connection was lost, and that it is tried again after so many seconds; throws where it shall not be */
+  lost(why: string, seconds: number): void
+}
+
+interface Closed {
+  readonly code: number
+  readonly reason: string
+  /** what the server said before */
+  readonly error: { code: string; message: string } | null
+}
+
+interface Progress {
+  /** of the last event */
+  seq: number | null
+  /** so many connections in a row did not come so far as to be heard */
+  failures: number
+  hasStarted: boolean
+}
+
+/** Seconds between two attempts, at most. */
+const longest = 30
+const unauthorized = 4401
+const tooMany = 4429
+
+/** Events until `signal`, however often the connection is lost. Throws ClientError UNAUTHORIZED, RATE_LIMITED (too many connections), VALIDATION_ERROR. */
+export async function* eventStream(options: StreamOptions): AsyncGenerator<EventMessage> {
+  const progress: Progress = { seq: null, failures: 0, hasStarted: false }
+  let refused: string | null = null
+  while (!options.signal.aborted) {
+    const token: string | null = refused === null ? await options.token() : await options.renew(refused)
+    if (token === null) throw new ClientError(401, { code: 'UNAUTHORIZED', message: 'Sign in first.' })
+    const { code, reason, error } = yield* connection(token, options, progress)
+    if (options.signal.aborted) return
+    if (code === tooMany) throw new ClientError(429, { code: 'RATE_LIMITED', message: error?.message ?? reason })
+    if (error?.code === 'VALIDATION_ERROR') throw new ClientError(400, error)
+    if (code === unauthorized) {
+      if (refused !== null && progress.failures > 0) throw new ClientError(401, error ?? { code: 'UNAUTHORIZED', message: reason })
+      refused = token
+      progress.failures++
+      continue
+    }
+    refused = null
+    const seconds = Math.min(longest, 0.5 * 2 ** progress.failures++)
+    options.lost(error?.message ?? (reason || `connection lost (${code})`), seconds)
+    await sleep(seconds * 1000, undefined, { signal: options.signal }).catch(() => {})
+  }
+}
+
+/** One connection to its end. */
+async function* connection(
+  token: string,
+  { url, dispatcher, events, from, isReplay, signal }: StreamOptions,
+  progress: Progress,
+): AsyncGenerator<EventMessage, Closed> {
+  const socket = new WebSocket(url, dispatcher ? { dispatcher } : {})
+  const inbox: EventMessage[] = []
+  let closed: { code: number; reason: string } | null = null
+  let error: Closed['error'] = null
+  let wake = () => {}
+  const say = (message: object) => socket.send(JSON.stringify(message))
+  const since = progress.seq ?? (isReplay || progress.hasStarted ? 0 : null)
+  /** Of what is sent again without a last event to begin after, only what came after the start is news. */
+  const earliest = progress.seq === null && !isReplay ? from.toISOString() : ''
+  const stop = () => socket.close(1000)
+  socket.addEventListener('open', () => say({ type: 'auth', token }))
+  socket.addEventListener('message', ({ data }) => {
+    const message = JSON.parse(String(data)) as EventMessage
+    if (message.type === 'auth_success') say({ type: 'subscribe', events, ...(since === null ? {} : { since }) })
+    else if (message.type === 'subscribed') {
+      progress.failures = 0
+      progress.hasStarted = true
+    } else if (message.type === 'error') {
+      error = message as unknown as NonNullable<Closed['error']>
+      if (error.code === 'VALIDATION_ERROR') stop()
+    } else if (message.timestamp >= earliest) {
+      inbox.push(message)
+      wake()
+    }
+  })
+  // A close event follows.
+  socket.addEventListener('error', ({ message }) => {
+    error ??= message ? { code: 'SERVICE_UNAVAILABLE', message } : null
+  })
+  socket.addEventListener('close', ({ code, reason }) => {
+    closed = { code, reason }
+    wake()
+  })
+  if (signal.aborted) stop()
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    for (;;) {
+      for (let message = inbox.shift(); message; message = inbox.shift()) {
+        progress.seq = message.seq
+        yield message
+      }
+      if (closed) return { ...(closed as { code: number; reason: string }), error }
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
+    }
+  } finally {
+    signal.removeEventListener('abort', stop)
+    socket.close(1000)
+  }
+}

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { listen } from '../src/server/listen.ts'
 import { buildServer } from '../src/server/server.ts'
-import { startApp } from './support/app.ts'
+import { startApp, upload } from './support/app.ts'
 
 type Started = Awaited<ReturnType<typeof startApp>>
 
@@ -84,5 +84,38 @@ test('bad tokens are counted too, health checks and preflights are not', async (
   const guess = () => fetch(`${url}/api/documents`, { headers: { authorization: 'Bearer guess' } })
   for (let call = 0; call < 20; call++) expect((await guess()).status).toBe(401)
   expect((await guess()).status).toBe(429)
+  await close(1000)
+})
+
+test('429 is a page with a sentence for a browser at a shared link, and the error body for every other client', async () => {
+  const started = await startApp(limited)
+  const { url, close } = await serve(started)
+  const { id } = await upload(started.asAda, 'a.txt', 'hello')
+  const { token } = await started.asAda.sharedLinks.create({ document_id: id })
+  for (let call = 0; call < 20; call++) await fetch(`${url}/api/health`)
+  const asking = (method: string, path: string, accept: string) => fetch(`${url}${path}`, { method, headers: { accept } })
+  const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+  for (const [method, path] of [
+    ['GET', `/api/public/shared/${token}`],
+    ['GET', `/api/v1/public/shared/${token}`],
+    ['POST', `/api/public/shared/${token}/download`],
+    ['POST', `/api/public/shared/${token}/view`],
+  ] as const) {
+    const page = await asking(method, path, browser)
+    const wait = Number(page.headers.get('retry-after'))
+    expect([page.status, page.headers.get('content-type'), page.headers.get('vary')]).toEqual([429, 'text/html; charset=utf-8', 'accept'])
+    expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'none'; style-src 'sha256-/)
+    const text = await page.text()
+    expect([text, wait > 0 && wait <= 60]).toEqual([expect.stringMatching('<h1>Too many requests</h1>'), true])
+    expect(text).toContain(`Try again in ${wait === 1 ? 'a second' : `${wait} seconds`}.`)
+    for (const accept of ['application/json', '*/*', 'application/json, text/html']) {
+      const answer = await asking(method, path, accept)
+      expect([answer.status, await answer.json()]).toMatchObject([
+        429,
+        { error: { code: 'RATE_LIMITED' }, retry_after_secs: expect.any(Number) },
+      ])
+    }
+  }
+  expect((await asking('GET', '/api/documents', browser)).headers.get('content-type')).toMatch('application/json')
   await close(1000)
 })

@@ -4,6 +4,7 @@ import { isUnavailable } from '../db/db.ts'
 import { AppError, type Code } from '../errors.ts'
 import type { Log } from '../log.ts'
 import { FileMissing } from '../ports.ts'
+import { explanation } from '../shared-links/public-routes.ts'
 import { requestId } from './request-id.ts'
 import { shownPath } from './shown-path.ts'
 
@@ -29,7 +30,7 @@ export function failure(error: HTTPError, event: H3Event, log: Log, now: Date): 
   const body = { error: { code, message, details, timestamp: now.toISOString(), request_id: id } }
   const wait = details.retry_after_secs
   const headers = { ...headersOf(known), ...(typeof wait === 'number' ? { 'retry-after': String(wait) } : {}) }
-  const page = event.context.explain?.(known)
+  const page = (event.context.explain ?? explanation(event))?.(known)
   if (!page) return Response.json(typeof wait === 'number' ? { ...body, retry_after_secs: wait } : body, { status, headers })
   for (const [name, value] of Object.entries(headers)) page.headers.set(name, value)
   return page

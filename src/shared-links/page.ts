@@ -49,12 +49,17 @@ export function refusalPage({ code, details }: AppError): string {
 
 const askAgain = 'Ask whoever sent it for a new one.'
 
+const nowhere = ['This link leads nowhere', 'Look whether its address is complete, or ask whoever sent it for a new one.'] as const
+const tooMany = ['Too many requests', 'Try again in a minute.'] as const
+
 const refusals: Readonly<Partial<Record<Code, readonly [title: string, say: string]>>> = {
-  SHARED_LINK_NOT_FOUND: ['This link leads nowhere', 'Look whether its address is complete, or ask whoever sent it for a new one.'],
+  NOT_FOUND: nowhere,
+  SHARED_LINK_NOT_FOUND: nowhere,
   SHARED_LINK_REVOKED: ['This link was withdrawn', 'Whoever shared the document does not share it any more.'],
   SHARED_LINK_EXPIRED: ['This link has expired', askAgain],
   SHARED_LINK_MAX_VIEWS: ['This link has been used up', `It could be opened a certain number of times. ${askAgain}`],
-  SHARED_LINK_RATE_LIMITED: ['Too many requests', 'Try again in a minute.'],
+  SHARED_LINK_RATE_LIMITED: tooMany,
+  RATE_LIMITED: tooMany,
   SERVICE_UNAVAILABLE: ['Not available right now', 'Try again in a minute.'],
 }
 

@@ -1,4 +1,4 @@
-import type { H3Event } from 'h3'
+import type { H3Event, H3EventContext } from 'h3'
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { AppError } from '../errors.ts'
@@ -56,9 +56,14 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
+/** How a failure is told to a browser at a shared link, whatever refused it; undefined for everybody else, who gets the error body. */
+export const explanation = (event: H3Event): H3EventContext['explain'] =>
+  /^\/api\/(?:v1\/)?public\/shared\//.test(event.url.pathname) && isBrowser(event)
+    ? (failure) => page(failure.status, refusalPage(failure))
+    : undefined
+
 function look(app: App) {
   return async ({ event, param }: Call) => {
-    if (isBrowser(event)) event.context.explain = (failure) => page(failure.status, refusalPage(failure))
     const link = await visit.usable(app, param('token'))
     event.res.headers.set('vary', 'accept')
     return isBrowser(event) ? page(200, pageOf(link, event.url.pathname.endsWith('/') ? '' : `${link.token}/`)) : view(link)
@@ -67,7 +72,6 @@ function look(app: App) {
 
 function send(app: App, how: 'attachment' | 'inline') {
   return async ({ event, param, body, ip }: Call<z.ZodType, typeof Password>) => {
-    if (isBrowser(event)) event.context.explain = (failure) => page(failure.status, refusalPage(failure))
     await visit.countFetch(app, ip)
     const link = await (wantsRest(event) ? visit.resumable(app, param('token'), ip) : visit.usable(app, param('token')))
     if (isBrowser(event)) event.context.explain = (failure) => page(failure.status, afterFailure(link, failure))

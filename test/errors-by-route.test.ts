@@ -8,7 +8,7 @@ import { openApp } from '../src/open-app.ts'
 import { ignoresToken } from '../src/server/authenticate.ts'
 import { describe as describeApi } from '../src/server/openapi.ts'
 import { allRoutes, buildServer } from '../src/server/server.ts'
-import { domains, table } from './route-table/all.ts'
+import { domains, rowOf, table } from './route-table/all.ts'
 import { startApp } from './support/app.ts'
 import { conforming } from './support/conformance.ts'
 import { startRelay } from './support/relay.ts'
@@ -181,7 +181,7 @@ test('500 INTERNAL_ERROR on every route where the server itself is broken, telli
   await expectOnAll('INTERNAL_ERROR', world, world.app)
 })
 
-const goodOf = async (route: Route, world: World): Promise<Ask> => (table[nameOf(route)] as Row).good(world, usualOf(route, world).who)
+const goodOf = async (route: Route, world: World): Promise<Ask> => rowOf(route).good(world, usualOf(route, world).who)
 
 /** The good request is answered well, or with this failure: not every route needs what is missing. */
 async function expectGoodOr(code: Code | null, world: World, route: Route, ask: Ask): Promise<void> {

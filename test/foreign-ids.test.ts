@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import type { Route } from '../src/http/route.ts'
-import { table } from './route-table/all.ts'
+import { rowOf } from './route-table/all.ts'
 import { upload } from './support/app.ts'
 import { normal } from './support/normal.ts'
 import { type Ask, fieldsOf, nameOf, noId, type Row, startWorld, type World } from './support/route-table.ts'
@@ -96,7 +96,7 @@ test('ids of other people are answered as ids of nothing, wherever a route takes
   const world = await startWorld()
   const asked: string[] = []
   for (const route of world.routes.filter(({ door }) => door !== 'anyone')) {
-    const row = table[nameOf(route)] as Row
+    const row = rowOf(route)
     const pairs = await pairsOf(row, world)
     const before = await rowsOf(world.app, world.ada.id)
     for (const { about, theirs, nothing, isOpen } of pairs) {
@@ -129,7 +129,7 @@ test('lists, counts, facets and totals of Bob are the same before and after Ada 
   const look = async () => {
     const answers: Record<string, string> = {}
     for (const route of routes) {
-      const response = await world.send(route, await (table[nameOf(route)] as Row).good(world, world.bob), world.bob.actor)
+      const response = await world.send(route, await rowOf(route).good(world, world.bob), world.bob.actor)
       answers[nameOf(route)] = `${response.status} ${normal(await response.text())}`
     }
     const filters = [

@@ -7,7 +7,8 @@
  * `errors` holds a request for each code in the route's own `errors`. What door, ids, query and body imply (401, 403, 404, 400, 413, 415), and 429, 500
  * and 503, are tried without being named here. Where the query or body takes ids that `good` leaves out, `withIds` has a request that gives them.
  */
-import type { Rows } from '../support/route-table.ts'
+import type { Route } from '../../src/http/route.ts'
+import { nameOf, type Row, type Rows } from '../support/route-table.ts'
 import { rows as auth } from './auth.ts'
 import { rows as comments } from './comments.ts'
 import { rows as documents } from './documents.ts'
@@ -39,3 +40,10 @@ export const domains: Readonly<Record<string, Rows>> = {
 }
 
 export const table: Rows = Object.assign({}, ...Object.values(domains))
+
+/** The row of a route. Throws where nobody has written one. */
+export function rowOf(route: Route): Row {
+  const row = table[nameOf(route)]
+  if (!row) throw new Error(`${nameOf(route)} has no row: how to write one is said in test/route-table/all.ts`)
+  return row
+}

@@ -2,8 +2,13 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../../src/app.ts'
 
-/** Every row, as the name of its table and itself as JSON. */
-export const allRows = (app: App): Promise<string[]> => rows(app, () => sql`true`)
+/** Does the work; what it returns, and the rows that were made or changed meanwhile, as the name of the table and the row as JSON. */
+export async function rowsWritten<T>(app: App, work: () => Promise<T>): Promise<{ result: T; written: string[] }> {
+  const now = await sql<{ id: string }>`select pg_current_xact_id()::text as id`.execute(app.db)
+  const result = await work()
+  const written = await rows(app, () => sql`xmin::text::bigint > ${now.rows[0]?.id}::bigint`)
+  return { result, written }
+}
 
 /** The rows that belong to a user: own ones, and what hangs on the user's documents, sources and shared links, whoever made it. */
 export const rowsOf = (app: App, userId: string): Promise<string[]> => rows(app, (table, columns) => belonging(table, columns, userId))
@@ -31,9 +36,8 @@ function belonging(table: string, columns: readonly string[], userId: string): R
 
 async function rows({ db }: App, which: (table: string, columns: readonly string[]) => RawBuilder<unknown>): Promise<string[]> {
   const tables = await sql<{ name: string; columns: string[] }>`
-    select table_name as name, array_agg(column_name::text) as columns
-    from information_schema.columns join information_schema.tables using (table_schema, table_name)
-    where table_schema = current_schema() and table_type = 'BASE TABLE' group by 1`.execute(db)
+    select relname as name, array_agg(attname::text) as columns from pg_class join pg_attribute on attrelid = pg_class.oid
+    where relkind = 'r' and relnamespace = current_schema()::regnamespace and attnum > 0 and not attisdropped group by 1`.execute(db)
   const selects = tables.rows.map(
     ({ name, columns }) =>
       sql`select ${sql.lit(name)} || ' ' || to_jsonb(t)::text as line from ${sql.table(name)} t where ${which(name, columns)}`,

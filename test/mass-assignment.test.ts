@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { Route } from '../src/http/route.ts'
 import { rowOf } from './route-table/all.ts'
 import { normal } from './support/normal.ts'
-import { type Ask, fieldsOf, nameOf, password, type Row, startWorld, usualOf, type World } from './support/route-table.ts'
+import { type Ask, fieldsOf, nameOf, password, startWorld, usualOf, type World } from './support/route-table.ts'
 import { rowsWritten } from './support/rows-of.ts'
 
 const long = '2001-01-01T00:00:00.000Z'

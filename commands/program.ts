@@ -12,6 +12,7 @@ import { check } from './check.ts'
 import { comments } from './comments.ts'
 import { config } from './config.ts'
 import { context } from './context.ts'
+import { doctor } from './doctor.ts'
 import { documents } from './documents.ts'
 import { events } from './events.ts'
 import { healthcheck } from './healthcheck.ts'
@@ -87,6 +88,7 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(backup(cli))
   program.addCommand(restore(cli))
   program.addCommand(check(cli))
+  program.addCommand(doctor(cli))
   program.addCommand(config(cli))
   program.addCommand(login(cli))
   program.addCommand(logout(cli))

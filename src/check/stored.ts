@@ -6,7 +6,7 @@ import type { App } from '../app.ts'
 import { lockStored } from '../documents/upload.ts'
 import * as jobs from '../jobs.ts'
 import { FileMissing } from '../ports.ts'
-import type { Found, Scope } from './check.ts'
+import type { Found, Scope } from './found.ts'
 
 const batch = 500
 /** Milliseconds: bytes get their name before their row is committed. */

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import * as jobs from '../jobs.ts'
 import { reindex } from '../search/search.ts'
-import type { Found, Scope } from './check.ts'
+import type { Found, Scope } from './found.ts'
 
 /** Rows that are told of, of each question. */
 const most = 10_000

@@ -1,0 +1,112 @@
+import type { Command } from 'commander'
+import { plain } from '../src/cli/cells.ts'
+import type { Cli } from '../src/cli/context.ts'
+import { usage } from '../src/cli/exit.ts'
+import { manual } from '../src/cli/manual.ts'
+import { settingRows } from '../src/cli/setting-rows.ts'
+import type { Diagnosis, Question } from '../src/doctor/doctor.ts'
+import type { Patient } from '../src/doctor/patient.ts'
+
+interface Flags {
+  only?: string
+  skip?: string
+  list?: boolean
+  fix?: boolean
+  strict?: boolean
+  bundle?: string
+}
+
+export const doctor = (cli: Cli): Command =>
+  manual('doctor', {
+    summary: 'Find what is wrong, and say how to mend it.',
+    examples: [
+      ['doctor', 'this installation'],
+      ['doctor --url https://dms.example.org', 'a server elsewhere, as its clients see it'],
+      ['doctor --only database,schema --json', 'for a program'],
+      ['doctor --bundle report.tar.gz', 'for a bug report: versions, settings without secrets, reasons of failures'],
+    ],
+    exits: '0 nothing fails · 3 something fails (with --strict: or is warned of)',
+    notes: ['--fix closes secrets that everybody could read, makes missing folders and queues abandoned jobs again; nothing else.'],
+  })
+    .option('--only <ids>', 'only these questions, separated by commas')
+    .option('--skip <ids>', 'not these')
+    .option('--list', 'say which questions there are')
+    .option('--fix', 'mend what can be mended without harm')
+    .option('--strict', 'warnings count as failures')
+    .option('--bundle <file>', 'write what a bug report needs to this .tar.gz')
+    .action(async (flags: Flags) => {
+      const { url } = cli.target
+      const patient = url === null ? await admitted(cli) : null
+      const all = patient ? await questionsHere(patient) : (await import('../src/doctor/remote.ts')).remote(url ?? '', () => cli.client())
+      const questions = chosen(all, flags)
+      if (flags.list)
+        return cli.print(
+          questions.map(({ id, about }) => ({ id, about })),
+          { columns: [{ name: 'id' }, { name: 'about' }] },
+        )
+      if (flags.bundle !== undefined && !patient) throw usage('--bundle works on the server only')
+      const { examine } = await import('../src/doctor/doctor.ts')
+      const diagnoses: Diagnosis[] = []
+      await examine(questions, flags.fix === true, (diagnosis) => {
+        diagnoses.push(diagnosis)
+        if (cli.options.isHuman) cli.write(sentence(diagnosis))
+      })
+      const count = (status: Diagnosis['status']) => diagnoses.filter((diagnosis) => diagnosis.status === status).length
+      if (count('fail') > 0 || (flags.strict && count('warn') > 0)) cli.exit = 'PARTIAL'
+      show(cli, diagnoses, `${count('ok')} ok, ${count('warn')} warnings, ${count('fail')} failed`)
+      if (flags.bundle === undefined || !patient) return
+      const { writeBundle } = await import('../src/doctor/bundle.ts')
+      await writeBundle(flags.bundle, patient, diagnoses, settingRows(patient.loaded, undefined, {}))
+      cli.note(`wrote ${flags.bundle}`)
+    })
+
+async function admitted(cli: Cli): Promise<Patient> {
+  const [{ inspectConfig }, { commandLog }, { admit }] = await Promise.all([
+    import('../src/config-load.ts'),
+    import('../src/cli/connect.ts'),
+    import('../src/doctor/patient.ts'),
+  ])
+  const loaded = inspectConfig(cli.configSources())
+  const patient = admit(loaded, await commandLog(loaded, cli.options))
+  cli.onEnd(() => patient.close())
+  return patient
+}
+
+async function questionsHere(patient: Patient): Promise<Question[]> {
+  const [{ machine }, { database }, { store }] = await Promise.all([
+    import('../src/doctor/machine.ts'),
+    import('../src/doctor/database.ts'),
+    import('../src/doctor/store.ts'),
+  ])
+  return [...machine(patient), ...database(patient), ...store(patient)]
+}
+
+function chosen(questions: readonly Question[], { only, skip }: Flags): Question[] {
+  const ids = questions.map(({ id }) => id)
+  const named = (flag: string, given: string | undefined) => {
+    const asked = given?.split(',').map((id) => id.trim()) ?? null
+    const unknown = asked?.filter((id) => !ids.includes(id)) ?? []
+    if (unknown.length > 0) throw usage(`${flag}: there is no question ${unknown.join(', ')}; there are ${ids.join(', ')}`)
+    return asked
+  }
+  const [wanted, unwanted] = [named('--only', only), named('--skip', skip)]
+  return questions.filter(({ id }) => (wanted === null || wanted.includes(id)) && !unwanted?.includes(id))
+}
+
+const words = { ok: 'ok  ', warn: 'warn', fail: 'FAIL', skip: 'skip' } as const
+
+function sentence({ id, status, message, fix, fixed }: Diagnosis): string {
+  const lines = [`${words[status]}  ${id.padEnd(11)}  ${plain(message)}`]
+  if (fixed !== null) lines.push(`${' '.repeat(19)}fixed: ${plain(fixed)}`)
+  else if (fix !== undefined) lines.push(`${' '.repeat(19)}fix: ${plain(fix)}`)
+  return `${lines.join('\n')}\n`
+}
+
+function show(cli: Cli, diagnoses: readonly Diagnosis[], verdict: string): void {
+  const columns = ['status', 'id', 'message', 'fix', 'fixed'].map((name) => ({ name }))
+  if (cli.options.isHuman) cli.write(`${verdict}\n`)
+  else if (cli.options.format === 'json') {
+    const status = diagnoses.some((one) => one.status === 'fail') ? 'fail' : diagnoses.some((one) => one.status === 'warn') ? 'warn' : 'ok'
+    cli.print({ status, checks: diagnoses }, { columns: [] })
+  } else cli.print(diagnoses, { columns })
+}

@@ -4,7 +4,8 @@ import { expect, test } from 'vitest'
 import { Busy, withLock } from '../src/db/lock.ts'
 import { snippets } from '../src/search/highlight.ts'
 import { parse } from '../src/search/query.ts'
-import { type Found, reindex } from '../src/search/search.ts'
+import { reindex } from '../src/search/reindex.ts'
+import type { Found } from '../src/search/search.ts'
 import { distance, patterns, tolerated } from '../src/search/typos.ts'
 import { fold, words } from '../src/search/words.ts'
 import { startApp, upload } from './support/app.ts'
@@ -185,11 +186,13 @@ test('reindex writes what is missing or old, at most once at a time, and with if
   expect(await reindex(app, { ifNeeded: true, onProgress: (done, total) => seen.push(done, total) })).toEqual({
     documents: 3,
     skipped: false,
+    swapped: true,
   })
   expect(seen).toEqual([3, 3])
   expect((await search({ q: 'word' })).total).toBe(3)
-  expect(await reindex(app, { ifNeeded: true })).toEqual({ documents: 3, skipped: true })
-  await app.db.updateTable('search_entries').set({ version: 0 }).where('document_id', '=', stale).execute()
+  expect(await reindex(app, { ifNeeded: true })).toEqual({ documents: 3, skipped: true, swapped: false })
+  const [chunk] = await app.db.selectFrom('search_entries').select('chunk').execute()
+  await sql`update ${sql.table(`search_chunk_${chunk?.chunk}`)} set version = 0 where document_id = ${stale}`.execute(app.db)
   expect((await reindex(app, { ifNeeded: true })).skipped).toBe(false)
   await assign(app.db, missing, await label(app.db, 'Late'))
   expect((await reindex(app)).skipped).toBe(false)

@@ -46,6 +46,22 @@ export interface Schema {
     expires_at: Date | null
     last_used_at: Date | null
   }
+  audit_entries: {
+    seq: number
+    at: Date
+    actor_id: string | null
+    actor: string
+    via: string
+    ip: string
+    action: string
+    target: string
+    outcome: 'ok' | 'refused' | 'failed'
+    code: string | null
+    /** a JSON object, kept as the text that was hashed */
+    details: string
+    request_id: string
+    hash: string
+  }
   email_verifications: { token_hash: string; user_id: string; expires_at: Date; created_at: CreatedAt }
   rate_hits: { key: string; at: ColumnType<Date, Date | undefined, never> }
   instance: { key: string; value: string }
@@ -126,8 +142,11 @@ export interface Schema {
     created_at: CreatedAt
     updated_at: UpdatedAt
   }
-  search_entries: { document_id: string; words: string; parts: number; created_at: Date; confidence: number | null; version: number }
-  search_passages: { document_id: string; passage: number; words: string; start_at: number; length: number }
+  /** a view of the index in force */
+  search_entries: { document_id: string; chunk: number; version: number }
+  search_passages: { document_id: string; chunk: number; passage: number; words: string; start_at: number; length: number }
+  search_rebuild: { key: Generated<boolean>; started_at: CreatedAt }
+  search_changes: { document_id: string }
   search_words: { word: string }
   search_codes: { word: string }
   events: {

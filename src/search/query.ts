@@ -17,46 +17,62 @@ export interface Term {
   readonly negated: boolean
   /** in quotation marks: only exactly this */
   readonly quoted: boolean
+  /** only there; null: wherever */
+  readonly field: TermField | null
+  /** one of this and the term before is enough */
+  readonly alternative: boolean
 }
 
-const item = /(-?)(?:"([^"]*)"?|([^\s"]+))/g
+export const termFields = ['title', 'filename', 'content'] as const
+export type TermField = (typeof termFields)[number]
+
+const item = new RegExp(`(-?)(?:(${termFields.join('|')}):(?=[^\\s]))?(?:"([^"]*)"?|([^\\s"]+))`, 'g')
 const quotes = /[“”„‟«»＂]/g
 const iban = /\b[a-z]{2}\d{2}(?: [a-z\d]{4})(?: (?=[a-z]*\d)[a-z\d]{4}){1,6}(?: (?=[a-z]*\d)[a-z\d]{1,4})\b/gi
 
 /** The terms of a query, each once; none where it holds no letter and no digit. Any text is a query: there are no mistakes. */
 export function parse(query: string): Term[] {
-  const text = asOne(query.replace(quotes, '"'))
-  const found = [...text.matchAll(item)]
-  const terms = found.flatMap(([, minus, phrase, word], index) => {
+  const found = [...asOne(query.replace(quotes, '"')).matchAll(item)]
+  let isAfterOr = false
+  const terms: Term[] = []
+  for (const [index, [whole, minus, field, phrase, word]] of found.entries()) {
+    const before = terms.at(-1)
+    const next = found[index + 1]
+    if (whole === 'OR' && before && !before.negated && next && next[1] === '') {
+      isAfterOr = true
+      continue
+    }
     const quoted = phrase !== undefined
-    const term = read(phrase ?? word ?? '', {
-      negated: minus === '-',
-      quoted,
-      prefix: !quoted && minus === '' && index === found.length - 1,
-    })
-    return term ?? []
-  })
-  return distinct(terms)
+    const negated = minus === '-'
+    const prefix = !quoted && !negated && index === found.length - 1
+    const term = read(phrase ?? word ?? '', { negated, quoted, prefix, field: (field as TermField) ?? null, alternative: isAfterOr })
+    if (term) terms.push(term)
+    isAfterOr = false
+  }
+  return terms.some(({ alternative }) => alternative) ? terms : distinct(terms)
 }
+
+type Manner = Omit<Term, 'parts' | 'joined'> & { readonly prefix: boolean }
+const plainly: Manner = { negated: false, quoted: false, prefix: false, field: null, alternative: false }
 
 /** The words of a text as terms, each once; signs mean nothing in it. */
 export function termsOf(text: string): Term[] {
   return distinct(
     asOne(text)
       .split(/\s+/)
-      .flatMap((word) => read(word, { negated: false, quoted: false, prefix: false }) ?? []),
+      .flatMap((word) => read(word, plainly) ?? []),
   )
 }
 
 /** A text as one term; null where it holds no word. */
-export const phraseOf = (text: string): Term | null => read(text, { negated: false, quoted: true, prefix: false })
+export const phraseOf = (text: string): Term | null => read(text, { ...plainly, quoted: true })
 
 /** The groups of a number that is written in groups, in one. */
 const asOne = (text: string): string => text.replace(iban, (number) => number.replaceAll(' ', ''))
 
 const distinct = (terms: readonly Term[]): Term[] => [...new Map(terms.map((term) => [JSON.stringify(term), term])).values()]
 
-function read(text: string, { negated, quoted, prefix }: { negated: boolean; quoted: boolean; prefix: boolean }): Term | null {
+function read(text: string, { prefix, ...manner }: Manner): Term | null {
   const all = [...words(text)]
   const parts = all.filter((word, index) => word.form !== 'joined' && !(word.form === 'last' && all[index - 1]?.form === 'pair'))
   const first = parts[0]
@@ -70,7 +86,6 @@ function read(text: string, { negated, quoted, prefix }: { negated: boolean; quo
       prefix: word.form === 'last' || (prefix && word === last && word.form === 'word'),
     })),
     joined: whole?.text ?? null,
-    negated,
-    quoted,
+    ...manner,
   }
 }

@@ -1,12 +1,13 @@
-/** Searching documents, and keeping the index whole. */
+/** Searching documents. */
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { withLock } from '../db/lock.ts'
 import type { DocumentStatus } from '../db/schema.ts'
 import { invalid } from '../errors.ts'
 import { isId } from '../http/input.ts'
 import { type PageOf, pagination } from '../http/pages.ts'
 import type { SearchAnswer, SearchClause, SearchFilter, SearchHit, SearchSort } from '../ports.ts'
+
+export { type Health, type Reindexed, type ReindexOptions, reindex, status } from './reindex.ts'
 
 /** As a client names them: labels by id or by name (no case), the owner by id or user name. */
 export interface Filters {
@@ -114,64 +115,4 @@ async function labelId(app: App, label: string): Promise<string | null> {
   const column = isId(label) ? 'id' : 'name_key'
   const found = await app.db.selectFrom('labels').select('id').where(column, '=', label.toLowerCase()).executeTakeFirst()
   return found?.id ?? null
-}
-
-export interface ReindexOptions {
-  /** do nothing where the index holds every document in today's form */
-  ifNeeded?: boolean
-  /** milliseconds to wait for another run before Busy is thrown */
-  lockTimeout?: number
-  signal?: AbortSignal
-  onProgress?: (done: number, total: number) => void
-}
-
-export interface Reindexed {
-  documents: number
-  /** there was nothing to do */
-  skipped: boolean
-}
-
-const reindexBatch = 200
-
-/** Writes every document to the index anew, one batch after the other; searches answer all the while. Throws Busy. */
-export function reindex(app: App, { ifNeeded = false, lockTimeout = 0, signal, onProgress }: ReindexOptions = {}): Promise<Reindexed> {
-  return withLock(app.database, 'search.reindex', lockTimeout, async () => {
-    const total = await documentCount(app)
-    if (ifNeeded && (await app.search.count()) === total) return { documents: total, skipped: true }
-    let done = 0
-    let last = '00000000-0000-0000-0000-000000000000'
-    for (;;) {
-      signal?.throwIfAborted()
-      const rows = await app.db.selectFrom('documents').select('id').where('id', '>', last).orderBy('id').limit(reindexBatch).execute()
-      if (rows.length === 0) return { documents: done, skipped: false }
-      await app.search.refresh(rows.map(({ id }) => id))
-      done += rows.length
-      last = rows.at(-1)!.id
-      onProgress?.(done, Math.max(done, total))
-    }
-  })
-}
-
-export interface IndexStatus {
-  engine: string
-  /** in the index, in the form that this version of dms writes */
-  documents: number
-  /** in the database */
-  database: number
-  /** what the index has too few of, or (below 0) too many */
-  drift: number
-}
-
-/** How much of the documents the index holds. Throws where the engine is out of reach. */
-export async function status(app: App): Promise<IndexStatus> {
-  const [documents, database] = await Promise.all([app.search.count(), documentCount(app)])
-  return { engine: app.search.name, documents, database, drift: database - documents }
-}
-
-async function documentCount(app: App): Promise<number> {
-  const { count } = await app.db
-    .selectFrom('documents')
-    .select((eb) => eb.fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow()
-  return count
 }

@@ -3,10 +3,12 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { AdvancedQuery, SearchAnswer } from '../../ports.ts'
 import { type Compiled, compile } from './postgres-clauses.ts'
+import { filterHints } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
-import { match, type Plan, ranges, rank } from './postgres-match.ts'
+import { indexed, match, type Plan, ranges, rank } from './postgres-match.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { quote } from './postgres-vector.ts'
+import { together } from './postgres-words.ts'
 
 /** Texts that one search reads because the index alone cannot say whether they match. */
 const maxRead = 10_000
@@ -26,11 +28,11 @@ export async function advanced(db: Db, query: AdvancedQuery): Promise<SearchAnsw
     should: all.slice(must.length, must.length + should.length),
     mustNot: all.slice(must.length + should.length),
   }
-  const { page, ...matches } = await match(db, plan(conditions, query), query)
+  const { page, ...matches } = await match(db, (hasHints) => plan(conditions, query, hasHints), query.sort, query)
   return { ...matches, hits: await hits(db, page, query.highlight ? shown(conditions) : { markers: {}, passage: null }) }
 }
 
-function plan({ must, should, mustNot }: Conditions, { filter, sort }: AdvancedQuery): Plan {
+function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, hasHints: boolean): Plan {
   const oneOf = must.length === 0 ? should : []
   const words = [
     ...filters(filter),
@@ -46,11 +48,16 @@ function plan({ must, should, mustNot }: Conditions, { filter, sort }: AdvancedQ
   ]
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
   return {
-    conditions: [...(words.length === 0 ? [] : [sql`entry.words @@ ${and(words)}::tsquery`]), ...ranges(filter), ...decided],
+    indexed: indexed({
+      match: words.length === 0 ? null : and(words),
+      hints: hasHints ? must.flatMap(({ hints }) => hints) : [],
+      oneOf: hasHints ? filterHints(filter) : [],
+    }),
+    filters: [...ranges(filter), ...decided],
     tests,
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
     score: score(must, should),
-    sort,
+    best: null,
   }
 }
 
@@ -71,7 +78,8 @@ function passagesOf({ passages }: Compiled): RawBuilder<boolean>[] {
   return [
     sql`(entry.parts = 0 or not exists (
       select from unnest(${passages}::tsquery[]) as term (query) where not exists (
-        select from search_passages passage where passage.document_id = entry.document_id and passage.words @@ term.query)))`,
+        select from search_passages passage
+        where passage.document_id = entry.document_id and passage.chunk = entry.chunk and passage.words @@ term.query)))`,
   ]
 }
 
@@ -117,7 +125,8 @@ function shown({ must, should }: Conditions): Shown {
     const on = asked.filter(({ clause }) => clause.field === field || clause.field === 'any')
     const terms = on.flatMap((compiled) => compiled.terms)
     const pieces = on.flatMap((compiled) => compiled.pieces)
-    return terms.length + pieces.length === 0 ? {} : { [field]: { terms, pieces, spellings: new Map<string, string[]>() } }
+    const spellings = on.reduce((all, compiled) => together(all, compiled.spellings), new Map<string, string[]>())
+    return terms.length + pieces.length === 0 ? {} : { [field]: { terms, pieces, spellings } }
   }
   const inText = asked.filter(({ clause, rank }) => rank !== null && (clause.field === 'content' || clause.field === 'any'))
   const meant = inText.flatMap(({ rank }) => rank ?? [])

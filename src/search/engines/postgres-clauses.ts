@@ -4,10 +4,14 @@ import type { Db } from '../../db/db.ts'
 import type { SearchClause } from '../../ports.ts'
 import { phraseOf, type Term, termsOf } from '../query.ts'
 import { plain, type Word, words } from '../words.ts'
+import { rowHints } from './postgres-hints.ts'
 import { longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
-import { and, filterLexemes, inRow, lexeme, or } from './postgres-query.ts'
+import { filterLexemes, or } from './postgres-query.ts'
+import { isText, lookedUp, oneOfWords, rowsOf, type TextField, weights } from './postgres-rows.ts'
+import { nowhere, type Spellings } from './postgres-terms.ts'
 import { inPassages, test } from './postgres-values.ts'
-import { headingLexeme, quote } from './postgres-vector.ts'
+import { quote } from './postgres-vector.ts'
+import { stemmed } from './postgres-words.ts'
 
 export interface Compiled {
   readonly clause: SearchClause
@@ -17,27 +21,35 @@ export interface Compiled {
   readonly passages: readonly string[]
   /** what is to be seen in the row of `documents` besides */
   readonly test: RawBuilder<boolean> | null
+  /** numbers that every such document has; see postgres-hints.ts */
+  readonly hints: readonly number[]
   /** the test reads the text of documents */
   readonly readsContent: boolean
   /** a tsquery for the score; null where the clause is not about words */
   readonly rank: string | null
   readonly terms: readonly Term[]
+  /** what counts as a word of the terms besides */
+  readonly spellings: Spellings
   readonly pieces: readonly string[]
 }
 
 /** Words that hold the piece of a clause and count for the score. */
 const maxRanked = 100
 
-const weights = { any: '', title: 'A', labels: 'B', filename: 'C', content: 'D' } as const
-type TextField = keyof typeof weights
-const isText = (field: string): field is TextField => Object.hasOwn(weights, field)
 const statuses = ['pending', 'processing', 'completed', 'failed']
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-const base = { candidate: null, passages: [], test: null, readsContent: false, rank: null, terms: [], pieces: [] } as const
-/** No document has this word, with which no filter begins. */
-const nowhere = quote('~nowhere')
-
+const base = {
+  candidate: null,
+  passages: [],
+  hints: [],
+  test: null,
+  readsContent: false,
+  rank: null,
+  terms: [],
+  spellings: new Map(),
+  pieces: [],
+} as const
 /** Compiles the clauses of a query, in their order. */
 export async function compile(db: Db, clauses: readonly SearchClause[]): Promise<Compiled[]> {
   const cuts = clauses.map((clause) =>
@@ -51,21 +63,25 @@ export async function compile(db: Db, clauses: readonly SearchClause[]): Promise
   const labels = clauses.some(({ field, type }) => field === 'labels' && type !== 'match')
     ? await db.selectFrom('labels').select(['id', 'name']).execute()
     : []
+  const stems = await stemmed(
+    db,
+    clauses.filter(({ field, type }) => type === 'match' && isText(field)).flatMap(({ value }) => termsOf(value)),
+  )
   return clauses.map((clause, index) => {
     const parts = cuts[index]
     if (clause.field === 'labels' && clause.type !== 'match') return onLabels(clause, labels, maxLabels / clauses.length)
     if (isText(clause.field)) {
       if (parts) return contains(clause, clause.field, parts, asked[index] ? (found.shift() ?? null) : [])
-      return clause.type === 'exact' ? exact(clause, clause.field) : matches(clause, clause.field)
+      return clause.type === 'exact' ? exact(clause, clause.field) : matches(clause, clause.field, stems)
     }
     return onValue(clause)
   })
 }
 
-function matches(clause: SearchClause, field: TextField): Compiled {
+function matches(clause: SearchClause, field: TextField, spellings: Spellings): Compiled {
   const terms = termsOf(clause.value)
   if (terms.length === 0) return { ...base, clause, candidate: nowhere }
-  return { ...base, clause, ...byTerms(terms, field), terms }
+  return { ...base, clause, ...byTerms(terms, field, spellings), terms, spellings }
 }
 
 /** Of content, and of any field, the phrase; of the others the whole. */
@@ -73,47 +89,21 @@ function exact(clause: SearchClause, field: TextField): Compiled {
   const isPhrase = field === 'content' || field === 'any'
   const term = phraseOf(clause.value)
   if (!term) return isPhrase ? { ...base, clause, candidate: nowhere } : { ...base, clause, test: test(clause) }
-  const found = { ...base, clause, ...byTerms([term], field), terms: [term] }
+  const hints = term.joined === null ? rowHints(term.parts) : []
+  const found = { ...base, clause, ...byTerms([term], field, new Map()), hints, terms: [term] }
   return isPhrase ? found : { ...found, test: test(clause) }
 }
 
-function byTerms(terms: readonly Term[], field: TextField): Pick<Compiled, 'candidate' | 'passages' | 'rank'> {
-  const found = terms.map(({ parts, joined }) => {
-    const inOrder = parts.map((part) => ({ words: [part.text], prefix: part.prefix, offset: part.offset }))
-    return [inOrder, ...(joined === null ? [] : [[{ words: [joined], prefix: false, offset: 0 }]])]
-  })
+/** `others`: what counts as a word of the terms besides; only the terms as they are make the score. */
+function byTerms(terms: readonly Term[], field: TextField, others: Spellings): Pick<Compiled, 'candidate' | 'passages' | 'rank'> {
   return {
-    ...lookedUp(found, field),
-    rank: or(found.flatMap((rows) => rows.flatMap((row) => row.map((step) => oneOfWords(step, weights[field]))))),
+    ...lookedUp(
+      terms.map((term) => rowsOf(term, others)),
+      field,
+    ),
+    rank: or(terms.flatMap((term) => rowsOf(term, others).flatMap((row) => row.map((step) => oneOfWords(step, weights[field]))))),
   }
 }
-
-/** One place in a row of words: any of `words`, of which the first may go on where `prefix`. */
-interface Step {
-  readonly words: readonly string[]
-  readonly prefix: boolean
-  readonly offset: number
-}
-
-const oneOfWords = ({ words, prefix }: Step, weight: (typeof weights)[TextField], max = Number.POSITIVE_INFINITY): string =>
-  or(words.slice(0, max).map((text, index) => lexeme({ text, prefix: prefix && index === 0 }, weight)))
-
-/** What asks for all of these terms, each of which is any of its rows of words. */
-function lookedUp(terms: readonly (readonly (readonly Step[])[])[], field: TextField): Pick<Compiled, 'candidate' | 'passages'> {
-  const weight = weights[field]
-  if (weight === 'A' || weight === 'B' || weight === 'C') {
-    const marked = (step: Step): string => oneOfWords({ ...step, words: step.words.map((word) => headingLexeme(word, weight)) }, '')
-    // The place is looked up in what the marks leave: to see it, PostgreSQL reads all words of a document.
-    const inField = (row: readonly Step[]): string => and([...row.map(marked), ...(row.length > 1 ? [inARow(row, weight)] : [])])
-    return { candidate: and(terms.map((rows) => or(rows.map(inField)))), passages: [] }
-  }
-  const alone = terms.map((rows) => or(rows.map((row) => inARow(row, weight))))
-  const loose = terms.map((rows) => or(rows.map((row) => and(row.map((step) => oneOfWords(step, ''))))))
-  return { candidate: or([and(alone), and([quote('~long'), ...loose]), quote('~many')]), passages: alone }
-}
-
-const inARow = (row: readonly Step[], weight: (typeof weights)[TextField]): string =>
-  inRow(row.map((step) => ({ query: oneOfWords(step, weight), offset: step.offset })))
 
 interface Cut {
   readonly parts: readonly Word[]
@@ -163,10 +153,12 @@ function contains(
     clause,
     candidate,
     passages,
+    hints: [],
     test: isShown ? null : passage === undefined ? test(clause) : test(clause, inPassages(clause, passage)),
     readsContent: !isShown && (field === 'content' || field === 'any'),
     rank: steps.length === 0 ? null : or(steps.map((step) => oneOfWords(step, weights[field], maxRanked))),
     terms: [],
+    spellings: new Map(),
     pieces: [clause.value],
   }
 }

@@ -2,18 +2,25 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { SearchAnswer, SearchFilter, SearchSort } from '../../ports.ts'
+import { type Chunk, entriesOf, reading } from './postgres-chunks.ts'
 
 export interface Plan {
-  /** what the index decides; in terms of `entry`, a row of search_entries */
-  readonly conditions: readonly RawBuilder<unknown>[]
-  /** what takes a look at the documents that the index leaves, likewise */
+  /** what the index finds; in terms of `entry`, a row of a chunk */
+  readonly indexed: readonly RawBuilder<unknown>[]
+  /** what is seen in the row itself, and in the passages, likewise */
+  readonly filters: readonly RawBuilder<unknown>[]
+  /** what takes a look at the documents that are left, likewise */
   readonly tests: readonly RawBuilder<unknown>[]
   /** so many of them are looked at, the newest; null: all */
   readonly maxTested: number | null
   /** 0 to 1, likewise */
   readonly score: RawBuilder<number>
-  readonly sort: readonly SearchSort[]
+  /** what most of the best have, and few of all others; null: nothing that the index knows of */
+  readonly best: RawBuilder<unknown> | null
 }
+
+/** By whether the entries have hints. */
+export type Planned = (hasHints: boolean) => Plan
 
 export interface Window {
   readonly offset: number
@@ -30,56 +37,148 @@ export interface Matches extends Omit<SearchAnswer, 'hits'> {
   readonly page: readonly Scored[]
 }
 
-/** One page of the matches, with totals over at most `maxResults` of them: the first in the order asked for; where that is by score, the newest. All in one snapshot. */
-export async function match(
-  db: Db,
-  { conditions, tests, maxTested, score, sort }: Plan,
-  { offset, limit, maxResults }: Window,
-): Promise<Matches> {
+interface Collected {
+  readonly found: readonly Scored[]
+  readonly isCapped: boolean
+}
+
+/** Of more matches than are ranked, so many that are likely to be the best are ranked with the newest. */
+const maxBest = 300
+
+/** One page of the matches, with totals over at most `maxResults` of them: the first in the order asked for; where that is by score, the newest. */
+export async function match(db: Db, planned: Planned, sort: readonly SearchSort[], window: Window): Promise<Matches> {
+  const { offset, limit, maxResults } = window
   const isByScore = sort[0]!.field === 'score'
-  const byDocument = sort.some(({ field }) => field !== 'score') ? sql`join documents on documents.id = entry.document_id` : sql``
-  const narrowed = isByScore ? sql`order by entry.document_id desc` : sql`order by ${inOrder(sort, score)}`
-  // Candidates come newest first as they are, and are only tested until there are enough: sorting them would test them all.
-  const narrow = isByScore && maxTested !== null ? sql`` : narrowed
-  const source = maxTested === null ? sql`search_entries entry` : sql`candidates entry`
-  const { rows } = await sql<{
-    count: number
-    is_cut: boolean
-    page: Scored[]
-    mime_types: Record<string, number>
-    labels: Record<string, number>
-  }>`
-    with ${
-      maxTested === null
-        ? sql``
-        : sql`candidates as materialized (
-            select entry.document_id, entry.words, entry.parts from search_entries entry ${where(conditions)}
-            order by entry.document_id desc limit ${maxTested}
-          ),`
-    }
-    matches as materialized (
-      select entry.document_id, entry.words, entry.parts from ${source} ${isByScore ? sql`` : byDocument}
-      ${where(maxTested === null ? [...conditions, ...tests] : tests)} ${narrow} limit ${maxResults + 1}
-    ), counted as materialized (
-      select entry.document_id, ${score} as score
-      from (select entry.* from matches entry ${isByScore ? sql`` : byDocument} ${narrowed} limit ${maxResults}) entry
-    ), page as (
-      select entry.document_id, entry.score, row_number() over (order by ${inOrder(sort, sql`entry.score`)}) as place
-      from counted entry ${byDocument} order by place limit ${limit} offset ${offset}
+  const { found, isCapped } = await reading(db, (chunks) =>
+    isByScore ? newest(db, chunks, planned, maxResults) : firstOfAll(db, chunks, planned, sort, maxResults),
+  )
+  const ordered = isByScore ? await inOrderOfScore(db, found, sort) : found
+  const page = ordered.slice(offset, offset + limit)
+  return { page, total: found.length, isCapped, facets: await facets(db, found) }
+}
+
+/** The newest matches, from the newest chunk to the oldest, until there are enough; where there are too many, some of the best besides. */
+async function newest(db: Db, chunks: readonly Chunk[], planned: Planned, maxResults: number): Promise<Collected> {
+  const { found, isCut } = await collect(db, chunks, planned, maxResults + 1)
+  if (found.length <= maxResults) return { found, isCapped: isCut }
+  const bestOf: Planned = (hasHints) => {
+    const plan = planned(hasHints)
+    return { ...plan, indexed: [...plan.indexed, ...(plan.best ? [plan.best] : [])] }
+  }
+  const best = planned(true).best ? (await collect(db, chunks, bestOf, Math.min(maxBest, maxResults))).found : []
+  const all = new Map([...best, ...found].map((scored) => [scored.document_id, scored]))
+  return { found: [...all.values()].slice(0, maxResults), isCapped: true }
+}
+
+async function collect(db: Db, chunks: readonly Chunk[], planned: Planned, limit: number): Promise<{ found: Scored[]; isCut: boolean }> {
+  const found: Scored[] = []
+  let tested = 0
+  for (const chunk of chunks) {
+    const plan = planned(chunk.hasHints)
+    const mayTest = plan.maxTested === null ? null : plan.maxTested - tested
+    if (found.length >= limit || mayTest === 0) break
+    const { rows } = await sql<Scored & { seen: number }>`${inChunk(chunk, plan, limit - found.length, mayTest)}`.execute(db)
+    found.push(...rows.map(({ document_id, score }) => ({ document_id, score })))
+    tested += rows[0]?.seen ?? 0
+  }
+  const { maxTested } = planned(true)
+  return { found, isCut: maxTested !== null && tested >= maxTested }
+}
+
+/** The newest matches of one chunk. What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
+function inChunk(chunk: Chunk, { indexed, filters, tests, score }: Plan, limit: number, mayTest: number | null): RawBuilder<unknown> {
+  const entries =
+    indexed.length === 0
+      ? sql`select entry.* from ${entriesOf(chunk)} ${where(filters)}`
+      : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where(indexed)} offset 0) entry ${where(filters)}`
+  if (tests.length === 0)
+    return sql`
+      select document_id, ${score} as score, 0 as seen from (select * from (${entries}) entry order by document_id desc limit ${limit}) entry`
+  return sql`
+    with candidates as materialized (
+      select * from (${entries}) entry order by document_id desc ${mayTest === null ? sql`` : sql`limit ${mayTest}`}
+    ), tested as materialized (
+      -- As they come, and only until there are enough.
+      select * from candidates entry ${where(tests)} limit ${limit}
     )
+    select document_id, ${score} as score, (select count(*) from candidates)::integer as seen from tested entry`
+}
+
+/** Those that come first in the order asked for, over all chunks. */
+async function firstOfAll(
+  db: Db,
+  chunks: readonly Chunk[],
+  planned: Planned,
+  sort: readonly SearchSort[],
+  maxResults: number,
+): Promise<Collected> {
+  const { score, maxTested } = planned(true)
+  const each = chunks.map((chunk) => {
+    const { indexed, filters, tests } = planned(chunk.hasHints)
+    const conditions = maxTested === null ? [...indexed, ...filters, ...tests] : [...indexed, ...filters]
+    return sql`select entry.* from ${entriesOf(chunk)} ${where(conditions)}`
+  })
+  const matching = sql`(${sql.join(each, sql` union all `)}) entry`
+  const source =
+    maxTested === null
+      ? matching
+      : sql`(select entry.* from (select * from ${matching} order by document_id desc limit ${maxTested}) entry ${where(planned(true).tests)}) entry`
+  const { rows } = await sql<Scored>`
+    select entry.document_id, ${score} as score from ${source} join documents on documents.id = entry.document_id
+    order by ${inOrder(sort, score)} limit ${maxResults + 1}`.execute(db)
+  const isCut = maxTested !== null && (await isMoreThan(db, matching, maxTested))
+  return { found: rows.slice(0, maxResults), isCapped: rows.length > maxResults || isCut }
+}
+
+async function isMoreThan(db: Db, matching: RawBuilder<unknown>, count: number): Promise<boolean> {
+  const { rows } = await sql`select from ${matching} limit ${count}`.execute(db)
+  return rows.length >= count
+}
+
+async function inOrderOfScore(db: Db, found: readonly Scored[], sort: readonly SearchSort[]): Promise<readonly Scored[]> {
+  const [first, ...others] = sort
+  const sign = first?.order === 'asc' ? 1 : -1
+  if (others.every(({ field }) => field === 'score')) {
+    return found.toSorted((one, other) => sign * (one.score - other.score || (one.document_id < other.document_id ? -1 : 1)))
+  }
+  const { rows } = await sql<Scored>`
+    select entry.document_id, entry.score
+    from unnest(${found.map(({ document_id }) => document_id)}::uuid[], ${found.map(({ score }) => score)}::real[]) as entry (document_id, score)
+    join documents on documents.id = entry.document_id order by ${inOrder(sort, sql`entry.score`)}`.execute(db)
+  return rows
+}
+
+async function facets(db: Db, found: readonly Scored[]): Promise<SearchAnswer['facets']> {
+  if (found.length === 0) return { mime_types: {}, labels: {} }
+  const { rows } = await sql<SearchAnswer['facets']>`
+    with found as materialized (select id from unnest(${found.map(({ document_id }) => document_id)}::uuid[]) id)
     select
-      (select count(*) from matches) as count,
-      ${maxTested === null ? sql`false` : sql`(select count(*) >= ${maxTested} from candidates)`} as is_cut,
-      (select coalesce(json_agg(json_build_object('document_id', document_id, 'score', score) order by place), '[]') from page) as page,
       (select coalesce(json_object_agg(mime_type, count), '{}') from (
-        select mime_type, count(*) from counted join documents on documents.id = document_id group by mime_type order by count(*) desc, mime_type
+        select mime_type, count(*) from found join documents using (id) group by mime_type order by count(*) desc, mime_type
       ) types) as mime_types,
       (select coalesce(json_object_agg(name, count), '{}') from (
-        select labels.name, count(*) from counted join document_labels using (document_id) join labels on labels.id = label_id
-        group by labels.name order by count(*) desc, labels.name
+        select labels.name, count from (
+          select label_id, count(*) from found join document_labels on document_id = id group by label_id
+        ) carried join labels on labels.id = label_id order by count desc, labels.name
       ) names) as labels`.execute(db)
-  const { count, is_cut, page, ...facets } = rows[0]!
-  return { page, total: Math.min(count, maxResults), isCapped: count > maxResults || is_cut, facets }
+  return rows[0]!
+}
+
+/** What the index is asked: words, and hints. */
+export function indexed({
+  match,
+  hints,
+  oneOf,
+}: {
+  match: string | null
+  hints: readonly number[]
+  oneOf: readonly (readonly number[])[]
+}) {
+  return [
+    ...(match === null ? [] : [sql`entry.words @@ ${match}::tsquery`]),
+    ...(hints.length === 0 ? [] : [sql`entry.hints @> ${hints}::integer[]`]),
+    ...oneOf.map((some) => sql`entry.hints && ${some}::integer[]`),
+  ]
 }
 
 /** What of a filter is not among the words. */

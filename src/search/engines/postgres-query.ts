@@ -1,30 +1,7 @@
-/** From terms to tsqueries. */
+/** The parts that tsqueries are made of. */
 import type { SearchFilter } from '../../ports.ts'
-import type { Part, Term } from '../query.ts'
+import type { Part } from '../query.ts'
 import { quote } from './postgres-vector.ts'
-
-/** Which other words of the index count as a word of the query. */
-export type Spellings = ReadonlyMap<string, readonly string[]>
-
-/** One term on its own, to be looked for in the passages of long documents. */
-export interface Check {
-  readonly query: string
-  readonly phrase: boolean
-  readonly negated: boolean
-}
-
-export interface Queries {
-  /** finds the documents; long ones only perhaps: see checks */
-  readonly match: string
-  /** what a long document must pass besides */
-  readonly checks: readonly Check[]
-  /** all positive terms at once; null where there is none */
-  readonly all: string | null
-  /** for the score: every word as it was typed */
-  readonly typed: string
-  /** for the score: every word in every spelling */
-  readonly meant: string
-}
 
 /** The lexemes that filters are turned into; one that a document has is the same as one that is asked for. */
 export const filterLexemes = {
@@ -33,38 +10,6 @@ export const filterLexemes = {
   label: (id: string) => `~l${id}`,
   status: (status: string) => `~s${status}`,
   source: (id: string) => `~r${id}`,
-}
-
-/** Puts the queries together; null where there is nothing to look for, which must not mean everything. */
-export function build(terms: readonly Term[], spellings: Spellings, filter: SearchFilter): Queries | null {
-  if (terms.length === 0) return null
-  const wanted = terms.filter(({ negated }) => !negated)
-  const words = wanted.flatMap(({ parts, joined }) => [...parts.map((part) => lexeme(part)), ...(joined === null ? [] : [quote(joined)])])
-  const others = wanted.flatMap(({ parts }) => parts.flatMap(({ text }) => spellings.get(text) ?? [])).map(quote)
-  return {
-    match: and([...filters(filter), ...terms.map((term) => match(term, spellings))]),
-    checks: terms.map((term) => ({ query: alone(term, spellings), phrase: term.parts.length > 1, negated: term.negated })),
-    all: wanted.length === 0 ? null : and(wanted.map((term) => alone(term, spellings))),
-    typed: or(words),
-    meant: or([...words, ...others]),
-  }
-}
-
-/** A term as any document must have it that could match. */
-function match(term: Term, spellings: Spellings): string {
-  const exact = alone(term, spellings)
-  if (term.negated) return `!${exact}`
-  const perhaps = term.parts.length > 1 ? [and([quote('~long'), ...term.parts.map((part) => lexeme(part))])] : []
-  return or([exact, ...perhaps, quote('~many')])
-}
-
-function alone({ parts, joined }: Term, spellings: Spellings): string {
-  const last = parts.at(-1)!
-  const steps = parts.map((part) => ({
-    query: or([lexeme(part), ...(parts.length === 1 ? (spellings.get(part.text) ?? []).map(quote) : [])]),
-    offset: part.offset,
-  }))
-  return or([inRow(steps), ...(joined === null ? [] : [lexeme({ text: joined, prefix: last.prefix })])])
 }
 
 /** What follows each other; `offset` counts words, from wherever. */

@@ -1,22 +1,47 @@
 /** Brings the index up to date with documents. */
 import { sql } from 'kysely'
-import { type Db, isForeignKeyViolation, type Trx } from '../../db/db.ts'
+import type { Db, Trx } from '../../db/db.ts'
+import { type Chunk, chunkFor, chunksToWrite, indexVersion, isUndefinedTable, tableOf } from './postgres-chunks.ts'
+import { Hints } from './postgres-hints.ts'
 import { filterLexemes } from './postgres-query.ts'
 import { type Passage, read } from './postgres-vector.ts'
-import { remember, Vocabulary } from './postgres-words.ts'
-
-/** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
-export const indexVersion = 2
+import { type Memory, remember, Vocabulary } from './postgres-words.ts'
 
 /** Documents, and bytes of text, in one transaction: small ones share its cost, and nobody waits long for a lock. */
-const maxDocuments = 20
+const maxDocuments = 100
 const maxBytes = 1_000_000
 
-/** Puts these documents into the index, or takes them out where they are gone. */
-export async function refresh(db: Db, documentIds: readonly string[]): Promise<void> {
+interface Indexed {
+  id: string
+  owner_id: string
+  title: string
+  filename: string
+  content: string
+  mime_type: string
+  status: string
+  language: string
+  source_id: string | null
+  ocr_confidence: number | null
+  created_at: Date
+  label_ids: string[]
+  label_names: string[]
+}
+
+interface Entry {
+  readonly chunk: number
+  readonly id: string
+  readonly words: string
+  readonly hints: string
+  readonly parts: number
+  readonly createdAt: Date
+  readonly confidence: number | null
+}
+
+/** Puts these documents into the index (that of a generation, or that in force), or takes them out where they are gone. */
+export async function refresh(db: Db, known: Memory, documentIds: readonly string[], generation: number | null = null): Promise<void> {
   // In one order everywhere, so that two refreshes wait for each other instead of dying in a deadlock.
   const ids = [...new Set(documentIds)].sort()
-  for (const batch of await batches(db, ids)) await refreshBatch(db, batch)
+  for (const batch of await batches(db, ids)) await refreshBatch(db, known, batch, generation)
 }
 
 async function batches(db: Db, ids: readonly string[]): Promise<string[][]> {
@@ -42,72 +67,107 @@ async function batches(db: Db, ids: readonly string[]): Promise<string[][]> {
   return made
 }
 
-async function refreshBatch(db: Db, ids: readonly string[]): Promise<void> {
+async function refreshBatch(db: Db, known: Memory, ids: readonly string[], generation: number | null): Promise<void> {
   const seen = new Vocabulary()
   try {
     await db.transaction().execute(async (trx) => {
       // The index can be made again: a crash of the database may cost the last moment of it, never a document. The job's own commit flushes both.
       await sql`set local synchronous_commit = off`.execute(trx)
-      for (const id of ids) await refreshOne(trx, id, seen)
+      const chunks = await chunksToWrite(trx, generation)
+      // One refresh of a document at a time, and it reads after it has waited: the last to write has seen the latest.
+      await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)
+      await write(trx, chunks, ids, seen)
     })
   } catch (error) {
-    if (!isForeignKeyViolation(error)) throw error
-    // A document was deleted while it was being read; it is seen to be gone now.
-    return refreshBatch(db, ids)
+    // Another generation came into force while this one was written to.
+    if (generation !== null || !isUndefinedTable(error)) throw error
+    return refreshBatch(db, known, ids, generation)
   }
-  await remember(db, seen)
+  await remember(db, known, seen)
 }
 
-async function refreshOne(trx: Trx, id: string, seen: Vocabulary): Promise<void> {
-  // One refresh of a document at a time, and it reads after it has waited: the last to write has seen the latest. The document itself is
-  // locked by the foreign key of its entry only, at the end, so that nobody who changes it waits while a long text is read.
-  await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext(${id}))`.execute(trx)
-  const document = await trx
-    .selectFrom('documents')
-    .select(['id', 'owner_id', 'title', 'filename', 'content', 'mime_type', 'status', 'source_id', 'ocr_confidence', 'created_at'])
-    .where('id', '=', id)
-    .executeTakeFirst()
-  if (!document) {
-    await trx.deleteFrom('search_entries').where('document_id', '=', id).execute()
-    return
-  }
-  await trx.deleteFrom('search_passages').where('document_id', '=', id).execute()
-  const labels = await trx
-    .selectFrom('document_labels')
-    .innerJoin('labels', 'labels.id', 'label_id')
-    .select(['labels.id', 'labels.name'])
-    .where('document_id', '=', id)
-    .orderBy('labels.id')
-    .execute()
+async function write(trx: Trx, chunks: readonly Chunk[], ids: readonly string[], seen: Vocabulary): Promise<void> {
+  const documents = await documentsOf(trx, ids)
+  const numbers = chunks.map(({ number }) => number)
+  await sql`delete from search_passages where document_id = any(${ids}::uuid[]) and chunk = any(${numbers}::integer[])`.execute(trx)
+  const entries: Entry[] = []
+  for (const document of documents) entries.push(await entryOf(trx, document, chunkFor(chunks, document.id).number, seen))
+  // Only now are the documents locked, so that nobody who changes them waits while long texts are read; whoever deletes one waits for us, or has done it.
+  const { rows } = await sql<{ id: string }>`
+    select id from documents where id = any(${documents.map(({ id }) => id)}::uuid[]) order by id for key share`.execute(trx)
+  const alive = new Set(rows.map(({ id }) => id))
+  await remove(
+    trx,
+    chunks,
+    ids.filter((id) => !alive.has(id)),
+  )
+  const byChunk = Map.groupBy(
+    entries.filter(({ id }) => alive.has(id)),
+    ({ chunk }) => chunk,
+  )
+  for (const [chunk, entries] of byChunk) await put(trx, chunk, entries)
+}
+
+async function documentsOf(trx: Trx, ids: readonly string[]): Promise<Indexed[]> {
+  const { rows } = await sql<Indexed>`
+    select id, owner_id, title, filename, content, mime_type, status, language, source_id, ocr_confidence, created_at,
+      coalesce(label_ids, '{}') as label_ids, coalesce(label_names, '{}') as label_names
+    from documents left join lateral (
+      select array_agg(labels.id order by labels.id) as label_ids, array_agg(name order by labels.id) as label_names
+      from document_labels join labels on labels.id = label_id where document_id = documents.id
+    ) carried on true
+    where id = any(${ids}::uuid[]) order by id`.execute(trx)
+  return rows
+}
+
+async function entryOf(trx: Trx, document: Indexed, chunk: number, seen: Vocabulary): Promise<Entry> {
+  const { id, created_at, ocr_confidence } = document
   const filters = [
     filterLexemes.owner(document.owner_id),
     filterLexemes.mimeType(document.mime_type),
     filterLexemes.status(document.status),
-    ...labels.map((label) => filterLexemes.label(label.id)),
+    ...document.label_ids.map(filterLexemes.label),
     ...(document.source_id === null ? [] : [filterLexemes.source(document.source_id)]),
   ]
-  const save = savePassages(trx, id)
-  const { words, parts } = await read({ ...document, labels: labels.map(({ name }) => name) }, filters, (word) => seen.add(word), save)
-  const entry = {
-    words: sql<string>`${words}::tsvector`,
-    parts,
-    created_at: document.created_at,
-    confidence: document.ocr_confidence,
-    version: indexVersion,
+  const hints = new Hints(created_at, ocr_confidence)
+  seen.speak(document.language)
+  const notes = {
+    word(word: Parameters<Hints['add']>[0]) {
+      seen.add(word)
+      hints.add(word)
+    },
+    endField: () => hints.endField(),
   }
-  await trx
-    .insertInto('search_entries')
-    .values({ document_id: id, ...entry })
-    .onConflict((conflict) => conflict.column('document_id').doUpdateSet(entry))
-    .execute()
+  const { words, parts } = await read({ ...document, labels: document.label_names }, filters, notes, savePassages(trx, id, chunk))
+  return { chunk, id, words, hints: hints.text(), parts, createdAt: created_at, confidence: ocr_confidence }
 }
 
-function savePassages(trx: Trx, document_id: string): (passage: Passage) => Promise<void> {
+function savePassages(trx: Trx, document_id: string, chunk: number): (passage: Passage) => Promise<void> {
   let passage = 0
   return async ({ words, start, length }) => {
     await trx
       .insertInto('search_passages')
-      .values({ document_id, passage: passage++, words: sql<string>`${words}::tsvector`, start_at: start, length })
+      .values({ document_id, chunk, passage: passage++, words: sql<string>`${words}::tsvector`, start_at: start, length })
       .execute()
+  }
+}
+
+async function put(trx: Trx, chunk: number, entries: readonly Entry[]): Promise<void> {
+  await sql`
+    insert into ${sql.table(tableOf(chunk))} (document_id, words, hints, parts, created_at, confidence, version)
+    select document_id, words::tsvector, hints::integer[], parts, created_at, confidence, ${indexVersion}
+    from unnest(
+      ${entries.map(({ id }) => id)}::uuid[], ${entries.map(({ words }) => words)}::text[], ${entries.map(({ hints }) => hints)}::text[],
+      ${entries.map(({ parts }) => parts)}::smallint[], ${entries.map(({ createdAt }) => createdAt)}::timestamptz[], ${entries.map(({ confidence }) => confidence)}::real[]
+    ) as entry (document_id, words, hints, parts, created_at, confidence)
+    on conflict (document_id) do update set
+      words = excluded.words, hints = excluded.hints, parts = excluded.parts,
+      created_at = excluded.created_at, confidence = excluded.confidence, version = excluded.version`.execute(trx)
+}
+
+async function remove(trx: Trx, chunks: readonly Chunk[], ids: readonly string[]): Promise<void> {
+  for (const [chunk, gone] of Map.groupBy(ids, (id) => chunkFor(chunks, id).number)) {
+    await sql`delete from ${sql.table(tableOf(chunk))} where document_id = any(${gone}::uuid[])`.execute(trx)
+    await sql`delete from search_passages where document_id = any(${gone}::uuid[]) and chunk = ${chunk}`.execute(trx)
   }
 }

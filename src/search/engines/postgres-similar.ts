@@ -2,56 +2,64 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { SearchHit, SimilarQuery } from '../../ports.ts'
+import { type Chunk, chunkFor, entriesOf, reading, tableOf } from './postgres-chunks.ts'
+import { filterHints } from './postgres-hints.ts'
 import { hits } from './postgres-hits.ts'
-import { ranges, rank, type Scored } from './postgres-match.ts'
-import { filters, or } from './postgres-query.ts'
+import { indexed, ranges, rank, type Scored } from './postgres-match.ts'
+import { and, filters, or } from './postgres-query.ts'
 import { quote } from './postgres-vector.ts'
 
-/** Words of the document that are counted, by how often it has them; and those that are asked for, the rarest of these. */
+/** Words of the document that are counted, the ones it has most often; of these, so many that are rarest rank others, and so many find them. */
 const maxCounted = 40
-const maxAsked = 15
+const maxRanking = 16
+const maxFinding = 8
 /** Documents that a word is counted in, and that are ranked. */
 const maxSeen = 1000
 
 /** The best first; none where the document is not in the index. */
-export async function similar(db: Db, { documentId, filter, limit }: SimilarQuery): Promise<readonly SearchHit[]> {
-  const words = await telling(db, documentId)
-  if (words.length === 0) return []
-  const asked = or(words.map(quote))
-  const narrowed = filters(filter).join(' & ')
-  const { rows } = await sql<Scored>`
-    select document_id, least(1, ${rank(asked)}) as score from (
-      select document_id, words from search_entries entry
-      where ${sql.join(
-        [
-          sql`entry.words @@ ${narrowed === '' ? asked : `${asked} & ${narrowed}`}::tsquery`,
-          sql`entry.document_id <> ${documentId}`,
-          ...ranges(filter),
-        ],
-        sql` and `,
-      )}
-      order by document_id desc limit ${maxSeen}
-    ) entry order by score desc, document_id desc limit ${limit}`.execute(db)
-  return hits(db, rows, { markers: {}, passage: null })
+export async function similar(db: Db, query: SimilarQuery): Promise<readonly SearchHit[]> {
+  const scored = await reading(db, (chunks) => find(db, chunks, query))
+  return hits(db, scored, { markers: {}, passage: null })
 }
 
-/** The words that the document has often and others seldom. */
-async function telling(db: Db, documentId: string): Promise<string[]> {
-  const { rows: own } = await sql<{ word: string; times: number }>`
+async function find(db: Db, chunks: readonly Chunk[], { documentId, filter, limit }: SimilarQuery): Promise<Scored[]> {
+  const words = await telling(db, chunks, documentId)
+  if (words.length === 0) return []
+  const finding = and([...filters(filter), or(words.slice(0, maxFinding).map(quote))])
+  const found: Scored[] = []
+  for (const chunk of chunks) {
+    if (found.length >= maxSeen) break
+    const conditions = [
+      ...indexed({ match: finding, hints: [], oneOf: chunk.hasHints ? filterHints(filter) : [] }),
+      ...ranges(filter),
+      sql`entry.document_id <> ${documentId}`,
+    ]
+    const { rows } = await sql<Scored>`
+      select document_id, least(1, ${rank(or(words.map(quote)))}) as score from (
+        select entry.* from (select entry.* from ${entriesOf(chunk)} where ${sql.join(conditions, sql` and `)} offset 0) entry
+        order by document_id desc limit ${maxSeen - found.length}
+      ) entry`.execute(db)
+    found.push(...rows)
+  }
+  return found.sort((one, other) => other.score - one.score || (one.document_id < other.document_id ? 1 : -1)).slice(0, limit)
+}
+
+/** The words that the document has often and others seldom, the most telling first; how seldom is seen in its own chunk. */
+async function telling(db: Db, chunks: readonly Chunk[], documentId: string): Promise<string[]> {
+  const own = sql.table(tableOf(chunkFor(chunks, documentId).number))
+  const { rows: words } = await sql<{ word: string; times: number }>`
     select lexeme as word, array_length(positions, 1) + case when 'A' = any(weights) then 3 else 0 end as times
-    from search_entries, unnest(words)
+    from ${own}, unnest(words)
     where document_id = ${documentId} and char_length(lexeme) between 3 and 40 and lexeme !~ '^~|^[0-9]+$' and positions is not null
     order by times desc, char_length(lexeme) desc, lexeme limit ${maxCounted}`.execute(db)
   const { rows: seen } = await sql<{ nth: number; documents: number }>`
-    select nth, documents from unnest(${own.map(({ word }) => quote(word))}::text[]) with ordinality as own (query, nth), lateral (
-      select count(*) as documents from (select from search_entries where words @@ own.query::tsquery limit ${maxSeen}) found
+    select nth, documents from unnest(${words.map(({ word }) => quote(word))}::text[]) with ordinality as asked (query, nth), lateral (
+      select count(*) as documents from (select from ${own} where words @@ asked.query::tsquery limit ${maxSeen}) found
     ) others`.execute(db)
   const documentsWith = new Map(seen.map(({ nth, documents }) => [nth - 1, documents]))
-  return own
-    .map(({ word, times }, index) => ({ word, times, documents: documentsWith.get(index) ?? 0 }))
-    .filter(({ documents }) => documents > 1)
-    .map(({ word, times, documents }) => ({ word, weight: (1 + Math.log(times)) / Math.log(1 + documents) }))
+  return words
+    .map(({ word, times }, index) => ({ word, weight: (1 + Math.log(times)) / Math.log(2 + (documentsWith.get(index) ?? 0)) }))
     .sort((one, other) => other.weight - one.weight)
-    .slice(0, maxAsked)
+    .slice(0, maxRanking)
     .map(({ word }) => word)
 }

@@ -29,7 +29,8 @@ export function test(clause: SearchClause, inContent: Test = answers(sql`left(do
 export const inPassages = (clause: SearchClause, query: string): Test => sql`
   case when entry.parts = 0 then ${answers(sql`documents.content`, clause)}
   else exists (
-    select from search_passages passage where passage.document_id = documents.id and passage.words @@ ${query}::tsquery
+    select from search_passages passage
+    where passage.document_id = documents.id and passage.chunk = entry.chunk and passage.words @@ ${query}::tsquery
     and ${answers(sql`substr(documents.content, passage.start_at + 1, passage.length)`, clause)}) end`
 
 /** Whether a text answers the clause; null where the text is. */

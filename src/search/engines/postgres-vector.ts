@@ -25,6 +25,12 @@ export interface Vectors {
   readonly parts: 0 | 1 | 2
 }
 
+/** Who hears of every word of every field, in their order. */
+export interface Notes {
+  word(word: Word): void
+  endField(): void
+}
+
 /** Heaviest first, as ts_rank has them. */
 const weights = { title: 'A', labels: 'B', filename: 'C', content: 'D' } as const
 type Weight = (typeof weights)[keyof typeof weights]
@@ -46,11 +52,11 @@ const gap = 2
 /** A long text is read in steps, between which others get their turn. */
 const stepWords = 10_000
 
-/** Reads a document into its vectors. What is too long for one goes piece by piece to `save`, in order; `see` gets every word. Memory stays flat but for the distinct words. */
+/** Reads a document into its vectors. What is too long for one goes piece by piece to `save`, in order. Memory stays flat but for the distinct words. */
 export async function read(
   fields: Fields,
   filters: readonly string[],
-  see: (word: Word) => void,
+  note: Notes,
   save: (passage: Passage) => Promise<void>,
 ): Promise<Vectors> {
   const head = new Vector()
@@ -59,12 +65,13 @@ export async function read(
   const heading = (text: string, weight: HeadingWeight): void => {
     let last = 0
     for (const word of words(text)) {
-      see(word)
+      note.word(word)
       head.add(word.text, base + word.position, weight)
       marks.add(headingLexeme(word.text, weight))
       last = word.position
     }
     base += last + gap
+    note.endField()
   }
   heading(fields.title, weights.title)
   for (const label of fields.labels) heading(label, weights.labels)
@@ -78,7 +85,7 @@ export async function read(
   let read = 0
   for (const word of words(content)) {
     if (++read % stepWords === 0) await breathe()
-    see(word)
+    note.word(word)
     const local = base + word.position
     if (local > maxPositions || vector.bytes > maxBytes || (local > minPositions && vector.isFull(word.text))) {
       await save({ words: vector.text(), ...characters(start, word.start) })

@@ -1,4 +1,4 @@
-/** The words that occur in documents, so that a typo can be led back to what was meant. */
+/** The words that occur in documents, so that a typo can be led back to what was meant, and a word to others of its stem. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { Term } from '../query.ts'
@@ -12,9 +12,14 @@ const longest = 40
 /** Spellings of one word, the nearest first, and of all words of a query together. */
 const maxSpellings = 200
 const maxTogether = 2_000
+/** Other words of the same stem, of one word and of all words of a query together. */
+const maxStemmed = 30
+const maxStemmedTogether = 300
 const batch = 5_000
 /** Of one batch of documents; a list of codes costs memory up to here. */
 const maxCodes = 100_000
+/** Words that a process need not tell the database again. */
+const maxKnown = 200_000
 
 /** Whether a word is one that somebody could mean with a typo. */
 const isMistypable = (word: string): boolean => word.length >= shortest && word.length <= longest && /^\p{L}+$/u.test(word)
@@ -23,34 +28,88 @@ const isMistypable = (word: string): boolean => word.length >= shortest && word.
 export class Vocabulary {
   readonly words = new Set<string>()
   readonly codes = new Set<string>()
+  /** codes of OCR languages, of all documents together */
+  readonly languages = new Set<string>()
 
   add({ text, form }: Word): void {
     if (this.words.has(text) || this.codes.has(text)) return
     if (isMistypable(text)) this.words.add(text)
     else if ((form === 'word' || form === 'joined') && text.length <= longestWord && this.codes.size < maxCodes) this.codes.add(text)
   }
+
+  /** `language` as of a document: codes joined by `+`. */
+  speak(language: string): void {
+    for (const code of language.split('+')) this.languages.add(code)
+  }
+}
+
+/** What this process has told the database already. */
+export class Memory {
+  #known = new Set<string>()
+
+  /** Those that are new; they are known from now on. `about`: what is to be known of them. */
+  unknown(about: string, words: Iterable<string>): string[] {
+    return [...words].filter((word) => !this.#known.has(`${about} ${word}`))
+  }
+
+  learn(about: string, words: readonly string[]): void {
+    if (this.#known.size + words.length > maxKnown) this.#known = new Set()
+    for (const word of words) this.#known.add(`${about} ${word}`)
+  }
 }
 
 /** Adds words. Those that no document holds any more stay: they cost a little time, never a wrong answer. */
-export async function remember(db: Db, { words, codes }: Vocabulary): Promise<void> {
-  await insert(db, 'search_words', words)
-  await insert(db, 'search_codes', codes)
-}
-
-async function insert(db: Db, table: 'search_words' | 'search_codes', seen: Iterable<string>): Promise<void> {
-  // Sorted, so that two that add the same words wait for each other instead of dying in a deadlock.
-  const words = [...seen].sort()
-  for (let start = 0; start < words.length; start += batch) {
-    await sql`insert into ${sql.table(table)} (word) select unnest(${words.slice(start, start + batch)}::text[]) on conflict do nothing`.execute(
-      db,
+export async function remember(db: Db, known: Memory, { words, codes, languages }: Vocabulary): Promise<void> {
+  const add = async (about: string, all: Iterable<string>, insert: (words: readonly string[]) => Promise<unknown>) => {
+    // Sorted, so that two that add the same words wait for each other instead of dying in a deadlock.
+    const unknown = known.unknown(about, all).sort()
+    for (let start = 0; start < unknown.length; start += batch) await insert(unknown.slice(start, start + batch))
+    known.learn(about, unknown)
+  }
+  await add('language', languages, (some) =>
+    sql`insert into search_languages (language) select unnest(${some}::text[]) on conflict do nothing`.execute(db),
+  )
+  await add('word', words, (some) => sql`insert into search_words (word) select unnest(${some}::text[]) on conflict do nothing`.execute(db))
+  await add('code', codes, (some) => sql`insert into search_codes (word) select unnest(${some}::text[]) on conflict do nothing`.execute(db))
+  for (const language of [...languages].sort()) {
+    await add(language, words, (some) =>
+      sql`
+        insert into search_stems (language, stem, word)
+        select ${language}, dms_stem(${language}, word), word from unnest(${some}::text[]) word where dms_stem(${language}, word) is not null
+        on conflict do nothing`.execute(db),
     )
   }
 }
 
+/** The words of the terms that may stand for others: one alone, not quoted, not excluded. */
+const open = (terms: readonly Term[]): string[] => [
+  ...new Set(terms.filter(({ parts, quoted, negated }) => parts.length === 1 && !quoted && !negated).map(({ parts }) => parts[0]!.text)),
+]
+
+/** For each word of the terms that has any: the known words of the same stem, in the languages of the documents. */
+export async function stemmed(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
+  const words = open(terms).filter(isMistypable)
+  if (words.length === 0) return new Map()
+  const { rows } = await sql<{ asked: string; known: string }>`
+    select distinct asked.word as asked, search_stems.word as known
+    from unnest(${words}::text[]) asked (word) cross join search_languages
+    join search_stems on search_stems.language = search_languages.language and stem = dms_stem(search_languages.language, asked.word)
+    where search_stems.word <> asked.word`.execute(db)
+  const share = Math.min(maxStemmed, Math.ceil(maxStemmedTogether / words.length))
+  return new Map(
+    [...Map.groupBy(rows, ({ asked }) => asked)].map(([word, found]) => [
+      word,
+      found
+        .map(({ known }) => known)
+        .sort((one, other) => one.length - other.length || (one < other ? -1 : 1))
+        .slice(0, share),
+    ]),
+  )
+}
+
 /** For each word of the terms that may hold typos: the known words that it could have been meant to be. */
 export async function spellings(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
-  const open = terms.filter(({ parts, quoted, negated }) => parts.length === 1 && !quoted && !negated).map(({ parts }) => parts[0]!.text)
-  const asked = [...new Set(open)].flatMap((word) => {
+  const asked = open(terms).flatMap((word) => {
     const typos = tolerated(word)
     return typos === 0 || word.length > longest ? [] : patterns(word, typos).map((pattern) => ({ word, typos, pattern }))
   })
@@ -74,6 +133,15 @@ export async function spellings(db: Db, terms: readonly Term[]): Promise<Map<str
       ).slice(0, share),
     ]),
   )
+}
+
+/** Both in one: for each word what counts as it besides. */
+export function together(
+  one: ReadonlyMap<string, readonly string[]>,
+  other: ReadonlyMap<string, readonly string[]>,
+): Map<string, string[]> {
+  const words = new Set([...one.keys(), ...other.keys()])
+  return new Map([...words].map((word) => [word, [...new Set([...(one.get(word) ?? []), ...(other.get(word) ?? [])])]]))
 }
 
 function nearest(word: string, known: readonly string[]): string[] {

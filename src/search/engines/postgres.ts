@@ -1,69 +1,86 @@
 /** The embedded engine: search in the PostgreSQL that holds the documents. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
-import type { SearchAnswer, SearchEngine, SearchQuery } from '../../ports.ts'
+import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../ports.ts'
 import { parse } from '../query.ts'
 import { advanced } from './postgres-advanced.ts'
+import { chunkSize, chunksInForce, indexVersion, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
 import { hits } from './postgres-hits.ts'
-import { match, type Plan, ranges, rank } from './postgres-match.ts'
-import { build, type Queries } from './postgres-query.ts'
-import { indexVersion, refresh } from './postgres-refresh.ts'
+import { indexed, match, type Plan, ranges, rank } from './postgres-match.ts'
+import { rebuild } from './postgres-rebuild.ts'
+import { refresh } from './postgres-refresh.ts'
 import { similar } from './postgres-similar.ts'
-import { spellings } from './postgres-words.ts'
+import { build, type Queries } from './postgres-terms.ts'
+import { Memory, spellings, stemmed, together } from './postgres-words.ts'
 
-/** Opens the engine; what it keeps is in the tables search_…, made by the migrations. */
+/** Documents that come in between two looks at how full the newest chunk is. */
+const lookEvery = 1000
+
+/** Opens the engine; what it keeps is in the tables search_…, made by the migrations and by itself. */
 export function openPostgres(db: Db): SearchEngine {
+  const known = new Memory()
+  let written = 0
   return {
     name: 'postgres',
-    refresh: (ids) => refresh(db, ids),
+    async refresh(ids) {
+      await refresh(db, known, ids)
+      written += ids.length
+      if (written < lookEvery) return
+      written = 0
+      await growOn(db)
+    },
     search: (query) => search(db, query),
     advanced: (query) => advanced(db, query),
     similar: (query) => similar(db, query),
-    async count() {
-      const { count } = await db
-        .selectFrom('search_entries')
-        .select((eb) => eb.fn.countAll<number>().as('count'))
-        .where('version', '=', indexVersion)
-        .executeTakeFirstOrThrow()
-      return count
-    },
-    async status() {
-      const { documents, outdated } = await db
-        .selectFrom('search_entries')
-        .select(({ fn, eb }) => [
-          fn.countAll<number>().filterWhere('version', '=', indexVersion).as('documents'),
-          fn
-            .countAll<number>()
-            .filterWhere(eb('version', '<>', indexVersion))
-            .as('outdated'),
-        ])
-        .executeTakeFirstOrThrow()
-      return { index: 'search_entries', documents, outdated, version: indexVersion, updatedAt: null }
-    },
-    async rebuild() {
-      return { put: (ids) => refresh(db, ids), settle: () => this.count(), swap: async () => {}, discard: async () => {} }
-    },
+    count: async () => (await status(db)).documents,
+    status: () => status(db),
+    rebuild: () => rebuild(db, known),
     async check() {
-      await db.selectFrom('search_entries').select('document_id').limit(1).execute()
+      await reading(db, async ([newest]) => sql`select from ${sql.table(tableOf(newest!.number))} limit 1`.execute(db))
     },
   }
+}
+
+/** Opens a new chunk where the newest is full. */
+async function growOn(db: Db): Promise<void> {
+  const [newest] = await chunksInForce(db)
+  if (newest && (await sizeOf(db, newest.number)) >= chunkSize) await openChunk(db, newest.generation, true)
+}
+
+function status(db: Db): Promise<IndexStatus> {
+  return reading(db, async (chunks) => {
+    const each = chunks.map(({ number }) => sql`select version from ${sql.table(tableOf(number))}`)
+    const { rows } = await sql<{ documents: number; outdated: number; made_at: Date }>`
+      select count(*) filter (where version = ${indexVersion}) as documents, count(*) filter (where version <> ${indexVersion}) as outdated,
+        (select max(created_at) from search_chunks where generation = ${chunks[0]!.generation}) as made_at
+      from (${sql.join(each, sql` union all `)}) entries`.execute(db)
+    const { documents, outdated, made_at } = rows[0]!
+    return { index: `generation ${chunks[0]!.generation}`, documents, outdated, version: indexVersion, updatedAt: made_at }
+  })
 }
 
 const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
 
 async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   const terms = parse(query.text)
-  const others = query.fuzzy ? await spellings(db, terms) : new Map<string, string[]>()
-  const queries = build(terms, others, query.filter)
-  if (!queries) return nothing
-  const { page, ...matches } = await match(db, plan(queries, query), query)
-  const marker = { terms, spellings: others }
-  const { all, meant } = queries
+  const [typos, stems] = await Promise.all([query.fuzzy ? spellings(db, terms) : new Map<string, string[]>(), stemmed(db, terms)])
+  const others = together(stems, typos)
+  const [hinted, plain] = [true, false].map((hasHints) => build(terms, others, query.filter, hasHints))
+  if (!hinted || !plain) return nothing
+  const planned = (hasHints: boolean) => plan(hasHints ? hinted : plain, query)
+  const { page, ...matches } = await match(db, planned, [{ field: 'score', order: 'desc' }], query)
+  const { all, meant } = hinted
   const isMarked = query.highlight && all !== null
+  const marker = (field: 'title' | 'content' | 'filename' | 'labels') => ({
+    terms: terms.filter((term) => term.field === null || term.field === field),
+    spellings: others,
+  })
   return {
     ...matches,
     hits: await hits(db, page, {
-      markers: isMarked ? { title: marker, content: marker, filename: marker, labels: marker } : {},
+      markers: isMarked
+        ? { title: marker('title'), content: marker('content'), filename: marker('filename'), labels: marker('labels') }
+        : {},
       passage: isMarked ? { all, meant } : null,
     }),
   }
@@ -71,26 +88,27 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
 
 /** Newest first up to one past the cap; those are ranked, counted and cut into pages. */
 function plan(queries: Queries, { filter }: SearchQuery): Plan {
-  const { match, checks } = queries
+  const { checks, inTitle } = queries
   return {
-    conditions: [
-      sql`entry.words @@ ${match}::tsquery`,
+    indexed: indexed(queries),
+    filters: [
       ...ranges(filter),
       // A term fails a long document when it is found where it must not be, or not where it must.
       sql`(entry.parts = 0 or not exists (
         select from unnest(${checks.map(({ query }) => query)}::tsquery[], ${checks.map(({ phrase }) => phrase)}::boolean[], ${checks.map(({ negated }) => negated)}::boolean[])
           as term (query, is_phrase, is_negated)
         where (entry.parts = 2 or is_phrase) and is_negated = exists (
-          select from search_passages passage where passage.document_id = entry.document_id and passage.words @@ term.query)))`,
+          select from search_passages passage
+          where passage.document_id = entry.document_id and passage.chunk = entry.chunk and passage.words @@ term.query)))`,
     ],
     tests: [],
     maxTested: null,
     score: score(queries),
-    sort: [{ field: 'score', order: 'desc' }],
+    best: inTitle === null ? null : sql`entry.words @@ ${inTitle}::tsquery`,
   }
 }
 
-/** Words OR-ed, so that time does not grow with the square of their number; a word as it was typed counts twice as much as one with a typo. */
+/** Words OR-ed, so that time does not grow with the square of their number; a word as it was typed counts twice as much as one with a typo or of its stem. */
 function score({ typed, meant }: Queries): RawBuilder<number> {
   if (typed === '') return sql`0::real`
   return typed === meant ? sql`least(1, ${rank(typed)})` : sql`least(1, (${rank(typed)} + ${rank(meant)}) / 2)`

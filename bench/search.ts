@@ -1,0 +1,378 @@
+/**
+ * How long does a search take, how good is what it finds, and how fast is the index made?
+ *
+ *   node bench/search.ts [--documents 100000] [--data-dir DIR] [--queries 60] [--engine postgres] [--only NAME] [--reindex]
+ *
+ * A database of its own is filled with made documents (see search-corpus.ts) and indexed; `--data-dir` keeps it for the next run. Each time is that of
+ * a whole HTTP request of one client, with highlights and facets, over a warm cache. `overlap@10`: how many of the first ten are those that
+ * ranking every match would show first.
+ */
+import { randomUUID } from 'node:crypto'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { availableParallelism, cpus, loadavg, tmpdir, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import Table from 'cli-table3'
+import { sql } from 'kysely'
+import type { App } from '../src/app.ts'
+import { loadConfig } from '../src/config-load.ts'
+import { openLog } from '../src/log.ts'
+import { openApp } from '../src/open-app.ts'
+import { reindex } from '../src/search/reindex.ts'
+import type { Found } from '../src/search/search.ts'
+import { listen } from '../src/server/listen.ts'
+import { buildServer } from '../src/server/server.ts'
+import { labels, makeDocuments, makeWords, owners, seeded } from './search-corpus.ts'
+
+const { values } = parseArgs({
+  options: {
+    documents: { type: 'string', default: '100000' },
+    'data-dir': { type: 'string' },
+    queries: { type: 'string', default: '60' },
+    engine: { type: 'string', default: 'postgres' },
+    only: { type: 'string', default: '' },
+    reindex: { type: 'boolean', default: false },
+  },
+})
+const count = Number(values.documents)
+const rounds = Number(values.queries)
+
+interface Request {
+  q?: string
+  filters?: object
+  fuzzy?: boolean
+  page?: number
+  /** POST /api/search/advanced instead */
+  body?: object
+  as?: 'admin' | 'big' | 'small'
+}
+
+const noFilter = {
+  ownerId: null,
+  mimeTypes: [],
+  notMimeTypes: [],
+  labelIds: [],
+  notLabelIds: [],
+  status: [],
+  sourceId: null,
+  from: null,
+  to: null,
+  minConfidence: null,
+}
+
+interface Sample {
+  readonly title: string
+  readonly words: readonly string[]
+}
+
+console.log(machine())
+const { app, close } = await open(values['data-dir'])
+try {
+  await run(app)
+} finally {
+  await close()
+}
+
+async function open(folder: string | undefined): Promise<{ app: App; close(): Promise<void> }> {
+  const data_dir = folder ?? (await mkdtemp(join(tmpdir(), 'dms-bench-')))
+  await chmod(data_dir, 0o711).catch(() => {})
+  const flags = {
+    data_dir,
+    'server.port': 0,
+    'log.access': false,
+    'limits.api_calls_per_minute': 0,
+    'worker.embedded': false,
+    'search.engine': values.engine,
+    'storage.min_free': 0,
+  }
+  const app = await openApp(loadConfig({ env: {}, flags }).config, openLog({ level: 'error', format: 'json' }), {
+    migrate: 'embedded',
+    statementTimeout: false,
+  })
+  return {
+    app,
+    close: async () => {
+      await app.close()
+      if (folder === undefined) await rm(data_dir, { recursive: true, force: true })
+    },
+  }
+}
+
+async function run(app: App): Promise<void> {
+  const words = makeWords()
+  const { known } = await app.db
+    .selectFrom('documents')
+    .select((eb) => eb.fn.countAll<number>().as('known'))
+    .executeTakeFirstOrThrow()
+  if (known === 0) await fill(app, words)
+  if (known === 0 || values.reindex) await index(app)
+  const people = await app.db.selectFrom('users').select(['id', 'username', 'role']).orderBy('username').execute()
+  const server = await listen(buildServer(app), app.config)
+  try {
+    const tokens = {
+      admin: await token(app, people.find(({ role }) => role === 'admin')?.id ?? ''),
+      big: await token(app, people.find(({ username }) => username === 'user000')?.id ?? ''),
+      small: await token(app, people.find(({ username }) => username === 'user150')?.id ?? ''),
+    }
+    await measure(requestsBy(words, await samples(app)), async ({ as = 'admin', body, filters, ...query }) => {
+      const asked = new URLSearchParams(
+        Object.entries({ ...query, ...(filters ? { filters: JSON.stringify(filters) } : {}) }).map(([name, value]) => [
+          name,
+          String(value),
+        ]),
+      )
+      const headers = { authorization: `Bearer ${tokens[as]}`, 'content-type': 'application/json' }
+      const response = body
+        ? await fetch(`${server.url}/api/search/advanced`, { method: 'POST', headers, body: JSON.stringify(body) })
+        : await fetch(`${server.url}/api/search?${asked}`, { headers })
+      const answer = (await response.json()) as Found
+      if (!response.ok) throw new Error(`${response.status} ${JSON.stringify(query)} ${JSON.stringify(answer)}`)
+      return answer
+    })
+    if (values.only === '') await quality(app, words, await samples(app))
+  } finally {
+    await server.close(1000)
+  }
+}
+
+async function token(app: App, sub: string): Promise<string> {
+  const iat = Math.floor(Date.now() / 1000)
+  return app.tokens.sign({ sub, jti: randomUUID(), iat, exp: iat + 86_400, ver: 1 })
+}
+
+/** Puts the documents into the tables, as if uploads had made them: ids and dates in one order. */
+async function fill({ db }: App, words: readonly string[]): Promise<void> {
+  const start = performance.now()
+  const sha256 = '0'.repeat(64)
+  await db.insertInto('stored_files').values({ sha256, size: 1 }).execute()
+  const person = (username: string, role: 'admin' | 'user') => {
+    const email = `${username}@example.org`
+    return { username, username_key: username, email, email_key: email, role }
+  }
+  const numbered = (count: number, prefix: string) => Array.from({ length: count }, (_, nth) => `${prefix}${String(nth).padStart(3, '0')}`)
+  const users = await db
+    .insertInto('users')
+    .values([person('zz-admin', 'admin'), ...numbered(owners, 'user').map((name) => person(name, 'user'))])
+    .returning(['id', 'username'])
+    .execute()
+  const userIds = users.slice(1).map(({ id }) => id)
+  const made = await db
+    .insertInto('labels')
+    .values(numbered(labels, 'label').map((name) => ({ name, name_key: name, color: '#336699' })))
+    .returning('id')
+    .execute()
+  const labelIds = made.map(({ id }) => id)
+  const random = seeded(3)
+  let batch: { id: string; owner_id: string; title: string; filename: string; content: string; mime_type: string; created_at: string }[] =
+    []
+  let carried: { document_id: string; label_id: string }[] = []
+  const flush = async () => {
+    const rows = JSON.stringify(batch)
+    const pairs = JSON.stringify(carried)
+    batch = []
+    carried = []
+    await db.transaction().execute(async (trx) => {
+      await sql`set local synchronous_commit = off`.execute(trx)
+      await sql`
+        insert into documents (id, owner_id, title, filename, content, mime_type, created_at, updated_at, size, sha256, language, status)
+        select id, owner_id, title, filename, content, mime_type, created_at, created_at, 1000, ${sha256}, 'eng', 'completed'
+        from json_to_recordset(${rows}::json) as made (id uuid, owner_id uuid, title text, filename text, content text, mime_type text, created_at timestamptz)`.execute(
+        trx,
+      )
+      await sql`insert into document_labels (document_id, label_id)
+        select document_id, label_id from json_to_recordset(${pairs}::json) as made (document_id uuid, label_id uuid)`.execute(trx)
+    })
+  }
+  for (const { owner, labels, createdAt, title, filename, content, mimeType } of makeDocuments(count, words)) {
+    const id = idAt(createdAt, random)
+    batch.push({
+      id,
+      owner_id: userIds[owner] ?? '',
+      title,
+      filename,
+      content,
+      mime_type: mimeType,
+      created_at: createdAt.toISOString(),
+    })
+    for (const label of labels) carried.push({ document_id: id, label_id: labelIds[label] ?? '' })
+    if (batch.length === 1000) await flush()
+  }
+  await flush()
+  await sql`vacuum analyze documents, document_labels, users, labels`.execute(db)
+  console.log(`${count} documents put into the tables in ${seconds(start)} s`)
+}
+
+/** A UUID of version 7. */
+function idAt(at: Date, random: () => number): string {
+  const time = at.getTime().toString(16).padStart(12, '0')
+  const some = () =>
+    Math.floor(random() * 0x1_0000_0000)
+      .toString(16)
+      .padStart(8, '0')
+  const [one, two] = [some(), some()]
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${one.slice(0, 3)}-8${one.slice(3, 6)}-${two}${one.slice(0, 4)}`
+}
+
+async function index(app: App): Promise<void> {
+  const start = performance.now()
+  let most = 0
+  const { documents } = await reindex(app, {
+    onProgress: () => {
+      most = Math.max(most, process.memoryUsage.rss())
+    },
+  })
+  const took = (performance.now() - start) / 1000
+  const { rows } = await sql<{ bytes: number }>`
+    select coalesce(sum(pg_total_relation_size(oid)), 0)::float8 as bytes from pg_class where relkind = 'r' and relname like 'search%'`.execute(
+    app.db,
+  )
+  console.log(
+    `${documents} documents indexed in ${took.toFixed(0)} s: ${(documents / took).toFixed(0)} a second, ${(most / 1e6).toFixed(0)} MB of memory; the index has ${((rows[0]?.bytes ?? 0) / 1e6).toFixed(0)} MB`,
+  )
+}
+
+/** Documents from all over, to take words from. */
+async function samples({ db }: App): Promise<Sample[]> {
+  const share = Math.min(100, 150_000 / count)
+  const { rows } = await sql<{ title: string; content: string }>`
+    select title, content from documents tablesample system (${share}) repeatable (7)`.execute(db)
+  return rows.map(({ title, content }) => ({ title, words: content.split(/\s+/).filter((word) => /^[a-z]+$/.test(word)) }))
+}
+
+/** The kinds of searches, each as often as asked for. */
+function requestsBy(words: readonly string[], documents: readonly Sample[]): [string, Request[]][] {
+  const random = seeded(4)
+  const below = (limit: number) => Math.floor(random() * limit)
+  const rankOf = new Map(words.map((word, rank) => [word, rank]))
+  const document = () => documents[below(documents.length)] ?? { title: '', words: [] }
+  const common = () => words[below(150)] ?? ''
+  /** a word of some document, of those that are neither everywhere nor made up by a typo */
+  const wordOf = ({ words }: Sample, from: number, to: number): string => {
+    const fit = words.filter((word) => (rankOf.get(word) ?? 0) >= from && (rankOf.get(word) ?? 0) < to)
+    return fit[below(fit.length)] ?? words[below(words.length)] ?? 'the'
+  }
+  const middle = (one = document()) => wordOf(one, 300, 20_000)
+  const rare = (one = document()) => wordOf(one, 20_000, 300_000)
+  const twoOf = () => {
+    const one = document()
+    return `${middle(one)} ${middle(one)}`
+  }
+  const row = ({ words }: Sample, length: number) => {
+    const at = below(Math.max(1, words.length - length))
+    return words.slice(at, at + length).join(' ')
+  }
+  const typo = () => {
+    let word = ''
+    while (word.length < 6) word = middle()
+    const at = 1 + below(word.length - 2)
+    return word.slice(0, at) + word[at + 1] + word[at] + word.slice(at + 2)
+  }
+  const month = () => ({ from: `202${1 + below(4)}-0${1 + below(9)}-01`, to: `202${below(4) + 5}-12-31` })
+  const narrow = () => {
+    const day = `202${1 + below(4)}-0${1 + below(9)}`
+    return { from: `${day}-01`, to: `${day}-28` }
+  }
+  const mime = () => [['application/pdf'], ['image/jpeg', 'image/png'], ['text/html'], ['image/tiff']][below(4)] ?? []
+  const aLabel = () => [`label${String(below(labels)).padStart(3, '0')}`]
+  const must = (field: string, value: string, type = 'match') => ({ field, value, type })
+  const kinds: [string, () => Request][] = [
+    ['common word', () => ({ q: common() })],
+    ['middling word', () => ({ q: middle() })],
+    ['rare word', () => ({ q: rare() })],
+    ['two words', () => ({ q: twoOf() })],
+    ['two common words', () => ({ q: `${common()} ${common()}` })],
+    ['three words', () => ({ q: `${twoOf()} ${middle()}` })],
+    ['phrase of 2', () => ({ q: `"${row(document(), 2)}"` })],
+    ['phrase of 3', () => ({ q: `"${row(document(), 3)}"` })],
+    ['word without another', () => ({ q: `${middle()} -${common()}` })],
+    ['prefix of 1', () => ({ q: middle().slice(0, 1) })],
+    ['prefix of 3', () => ({ q: middle().slice(0, 3) })],
+    ['word + prefix of 1', () => ({ q: `${middle()} ${middle().slice(0, 1)}` })],
+    ['word + prefix of 3', () => ({ q: `${middle()} ${middle().slice(0, 3)}` })],
+    ['typo', () => ({ q: typo(), fuzzy: true })],
+    ['two words, fuzzy', () => ({ q: `${typo()} ${middle()}`, fuzzy: true })],
+    ['common word, type', () => ({ q: common(), filters: { mime_types: mime() } })],
+    ['middling word, type', () => ({ q: middle(), filters: { mime_types: mime() } })],
+    ['common word, label', () => ({ q: common(), filters: { labels: aLabel() } })],
+    ['middling word, label', () => ({ q: middle(), filters: { labels: aLabel() } })],
+    ['common word, years', () => ({ q: common(), filters: { date_range: month() } })],
+    ['common word, one month', () => ({ q: common(), filters: { date_range: narrow() } })],
+    ['middling word, one month', () => ({ q: middle(), filters: { date_range: narrow() } })],
+    ['common word, confidence', () => ({ q: common(), filters: { min_confidence: 0.5 } })],
+    ['common word, big user', () => ({ q: common(), as: 'big' })],
+    ['two words, big user', () => ({ q: twoOf(), as: 'big' })],
+    ['common word, small user', () => ({ q: common(), as: 'small' })],
+    ['two words, small user', () => ({ q: twoOf(), as: 'small' })],
+    ['phrase, small user', () => ({ q: `"${row(document(), 2)}"`, as: 'small' })],
+    ['small user, prefix of 1', () => ({ q: middle().slice(0, 1), as: 'small' })],
+    ['common word, an owner (admin)', () => ({ q: common(), filters: { owner: 'user100' } })],
+    ['deep page, common word', () => ({ q: common(), page: 50 })],
+    [
+      'advanced: must, should, not',
+      () => ({
+        body: { query: { must: [must('any', middle())], should: [must('title', middle())], must_not: [must('content', common())] } },
+      }),
+    ],
+    ['advanced: should of three', () => ({ body: { query: { should: [1, 2, 3].map(() => must('content', middle())) } } })],
+    ['advanced: title match', () => ({ body: { query: { must: [must('title', document().title.split(' ').at(-1) ?? '')] } } })],
+    ['advanced: content contains', () => ({ body: { query: { must: [must('content', middle().slice(1, -1) || 'th', 'contains')] } } })],
+    ['advanced: content exact', () => ({ body: { query: { must: [must('content', row(document(), 3), 'exact')] } } })],
+    ['advanced: title exact', () => ({ body: { query: { must: [must('title', document().title, 'exact')] } } })],
+    ['advanced: filters only', () => ({ body: { filters: { labels: aLabel(), mime_types: mime() } } })],
+  ]
+  return kinds.filter(([name]) => name.includes(values.only)).map(([name, make]) => [name, Array.from({ length: rounds }, make)])
+}
+
+async function measure(kinds: readonly [string, Request[]][], ask: (request: Request) => Promise<Found>): Promise<void> {
+  const table = new Table({
+    head: [`${count} documents`, 'p50, ms', 'p95, ms', 'most, ms', 'found', 'capped'],
+    colAligns: ['left', 'right', 'right', 'right', 'right', 'right'],
+  })
+  for (const [name, requests] of kinds) {
+    for (const request of requests.slice(0, 5)) await ask(request)
+    const times: { ms: number; request: Request }[] = []
+    let found = 0
+    let capped = 0
+    for (const request of requests) {
+      const start = performance.now()
+      const { total, total_capped } = await ask(request)
+      times.push({ ms: performance.now() - start, request })
+      found += total
+      capped += Number(total_capped)
+    }
+    times.sort((one, other) => one.ms - other.ms)
+    const at = (share: number) => (times[Math.min(times.length - 1, Math.floor(times.length * share))]?.ms ?? Number.NaN).toFixed(1)
+    table.push([name, at(0.5), at(0.95), at(1), (found / requests.length).toFixed(0), `${Math.round((100 * capped) / requests.length)} %`])
+    if (values.only !== '') console.log('slowest', JSON.stringify(times.slice(-3)))
+  }
+  console.log(table.toString())
+}
+
+/** What is lost by ranking no more matches than can be paged through. */
+async function quality(app: App, words: readonly string[], documents: readonly Sample[]): Promise<void> {
+  const table = new Table({ head: ['overlap@10 with the ranking of all', 'mean', 'worst'] })
+  const first = async (text: string, maxResults: number) => {
+    const { hits } = await app.search.search({ text, fuzzy: false, highlight: false, filter: noFilter, offset: 0, limit: 10, maxResults })
+    return hits.map(({ document_id }) => document_id)
+  }
+  for (const [name, requests] of requestsBy(words, documents).filter(([name]) =>
+    ['common word', 'middling word', 'two words'].includes(name),
+  )) {
+    const shares: number[] = []
+    for (const { q = '' } of requests.slice(0, 10)) {
+      const best = await first(q, 10_000_000)
+      const shown = await first(q, app.config.limits.search_max_results)
+      if (best.length > 0) shares.push(best.filter((id) => shown.includes(id)).length / best.length)
+    }
+    table.push([name, (shares.reduce((sum, share) => sum + share, 0) / shares.length).toFixed(2), Math.min(...shares).toFixed(2)])
+  }
+  console.log(table.toString())
+}
+
+function seconds(start: number): string {
+  return ((performance.now() - start) / 1000).toFixed(0)
+}
+
+function machine(): string {
+  return `${availableParallelism()} cores, ${cpus()[0]?.model.trim()}, ${(totalmem() / 1e9).toFixed(0)} GB, load ${loadavg()[0]?.toFixed(1)}, Node ${process.version}`
+}

@@ -1,0 +1,98 @@
+/** Hints: small numbers beside the words of an entry, for what is slow to find by words alone. Each says no more than the entry itself does. */
+import type { SearchFilter } from '../../ports.ts'
+import type { Part } from '../query.ts'
+import type { Word } from '../words.ts'
+
+/** Ranges of numbers that do not meet. */
+const firstPrefix = 100_000
+const firstMonth = 200_000
+const firstConfidence = 400_000
+const pairs = 0x10000
+
+const characters = '0123456789abcdefghijklmnopqrstuvwxyz'
+const longestPrefix = 3
+/** More months than this say little, and are many to look for. */
+const maxMonths = 120
+
+/** That a word begins so; null where that is not hinted at: only up to three Latin letters or digits are. */
+export function prefixHint(prefix: string): number | null {
+  if (prefix.length > longestPrefix) return null
+  let code = 0
+  for (const character of prefix) {
+    const digit = characters.indexOf(character)
+    if (digit < 0) return null
+    code = code * (characters.length + 1) + digit + 1
+  }
+  return firstPrefix + code
+}
+
+/** That these two words follow each other, or two others whose number is the same by chance. */
+export function pairHint(one: string, other: string): number {
+  let hash = 0x811c9dc5
+  for (const text of [one, ' ', other]) {
+    for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
+  }
+  return ((hash ^ (hash >>> 16)) >>> 0) % pairs
+}
+
+const monthHint = (year: number, month: number): number =>
+  firstMonth + Math.min(Math.max(year * 12 + month, 0), firstConfidence - firstMonth - 1)
+const monthOf = (at: Date): number => monthHint(at.getUTCFullYear(), at.getUTCMonth())
+const confidenceHint = (confidence: number): number => firstConfidence + Math.floor(confidence * 10)
+
+/** The hints of a document in the making. */
+export class Hints {
+  readonly #all = new Set<number>()
+  readonly #begun = new Set<string>()
+  #before: Word | null = null
+
+  constructor(createdAt: Date, confidence: number | null) {
+    this.#all.add(monthOf(createdAt))
+    if (confidence !== null) this.#all.add(confidenceHint(confidence))
+  }
+
+  /** Words of one field, in their order. */
+  add(word: Word): void {
+    if (!this.#begun.has(word.text)) {
+      this.#begun.add(word.text)
+      for (let length = 1; length <= Math.min(longestPrefix, word.text.length); length++) {
+        const hint = prefixHint(word.text.slice(0, length))
+        if (hint !== null) this.#all.add(hint)
+      }
+    }
+    if (word.form === 'joined') return
+    if (this.#before) this.#all.add(pairHint(this.#before.text, word.text))
+    this.#before = word
+  }
+
+  endField(): void {
+    this.#before = null
+  }
+
+  /** As PostgreSQL reads an array. */
+  text(): string {
+    return `{${[...this.#all].join(',')}}`
+  }
+}
+
+/** What of a filter is hinted at: of each list one must be there. */
+export function filterHints({ from, to, minConfidence }: SearchFilter): number[][] {
+  return [
+    ...(from && to ? monthsBetween(from, to) : []),
+    ...(minConfidence === null ? [] : [range(confidenceHint(minConfidence), confidenceHint(1))]),
+  ]
+}
+
+function monthsBetween(from: Date, to: Date): number[][] {
+  const [first, last] = [monthOf(from), monthOf(to)]
+  return last - first < maxMonths ? [range(first, last)] : []
+}
+
+const range = (first: number, last: number): number[] => Array.from({ length: Math.max(0, last - first + 1) }, (_, nth) => first + nth)
+
+/** That the parts stand in a row: the pairs of those that follow each other at once. */
+export const rowHints = (parts: readonly Part[]): number[] =>
+  parts.slice(1).flatMap((part, index) => {
+    const before = parts[index]!
+    return part.offset === before.offset + 1 && !part.prefix ? [pairHint(before.text, part.text)] : []
+  })

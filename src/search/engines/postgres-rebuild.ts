@@ -1,0 +1,73 @@
+/** Makes the index anew, in chunks of a generation of their own. */
+import { sql } from 'kysely'
+import type { Db } from '../../db/db.ts'
+import type { IndexRebuild } from '../../ports.ts'
+import { chunkSize, createIndex, dropChunk, openChunk, sizeOf, tableOf } from './postgres-chunks.ts'
+import { refresh } from './postgres-refresh.ts'
+import type { Memory } from './postgres-words.ts'
+
+/** Begins a generation; those that are not in force are removed. */
+export async function rebuild(db: Db, known: Memory): Promise<IndexRebuild> {
+  await dropOthers(db)
+  const { rows } = await sql<{ generation: number }>`
+    select greatest(search_generation.number, max(generation)) + 1 as generation from search_generation left join search_chunks on true
+    group by search_generation.number`.execute(db)
+  const { generation } = rows[0]!
+  let chunk = await openChunk(db, generation, false)
+  let room = chunkSize
+  let isFilling = true
+  let indexing: Promise<unknown> = Promise.resolve()
+
+  /** A whole chunk is indexed in one go, while the next one is filled. */
+  const finish = async (number: number) => {
+    await indexing
+    indexing = createIndex(db, number).then(() => sql`vacuum analyze ${sql.table(tableOf(number))}`.execute(db))
+    // Heard by whoever waits for it next.
+    indexing.catch(() => {})
+  }
+
+  const fill = async (ids: readonly string[]) => {
+    for (let start = 0; start < ids.length; ) {
+      if (room === 0) {
+        await finish(chunk)
+        chunk = await openChunk(db, generation, false)
+        room = chunkSize - (await sizeOf(db, chunk))
+      }
+      const some = ids.slice(start, start + room)
+      await refresh(db, known, some, generation)
+      room -= some.length
+      start += some.length
+    }
+  }
+
+  return {
+    put: (ids) => (isFilling ? fill(ids.toSorted()) : refresh(db, known, ids, generation)),
+    async settle() {
+      if (isFilling) await finish(chunk)
+      isFilling = false
+      await indexing
+      const numbers = await chunksOf(db, generation)
+      const sizes = await Promise.all(numbers.map((number) => sizeOf(db, number)))
+      return sizes.reduce((sum, size) => sum + size, 0)
+    },
+    async swap() {
+      await sql`update search_generation set number = ${generation}`.execute(db)
+      await dropOthers(db)
+    },
+    async discard() {
+      await indexing.catch(() => {})
+      await dropOthers(db)
+    },
+  }
+}
+
+async function chunksOf(db: Db, generation: number): Promise<number[]> {
+  const { rows } = await sql<{ number: number }>`select number from search_chunks where generation = ${generation}`.execute(db)
+  return rows.map(({ number }) => number)
+}
+
+async function dropOthers(db: Db): Promise<void> {
+  const { rows } = await sql<{ number: number }>`
+    select number from search_chunks where generation <> (select number from search_generation) order by number`.execute(db)
+  for (const { number } of rows) await dropChunk(db, number)
+}

@@ -1,0 +1,49 @@
+/** Rows of words, as tsqueries: what must stand in a field, one after the other. */
+import type { SearchField } from '../../ports.ts'
+import type { Term } from '../query.ts'
+import { and, inRow, lexeme, or } from './postgres-query.ts'
+import { headingLexeme, quote } from './postgres-vector.ts'
+
+export const weights = { any: '', title: 'A', labels: 'B', filename: 'C', content: 'D' } as const
+export type TextField = keyof typeof weights
+export type Weight = (typeof weights)[TextField]
+
+export const isText = (field: SearchField): field is TextField => Object.hasOwn(weights, field)
+
+/** One place in a row of words: any of `words`, of which the first may go on where `prefix`. */
+export interface Step {
+  readonly words: readonly string[]
+  readonly prefix: boolean
+  readonly offset: number
+}
+
+/** A term as rows, one of which is enough. `others`: what else counts as a word of it, where it is one alone. */
+export function rowsOf({ parts, joined }: Term, others: ReadonlyMap<string, readonly string[]>): Step[][] {
+  const last = parts.at(-1)!
+  const inOrder = parts.map((part) => ({
+    words: [part.text, ...(parts.length === 1 ? (others.get(part.text) ?? []) : [])],
+    prefix: part.prefix,
+    offset: part.offset,
+  }))
+  return [inOrder, ...(joined === null ? [] : [[{ words: [joined], prefix: last.prefix, offset: 0 }]])]
+}
+
+export const oneOfWords = ({ words, prefix }: Step, weight: Weight, max = Number.POSITIVE_INFINITY): string =>
+  or(words.slice(0, max).map((text, index) => lexeme({ text, prefix: prefix && index === 0 }, weight)))
+
+export const inARow = (row: readonly Step[], weight: Weight): string =>
+  inRow(row.map((step) => ({ query: oneOfWords(step, weight), offset: step.offset })))
+
+/** What asks for all of these terms, each of which is any of its rows of words; `passages`: what some passage of a long document must answer besides. */
+export function lookedUp(terms: readonly (readonly (readonly Step[])[])[], field: TextField): { candidate: string; passages: string[] } {
+  const weight = weights[field]
+  if (weight === 'A' || weight === 'B' || weight === 'C') {
+    const marked = (step: Step): string => oneOfWords({ ...step, words: step.words.map((word) => headingLexeme(word, weight)) }, '')
+    // The place is looked up in what the marks leave: to see it, PostgreSQL reads all words of a document.
+    const inField = (row: readonly Step[]): string => and([...row.map(marked), ...(row.length > 1 ? [inARow(row, weight)] : [])])
+    return { candidate: and(terms.map((rows) => or(rows.map(inField)))), passages: [] }
+  }
+  const alone = terms.map((rows) => or(rows.map((row) => inARow(row, weight))))
+  const loose = terms.map((rows) => or(rows.map((row) => and(row.map((step) => oneOfWords(step, ''))))))
+  return { candidate: or([and(alone), and([quote('~long'), ...loose]), quote('~many')]), passages: alone }
+}

@@ -1,0 +1,189 @@
+/** Keeping the index whole: what changed meanwhile, and the index made anew. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { withLock } from '../db/lock.ts'
+import type { IndexRebuild, IndexStatus } from '../ports.ts'
+
+export interface ReindexOptions {
+  /** do nothing where the index holds every document in today's form */
+  ifNeeded?: boolean
+  /** only documents that changed since then, in the index in force */
+  since?: Date
+  /** only these, in the index in force; one that is gone is taken out */
+  ids?: readonly string[]
+  /** write into the index in force instead of making a new one beside it */
+  inPlace?: boolean
+  /** only say what would be done */
+  dryRun?: boolean
+  /** documents at once; search.batch_size where nothing is said */
+  batchSize?: number
+  /** milliseconds to wait for another run before Busy is thrown */
+  lockTimeout?: number
+  signal?: AbortSignal
+  onProgress?: (done: number, total: number) => void
+}
+
+export interface Reindexed {
+  documents: number
+  /** there was nothing to do */
+  skipped: boolean
+  /** a new index came into force */
+  swapped: boolean
+}
+
+export interface Health extends IndexStatus {
+  engine: string
+  /** documents in the database */
+  database: number
+  /** documents that the index has too few of, or (below 0) too many */
+  drift: number
+}
+
+/** How the index stands to the database. Throws SERVICE_UNAVAILABLE. */
+export async function status(app: App): Promise<Health> {
+  const [index, database] = await Promise.all([app.search.status(), documentCount(app)])
+  return { ...index, engine: app.search.name, database, drift: database - index.documents }
+}
+
+/** Brings the index up to date with one document; a new index that is being made hears of it too. */
+export async function follow(app: App, documentId: string): Promise<void> {
+  // Noted first: whoever finds no rebuild here reads the document before that rebuild does.
+  await sql`insert into search_changes (document_id) select ${documentId}::uuid from search_rebuild on conflict do nothing`.execute(app.db)
+  await app.search.refresh([documentId])
+}
+
+/**
+ * Makes the index anew beside the one in force, which answers all the while; or writes (some) documents into that. Throws Busy, SERVICE_UNAVAILABLE.
+ * Whatever ends it before its end leaves the old index in force; the next run removes what it left.
+ */
+export function reindex(app: App, options: ReindexOptions = {}): Promise<Reindexed> {
+  return withLock(app.database, 'search.reindex', options.lockTimeout ?? 0, async () => {
+    const { ids, since, dryRun = false } = options
+    if (ids) return refreshThese(app, ids, options)
+    if (options.ifNeeded) {
+      const { database, documents, outdated } = await status(app)
+      if (documents === database && outdated === 0) return { documents, skipped: true, swapped: false }
+    }
+    const total = await documentCount(app, since)
+    if (dryRun) return { documents: total, skipped: false, swapped: false }
+    if (since || options.inPlace) {
+      const documents = await walk(app, options, total, (batch) => app.search.refresh(batch))
+      return { documents, skipped: false, swapped: false }
+    }
+    return remake(app, options, total)
+  })
+}
+
+async function refreshThese(
+  app: App,
+  ids: readonly string[],
+  { dryRun, signal, onProgress, ...options }: ReindexOptions,
+): Promise<Reindexed> {
+  const size = batchSize(app, options)
+  for (let start = 0; start < ids.length && !dryRun; start += size) {
+    signal?.throwIfAborted()
+    await app.search.refresh(ids.slice(start, start + size))
+    onProgress?.(Math.min(start + size, ids.length), ids.length)
+  }
+  return { documents: ids.length, skipped: false, swapped: false }
+}
+
+async function remake(app: App, options: ReindexOptions, total: number): Promise<Reindexed> {
+  await beginNoting(app)
+  let made: IndexRebuild | undefined
+  try {
+    made = await app.search.rebuild()
+    const { put } = made
+    const from = { id: leastId }
+    await walk(app, options, total, put, from)
+    const documents = await catchUp(app, options, made, from)
+    options.signal?.throwIfAborted()
+    await made.swap()
+    // What a job wrote into the old index in the last moment.
+    await putChanges(app, options, made)
+    await endNoting(app)
+    await putChanges(app, options, made)
+    return { documents, skipped: false, swapped: true }
+  } catch (error) {
+    await made?.discard().catch(() => {})
+    await endNoting(app).catch(() => {})
+    throw error
+  }
+}
+
+const leastId = '00000000-0000-0000-0000-000000000000'
+
+/** Every document in the order of ids, from behind `from`, which is moved on. */
+async function walk(
+  app: App,
+  { since, signal, onProgress, ...options }: ReindexOptions,
+  total: number,
+  put: (ids: readonly string[]) => Promise<void>,
+  from: { id: string } = { id: leastId },
+): Promise<number> {
+  for (let done = 0; ; ) {
+    signal?.throwIfAborted()
+    const rows = await app.db
+      .selectFrom('documents')
+      .select('id')
+      .where('id', '>', from.id)
+      .$if(since !== undefined, (query) => query.where('updated_at', '>=', since!))
+      .orderBy('id')
+      .limit(batchSize(app, options))
+      .execute()
+    if (rows.length === 0) return done
+    await put(rows.map(({ id }) => id))
+    done += rows.length
+    from.id = rows.at(-1)!.id
+    onProgress?.(done, Math.max(done, total))
+  }
+}
+
+/** Milliseconds between two looks at whether the new index holds as many documents as the database, and how many looks. */
+const betweenLooks = 200
+const maxLooks = 50
+
+/** Until the new index holds every document; how many. Documents come and go meanwhile. */
+async function catchUp(app: App, options: ReindexOptions, made: IndexRebuild, from: { id: string }): Promise<number> {
+  for (let look = 1; ; look++) {
+    await walk(app, { ...options, onProgress: () => {} }, 0, made.put, from)
+    await putChanges(app, options, made)
+    const [documents, expected] = [await made.settle(), await documentCount(app)]
+    if (documents === expected) return documents
+    if (look === maxLooks) throw new Error(`the new index holds ${documents} documents of ${expected}; the old one stays in force`)
+    options.signal?.throwIfAborted()
+    await sleep(betweenLooks)
+  }
+}
+
+/** Has changes noted from now on. */
+async function beginNoting(app: App): Promise<void> {
+  await app.db.transaction().execute(async (trx) => {
+    await trx.deleteFrom('search_changes').execute()
+    await sql`insert into search_rebuild default values on conflict (key) do update set started_at = excluded.started_at`.execute(trx)
+  })
+}
+
+const endNoting = (app: App) => app.db.deleteFrom('search_rebuild').execute()
+
+async function putChanges(app: App, options: ReindexOptions, made: IndexRebuild): Promise<void> {
+  for (;;) {
+    const { rows } = await sql<{ document_id: string }>`
+      delete from search_changes where document_id in (select document_id from search_changes limit ${batchSize(app, options)})
+      returning document_id`.execute(app.db)
+    if (rows.length === 0) return
+    await made.put(rows.map(({ document_id }) => document_id))
+  }
+}
+
+const batchSize = (app: App, { batchSize }: ReindexOptions): number => batchSize ?? app.config.search.batch_size
+
+async function documentCount(app: App, since?: Date): Promise<number> {
+  const { count } = await app.db
+    .selectFrom('documents')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .$if(since !== undefined, (query) => query.where('updated_at', '>=', since!))
+    .executeTakeFirstOrThrow()
+  return count
+}

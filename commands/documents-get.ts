@@ -6,7 +6,8 @@ import type { Column } from '../src/cli/output.ts'
 import type { DocumentView } from '../src/documents/view.ts'
 import { documentColumns } from './documents-list.ts'
 
-const columns: Column<DocumentView>[] = [
+/** All there is of one document, a field a line. */
+export const allDocumentColumns: Column<DocumentView>[] = [
   { name: 'id' },
   { name: 'title' },
   { name: 'filename' },
@@ -45,6 +46,6 @@ export const documentsGet = (cli: Cli): Command =>
     const documents: DocumentView[] = []
     for (const id of ids) documents.push(await client.documents.get(id))
     const [first] = documents
-    if (first && documents.length === 1) cli.print(first, { columns })
+    if (first && documents.length === 1) cli.print(first, { columns: allDocumentColumns })
     else cli.print(documents, { columns: documentColumns })
   })

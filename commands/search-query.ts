@@ -5,9 +5,10 @@ import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
 import { type Conditions, condition, sortKey } from '../src/cli/search-conditions.ts'
 import type { Client } from '../src/client/client.ts'
-import type { Found } from '../src/search/search.ts'
+import type { SearchAnswer } from '../src/client/search.ts'
 
-type Hit = Found['results'][number]
+type Hit = SearchAnswer['results'][number]
+type Filters = NonNullable<NonNullable<Parameters<Client['search']['query']>[1]>['filters']>
 
 interface Flags {
   field: string[]
@@ -24,6 +25,7 @@ interface Flags {
   highlight: boolean
   limit: string
   facets?: boolean
+  exitEmpty?: boolean
 }
 
 const columns: Column<Hit>[] = [
@@ -54,7 +56,7 @@ export const searchQuery = (cli: Cli): Command =>
       '--field [+|-]FIELD[:match|contains|exact]:TEXT: + must be, - must not be; of those with neither at least one, or they only rank where there is a +.',
       'Fields: any, title, content, filename, labels, mime_type, status, source_id, metadata.KEY. Given with text: its words must be somewhere in the document.',
     ],
-    exits: '0 searched, also when nothing was found · 2 bad filter · 4 not signed in · 69 search unreachable',
+    exits: '0 searched, also when nothing was found (then 6 with --exit-empty) · 2 bad filter · 4 not signed in · 69 search unreachable',
   })
     .option('--field <condition>', 'a condition on a field, see below; again for more', several, [])
     .option(
@@ -75,6 +77,7 @@ export const searchQuery = (cli: Cli): Command =>
     .option('--no-highlight', 'without the places that match')
     .option('--limit <n>', 'at most so many (up to 1000)', '20')
     .option('--facets', 'count types and labels instead; with -o json the whole answer of the API')
+    .option('--exit-empty', 'exit 6 when nothing was found, as grep has an exit of its own')
     .action(async (text: string[], flags: Flags) => {
       const limit = Number(flags.limit)
       if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw usage(`--limit ${flags.limit}: a whole number from 1 to 1000`)
@@ -85,16 +88,16 @@ export const searchQuery = (cli: Cli): Command =>
       if (flags.facets) return printFacets(cli, await ask(client, 1, Math.min(limit, perPage)))
       const { hits, total, isCapped } = await collect(client, ask, limit)
       cli.print(hits, { columns, id: 'document_id' })
+      if (flags.exitEmpty && hits.length === 0) cli.exit = 'NOT_FOUND'
       if (total > hits.length && cli.options.isHuman)
         cli.note(`showing ${hits.length} of ${isCapped ? 'more than ' : ''}${total} (--limit)`)
     })
 
-type Ask = (client: Client, page: number, per_page: number) => Promise<Found>
+type Ask = (client: Client, page: number, per_page: number) => Promise<SearchAnswer>
 
 function byWords(q: string, flags: Flags): Ask {
-  const shared = { q, filters: JSON.stringify(filtersOf(flags)), fuzzy: String(flags.fuzzy === true), highlight: String(flags.highlight) }
-  return (client, page, per_page) =>
-    client.call('GET', `/api/search?${new URLSearchParams({ ...shared, page: String(page), per_page: String(per_page) })}`)
+  const shared = { filters: filtersOf(flags), fuzzy: flags.fuzzy === true, highlight: flags.highlight }
+  return (client, page, per_page) => client.search.query(q, { ...shared, page, per_page })
 }
 
 /** Throws Failure USAGE. */
@@ -107,12 +110,13 @@ function byConditions(text: string, flags: Flags): Ask {
   return (client, page, per_page) => client.call('POST', '/api/search/advanced', { ...shared, page, per_page })
 }
 
-function filtersOf({ mime, label, status, source, owner, from, to, minConfidence }: Flags) {
+function filtersOf({ mime, label, status, source, owner, from, to, minConfidence }: Flags): Filters {
   const range = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
   return {
     mime_types: mime,
     labels: label,
-    status,
+    // Whether it is one, the server knows best.
+    status: status as NonNullable<Filters['status']>,
     date_range: range,
     ...(source === undefined ? {} : { source_id: source }),
     ...(owner === undefined ? {} : { owner }),
@@ -131,7 +135,7 @@ async function collect(client: Client, ask: Ask, limit: number) {
   }
 }
 
-function printFacets(cli: Cli, found: Found): void {
+function printFacets(cli: Cli, found: SearchAnswer): void {
   const { format } = cli.options
   const rows = Object.entries(found.facets).flatMap(([facet, counts]) =>
     Object.entries(counts).map(([name, count]) => ({ facet, name, count })),

@@ -4,7 +4,7 @@ import { manual } from '../src/cli/manual.ts'
 import { newPassword, type PasswordFlags, withPassword } from '../src/cli/new-password.ts'
 import { userNamed } from '../src/cli/users.ts'
 import type { ClientError } from '../src/client/client.ts'
-import { userColumns } from './users-list.ts'
+import { allUserColumns } from './users-get.ts'
 
 interface Flags extends PasswordFlags {
   username: string
@@ -45,7 +45,7 @@ export const usersAdd = (cli: Cli): Command =>
       const sentence = made
         ? `✓ User "${user.username}" made (id ${user.id})`
         : `✓ User "${user.username}" is there already (id ${user.id})`
-      if (!flags.generatePassword) return cli.print(user, { columns: userColumns, sentence })
+      if (!flags.generatePassword) return cli.print(user, { columns: allUserColumns, sentence })
       cli.note(sentence)
       // Alone on standard output: `| pass insert -e dms/ana` must get nothing else. A user who was there keeps theirs.
       if (made) cli.write(`${password}\n`)

@@ -5,7 +5,7 @@ import { manual } from '../src/cli/manual.ts'
 import { line } from '../src/cli/prompt.ts'
 import { userNamed } from '../src/cli/users.ts'
 import type { UserView } from '../src/users/view.ts'
-import { userColumns } from './users-list.ts'
+import { allUserColumns } from './users-get.ts'
 
 interface Flags {
   confirm?: string
@@ -32,7 +32,7 @@ export const usersDelete = (cli: Cli): Command =>
       const user = await userNamed(client, given)
       await confirmName(cli, user, confirm)
       await client.users.delete(user.id, removal)
-      cli.print(user, { columns: userColumns, sentence: `✓ User "${user.username}" is removed` })
+      cli.print(user, { columns: allUserColumns, sentence: `✓ User "${user.username}" is removed` })
     })
 
 function removalOf(documents: string | undefined): { documents?: 'delete' | 'transfer'; to?: string } {

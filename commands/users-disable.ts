@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { manual } from '../src/cli/manual.ts'
 import { userNamed } from '../src/cli/users.ts'
-import { userColumns } from './users-list.ts'
+import { allUserColumns } from './users-get.ts'
 
 export const usersDisable = (cli: Cli): Command =>
   manual('disable <user>', {
@@ -16,5 +16,5 @@ export const usersDisable = (cli: Cli): Command =>
     const client = await cli.client()
     const { id } = await userNamed(client, given)
     const user = await client.users.update(id, { disabled: true })
-    cli.print(user, { columns: userColumns, sentence: `✓ User "${user.username}" may not sign in any more` })
+    cli.print(user, { columns: allUserColumns, sentence: `✓ User "${user.username}" may not sign in any more` })
   })

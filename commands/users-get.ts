@@ -12,7 +12,7 @@ export const allUserColumns: Column<UserView>[] = [
   { name: 'email' },
   { name: 'display_name', title: 'NAME' },
   { name: 'role' },
-  { name: 'disabled', title: 'STATE', value: ({ disabled }) => (disabled ? 'disabled' : 'active') },
+  { name: 'disabled' },
   { name: 'auth_method', title: 'AUTH' },
   { name: 'created_at', title: 'CREATED' },
   { name: 'last_login_at', title: 'LAST_LOGIN' },

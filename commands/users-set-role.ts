@@ -2,7 +2,7 @@ import { Argument, type Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { manual } from '../src/cli/manual.ts'
 import { userNamed } from '../src/cli/users.ts'
-import { userColumns } from './users-list.ts'
+import { allUserColumns } from './users-get.ts'
 
 export const usersSetRole = (cli: Cli): Command =>
   manual('set-role <user>', {
@@ -19,7 +19,7 @@ export const usersSetRole = (cli: Cli): Command =>
       const { id } = await userNamed(client, given)
       const user = await client.users.update(id, { role })
       cli.print(user, {
-        columns: userColumns,
+        columns: allUserColumns,
         sentence: `✓ User "${user.username}" is ${role === 'admin' ? 'an admin' : 'an ordinary user'} now`,
       })
     })

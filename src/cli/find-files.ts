@@ -1,7 +1,8 @@
 /** The files that a command line means: paths, folders with everything below them, and lists of paths. */
 import { readdir, readFile, realpath, stat } from 'node:fs/promises'
-import { basename, join, matchesGlob, relative } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import { buffer } from 'node:stream/consumers'
+import picomatch from 'picomatch'
 import { Failure, usage } from './exit.ts'
 
 export interface FindOptions {
@@ -16,32 +17,46 @@ export interface FindOptions {
 
 export interface FoundFile {
   readonly path: string
+  /** below the folder that was given; the name alone of a file that was given itself */
+  readonly below: string
   /** bytes; null for standard input */
   readonly size: number | null
+  /** when it was changed last: nanoseconds since 1970, in digits */
+  readonly mtimeNs: string
   /** why it cannot be taken */
   readonly problem?: Error
 }
 
+type Globs = (below: string) => boolean
+
+interface Search {
+  readonly options: FindOptions
+  readonly isIncluded: Globs
+  readonly isExcluded: Globs
+  readonly found: FoundFile[]
+}
+
 /** Finds them in the order given, those of a folder sorted by name. What cannot be looked at is in the list with its problem. Throws Failure USAGE for a folder without `isRecursive`. */
 export async function findFiles(paths: readonly string[], options: FindOptions): Promise<FoundFile[]> {
-  const found: FoundFile[] = []
+  const { include, exclude } = options
+  const search: Search = { options, isIncluded: include.length === 0 ? () => true : anyOf(include), isExcluded: anyOf(exclude), found: [] }
   for (const path of paths) {
     try {
       const about = await stat(path)
       if (about.isDirectory() && !options.isRecursive) throw usage(`${path} is a folder`, 'pass -r to upload what is in it')
-      if (about.isDirectory()) await walk(path, path, options, new Set(), found)
+      if (about.isDirectory()) await walk(path, path, search, new Set())
       else if (!about.isFile()) throw new Error('neither a file nor a folder')
-      else if (isWanted(basename(path), options)) found.push({ path, size: about.size })
+      else await take(path, basename(path), search)
     } catch (problem) {
       if (problem instanceof Failure) throw problem
-      found.push({ path, size: null, problem: problem as Error })
+      search.found.push({ path, below: basename(path), size: null, mtimeNs: '0', problem: problem as Error })
     }
   }
-  return found
+  return search.found
 }
 
 /** Names that begin with a dot are passed over: half-written files, trash, version control. `above`: folders we are in, by their real path. */
-async function walk(root: string, folder: string, options: FindOptions, above: ReadonlySet<string>, found: FoundFile[]): Promise<void> {
+async function walk(root: string, folder: string, search: Search, above: ReadonlySet<string>): Promise<void> {
   const place = await realpath(folder)
   if (above.has(place)) return
   const inside = new Set([...above, place])
@@ -49,22 +64,27 @@ async function walk(root: string, folder: string, options: FindOptions, above: R
   for (const entry of entries.sort((one, other) => (one.name < other.name ? -1 : 1))) {
     const path = join(folder, entry.name)
     const below = relative(root, path)
-    if (entry.name.startsWith('.') || (entry.isSymbolicLink() && !options.followsLinks)) continue
+    if (entry.name.startsWith('.') || (entry.isSymbolicLink() && !search.options.followsLinks)) continue
     try {
       const about = await stat(path)
-      if (about.isDirectory() && !matches(below, options.exclude)) await walk(root, path, options, inside, found)
-      if (about.isFile() && isWanted(below, options)) found.push({ path, size: about.size })
+      if (about.isDirectory() && !search.isExcluded(below)) await walk(root, path, search, inside)
+      if (about.isFile()) await take(path, below, search)
     } catch (problem) {
-      found.push({ path, size: null, problem: problem as Error })
+      search.found.push({ path, below, size: null, mtimeNs: '0', problem: problem as Error })
     }
   }
 }
 
-const isWanted = (path: string, { include, exclude }: FindOptions): boolean =>
-  (include.length === 0 || matches(path, include)) && !matches(path, exclude)
+async function take(path: string, below: string, { isIncluded, isExcluded, found }: Search): Promise<void> {
+  if (!isIncluded(below) || isExcluded(below)) return
+  const { size, mtimeNs } = await stat(path, { bigint: true })
+  found.push({ path, below, size: Number(size), mtimeNs: String(mtimeNs) })
+}
 
-const matches = (path: string, globs: readonly string[]): boolean =>
-  globs.some((glob) => matchesGlob(glob.includes('/') ? path : basename(path), glob))
+function anyOf(globs: readonly string[]): Globs {
+  const tests = globs.map((glob) => ({ isPath: glob.includes('/'), test: picomatch(glob) }))
+  return (below) => tests.some(({ isPath, test }) => test(isPath ? below : basename(below)))
+}
 
 /** The paths in a file (or standard input, "-"), one a line, or ended by NUL as `find -print0` writes them. Throws Failure USAGE. */
 export async function pathsFrom(file: string, isNulSeparated: boolean): Promise<string[]> {

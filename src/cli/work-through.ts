@@ -1,7 +1,10 @@
 /** A command that does the same to many things: some at once, each with its own outcome, until it is done or told to stop. */
-import { type BatchOptions, type Item, startBatch } from './batch.ts'
+import { type Batch, type BatchOptions, type Item, startBatch } from './batch.ts'
 import type { Cli } from './context.ts'
 import { type Exit, exitOf, Failure, isShown } from './exit.ts'
+
+/** Does one piece of work under its own key: its item, or its failure, is added. False: begin nothing more. */
+export type Each = (key: string, work: (moved: (bytes: number) => void) => Promise<Item | null>) => Promise<boolean>
 
 export interface Work<T> {
   /** the words typed ("documents delete"), and for the progress line what is going on ("deleting") */
@@ -21,7 +24,13 @@ export interface Work<T> {
    * The work on one thing, which may tell of the bytes it moves; null: its item follows later, through `add`. What it throws is the item's
    * error, or ends everything (endsAll).
    */
-  run(thing: T, moved: (bytes: number) => void): Promise<Item | null>
+  run?(thing: T, moved: (bytes: number) => void): Promise<Item | null>
+  /** instead, where one thing stands for several pieces of work; what it throws itself ends everything */
+  runGroup?(thing: T, each: Each, moved: (bytes: number) => void): Promise<void>
+  /** pieces of work; default: as many as there are things */
+  readonly total?: number
+  /** of a command that works through things again and again: it takes the items, and ends it itself */
+  readonly batch?: Batch
   /** comes after all things and before the summary, also when it was told to stop or (`isReachable` false) lost its server */
   afterwards?(add: (item: Item) => void, isReachable: boolean): Promise<void>
 }
@@ -31,10 +40,11 @@ export interface Work<T> {
  * have made all the others fail as well: not signed in, server away, an option that is not good.
  */
 export async function workThrough<T>(cli: Cli, work: Work<T>): Promise<void> {
-  const batch = startBatch(cli, work.command, work)
+  const batch = work.batch ?? startBatch(cli, work.command, work)
   const progress = cli.progress(work.phase)
   const failures = new Set<Exit>()
   const queue = work.things.values()
+  const total = work.total ?? work.things.length
   let fatal = null as { error: unknown } | null
   let done = 0
   let bytesDone = 0
@@ -48,19 +58,20 @@ export async function workThrough<T>(cli: Cli, work: Work<T>): Promise<void> {
   }
   const tell = (current: string): void => {
     const bytes = work.totalBytes === undefined ? {} : { bytes_done: bytesDone, bytes_total: work.totalBytes }
-    progress.update({ done, total: work.things.length, current, ...bytes })
+    progress.update({ done, total, current, ...bytes })
   }
-  const one = async (thing: T): Promise<void> => {
-    const key = work.keyOf(thing)
+  const isOver = (): boolean => cli.signal.aborted || fatal !== null
+  const movedFor = (key: string) => (bytes: number) => {
+    bytesDone += bytes
+    tell(key)
+  }
+  const each: Each = async (key, run) => {
     tell(key)
     try {
-      const item = await work.run(thing, (bytes) => {
-        bytesDone += bytes
-        tell(key)
-      })
+      const item = await run(movedFor(key))
       if (item) add(item)
     } catch (error) {
-      if (cli.signal.aborted && isAbort(error)) return
+      if (cli.signal.aborted && isAbort(error)) return false
       if (endsAll(error)) fatal ??= { error }
       else {
         failures.add(exitOf(error))
@@ -69,10 +80,21 @@ export async function workThrough<T>(cli: Cli, work: Work<T>): Promise<void> {
     }
     done++
     tell(key)
+    return !isOver()
+  }
+  const one = async (thing: T): Promise<void> => {
+    const key = work.keyOf(thing)
+    if (work.run) {
+      await each(key, async (moved) => (await work.run?.(thing, moved)) ?? null)
+      return
+    }
+    await work.runGroup?.(thing, each, movedFor(key)).catch((error) => {
+      if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error }
+    })
   }
   const lane = async (): Promise<void> => {
     for (const thing of queue) {
-      if (cli.signal.aborted || fatal) return
+      if (isOver()) return
       await one(thing)
     }
   }
@@ -85,10 +107,12 @@ export async function workThrough<T>(cli: Cli, work: Work<T>): Promise<void> {
     fatal ??= { error }
   }
   const [only] = failures
-  if (fatal) cli.exit = exitOf(fatal.error)
-  else if (cli.signal.aborted) cli.exit = exitOfStop(cli.signal)
-  else if (only && failures.size === 1 && failed === added) cli.exit = only
-  if (!fatal || added > 0) batch.finish()
+  if (!work.batch) {
+    if (fatal) cli.exit = exitOf(fatal.error)
+    else if (cli.signal.aborted) cli.exit = exitOfStop(cli.signal)
+    else if (only && failures.size === 1 && failed === added) cli.exit = only
+    if (!fatal || added > 0) batch.finish()
+  }
   if (fatal) throw fatal.error
 }
 

@@ -1,0 +1,38 @@
+/** The flags that say which documents a command is about. */
+import { type Command, Option } from 'commander'
+import type { Client, Query } from '../client/client.ts'
+import { durationOf } from './duration.ts'
+import { labelIdsOf } from './labels.ts'
+
+export interface FilterFlags {
+  status?: string
+  source?: string
+  label?: string
+  from?: string
+  to?: string
+  since?: string
+  owner?: string
+}
+
+/** Adds them. */
+export const withFilters = (command: Command): Command =>
+  command
+    .option('--status <names>', 'pending, processing, completed, failed; several with commas')
+    .option('--source <id>', 'from this source only')
+    .option('--label <labels>', 'with this label (name or id) only; several with commas: with all of them')
+    .option('--from <date>', 'created at this time or later (2026-11-20, 2026-11-20T08:00:00Z)')
+    .option('--to <date>', 'created at this time or before')
+    .addOption(new Option('--since <duration>', 'created within this time, e.g. 24h or 7d').conflicts('from'))
+    .option('--owner <user>', 'of this user (name or id) only; for admins')
+
+/** What they ask the server for. Throws Failure USAGE; NOT_FOUND for a label that does not exist. */
+export async function filtersOf(client: Client, { status, source, label, from, to, since, owner }: FilterFlags): Promise<Query> {
+  return {
+    status,
+    source_id: source,
+    date_from: since === undefined ? from : new Date(Date.now() - durationOf('--since', since)).toISOString(),
+    date_to: to,
+    owner,
+    label_ids: label === undefined ? undefined : (await labelIdsOf(client, label)).join(','),
+  }
+}

@@ -1,0 +1,71 @@
+/** What uploads have learned of files: their SHA-256, which holds while size and time of a file stay the same. A rerun needs not read them again. */
+import { createHash } from 'node:crypto'
+import { appendFile, mkdir, readFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
+import type { FoundFile } from './find-files.ts'
+
+interface Entry {
+  readonly path: string
+  readonly size: number
+  readonly mtime_ns: string
+  readonly sha256: string
+  readonly id: string
+}
+
+export interface Journal {
+  /** of the file as it is now, where that is known */
+  sumOf(file: FoundFile): string | undefined
+  /** notes that the server has it */
+  add(file: FoundFile, sha256: string, id: string): Promise<void>
+}
+
+/** Where a journal is: one for each server and set of paths. */
+export function journalPath(env: Readonly<Record<string, string | undefined>>, server: string, paths: readonly string[]): string {
+  const state = env.XDG_STATE_HOME
+  const folder = state && isAbsolute(state) ? state : join(env.HOME || homedir(), '.local', 'state')
+  const what = JSON.stringify([server, ...paths.map((path) => resolve(path)).sort()])
+  return join(folder, 'dms', 'uploads', `${createHash('sha256').update(what).digest('hex').slice(0, 32)}.jsonl`)
+}
+
+/** Opens the journal, and begins it where there is none. A place that cannot be written to costs speed only: `onProblem` hears of it once. */
+export async function openJournal(path: string, onProblem: (error: Error) => void): Promise<Journal> {
+  const entries = new Map((await linesOf(path)).map((entry) => [entry.path, entry]))
+  let isBroken = false
+  const write = async (text: string): Promise<void> => {
+    if (isBroken) return
+    try {
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      await appendFile(path, text, { mode: 0o600 })
+    } catch (error) {
+      isBroken = true
+      onProblem(error as Error)
+    }
+  }
+  return {
+    sumOf({ path: given, size, mtimeNs }) {
+      const entry = entries.get(resolve(given))
+      return entry && entry.size === size && entry.mtime_ns === mtimeNs ? entry.sha256 : undefined
+    },
+    async add({ path: given, size, mtimeNs }, sha256, id) {
+      const entry: Entry = { path: resolve(given), size: size ?? 0, mtime_ns: mtimeNs, sha256, id }
+      const before = entries.get(entry.path)
+      if (before && JSON.stringify(before) === JSON.stringify(entry)) return
+      entries.set(entry.path, entry)
+      await write(`${JSON.stringify(entry)}\n`)
+    },
+  }
+}
+
+/** A line that was being written when the power went is no entry. */
+async function linesOf(path: string): Promise<Entry[]> {
+  const text = await readFile(path, 'utf8').catch(() => '')
+  return text.split('\n').flatMap((line) => {
+    try {
+      const entry = JSON.parse(line) as Partial<Entry> | null
+      return typeof entry?.path === 'string' && /^[0-9a-f]{64}$/.test(String(entry.sha256)) ? [entry as Entry] : []
+    } catch {
+      return []
+    }
+  })
+}

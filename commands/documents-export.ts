@@ -7,8 +7,9 @@ import { manual } from '../src/cli/manual.ts'
 import type { DocumentView } from '../src/documents/view.ts'
 import { withoutContent } from './documents-list.ts'
 
-interface Flags extends FilterFlags {
+interface Flags extends Omit<FilterFlags, 'to'> {
   to: string
+  until?: string
   withText?: boolean
   deleteExtra?: boolean
   clobber?: boolean
@@ -32,6 +33,7 @@ export const documentsExport = (cli: Cli): Command =>
         'In a folder, what is there already is not fetched again, and files of others are left alone.',
       ],
     }),
+    '--until',
   )
     .requiredOption('--to <place>', 'a folder, FILE.tar, or - for an archive on standard output')
     .option('--with-text', 'the text that was read beside each, as FILE.txt')
@@ -39,13 +41,19 @@ export const documentsExport = (cli: Cli): Command =>
     .option('--clobber', 'replace an archive that exists')
     .option('--concurrency <n>', 'files at once, to a folder', '4')
     .action(async (flags: Flags) => {
-      const { to, withText = false, deleteExtra = false, clobber = false, concurrency } = flags
+      const { to, withText = false, deleteExtra = false, clobber = false, concurrency, until, ...others } = flags
+      const filters: FilterFlags = { ...others, ...(until === undefined ? {} : { to: until }) }
       const isTar = to === '-' || to.endsWith('.tar')
       if (isTar && deleteExtra) throw usage('--delete-extra is for a folder')
       if (!/^([1-9]|[1-5]\d|6[0-4])$/.test(concurrency)) throw usage(`--concurrency ${concurrency}: a whole number from 1 to 64`)
       if (to === '-') refuseTerminal(cli)
       const client = await cli.client()
-      const query = { ...(await filtersOf(client, flags)), fields: Object.keys(withoutContent).join(','), sort: 'created_at', order: 'asc' }
+      const query = {
+        ...(await filtersOf(client, filters)),
+        fields: Object.keys(withoutContent).join(','),
+        sort: 'created_at',
+        order: 'asc',
+      }
       const documents: DocumentView[] = await Array.fromAsync(client.documents.list(query))
       if (isTar) {
         const { exportToPipe, exportToTar } = await import('../src/cli/export-tar.ts')

@@ -9,19 +9,20 @@ export interface FilterFlags {
   source?: string
   label?: string
   from?: string
+  /** the end of the time span */
   to?: string
   since?: string
   owner?: string
 }
 
-/** Adds them. */
-export const withFilters = (command: Command): Command =>
+/** Adds them; `end` is the flag for the end of the time span, where --to says something else. */
+export const withFilters = (command: Command, end: '--to' | '--until' = '--to'): Command =>
   command
     .option('--status <names>', 'pending, processing, completed, failed; several with commas')
     .option('--source <id>', 'from this source only')
     .option('--label <labels>', 'with this label (name or id) only; several with commas: with all of them')
     .option('--from <date>', 'created at this time or later (2026-11-20, 2026-11-20T08:00:00Z)')
-    .option('--to <date>', 'created at this time or before')
+    .option(`${end} <date>`, 'created at this time or before')
     .addOption(new Option('--since <duration>', 'created within this time, e.g. 24h or 7d').conflicts('from'))
     .option('--owner <user>', 'of this user (name or id) only; for admins')
 

@@ -7,6 +7,7 @@ import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/config.ts'
 import { versionOfDms } from '../src/version.ts'
 import { api } from './api.ts'
+import { audit } from './audit.ts'
 import { backup } from './backup.ts'
 import { check } from './check.ts'
 import { comments } from './comments.ts'
@@ -29,6 +30,7 @@ import { search } from './search.ts'
 import { serve } from './serve.ts'
 import { settings } from './settings.ts'
 import { sharedLinks } from './shared-links.ts'
+import { sources } from './sources.ts'
 import { tokens } from './tokens.ts'
 import { users } from './users.ts'
 import { version } from './version.ts'
@@ -76,9 +78,11 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(migrate(cli))
   program.addCommand(users(cli))
   program.addCommand(tokens(cli))
+  program.addCommand(audit(cli))
   program.addCommand(documents(cli))
   program.addCommand(search(cli))
   program.addCommand(labels(cli))
+  program.addCommand(sources(cli))
   program.addCommand(ocr(cli))
   program.addCommand(sharedLinks(cli))
   program.addCommand(comments(cli))

@@ -38,17 +38,15 @@ export const sync: Handler<'sync'> = {
   failed: (app, trx, job, problem, final) => runs.fail(app, trx, job.id, problem, final),
 }
 
-/** Syncs it here and now; how the run ended. `started` hears its id. Throws Busy, and what went wrong with the source as a whole. */
+/** Syncs it here and now; how the run ended. Throws Busy, and what went wrong with the source as a whole. */
 export async function syncNow(
   app: App,
   sourceId: string,
   { lockTimeout, ...options }: PullOptions & { lockTimeout: number },
   signal: AbortSignal,
-  started: (id: string) => void,
 ): Promise<Row<'source_syncs'>> {
   const { rows } = await sql<{ id: string }>`select dms_uuidv7() as id`.execute(app.db)
   const id = rows[0]?.id ?? ''
-  started(id)
   try {
     await run(app, sourceId, id, options, lockTimeout, signal)
   } catch (error) {

@@ -2,7 +2,7 @@
  * Keeps sources off addresses that they must not speak to. Names are judged by what they resolve to, when a socket is opened: a name that
  * answers with a public address first and a private one later (DNS rebinding) gains nothing.
  */
-import { type LookupAddress, lookup as systemLookup } from 'node:dns'
+import { type LookupAddress, type LookupAllOptions, lookup as systemLookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
 import { SourceFailure } from '../../ports.ts'
@@ -42,7 +42,11 @@ export function isAllowed(address: string, allowPrivateNetworks: boolean): boole
 export interface Guard {
   readonly allowPrivateNetworks: boolean
   /** resolves names; default: as the system does */
-  readonly lookup?: typeof systemLookup
+  readonly lookup?: (
+    hostname: string,
+    options: LookupAllOptions,
+    done: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
+  ) => void
 }
 
 /** Throws SourceFailure SOURCE_ADDRESS_FORBIDDEN where the host of a URL is an address that may not be spoken to; names pass. */
@@ -73,7 +77,7 @@ export function guardedConnector(guard: Guard, options: { ca?: readonly string[]
 /** dns.lookup without the addresses that may not be spoken to; fails with SourceFailure SOURCE_ADDRESS_FORBIDDEN where none is left. */
 export function guardedLookup({ allowPrivateNetworks, lookup = systemLookup }: Guard): LookupFunction {
   return (hostname, options, done) => {
-    lookup(hostname, { ...options, all: true }, (error, found: LookupAddress[]) => {
+    lookup(hostname, { ...options, all: true }, (error, found) => {
       if (error) return done(error, '')
       const allowed = found.filter(({ address }) => isAllowed(address, allowPrivateNetworks))
       const [first] = allowed

@@ -4,7 +4,7 @@ import { SourceFailure } from '../../ports.ts'
 /** Levels of folders below the address; deeper is taken for a loop. */
 const maxDepth = 64
 /** Bytes of a path below the address. */
-const maxPathBytes = 2048
+const maxPathBytes = 2000
 const schemes = ['http:', 'https:']
 
 /** The URL of a source's folder, with `/` at its end. Throws SourceFailure SOURCE_ADDRESS_INVALID. */
@@ -27,6 +27,10 @@ export function urlBelow(folder: URL, path: string, isFolder: boolean): URL {
   const encoded = path.split('/').map(encodeURIComponent).join('/')
   return new URL(`${folder.origin}${folder.pathname}${encoded}${isFolder && path !== '' ? '/' : ''}`)
 }
+
+/** Whether two URLs of one server name the same folder, however they are written. */
+export const isSameFolder = (one: URL, other: URL): boolean =>
+  decodedParts(one.pathname)?.join('/') === decodedParts(other.pathname)?.join('/')
 
 /** Where an href points: at the folder that was listed, right below it (`name`), further down, or where it must not. */
 export type Place = { is: 'self' } | { is: 'child'; name: string } | { is: 'deeper' } | { is: 'wrong'; message: string }

@@ -25,9 +25,11 @@ export interface Answer {
   readonly status: number
   /** one header; of several the first */
   header(name: string): string | undefined
-  readonly body: Dispatcher.ResponseData['body']
+  readonly body: AsyncIterable<Buffer>
   /** where it came from, after redirects */
   readonly url: URL
+  /** Gives up what is left of the body. */
+  drop(): void
 }
 
 export interface Requests {
@@ -93,7 +95,7 @@ export function openRequests(
       const raw = await signedIn(asked, url)
       const to = [301, 302, 307, 308].includes(raw.statusCode) ? headerOf(raw, 'location') : undefined
       if (to === undefined && raw.statusCode >= 200 && raw.statusCode < 300)
-        return { status: raw.statusCode, header: (name) => headerOf(raw, name), body: raw.body, url }
+        return { status: raw.statusCode, header: (name) => headerOf(raw, name), body: raw.body, url, drop: () => drop(raw) }
       await discard(raw)
       if (to === undefined) throw refusal(raw)
       if (redirects === maxRedirects) throw new SourceFailure('SOURCE_PROTOCOL', `The source redirects more than ${maxRedirects} times.`)
@@ -153,7 +155,7 @@ export function failureOf(error: unknown): SourceFailure {
   if (/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/.test(code)) return unreachable('The source does not answer in time.', true)
   if (/^(CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS_|ERR_SSL_|EPROTO|HOSTNAME_MISMATCH)/.test(code))
     return unreachable(`The server cannot be trusted: TLS fails with ${code}.`, false)
-  if (/^HPE_|^UND_ERR_(RES|REQ|HEADERS|INVALID|RESPONSE)/.test(code))
+  if (name === 'HTTPParserError' || /^HPE_|^UND_ERR_(RES|REQ|HEADERS|INVALID|RESPONSE)/.test(code))
     return new SourceFailure('SOURCE_PROTOCOL', 'The source answers with broken HTTP.')
   return unreachable('The connection to the source fails.', true)
 }
@@ -204,6 +206,11 @@ function chosen(challenges: readonly Challenge[], { username, password }: { user
 function headerOf({ headers }: Raw, name: string): string | undefined {
   const value = headers[name]
   return Array.isArray(value) ? value[0] : value
+}
+
+function drop({ body }: Raw): void {
+  // Whoever reads no more need not hear of it.
+  body.on('error', () => {}).destroy()
 }
 
 /** Reads a short answer to its end, so that its socket can be used again; a long one is cut off. */

@@ -22,7 +22,7 @@ export async function readBody(requests: Requests, root: URL, file: SourceFile, 
       modifiedAt: promise.isFramed ? promise.modifiedAt : null,
     }
   } catch (error) {
-    answer.body.on('error', () => {}).destroy()
+    answer.drop()
     throw error
   }
 }
@@ -48,8 +48,9 @@ function promised(answer: Answer, file: SourceFile): Promised {
   const type = answer.header('content-type') ?? ''
   if (/^\s*(text\/html|application\/xhtml\+xml)\b/i.test(type) && !isSame && !isHtmlName(file.path))
     throw mismatch('A web page came instead of the file: is a sign-in page in between?')
+  const isChunked = /\bchunked\b/i.test(answer.header('transfer-encoding') ?? '')
   // It changed since it was listed: then the answer's own promise holds.
-  const expected = isOther && size !== null ? size : (file.size ?? size)
+  const expected = isOther && (size !== null || isChunked) ? size : (file.size ?? size)
   const encoding = (answer.header('content-encoding') ?? 'identity').trim().toLowerCase()
   if (encoding !== 'identity' && (isOther || file.size === null)) throw mismatch('The file came compressed, though that was not asked for.')
   if (size !== null && size !== expected) throw mismatch(`The source lists ${expected} bytes and announces ${size}.`)
@@ -57,14 +58,14 @@ function promised(answer: Answer, file: SourceFile): Promised {
     size: expected,
     etag: etag ?? file.etag,
     modifiedAt: Number.isNaN(time) ? file.modifiedAt : new Date(time),
-    isFramed: expected !== null || /\bchunked\b/i.test(answer.header('transfer-encoding') ?? ''),
+    isFramed: expected !== null || isChunked,
   }
 }
 
 async function* checked(body: Answer['body'], size: number | null, maxSize: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   let got = 0
   try {
-    for await (const piece of body as AsyncIterable<Buffer>) {
+    for await (const piece of body) {
       got += piece.length
       if (size !== null && got > size) throw mismatch(`More than the promised ${size} bytes came.`)
       if (got > maxSize) throw new SourceFailure('FILE_TOO_LARGE')

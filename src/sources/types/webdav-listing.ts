@@ -1,6 +1,6 @@
 /** One folder of a WebDAV server, asked for with Depth 1. */
 import { type SourceEntry, SourceFailure, type SourceFailureCode, type SourceFile } from '../../ports.ts'
-import { placesOf, shown, urlBelow } from './hrefs.ts'
+import { isSameFolder, placesOf, shown, urlBelow } from './hrefs.ts'
 import { type Listed, readMultistatus } from './multistatus.ts'
 import { failureOf, type Requests } from './requests.ts'
 
@@ -60,14 +60,15 @@ async function listed(requests: Requests, root: URL, path: string, signal: Abort
   try {
     if (status !== 207) throw new SourceFailure('SOURCE_PROTOCOL', `The answer is not a WebDAV list (status ${status}).`)
     // Where the address leads is the address; a folder in it that leads elsewhere would be a loop, or not in it.
-    const from = path !== '' ? asked : url.pathname.endsWith('/') ? url : new URL(`${url.origin}${url.pathname}/`)
+    if (path !== '' && !isSameFolder(url, asked)) throw new SourceFailure('SOURCE_PROTOCOL', 'The folder redirects to another place.')
+    const from = url.pathname.endsWith('/') ? url : new URL(`${url.origin}${url.pathname}/`)
     return await collected(readMultistatus(body, answer.header('content-type') ?? ''), from, path)
   } catch (error) {
     if (error instanceof SourceFailure) throw error
     const { code, message, retry } = failureOf(error)
     throw retry ? new BrokenOff(code, message, true) : new SourceFailure(code, message)
   } finally {
-    body.destroy()
+    answer.drop()
   }
 }
 

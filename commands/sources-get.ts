@@ -1,0 +1,14 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { manual } from '../src/cli/manual.ts'
+import { allSourceColumns, sourceNamed } from '../src/cli/sources.ts'
+
+export const sourcesGet = (cli: Cli): Command =>
+  manual('get <source>', {
+    summary: 'Show one source; never its username and password.',
+    examples: [['sources get invoices', 'by name or id']],
+    exits: '0 shown · 2 several have the name · 6 no such source',
+  }).action(async (given: string) => {
+    const client = await cli.client()
+    cli.print(await sourceNamed(client, given), { columns: allSourceColumns })
+  })

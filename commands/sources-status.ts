@@ -1,0 +1,51 @@
+import type { Command } from 'commander'
+import type { Cli } from '../src/cli/context.ts'
+import { manual } from '../src/cli/manual.ts'
+import type { Column } from '../src/cli/output.ts'
+import { sourceNamed } from '../src/cli/sources.ts'
+import type { SyncStatus } from '../src/client/sources.ts'
+
+interface Row extends SyncStatus {
+  name: string
+}
+
+const columns: Column<Row>[] = [
+  { name: 'name' },
+  { name: 'state' },
+  { name: 'processed', align: 'right' },
+  { name: 'total', align: 'right' },
+  { name: 'current_file', title: 'CURRENT' },
+  { name: 'started_at', title: 'STARTED' },
+  {
+    name: 'error',
+    title: 'LAST_ERROR',
+    value: ({ error, errors: [first] }) => error?.message ?? (first && `${first.path}: ${first.message}`),
+  },
+  { name: 'created', show: 'wide', align: 'right' },
+  { name: 'updated', show: 'wide', align: 'right' },
+  { name: 'unchanged', show: 'wide', align: 'right' },
+  { name: 'skipped', show: 'wide', align: 'right' },
+  { name: 'failed', show: 'wide', align: 'right' },
+  { name: 'removed', show: 'wide', align: 'right' },
+  { name: 'bytes', show: 'wide', align: 'right' },
+  { name: 'finished_at', title: 'FINISHED', show: 'wide' },
+  { name: 'job_id', title: 'JOB', show: 'wide' },
+]
+
+export const sourcesStatus = (cli: Cli): Command =>
+  manual('status [source]', {
+    summary: 'Show how far syncs are, or how the last ones ended.',
+    examples: [
+      ['sources status', 'of all'],
+      ['sources status invoices --json', 'with the errors of single files'],
+    ],
+    exits: '0 shown · 6 no such source',
+  }).action(async (given: string | undefined) => {
+    const client = await cli.client()
+    const sources = given === undefined ? await client.sources.list() : [await sourceNamed(client, given)]
+    const rows: Row[] = []
+    for (const { id, name } of sources) rows.push({ name, ...(await client.sources.syncStatus(id)) })
+    const shape = { columns, id: 'job_id' }
+    if (given === undefined) cli.print(rows, shape)
+    else cli.print(rows[0] as Row, { columns: columns.map(({ show: _, ...column }) => column), id: 'job_id' })
+  })

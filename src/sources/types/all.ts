@@ -2,5 +2,6 @@
 import type { Row } from '../../db/schema.ts'
 import type { SourceType } from '../../ports.ts'
 import { folder } from './folder.ts'
+import { webdav } from './webdav.ts'
 
-export const types = { local_folder: folder } satisfies Partial<Record<Row<'sources'>['type'], SourceType>>
+export const types = { local_folder: folder, webdav } satisfies Partial<Record<Row<'sources'>['type'], SourceType>>

@@ -39,12 +39,14 @@ import { worker } from './worker.ts'
 
 /** Runs one command line (without the program's name) and answers its exit code. Never throws. */
 export async function main(argv: readonly string[]): Promise<number> {
-  const terminal = { env: environment(), stdin: process.stdin, stdout: process.stdout, stderr: process.stderr }
-  const program = new Command('dms')
-  const cli = createCli(program, terminal)
-  addWords(program, cli, terminal)
   // Without a listener this signal opens Node's debugger to everybody on the machine.
   process.on('SIGUSR1', () => {})
+  return run(argv, { env: environment(), stdin: process.stdin, stdout: process.stdout, stderr: process.stderr })
+}
+
+/** The same on another terminal. */
+export async function run(argv: readonly string[], terminal: Streams): Promise<number> {
+  const { program, cli } = programFor(terminal)
   const failed = await failureOf(() => runInTime(program, cli, argv))
   const closing = failureOf(() => cli.end())
   const unclosed = failed?.error instanceof TooLate ? await within(closingTime, closing) : await closing
@@ -55,6 +57,16 @@ export async function main(argv: readonly string[]): Promise<number> {
   if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
   if (!isShown(error)) report(error, program, cli)
   return exits[exitOf(error)][0]
+}
+
+export type Streams = Parameters<typeof createCli>[1]
+
+/** The tree of words, and what its commands are handed. */
+export function programFor(terminal: Streams): { program: Command; cli: OwnedCli } {
+  const program = new Command('dms')
+  const cli = createCli(program, terminal)
+  addWords(program, cli, terminal)
+  return { program, cli }
 }
 
 function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env' | 'stdout'>): void {

@@ -9,21 +9,26 @@ export const searchStatus = (cli: Cli): Command =>
       ['search status', ''],
       ['dms search status --check -q || dms search reindex --if-needed', 'for a script: 8 where documents are missing'],
     ],
-    exits: '0 said · 8 the index and the database differ, with --check · 69 database or search unreachable',
+    exits: '0 said · 8 documents are missing, too many or in an older form, with --check · 69 database or search unreachable',
     notes: ['Documents are indexed by a worker, so that a number of new ones may be missing for a moment.'],
   })
-    .option('--check', 'exit 8 where the two differ')
+    .option('--check', 'exit 8 where the index is not whole')
     .action(async ({ check }: { check?: boolean }) => {
       const app = await cli.app('search status')
-      const { status } = await import('../src/search/search.ts')
-      const found = await status(app)
+      const { status } = await import('../src/search/reindex.ts')
+      const { updatedAt, ...counts } = await status(app)
+      const found = { ...counts, updated_at: updatedAt?.toISOString() ?? null }
       const columns = [
-        { name: 'engine', title: 'INDEX' },
+        { name: 'engine' },
+        { name: 'index' },
         { name: 'documents', align: 'right' as const },
         { name: 'database', align: 'right' as const },
         { name: 'drift', align: 'right' as const },
+        { name: 'outdated', align: 'right' as const },
+        { name: 'version', title: 'SCHEMA', align: 'right' as const },
+        { name: 'updated_at', title: 'UPDATED' },
       ]
       const isJson = cli.options.format === 'json' || cli.options.format === 'jsonl'
       cli.print(isJson ? found : [found], { columns, id: 'engine' })
-      if (check && found.drift !== 0) cli.exit = 'PENDING'
+      if (check && (found.drift !== 0 || found.outdated > 0)) cli.exit = 'PENDING'
     })

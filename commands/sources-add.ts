@@ -16,14 +16,14 @@ export const sourcesAdd = (cli: Cli): Command =>
       summary: 'Make a source that documents are pulled from.',
       examples: [
         [
-          'sources add --name invoices --url https://cloud.example.org/remote.php/dav/files/ana/in/ --username ana --password-file ana.pw',
+          'sources add --name invoices --address https://cloud.example.org/remote.php/dav/files/ana/in/ --username ana --password-file ana.pw',
           '',
         ],
         [
-          'sources add --name scans --type local_folder --url /srv/scans --pattern "*.pdf" --interval 15m',
+          'sources add --name scans --type local_folder --address /srv/scans --pattern "*.pdf" --interval 15m',
           'below one of sources.local_roots',
         ],
-        ['sources add --name x --url https://… --username u --password-prompt --test', 'only if it can be reached'],
+        ['sources add --name x --address https://… --username u --password-prompt --test', 'only if it can be reached'],
       ],
       exits: '0 made · 1 --test says that it does not work · 2 something is not allowed · 5 not for you',
     }),
@@ -34,7 +34,7 @@ export const sourcesAdd = (cli: Cli): Command =>
     .action(async ({ type, owner, test, ...flags }: Flags) => {
       const { name, url, ...fields } = await fieldsOf(cli, flags)
       if (name === undefined) throw usage('which name?', 'pass --name')
-      if (url === undefined) throw usage('which address?', 'pass --url')
+      if (url === undefined) throw usage('which address?', 'pass --address')
       const client = await cli.client()
       if (test) {
         const { username, password, recursive } = fields

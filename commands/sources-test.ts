@@ -14,7 +14,7 @@ export const sourcesTest = (cli: Cli): Command =>
       summary: 'Try to get into a source, or into one that is not made yet.',
       examples: [
         ['sources test invoices', ''],
-        ['sources test --url https://cloud.example.org/dav/ --username ana --password-prompt', 'before it is added'],
+        ['sources test --address https://cloud.example.org/dav/ --username ana --password-prompt', 'before it is added'],
       ],
       exits: '0 all is well · 3 something does not work · 6 no such source',
       notes: ['Changes nothing, and fetches no file.'],
@@ -22,8 +22,8 @@ export const sourcesTest = (cli: Cli): Command =>
   )
     .addOption(new Option('--type <type>').choices(['webdav', 'local_folder', 's3']).default('webdav'))
     .action(async (given: string | undefined, { type, ...flags }: Flags) => {
-      const { url, username } = flags
-      if ((given === undefined) === (url === undefined)) throw usage('either the name of a source or --url is needed')
+      const { address: url, username } = flags
+      if ((given === undefined) === (url === undefined)) throw usage('either the name of a source or --address is needed')
       const password = await passwordOf(cli, flags)
       const client = await cli.client()
       const { ok, checks, sample } = url

@@ -19,7 +19,7 @@ export const sourcesUpdate = (cli: Cli): Command =>
         ['sources update invoices --pattern ""', 'all files'],
       ],
       exits: '0 changed · 2 something is not allowed · 6 no such source',
-      notes: ['Username and password are dropped when --url leads to another server: that must not get them.'],
+      notes: ['Username and password are dropped when --address leads to another server: that must not get them.'],
     }),
   )
     .addOption(new Option('--status <status>').choices(['active', 'disabled']))

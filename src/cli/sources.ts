@@ -52,7 +52,7 @@ export function namedIn(sources: readonly Source[], names: readonly string[]): S
 }
 
 export interface AddressFlags {
-  url?: string
+  address?: string
   username?: string
   passwordStdin?: boolean
   passwordFile?: string
@@ -71,7 +71,7 @@ const several = (value: string, before: string[] = []): string[] => [...before, 
 /** Adds the flags that say where a source is and how to get in. */
 export const withAddress = (command: Command): Command =>
   command
-    .option('--url <url>', 'https://… of a WebDAV folder or an S3 bucket, or a folder of the server')
+    .option('--address <url>', 'https://… of a WebDAV folder or an S3 bucket, or a folder of the server')
     .option('--username <name>', 'for S3 the id of the access key')
     .option('--password-stdin', 'read the password from standard input')
     .option('--password-file <file>', 'read the password from a file')
@@ -97,7 +97,7 @@ export async function passwordOf(
 
 /** The fields that flags speak of. */
 export async function fieldsOf(cli: Cli, flags: SourceFlags) {
-  const { name, url, username, interval, recursive, pattern } = flags
+  const { name, address: url, username, interval, recursive, pattern } = flags
   return {
     name,
     url,

@@ -103,7 +103,7 @@ test('ids of other people are answered as ids of nothing, wherever a route takes
       const name = `${nameOf(route)} ${about}`
       const answers = []
       for (const ask of [theirs, nothing]) {
-        const response = await world.send(route, ask, world.bob.actor)
+        const response = await world.send(route, { ...ask, as: world.bob.actor }, null)
         answers.push([name, response.status, normal(await response.text())])
       }
       if (!isOpen) expect.soft(answers[0]).toEqual(answers[1])

@@ -20,26 +20,26 @@ import { rows as search } from './search.ts'
 import { rows as server } from './server.ts'
 import { rows as settings } from './settings.ts'
 import { rows as sharedLinks } from './shared-links.ts'
+import { rows as sources } from './sources.ts'
 import { rows as tokens } from './tokens.ts'
 import { rows as users } from './users.ts'
 
-export const domains: Readonly<Record<string, Rows>> = {
-  auth,
-  users,
-  tokens,
-  documents,
-  search,
-  ocr,
-  settings,
-  labels,
-  notifications,
-  sharedLinks,
-  publicLinks,
-  comments,
-  server,
+export const table: Rows = {
+  ...auth,
+  ...users,
+  ...tokens,
+  ...documents,
+  ...search,
+  ...ocr,
+  ...settings,
+  ...sources,
+  ...labels,
+  ...notifications,
+  ...sharedLinks,
+  ...publicLinks,
+  ...comments,
+  ...server,
 }
-
-export const table: Rows = Object.assign({}, ...Object.values(domains))
 
 /** The row of a route. Throws where nobody has written one. */
 export function rowOf(route: Route): Row {

@@ -1,5 +1,6 @@
 /** What the table of all routes (test/route-table/) is made of, and the world that its requests are sent into. */
 import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
 import { z } from 'zod'
 import { type Actor, operator } from '../../src/actor.ts'
 import type { App } from '../../src/app.ts'
@@ -72,6 +73,7 @@ export async function startWorld() {
     'limits.max_upload_size': '64kB',
     'limits.comments_per_minute': 0,
     'storage.fsync': false,
+    'sources.local_roots': tmpdir(),
   })
   dms.app.log.level = 'silent'
   const { app } = dms
@@ -167,10 +169,9 @@ export async function startWorld() {
     label: async (who: Person): Promise<{ id: string; name: string }> => clientOf(who).labels.create({ name: word(), color: '#112233' }),
     comment: async (who: Person, documentId: string): Promise<string> =>
       (await clientOf(who).comments.create(documentId, { content: word() })).id,
-    source: async (who: Person): Promise<string> => {
-      const values = { owner_id: who.id, name: word(), type: 'webdav', url: 'https://dav.example.org/' } as const
-      return (await app.db.insertInto('sources').values(values).returning('id').executeTakeFirstOrThrow()).id
-    },
+    /** a source of a folder, which an admin made for them */
+    source: async ({ id: owner }: Person): Promise<string> =>
+      (await dms.asAdmin.sources.create({ name: word(), type: 'local_folder', url: tmpdir(), sync_interval: 0, owner })).id,
     notification: async (who: Person): Promise<string> => {
       await app.db
         .transaction()

@@ -1,0 +1,47 @@
+import { tmpdir } from 'node:os'
+import type { Person, Rows, World } from '../support/route-table.ts'
+
+/** A folder of the server, which only admins may make a source of: it can be read without anybody at the other end. */
+const folder = { type: 'local_folder', url: tmpdir() }
+const fields = (world: World, more: object = {}) => ({ name: world.word(), sync_interval: 0, ...folder, ...more })
+const own = async (world: World, who: Person) => ({ params: { id: await world.source(who) } })
+
+const syncing = async (world: World, who: Person) => {
+  const ask = await own(world, who)
+  await world.clientOf(who).sources.sync(ask.params.id)
+  return ask
+}
+
+export const rows: Rows = {
+  'GET /api/sources': { good: () => ({}) },
+  'POST /api/sources': {
+    good: (world) => ({ as: world.admin.actor, json: fields(world) }),
+    errors: { FORBIDDEN: (world) => ({ json: fields(world) }) },
+    withIds: [(world, who) => ({ json: fields(world, { owner: who.id }) })],
+  },
+  'POST /api/sources/test': {
+    good: ({ admin }) => ({ as: admin.actor, json: folder }),
+    errors: { FORBIDDEN: () => ({ json: folder }) },
+  },
+  'GET /api/sources/:id': { good: own },
+  'PUT /api/sources/:id': {
+    good: async (world, who) => ({ ...(await own(world, who)), json: { name: world.word(), file_patterns: ['*.pdf'] } }),
+    errors: { FORBIDDEN: async (world, who) => ({ ...(await own(world, who)), json: { url: '/etc' } }) },
+  },
+  'DELETE /api/sources/:id': { good: async (world, who) => ({ ...(await own(world, who)), query: { documents: 'delete' } }) },
+  'POST /api/sources/:id/test': { good: own },
+  'POST /api/sources/:id/sync': {
+    good: async (world, who) => ({ ...(await own(world, who)), json: { full: true } }),
+    errors: {
+      SOURCE_SYNC_IN_PROGRESS: async (world, who) => ({ ...(await syncing(world, who)), json: {} }),
+      CONFLICT: async (world, who) => {
+        const ask = await own(world, who)
+        await world.clientOf(who).sources.update(ask.params.id, { status: 'disabled' })
+        return { ...ask, json: {} }
+      },
+    },
+  },
+  'GET /api/sources/:id/sync-status': { good: syncing },
+  'GET /api/sources/:id/sync/status': { good: syncing },
+  'POST /api/sources/:id/cancel': { good: syncing, errors: { CONFLICT: own } },
+}

@@ -3,8 +3,11 @@ import { plain } from '../src/cli/cells.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
 import { group, manual } from '../src/cli/manual.ts'
+import { configEnv } from './config-env.ts'
+import { configInit } from './config-init.ts'
 
-export const config = (cli: Cli): Command => group('config', 'Check and show the configuration.', [check(cli), show(cli)])
+export const config = (cli: Cli): Command =>
+  group('config', 'Check, show and write the configuration.', [check(cli), show(cli), configInit(cli), configEnv(cli)])
 
 const check = (cli: Cli): Command =>
   manual('check', {

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
-import { Failure } from '../src/cli/exit.ts'
-import { parseDuration } from '../src/config-values.ts'
+import { durationOf } from '../src/cli/duration.ts'
+import { Failure, usage } from '../src/cli/exit.ts'
 import type { MigrationState } from '../src/db/migrate.ts'
 import type { OpenedDatabase } from '../src/open-app.ts'
 
@@ -13,38 +13,65 @@ export function migrate(cli: Cli): Command {
 Examples:
   $ dms migrate                       apply what is pending
   $ dms migrate status
-  $ dms migrate check || dms backup
+  $ dms backup create && dms migrate
+  $ dms migrate verify                whether what is pending works on this data
 
 Exit codes: 0 current · 8 pending (check) · 69 database unreachable · 75 another migrator is at it · 78 the schema is newer than this dms
+There is no way back but a backup: dms restore.
 Runs on the server only.`,
   )
   command.addCommand(
     new Command('up')
       .description('apply what is pending (also without a subcommand)')
+      .option('--to <name>', 'up to this one only')
       .option('-n, --dry-run', 'say what would be applied')
       .option('--lock-timeout <duration>', 'wait this long for another migrator (default: database.lock_timeout)')
       .action((options) => up(cli, options)),
     { isDefault: true },
   )
   command.addCommand(new Command('status').description('every migration, applied or not').action(() => status(cli)))
+  command.addCommand(
+    new Command('verify')
+      .description('apply what is pending and take it back: whether it works on this data (locks tables meanwhile)')
+      .option('--lock-timeout <duration>', 'wait this long for another migrator (default: database.lock_timeout)')
+      .action((options) => verify(cli, options)),
+  )
   command.addCommand(new Command('check').description('exit 0 where the schema is current').action(() => check(cli)))
   return command
 }
 
-async function up(cli: Cli, { dryRun, lockTimeout }: { dryRun?: boolean; lockTimeout?: string }): Promise<void> {
+interface UpFlags {
+  to?: string
+  dryRun?: boolean
+  lockTimeout?: string
+}
+
+async function up(cli: Cli, { to, dryRun, lockTimeout }: UpFlags): Promise<void> {
+  const given = lockTimeout === undefined ? null : durationOf('--lock-timeout', lockTimeout)
   await withDatabase(cli, 'migrate', async (database, timeout) => {
     const schema = await import('../src/db/migrate.ts')
-    const wait = lockTimeout === undefined ? timeout : parseDuration(lockTimeout)
+    if (to !== undefined && !(await schema.known()).includes(to))
+      throw usage(`--to ${to}: there is no such migration`, 'dms migrate status')
     const names = dryRun
-      ? (await schema.status(database.db)).filter(({ applied_at }) => applied_at === null).map(({ name }) => name)
-      : await schema.migrate(database, wait, (name) => cli.note(`applied ${name}`))
-    const action = dryRun ? 'pending' : 'applied'
-    cli.print(
-      names.map((name) => ({ name, action })),
-      { columns: [{ name: 'name' }, { name: 'action' }], id: 'name' },
-    )
+      ? await schema.pendingUpTo(database.db, to)
+      : await schema.migrate(database, given ?? timeout, (name) => cli.note(`applied ${name}`), to)
+    list(cli, names, dryRun ? 'pending' : 'applied')
   })
 }
+
+async function verify(cli: Cli, { lockTimeout }: UpFlags): Promise<void> {
+  const given = lockTimeout === undefined ? null : durationOf('--lock-timeout', lockTimeout)
+  await withDatabase(cli, 'migrate verify', async (database, timeout) => {
+    const { rehearse } = await import('../src/db/migrate.ts')
+    list(cli, await rehearse(database, given ?? timeout), 'would apply')
+  })
+}
+
+const list = (cli: Cli, names: readonly string[], action: string): void =>
+  cli.print(
+    names.map((name) => ({ name, action })),
+    { columns: [{ name: 'name' }, { name: 'action' }], id: 'name' },
+  )
 
 async function status(cli: Cli): Promise<void> {
   await withDatabase(cli, 'migrate status', async (database) => {

@@ -21,6 +21,7 @@ import { help } from './help.ts'
 import { labels } from './labels.ts'
 import { login } from './login.ts'
 import { logout } from './logout.ts'
+import { maintenance } from './maintenance.ts'
 import { metrics } from './metrics.ts'
 import { migrate } from './migrate.ts'
 import { notifications } from './notifications.ts'
@@ -105,6 +106,7 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(restore(cli))
   program.addCommand(check(cli))
   program.addCommand(doctor(cli))
+  program.addCommand(maintenance(cli))
   program.addCommand(config(cli))
   program.addCommand(login(cli))
   program.addCommand(logout(cli))

@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { durationOf } from '../src/cli/duration.ts'
 
 interface Options {
   host?: string
@@ -8,6 +9,7 @@ interface Options {
   migrate?: boolean
   worker: boolean
   check?: boolean
+  waitForDb: string
 }
 
 /** `dms serve`: the server, with a worker inside unless told otherwise. */
@@ -20,6 +22,7 @@ export const serve = (cli: Cli): Command =>
     .option('--migrate', 'apply pending migrations first (always done for the embedded database)')
     .option('--no-worker', 'leave the jobs to `dms worker`')
     .option('--check', 'check that it could start, and exit')
+    .option('--wait-for-db <duration>', 'how long the database may take to come up', '0s')
     .addHelpText(
       'after',
       `
@@ -45,6 +48,7 @@ Runs on the server only.`,
       await runServer(config, {
         migrate: options.migrate ? 'always' : 'embedded',
         checkOnly: options.check === true,
+        waitForDatabase: durationOf('--wait-for-db', options.waitForDb),
         signal: cli.serviceSignal,
         say: (line) => cli.warn(line),
       })

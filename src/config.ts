@@ -198,6 +198,10 @@ export const schema = {
     path: path('/var/backups/dms', 'DMS_BACKUP_PATH'),
     keep: integer(7, 'DMS_BACKUP_KEEP', 1),
   },
+  maintenance: {
+    notifications_keep: duration('90d', 'DMS_MAINTENANCE_NOTIFICATIONS_KEEP', '1d', '3650d'),
+    jobs_keep: duration('30d', 'DMS_MAINTENANCE_JOBS_KEEP', '1d', '3650d'),
+  },
 }
 
 type Values<S> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : Values<S[K]> }

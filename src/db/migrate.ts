@@ -62,7 +62,8 @@ export async function apply(trx: Trx, name: string): Promise<void> {
   await sql`insert into migrations (name) values (${name})`.execute(trx)
 }
 
-async function pendingUpTo(db: Db, to?: string): Promise<string[]> {
+/** What is pending, in order; with `to` up to that one. Throws NewerSchema, UnknownMigration. */
+export async function pendingUpTo(db: Db, to?: string): Promise<string[]> {
   const states = await status(db)
   const newer = states.filter((state) => state.unknown)
   if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Config } from '../config.ts'
+import { isUnavailable } from '../db/db.ts'
 import { status } from '../db/migrate.ts'
 import { openLog, reopeningOnHangup } from '../log.ts'
 import { type OpenOptions, openApp } from '../open-app.ts'
@@ -16,6 +17,8 @@ import { rememberSignIns, type SignIns } from './sign-ins.ts'
 
 export interface ServerOptions {
   migrate: OpenOptions['migrate']
+  /** milliseconds that the database may take to come up */
+  waitForDatabase: number
   /** do everything that can fail, then stop without serving */
   checkOnly: boolean
   /** aborts: stop, and let what runs end */
@@ -28,7 +31,7 @@ export interface ServerOptions {
 export async function runServer(config: Config, options: ServerOptions): Promise<void> {
   const log = openLog(config.log)
   await reopeningOnHangup(log, async () => {
-    const app = await openApp(config, log, { migrate: options.migrate })
+    const app = await patiently(options, () => openApp(config, log, { migrate: options.migrate }))
     try {
       if (options.checkOnly) return options.say(`could start (${await summary(app)})`)
       await welcomeFirstAdmin(app, options.say)
@@ -38,6 +41,20 @@ export async function runServer(config: Config, options: ServerOptions): Promise
       await app.close()
     }
   })
+}
+
+/** Tries again each second for as long as the database may take. */
+async function patiently<T>({ waitForDatabase, signal, say }: ServerOptions, open: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + waitForDatabase
+  for (let isTold = false; ; isTold = true) {
+    try {
+      return await open()
+    } catch (error) {
+      if (!isUnavailable(error) || performance.now() >= deadline || signal.aborted) throw error
+      if (!isTold) say(`waiting for the database: ${(error as Error).message}`)
+    }
+    await sleep(1000, undefined, { signal })
+  }
 }
 
 async function serve(app: App, signIns: SignIns, { signal, say }: ServerOptions): Promise<void> {

@@ -3,6 +3,7 @@ import type { App } from '../app.ts'
 import { settle } from '../documents/settle.ts'
 import { forgetOld } from '../events.ts'
 import { enqueueDue } from '../sources/sources.ts'
+import { maintainDaily } from './maintain.ts'
 
 const minute = 60_000
 
@@ -12,6 +13,7 @@ const chores: Readonly<Record<string, (app: App) => Promise<void>>> = {
     if (app.config.worker.schedule_sources) await enqueueDue(app)
   },
   'forget old events': ({ db }) => forgetOld(db),
+  'daily maintenance': maintainDaily,
 }
 
 /** Starts at once, then goes on every minute. */

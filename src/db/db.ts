@@ -4,6 +4,7 @@ import pg from 'pg'
 import type { Log } from '../log.ts'
 import { openLane } from './pipelined.ts'
 import type { Schema } from './schema.ts'
+import { types } from './values.ts'
 
 export type Db = Kysely<Schema>
 /** Inside one transaction: what a verb takes that must commit or vanish with its caller's work. */
@@ -31,14 +32,8 @@ export interface Database {
   close(): Promise<void>
 }
 
-const int8 = 20
 /** Milliseconds; a read that takes longer would hold up those behind it on the lane. */
 const laneTimeout = 10_000
-
-/** int8 as number: sizes and counters stay far below 2^53. */
-const types = {
-  getTypeParser: (oid: number, format?: 'text' | 'binary') => (oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')),
-} as pg.CustomTypesConfig
 
 /** Opens the pool; nothing is connected before the first query. */
 export function openDatabase({ address, poolMax, connectTimeout, statementTimeout, log }: DatabaseOptions): Database {

@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto'
 import {
   type CompiledQuery,
   type DatabaseConnection,
+  DefaultQueryExecutor,
+  type Dialect,
   type Driver,
   Kysely,
   PostgresAdapter,
@@ -13,25 +15,45 @@ import {
 import { LRUCache } from 'lru-cache'
 import pg from 'pg'
 import type { Log } from '../log.ts'
+import { openReader, type Read } from './read.ts'
 import type { Schema } from './schema.ts'
 
 /** Distinct texts that are prepared; more are sent as they are, so that the server does not collect plans for ever. */
 const maxPrepared = 500
 
 export interface LaneOptions {
-  settings: pg.ClientConfig
+  settings: pg.ClientConfig & { types: pg.CustomTypesConfig }
   log: Log
+}
+
+interface Open {
+  client: pg.Client
+  read(read: Read): Promise<unknown[]>
+}
+
+/** A query goes straight to the lane; on kysely's way through driver and provider it would wait for a dozen promises. */
+class DirectExecutor extends DefaultQueryExecutor {
+  readonly #connection: DatabaseConnection
+
+  constructor(connection: DatabaseConnection) {
+    super(new PostgresQueryCompiler(), new PostgresAdapter(), { provideConnection: (consumer) => consumer(connection) })
+    this.#connection = connection
+  }
+
+  override executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    return this.#connection.executeQuery(query)
+  }
 }
 
 /** Opens the lane: reads that commit by themselves only, no transactions, no cursors. It connects at the first query, and again after a loss. */
 export function openLane({ settings, log }: LaneOptions): { reads: Kysely<Schema>; close(): Promise<void> } {
   const names = new LRUCache<string, string>({ max: maxPrepared })
-  let client: Promise<pg.Client> | null = null
+  let opening: Promise<Open> | null = null
 
-  const connect = async (): Promise<pg.Client> => {
+  const connect = async (): Promise<Open> => {
     const fresh = new pg.Client({ ...settings, application_name: 'dms reads', pipeline: true })
     const lost = () => {
-      client = null
+      opening = null
     }
     fresh.on('error', (error) => {
       log.warn({ err: error.message }, 'the reading connection was lost')
@@ -39,7 +61,7 @@ export function openLane({ settings, log }: LaneOptions): { reads: Kysely<Schema
     })
     fresh.on('end', lost)
     await fresh.connect()
-    return fresh
+    return { client: fresh, read: openReader(fresh, settings.types) }
   }
 
   const nameOf = (text: string): string | undefined => {
@@ -52,16 +74,22 @@ export function openLane({ settings, log }: LaneOptions): { reads: Kysely<Schema
     return name
   }
 
+  const executeQuery = async <R>({ sql: text, parameters: values }: CompiledQuery): Promise<QueryResult<R>> => {
+    opening ??= connect()
+    const { read } = await opening.catch((error) => {
+      opening = null
+      throw error
+    })
+    try {
+      return { rows: (await read({ name: nameOf(text), text, values })) as R[] }
+    } catch (error) {
+      // Leads to whoever asked, instead of to the socket.
+      Error.captureStackTrace(error as Error)
+      throw error
+    }
+  }
   const connection: DatabaseConnection = {
-    async executeQuery<R>({ sql: text, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-      client ??= connect()
-      const current = await client.catch((error) => {
-        client = null
-        throw error
-      })
-      const { rows, rowCount } = await current.query({ name: nameOf(text), text, values: parameters as unknown[] })
-      return { rows: rows as R[], numAffectedRows: BigInt(rowCount ?? 0) }
-    },
+    executeQuery,
     streamQuery() {
       throw new Error('the reading lane has no cursors')
     },
@@ -78,19 +106,18 @@ export function openLane({ settings, log }: LaneOptions): { reads: Kysely<Schema
     rollbackTransaction: noTransactions,
     async destroy() {},
   }
+  const dialect: Dialect = {
+    createDriver: () => driver,
+    createAdapter: () => new PostgresAdapter(),
+    createIntrospector: (db) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+  }
   return {
-    reads: new Kysely<Schema>({
-      dialect: {
-        createDriver: () => driver,
-        createAdapter: () => new PostgresAdapter(),
-        createIntrospector: (db) => new PostgresIntrospector(db),
-        createQueryCompiler: () => new PostgresQueryCompiler(),
-      },
-    }),
+    reads: new Kysely<Schema>({ config: { dialect }, dialect, driver, executor: new DirectExecutor(connection) }),
     async close() {
-      const open = await client?.catch(() => null)
-      client = null
-      await open?.end().catch(() => {})
+      const open = await opening?.catch(() => null)
+      opening = null
+      await open?.client.end().catch(() => {})
     },
   }
 }

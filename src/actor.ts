@@ -3,6 +3,8 @@ export interface Actor {
   readonly id: string | null
   readonly role: 'admin' | 'user'
   readonly username: string
+  /** where the actor sits, where that is not the API: `cli:` and the name of the machine's user */
+  readonly via?: string
   /** what the API token allows that the actor came with; without it everything that the role does */
   readonly scopes?: readonly Scope[]
 }

@@ -83,6 +83,8 @@ const calls: Record<string, (client: Client) => unknown> = {
   'auth.profile': ({ auth }) => auth.profile(),
   'auth.updateProfile': ({ auth }) => auth.updateProfile({ display_name: 'Ada' }),
   'auth.changePassword': ({ auth }) => auth.changePassword('old', 'new'),
+  'audit.list': ({ audit }) => audit.list({ outcome: 'refused' }),
+  'audit.verify': ({ audit }) => audit.verify({ seq: 1, hash: 'a'.repeat(64) }),
   'tokens.list': ({ tokens }) => tokens.list({ user: 'ada' }),
   'tokens.get': ({ tokens }) => tokens.get('a/b'),
   'tokens.create': ({ tokens }) => tokens.create({ name: 'scanner', scopes: ['upload'] }),

@@ -1,3 +1,4 @@
+import type { H3Event } from 'h3'
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
@@ -29,7 +30,7 @@ export const routes = (app: App): Route[] => [
       answer: SignInAnswer,
       errors: ['UNAUTHORIZED', 'RATE_LIMITED', 'EMAIL_NOT_VERIFIED'],
     },
-    async ({ body, ip }) => signIn(await auth.login(app, ip, body)),
+    async ({ body, ip, event }) => signIn(event, await auth.login(app, ip, body)),
   ),
   anyone(
     'POST /api/auth/register',
@@ -75,7 +76,7 @@ export const routes = (app: App): Route[] => [
     async ({ event }) => {
       const token = bearerToken(event)
       if (!token) throw new AppError('UNAUTHORIZED')
-      return signIn(await auth.refresh(app, token))
+      return signIn(event, await auth.refresh(app, token))
     },
   ),
   user(
@@ -85,4 +86,8 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-const signIn = ({ user, ...token }: auth.SignIn): z.infer<typeof SignInAnswer> => ({ ...token, user: view(user) })
+/** From here on the request is of whom it signed in. */
+function signIn({ context }: H3Event, { user, ...token }: auth.SignIn): z.infer<typeof SignInAnswer> {
+  context.actor = { id: user.id, role: user.role, username: user.username }
+  return { ...token, user: view(user) }
+}

@@ -1,4 +1,5 @@
 /** The way to the server of this machine: in this process, as the operator. */
+import { userInfo } from 'node:os'
 import { type Actor, operator } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Client } from '../client/client.ts'
@@ -19,7 +20,16 @@ export async function commandLog({ config, origins }: Loaded, { verbose }: Globa
 /** A client of the server in this process; `as` names the user to act as. Throws Failure USAGE where there is no such user. */
 export async function clientHere(app: App, as: string | null): Promise<Client> {
   const [{ localClient }, actor] = await Promise.all([import('../client/local.ts'), actorNamed(app, as)])
-  return localClient(app, actor)
+  return localClient(app, { ...actor, via: shellUser() })
+}
+
+/** Who sits at the shell, as the audit log has it; containers run users that have a number only. */
+function shellUser(): string {
+  try {
+    return `cli:${userInfo().username}`
+  } catch {
+    return `cli:${process.getuid?.() ?? 'unknown'}`
+  }
 }
 
 async function actorNamed(app: App, as: string | null): Promise<Actor> {

@@ -1,4 +1,5 @@
 /** The API as methods, over any transport: a server far away, or one in this very process. */
+import { audit } from './audit.ts'
 import { auth } from './auth.ts'
 import { comments } from './comments.ts'
 import { type ClientOptions, type Connection, connect, type OpenConnection, type Transport } from './connection.ts'
@@ -9,8 +10,8 @@ import { ocrQueue } from './ocr-queue.ts'
 import { search } from './search.ts'
 import { health, metrics, openapi, settings } from './server.ts'
 import { publicLinks, sharedLinks } from './shared-links.ts'
-import { tokens } from './tokens.ts'
 import { sources } from './sources.ts'
+import { tokens } from './tokens.ts'
 import { users } from './users.ts'
 
 export type { Body, ClientOptions, Connection, Page, Query, Transport } from './connection.ts'
@@ -36,6 +37,7 @@ const domains = {
   metrics,
   health,
   openapi,
+  audit,
 } as const
 
 type Domains = { readonly [Name in keyof typeof domains]: ReturnType<(typeof domains)[Name]> }

@@ -90,7 +90,14 @@ export const routes = (app: App): Route[] => [
   user('POST /api/documents/bulk-upload', { summary: 'Upload up to ten files', ...manyFiles }, bulkUpload(app)),
   user(
     'POST /api/documents/known',
-    { summary: 'Which of these bytes are here already, before they are uploaded', scope: 'upload', body: Sums, answer: KnownAnswer, errors: ['FORBIDDEN'] },
+    {
+      summary: 'Which of these bytes are here already, before they are uploaded',
+      scope: 'upload',
+      audit: false,
+      body: Sums,
+      answer: KnownAnswer,
+      errors: ['FORBIDDEN'],
+    },
     async ({ actor, body: { sha256, owner } }) => ({ documents: await known(app, actor, sha256, owner) }),
   ),
 

@@ -19,6 +19,8 @@ declare module 'h3' {
     route?: string
     /** what the answer says went wrong */
     failure?: Code
+    /** what came in as a body, checked */
+    input?: unknown
     /** asked from this very process, by whoever has the machine: no limits on calls */
     isLocal?: boolean
     /** what this client is answered instead of the error body */
@@ -52,6 +54,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   form?: { fields: z.ZodType; file: string; many: boolean }
   /** what an API token needs here, where method and door do not tell; `session`: no API token will do */
   scope?: Scope | 'session'
+  /** whether it goes into the audit log, where method and scope do not tell */
+  audit?: boolean
   /** marks the route as deprecated, with the day it goes away */
   sunset?: Date
   /** codes besides those that its door, ids, query and body can have anyway */
@@ -129,6 +133,7 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
         param: (name) => decodeURIComponent(params[name] ?? ''),
         ip: event.context.ip ?? '127.0.0.1',
       }
+      event.context.input = call.body
       const answer = await run(call)
       event.res.status ??= shape.status ?? (answer === undefined ? 204 : 200)
       return answer

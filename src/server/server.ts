@@ -1,6 +1,7 @@
 /** The whole API assembled: what happens to every request, then one line a domain. */
 import { H3, type H3Event } from 'h3'
 import type { App } from '../app.ts'
+import { routes as audit } from '../audit/routes.ts'
 import { routes as auth } from '../auth/routes.ts'
 import { routes as comments } from '../comments/routes.ts'
 import type { Config } from '../config.ts'
@@ -19,6 +20,7 @@ import { routes as sharedLinks } from '../shared-links/routes.ts'
 import { routes as sources } from '../sources/routes.ts'
 import { routes as tokens } from '../tokens/routes.ts'
 import { routes as users } from '../users/routes.ts'
+import { type Audited, isAct, openAudit } from './audited.ts'
 import { authenticate, forgetSignIns } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { clientIp } from './client-ip.ts'
@@ -62,6 +64,7 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
       sharedLinks,
       publicLinks,
       comments,
+      audit,
     ].flatMap((domain) => domain(app)),
     ...health(app, isDraining),
     ...prometheus(app, recorder),
@@ -104,8 +107,9 @@ export function buildServer(app: App, { isDraining, signIns, recorder = openReco
     if (isCounted(event)) await spendCall(event.context.actor ? `user:${event.context.actor.id}` : `ip:${network(event.context.ip ?? '')}`)
     if (refusal) throw refusal
   })
+  const audited = openAudit(app)
   for (const [path, methods] of byPath(routes)) {
-    const handle = dispatch(path, methods, app.config)
+    const handle = dispatch(path, methods, app.config, audited)
     h3.all(path, handle)
     // v1 is the API: both names lead to the same handlers.
     if (path.startsWith('/api/')) h3.all(path.replace('/api/', '/api/v1/'), handle)
@@ -126,7 +130,7 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
   return paths
 }
 
-function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config) {
+function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, audited: Audited) {
   const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
   return async (event: H3Event) => {
     event.context.route = path
@@ -138,7 +142,8 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     const method = event.req.method === 'HEAD' ? 'GET' : (event.req.method as Method)
     const route = methods.get(method)
     if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
-    const answer = await route.handle(event, limits.max_request_size)
+    const run = () => route.handle(event, limits.max_request_size)
+    const answer = await (isAct(route) ? audited(event, route, run) : run())
     if (route.shape.sunset) event.res.headers.set('deprecation', route.shape.sunset.toUTCString())
     return answer === undefined ? '' : answer
   }

@@ -9,6 +9,7 @@
  */
 import type { Route } from '../../src/http/route.ts'
 import { nameOf, type Row, type Rows } from '../support/route-table.ts'
+import { rows as audit } from './audit.ts'
 import { rows as auth } from './auth.ts'
 import { rows as comments } from './comments.ts'
 import { rows as documents } from './documents.ts'
@@ -38,6 +39,7 @@ export const table: Rows = {
   ...sharedLinks,
   ...publicLinks,
   ...comments,
+  ...audit,
   ...server,
 }
 

@@ -1,0 +1,34 @@
+import { type Kysely, sql } from 'kysely'
+
+export async function up(db: Kysely<unknown>): Promise<void> {
+  // Who did what, when and from where. Each row holds the hash of itself and of the one before, so that none can be changed or taken away unseen.
+  // No reference to users: what somebody did is known after they are gone.
+  await sql`
+    create table audit_entries (
+      seq        bigint primary key,
+      at         timestamptz not null,
+      actor_id   uuid,
+      actor      text not null,
+      via        text not null,
+      ip         text not null,
+      action     text not null,
+      target     text not null,
+      outcome    text not null check (outcome in ('ok', 'refused', 'failed')),
+      code       text,
+      details    text not null,
+      request_id text not null,
+      hash       text not null
+    )`.execute(db)
+  await sql`create index on audit_entries (actor_id, seq) where actor_id is not null`.execute(db)
+  await sql`create index on audit_entries (at)`.execute(db)
+  await sql`
+    create function dms_audit_append_only() returns trigger language plpgsql as $$
+      begin raise exception 'the audit log is only ever added to'; end
+    $$`.execute(db)
+  await sql`
+    create trigger dms_audit_kept before update or delete on audit_entries for each row execute function dms_audit_append_only()`.execute(
+    db,
+  )
+  await sql`
+    create trigger dms_audit_whole before truncate on audit_entries for each statement execute function dms_audit_append_only()`.execute(db)
+}

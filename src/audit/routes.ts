@@ -1,0 +1,82 @@
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { lastMoment, moment, wholeNumber } from '../http/input.ts'
+import { admin, type Route } from '../http/route.ts'
+import * as audit from './audit.ts'
+
+const number = wholeNumber(0, Number.MAX_SAFE_INTEGER)
+
+export const listQuery = ({ config: { limits } }: App) =>
+  z.object({
+    actor: z.string().max(320).optional(),
+    action: z.string().max(200).optional(),
+    outcome: z.enum(['ok', 'refused', 'failed']).optional(),
+    ip: z.string().max(64).optional(),
+    from: moment.optional(),
+    to: lastMoment.optional(),
+    after: number.optional(),
+    before: number.optional(),
+    order: z.enum(['asc', 'desc']).default('desc'),
+    limit: wholeNumber(1, limits.per_page_max).default(limits.per_page_max),
+  })
+
+export const EntryAnswer = z.object({
+  seq: z.int(),
+  at: z.iso.datetime(),
+  actor_id: z.uuid().nullable(),
+  actor: z.string(),
+  via: z.string(),
+  ip: z.string(),
+  action: z.string(),
+  target: z.string(),
+  outcome: z.enum(['ok', 'refused', 'failed']),
+  code: z.string().nullable(),
+  details: z.record(z.string(), z.unknown()),
+  request_id: z.string(),
+  hash: z.string(),
+})
+export const ListAnswer = z.object({ entries: z.array(EntryAnswer) })
+
+export const VerifyQuery = z
+  .object({ seq: number, hash: z.string().regex(/^[0-9a-f]{64}$/, '64 hexadecimal digits') })
+  .partial()
+  .refine(({ seq, hash }) => (seq === undefined) === (hash === undefined), { path: ['hash'], message: 'seq and hash come together' })
+const Head = z.object({ seq: z.int(), hash: z.string() })
+export const VerdictAnswer = z.object({
+  ok: z.boolean(),
+  entries: z.int(),
+  head: Head.nullable(),
+  problem: z.object({ seq: z.int(), message: z.string() }).nullable(),
+})
+
+export const routes = (app: App): Route[] => [
+  admin(
+    'GET /api/audit',
+    {
+      summary:
+        'Who did what, when and from where; newest first. `before` (or `after` with order=asc) the last number leads to what follows',
+      query: listQuery(app),
+      answer: ListAnswer,
+    },
+    async ({ query }) => ({ entries: (await audit.list(app, query)).map(view) }),
+  ),
+  admin(
+    'GET /api/audit/verify',
+    {
+      summary:
+        'Whether every entry is as it was written and none is missing; with the number and hash of a head seen before, also at the end',
+      query: VerifyQuery,
+      answer: VerdictAnswer,
+    },
+    async ({ query: { seq, hash } }) => {
+      const verdict = await audit.verify(app, seq !== undefined && hash !== undefined ? { seq, hash } : undefined)
+      return { ok: verdict.problem === null, ...verdict }
+    },
+  ),
+]
+
+const view = ({ at, details, ...entry }: audit.Entry): z.infer<typeof EntryAnswer> => ({
+  ...entry,
+  at: at.toISOString(),
+  details: JSON.parse(details) as Record<string, unknown>,
+})

@@ -1,0 +1,35 @@
+import { userInfo } from 'node:os'
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import { startApp } from '../support/app.ts'
+import { run } from '../support/run.ts'
+
+test('what is done at the shell is in the log with the name of the machine’s user; list, export and verify; 3 once it was tampered with', async () => {
+  const { app, databaseUrl, dataDir } = await startApp()
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
+  const dms = (...args: string[]) => run(args, { env })
+  await dms('users', 'disable', 'ada')
+  await dms('users', 'enable', 'ada')
+  const via = `cli:${userInfo().username}`
+  const listed = await dms('audit', 'list', '--json')
+  expect(JSON.parse(listed.stdout)).toMatchObject([
+    { seq: 2, actor: 'operator', via, action: 'PUT /api/users/:id', details: { fields: { disabled: false } } },
+    { seq: 1, actor: 'operator', via, action: 'PUT /api/users/:id', details: { fields: { disabled: true } } },
+  ])
+  const exported = await dms('audit', 'export', '--actor', 'operator', '--since', '1h')
+  expect(
+    exported.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).seq),
+  ).toEqual([1, 2])
+  expect((await dms('audit', 'list', '--limit', '1', '-o', 'tsv', '--fields', 'seq,outcome')).stdout).toBe('2\tok\n')
+  expect((await dms('audit', 'list', '--since', '1h', '--from', '2026-01-01')).code).toBe(2)
+
+  const head = /^head\t(\S+)$/m.exec((await dms('audit', 'verify')).stdout)?.[1] ?? ''
+  expect(head).toMatch(/^2:[0-9a-f]{64}$/)
+  expect((await dms('audit', 'verify', '--head', head)).code).toBe(0)
+  expect((await dms('audit', 'verify', '--head', '2')).code).toBe(2)
+  await sql`alter table audit_entries disable trigger user; delete from audit_entries where seq = 2`.execute(app.db)
+  expect(await dms('audit', 'verify', '--head', head)).toMatchObject({ code: 3, stdout: expect.stringContaining('it was seen to reach 2') })
+})

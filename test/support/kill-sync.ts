@@ -1,0 +1,66 @@
+/** `dms sources sync` killed in the middle, again and again, and what must hold after it. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { bareEnvironment, executable, run } from './run.ts'
+
+type Query = <Row>(text: string) => Promise<Row[]>
+
+interface Given {
+  /** of `dms` */
+  env: Record<string, string>
+  query: Query
+  source: { id: string; name: string }
+  /** the folder that the source reads */
+  root: string
+  points: number
+}
+
+/** Fills the folder, kills the sync at that many points, and lets it end; all that is wrong then, in words. */
+export async function killSync({ env, query, source, root, points }: Given): Promise<string[]> {
+  const wrong: string[] = []
+  const files = points * 120
+  let bytes = 0
+  for (let file = 0; file < files; file++) {
+    const text = `file ${file} `.repeat(1 + (file % 50))
+    bytes += text.length
+    await mkdir(join(root, String(file % 7)), { recursive: true })
+    await writeFile(join(root, String(file % 7), `${file}.txt`), text)
+  }
+  const taken = async () =>
+    (await query<{ taken: number }>(`select count(*)::int as taken from documents where source_id = '${source.id}'`))[0]?.taken ?? 0
+
+  for (let point = 0; point < points; point++) {
+    const before = await taken()
+    const child = spawn(process.execPath, [executable, 'sources', 'sync', source.name], { env: bareEnvironment(env), stdio: 'ignore' })
+    const gone = once(child, 'exit')
+    // Somewhere between two transactions, and in the middle of one.
+    while (child.exitCode === null && (await taken()) === before) await sleep(5)
+    await sleep(Math.random() * 60)
+    child.kill('SIGKILL')
+    await gone
+  }
+
+  const before = await taken()
+  const kept = await query<{ bytes: number }>(`select coalesce(sum(size), 0)::int as bytes from documents where source_id = '${source.id}'`)
+  const last = await run(['sources', 'sync', source.name, '--json'], { env, timeout: 120_000 })
+  if (last.code !== 0) wrong.push(`the last sync ended with ${last.code}: ${last.stderr}`)
+  const [result] = (JSON.parse(last.stdout || '{}') as { sources?: { new: number; unchanged: number; bytes: number }[] }).sources ?? []
+  if (before === 0 || before === files) wrong.push(`killed at no good points: ${before} of ${files} files were taken in`)
+  if (result?.new !== files - before || result.unchanged !== before)
+    wrong.push(`resumed with ${before} of ${files}: ${JSON.stringify(result)}`)
+  if (result?.bytes !== bytes - (kept[0]?.bytes ?? 0))
+    wrong.push(`fetched ${result?.bytes} bytes, ${bytes - (kept[0]?.bytes ?? 0)} were left`)
+
+  const twice = await query(`select source_path from documents where source_id = '${source.id}' group by 1 having count(*) > 1`)
+  if (twice.length > 0) wrong.push(`${twice.length} files are there twice`)
+  if ((await taken()) !== files) wrong.push(`${await taken()} documents of ${files} files`)
+  const jobless = await query(`select d.id from documents d where d.status = 'pending'
+    and not exists (select from jobs j where j.document_id = d.id and j.status in ('pending', 'processing'))`)
+  if (jobless.length > 0) wrong.push(`${jobless.length} documents wait for nobody`)
+  const open = await query(`select id from source_syncs where state = 'running'`)
+  if (open.length > 0) wrong.push(`${open.length} runs never ended`)
+  return wrong
+}

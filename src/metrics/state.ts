@@ -109,10 +109,22 @@ async function connections({ db }: App): Promise<Family[]> {
   ]
 }
 
+interface SourceState {
+  id: string
+  status: string
+  totals: Record<string, number>
+  last_sync: number | null
+  /** seconds that a sync has been due, and that the last good one took */
+  lag: number
+  duration: number | null
+}
+
 async function sources({ db }: App): Promise<Family[]> {
-  const { rows } = await sql<{ id: string; status: string; last_sync: number | null; lag: number }>`
-    select id, status, extract(epoch from last_sync)::float8 as last_sync,
-      case when status = 'disabled' then 0 else greatest(0, coalesce(extract(epoch from now() - next_sync), 0)) end::float8 as lag
+  const { rows } = await sql<SourceState>`
+    select id, status, totals, extract(epoch from last_sync)::float8 as last_sync,
+      case when status = 'disabled' then 0 else greatest(0, coalesce(extract(epoch from now() - next_sync), 0)) end::float8 as lag,
+      (select extract(epoch from finished_at - started_at)::float8 from source_syncs
+        where source_id = sources.id and state = 'completed' order by started_at desc limit 1) as duration
     from sources order by id`.execute(db)
   return [
     {
@@ -126,6 +138,18 @@ async function sources({ db }: App): Promise<Family[]> {
       type: 'gauge',
       help: 'For how long a sync has been due.',
       samples: rows.map(({ id, lag }) => ({ labels: { source: id }, value: lag })),
+    },
+    {
+      name: 'dms_source_sync_duration_seconds',
+      type: 'gauge',
+      help: 'How long the last good sync of a source took.',
+      samples: rows.flatMap(({ id, duration }) => (duration === null ? [] : [{ labels: { source: id }, value: duration }])),
+    },
+    {
+      name: 'dms_source_files_total',
+      type: 'counter',
+      help: 'What became of files of a source, over all syncs.',
+      samples: rows.flatMap(({ id, totals }) => Object.entries(totals).map(([result, value]) => ({ labels: { source: id, result }, value }))),
     },
     {
       name: 'dms_source_failing',

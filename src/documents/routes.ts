@@ -2,7 +2,7 @@ import type { H3Event } from 'h3'
 import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { sendFile } from '../http/files.ts'
+import { fileHeaders, sendFile } from '../http/files.ts'
 import { commaSeparated, lastMoment, moment, wholeNumber } from '../http/input.ts'
 import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
@@ -63,6 +63,7 @@ type PageField = keyof typeof PageAnswer.shape
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 
 const oneFile = {
+  headers: { 'Idempotency-Key': 'the same key within 24 hours gets the first answer again' },
   scope: 'upload',
   query: UploadQuery,
   form: { fields: OneForm, file: 'file', many: false },
@@ -79,8 +80,14 @@ const manyFiles = {
   answer: BulkAnswer,
   errors: ['FORBIDDEN'],
 } as const
-const changed = { ids, body: Changes, answer: DocumentAnswer, errors: ['PRECONDITION_FAILED'] } as const
-const range = { ids, produces: ['application/octet-stream'], errors: ['RANGE_NOT_SATISFIABLE'] } as const
+const changed = {
+  headers: { 'If-Match': 'the ETag of the state that is changed' },
+  ids,
+  body: Changes,
+  answer: DocumentAnswer,
+  errors: ['PRECONDITION_FAILED'],
+} as const
+const range = { headers: fileHeaders, ids, produces: ['application/octet-stream'], errors: ['RANGE_NOT_SATISFIABLE'] } as const
 
 export const routes = (app: App): Route[] => [
   user('GET /api/documents', { summary: 'List documents', query: listQuery(app), answer: pageOf(DocumentAnswer.partial()) }, list(app)),
@@ -113,7 +120,13 @@ export const routes = (app: App): Route[] => [
   user('GET /api/documents/:id/view', { summary: 'The file, inline where its type is safe to show', ...range }, bytes(app, 'inline')),
   user(
     'GET /api/documents/:id/thumbnail',
-    { summary: 'A picture of the first page', ids, query: ThumbnailQuery, produces: ['image/webp', 'image/jpeg'] },
+    {
+      summary: 'A picture of the first page',
+      headers: { Accept: 'image/jpeg for JPEG, else it is WebP', 'If-None-Match': fileHeaders['If-None-Match'] },
+      ids,
+      query: ThumbnailQuery,
+      produces: ['image/webp', 'image/jpeg'],
+    },
     picture(app),
   ),
   user('GET /api/documents/:id/pages', { summary: 'The text page by page', ids, answer: PagesAnswer }, async ({ actor, param }) => {
@@ -180,7 +193,7 @@ const picture =
   }
 
 function tagged(event: H3Event, document: Document): DocumentView {
-  event.res.headers.set('etag', etag(document))
+  event.context.headers = { etag: etag(document) }
   return view(document)
 }
 

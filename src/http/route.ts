@@ -17,6 +17,10 @@ declare module 'h3' {
     startedAt?: number
     /** path of the route that was found, with `:name` for parameters */
     route?: string
+    /** for the answer, names in lower case; `event.res.headers` does the same, at a price that a short answer feels */
+    headers?: Record<string, string>
+    /** the answer has what every answer carries */
+    isComplete?: boolean
     /** what the answer says went wrong */
     failure?: Code
     /** what came in as a body, checked */
@@ -41,6 +45,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   body?: Body
   /** the body may also come as a form of a page sends it */
   takesForm?: boolean
+  /** request headers that it reads besides those of all routes, as documentation: what each is for */
+  headers?: Readonly<Record<string, string>>
   /** path parameters that are ids, and what a malformed one answers */
   ids?: Readonly<Record<string, Code>>
   /** of the good answer; default 200, 204 without `answer` */
@@ -114,6 +120,7 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
   pass: (event: H3Event) => unknown = () => {},
 ): Route {
   const [method, path] = spec.split(' ') as [Method, string]
+  const ids = Object.entries(shape.ids ?? {})
   const scope = scopeOf(door, method, shape)
   return {
     door,
@@ -125,7 +132,7 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
       const scopes = event.context.actor?.scopes
       if (scopes) requireScope(scopes, scope)
       const params = event.context.params ?? {}
-      for (const [name, code] of Object.entries(shape.ids ?? {})) if (!isId(params[name] ?? '')) throw new AppError(code)
+      for (const [name, code] of ids) if (!isId(params[name] ?? '')) throw new AppError(code)
       const call: Call<Query, Body> = {
         event,
         query: (shape.query ? check(shape.query, query(event)) : undefined) as z.output<Query>,

@@ -13,11 +13,19 @@ export const ignoresToken = (path: string): boolean => ignored.test(path)
 /** What may end somebody's rights or sessions. */
 const changing = /^\/api\/(?:v1\/)?(?:auth|users)\//
 
-/** Puts who is asking into the event. No token: nobody. Throws UNAUTHORIZED for a token that is not good. */
-export async function authenticate(app: App, event: H3Event, signIns?: SignIns): Promise<void> {
+/** Puts who is asking into the event, at once where that is remembered. No token: nobody. Throws UNAUTHORIZED for a token that is not good. */
+export function authenticate(app: App, event: H3Event, signIns?: SignIns): void | Promise<void> {
   if (event.context.actor || ignoresToken(event.url.pathname)) return
   const token = bearerToken(event)
-  if (token !== null) Object.assign(event.context, await (signIns ? signIns.of(token) : bearer(app, token)))
+  if (token === null) return
+  const remembered = signIns?.remembered(token)
+  if (!remembered) return (signIns ? signIns.of(token) : bearer(app, token)).then((found) => enter(event, found))
+  enter(event, remembered)
+}
+
+function enter(event: H3Event, { actor, session }: Awaited<ReturnType<typeof bearer>>): void {
+  event.context.actor = actor
+  event.context.session = session
 }
 
 /** Before the answer leaves: whoever gets it and asks again is not met by what was remembered before. */

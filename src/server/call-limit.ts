@@ -18,10 +18,10 @@ const minute = 60_000
 const maxKeys = 10_000
 
 /**
- * Makes the limiter. It lets a call pass or throws RATE_LIMITED with the seconds until the window ends. Never more than the limit pass over all
+ * Makes the limiter. It lets a call pass or throws RATE_LIMITED with the seconds until the window ends; a promise only where PostgreSQL must be asked. Never more than the limit pass over all
  * processes; what a process has taken but not used (at most a twentieth of the limit) is lost to the others, so slightly fewer may.
  */
-export function openCallLimit(app: App): (key: string) => Promise<void> {
+export function openCallLimit(app: App): (key: string) => void | Promise<void> {
   const limit = app.config.limits.api_calls_per_minute
   const share = Math.max(1, Math.floor(limit / 20))
   const windows = new LRUCache<string, Window>({ max: maxKeys })
@@ -43,27 +43,36 @@ export function openCallLimit(app: App): (key: string) => Promise<void> {
     window.isUsedUp = window.left === 0
   }
 
-  return async (key) => {
-    if (limit === 0) return
-    for (;;) {
-      const now = app.now().getTime()
-      let window = windows.get(key)
-      if (!window || window.endsAt <= now) {
-        window = { endsAt: now + minute, left: 0, isUsedUp: false, asking: null }
-        windows.set(key, window)
-      }
-      if (window.left > 0) {
-        window.left--
-        return
-      }
-      if (window.isUsedUp) throw new AppError('RATE_LIMITED', { retry_after_secs: Math.max(1, Math.ceil((window.endsAt - now) / 1000)) })
-      // Calls that come while the answer is under way wait for it, instead of taking a share each.
+  /** Takes one call from what this process has; the window, where it has none. */
+  const take = (key: string): Window | null => {
+    const now = app.now().getTime()
+    let window = windows.get(key)
+    if (!window || window.endsAt <= now) {
+      window = { endsAt: now + minute, left: 0, isUsedUp: false, asking: null }
+      windows.set(key, window)
+    }
+    if (window.left > 0) {
+      window.left--
+      return null
+    }
+    if (window.isUsedUp) throw new AppError('RATE_LIMITED', { retry_after_secs: Math.max(1, Math.ceil((window.endsAt - now) / 1000)) })
+    return window
+  }
+
+  const askAndTake = async (key: string, empty: Window): Promise<void> => {
+    for (let window: Window | null = empty; window; window = take(key)) {
       const current = window
+      // Calls that come while the answer is under way wait for it, instead of taking a share each.
       current.asking ??= ask(key, current).finally(() => {
         current.asking = null
       })
       await current.asking
     }
+  }
+
+  return (key) => {
+    const empty = limit === 0 ? null : take(key)
+    if (empty) return askAndTake(key, empty)
   }
 }
 

@@ -20,6 +20,7 @@ import { routes as sharedLinks } from '../shared-links/routes.ts'
 import { routes as sources } from '../sources/routes.ts'
 import { routes as tokens } from '../tokens/routes.ts'
 import { routes as users } from '../users/routes.ts'
+import { type Answers, openAnswers } from './answer.ts'
 import { type Audited, isAct, openAudit } from './audited.ts'
 import { authenticate, forgetSignIns } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
@@ -31,7 +32,6 @@ import { routes as health } from './health.ts'
 import { routes as prometheus } from './metrics.ts'
 import { type Answered, openRecorder, type Recorder } from './recorder.ts'
 import { requestId } from './request-id.ts'
-import { secure } from './security.ts'
 import { shownPath } from './shown-path.ts'
 import type { SignIns } from './sign-ins.ts'
 
@@ -77,6 +77,8 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
 export function buildServer(app: App, { isDraining, signIns, recorder = openRecorder(), routes: given }: Assembly = {}): H3 {
   const routes = given ?? allRoutes(app, isDraining, recorder)
   const ipOf = clientIp(app.config.server.trusted_proxies)
+  const answers = openAnswers(app.config)
+  const origins = app.config.server.cors_origins
   const h3 = new H3({
     silent: true,
     onRequest(event) {
@@ -86,30 +88,41 @@ export function buildServer(app: App, { isDraining, signIns, recorder = openReco
     },
     onError: (error, event) => failure(error, event, app.log, app.now()),
     onResponse(response, event) {
-      response.headers.set('x-request-id', requestId(event))
-      secure(response.headers, event, app.config)
+      if (!event.context.isComplete) answers.complete(event, response)
       forgetSignIns(event, signIns)
-      allowOrigin(response.headers, event, app.config.server.cors_origins)
+      if (origins.length > 0) allowOrigin(response.headers, event, origins)
       recorder.answered(answered(event, response.status))
       if (app.config.log.access) logAccess(app, event, response.status)
     },
   })
+  const spendCall = openCallLimit(app)
+  const count = (event: H3Event): void | Promise<void> => {
+    const { actor, ip = '' } = event.context
+    if (isCounted(event)) return spendCall(actor ? `user:${actor.id}` : `ip:${network(ip)}`)
+  }
+  // Guessing tokens costs calls too.
+  const countAndRefuse = async (event: H3Event, refusal: unknown): Promise<never> => {
+    await count(event)
+    throw refusal
+  }
+  // No promise where the user and a call that is left are in memory, as with nearly all requests.
   h3.use((event) => {
     event.context.ip ??= ipOf(event)
-  })
-  const spendCall = openCallLimit(app)
-  h3.use(async (event) => {
-    const refusal = await authenticate(app, event, signIns).then(
-      () => null,
-      (error: unknown) => error,
+    let looking: void | Promise<void>
+    try {
+      looking = authenticate(app, event, signIns)
+    } catch (refusal) {
+      return countAndRefuse(event, refusal)
+    }
+    if (!looking) return count(event)
+    return looking.then(
+      () => count(event),
+      (refusal) => countAndRefuse(event, refusal),
     )
-    // Counted before a bad token is refused: guessing tokens costs calls too.
-    if (isCounted(event)) await spendCall(event.context.actor ? `user:${event.context.actor.id}` : `ip:${network(event.context.ip ?? '')}`)
-    if (refusal) throw refusal
   })
   const audited = openAudit(app)
   for (const [path, methods] of byPath(routes)) {
-    const handle = dispatch(path, methods, app.config, audited)
+    const handle = dispatch(path, methods, app.config, answers, audited)
     h3.all(path, handle)
     // v1 is the API: both names lead to the same handlers.
     if (path.startsWith('/api/')) h3.all(path.replace('/api/', '/api/v1/'), handle)
@@ -130,7 +143,7 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
   return paths
 }
 
-function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, audited: Audited) {
+function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, answers: Answers, audited: Audited) {
   const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
   return async (event: H3Event) => {
     event.context.route = path
@@ -145,7 +158,8 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     const run = () => route.handle(event, limits.max_request_size)
     const answer = await (isAct(route) ? audited(event, route, run) : run())
     if (route.shape.sunset) event.res.headers.set('deprecation', route.shape.sunset.toUTCString())
-    return answer === undefined ? '' : answer
+    if (answer === undefined) return ''
+    return answer instanceof Response ? answer : answers.json(event, answer as object)
   }
 }
 

@@ -7,6 +7,8 @@ import { listen } from '../db/listen.ts'
 type SignIn = Awaited<ReturnType<typeof bearer>>
 
 export interface SignIns {
+  /** Who is behind a token, if that is remembered: most requests need not wait. */
+  remembered(token: string): SignIn | undefined
   /** Throws UNAUTHORIZED for a token that is not good. */
   of(token: string): Promise<SignIn>
   /** Somebody's rights changed in this process: nothing remembered counts any more. */
@@ -32,11 +34,17 @@ export function rememberSignIns(app: App): SignIns {
   }
   const listening = listen(app.database, app.log, 'dms_live', heard, forgetAll)
 
+  const remembered = (token: string) => {
+    const now = app.now().getTime()
+    const found = known.get(token)
+    return found && found.until > now && found.session.exp * 1000 > now ? found : undefined
+  }
   return {
+    remembered,
     async of(token) {
+      const found = remembered(token)
+      if (found) return found
       const now = app.now().getTime()
-      const found = known.get(token)
-      if (found && found.until > now && found.session.exp * 1000 > now) return found
       const before = changes
       const fresh = await bearer(app, token)
       // Something changed while we looked: what we saw may be from before.

@@ -1,10 +1,20 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
 import { expect, test } from 'vitest'
 import { allRoutes } from '../src/server/server.ts'
 import { startApp } from './support/app.ts'
 
+type Content = Record<string, { schema: object | { $ref: string }; example?: unknown; examples?: Record<string, { value: unknown }> }>
+
+interface Operation {
+  operationId: string
+  requestBody?: { content: Content }
+  responses: Record<string, { description: string; content?: Content }>
+}
+
 interface Description {
   openapi: string
-  paths: Record<string, Record<string, { operationId: string; responses: Record<string, { content?: object }>; requestBody?: object }>>
+  paths: Record<string, Record<string, Operation>>
 }
 
 test('every route is described, with a name of its own, its good answer and its failures', async () => {
@@ -34,4 +44,35 @@ test('the page names every route, needs nothing from elsewhere and passes its ow
   const page = await response.text()
   for (const { path } of allRoutes(app)) expect(page).toContain(path.replaceAll(/:(\w+)/g, '{$1}'))
   expect(page).not.toMatch(/<script|<link|<img|url\(|(?:src|href)="(?!openapi\.json)/)
+})
+
+test('every body and every answer in JSON has an example that its schema allows, every failure one for each code', async () => {
+  const { app, asStranger } = await startApp()
+  const description = await asStranger.call<Description>('GET', '/api/openapi.json')
+  const ajv = new Ajv2020({ strict: false, validateFormats: true })
+  formats.default(ajv)
+  ajv.addSchema({ $id: 'api', ...description })
+  const expectExamples = (about: string, content: Content = {}) => {
+    for (const { schema, example, examples = {} } of Object.entries(content).flatMap(([type, media]) =>
+      type.includes('json') ? [media] : [],
+    )) {
+      const validate = ajv.compile('$ref' in schema ? { $ref: `api${schema.$ref}` } : schema)
+      const all = [...(example === undefined ? [] : [example]), ...Object.values(examples).map(({ value }) => value)]
+      expect.soft([about, all.length > 0]).toEqual([about, true])
+      for (const one of all) expect.soft([about, one, validate(one), validate.errors]).toEqual([about, one, true, null])
+    }
+  }
+  for (const { method, path, shape } of allRoutes(app)) {
+    const name = `${method} ${path}`
+    const operation = description.paths[path.replaceAll(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()]
+    expect.soft([name, operation?.requestBody !== undefined]).toEqual([name, Boolean(shape.body ?? shape.form)])
+    expectExamples(`${name} body`, operation?.requestBody?.content)
+    for (const [status, { description: codes, content }] of Object.entries(operation?.responses ?? {})) {
+      expectExamples(`${name} ${status}`, content)
+      const failures = Object.entries(content?.['application/json']?.examples ?? {})
+      if (failures.length === 0) continue
+      expect.soft([name, failures.map(([code]) => code).join(', ')]).toEqual([name, codes])
+      for (const [code, { value }] of failures) expect.soft([name, value]).toMatchObject([name, { error: { code } }])
+    }
+  }
 })

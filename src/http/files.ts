@@ -23,6 +23,13 @@ function inlineType(mime: string): string | null {
 /** Whether a file of that type can be looked at inside a browser. */
 export const isShownInline = (mime: string): boolean => inlineType(mime) !== null
 
+/** The request headers that sendFile() reads. */
+export const fileHeaders = {
+  Range: 'one range of bytes, as bytes=0-99',
+  'If-Range': 'the ETag of the file that the range is of',
+  'If-None-Match': 'the ETag of what is there already',
+} as const
+
 /** Sends a file as attachment, or `inline` where its type may be shown. Throws RANGE_NOT_SATISFIABLE. */
 export async function sendFile(event: H3Event, file: StoredFile, how: 'attachment' | 'inline'): Promise<Response> {
   const etag = `"${file.sha256}"`

@@ -55,6 +55,7 @@ export function exampleOf(schema: JsonSchema): unknown {
 function stringOf({ format = '', pattern = '', minLength = 0 }: JsonSchema): string {
   if (strings[format]) return strings[format]
   if (pattern.includes('[0-9a-f]{6}') || pattern.includes('[0-9a-fA-F]{6}')) return '#3366cc'
+  if (pattern.includes('[0-9a-f]{64}')) return '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
   if (/\\w\{2,20\}/.test(pattern)) return 'deu+eng'
   return 'text'.padEnd(minLength, '.')
 }

@@ -70,14 +70,24 @@ function operation(route: Route): Operation {
     summary: door === 'admin' ? `${shape.summary} (admins)` : shape.summary,
     ...(shape.sunset ? { deprecated: true as const } : {}),
     ...(door === 'anyone' ? {} : { security: [{ bearer: [] }] }),
-    parameters: [...pathParameters(path), ...queryParameters(shape.query)],
+    parameters: [...pathParameters(route), ...queryParameters(shape.query), ...headerParameters(shape.headers)],
     ...(bodies ? { requestBody: bodies } : {}),
     responses: { ...failures(route), ...goodAnswers(route) },
   }
 }
 
-const pathParameters = (path: string): object[] =>
-  [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string' } }))
+function pathParameters({ path, shape: { ids = {} } }: Route): object[] {
+  const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
+  return names.map((name) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: name in ids ? { type: 'string', format: 'uuid' } : { type: 'string' },
+  }))
+}
+
+const headerParameters = (headers: Readonly<Record<string, string>> = {}): object[] =>
+  Object.entries(headers).map(([name, description]) => ({ name, in: 'header', required: false, description, schema: { type: 'string' } }))
 
 function queryParameters(query: z.ZodType | undefined): object[] {
   if (!query) return []
@@ -103,10 +113,17 @@ function requestOf({ shape: { body, form, takesForm } }: Route): Operation['requ
   return { required: true, content: { 'multipart/form-data': { schema: { type: 'object', properties, required: [form.file] } } } }
 }
 
-function goodAnswers({ shape: { answer, also = {}, status, produces, summary } }: Route): Operation['responses'] {
+function goodAnswers({ shape: { answer, also = {}, status, produces, summary, headers = {} } }: Route): Operation['responses'] {
   const others = Object.entries(also).map(([other, type]) => [other, jsonAnswer(type, summary)])
-  return { ...goodAnswer(answer, status, produces, summary), ...Object.fromEntries(others) }
+  return {
+    ...goodAnswer(answer, status, produces, summary),
+    ...('Range' in headers ? { 206: { description: 'The range that was asked for.', content: bytesOf(produces) } } : {}),
+    ...('If-None-Match' in headers ? { 304: { description: 'What is there already is the same; no body.' } } : {}),
+    ...Object.fromEntries(others),
+  }
 }
+
+const bytesOf = (types: readonly string[] = []): Media => Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }]))
 
 function goodAnswer(
   answer: z.ZodType | undefined,
@@ -114,8 +131,7 @@ function goodAnswer(
   produces: readonly string[] | undefined,
   summary: string,
 ): Operation['responses'] {
-  if (produces)
-    return { 200: { description: summary, content: Object.fromEntries(produces.map((type) => [type, { schema: { type: 'string' } }])) } }
+  if (produces) return { 200: { description: summary, content: bytesOf(produces) } }
   if (!answer) return { [status ?? 204]: { description: 'Done; no body.' } }
   return { [status ?? 200]: jsonAnswer(answer, summary) }
 }

@@ -2,7 +2,7 @@ import type { H3Event, H3EventContext } from 'h3'
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { AppError } from '../errors.ts'
-import { isShownInline, sendFile } from '../http/files.ts'
+import { fileHeaders, isShownInline, sendFile } from '../http/files.ts'
 import { anyone, type Call, type Route } from '../http/route.ts'
 import { linkPage, pagePolicy, refusalPage } from './page.ts'
 import type { SharedLink } from './shared-links.ts'
@@ -30,12 +30,23 @@ export const VerifyAnswer = z.object({ valid: z.boolean() })
 
 const states = ['SHARED_LINK_NOT_FOUND', 'SHARED_LINK_REVOKED', 'SHARED_LINK_EXPIRED', 'SHARED_LINK_MAX_VIEWS'] as const
 const secrets = ['SHARED_LINK_PASSWORD_REQUIRED', 'SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_RATE_LIMITED'] as const
-const fetched = { body: Password, takesForm: true, produces: ['*/*'], errors: [...states, ...secrets, 'RANGE_NOT_SATISFIABLE'] } as const
+const fetched = {
+  headers: fileHeaders,
+  body: Password,
+  takesForm: true,
+  produces: ['*/*'],
+  errors: [...states, ...secrets, 'RANGE_NOT_SATISFIABLE'],
+} as const
 
 export const routes = (app: App): Route[] => [
   anyone(
     'GET /api/public/shared/:token',
-    { summary: 'What a shared link leads to: for a browser a page, else as JSON', answer: PublicAnswer, errors: states },
+    {
+      summary: 'What a shared link leads to: for a browser a page, else as JSON',
+      headers: { Accept: 'text/html first, as browsers say, for the page' },
+      answer: PublicAnswer,
+      errors: states,
+    },
     look(app),
   ),
   anyone(

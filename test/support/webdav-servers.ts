@@ -188,6 +188,7 @@ const starts: Record<WebdavServerName, (home: string, port: number, options: Web
       `access_log ${home}/access.log plain;`,
       'types { text/plain txt; text/html html; }',
       'default_type application/octet-stream;',
+      'client_max_body_size 0;',
       'server {',
       `listen 127.0.0.1:${port};`,
       `root ${home}/www;`,

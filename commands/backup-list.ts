@@ -9,6 +9,7 @@ export const backupList = (cli: Cli): Command =>
       ['backup list', ''],
       ['backup list -o json | jq -r .[0].created_at', 'when the last one was made'],
     ],
+    exits: '0 listed, also when there are none · 2 not on a server elsewhere · 78 bad configuration',
   })
     .alias('ls')
     .action(async () => {

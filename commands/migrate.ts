@@ -1,42 +1,67 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { Failure, usage } from '../src/cli/exit.ts'
+import { manual } from '../src/cli/manual.ts'
 import type { MigrationState } from '../src/db/migrate.ts'
 import type { OpenedDatabase } from '../src/open-app.ts'
 
-/** `dms migrate`: the database schema. */
-export function migrate(cli: Cli): Command {
-  const command = new Command('migrate').description('bring the database schema up to date').addHelpText(
-    'after',
-    `
-Examples:
-  $ dms migrate                       apply what is pending
-  $ dms migrate status
-  $ dms backup create && dms migrate
-  $ dms migrate verify                whether what is pending works on this data
+const failures = '69 database unreachable · 78 the schema is newer than this dms'
 
-Exit codes: 0 current · 8 pending (check) · 69 database unreachable · 75 another migrator is at it · 78 the schema is newer than this dms
-There is no way back but a backup: dms restore.
-Runs on the server only.`,
-  )
+/** `dms migrate`: the database schema. Alone it applies what is pending. */
+export function migrate(cli: Cli): Command {
+  const command = manual('migrate', {
+    summary: 'Bring the database schema up to date. Runs on the server only.',
+    examples: [
+      ['migrate', 'apply what is pending'],
+      ['migrate status', ''],
+      ['dms backup create && dms migrate', ''],
+      ['migrate verify', 'whether what is pending works on this data'],
+    ],
+    exits: `0 current · 8 pending (check) · 75 another migrator is at it · ${failures}`,
+    notes: ['There is no way back but a backup: dms restore.'],
+  })
   command.addCommand(
-    new Command('up')
-      .description('apply what is pending (also without a subcommand)')
+    manual('up', {
+      summary: 'Apply what is pending (also without a subcommand).',
+      examples: [
+        ['migrate', 'the same'],
+        ['migrate up -n', 'what would be applied'],
+      ],
+      exits: `0 applied, or nothing to do · 2 no such migration · 75 another migrator is at it · ${failures}`,
+    })
       .option('--to <name>', 'up to this one only')
       .option('-n, --dry-run', 'say what would be applied')
       .option('--lock-timeout <duration>', 'wait this long for another migrator (default: database.lock_timeout)')
       .action((options) => up(cli, options)),
     { isDefault: true },
   )
-  command.addCommand(new Command('status').description('every migration, applied or not').action(() => status(cli)))
   command.addCommand(
-    new Command('verify')
-      .description('apply what is pending and take it back: whether it works on this data (locks tables meanwhile)')
+    manual('status', {
+      summary: 'List every migration, applied or not.',
+      examples: [
+        ['migrate status', ''],
+        ['migrate status -o json | jq -r \'.[] | select(.state == "pending") | .name\'', ''],
+      ],
+      exits: '0 listed · 69 database unreachable',
+    }).action(() => status(cli)),
+  )
+  command.addCommand(
+    manual('verify', {
+      summary: 'Apply what is pending and take it back: whether it works on this data (locks tables meanwhile).',
+      examples: [['migrate verify', '']],
+      exits: `0 it works · 1 it does not · 75 another migrator is at it · ${failures}`,
+    })
       .option('--lock-timeout <duration>', 'wait this long for another migrator (default: database.lock_timeout)')
       .action((options) => verify(cli, options)),
   )
-  command.addCommand(new Command('check').description('exit 0 where the schema is current').action(() => check(cli)))
+  command.addCommand(
+    manual('check', {
+      summary: 'Say by the exit code whether the schema is current.',
+      examples: [['dms migrate check -q || dms migrate', 'for a start script']],
+      exits: `0 current · 8 pending · ${failures}`,
+    }).action(() => check(cli)),
+  )
   return command
 }
 

@@ -20,6 +20,7 @@ export const version = (cli: Cli): Command =>
       ['version --json | jq -r .client.version', 'for scripts'],
       ['--context prod version', 'with that of the server'],
     ],
+    exits: '0 said · 2 bad flag · 6 no such context',
     notes: ['A server or database that does not answer within 3 s is no failure: its version is null.'],
   }).action(async () => {
     const client = { version: versionOfDms(), node: process.versions.node, platform: `${process.platform}-${process.arch}` }

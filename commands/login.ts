@@ -47,7 +47,7 @@ export const login = (cli: Cli): Command =>
     .option('--password-file <file>', 'read the password from a file')
     .option('--password-command <command>', 'run this in a shell, and take what it prints for the password')
     .option('--save-password-source', 'remember that path or command, so that nobody has to be asked again')
-    .option('--with-token', 'read a token from standard input instead of a password')
+    .option('--with-token', 'read a token (also an API token) from standard input instead of a password')
     .option('--no-store', 'print the token, and keep nothing')
     .option('--no-use', 'leave the current context as it is')
     .action(async (given: string | undefined, flags: Flags) => {
@@ -134,13 +134,13 @@ async function signIn(cli: Cli, there: There, flags: Flags, source: PasswordSour
 }
 
 function tell(cli: Cli, context: string, { url, username, role, expires_at }: Credential): void {
-  const until = new Date(expires_at).toLocaleString('sv')
+  const until = expires_at === null ? '' : `, until ${new Date(expires_at).toLocaleString('sv')}`
   cli.print(
     { context, url, username, role, token_expires_at: expires_at },
     {
       columns: [{ name: 'context' }, { name: 'url' }, { name: 'username' }, { name: 'role' }, { name: 'token_expires_at' }],
       id: 'context',
-      sentence: `✓ signed in to ${url} as ${username} (${role}), context ${context}, until ${until}`,
+      sentence: `✓ signed in to ${url} as ${username} (${role}), context ${context}${until}`,
     },
   )
 }

@@ -10,8 +10,8 @@ export interface Credential {
   readonly username: string
   readonly role: string
   readonly token: string
-  /** RFC 3339 */
-  readonly expires_at: string
+  /** RFC 3339; null: of an API token, which works until it is revoked */
+  readonly expires_at: string | null
 }
 
 /** By name of the context. */
@@ -20,7 +20,7 @@ export type Credentials = Readonly<Record<string, Credential>>
 /** What is kept of a sign-in. */
 export const credentialOf = (
   url: string,
-  { token, expires_at, user }: { token: string; expires_at: string; user: { username: string; role: string } },
+  { token, expires_at, user }: { token: string; expires_at: string | null; user: { username: string; role: string } },
 ): Credential => ({ url, username: user.username, role: user.role, token, expires_at })
 
 const pathOf = (env: Env): string => join(stateFolder(env), 'credentials.json')

@@ -78,7 +78,7 @@ function sessionOfContext(target: Target, { env, options, stranger, warn }: Sess
     return credential.token
   }
   const refreshed = async (old: Credential | null): Promise<Credential | null> => {
-    if (!old) return null
+    if (!old?.expires_at) return null
     const { auth } = await stranger()
     return auth.refresh(old.token).then((answer) => credentialOf(url ?? '', answer), ignoreRefusal)
   }
@@ -103,7 +103,7 @@ function sessionOfContext(target: Target, { env, options, stranger, warn }: Sess
       return hold(next)
     }
     // Nothing better to be had: one that still has some minutes is used up.
-    if (before && before.token !== refused && Date.parse(before.expires_at) > Date.now()) return hold(before)
+    if (before && before.token !== refused && isInTime(before)) return hold(before)
     if (!before && !context) return null
     throw notSignedIn(target, before !== null)
   }
@@ -142,7 +142,9 @@ export const notSignedIn = ({ name, url }: Target, isOver: boolean): Failure =>
     fix: `dms login ${url}${name === url ? '' : ` --name ${name}`}`,
   })
 
-const endsSoon = ({ expires_at }: Credential): boolean => Date.parse(expires_at) - Date.now() < margin
+const endsSoon = (credential: Credential): boolean => !isInTime(credential, margin)
+
+const isInTime = ({ expires_at }: Credential, left = 0): boolean => expires_at === null || Date.parse(expires_at) - Date.now() > left
 
 const isRefusal = (error: unknown): boolean => (error as { status?: unknown }).status === 401
 

@@ -20,6 +20,8 @@ export interface Served {
   /** what the server and its children take for the machine's folder of temporary files; nobody else uses it */
   readonly tempDir: string
   readonly token: string
+  /** of the first admin, `admin` */
+  readonly password: string
   /** the first admin, over HTTP */
   readonly client: Client
   /** the errors in its log so far, shortened */
@@ -75,6 +77,7 @@ export async function startServed({ env = {}, below = tmpdir() }: ServedOptions 
       dataDir,
       tempDir,
       token,
+      password,
       client,
       errors,
       stop: () => {

@@ -1,0 +1,119 @@
+import { spawn } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { startWay } from '../support/both-ways.ts'
+import { bareEnvironment, executable, findProgram } from '../support/run.ts'
+
+test('the same words give the same output and the same exit here and over HTTP', async () => {
+  const here = await startWay('here')
+  const label = (await here.asAda.labels.create({ name: 'Tax', color: '#123456' })).id
+  const there = { DMS_URL: here.url, DMS_TOKEN: here.token }
+  const file = join(here.folder, 'label.json')
+  await writeFile(file, '{"name":"From a file","color":"#123456"}')
+  const lines = [
+    ['labels', 'list', '--json', '--fields', 'name,color'],
+    ['documents', 'get', '0192f0c1-0000-7000-8000-000000000000'],
+    ['users', 'list'],
+    ['search', 'query', 'nothing', '--json'],
+    ['api', 'GET', '/api/settings'],
+    ['api', 'get', 'api/documents', '-f', 'status=failed', '-F', 'per_page=1', '--paginate'],
+    ['api', 'POST', '/api/labels', '-f', 'name=Tax'],
+    ['api', 'POST', '/api/labels', '-F', 'name=1'],
+    ['api', 'PUT', `/api/labels/${label}`, '-f', 'description=paid ✓', '-H', 'X-Request-Id: one', '--json'],
+  ]
+  const withoutIds = (text: string) => text.replaceAll(/("updated_at":")[^"]+/g, '$1').replaceAll(/request id: \S+/g, 'request id')
+  for (const line of lines) {
+    const [one, two] = await Promise.all([
+      here.dms(line),
+      here.dms(line, { env: { ...there, DATABASE_URL: '', DMS_DATA_DIR: '/nonexistent', DMS_AS: '' } }),
+    ])
+    expect({ ...two, stdout: withoutIds(two.stdout), stderr: withoutIds(two.stderr) }, line.join(' ')).toEqual({
+      ...one,
+      stdout: withoutIds(one.stdout),
+      stderr: withoutIds(one.stderr),
+    })
+  }
+  for (const env of [{}, there]) {
+    const made = JSON.parse((await here.dms(['api', 'POST', '/api/labels', '--input', file], { env })).stdout) as {
+      id: string
+      name: string
+    }
+    expect(made.name).toBe('From a file')
+    expect(await here.dms(['api', 'DELETE', `/api/labels/${made.id}`], { env })).toMatchObject({ code: 0, stdout: '', stderr: '' })
+    const piped = await here.dms(['api', 'POST', '/api/labels', '--input', '-', '-i'], { env, input: '{"name":"Piped","color":"#123456"}' })
+    expect(piped.stdout).toMatch(/^HTTP 201.*\ncontent-type: application\/json.*\n\n\{/s)
+    await here.dms(['api', 'DELETE', `/api/labels/${(JSON.parse(piped.stdout.split('\n\n')[1] ?? '') as { id: string }).id}`], { env })
+  }
+})
+
+test('2 for what is no request, without sending one', async () => {
+  const { dms, url, token } = await startWay('over HTTP')
+  for (const args of [
+    ['GET', '//elsewhere.example/api'],
+    ['GET', 'https://elsewhere.example/api'],
+    ['G E T', '/api/settings'],
+    ['GET', '/api/settings', '-f', 'nothing'],
+    ['POST', '/api/labels', '-F', 'name=text'],
+    ['POST', '/api/labels', '--input', '/nonexistent/file'],
+    ['POST', '/api/labels', '--input', '-', '-f', 'a=b'],
+    ['GET', '/api/settings', '-H', `Authorization: Bearer ${token}`],
+    ['GET', '/api/settings', '--paginate'],
+  ])
+    expect(await dms(['api', ...args], { env: { DMS_URL: url } }), args.join(' ')).toMatchObject({ code: 2, stdout: '' })
+})
+
+const curl = findProgram('curl')
+if (!curl) process.stderr.write('skipped: without the program `curl` its line cannot be tried\n')
+
+test.skipIf(!curl)('--print-curl sends nothing, tells no token, and what it prints does the same', async () => {
+  const { dms, url, token, asAda, folder } = await startWay('over HTTP')
+  const sh = (line: string) =>
+    new Promise<string>((resolve) => {
+      const child = spawn('sh', ['-c', line], { env: bareEnvironment({ DMS_TOKEN: token }) })
+      let text = ''
+      child.stdout.setEncoding('utf8').on('data', (part: string) => {
+        text += part
+      })
+      child.on('close', () => resolve(text))
+    })
+  const create = await dms(['--print-curl', 'labels', 'create', "it's $HOME"])
+  expect(create).toMatchObject({
+    code: 0,
+    stderr: '',
+    stdout: expect.stringMatching(/^curl -fsS -X POST -H "Authorization: Bearer \$DMS_TOKEN" .*\n$/),
+  })
+  expect(create.stdout).not.toContain(token)
+  expect(await asAda.call<{ total?: number; labels?: unknown[] }>('GET', '/api/labels')).not.toMatchObject({ data: [{}] })
+  expect(JSON.parse(await sh(create.stdout))).toMatchObject({ name: "it's $HOME" })
+  const odd = join(folder, 'a; b,c.txt')
+  await writeFile(odd, 'some words')
+  const upload = await dms(['--print-curl', 'documents', 'upload', odd, '--title', 'x=@y'])
+  expect(JSON.parse(await sh(upload.stdout))).toMatchObject({ document: { title: 'x=@y', filename: 'a; b,c.txt' } })
+  const list = await dms(['--print-curl', 'documents', 'list'])
+  expect(await sh(list.stdout)).toContain('x=@y')
+  const secret = await dms(['--print-curl', 'api', 'POST', '/api/auth/register', '-f', 'username=x', '-f', 'password=hidden'])
+  expect(secret.stdout).not.toMatch(/hidden|Authorization/)
+  expect((await dms(['--print-curl', 'migrate'], { env: { DMS_URL: '' } })).code).toBe(2)
+  expect((await dms(['--print-curl', '--local', 'labels', 'list'], { env: { DMS_URL: url } })).code).toBe(2)
+})
+
+test('0 and silence when the reader of an answer goes away', async () => {
+  const { url, token } = await startWay('over HTTP')
+  const child = spawn(process.execPath, [executable, 'api', 'GET', '/api/openapi.json'], {
+    env: bareEnvironment({ DMS_URL: url, DMS_TOKEN: token }),
+  })
+  child.stdout.destroy()
+  let stderr = ''
+  child.stderr.on('data', (text: Buffer) => {
+    stderr += text.toString()
+  })
+  expect(await new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })))).toEqual({ code: 0, stderr: '' })
+})
+
+test('-vv says each request without what opens a door', async () => {
+  const { dms } = await startWay('over HTTP')
+  const { stderr } = await dms(['api', 'GET', '/api/public/shared/abcdefghijklmnop', '-f', 'token=geheim', '-vv'])
+  expect(stderr).toMatch(/^GET http:\S+\/public\/shared\/…\?token=… {2}404 {2}\d+ ms\n/)
+  expect(stderr).not.toMatch(/abcdefg|geheim/)
+})

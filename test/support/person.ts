@@ -1,0 +1,37 @@
+/** Somebody with a home folder of their own, who works on servers elsewhere from the shell. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import type { Credentials } from '../../src/cli/credentials.ts'
+import { type RunOptions, run, runOnTerminal } from './run.ts'
+
+/** Makes the home; it goes away with the test. */
+export async function startPerson(env: Record<string, string> = {}) {
+  const home = await mkdtemp(join(tmpdir(), 'dms-home-'))
+  onTestFinished(() => rm(home, { recursive: true, force: true }))
+  const all = { HOME: home, ...env }
+  const credentialsPath = join(home, '.local/state/dms/credentials.json')
+  const credentials = async (): Promise<Credentials> => JSON.parse(await readFile(credentialsPath, 'utf8'))
+  return {
+    home,
+    env: all,
+    dms: (args: readonly string[], options: RunOptions = {}) => run(args, { ...options, env: { ...all, ...options.env } }),
+    dmsOnTerminal: (args: readonly string[], options: RunOptions = {}) =>
+      runOnTerminal(args, { ...options, env: { ...all, ...options.env } }),
+    contextsPath: join(home, '.config/dms/contexts.toml'),
+    credentialsPath,
+    credentials,
+    /** Changes what is kept of a context's token. */
+    editCredential: async (name: string, change: Partial<Credentials[string]>) => {
+      const now = await credentials()
+      await writeFile(credentialsPath, JSON.stringify({ ...now, [name]: { ...now[name], ...change } }))
+    },
+    /** A file below the home, with this text. */
+    file: async (name: string, text: string, mode = 0o600): Promise<string> => {
+      const path = join(home, name)
+      await writeFile(path, text, { mode })
+      return path
+    },
+  }
+}

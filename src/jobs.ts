@@ -39,7 +39,7 @@ export const kinds = {
   reindex: { queue: 'index', kept: false, tries: untilItWorks },
   verify_email: { queue: 'maintenance', kept: false, tries: 20 },
   purge: { queue: 'maintenance', kept: false, tries: untilItWorks },
-  sync: { queue: 'sync', kept: false, tries: 5 },
+  sync: { queue: 'sync', kept: false, tries: 3 },
 } as const satisfies Record<Kind, { queue: Queue; kept: boolean; tries: number }>
 
 export const priorities = { low: 25, normal: 50, high: 75, urgent: 100 } as const

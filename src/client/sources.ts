@@ -1,35 +1,25 @@
 import type { z } from 'zod'
-import type {
-  AddressFields,
-  Changes,
-  Fields,
-  ListAnswer,
-  SourceAnswer,
-  StatusAnswer,
-  SyncAnswer,
-  SyncOptions,
-  TestAnswer,
-} from '../sources/routes.ts'
+import type * as routes from '../sources/routes.ts'
 import { type OpenConnection, pathOf, withQuery } from './connection.ts'
 
-export type Source = z.infer<typeof SourceAnswer>
-export type SyncStatus = z.infer<typeof StatusAnswer>
+export type Source = z.infer<typeof routes.SourceAnswer>
+export type SyncStatus = z.infer<typeof routes.StatusAnswer>
 
 /** Places that documents are pulled from. */
 export const sources = ({ call }: OpenConnection) => ({
-  list: async (): Promise<Source[]> => (await call<z.infer<typeof ListAnswer>>('GET', pathOf('sources'))).sources,
+  list: async (): Promise<Source[]> => (await call<z.infer<typeof routes.ListAnswer>>('GET', pathOf('sources'))).sources,
   get: (id: string): Promise<Source> => call('GET', pathOf('sources', id)),
-  create: (source: z.input<typeof Fields>): Promise<Source> => call('POST', pathOf('sources'), source),
-  update: (id: string, changes: z.input<typeof Changes>): Promise<Source> => call('PUT', pathOf('sources', id), changes),
+  create: (source: z.input<typeof routes.Fields>): Promise<Source> => call('POST', pathOf('sources'), source),
+  update: (id: string, changes: z.input<typeof routes.Changes>): Promise<Source> => call('PUT', pathOf('sources', id), changes),
   /** With `documents: 'delete'` all that came from it goes too. */
   delete: (id: string, options: { documents?: 'keep' | 'delete' } = {}): Promise<void> =>
     call('DELETE', withQuery(pathOf('sources', id), options)),
-  test: (id: string): Promise<z.infer<typeof TestAnswer>> => call('POST', pathOf('sources', id, 'test')),
+  test: (id: string): Promise<z.infer<typeof routes.TestAnswer>> => call('POST', pathOf('sources', id, 'test')),
   /** Tries an address that no source was made of yet. */
-  testAddress: (address: z.input<typeof AddressFields>): Promise<z.infer<typeof TestAnswer>> =>
+  testAddress: (address: z.input<typeof routes.AddressFields>): Promise<z.infer<typeof routes.TestAnswer>> =>
     call('POST', pathOf('sources', 'test'), address),
-  sync: (id: string, options: z.input<typeof SyncOptions> = {}): Promise<z.infer<typeof SyncAnswer>> =>
+  sync: (id: string, options: z.input<typeof routes.SyncOptions> = {}): Promise<z.infer<typeof routes.SyncAnswer>> =>
     call('POST', pathOf('sources', id, 'sync'), options),
   syncStatus: (id: string): Promise<SyncStatus> => call('GET', pathOf('sources', id, 'sync-status')),
-  cancelSync: (id: string): Promise<z.infer<typeof SyncAnswer>> => call('POST', pathOf('sources', id, 'cancel')),
+  cancelSync: (id: string): Promise<z.infer<typeof routes.SyncAnswer>> => call('POST', pathOf('sources', id, 'cancel')),
 })

@@ -1,0 +1,159 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { startConfigured } from '../../src/worker/run.ts'
+import { readBatch, type Way, ways } from '../support/both-ways.ts'
+import { bareEnvironment, executable, type RunOptions, run } from '../support/run.ts'
+import { startServer, tokenFor } from '../support/server.ts'
+import { makeFolder } from '../support/source-folder.ts'
+
+/** A dms with a folder that sources may read; over HTTP its worker syncs. `dms` runs as the admin. */
+async function start(way: Way) {
+  const folder = await makeFolder()
+  const server = await startServer({
+    'sources.local_roots': folder.root,
+    'ocr.enabled': false,
+    'worker.queues': 'sync',
+    'worker.poll_interval': '100ms',
+  })
+  if (way === 'over HTTP') {
+    const worker = await startConfigured(server.app)
+    onTestFinished(() => worker.stop(5000))
+  }
+  const here = {
+    DATABASE_URL: server.databaseUrl,
+    DMS_DATA_DIR: server.dataDir,
+    DMS_SOURCES_LOCAL_ROOTS: folder.root,
+    DMS_STORAGE_MIN_FREE: '0',
+    DMS_OCR_ENABLED: 'false',
+    DMS_AS: 'root',
+  }
+  const env: Record<string, string> =
+    way === 'here' ? here : { DMS_URL: server.url, DMS_INSECURE_HTTP: '1', DMS_TOKEN: await tokenFor(server.app, server.admin) }
+  return {
+    ...server,
+    ...folder,
+    env,
+    dms: (args: readonly string[], options: RunOptions = {}) => run(args, { ...options, env: { ...env, ...options.env } }),
+    add: (name: string, more: readonly string[] = []) =>
+      run(['sources', 'add', '--name', name, '--type', 'local_folder', '--address', folder.root, ...more], { env }),
+  }
+}
+
+describe.each(ways)('%s:', (way) => {
+  test('sync: the result of each source, 3 where a source or a file failed, nothing to do is 0', async () => {
+    const { dms, add, put, root, asAdmin } = await start(way)
+    await put('a.txt', 'alpha')
+    await put('sub/b.txt', 'beta')
+    await add('one', ['--interval', '0'])
+    const first = await dms(['sources', 'sync', 'one', '-o', 'jsonl'])
+    expect(first.code).toBe(0)
+    const { items, summary } = readBatch(first.stdout)
+    const counts = { source: 'one', state: 'ok', new: 2, changed: 0, unchanged: 0, deleted: 0, failed: 0, bytes: 9 }
+    expect(items).toMatchObject([{ action: 'synced', key: 'one', ...counts }])
+    expect(summary).toMatchObject({ command: 'sources sync', sources: [counts], exit_code: 0 })
+    expect((await dms(['sources', 'sync', '--due'])).stdout).toBe('')
+    expect((await dms(['sources', 'sync', '--all'])).stdout).toMatch(/^one\tok\t0\t0\t2\t0\t0\t0\t0\t[\d.]+\t\n$/)
+    await writeFile(Buffer.concat([Buffer.from(`${root}/`), Buffer.from([0x62, 0xff])]), 'not text')
+    expect(await dms(['sources', 'sync', 'one'])).toMatchObject({ code: 3, stderr: expect.stringContaining('UTF-8') })
+    await asAdmin.sources.create({ name: 'two', type: 'local_folder', url: join(root, 'none') })
+    const both = await dms(['sources', 'sync', '--all', '-o', 'jsonl'])
+    expect(both.code).toBe(3)
+    expect(readBatch(both.stdout).items).toMatchObject([
+      { key: 'one', state: 'ok', failed: 1 },
+      { key: 'two', state: 'failed', error: { code: 'SOURCE_NOT_FOUND_THERE' } },
+    ])
+    expect((await dms(['sources', 'sync', 'two'])).code).toBe(1)
+    expect((await dms(['sources', 'sync', 'none'])).code).toBe(6)
+    expect((await dms(['sources', 'sync', 'one', '--all'])).code).toBe(2)
+    const status = await dms(['sources', 'status', '-o', 'csv', '--fields', 'name,state,processed'])
+    expect(status.stdout).toBe('NAME,STATE,PROCESSED\none,completed,3\ntwo,failed,0\n')
+  })
+})
+
+test('add, list, get, update, test, remove: by name or id; 2, 3 and 6 where it is not so', async () => {
+  const { dms, add, root, put, asAdmin } = await start('here')
+  await put('a.pdf', 'alpha')
+  expect(await add('Scans', ['--pattern', '*.pdf', '--interval', '15m', '-o', 'id'])).toMatchObject({ code: 0, stderr: '' })
+  const [made] = await asAdmin.sources.list()
+  expect(made).toMatchObject({ name: 'Scans', url: root, file_patterns: ['*.pdf'], sync_interval: 900 })
+  const list = await dms(['sources', 'list', '-o', 'csv'])
+  expect(list.stdout).toMatch(/^NAME,TYPE,STATUS,DOCUMENTS,LAST_SYNC,NEXT_SYNC\nScans,local_folder,active,0,,20\S+Z\n$/)
+  expect((await dms(['sources', 'list', '--status', 'error', '--json'])).stdout).toBe('[]\n')
+  expect(JSON.parse((await dms(['sources', 'get', 'scans', '--json'])).stdout)).toEqual(made)
+  expect((await dms(['sources', 'update', made?.id ?? '', '--interval', '0', '--pattern', ''])).code).toBe(0)
+  expect(await asAdmin.sources.get(made?.id ?? '')).toMatchObject({ sync_interval: 0, next_sync: null, file_patterns: [] })
+  expect((await dms(['sources', 'update', 'scans'])).code).toBe(2)
+  const tried = await dms(['sources', 'test', 'scans', '--json'])
+  expect(JSON.parse(tried.stdout)).toMatchObject({ ok: true, sample: ['a.pdf'] })
+  expect((await dms(['sources', 'test', '--type', 'local_folder', '--address', '/etc'])).code).toBe(3)
+  expect(await add('scans')).toMatchObject({ code: 0 })
+  expect(await dms(['sources', 'get', 'SCANS'])).toMatchObject({ code: 2, stderr: expect.stringContaining(made?.id ?? '') })
+  expect(await dms(['sources', 'remove', made?.id ?? ''])).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') })
+  expect((await dms(['sources', 'remove', made?.id ?? '', '-y'])).code).toBe(0)
+  expect(await asAdmin.sources.list()).toHaveLength(1)
+})
+
+test('the password comes from a file or a pipe, and is seen nowhere', async () => {
+  const { dms, root, app } = await start('here')
+  const file = join(root, 'password')
+  await writeFile(file, 'Zebra-77-crossing\n')
+  const dav = ['--name', 'dav', '--address', 'http://127.0.0.1:9/dav/', '--username', 'ana']
+  const ended = [
+    await dms(['sources', 'add', ...dav, '--password-file', file, '-vv']),
+    await dms(['sources', 'update', 'dav', '--password-stdin', '-vv'], { input: 'Zebra-77-crossing' }),
+    await dms(['sources', 'get', 'dav', '--json', '-vv']),
+    await dms(['sources', 'test', 'dav', '--json', '-vv']),
+    await dms(['sources', 'sync', 'dav', '--json', '-vv']),
+  ]
+  expect(ended.map(({ code }) => code)).toEqual([0, 0, 0, 3, 69])
+  for (const { stdout, stderr } of ended) expect(stdout + stderr).not.toMatch(/Zebra|crossing/)
+  const rows = await app.db.selectFrom('sources').selectAll().execute()
+  expect(JSON.stringify(rows)).not.toMatch(/Zebra/)
+  const moved = await dms(['sources', 'update', 'dav', '--address', 'http://127.0.0.1:10/dav/'])
+  expect(moved).toMatchObject({ code: 0, stderr: expect.stringContaining('dropped') })
+}, 60_000)
+
+test('here: --dry-run lists and fetches nothing, --max-files takes some at a time, --no-wait leaves it to a worker', async () => {
+  const { dms, add, put, asAdmin, runJobs } = await start('here')
+  for (const name of ['a', 'b', 'c']) await put(`${name}.txt`, name)
+  await add('one')
+  const dry = await dms(['sources', 'sync', '--all', '-n', '-o', 'jsonl'])
+  expect(dry.code).toBe(0)
+  expect(readBatch(dry.stdout)).toMatchObject({ items: [{}, {}, {}], summary: { dry_run: true, created: 3, bytes: 3 } })
+  expect((await asAdmin.sources.list())[0]).toMatchObject({ document_count: 0 })
+  expect((await dms(['sources', 'sync', 'one', '--max-files', '2', '--concurrency', '1'])).stdout).toMatch(/^one\tok\t2\t0\t0\t/)
+  expect((await dms(['sources', 'sync', 'one', '--max-files', '2'])).stdout).toMatch(/^one\tok\t1\t0\t2\t/)
+  await put('d.txt', 'd')
+  const job = (await dms(['sources', 'sync', 'one', '--no-wait', '-o', 'id'])).stdout.trim()
+  const [{ id = '' } = {}] = await asAdmin.sources.list()
+  expect(await asAdmin.sources.syncStatus(id)).toMatchObject({ state: 'queued', job_id: job })
+  await runJobs(['sync'])
+  expect(await asAdmin.sources.syncStatus(id)).toMatchObject({ state: 'completed', job_id: job, created: 1 })
+})
+
+test('here: SIGTERM ends a sync with 143, and what came stays', async () => {
+  const { add, put, env, asAdmin } = await start('here')
+  for (let file = 0; file < 400; file++) await put(`${file}.txt`, `file ${file}`)
+  await add('one')
+  const child = spawn(process.execPath, [executable, 'sources', 'sync', 'one'], { env: bareEnvironment(env), stdio: 'ignore' })
+  const ended = once(child, 'exit')
+  const [{ id = '' } = {}] = await asAdmin.sources.list()
+  while ((await asAdmin.sources.syncStatus(id)).created === 0) await sleep(5)
+  child.kill('SIGTERM')
+  expect((await ended)[0]).toBe(143)
+  const status = await asAdmin.sources.syncStatus(id)
+  expect(status).toMatchObject({ state: 'cancelled' })
+  expect((await asAdmin.sources.get(id)).document_count).toBe(status.created)
+})
+
+test('over HTTP: what works on the server only is 2', async () => {
+  const { dms, add } = await start('over HTTP')
+  await add('one')
+  for (const flags of [['-n'], ['--lock-timeout', '1s']])
+    expect(await dms(['sources', 'sync', 'one', ...flags])).toMatchObject({ code: 2, stderr: expect.stringContaining('server only') })
+  expect((await dms(['sources', 'rotate-key'])).code).toBe(2)
+})

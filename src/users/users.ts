@@ -50,6 +50,8 @@ export async function existing(db: Db, id: string | null): Promise<User> {
 /** The user with that name, e-mail address or id, if there is one. */
 export function named(db: Db, identifier: string): Promise<User | undefined> {
   const all = db.selectFrom('users').selectAll()
+  // PostgreSQL does not even look for U+0000, which a path can hold.
+  if (identifier.includes('\0')) return Promise.resolve(undefined)
   if (isId(identifier)) return all.where('id', '=', identifier).executeTakeFirst()
   if (identifier.includes('@')) return all.where('email_key', '=', emailKey(identifier)).executeTakeFirst()
   return all.where('username_key', '=', usernameKey(identifier)).executeTakeFirst()
@@ -182,8 +184,13 @@ export async function signedIn(app: App, id: string): Promise<User> {
   return app.db.updateTable('users').set({ last_login_at: app.now() }).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
 }
 
-/** Throws CONFLICT when the user is the last active admin. Who asks second waits until the first has committed. */
+/** Throws CONFLICT when the user is the last active admin. */
 async function keepAnAdmin(trx: Trx, id: string): Promise<void> {
+  if (await isLastAdmin(trx, id)) throw new AppError('CONFLICT', {}, 'This is the last active admin.')
+}
+
+/** Whether there is no other active admin. Who asks second waits until the first has committed. */
+export async function isLastAdmin(trx: Trx, id: string): Promise<boolean> {
   const admins = await trx
     .selectFrom('users')
     .select('id')
@@ -192,7 +199,7 @@ async function keepAnAdmin(trx: Trx, id: string): Promise<void> {
     .orderBy('id')
     .forUpdate()
     .execute()
-  if (admins.length === 1 && admins[0]?.id === id) throw new AppError('CONFLICT', {}, 'This is the last active admin.')
+  return admins.length === 1 && admins[0]?.id === id
 }
 
 const addressed = (email: string, verifiedAt: Date | null) => ({ email, email_key: emailKey(email), email_verified_at: verifiedAt })

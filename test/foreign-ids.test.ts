@@ -16,7 +16,7 @@ interface Place {
 }
 
 /** Names of fields that say whose, or which. */
-const isIdName = (name: string): boolean => /(?:^|_)(?:ids?|owner|labels|filters|sha256)$|^(?:to|user)$/.test(name)
+const isIdName = (name: string): boolean => /(?:^|_)(?:ids?|owner|labels|filters|sha256)$|^user$/.test(name)
 
 const bags: readonly Bag[] = ['params', 'query', 'json', 'form']
 const bagOf = (ask: Ask, bag: Bag): Record<string, unknown> =>

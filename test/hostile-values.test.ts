@@ -7,32 +7,17 @@ import { type Ask, fieldsOf, nameOf, startWorld, usualOf, type World } from './s
 const texts: readonly string[] = [
   "'; drop table users; --",
   '(select pg_sleep(5))',
-  'password_hash',
   'constructor',
   '%_\\',
   'foo & | !( :* <->',
   'a\0b',
   'half \ud800 of a pair',
   '9223372036854775808',
-  '-1',
-  'NaN',
   '275760-09-13T00:00:00.001Z',
   '{01890a5d-ac96-774b-bcce-b302099a8057}',
-  '[{"__proto__":{"x":1}}]',
   '\u202e\u{1f4a9}'.repeat(500),
 ]
-const others: readonly unknown[] = [
-  null,
-  true,
-  -0.5,
-  1e300,
-  [],
-  {},
-  [[['x']]],
-  { toString: 'x', constructor: { prototype: { x: 1 } } },
-  ['a\0b'],
-  { a: 'a\0b' },
-]
+const others: readonly unknown[] = [null, -0.5, 1e300, [[['x']]], { constructor: { prototype: { x: 1 } } }, ['a\0b'], { a: 'a\0b' }]
 
 type Attempt = [place: string, value: unknown, ask: Ask]
 

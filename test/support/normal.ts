@@ -5,7 +5,7 @@ const changing: readonly (readonly [what: RegExp, name: string])[] = [
   [/eyJ[\w-]+\.[\w-]+\.[\w-]+/g, '<jwt>'],
   [/\$argon2id\$[^"\\]+/g, '<password hash>'],
   [/\b[0-9a-f]{64}\b/g, '<sum>'],
-  [/(?<=")(?:dms_)?[\w-]{43}(?=")|(?<=shared\/)[\w-]{43}/g, '<token>'],
+  [/(?<=")(?:dms_)?[\w-]{43}(?=")|(?<=shared\/)[\w-]{43}|(?<=token=)[\w-]+…/g, '<token>'],
   [/20[2-9]\d-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)/g, '<moment>'],
   [/w~\d{6}/g, '<word>'],
   [/198\.18\.\d+\.\d+/g, '<address>'],

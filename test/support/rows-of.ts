@@ -16,6 +16,8 @@ export const rowsOf = (app: App, userId: string): Promise<string[]> => rows(app,
 /** By what its columns say; a table without any of them is looked through for the user's id. */
 function belonging(table: string, columns: readonly string[], userId: string): RawBuilder<unknown> {
   if (table === 'users') return sql`id = ${userId}`
+  // What anybody does is written down there, whatever it is done to.
+  if (table === 'audit_entries') return sql`false`
   const documents = sql`select id from documents where owner_id = ${userId}`
   const conditions: Readonly<Record<string, RawBuilder<unknown>>> = {
     owner_id: sql`owner_id = ${userId}`,

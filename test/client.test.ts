@@ -233,3 +233,61 @@ test('the client loads nothing of the server: from the domains it takes types on
   const lines = (await Promise.all(files.map((name) => readFile(new URL(name, folder), 'utf8')))).join('\n').split('\n')
   expect(lines.filter((line) => /\bfrom '\.\.\//.test(line) && !/^(?:import|export) type /.test(line))).toEqual([])
 })
+
+const lost = (code: string) => () => {
+  throw Object.assign(new Error(code), { code })
+}
+const answer = () => Response.json({ id: 'x' })
+
+test('a server that was not reached is tried again at growing distances, four times', async () => {
+  const { client, pauses } = clientOf(lost('ECONNREFUSED'))
+  await expect(client.labels.create({ name: 'a', color: '#123456' })).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+  expect(pauses).toEqual([0.25, 0.5, 1, 2])
+})
+
+test('what broke on its way is sent again only where it does no harm to be done twice', async () => {
+  const reading = clientOf(lost('ECONNRESET'), answer)
+  expect(await reading.client.documents.get('x')).toEqual({ id: 'x' })
+  const making = clientOf(lost('ECONNRESET'), answer)
+  await expect(making.client.labels.create({ name: 'a', color: '#123456' })).rejects.toMatchObject({ code: 'ECONNRESET' })
+  const uploading = clientOf(lost('ECONNRESET'), created)
+  await expect(uploading.client.documents.upload(file)).rejects.toMatchObject({ code: 'ECONNRESET' })
+  const keyed = clientOf(lost('UND_ERR_SOCKET'), created)
+  expect(await keyed.client.documents.upload(file, { idempotencyKey: 'k' })).toMatchObject({ id: 'x' })
+  expect(keyed.bodies.map((body) => body.includes('abc'))).toEqual([true, true])
+  const wrong = clientOf(lost('DEPTH_ZERO_SELF_SIGNED_CERT'))
+  await expect(wrong.client.documents.get('x')).rejects.toMatchObject({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
+  expect([making, uploading, wrong].map(({ pauses }) => pauses)).toEqual([[], [], []])
+})
+
+test('a refused token is exchanged once; the missing password of a link is no refused token', async () => {
+  const refusal = (code: string) => Response.json({ error: { code, message: 'no' } }, { status: 401 })
+  const seen: (string | null)[] = []
+  const asked: (string | null)[] = []
+  const client = (code: string) =>
+    createClient(
+      async ({ headers }) => {
+        seen.push(headers.get('authorization'))
+        return refusal(code)
+      },
+      {
+        token: async () => 'old',
+        renew: async (refused) => {
+          asked.push(refused)
+          return 'new'
+        },
+      },
+    )
+  await expect(client('UNAUTHORIZED').documents.get('x')).rejects.toMatchObject({ status: 401 })
+  expect([seen, asked]).toEqual([['Bearer old', 'Bearer new'], ['old']])
+  await expect(client('SHARED_LINK_PASSWORD_REQUIRED').documents.get('x')).rejects.toMatchObject({ code: 'SHARED_LINK_PASSWORD_REQUIRED' })
+  await expect(client('UNAUTHORIZED').auth.login('ada', 'wrong')).rejects.toMatchObject({ status: 401 })
+  expect(asked).toEqual(['old'])
+})
+
+test('a path that leads to another server is refused before anything is sent', async () => {
+  const { client, bodies } = clientOf(answer)
+  for (const path of ['//elsewhere.example/api', 'https://elsewhere.example/api', '/\\elsewhere.example/api'])
+    await expect(client.send('GET', path)).rejects.toThrow('is not a path of')
+  expect(bodies).toEqual([])
+})

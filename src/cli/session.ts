@@ -104,7 +104,6 @@ function sessionOfContext(target: Target, { env, options, stranger, warn }: Sess
     }
     // Nothing better to be had: one that still has some minutes is used up.
     if (before && before.token !== refused && isInTime(before)) return hold(before)
-    if (!before && !context) return null
     throw notSignedIn(target, before !== null)
   }
   const renew = (refused: string | null): Promise<string | null> => {
@@ -137,10 +136,12 @@ function sessionOfContext(target: Target, { env, options, stranger, warn }: Sess
 }
 
 /** Somebody has to sign in. */
-export const notSignedIn = ({ name, url }: Target, isOver: boolean): Failure =>
-  new Failure('AUTH', isOver ? `the session with ${name} (${url}) is over` : `not signed in to ${name} (${url})`, {
-    fix: `dms login ${url}${name === url ? '' : ` --name ${name}`}`,
+export function notSignedIn({ name, url }: Target, isOver: boolean): Failure {
+  const place = name === url ? url : `${name} (${url})`
+  return new Failure('AUTH', isOver ? `the session with ${place} is over` : `not signed in to ${place}`, {
+    fix: name === url ? `dms login ${url}, or set DMS_TOKEN or DMS_TOKEN_FILE` : `dms login ${url} --name ${name}`,
   })
+}
 
 const endsSoon = (credential: Credential): boolean => !isInTime(credential, margin)
 

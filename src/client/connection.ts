@@ -110,8 +110,11 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     const bearer = (await token?.()) ?? null
     const first = init()
     const response = await attempt(method, path, first, bearer)
-    const isRefused = response.status === 401 && isRepeatable && !new Headers(first.headers).has('authorization')
-    const next = isRefused ? await renew?.(bearer) : null
+    const isOwn = !new Headers(first.headers).has('authorization') && !signingIn.test(path)
+    if (response.status !== 401 || !renew || !isRepeatable || !isOwn) return response
+    // The password of a shared link may be what is missing.
+    const { code } = await errorIn(response.clone())
+    const next = code === 'UNAUTHORIZED' ? await renew(bearer) : null
     if (!next) return response
     await response.arrayBuffer()
     return attempt(method, path, init(), next)
@@ -173,6 +176,8 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
   return { send, fetch, call, each, once, upload, raw }
 }
 
+/** Where no token counts. */
+const signingIn = /^\/api\/(v1\/)?auth\/(login|refresh)\b/
 const harmless: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT'])
 /** The connection was never made, so that nothing can have been done. */
 const neverMade = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { chmod, mkdir, readFile, rename, stat, symlink, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPerson } from '../support/person.ts'
@@ -130,11 +131,13 @@ test('tokens are in a file that others cannot read, with a warning when they can
 })
 
 test('commands side by side with a session that is over sign in one after the other, and spoil no file', async () => {
-  const { dms, login, credentials, editCredential } = await start()
+  const { dms, login, credentials, credentialsPath, editCredential } = await start()
   await login('prod', '--save-password-source')
   await login('other', '--no-use')
   const before = await credentials()
   await editCredential('prod', { token: 'gone', expires_at: '2026-01-01T00:00:00Z' })
+  // Left by one that was killed: no process has this number.
+  await writeFile(`${credentialsPath}.lock`, `${hostname()} 99999999 x`)
   const all = await Promise.all([1, 2, 3, 4].map(() => dms(['users', 'list', '-o', 'id'])))
   expect(all.map(({ code, stderr }) => [code, stderr])).toEqual(all.map(() => [0, '']))
   const after = await credentials()

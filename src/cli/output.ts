@@ -1,7 +1,7 @@
 /** The one place that turns results into text: a command hands over rows or an object with its columns, and prints nothing itself. */
 import { cell, csvField } from './cells.ts'
 import { usage } from './exit.ts'
-import { table } from './table.ts'
+import { displayWidth, table } from './table.ts'
 
 export const formats = ['table', 'wide', 'tsv', 'csv', 'json', 'jsonl', 'id'] as const
 export type Format = (typeof formats)[number]
@@ -43,7 +43,7 @@ type Row = Readonly<Record<string, unknown>>
 
 /** The text of a list of rows or of one object, with its last line break. Throws Failure USAGE for a field that does not exist. */
 export function render<T extends object>(result: T | readonly T[], shape: Shape<T>, options: Rendering): string {
-  if (options.isHuman && shape.sentence !== undefined) return `${shape.sentence}\n`
+  if (options.isHuman && shape.sentence !== undefined) return `${wrapped(shape.sentence, options.width)}\n`
   const isList = Array.isArray(result)
   const rows = (isList ? result : [result]) as readonly (T & Row)[]
   const columns = chosen(rows, shape.columns as readonly Column<T>[], options)
@@ -57,6 +57,18 @@ export function render<T extends object>(result: T | readonly T[], shape: Shape<
     default:
       return isList ? grid(columns.map(titleOf), valuesOf(rows, columns), columns, options) : pairs(rows[0], columns, options)
   }
+}
+
+/** A sentence in lines of a terminal, broken between words; a word that is longer stays whole, so that it can be copied. */
+function wrapped(sentence: string, width: number): string {
+  const lines = ['']
+  for (const word of sentence.split(' ')) {
+    const line = lines.at(-1) ?? ''
+    const longer = line === '' ? word : `${line} ${word}`
+    if (line === '' || displayWidth(longer) <= width) lines[lines.length - 1] = longer
+    else lines.push(`  ${word}`)
+  }
+  return lines.join('\n')
 }
 
 function chosen<T extends object>(rows: readonly T[], columns: readonly Column<T>[], { fields, format }: Rendering): readonly Column<T>[] {

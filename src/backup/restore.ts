@@ -193,9 +193,11 @@ async function prepare(trx: Trx, { migrations: wanted, tables }: Head): Promise<
     })
   for (const name of wanted) if (!applied.includes(name)) await migrations.apply(trx, name)
   // Migrations put rows of their own; those are in the backup too.
-  const ours: string[] = []
-  for (const { name } of tables) if (await isOurs(trx, name)) ours.push(name)
-  if (ours.length > 0) await sql.raw(`truncate ${ours.map(quoted).join(', ')} cascade`).execute(trx)
+  for (const { name } of tables) {
+    if (!(await isOurs(trx, name))) continue
+    const { rows } = await sql`select from ${sql.table(name)} limit 1`.execute(trx)
+    if (rows.length > 0) await sql`truncate ${sql.table(name)} cascade`.execute(trx)
+  }
 }
 
 async function isOurs(trx: Trx, table: string): Promise<boolean> {

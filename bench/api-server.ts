@@ -9,7 +9,9 @@ import type { Actor } from '../src/actor.ts'
 import type { App } from '../src/app.ts'
 import { loadConfig } from '../src/config-load.ts'
 import { joinEmbedded } from '../src/db/embedded.ts'
+import { openReader } from '../src/db/read.ts'
 import type { Schema } from '../src/db/schema.ts'
+import { types } from '../src/db/values.ts'
 import { visible } from '../src/documents/access.ts'
 import * as documents from '../src/documents/documents.ts'
 import { openLog } from '../src/log.ts'
@@ -19,6 +21,7 @@ import * as search from '../src/search/search.ts'
 import { listen } from '../src/server/listen.ts'
 import { buildServer } from '../src/server/server.ts'
 import { rememberSignIns } from '../src/server/sign-ins.ts'
+import { paged } from '../src/settings/settings.ts'
 
 interface Statement {
   text: string
@@ -94,11 +97,16 @@ async function seen(): Promise<Record<keyof typeof paths, Statement[]>> {
     await work()
     return [...noted]
   }
-  const page = { page: 1, per_page: 20 }
+  // How long a page is, where the request does not say, is a setting of the user.
+  const page = () => paged(watched, actor, { page: 1 })
   const statements = {
     document: await during(() => visible(db, actor, id)),
-    list: await during(() => documents.list(watched, actor, { ...page, sort: 'created_at', order: 'desc', withContent: true })),
-    search: await during(() => search.search(watched, actor, { ...page, q: 'harbour', filters: {}, highlight: false, fuzzy: false })),
+    list: await during(async () =>
+      documents.list(watched, actor, { ...(await page()), sort: 'created_at', order: 'desc', withContent: true }),
+    ),
+    search: await during(async () =>
+      search.search(watched, actor, { ...(await page()), q: 'harbour', filters: {}, highlight: false, fuzzy: false }),
+    ),
   }
   await db.destroy()
   return statements
@@ -114,7 +122,8 @@ async function overLane() {
   await client.connect()
   const names = new Map<string, string>()
   const nameOf = (text: string) => names.get(text) ?? names.set(text, `q${names.size}`).get(text)
-  return ({ text, values }: Statement) => client.query({ name: nameOf(text), text, values: [...values] })
+  const read = openReader(client, types)
+  return async ({ text, values }: Statement) => ({ rows: await read({ name: nameOf(text), text, values }) })
 }
 
 /** Queries a second with 32 on their way, no HTTP and no JSON. */

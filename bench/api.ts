@@ -4,7 +4,7 @@
  *   node bench/api.ts [documents, default 10000] [seconds of a run, default 5]        needs wrk (Debian: apt-get install wrk)
  *
  * For each request (one document, a list of 20, a search) four handlers take turns, each in a process of its own: dms as it is (sign-in, limits,
- * checks, OpenAPI-described answer), the same without the limit on calls, a bare handler over an ordinary pg pool, and a bare handler over a pipelined connection of pg, as dms has one.
+ * checks, OpenAPI-described answer), the same without the limit on calls, a bare handler over an ordinary pg pool, and a bare handler over the same pipelined connection that dms reads on.
  * Requests a second need a quiet machine; the CPU time that a handler's process takes for one request (user and system, without the database's) is nearly the same on a busy one.
  * Below: what the database alone can do with that SQL.
  */

@@ -1,6 +1,7 @@
 /**
  * Every route there is, with a request that works and one for each failure that it names. Tests are made of this table: of every code of every
- * route (errors-by-route.test.ts), of ids of other people's things (foreign-ids.test.ts), of fields that nobody may set (mass-assignment.test.ts).
+ * route (errors-by-route.test.ts), of ids of other people's things (foreign-ids.test.ts), of fields that nobody may set (mass-assignment.test.ts),
+ * of values that nobody means (hostile-values.test.ts).
  *
  * A new route needs a row in the file of its domain (a new domain: a file and a line here). `good` makes what it needs and returns the request:
  * the values of the path's names in `params`, `query`, and `json` or `form`; it is sent by Ada, by an admin, or by nobody, as the route's door says.

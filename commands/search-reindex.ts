@@ -1,50 +1,101 @@
+import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 import { parseDuration } from '../src/config-values.ts'
+import { isId } from '../src/http/input.ts'
 
 interface Flags {
   ifNeeded?: boolean
-  lockTimeout?: string
+  since?: string
+  ids: string[]
+  idsFrom?: string
+  inPlace?: boolean
+  dryRun?: boolean
+  batchSize?: string
+  lockTimeout: string
 }
+
+const several = (value: string, before: string[]): string[] => [...before, ...value.split(',')]
 
 export const searchReindex = (cli: Cli): Command =>
   manual('reindex', {
-    summary: 'Write every document to the search index anew, while searches go on. Runs on the server only.',
+    summary: 'Make the search index anew beside the one in force, which answers all the while. Runs on the server only.',
     examples: [
       ['search reindex', ''],
       ['search reindex --if-needed', 'nothing where the index is whole; safe in every start script'],
+      ['search reindex --since 2026-03-01', 'what changed since then, in the index in force'],
+      ['search reindex --ids 0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b', 'some documents'],
       ['search reindex --progress json', 'for a program that watches'],
     ],
-    exits: '0 done, or nothing to do · 69 database unreachable · 75 another reindex is going on',
+    notes: ['Stopped or killed, it leaves the old index in force; the next run removes what it left.'],
+    exits: '0 done, or nothing to do · 2 bad flag · 69 database or search unreachable · 75 another reindex is going on',
   })
     .option('--if-needed', 'only where documents are missing or were indexed by another version of dms')
+    .option('--since <date>', 'only documents that changed at this time (RFC 3339, or a day) or later, in the index in force')
+    .option('--ids <id>', 'only these, in the index in force; with commas, or again for more', several, [])
+    .option('--ids-from <file>', 'the same from a file, one a line')
+    .option('--in-place', 'write into the index in force: needs no room for a second one, and leaves what is there in between')
+    .option('-n, --dry-run', 'only say how many documents there are to do')
+    .option('--batch-size <n>', 'documents at once (default: search.batch_size)')
     .option('--lock-timeout <duration>', 'wait this long for another reindex to end', '0s')
-    .action(async ({ ifNeeded = false, lockTimeout = '0s' }: Flags) => {
+    .action(async (flags: Flags) => {
       const started = performance.now()
-      const wait = milliseconds(lockTimeout)
+      const options = await optionsOf(flags)
       const app = await cli.app('search reindex', { statementTimeout: false })
-      const { reindex } = await import('../src/search/search.ts')
+      const { reindex } = await import('../src/search/reindex.ts')
       const progress = cli.progress('search reindex')
-      const { documents, skipped } = await reindex(app, {
-        ifNeeded,
-        lockTimeout: wait,
+      const { documents, skipped, swapped } = await reindex(app, {
+        ...options,
         signal: cli.signal,
         onProgress: (done, total) => progress.update({ done, total }),
       })
       progress.done()
       const duration_seconds = Math.round(performance.now() - started) / 1000
+      const dry_run = options.dryRun
       cli.print(
-        { type: 'summary', command: 'search reindex', engine: app.search.name, documents, skipped, duration_seconds },
+        { type: 'summary', command: 'search reindex', engine: app.search.name, documents, skipped, swapped, dry_run, duration_seconds },
         {
-          columns: ['engine', 'documents', 'skipped', 'duration_seconds'].map((name) => ({ name })),
+          columns: ['engine', 'documents', 'skipped', 'swapped', 'duration_seconds'].map((name) => ({ name })),
           sentence: skipped
             ? `nothing to do: all ${documents} documents are in the index`
-            : `indexed ${documents} documents in ${duration_seconds.toFixed(1)} s`,
+            : dry_run
+              ? `would index ${documents} documents`
+              : `indexed ${documents} documents in ${duration_seconds.toFixed(1)} s`,
         },
       )
     })
+
+/** Throws Failure USAGE. */
+async function optionsOf({ ifNeeded = false, since, ids, idsFrom, inPlace = false, dryRun = false, batchSize, lockTimeout }: Flags) {
+  const listed = idsFrom === undefined ? [] : (await readFile(idsFrom, 'utf8')).split(/\s+/).filter((id) => id !== '')
+  const all = [...ids, ...listed].map((id) => id.trim().toLowerCase())
+  const wrong = all.find((id) => !isId(id))
+  if (wrong !== undefined) throw usage(`--ids ${wrong}: not an id`)
+  const isSome = ids.length > 0 || idsFrom !== undefined
+  if ([isSome, since !== undefined, ifNeeded].filter(Boolean).length > 1)
+    throw usage('of --if-needed, --since and --ids only one can be given')
+  const size = batchSize === undefined ? undefined : Number(batchSize)
+  if (size !== undefined && !(Number.isInteger(size) && size >= 1 && size <= 10_000))
+    throw usage(`--batch-size ${batchSize}: a whole number from 1 to 10000`)
+  return {
+    ifNeeded,
+    inPlace,
+    dryRun,
+    lockTimeout: milliseconds(lockTimeout),
+    ...(isSome ? { ids: all } : {}),
+    ...(since === undefined ? {} : { since: moment(since) }),
+    ...(size === undefined ? {} : { batchSize: size }),
+  }
+}
+
+function moment(text: string): Date {
+  const at = new Date(text)
+  if (!/^\d{4}-\d\d-\d\d(?:T.+)?$/.test(text) || Number.isNaN(at.getTime()))
+    throw usage(`--since ${text}: not an RFC 3339 date or date and time`)
+  return at
+}
 
 function milliseconds(text: string): number {
   try {

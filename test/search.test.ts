@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { Busy, withLock } from '../src/db/lock.ts'
 import { snippets } from '../src/search/highlight.ts'
 import { parse } from '../src/search/query.ts'
-import { reindex } from '../src/search/reindex.ts'
+import { reindex, status } from '../src/search/reindex.ts'
 import type { Found } from '../src/search/search.ts'
 import { distance, patterns, tolerated } from '../src/search/typos.ts'
 import { fold, words } from '../src/search/words.ts'
@@ -63,6 +63,7 @@ test('200 with results, facets, pagination and the time it took', async () => {
     total: 1,
     total_capped: false,
     facets: { mime_types: { 'text/plain': 1 }, labels: { House: 1 } },
+    warnings: [],
     pagination: { page: 1, per_page: 20, total: 1, total_pages: 1, has_next: false, has_prev: false },
   })
   expect((await search({ q: 'lease', highlight: false })).results[0]?.highlights).toEqual([])
@@ -469,4 +470,222 @@ test('of a long text the snippets with most of the words come first', () => {
   expect(found[0]).toContain('<mark>one</mark> and <mark>two</mark>')
   expect(found).toHaveLength(2)
   for (const snippet of found) expect(snippet.replace(/<\/?mark>/g, '').length).toBeLessThanOrEqual(60)
+})
+
+test('words of one stem find each other in the languages of the documents, below the word itself; phrases, -not and exact stay as they are', async () => {
+  const { app, put, search, asAda } = await start()
+  const ids = [
+    await put({ title: 'One', content: 'the invoices of march' }),
+    await put({ title: 'Two', content: 'an invoice of march' }),
+    await put({ title: 'Drei', content: 'die Häuser am See' }),
+  ]
+  await app.db.updateTable('documents').set({ language: 'deu' }).where('id', '=', ids[2]!).execute()
+  await app.search.refresh(ids)
+  const titles = async (q: string) => (await search({ q })).results.map(({ title }) => title)
+  expect(await titles('invoice')).toEqual(['Two', 'One'])
+  expect(await titles('invoices')).toEqual(['One', 'Two'])
+  expect(await titles('invoicing march')).toHaveLength(2)
+  expect(await titles('hauser')).toEqual(['Drei'])
+  expect(await titles('Haus')).toEqual(['Drei'])
+  expect(await titles('Hause')).toEqual(['Drei'])
+  expect(await titles('"an invoices"')).toEqual([])
+  expect(await titles('march -invoice')).toEqual(['One'])
+  expect((await search({ q: 'invoicing' })).results[0]?.highlights[0]?.snippet).toMatch(/<mark>invoices?<\/mark>/)
+  const conditions = (type: 'match' | 'exact', value: string) => ({ query: { must: [{ field: 'content' as const, type, value }] } })
+  expect((await asAda.search.advanced(conditions('match', 'invoicing'))).total).toBe(2)
+  expect((await asAda.search.advanced(conditions('exact', 'invoicing'))).total).toBe(0)
+})
+
+test('filters are typed as words: type, label, date, status, owner; what is wrong in them is said and never fails', async () => {
+  const { app, put, asAda, asAdmin } = await start()
+  await put({ title: 'Scan', content: 'word', mimeType: 'image/png', labels: ['Tax 2026'], createdAt: new Date('2026-02-10T00:00:00Z') })
+  await put({ title: 'Letter', content: 'word', mimeType: 'application/pdf', createdAt: new Date('2026-03-31T23:00:00Z') })
+  await put({ title: 'Note', content: 'word 10:30', status: 'failed', createdAt: new Date('2025-01-01T00:00:00Z') })
+  const found = async (q: string, as = asAda) => {
+    const { results, warnings } = await as.search.query(q)
+    return [
+      results
+        .map(({ title }) => title)
+        .sort()
+        .join(),
+      warnings.length,
+    ]
+  }
+  const cases: [string, string, number][] = [
+    ['type:pdf word', 'Letter', 0],
+    ['word type:image', 'Scan', 0],
+    ['type:pdf,image', 'Letter,Scan', 0],
+    ['type:image/*', 'Scan', 0],
+    ['TYPE:text/plain wor', 'Note', 0],
+    ['word -type:pdf', 'Note,Scan', 0],
+    ['label:"tax 2026"', 'Scan', 0],
+    ['word -label:"tax 2026"', 'Letter,Note', 0],
+    ['word date:2026', 'Letter,Scan', 0],
+    ['date:2026-03', 'Letter', 0],
+    ['date:2026-02..2026-03', 'Letter,Scan', 0],
+    ['date:..2026-02', 'Note,Scan', 0],
+    ['date:2026-02-11..', 'Letter', 0],
+    ['status:failed', 'Note', 0],
+    ['owner:ada type:pdf', 'Letter', 0],
+    ['owner:bob word', '', 0],
+    ['10:30', 'Note', 0],
+    ['https://example.org/word', '', 0],
+    ['word type:nonsense', 'Letter,Note,Scan', 1],
+    ['word date:2026-13', 'Letter,Note,Scan', 1],
+    ['word date:2026-02-30', 'Letter,Note,Scan', 1],
+    ['word date:x..y..z', 'Letter,Note,Scan', 1],
+    ['word status:lost', 'Letter,Note,Scan', 1],
+    ['word label:none', '', 1],
+    ['word -label:none', 'Letter,Note,Scan', 1],
+    ['word -owner:bob', 'Letter,Note,Scan', 1],
+    ['author:word', '', 1],
+    ['"word', 'Letter,Note,Scan', 1],
+    ['OR word', 'Letter,Note,Scan', 1],
+    ['word OR', 'Letter,Note,Scan', 1],
+    ['word OR type:pdf', 'Letter', 1],
+    ['type:', '', 0],
+  ]
+  for (const [q, titles, warnings] of cases) expect([q, ...(await found(q))]).toEqual([q, titles, warnings])
+  expect(await found('owner:ada type:pdf', asAdmin)).toEqual(['Letter', 0])
+  const narrowed = (filters: object) => asAda.search.query('word type:image', { filters })
+  expect((await narrowed({ mime_types: ['image/png', 'text/plain'] })).total).toBe(1)
+  expect((await narrowed({ mime_types: ['text/plain'] })).total).toBe(0)
+  expect((await narrowed({ date_range: { from: '2026-02-11' } })).total).toBe(0)
+  await app.search.check()
+})
+
+test('suggestions go on with the last word as documents of the asker have it, mend its typos, and tell nothing of others', async () => {
+  const { put, asAda, asBob, asAdmin, app, bob } = await start()
+  await put({ title: 'Rechnung März', content: 'Rechnungen und Rechner für die Telekom' })
+  await put({ title: 'Rechnung April', content: 'nichts' })
+  const theirs = await insertDocument(app.db, bob.id, { content: 'Rechenschaft' })
+  await app.search.refresh([theirs])
+  expect(await asAda.search.suggest('rech')).toEqual([
+    { text: 'rechnung', documents: 2 },
+    { text: 'rechner', documents: 1 },
+    { text: 'rechnungen', documents: 1 },
+  ])
+  expect(await asAda.search.suggest('telekom rech', 1)).toEqual([{ text: 'telekom rechner', documents: 1 }])
+  expect(await asAda.search.suggest('mär')).toEqual([{ text: 'märz', documents: 1 }])
+  expect(await asAda.search.suggest('rechnnug')).toEqual([{ text: 'rechnung', documents: 2 }])
+  expect(await asAda.search.suggest('reche')).toEqual([])
+  expect(await asBob.search.suggest('rech')).toEqual([{ text: 'rechenschaft', documents: 1 }])
+  expect(await asAdmin.search.suggest('rech')).toHaveLength(4)
+  for (const q of ['rech ', '"rech"', '-rech', '!!']) expect(await asAda.search.suggest(q), q).toEqual([])
+})
+
+test('similar: 404 DOCUMENT_NOT_FOUND for the document of another, and none of anybody else is named', async () => {
+  const { put, app, bob, asAda, asBob, asAdmin } = await start()
+  const id = await put({ title: 'Mine', content: 'landlord and tenant agree on a deposit' })
+  const other = await insertDocument(app.db, bob.id, { title: 'Theirs', content: 'landlord and tenant agree on a deposit' })
+  await app.search.refresh([other])
+  expect(await asAda.search.similar(id)).toEqual([])
+  expect((await asAdmin.search.similar(id, 3)).map(({ title }) => title)).toEqual(['Theirs'])
+  await expect(asBob.search.similar(id)).rejects.toMatchObject({ status: 404, code: 'DOCUMENT_NOT_FOUND' })
+})
+
+test('reindex: searches go on, what changes meanwhile is caught up with, and a failure leaves the old index in force', async () => {
+  const { app, ada, search, asAda, runJobs } = await start()
+  const ids: string[] = []
+  for (let nth = 0; nth < 30; nth++) ids.push(await insertDocument(app.db, ada.id, { title: `Old ${nth}`, content: 'word' }))
+  await reindex(app)
+  let changed = 0
+  let busy = Promise.resolve()
+  const totals: number[] = []
+  const done = await reindex(app, {
+    batchSize: 5,
+    onProgress: () => {
+      const [id, goes] = [ids[changed]!, ids[29 - changed]!]
+      changed++
+      busy = busy.then(async () => {
+        await asAda.call('PUT', `/api/documents/${id}`, { title: `New ${id}` })
+        await asAda.documents.delete(goes)
+        await runJobs(['index'])
+        totals.push((await search({ q: 'word' })).total)
+      })
+    },
+  })
+  await busy
+  expect(done.swapped).toBe(true)
+  await runJobs(['index'])
+  expect((await search({ q: 'title:new' })).total).toBe(6)
+  expect((await search({ q: 'word' })).total).toBe(24)
+  for (const total of totals) expect(total).toBeGreaterThanOrEqual(24)
+  expect(await status(app)).toMatchObject({ engine: 'postgres', documents: 24, database: 24, drift: 0, outdated: 0 })
+  await expect(
+    reindex(app, {
+      onProgress: () => {
+        throw new Error('stopped')
+      },
+    }),
+  ).rejects.toThrow('stopped')
+  expect((await search({ q: 'word' })).total).toBe(24)
+  const { rows } = await sql`select from pg_class where relname like 'search_chunk__' and relkind = 'r'`.execute(app.db)
+  expect(rows).toHaveLength(1)
+  expect(await app.db.selectFrom('search_rebuild').select('key').execute()).toEqual([])
+})
+
+test('reindex of some documents, of those changed since, in place, and dry', async () => {
+  const { app, ada, search } = await start()
+  const [one, two] = [await insertDocument(app.db, ada.id, { content: 'word' }), await insertDocument(app.db, ada.id, { content: 'word' })]
+  const total = async () => (await search({ q: 'word' })).total
+  expect(await reindex(app, { dryRun: true })).toEqual({ documents: 2, skipped: false, swapped: false })
+  expect(await reindex(app, { ids: [one], dryRun: true })).toEqual({ documents: 1, skipped: false, swapped: false })
+  expect(await total()).toBe(0)
+  expect(await reindex(app, { ids: [one] })).toEqual({ documents: 1, skipped: false, swapped: false })
+  expect(await total()).toBe(1)
+  await app.db
+    .updateTable('documents')
+    .set({ updated_at: new Date('2020-01-01') })
+    .where('id', '=', one!)
+    .execute()
+  expect(await reindex(app, { since: new Date('2020-01-02') })).toMatchObject({ documents: 1, swapped: false })
+  expect(await total()).toBe(2)
+  expect(await reindex(app, { inPlace: true })).toEqual({ documents: 2, skipped: false, swapped: false })
+  await app.db.deleteFrom('documents').where('id', '=', two!).execute()
+  expect(await reindex(app, { ids: [two!] })).toMatchObject({ documents: 1 })
+  expect(await total()).toBe(1)
+})
+
+test('changes made while the engine is out of reach are found once it is back, and what was deleted meanwhile stays away', async () => {
+  const { app, asAda, search, runJobs } = await start()
+  const { id } = await upload(asAda, 'a.txt', 'alpha')
+  const gone = await upload(asAda, 'b.txt', 'alpha')
+  await runJobs()
+  const refresh = app.search.refresh
+  Object.assign(app.search, { refresh: () => Promise.reject(new Error('out of reach')) })
+  await asAda.call('PUT', `/api/documents/${id}`, { title: 'Omega' })
+  await asAda.documents.delete(gone.id)
+  await runJobs(['index'])
+  expect((await search({ q: 'omega' })).total).toBe(0)
+  Object.assign(app.search, { refresh })
+  await app.db
+    .updateTable('jobs')
+    .set({ run_at: new Date(0) })
+    .where('kind', '=', 'index')
+    .where('status', '=', 'pending')
+    .execute()
+  await runJobs(['index'])
+  expect((await search({ q: 'omega' })).total).toBe(1)
+  expect((await search({ q: 'alpha' })).results.map(({ document_id }) => document_id)).toEqual([id])
+  // A job that comes late, and twice, finds nothing to bring back.
+  await Promise.all([app.search.refresh([gone.id]), app.search.refresh([gone.id, id])])
+  expect(await app.search.count()).toBe(1)
+})
+
+test('an index of the form before has all its answers, until it is made anew', async () => {
+  const { app, put, search } = await start()
+  const id = await put({ title: 'Old', content: 'annual report of 2025', confidence: 0.8, createdAt: new Date('2025-05-05T00:00:00Z') })
+  await sql`update search_chunks set version = 2`.execute(app.db)
+  await sql`update search_chunk_1 set hints = '{}', version = 2`.execute(app.db)
+  const filters = { date_range: { from: '2025-01-01', to: '2025-12-31' }, min_confidence: 0.5 }
+  for (const q of ['a', 'annual rep', '"annual report"', '"report of"'])
+    expect(
+      (await search({ q, filters })).results.map(({ document_id }) => document_id),
+      q,
+    ).toEqual([id])
+  expect(await status(app)).toMatchObject({ documents: 0, outdated: 1, drift: 1 })
+  expect(await reindex(app, { ifNeeded: true })).toMatchObject({ documents: 1, swapped: true })
+  for (const q of ['a', 'annual rep', '"annual report"', '"report of"']) expect((await search({ q, filters })).total, q).toBe(1)
+  expect(await reindex(app, { ifNeeded: true })).toMatchObject({ skipped: true })
 })

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { SearchClause, SearchSort } from '../ports.ts'
-import type { Answer, Filters } from '../search/routes.ts'
+import type { Answer, Filters, SimilarAnswer, Suggestions } from '../search/routes.ts'
 import { type OpenConnection, pathOf, withQuery } from './connection.ts'
 
 export type SearchAnswer = z.infer<typeof Answer>
@@ -17,11 +17,21 @@ export interface SearchConditions extends Wanted {
   sort?: SearchSort[]
 }
 
-/** Finding documents; both answer one page. */
+/** Finding documents. */
 export const search = ({ call }: OpenConnection) => ({
-  /** By words: all must match; "a phrase"; -not. */
+  /** By words: all must match; "a phrase"; -not; one OR other; title:word; type:pdf label:name date:2026-01..2026-03. One page. */
   query: (q: string, { filters, ...options }: Wanted & { fuzzy?: boolean } = {}): Promise<SearchAnswer> =>
     call('GET', withQuery(pathOf('search'), { q, ...options, filters: filters && JSON.stringify(filters) })),
-  /** By conditions on fields. */
+  /** By conditions on fields. One page. */
   advanced: (conditions: SearchConditions): Promise<SearchAnswer> => call('POST', pathOf('search', 'advanced'), conditions),
+  /** How a query could go on. */
+  suggest: async (q: string, limit?: number): Promise<z.infer<typeof Suggestions>['suggestions']> => {
+    const { suggestions } = await call<z.infer<typeof Suggestions>>('GET', withQuery(pathOf('search', 'suggest'), { q, limit }))
+    return suggestions
+  },
+  /** The documents most like one, best first. */
+  similar: async (id: string, limit?: number): Promise<z.infer<typeof SimilarAnswer>['results']> => {
+    const { results } = await call<z.infer<typeof SimilarAnswer>>('GET', withQuery(pathOf('documents', id, 'similar'), { limit }))
+    return results
+  },
 })

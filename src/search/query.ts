@@ -28,11 +28,15 @@ export type TermField = (typeof termFields)[number]
 
 const item = new RegExp(`(-?)(?:(${termFields.join('|')}):(?=[^\\s]))?(?:"([^"]*)"?|([^\\s"]+))`, 'g')
 const quotes = /[“”„‟«»＂]/g
+
+/** A query with plain quotation marks. */
+export const straight = (query: string): string => query.replace(quotes, '"')
+
 const iban = /\b[a-z]{2}\d{2}(?: [a-z\d]{4})(?: (?=[a-z]*\d)[a-z\d]{4}){1,6}(?: (?=[a-z]*\d)[a-z\d]{1,4})\b/gi
 
 /** The terms of a query, each once; none where it holds no letter and no digit. Any text is a query: there are no mistakes. */
 export function parse(query: string): Term[] {
-  const found = [...asOne(query.replace(quotes, '"')).matchAll(item)]
+  const found = [...asOne(straight(query)).matchAll(item)]
   let isAfterOr = false
   const terms: Term[] = []
   for (const [index, [whole, minus, field, phrase, word]] of found.entries()) {

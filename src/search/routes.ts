@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { flag, lastMoment, moment } from '../http/input.ts'
+import { flag, lastMoment, moment, wholeNumber } from '../http/input.ts'
 import { Pagination, pageQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
@@ -65,9 +65,15 @@ export const Answer = z.object({
   total: z.int(),
   total_capped: z.boolean(),
   facets: z.object({ mime_types: counts, labels: counts }),
+  warnings: z.array(z.string()),
   pagination: Pagination,
   took_ms: z.number(),
 })
+
+/** Of documents that are like one: nothing in them is marked. */
+export const SimilarAnswer = z.object({ results: z.array(Result) })
+
+export const Suggestions = z.object({ suggestions: z.array(z.object({ text: z.string(), documents: z.int() })) })
 
 /** As in a query string, but numbers. */
 const pageBody = ({ limits }: App['config']) => ({
@@ -81,7 +87,11 @@ export const routes = (app: App): Route[] => [
     'GET /api/search',
     {
       summary:
-        'Documents by their words: all must match, the last one also as a prefix; "a phrase"; -not. Newest matches first up to the window, ranked.',
+        'Documents by their words: all must match, the last one also as a prefix; "a phrase"; -not; one OR another. ' +
+        'A word or phrase in one field: title: filename: content:. Filters: type:pdf (a media type, image/*, or a name for one; several with commas), label:, ' +
+        'date:2026-01..2026-03, status:, owner:; -type: and -label: exclude. ' +
+        'What is probably not meant as it was typed is said in warnings. A word finds others of its stem, below the word itself. ' +
+        'Of more matches than the window holds the newest are ranked, and newest ones with the words in their titles.',
       query: z.object({
         q,
         ...pageQuery(app.config),
@@ -116,5 +126,27 @@ export const routes = (app: App): Route[] => [
     },
     async ({ actor, body: { query, ...asked } }) =>
       search.advanced(app, actor, { ...query, ...asked, ...(await paged(app, actor, asked)) }),
+  ),
+  user(
+    'GET /api/search/suggest',
+    {
+      summary:
+        'How a query could go on: its last word, which may be but begun, as the newest documents have it that match the whole; with its typos mended where none does.',
+      query: z.object({ q, limit: wholeNumber(1, 20).default(10) }),
+      answer: Suggestions,
+      errors: ['SERVICE_UNAVAILABLE'],
+    },
+    async ({ actor, query: { q, limit } }) => ({ suggestions: await search.suggest(app, actor, q, limit) }),
+  ),
+  user(
+    'GET /api/documents/:id/similar',
+    {
+      summary: 'The documents most like one, by the words that it has often and others seldom',
+      ids: { id: 'DOCUMENT_NOT_FOUND' },
+      query: z.object({ limit: wholeNumber(1, 50).default(10) }),
+      answer: SimilarAnswer,
+      errors: ['SERVICE_UNAVAILABLE'],
+    },
+    async ({ actor, param, query: { limit } }) => ({ results: await search.similar(app, actor, param('id'), limit) }),
   ),
 ]

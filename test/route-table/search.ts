@@ -24,4 +24,10 @@ export const rows: Rows = {
       async (world, who) => ({ json: { filters: { label_ids: [(await world.label(who)).id] } } }),
     ],
   },
+  'GET /api/search/suggest': {
+    good: () => ({ query: { q: 'word' } }),
+  },
+  'GET /api/documents/:id/similar': {
+    good: async (world, who) => ({ params: { id: await world.document(who) } }),
+  },
 }

@@ -450,4 +450,97 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await sorted({ field: 'size', order: 'asc' }, { field: 'title', order: 'desc' })).toBe('cb')
     expect(await sorted({ field: 'score', order: 'desc' })).toBe('bc')
   })
+
+  test(its('finds one OR the other, and words and phrases in one field'), async () => {
+    const { put, titles } = await start()
+    await put(
+      { title: 'Annual report', filename: 'a-red.txt', content: 'green' },
+      { title: 'Annual plan', filename: 'b.txt', content: 'red report' },
+      { title: 'Blue', filename: 'c.txt', content: 'annual' },
+    )
+    expect(await titles('green OR red')).toEqual(['Annual plan', 'Annual report'])
+    expect(await titles('annual green OR "red report"')).toEqual(['Annual plan', 'Annual report'])
+    expect(await titles('blue OR green annual')).toEqual(['Annual report', 'Blue'])
+    expect(await titles('title:annual')).toEqual(['Annual plan', 'Annual report'])
+    expect(await titles('title:report')).toEqual(['Annual report'])
+    expect(await titles('content:report')).toEqual(['Annual plan'])
+    expect(await titles('filename:red')).toEqual(['Annual report'])
+    expect(await titles('title:"annual plan" red')).toEqual(['Annual plan'])
+    expect(await titles('annual -title:annual')).toEqual(['Blue'])
+    expect(await titles('annual -content:"red report"')).toEqual(['Annual report', 'Blue'])
+    expect(await titles('title:bl')).toEqual(['Blue'])
+  })
+
+  test(its('leaves out types and labels, and knows families of types'), async () => {
+    const { db, put, titles } = await start()
+    await put(
+      { title: 'A', content: 'word', mimeType: 'image/png', labels: ['Red'] },
+      { title: 'B', content: 'word', mimeType: 'image/jpeg' },
+      { title: 'C', content: 'word', mimeType: 'text/plain', labels: ['Red', 'Blue'] },
+    )
+    const [red, blue] = [await label(db, 'Red'), await label(db, 'Blue')]
+    expect(await titles('word', { filter: { mimeTypes: ['image/*'] } })).toEqual(['A', 'B'])
+    expect(await titles('word', { filter: { mimeTypes: ['image/*', 'text/plain'] } })).toEqual(['A', 'B', 'C'])
+    expect(await titles('word', { filter: { notMimeTypes: ['image/png'] } })).toEqual(['B', 'C'])
+    expect(await titles('word', { filter: { notMimeTypes: ['image/*'] } })).toEqual(['C'])
+    expect(await titles('word', { filter: { notLabelIds: [red] } })).toEqual(['B'])
+    expect(await titles('word', { filter: { labelIds: [red], notLabelIds: [blue] } })).toEqual(['A'])
+  })
+
+  test(its('names the documents most like one, without itself and without those of others'), async () => {
+    const { put, engine, ownerId, otherOwnerId } = await start()
+    const lease = 'tenancy of the flat with deposit, landlord and tenant'
+    const [id] = (await put(
+      { title: 'Lease', content: lease },
+      { title: 'Lease of a garage', content: `${lease}, garage` },
+      { title: 'Theirs', content: lease, ownerId: otherOwnerId },
+      { title: 'Recipe', content: 'flour, butter and sugar' },
+    )) as [string]
+    const like = async (filter: Partial<SearchFilter>, limit = 10) =>
+      (await engine.similar({ documentId: id, filter: { ...noFilter, ...filter }, limit })).map(({ title }) => title)
+    expect((await like({ ownerId }))[0]).toBe('Lease of a garage')
+    expect(await like({ ownerId })).not.toContain('Theirs')
+    expect(await like({ ownerId })).not.toContain('Lease')
+    expect(await like({})).toContain('Theirs')
+    expect(await like({}, 1)).toHaveLength(1)
+    expect(await engine.similar({ documentId: randomUUID(), filter: noFilter, limit: 5 })).toEqual([])
+  })
+
+  test(its('makes a new index beside the one in force, which answers until the swap; what changes later is put into both'), async () => {
+    const { db, engine, put, titles } = await start()
+    const ids = (
+      await put({ title: 'A', content: 'before' }, { title: 'B', content: 'before' }, { title: 'Gone', content: 'before' })
+    ).sort()
+    const made = await engine.rebuild()
+    await made.put(ids)
+    expect(await titles('before')).toEqual(['A', 'B', 'Gone'])
+    expect(await made.settle()).toBe(3)
+    const { id } = await db.selectFrom('documents').select('id').where('title', '=', 'A').executeTakeFirstOrThrow()
+    const gone = await db.selectFrom('documents').select('id').where('title', '=', 'Gone').executeTakeFirstOrThrow()
+    await db.updateTable('documents').set({ content: 'after' }).where('id', '=', id).execute()
+    await db.deleteFrom('documents').where('id', '=', gone.id).execute()
+    await engine.refresh([id, gone.id])
+    expect(await titles('after')).toEqual(['A'])
+    await made.put([id, gone.id])
+    expect(await made.settle()).toBe(2)
+    await made.swap()
+    await made.discard()
+    expect(await titles('before')).toEqual(['B'])
+    expect(await titles('after')).toEqual(['A'])
+    expect(await engine.status()).toMatchObject({ documents: 2, outdated: 0 })
+    await put({ title: 'New', content: 'after' })
+    expect(await titles('after')).toEqual(['A', 'New'])
+    expect(await engine.count()).toBe(3)
+  })
+
+  test(its('throws a rebuild away without a trace, also one that was left in the middle'), async () => {
+    const { engine, put, titles } = await start()
+    const ids = await put({ title: 'A', content: 'word' })
+    await (await engine.rebuild()).put(ids)
+    const second = await engine.rebuild()
+    await second.put(ids)
+    await second.discard()
+    expect(await titles('word')).toEqual(['A'])
+    expect(await engine.count()).toBe(1)
+  })
 }

@@ -8,6 +8,8 @@ const firstPrefix = 100_000
 const firstMonth = 200_000
 const firstConfidence = 400_000
 const pairs = 0x10000
+/** Only of short words pairs are hinted at: a longer one is seldom in so many documents that a row with it is slow to find. */
+const longestPaired = 6
 
 const characters = '0123456789abcdefghijklmnopqrstuvwxyz'
 const longestPrefix = 3
@@ -26,8 +28,9 @@ export function prefixHint(prefix: string): number | null {
   return firstPrefix + code
 }
 
-/** That these two words follow each other, or two others whose number is the same by chance. */
-export function pairHint(one: string, other: string): number {
+/** That these two words follow each other, or two others whose number is the same by chance; null where that is not hinted at. */
+export function pairHint(one: string, other: string): number | null {
+  if (one.length > longestPaired || other.length > longestPaired) return null
   let hash = 0x811c9dc5
   for (const text of [one, ' ', other]) {
     for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
@@ -61,7 +64,8 @@ export class Hints {
       }
     }
     if (word.form === 'joined') return
-    if (this.#before) this.#all.add(pairHint(this.#before.text, word.text))
+    const pair = this.#before && pairHint(this.#before.text, word.text)
+    if (pair !== null) this.#all.add(pair)
     this.#before = word
   }
 
@@ -94,5 +98,5 @@ const range = (first: number, last: number): number[] => Array.from({ length: Ma
 export const rowHints = (parts: readonly Part[]): number[] =>
   parts.slice(1).flatMap((part, index) => {
     const before = parts[index]!
-    return part.offset === before.offset + 1 && !part.prefix ? [pairHint(before.text, part.text)] : []
+    return part.offset === before.offset + 1 && !part.prefix ? (pairHint(before.text, part.text) ?? []) : []
   })

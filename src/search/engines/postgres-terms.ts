@@ -26,9 +26,9 @@ export interface Queries {
   readonly checks: readonly Check[]
   /** all positive terms at once; null where there is none */
   readonly all: string | null
-  /** for the score: every word as it was typed */
+  /** for the score: every word as it was typed, and whole */
   readonly typed: string
-  /** for the score: every word in every spelling */
+  /** for the score: every word in every spelling, begun ones however they go on */
   readonly meant: string
   /** that all positive terms are in the title; null where that cannot be asked */
   readonly inTitle: string | null
@@ -41,7 +41,7 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
   const wanted = terms.filter(({ negated }) => !negated)
   const asked = groups.map((group) => ask(group, spellings, hasHints))
   const matches = [...filters(filter), ...asked.flatMap(({ match }) => match ?? [])]
-  const words = wanted.flatMap((term) => rankedWords(term, new Map()))
+  const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => ({ ...part, prefix: false })) })
   const positive = groups.filter(([first]) => !first!.negated)
   return {
     match: matches.length === 0 ? null : and(matches),
@@ -53,8 +53,8 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
       negated: group[0]!.negated,
     })),
     all: positive.length === 0 ? null : and(positive.map((group) => alone(group, spellings))),
-    typed: or(words),
-    meant: or([...words, ...wanted.flatMap((term) => rankedWords(term, spellings))]),
+    typed: or(wanted.flatMap((term) => rankedWords(whole(term), new Map()))),
+    meant: or(wanted.flatMap((term) => rankedWords(term, spellings))),
     inTitle: inTitle(positive),
   }
 }

@@ -24,6 +24,10 @@ export const healthcheck = (cli: Cli): Command =>
   })
     .option('--ready', 'ask whether it can serve, not only whether it runs')
     .action(async ({ ready }: { ready?: boolean }) => {
+      if (cli.options.printCurl) {
+        const { health } = await cli.client()
+        await (ready ? health.ready() : health.probe())
+      }
       try {
         const health = await check(cli, ready === true)
         if (!cli.options.isQuiet) cli.print(health, { columns: [{ name: 'status' }, { name: 'url' }, { name: 'checks' }], id: 'status' })

@@ -122,8 +122,13 @@ function sourceOf({ passwordFile, passwordCommand, passwordStdin, withToken, sav
 }
 
 async function signIn(cli: Cli, there: There, flags: Flags, source: PasswordSource, known: Context | undefined): Promise<Credential> {
-  const { byPassword, byToken } = await import('../src/cli/sign-in.ts')
   const located = { ...there, caFile: there.caFile ?? known?.ca_file ?? null }
+  if (cli.options.printCurl) {
+    const { curlClient } = await import('../src/cli/print-curl.ts')
+    const { auth } = curlClient(located, cli.write)
+    await (flags.withToken ? auth.profile() : auth.login(flags.username ?? known?.username ?? '', ''))
+  }
+  const { byPassword, byToken } = await import('../src/cli/sign-in.ts')
   if (flags.withToken) return byToken(located, cli.way, (await readSecret(cli.options, 'token', { isStdin: true })).trim())
   const username = flags.username ?? known?.username ?? (await line(cli.options, 'User name or e-mail address:', '--username'))
   const password =

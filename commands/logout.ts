@@ -30,6 +30,10 @@ function nameInUse(cli: Cli): string {
 }
 
 async function end(cli: Cli, name: string, context: Context): Promise<void> {
+  if (cli.options.printCurl) {
+    const { curlClient } = await import('../src/cli/print-curl.ts')
+    await curlClient({ url: context.url, caFile: context.ca_file ?? null }, cli.write).auth.logout()
+  }
   await whileLocked(cli.env, async () => {
     const held = (await readCredentials(cli.env))[name]
     await keepCredential(cli.env, name, undefined)

@@ -32,7 +32,9 @@ export async function clientThere(target: There, way: Way): Promise<RemoteClient
   const session = openSession(target, {
     ...way,
     stranger: () => {
-      stranger ??= strangerThere(target, way)
+      // A server that is not reached is tried again by the request that wants the token.
+      const pause: Way['pause'] = async (seconds, error) => (error === undefined ? way.pause?.(seconds) : Promise.reject(error))
+      stranger ??= strangerThere(target, { ...way, pause })
       return stranger
     },
   })

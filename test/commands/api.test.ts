@@ -94,6 +94,8 @@ test.skipIf(!curl)('--print-curl sends nothing, tells no token, and what it prin
   expect(await sh(list.stdout)).toContain('x=@y')
   const secret = await dms(['--print-curl', 'api', 'POST', '/api/auth/register', '-f', 'username=x', '-f', 'password=hidden'])
   expect(secret.stdout).not.toMatch(/hidden|Authorization/)
+  const login = await dms(['--print-curl', 'login', url, '--username', 'eve'], { env: { DMS_URL: '' } })
+  expect(login.stdout).toMatch(/^curl -fsS -X POST (?!.*Bearer).*"username":"eve".*\/api\/auth\/login\n$/)
   expect((await dms(['--print-curl', 'migrate'], { env: { DMS_URL: '' } })).code).toBe(2)
   expect((await dms(['--print-curl', '--local', 'labels', 'list'], { env: { DMS_URL: url } })).code).toBe(2)
 })

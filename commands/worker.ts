@@ -10,8 +10,8 @@ interface Options {
 /** `dms worker`: jobs without a server. */
 export const worker = (cli: Cli): Command =>
   new Command('worker')
-    .description('run background jobs (reading and OCR, index, maintenance)')
-    .option('--queues <names>', 'only these, separated by commas: ocr, index, maintenance')
+    .description('run background jobs (reading and OCR, syncs of sources, index, maintenance)')
+    .option('--queues <names>', 'only these, separated by commas: ocr, sync, index, maintenance')
     .option('--concurrency <number>', 'documents read at once; 0 takes one per core')
     .option('--once', 'run what can be run now, then exit')
     .addHelpText(

@@ -22,6 +22,8 @@ interface Place {
   root: string
   staging: Staging
   fsync: boolean
+  /** makes names in a folder durable */
+  flush(folder: string): Promise<void>
   /** where bytes lie for good */
   named(sha256: string): string
 }
@@ -33,11 +35,12 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
   await mkdir(root, { recursive: true, mode: 0o700 })
   const staging = await openStaging({ folder: tmp_path || join(root, '.tmp'), fsync })
   const check = checker(root, min_free)
+  const flush = sharedFlushes()
 
   return {
     async stage(source, maxSize) {
       await check()
-      return stagedFile(await staging.write(source, maxSize), { root, staging, fsync, named })
+      return stagedFile(await staging.write(source, maxSize), { root, staging, fsync, flush, named })
     },
     async read(sha256, range) {
       // A descriptor, not a FileHandle: one of those that is never read to its end would take the process with it when collected.
@@ -141,7 +144,7 @@ function stagedFile(staged: Staged, place: Place): Awaited<ReturnType<FileStore[
 }
 
 /** Rename, then flush the folder: only now does a crash leave the name and all the bytes behind it. */
-async function giveName({ path, sha256, size }: Staged, { root, fsync, named }: Place): Promise<void> {
+async function giveName({ path, sha256, size }: Staged, { root, fsync, flush, named }: Place): Promise<void> {
   const to = named(sha256)
   const made = await mkdir(dirname(to), { recursive: true, mode: 0o700 })
   // A file of another length under this name was damaged; whole bytes take its place.
@@ -149,11 +152,32 @@ async function giveName({ path, sha256, size }: Staged, { root, fsync, named }: 
   if (!isThere) await rename(path, to)
   if (!fsync) return
   // Also where it was there already: whoever named it may not have come as far as this.
-  await flushFolder(dirname(to))
-  if (!made) return
+  const folders = [dirname(to)]
   // A folder that was just made is itself only a name in its parent.
-  await flushFolder(dirname(dirname(to)))
-  await flushFolder(root)
+  if (made) folders.push(dirname(dirname(to)), root)
+  await Promise.all(folders.map(flush))
+}
+
+/** Whoever asks while a folder is being flushed needs another flush, and shares it with all who ask meanwhile. */
+function sharedFlushes(): (folder: string) => Promise<void> {
+  const running = new Map<string, Promise<void>>()
+  const waiting = new Map<string, Promise<void>>()
+  return (folder) => {
+    const shared = waiting.get(folder)
+    if (shared) return shared
+    const flush = (running.get(folder) ?? Promise.resolve())
+      .catch(() => {})
+      .then(() => {
+        waiting.delete(folder)
+        running.set(folder, flush)
+        return flushFolder(folder)
+      })
+      .finally(() => {
+        if (running.get(folder) === flush) running.delete(folder)
+      })
+    waiting.set(folder, flush)
+    return flush
+  }
 }
 
 async function flushFolder(path: string): Promise<void> {

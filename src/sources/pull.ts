@@ -15,6 +15,8 @@ const patience = 1000
 const pace = 100
 /** Rounds of that without news after which it is looked whether the run is still ours. */
 const quietRounds = 10
+/** Rounds after which what has come is taken in, however little it is: what is lost by a crash is fetched again. */
+const takingRounds = 5
 /** Bytes: a longer path does not fit into an index of the database. */
 const maxPath = 2000
 
@@ -32,8 +34,9 @@ export async function pull(given: Pulling): Promise<void> {
   let told = ''
   let quiet = 0
   let telling: Promise<void> | null = null
+  let round = 0
   const tell = () => {
-    intake.flush()
+    if (++round % takingRounds === 0) intake.flush()
     if (telling) return
     const news = `${runs.processed(run)} ${seen.files} ${current}`
     if (news === told && ++quiet < quietRounds) return

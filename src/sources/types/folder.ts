@@ -30,9 +30,10 @@ export const folder: SourceType = {
 }
 
 function connection(given: string, { recursive }: SourceAddress, { localRoots }: SourceLimits): SourceConnection {
+  let root: string | undefined
   return {
     async *walk({ signal }) {
-      const root = await rootOf(given, localRoots)
+      root = await rootOf(given, localRoots)
       const folders = ['']
       for (let path = folders.pop(); path !== undefined; path = folders.pop()) {
         try {
@@ -47,7 +48,8 @@ function connection(given: string, { recursive }: SourceAddress, { localRoots }:
     },
     async read(file, signal) {
       try {
-        return await opened(await rootOf(given, localRoots), file, signal)
+        root ??= await rootOf(given, localRoots)
+        return await opened(root, file, signal)
       } catch (error) {
         throw failureOf(error)
       }
@@ -168,20 +170,23 @@ async function opened(root: string, file: SourceFile, signal: AbortSignal): Prom
     if (real !== full || there.ino !== found.ino || there.dev !== found.dev || !found.isFile())
       throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN', 'The file is a link, or lies behind one.')
     const { etag, modifiedAt } = seen(found)
-    return { bytes: bytesOf(handle, etag, signal), etag, modifiedAt }
+    return { bytes: bytesOf(handle, Number(found.size), etag, signal), etag, modifiedAt }
   } catch (error) {
     await handle.close()
     throw error
   }
 }
 
-async function* bytesOf(handle: FileHandle, etag: string | null, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+async function* bytesOf(handle: FileHandle, size: number, etag: string | null, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   try {
-    for (;;) {
+    for (let left = size; ; ) {
       signal.throwIfAborted()
-      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(pieceSize), 0, pieceSize)
-      if (bytesRead === 0) break
-      yield buffer.subarray(0, bytesRead)
+      // One byte more than there should be: a piece that is not filled was the last one.
+      const room = Math.min(pieceSize, Math.max(0, left) + 1)
+      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(room), 0, room)
+      left -= bytesRead
+      if (bytesRead > 0) yield buffer.subarray(0, bytesRead)
+      if (bytesRead < room) break
     }
     if (seen(await handle.stat({ bigint: true })).etag !== etag)
       throw new SourceFailure('CONTENT_MISMATCH', 'The file changed while it was read.', true)

@@ -1,12 +1,15 @@
 /** Ids of other people's things, in every place of every route that takes one: they are answered as ids of nothing, and nothing changes. */
 import { randomBytes } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Route } from '../src/http/route.ts'
 import { rowOf } from './route-table/all.ts'
 import { upload } from './support/app.ts'
 import { normal } from './support/normal.ts'
 import { type Ask, fieldsOf, nameOf, noId, type Row, startWorld, type World } from './support/route-table.ts'
 import { rowsOf } from './support/rows-of.ts'
+
+// Hundreds of requests: seconds, but not on a machine that is busy with other things.
+vi.setConfig({ testTimeout: 180_000 })
 
 type Bag = 'params' | 'query' | 'json' | 'form'
 /** Where in a request an id can be. */

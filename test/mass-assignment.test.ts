@@ -1,10 +1,13 @@
 /** Fields that a request may not set: sent to every route that takes a body, they leave no trace in any answer or row. */
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Route } from '../src/http/route.ts'
 import { rowOf } from './route-table/all.ts'
 import { normal } from './support/normal.ts'
 import { type Ask, fieldsOf, nameOf, password, startWorld, usualOf, type World } from './support/route-table.ts'
 import { rowsWritten } from './support/rows-of.ts'
+
+// Hundreds of requests: seconds, but not on a machine that is busy with other things.
+vi.setConfig({ testTimeout: 180_000 })
 
 const long = '2001-01-01T00:00:00.000Z'
 

@@ -6,7 +6,7 @@ import type { ClientError } from '../src/client/client.ts'
 import { labelColumns } from './labels-list.ts'
 
 interface Flags {
-  color: string
+  colour: string
   description?: string
   ifAbsent?: boolean
 }
@@ -16,15 +16,15 @@ export const labelsCreate = (cli: Cli): Command =>
     summary: 'Make a label.',
     examples: [
       ['labels create invoices', ''],
-      ["labels create urgent --color '#cc0000' --description 'today'", ''],
+      ["labels create urgent --colour '#cc0000' --description 'today'", ''],
       ['labels create inbox --if-absent -q', 'for a setup script'],
     ],
     exits: '0 made (or there, with --if-absent) · 2 something is not allowed · 4 not signed in · 7 there is one of that name',
   })
-    .option('--color <#rrggbb>', 'as it is shown', '#6b7280')
+    .option('--colour <#rrggbb>', 'as it is shown (--color is about this terminal)', '#6b7280')
     .option('--description <text>', 'what it is for')
     .option('--if-absent', 'it is fine when there is one of that name already')
-    .action(async (name: string, { color, description, ifAbsent }: Flags) => {
+    .action(async (name: string, { colour: color, description, ifAbsent }: Flags) => {
       const client = await cli.client()
       const made = await client.labels
         .create({ name, color, ...(description === undefined ? {} : { description }) })

@@ -7,7 +7,7 @@ import { labelColumns } from './labels-list.ts'
 
 interface Flags {
   name?: string
-  color?: string
+  colour?: string
   description?: string
 }
 
@@ -16,15 +16,16 @@ export const labelsUpdate = (cli: Cli): Command =>
     summary: 'Change a label (name or id); documents keep it.',
     examples: [
       ['labels update invoices --name bills', ''],
-      ["labels update urgent --color '#ff0000'", ''],
+      ["labels update urgent --colour '#ff0000'", ''],
     ],
     exits: '0 changed · 2 something is not allowed · 5 not yours, and you are no admin · 6 no such label · 7 the name is taken',
   })
     .option('--name <name>', 'another name')
-    .option('--color <#rrggbb>', 'another colour')
+    .option('--colour <#rrggbb>', 'another colour')
     .option('--description <text>', 'what it is for')
-    .action(async (given: string, changes: Flags) => {
-      if (Object.keys(changes).length === 0) throw usage('nothing to change', 'pass --name, --color or --description')
+    .action(async (given: string, { colour: color, ...others }: Flags) => {
+      const changes = { ...others, ...(color === undefined ? {} : { color }) }
+      if (Object.keys(changes).length === 0) throw usage('nothing to change', 'pass --name, --colour or --description')
       const client = await cli.client()
       const { id } = await labelNamed(client, given)
       const label = await client.labels.update(id, changes)

@@ -47,6 +47,14 @@ test('each command has an invocation below that works, and nothing else has', ()
   expect(Object.keys(rows).sort()).toEqual(leaves.map(({ name }) => name).sort())
 })
 
+test('no command has a flag that the program has for all: it would never see it', () => {
+  const shared = new Set(program.options.flatMap(({ short, long }) => [short, long]))
+  const taken = leaves.flatMap(({ name, command }) =>
+    command.options.filter(({ short, long }) => shared.has(short) || shared.has(long)).map(({ flags }) => `${name} ${flags}`),
+  )
+  expect(taken.filter((each) => !/-(v|h|V)\b.*, --(version|help)/.test(each))).toEqual([])
+})
+
 test.each(leaves.map(({ name }) => name))('%s --help: usage, examples, exit codes', async (name) => {
   const { streams, stdout } = screen({}, null)
   expect(await runHere([...name.split(' '), '--help'], streams)).toBe(0)

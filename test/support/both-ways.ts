@@ -16,7 +16,11 @@ export async function startWay(way: Way) {
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const here = { DATABASE_URL: server.databaseUrl, DMS_DATA_DIR: server.dataDir, DMS_WORKER_CONCURRENCY: '1' }
   const envOf = async (user: typeof server.ada): Promise<Record<string, string>> =>
-    way === 'here' ? { ...here, DMS_AS: user.username } : { DMS_URL: server.url, DMS_TOKEN: await tokenFor(server.app, user) }
+    // What uploads note of files must not lie where they are looked for.
+    ({
+      XDG_STATE_HOME: join(server.dataDir, 'state'),
+      ...(way === 'here' ? { ...here, DMS_AS: user.username } : { DMS_URL: server.url, DMS_TOKEN: await tokenFor(server.app, user) }),
+    })
   const env = await envOf(server.ada)
   return {
     ...server,

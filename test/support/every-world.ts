@@ -31,6 +31,9 @@ export interface World {
 export async function makeWorlds<const N extends string>(server: Server, folder: string, names: readonly N[]): Promise<Record<N, World>> {
   const begun = await Promise.all(names.map((name) => begin(server, `in-${name}`, join(folder, name))))
   await server.runJobs()
+  // Somebody else is at work, as far as commands can see: so none of them reads what another one is looked at with.
+  const elsewhere = { name: 'elsewhere/1', queues: ['ocr'], seen_at: new Date(Date.now() + 3_600_000) }
+  await server.app.db.insertInto('workers').values(elsewhere).execute()
   const worlds: [N, World][] = []
   for (const [index, name] of names.entries()) worlds.push([name, await finish(server, begun[index] as Begun)])
   return Object.fromEntries(worlds) as Record<N, World>

@@ -1,0 +1,80 @@
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { readTar } from '../../src/backup/tar.ts'
+import { exportName } from '../../src/cli/export-names.ts'
+import { upload } from '../support/app.ts'
+import { startWay } from '../support/both-ways.ts'
+
+const linesIn = (text: string): Record<string, unknown>[] =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+
+test('names hold the end of the id, keep the ending and fit an old archive', () => {
+  const id = '01900000-0000-7000-8000-0123456789ab'
+  expect(exportName({ id, filename: '../../etc/pass\u202ewd' })).toBe('pass_wd-0123456789ab')
+  expect(exportName({ id, filename: '.hidden.pdf' })).toBe('_hidden-0123456789ab.pdf')
+  const long = exportName({ id, filename: `${'é'.repeat(100)}.pdf` })
+  expect(long).toMatch(/^é+-0123456789ab\.pdf$/)
+  expect(Buffer.byteLength(long)).toBeLessThanOrEqual(96)
+})
+
+test('export to a folder: files, texts and a manifest; again only what changed; --delete-extra removes ours and no others', async () => {
+  const { dms, folder, asAda, runJobs } = await startWay('over HTTP')
+  const one = await upload(asAda, 'same.txt', 'one')
+  const two = await upload(asAda, 'same.txt', 'two')
+  await runJobs()
+  const to = join(folder, 'out')
+  const run = async (...more: string[]) => {
+    const { code, stdout } = await dms(['documents', 'export', '--to', to, '--json', ...more])
+    return { code, ...JSON.parse(stdout) }
+  }
+  expect(await run('--with-text')).toMatchObject({ code: 0, created: 2, bytes: 6 })
+  const lines = linesIn(await readFile(join(to, 'manifest.jsonl'), 'utf8'))
+  expect(lines.map(({ id, sha256 }) => [id, sha256])).toEqual([one, two].map(({ id, sha256 }) => [id, sha256]))
+  for (const [line, text] of [
+    [lines[0], 'one'],
+    [lines[1], 'two'],
+  ] as const) {
+    expect(await readFile(join(to, String(line?.file)), 'utf8')).toBe(text)
+    expect(await readFile(join(to, String(line?.text_file)), 'utf8')).toBe(text)
+  }
+  await writeFile(join(to, String(lines[0]?.file)), 'eno, and more')
+  await writeFile(join(to, 'mine.txt'), 'mine')
+  await asAda.documents.delete(two.id)
+  expect(await run('--with-text')).toMatchObject({ updated: 1, unchanged: 0 })
+  expect(await readFile(join(to, String(lines[0]?.file)), 'utf8')).toBe('one')
+  expect(await run('--delete-extra')).toMatchObject({ unchanged: 1, deleted: 1, exit_code: 0 })
+  expect((await readdir(to)).sort()).toEqual([
+    'manifest.jsonl',
+    'mine.txt',
+    `same-${one.id.slice(-12)}.txt`,
+    `same-${one.id.slice(-12)}.txt.txt`,
+  ])
+})
+
+test('export as an archive: to a file, whole or not at all, and to standard output; 7 where the file exists', async () => {
+  const { dms, folder, asAda } = await startWay('here')
+  const { id } = await upload(asAda, 'a.txt', 'x'.repeat(700))
+  const name = `a-${id.slice(-12)}.txt`
+  const to = join(folder, 'all.tar')
+  expect((await dms(['documents', 'export', '--to', to, '-q'])).code).toBe(0)
+  const piped = await dms(['documents', 'export', '--to', '-'])
+  expect([piped.code, piped.stderr]).toEqual([0, ''])
+  for (const bytes of [await readFile(to), Buffer.from(piped.stdout, 'latin1')]) {
+    const found: [string, string][] = []
+    for await (const { path, bytes: content } of readTar([bytes]))
+      found.push([path, Buffer.concat(await Array.fromAsync(content)).toString()])
+    expect(found.map(([path]) => path)).toEqual([name, 'manifest.jsonl'])
+    expect(found[0]?.[1]).toBe('x'.repeat(700))
+    expect(linesIn(found[1]?.[1] ?? '')).toMatchObject([{ id, file: name }])
+  }
+  expect((await dms(['documents', 'export', '--to', to])).code).toBe(7)
+  expect((await dms(['documents', 'export', '--to', to, '--delete-extra'])).code).toBe(2)
+  await mkdir(join(folder, 'odd'))
+  await writeFile(join(folder, 'odd', 'manifest.jsonl'), 'not ours')
+  expect((await dms(['documents', 'export', '--to', join(folder, 'odd')])).code).toBe(2)
+  expect(await readdir(folder)).not.toContainEqual(expect.stringContaining('.part'))
+})

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest'
+import { upload } from '../support/app.ts'
+import { startWay } from '../support/both-ways.ts'
+
+test('labels by name, whatever its case, or id: made, put on and taken off what a pipe names, deleted when somebody says yes', async () => {
+  const { dms, asAda } = await startWay('over HTTP')
+  const [one, two] = [await upload(asAda, '1.txt', '1'), await upload(asAda, '2.txt', '2')]
+  const made = await dms(['labels', 'create', 'Invoices', '--colour', '#aabbcc', '--json'])
+  const { id } = JSON.parse(made.stdout)
+  expect((await dms(['labels', 'create', 'invoices'])).code).toBe(7)
+  expect(JSON.parse((await dms(['labels', 'create', 'invoices', '--if-absent', '--json'])).stdout)).toMatchObject({
+    id,
+    name: 'Invoices',
+    color: '#aabbcc',
+  })
+  const assigned = await dms(['labels', 'assign', 'INVOICES', '-'], { input: `${one.id}\n${two.id}\n` })
+  expect(assigned).toMatchObject({ code: 0, stdout: 'label\tInvoices\ndocuments\t2\nchanged\t2\n' })
+  expect((await dms(['labels', 'unassign', id, one.id, '--fields', 'changed'])).stdout).toBe('changed\t1\n')
+  expect((await dms(['labels', 'list', '--fields', 'name,document_count'])).stdout).toBe('Invoices\t1\n')
+  expect((await dms(['labels', 'update', 'invoices'])).code).toBe(2)
+  expect((await dms(['labels', 'update', 'nothing', '--name', 'x'])).code).toBe(6)
+  expect(await dms(['labels', 'delete', 'invoices'])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('pass --yes') })
+  expect((await dms(['labels', 'rm', 'invoices', '-y'])).code).toBe(0)
+  expect((await asAda.documents.get(two.id)).labels).toEqual([])
+})

@@ -1,0 +1,44 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { upload } from '../support/app.ts'
+import { startWay } from '../support/both-ways.ts'
+import { run } from '../support/run.ts'
+
+test('a link: its address alone in a pipe, looked up and fetched without an account, with its password, until it is revoked', async () => {
+  const { dms, asAda, folder, url } = await startWay('over HTTP')
+  const { id } = await upload(asAda, 'a file.txt', 'shared')
+  const made = await dms(['links', 'create', id, '--expires', '2h', '--max-views', '3', '--generate-password'])
+  const [address = '', password = ''] = made.stdout.trimEnd().split('\t')
+  const token = address.split('/').at(-1) ?? ''
+  expect([made.code, made.stderr, password.length]).toEqual([0, '', 24])
+  const here = `${url}/api/public/shared/${token}`
+  // A stranger: the token that DMS_TOKEN holds must not go to whatever server an address names.
+  const stranger = (args: string[], env: Record<string, string> = {}) => run(args, { env: { DMS_TOKEN: 'not.for.you', ...env } })
+  const config = { DMS_DATA_DIR: join(folder, 'none') }
+  expect(JSON.parse((await stranger(['links', 'info', here, '--json'], config)).stdout)).toMatchObject({
+    filename: 'a file.txt',
+    requires_password: true,
+  })
+  expect((await stranger(['links', 'download', here], config)).code).toBe(2)
+  expect((await stranger(['links', 'download', here], { ...config, DMS_LINK_PASSWORD: 'wrong' })).code).toBe(5)
+  await writeFile(join(folder, 'pw'), `${password}\n`)
+  const fetched = await dms(['links', 'download', token, '--password-file', join(folder, 'pw'), '--to', `${folder}/`, '--fields', 'path'])
+  expect(fetched).toMatchObject({ code: 0, stdout: `path\t${join(folder, 'a file.txt')}\n` })
+  expect(await readFile(join(folder, 'a file.txt'), 'utf8')).toBe('shared')
+  expect((await dms(['links', 'download', token, '--password-file', join(folder, 'pw'), '--to', folder])).code).toBe(7)
+
+  const [link] = JSON.parse((await dms(['links', 'list', '--document', id, '--state', 'usable', '--json'])).stdout)
+  expect(link).toMatchObject({ document_id: id, view_count: expect.any(Number), max_views: 3 })
+  expect((await dms(['links', 'list'])).stdout).not.toContain(token)
+  expect((await dms(['links', 'revoke', link.id])).code).toBe(0)
+  expect((await dms(['links', 'info', token])).code).toBe(6)
+  expect((await dms(['links', 'list', '--state', 'usable'])).stdout).toBe('')
+})
+
+test.each([[['links', 'create', 'x']], [['links', 'info', 'https://example.org/other']], [['links', 'info', 'a b']]])(
+  '%j is refused before anybody is asked',
+  async (args) => {
+    expect([2, 6]).toContain((await run(args, { env: { DMS_URL: 'http://127.0.0.1:9', DMS_TOKEN: 'x' } })).code)
+  },
+)

@@ -29,11 +29,18 @@ const pathOf = (env: Env): string => join(stateFolder(env), 'credentials.json')
 export async function readCredentials(env: Env, warn?: (text: string) => void): Promise<Credentials> {
   const path = pathOf(env)
   const text = await readOwnFile(path, true, warn)
+  const found = parsed(text ?? '{}')
+  // Nothing of the file is repeated: it holds tokens.
+  if (typeof found !== 'object' || found === null)
+    throw new Failure('CONFIG', `${path} is not right`, { fix: `rm ${path}, then dms login` })
+  return found as Credentials
+}
+
+function parsed(text: string): unknown {
   try {
-    return JSON.parse(text ?? '{}') as Credentials
+    return JSON.parse(text)
   } catch {
-    // Nothing of the file is repeated: it holds tokens.
-    throw new Failure('CONFIG', `${path} is not JSON`, { fix: `rm ${path}, then dms login` })
+    return null
   }
 }
 

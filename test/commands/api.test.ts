@@ -8,26 +8,21 @@ import { bareEnvironment, executable, findProgram } from '../support/run.ts'
 test('the same words give the same output and the same exit here and over HTTP', async () => {
   const here = await startWay('here')
   const label = (await here.asAda.labels.create({ name: 'Tax', color: '#123456' })).id
-  const there = { DMS_URL: here.url, DMS_TOKEN: here.token }
+  const there = { DMS_URL: here.url, DMS_TOKEN: here.token, DMS_AS: '', DATABASE_URL: '', DMS_DATA_DIR: '/nonexistent' }
   const file = join(here.folder, 'label.json')
   await writeFile(file, '{"name":"From a file","color":"#123456"}')
   const lines = [
     ['labels', 'list', '--json', '--fields', 'name,color'],
     ['documents', 'get', '0192f0c1-0000-7000-8000-000000000000'],
     ['users', 'list'],
-    ['search', 'query', 'nothing', '--json'],
     ['api', 'GET', '/api/settings'],
     ['api', 'get', 'api/documents', '-f', 'status=failed', '-F', 'per_page=1', '--paginate'],
     ['api', 'POST', '/api/labels', '-f', 'name=Tax'],
-    ['api', 'POST', '/api/labels', '-F', 'name=1'],
     ['api', 'PUT', `/api/labels/${label}`, '-f', 'description=paid ✓', '-H', 'X-Request-Id: one', '--json'],
   ]
   const withoutIds = (text: string) => text.replaceAll(/("updated_at":")[^"]+/g, '$1').replaceAll(/request id: \S+/g, 'request id')
   for (const line of lines) {
-    const [one, two] = await Promise.all([
-      here.dms(line),
-      here.dms(line, { env: { ...there, DATABASE_URL: '', DMS_DATA_DIR: '/nonexistent', DMS_AS: '' } }),
-    ])
+    const [one, two] = await Promise.all([here.dms(line), here.dms(line, { env: there })])
     expect({ ...two, stdout: withoutIds(two.stdout), stderr: withoutIds(two.stderr) }, line.join(' ')).toEqual({
       ...one,
       stdout: withoutIds(one.stdout),
@@ -40,10 +35,11 @@ test('the same words give the same output and the same exit here and over HTTP',
       name: string
     }
     expect(made.name).toBe('From a file')
-    expect(await here.dms(['api', 'DELETE', `/api/labels/${made.id}`], { env })).toMatchObject({ code: 0, stdout: '', stderr: '' })
+    await here.asAda.labels.delete(made.id)
     const piped = await here.dms(['api', 'POST', '/api/labels', '--input', '-', '-i'], { env, input: '{"name":"Piped","color":"#123456"}' })
     expect(piped.stdout).toMatch(/^HTTP 201.*\ncontent-type: application\/json.*\n\n\{/s)
-    await here.dms(['api', 'DELETE', `/api/labels/${(JSON.parse(piped.stdout.split('\n\n')[1] ?? '') as { id: string }).id}`], { env })
+    const { id } = JSON.parse(piped.stdout.split('\n\n')[1] ?? '') as { id: string }
+    expect(await here.dms(['api', 'DELETE', `/api/labels/${id}`], { env })).toMatchObject({ code: 0, stdout: '', stderr: '' })
   }
 })
 

@@ -58,8 +58,10 @@ test('other answers are never asked for again', async () => {
   expect([bodies.length, pauses.length]).toEqual([1, 0])
 })
 
-/** The same thing under the name that older clients know: no method needs it. */
+/** What no method is for: the same thing under the name that older clients know, and what only browsers go to. */
 const aliases = [
+  'GET /api/auth/oidc/login',
+  'GET /api/auth/oidc/callback',
   'GET /api/auth/me',
   'POST /api/documents',
   'POST /api/documents/:id/ocr/retry',
@@ -81,6 +83,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'auth.refresh': ({ auth }) => auth.refresh('old'),
   'auth.verifyEmail': ({ auth }) => auth.verifyEmail('a'.repeat(43)),
   'auth.resendVerification': ({ auth }) => auth.resendVerification('ada@example.org'),
+  'auth.exchange': ({ auth }) => auth.exchange('code', 'a'.repeat(43)),
   'auth.profile': ({ auth }) => auth.profile(),
   'auth.updateProfile': ({ auth }) => auth.updateProfile({ display_name: 'Ada' }),
   'auth.changePassword': ({ auth }) => auth.changePassword('old', 'new'),
@@ -121,6 +124,8 @@ const calls: Record<string, (client: Client) => unknown> = {
   'labels.unassign': ({ labels }) => labels.unassign('a/b', ['c']),
   'search.query': ({ search }) => search.query('words', { filters: { mime_types: ['text/plain'] }, fuzzy: true }),
   'search.advanced': ({ search }) => search.advanced({ query: { must: [{ field: 'title', value: 'x', type: 'exact' }] } }),
+  'search.suggest': ({ search }) => search.suggest('wor', 5),
+  'search.similar': ({ search }) => search.similar('a/b', 5),
   'ocrQueue.status': ({ ocrQueue }) => ocrQueue.status(),
   'ocrQueue.list': ({ ocrQueue }) => Array.fromAsync(ocrQueue.list({ priority: 'high' })),
   'ocrQueue.page': ({ ocrQueue }) => ocrQueue.page(),
@@ -165,6 +170,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'metrics.ocr': ({ metrics }) => metrics.ocr(),
   'metrics.prometheus': ({ metrics }) => metrics.prometheus(),
   'health.check': ({ health }) => health.check(),
+  'health.oidc': ({ health }) => health.oidc(),
   'health.probe': ({ health }) => health.probe(),
   'health.ready': ({ health }) => health.ready(),
   'openapi.get': ({ openapi }) => openapi.get(),

@@ -67,7 +67,7 @@ export function addGlobalOptions(program: Command): void {
     new Option('--log-level <level>', 'trace, debug, info, warn, error (DMS_LOG_LEVEL)'),
     new Option('--log-format <format>', 'auto, pretty, json (DMS_LOG_FORMAT)'),
     new Option('--progress <mode>', 'how far it is, on standard error (DMS_PROGRESS)').choices(['auto', 'plain', 'json', 'none']),
-    new Option('--color <when>', 'colours (DMS_COLOR, NO_COLOR)').choices(['auto', 'always', 'never']),
+    new Option('--color <when>', 'colours (DMS_COLOR, NO_COLOR, FORCE_COLOR)').choices(['auto', 'always', 'never']),
     new Option('--no-color', 'same as --color never'),
     new Option('--no-input', 'never ask (DMS_NO_INPUT)'),
   )

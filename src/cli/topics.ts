@@ -105,7 +105,9 @@ for it. Overlapping runs of one job end with 75.
   PATH=/usr/local/bin:/usr/bin:/bin
   MAILTO=ops@example.org
   DMS_NO_INPUT=1
-  */5  * * * *  dms  dms worker --once -q
+  */15 * * * *  dms  dms sources sync --due -q
+  15 3 * * *    dms  dms backup create -q && dms backup prune --keep 14 -y -q
+  0  4 * * 0    dms  dms check --sample 10% -q
   30 1 * * *    dms  dms users import /srv/hr/staff.csv --on-conflict update --rejects /var/lib/dms/rejects.csv -q
   */15 * * * *  scan dms --context prod documents upload -r /srv/scans -q
 

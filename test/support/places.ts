@@ -1,0 +1,99 @@
+/** Empty places to restore into, commands on them, and what is in them afterwards. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import pg from 'pg'
+import { inject, onTestFinished } from 'vitest'
+import { operator } from '../../src/actor.ts'
+import type { App } from '../../src/app.ts'
+import { localClient } from '../../src/client/local.ts'
+import { loadConfig } from '../../src/config-load.ts'
+import { openLog } from '../../src/log.ts'
+import { openApp } from '../../src/open-app.ts'
+import { bareEnvironment, type Ended, executable, type RunOptions, run } from './run.ts'
+
+export interface Place {
+  readonly databaseUrl: string
+  readonly dataDir: string
+}
+
+/** A folder that goes away with the test. */
+export async function folder(): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'dms-place-'))
+  onTestFinished(() => rm(path, { recursive: true, force: true }))
+  return path
+}
+
+/** A database without a table, owned by a role that is no superuser, and a folder; both go away with the test. */
+export async function emptyPlace(): Promise<Place> {
+  const name = `dms_test_${randomUUID().replaceAll('-', '')}`
+  await administer(`create role ${name} login`, `create database ${name} owner ${name}`)
+  onTestFinished(() => administer(`drop database ${name} with (force)`, `drop role ${name}`))
+  const databaseUrl = inject('databaseUrl')
+    .replace('NAME', name)
+    .replace(/\/\/[^@]*@/, `//${name}@`)
+  return { databaseUrl, dataDir: await folder() }
+}
+
+async function administer(...statements: string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: inject('databaseUrl').replace('NAME', 'postgres') })
+  await client.connect()
+  for (const statement of statements) await client.query(statement)
+  await client.end()
+}
+
+/** The variables of a command that works on a place. */
+export const variables = ({ databaseUrl, dataDir }: Place, env: Record<string, string> = {}): Record<string, string> => ({
+  DATABASE_URL: databaseUrl,
+  DMS_DATA_DIR: dataDir,
+  DMS_STORAGE_MIN_FREE: '0',
+  DMS_BACKUP_PATH: join(dataDir, 'backups'),
+  ...env,
+})
+
+/** `dms args…` on a place, to its end. */
+export const dms = (place: Place, args: readonly string[], options: RunOptions = {}): Promise<Ended> =>
+  run(args, { timeout: 60_000, ...options, env: variables(place, options.env) })
+
+/** `dms args…` on a place, left running; killed with the test. */
+export function begin(place: Place, args: readonly string[]): ChildProcessWithoutNullStreams & { ended: Promise<number | null> } {
+  const child = spawn(process.execPath, [executable, ...args], { env: bareEnvironment(variables(place)) })
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
+  child.stdin.on('error', () => {})
+  child.stderr.resume()
+  onTestFinished(async () => {
+    child.kill('SIGKILL')
+    child.stdout.resume()
+    await ended
+  })
+  return Object.assign(child, { ended })
+}
+
+/** A connection to its database, which ends with the test. */
+export async function connection({ databaseUrl }: Place): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: databaseUrl })
+  client.on('error', () => {})
+  await client.connect()
+  onTestFinished(() => client.end())
+  return client
+}
+
+/** What is there, opened as a server would; closed with the test. */
+export async function opened({ databaseUrl, dataDir }: Place) {
+  const { config } = loadConfig({
+    env: {},
+    flags: { data_dir: dataDir, 'database.url': databaseUrl, 'limits.api_calls_per_minute': 0, 'storage.min_free': 0 },
+  })
+  const app = await openApp(config, openLog({ level: 'error', format: 'json' }), { migrate: 'never' })
+  onTestFinished(() => app.close())
+  return { app, asOperator: localClient(app, operator), asStranger: localClient(app, null) }
+}
+
+/** One more document like this one, which nobody has told the index of. */
+export async function unindexed({ db }: App, id: string): Promise<void> {
+  await sql`insert into documents (owner_id, title, filename, status, mime_type, size, sha256, language)
+    select owner_id, title, filename, status, mime_type, size, sha256, language from documents where id = ${id}`.execute(db)
+}

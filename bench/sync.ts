@@ -76,7 +76,10 @@ try {
 
 function show(figures: ReadonlyMap<string, readonly Figures[]>, empty: Figures): void {
   const of = (name: string, value: (figure: Figures) => number) => median((figures.get(name) ?? []).map(value))
-  const table = new Table({ head: ['seconds, median', 'first', ': bare', 'again', ': bare listing', ': rclone'] })
+  const table = new Table({
+    style: { head: [], border: [] },
+    head: ['seconds, median', 'first', ': bare', 'again', ': bare listing', ': rclone'],
+  })
   for (const name of figures.keys()) {
     const [first, second] = [of(name, (figure) => figure.first), of(name, (figure) => figure.second)]
     const ratios = [first / of('bare', (figure) => figure.first), second / of('bare', (figure) => figure.second)]
@@ -152,7 +155,17 @@ async function rcloneSync(program: string): Promise<Figures> {
   const folder = join(home, 'rclone')
   const obscured = (await run(program, ['obscure', '-'], {}, server.password)).stdout.trim()
   const env = { RCLONE_WEBDAV_URL: server.url, RCLONE_WEBDAV_USER: server.username, RCLONE_WEBDAV_PASS: obscured }
-  const args = ['sync', ':webdav:files', folder, '--config', '/dev/null', '--transfers', values.concurrency, '--checkers', values.concurrency]
+  const args = [
+    'sync',
+    ':webdav:files',
+    folder,
+    '--config',
+    '/dev/null',
+    '--transfers',
+    values.concurrency,
+    '--checkers',
+    values.concurrency,
+  ]
   const [first, second] = [await seconds(() => run(program, args, env)), await seconds(() => run(program, args, env))]
   await rm(folder, { recursive: true })
   return { first, second }

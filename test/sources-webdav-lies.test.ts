@@ -296,8 +296,8 @@ describe('lists', () => {
     [404, 'SOURCE_NOT_FOUND_THERE'],
     [410, 'SOURCE_NOT_FOUND_THERE'],
     [423, 'SOURCE_BUSY'],
-    [500, 'SOURCE_UNREACHABLE'],
-    [507, 'SOURCE_UNREACHABLE'],
+    [500, 'SOURCE_PROTOCOL'],
+    [507, 'SOURCE_PROTOCOL'],
   ])('status %i: %s, asked once', async (status, code) => {
     const server = await serve((_, response) => response.writeHead(status).end('secret banner'))
     const found = await failure(walked(open(server.url)))
@@ -346,12 +346,26 @@ describe('lists', () => {
     ])
   })
 
+  test('folders that fail one by one are problems, however many they are', async () => {
+    const server = await serve((request, response) => {
+      if (/\/[0-9]\/$/.test(request.url ?? '')) return response.writeHead(500).end()
+      const here = request.url ?? ''
+      const inside = Array.from({ length: 10 }, (_, index) => folderAt(`/dav/${index}/`))
+      response
+        .writeHead(207, xml)
+        .end(multistatus(folderAt(here), ...(here === '/dav/' ? [...inside, folderAt('/dav/good/')] : [fileAt(`${here}x`)])))
+    })
+    const entries = await walked(open(server.url))
+    expect(pathsOf(entries)).toEqual(['good/x'])
+    expect(problemsOf(entries)).toHaveLength(10)
+  })
+
   test('a server that goes away in the middle ends the walk', async () => {
     const server = await serve((request, response) => {
-      if (request.url !== '/dav/') return response.writeHead(500).end()
+      if (request.url !== '/dav/') return response.writeHead(503, { 'retry-after': '3600' }).end()
       response.writeHead(207, xml).end(multistatus(self, ...Array.from({ length: 50 }, (_, index) => folderAt(`/dav/${index}/`))))
     })
-    expect(await failure(walked(open(server.url)))).toMatchObject({ code: 'SOURCE_UNREACHABLE' })
+    expect(await failure(walked(open(server.url)))).toMatchObject({ code: 'SOURCE_BUSY' })
     expect(server.seen.length).toBeLessThan(10)
   })
 

@@ -25,8 +25,8 @@ const maxResponse = 1 << 20
 /** Bytes of a whole answer. */
 const maxAnswer = 512 << 20
 const maxPropstats = 16
-/** Characters that are given to the package at once. */
-const batchSize = 128 << 10
+/** Characters that are given to the package at once. With 128 Ki the garbage of 100,000 names takes 60 MB more, and a quarter more time. */
+const batchSize = 16 << 10
 const owncloud = '{http://owncloud.org/ns}'
 
 const parsing = {

@@ -177,7 +177,8 @@ function refusal(raw: Raw): Refused {
   if (status === 404 || status === 410) return new Refused('SOURCE_NOT_FOUND_THERE', undefined, false)
   if (status === 423) return new Refused('SOURCE_BUSY', 'The source has locked it.', false)
   if (status === 429 || status === 503) return new Refused('SOURCE_BUSY', undefined, true, waitOf(raw))
-  if (status >= 500) return new Refused('SOURCE_UNREACHABLE', `The source fails with status ${status}.`, status === 502 || status === 504)
+  // A proxy that does not reach its server; any other failure may be that of one folder or file.
+  if (status === 502 || status === 504) return new Refused('SOURCE_UNREACHABLE', undefined, true)
   return new Refused('SOURCE_PROTOCOL', `The source answers with status ${status}.`, false)
 }
 

@@ -20,7 +20,8 @@ const sampleSize = 5
 const sampleFolders = 20
 /** Folders in a row that fail for a reason that has nothing to do with them, after which the walk is given up. */
 const maxFailures = 3
-const general: readonly string[] = ['SOURCE_UNREACHABLE', 'SOURCE_UNAUTHORIZED', 'SOURCE_BUSY']
+const isGeneral = ({ code, retry }: SourceFailure) =>
+  code === 'SOURCE_UNREACHABLE' || code === 'SOURCE_UNAUTHORIZED' || (code === 'SOURCE_BUSY' && retry)
 
 export const webdav: SourceType = { open: (address, limits) => openWebdav(address, limits) }
 
@@ -76,7 +77,7 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
           failures = 0
           yield* told(path, listing)
         } else {
-          failures = general.includes(failure.code) ? failures + 1 : 0
+          failures = isGeneral(failure) ? failures + 1 : 0
           if (failures === maxFailures) throw failure
           yield { kind: 'problem', path, code: failure.code, message: failure.message }
         }

@@ -28,7 +28,7 @@ export const api = (cli: Cli): Command =>
     .option('-f, --field <name=value>', 'a text, for the query of GET, HEAD and DELETE, else for a JSON body', collect)
     .option('-F, --typed-field <name=json>', 'the same with a number, true, false, null, a list or an object', collect)
     .option('--input <file>', 'send this file (- for standard input) as the body')
-    .option('-H, --header <name: value>', 'send this header too', collect)
+    .option('-H, --http-header <name: value>', 'send this header too', collect)
     .option('--paginate', 'ask for all pages of a list, and print one array')
     .option('-i, --include', 'print the status and the headers of the answer first')
     .action(async (method: string, path: string, { paginate, include, ...flags }: Flags) => {

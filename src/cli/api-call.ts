@@ -11,7 +11,7 @@ export interface ApiFlags {
   /** -F name=value: JSON */
   typedField?: string[]
   input?: string
-  header?: string[]
+  httpHeader?: string[]
 }
 
 export interface ApiCall {
@@ -24,7 +24,7 @@ export interface ApiCall {
 }
 
 /** Fields go into the query of what only asks, else into a JSON body. Throws Failure USAGE. */
-export async function callOf(verb: string, place: string, { field = [], typedField = [], input, header = [] }: ApiFlags): Promise<ApiCall> {
+export async function callOf(verb: string, place: string, { field = [], typedField = [], input, httpHeader = [] }: ApiFlags): Promise<ApiCall> {
   const method = verb.toUpperCase()
   if (!/^[A-Z]{3,10}$/.test(method)) throw usage(`"${verb}" is not a method such as GET`)
   const path = place.startsWith('/') ? place : `/${place}`
@@ -32,7 +32,7 @@ export async function callOf(verb: string, place: string, { field = [], typedFie
   const fields: Record<string, unknown> = Object.fromEntries([...field.map(textOf), ...typedField.map(jsonOf)])
   const hasFields = Object.keys(fields).length > 0
   if (hasFields && input !== undefined) throw usage('-f, -F and --input exclude each other: the body comes from one place')
-  const headers = Object.fromEntries(header.map(headerOf))
+  const headers = Object.fromEntries(httpHeader.map(headerOf))
   const isAsking = ['GET', 'HEAD', 'DELETE'].includes(method)
   if (input !== undefined) {
     const body = await bodyOf(input)

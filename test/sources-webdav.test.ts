@@ -219,15 +219,19 @@ describe.runIf(hasWebdavServer('apache'))('a source of documents', () => {
 describe('a server that turns bad', () => {
   /** A share of two files that can be made to lie. */
   async function start() {
-    const state = { mode: 'good' as 'good' | 'login' | 'empty' | 'broken', changed: '' }
+    const state = { mode: 'good' as 'good' | 'login' | 'empty' | 'broken' | 'short', changed: '' }
     const entry = (href: string, inner: string) =>
       `<D:response><D:href>${href}</D:href><D:propstat><D:prop>${inner}</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`
     const file = (name: string) =>
-      entry(`/${name}`, `<D:resourcetype/><D:getetag>"1${state.changed}"</D:getetag><D:getcontentlength>5</D:getcontentlength>`)
+      entry(
+        `/${name}`,
+        `<D:resourcetype/><D:getetag>"1${state.changed}"</D:getetag>${state.mode === 'short' ? '' : '<D:getcontentlength>5</D:getcontentlength>'}`,
+      )
     const server = createServer((request, response) => {
       const { mode } = state
       if (request.method === 'GET' && mode === 'login')
         return response.writeHead(200, { 'content-type': 'text/html' }).end('<html>Sign in</html>')
+      if (request.method === 'GET' && mode === 'short') return response.socket?.end('HTTP/1.0 200 OK\r\n\r\nalp')
       if (request.method === 'GET') return response.end('alpha')
       if (mode === 'broken') return response.writeHead(507).end()
       const self = entry('/', '<D:resourcetype><D:collection/></D:resourcetype>')
@@ -260,6 +264,15 @@ describe('a server that turns bad', () => {
     expect((await documents()).map(({ sha256 }) => sha256)).toEqual(before.map(({ sha256 }) => sha256))
     state.mode = 'good'
     expect(await sync()).toMatchObject({ state: 'completed', failed: 0, total: 2 })
+  })
+
+  test('a download of which nobody can say whether it is whole is looked at again', async () => {
+    const { state, sync, documents } = await start()
+    Object.assign(state, { mode: 'short', changed: 'x' })
+    expect(await sync()).toMatchObject({ state: 'completed', updated: 2 })
+    state.mode = 'good'
+    expect(await sync()).toMatchObject({ state: 'completed', updated: 2 })
+    expect((await documents()).map(({ size }) => size)).toEqual([5, 5])
   })
 
   test('a list that is empty or fails removes nothing', async () => {

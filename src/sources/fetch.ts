@@ -80,6 +80,8 @@ function versionOf(listed: SourceFile, body: SourceBody, size: number): Version 
   if (hasChanged) return unknown
   if (listed.size !== null && listed.size !== size)
     throw new SourceFailure('CONTENT_MISMATCH', `${size} bytes came of ${listed.size} that the listing promised.`, true)
+  // A download that ended with its connection, and that no size can be held against, comes without the tag.
+  if (listed.size === null && listed.etag !== null && body.etag === null) return unknown
   // Without a tag or a size nothing says that all of it came: the next run looks again.
   return { etag: listed.etag, size: listed.size, modifiedAt: listed.modifiedAt }
 }

@@ -24,7 +24,11 @@ export interface ApiCall {
 }
 
 /** Fields go into the query of what only asks, else into a JSON body. Throws Failure USAGE. */
-export async function callOf(verb: string, place: string, { field = [], typedField = [], input, httpHeader = [] }: ApiFlags): Promise<ApiCall> {
+export async function callOf(
+  verb: string,
+  place: string,
+  { field = [], typedField = [], input, httpHeader = [] }: ApiFlags,
+): Promise<ApiCall> {
   const method = verb.toUpperCase()
   if (!/^[A-Z]{3,10}$/.test(method)) throw usage(`"${verb}" is not a method such as GET`)
   const path = place.startsWith('/') ? place : `/${place}`

@@ -6,6 +6,8 @@ export default defineConfig({
     globalSetup: ['test/support/database.ts'],
     // Two cores: more would only make them wait for each other, and OCR is slow enough alone.
     maxWorkers: 2,
+    // What a library that only tests use says of how it is set up.
+    onConsoleLog: (log) => !log.startsWith('oidc-provider '),
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

@@ -18,6 +18,7 @@ interface Flags {
   passwordCommand?: string
   savePasswordSource?: boolean
   withToken?: boolean
+  web?: boolean
   store: boolean
   use: boolean
 }
@@ -32,6 +33,7 @@ export const login = (cli: Cli): Command =>
         'login https://dms.example.org --name prod --username svc --password-file /etc/dms/svc.pw --save-password-source',
         'for cron: commands sign in again by themselves',
       ],
+      ['login https://dms.example.org --web', 'through a browser'],
       ['ssh dms1 dms users token svc | dms login https://dms.example.org --with-token', 'where people sign in elsewhere (OIDC)'],
       ['DMS_TOKEN=$(dms login https://dms.example.org --username svc --password-file pw --no-store)', 'no file is written'],
     ],
@@ -48,6 +50,7 @@ export const login = (cli: Cli): Command =>
     .option('--password-command <command>', 'run this in a shell, and take what it prints for the password')
     .option('--save-password-source', 'remember that path or command, so that nobody has to be asked again')
     .option('--with-token', 'read a token (also an API token) from standard input instead of a password')
+    .option('--web', 'sign in through a browser of this machine, where the server sends people elsewhere (OIDC)')
     .option('--no-store', 'print the token, and keep nothing')
     .option('--no-use', 'leave the current context as it is')
     .action(async (given: string | undefined, flags: Flags) => {
@@ -112,9 +115,9 @@ function nameFor(url: string, { name, username }: Flags, { known, current }: Con
 }
 
 /** Where the password is, if that can be said; paths are made absolute, because commands are run from anywhere. */
-function sourceOf({ passwordFile, passwordCommand, passwordStdin, withToken, savePasswordSource }: Flags): PasswordSource {
-  const given = [passwordFile !== undefined, passwordCommand !== undefined, passwordStdin, withToken].filter(Boolean)
-  if (given.length > 1) throw usage('--password-file, --password-command, --password-stdin and --with-token exclude each other')
+function sourceOf({ passwordFile, passwordCommand, passwordStdin, withToken, web, savePasswordSource }: Flags): PasswordSource {
+  const given = [passwordFile !== undefined, passwordCommand !== undefined, passwordStdin, withToken, web].filter(Boolean)
+  if (given.length > 1) throw usage('--password-file, --password-command, --password-stdin, --with-token and --web exclude each other')
   if (savePasswordSource && passwordFile === undefined && passwordCommand === undefined)
     throw usage('--save-password-source needs --password-file or --password-command')
   if (passwordFile !== undefined) return { password_file: resolve(passwordFile) }
@@ -129,6 +132,7 @@ async function signIn(cli: Cli, there: There, flags: Flags, source: PasswordSour
     await (flags.withToken ? auth.profile() : auth.login(flags.username ?? known?.username ?? '', ''))
   }
   const { byPassword, byToken } = await import('../src/cli/sign-in.ts')
+  if (flags.web) return (await import('../src/cli/login-web.ts')).byBrowser(cli, located)
   if (flags.withToken) return byToken(located, cli.way, (await readSecret(cli.options, 'token', { isStdin: true })).trim())
   const username = flags.username ?? known?.username ?? (await line(cli.options, 'User name or e-mail address:', '--username'))
   const password =

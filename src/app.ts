@@ -2,7 +2,7 @@
 import type { Config } from './config.ts'
 import type { Database, Db } from './db/db.ts'
 import type { Log } from './log.ts'
-import type { DocumentReader, FileStore, Mailer, OcrSetup, PasswordHasher, SearchEngine, Tokens } from './ports.ts'
+import type { DocumentReader, FileStore, IdentityProvider, Mailer, OcrSetup, PasswordHasher, Seals, SearchEngine, Tokens } from './ports.ts'
 
 export interface App {
   readonly config: Config
@@ -22,7 +22,10 @@ export interface App {
   readonly previewer: DocumentReader
   /** null: no mail server is configured */
   readonly mailer: Mailer | null
+  /** null: people sign in by password */
+  readonly identities: IdentityProvider | null
   readonly tokens: Tokens
+  readonly seals: Seals
   readonly passwords: PasswordHasher
   now(): Date
 }

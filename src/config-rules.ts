@@ -14,8 +14,10 @@ export function combinationProblems(config: Config, name: (key: string) => strin
   }
 
   problems.push(...secretProblems(auth.jwt_secret).map((problem) => `${name('auth.jwt_secret')}: ${problem}`))
-  if (auth.method === 'oidc')
-    needs('auth.method', ...(['issuer', 'client_id'] as const).filter((key) => oidc[key] === '').map((key) => `oidc.${key}`))
+  if (auth.method === 'oidc') {
+    needs('auth.method', ...proofs[oidc.token_endpoint_auth_method].filter((key) => oidc[key] === '').map((key) => `oidc.${key}`))
+    problems.push(...oidcProblems(oidc))
+  }
   if (auth.require_email_verification && config.smtp.url === '') needs('auth.require_email_verification', 'smtp.url')
   if (config.smtp.url !== '' && config.smtp.from === '') needs('smtp.url', 'smtp.from')
   if (storage.kind === 's3')
@@ -43,4 +45,22 @@ function secretProblems(secret: string): string[] {
   if (secret === '') return []
   if (secret.length < 32) return [`${secret.length} characters; at least 32 are needed; ${fix}`]
   return wellKnown.test(secret) ? [`everybody can guess this one; ${fix}`] : []
+}
+
+/** What a client of a provider must have, by the way in which it proves itself. */
+const proofs = {
+  none: ['issuer', 'client_id'],
+  client_secret_post: ['issuer', 'client_id', 'client_secret'],
+  client_secret_basic: ['issuer', 'client_id', 'client_secret'],
+  private_key_jwt: ['issuer', 'client_id', 'client_private_key'],
+} as const
+
+function oidcProblems({ issuer, client_private_key }: Config['oidc']): string[] {
+  const problems: string[] = []
+  if (client_private_key !== '' && !client_private_key.includes('-----BEGIN PRIVATE KEY-----'))
+    problems.push('oidc.client_private_key: not a PKCS 8 key in PEM')
+  const { protocol, hostname } = issuer === '' ? { protocol: 'https:', hostname: '' } : new URL(issuer)
+  if (protocol === 'http:' && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname))
+    problems.push(`oidc.issuer: ${issuer} is not https, and not on this machine`)
+  return problems
 }

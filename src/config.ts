@@ -109,7 +109,7 @@ export const schema = {
     health_listen: text('', 'DMS_WORKER_HEALTH_LISTEN', kinds.isHostPort, 'host:port'),
   },
   sources: {
-    default_interval: duration('1h', 'DMS_SOURCES_DEFAULT_INTERVAL', '1s', '365d'),
+    default_interval: duration('1h', 'DMS_SOURCES_DEFAULT_INTERVAL', '1m', '365d'),
     concurrency: integer(4, 'DMS_SOURCES_CONCURRENCY', 1, 256),
     timeout: duration('60s', 'DMS_SOURCES_TIMEOUT', '100ms'),
     max_file_size: size('500MB', 'DMS_SOURCES_MAX_FILE_SIZE', '1B'),
@@ -153,6 +153,7 @@ export const schema = {
     issuer: text('', 'OIDC_ISSUER', kinds.isUrl('http', 'https'), 'an http(s) URL'),
     client_id: text('', 'OIDC_CLIENT_ID'),
     client_secret: secret(text('', 'OIDC_CLIENT_SECRET')),
+    client_private_key: secret(text('', 'OIDC_CLIENT_PRIVATE_KEY')),
     redirect_uri: text('', 'OIDC_REDIRECT_URI', kinds.isUrl('http', 'https'), 'an http(s) URL'),
     scope: text('openid profile email', 'OIDC_SCOPE'),
     user_claim: text('preferred_username', 'OIDC_USER_CLAIM'),
@@ -163,7 +164,7 @@ export const schema = {
     post_login_url: text('', 'OIDC_POST_LOGIN_URL', kinds.isUrl('http', 'https'), 'an http(s) URL'),
     audience: text('', 'OIDC_AUDIENCE'),
     token_endpoint_auth_method: choice(
-      ['client_secret_post', 'client_secret_basic', 'none'],
+      ['client_secret_post', 'client_secret_basic', 'private_key_jwt', 'none'],
       'client_secret_post',
       'OIDC_TOKEN_ENDPOINT_AUTH_METHOD',
     ),

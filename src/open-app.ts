@@ -3,7 +3,9 @@ import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { App } from './app.ts'
+import { openIdentityProvider } from './auth/identity-provider.ts'
 import { openPasswords } from './auth/passwords.ts'
+import { openSeals } from './auth/seals.ts'
 import { openTokens } from './auth/tokens.ts'
 import type { Config } from './config.ts'
 import { type Address, type Database, openDatabase } from './db/db.ts'
@@ -35,7 +37,6 @@ export interface OpenedDatabase extends Database {
 
 /** Joins everything into an App; `close()` gives all of it back. Throws ConfigError, PendingMigrations, NewerSchema, Busy. */
 export async function openApp(config: Config, log: Log, options: OpenOptions): Promise<App & { close(): Promise<void> }> {
-  refuseUnavailable(config)
   const closers: (() => Promise<void>)[] = []
   const closing = async () => {
     for (const close of closers.splice(0).reverse()) await close()
@@ -58,6 +59,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       () => reader.close(),
       () => previewer.close(),
     )
+    const secret = await jwtSecret(config)
     const mailer = config.smtp.url === '' ? null : smtpMailer(config.smtp)
     closers.push(async () => mailer?.close())
     const search = engines[config.search.engine]({ config, db, database, log })
@@ -73,7 +75,9 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       reader,
       previewer,
       mailer,
-      tokens: openTokens(await jwtSecret(config)),
+      identities: config.auth.method === 'oidc' ? openIdentityProvider(config.oidc, log) : null,
+      tokens: openTokens(secret),
+      seals: openSeals(secret),
       passwords: openPasswords(),
       now: options.now ?? (() => new Date()),
       close: closing,
@@ -105,14 +109,6 @@ export async function openPlaces(config: Config, log: Log): Promise<Places & { c
     await database.close()
     throw error
   }
-}
-
-/** Settings that config.toml knows but this version cannot keep: refused rather than ignored. */
-function refuseUnavailable({ auth }: Config): void {
-  const problems: string[] = []
-  if (auth.method === 'oidc')
-    problems.push('auth.method = "oidc": this version of dms signs people in by password only (auth.method = "local")')
-  if (problems.length > 0) throw new ConfigError(problems)
 }
 
 /** Connects to the configured database, or starts or joins the embedded one. */

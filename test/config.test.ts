@@ -194,7 +194,7 @@ test.each([
   [{ DMS_METRICS_LISTEN: '9464' }, 'DMS_METRICS_LISTEN: "9464" is not host:port'],
   [{ DMS_PUBLIC_URL: 'dms.example.org' }, 'DMS_PUBLIC_URL: "dms.example.org" is not an http(s) URL'],
   [{ DMS_PER_PAGE_DEFAULT: '200' }, 'DMS_PER_PAGE_DEFAULT: 200 is more than limits.per_page_max'],
-  [{ AUTH_METHOD: 'oidc' }, 'AUTH_METHOD needs oidc.issuer and oidc.client_id'],
+  [{ AUTH_METHOD: 'oidc' }, 'AUTH_METHOD needs oidc.issuer and oidc.client_id and oidc.client_secret'],
   [{ REQUIRE_EMAIL_VERIFICATION: 'yes' }, 'REQUIRE_EMAIL_VERIFICATION needs smtp.url'],
   [{ DMS_TLS_CERT: '/cert.pem' }, 'DMS_TLS_CERT needs server.tls_key'],
   [{ JWT_SECRET: 'short' }, 'JWT_SECRET: 5 characters; at least 32 are needed; make one with: openssl rand -base64 48'],

@@ -24,14 +24,19 @@ const failures: Limit = { acts: 10, window: 15 * 60 }
 /** Seconds that the clocks of two servers may be apart. */
 const skew = 60
 
-/** Exchanges a password for a token; `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED. */
+/** Exchanges a password for a token; `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED, FORBIDDEN where people sign in elsewhere. */
 export async function login(app: App, ip: string, { username, password }: { username: string; password: string }): Promise<SignIn> {
+  refuseWhereElsewhere(app)
   const user = await users.named(app.db, username)
   const key = `login:${user?.username_key ?? usernameKey(username)}:${network(ip)}`
   const right = await attempt(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
   if (!user || !right) throw new AppError('UNAUTHORIZED', {}, 'Wrong name or password.')
   verification.required(app, user)
   return issue(app, await users.signedIn(app, user.id))
+}
+
+function refuseWhereElsewhere({ config }: App): void {
+  if (config.auth.method === 'oidc') throw new AppError('FORBIDDEN', {}, 'People sign in by single sign-on here: /api/auth/oidc/login.')
 }
 
 /**
@@ -54,6 +59,7 @@ export interface Registration {
 
 /** Makes a user for whoever asks; an admin by an admin only. Throws FORBIDDEN, DUPLICATE_RESOURCE. */
 export async function register(app: App, actor: Actor | undefined, { password, ...fields }: Registration): Promise<users.User> {
+  refuseWhereElsewhere(app)
   const byAdmin = actor !== undefined && isAdmin(actor)
   if (!byAdmin && !app.config.auth.enable_registration) throw new AppError('FORBIDDEN', {}, 'Registration is switched off.')
   if (!byAdmin && fields.role === 'admin') throw new AppError('FORBIDDEN', {}, 'Only an admin makes admins.')

@@ -28,7 +28,7 @@ export const routes = (app: App): Route[] => [
       summary: 'Sign in with user name or e-mail address and password',
       body: Login,
       answer: SignInAnswer,
-      errors: ['UNAUTHORIZED', 'RATE_LIMITED', 'EMAIL_NOT_VERIFIED'],
+      errors: ['UNAUTHORIZED', 'FORBIDDEN', 'RATE_LIMITED', 'EMAIL_NOT_VERIFIED'],
     },
     async ({ body, ip, event }) => signIn(event, await auth.login(app, ip, body)),
   ),
@@ -86,8 +86,9 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-/** From here on the request is of whom it signed in. */
-function signIn({ context }: H3Event, { user, ...token }: auth.SignIn): z.infer<typeof SignInAnswer> {
+/** From here on the request is of whom it signed in; nobody keeps the answer. */
+export function signIn({ context, res }: H3Event, { user, ...token }: auth.SignIn): z.infer<typeof SignInAnswer> {
   context.actor = { id: user.id, role: user.role, username: user.username }
+  res.headers.set('cache-control', 'no-store')
   return { ...token, user: view(user) }
 }

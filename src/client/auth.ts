@@ -20,6 +20,8 @@ export const auth = ({ call }: OpenConnection) => ({
   /** Exchanges this token, which may have expired a short while ago, for a new one; default: the client's own. */
   refresh: (token?: string): Promise<SignIn> =>
     call('POST', pathOf('auth', 'refresh'), undefined, token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  /** Exchanges the code that a browser brought from /api/auth/oidc/login?shell_port=…; `verifier`: what its challenge was made of. */
+  exchange: (code: string, verifier: string): Promise<SignIn> => call('POST', pathOf('auth', 'oidc', 'exchange'), { code, verifier }),
   profile: (): Promise<Account> => call('GET', pathOf('users', 'profile')),
   updateProfile: (changes: z.input<typeof Profile>): Promise<Account> => call('PUT', pathOf('users', 'profile'), changes),
   /** Ends all sessions; the answer holds the token of a new one. */

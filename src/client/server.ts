@@ -1,5 +1,6 @@
 /** What a server tells of itself, and your settings on it. */
 import type { z } from 'zod'
+import type { HealthAnswer } from '../auth/oidc-routes.ts'
 import type { OcrAnswer, SystemAnswer } from '../metrics/routes.ts'
 import type { Ready } from '../server/health.ts'
 import type { changes, SettingsAnswer } from '../settings/routes.ts'
@@ -23,6 +24,8 @@ export const metrics = ({ call, fetch }: OpenConnection) => ({
 
 /** Whether it runs and can serve; anybody may ask. */
 export const health = ({ call, fetch, once }: OpenConnection) => ({
+  /** Whether people can sign in by OpenID Connect. */
+  oidc: (): Promise<z.infer<typeof HealthAnswer>> => call('GET', pathOf('health', 'auth', 'oidc')),
   check: (): Promise<{ status: 'ok' }> => call('GET', pathOf('health')),
   /** The same as text, for probes. */
   probe: async (): Promise<string> => (await fetch('GET', '/healthz')).text(),

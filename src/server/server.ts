@@ -2,6 +2,7 @@
 import { H3, type H3Event } from 'h3'
 import type { App } from '../app.ts'
 import { routes as audit } from '../audit/routes.ts'
+import { routes as oidc } from '../auth/oidc-routes.ts'
 import { routes as auth } from '../auth/routes.ts'
 import { routes as comments } from '../comments/routes.ts'
 import type { Config } from '../config.ts'
@@ -51,6 +52,7 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
   const routes: Route[] = [
     ...[
       auth,
+      oidc,
       users,
       tokens,
       documents,

@@ -17,6 +17,7 @@ import { rows as documents } from './documents.ts'
 import { rows as labels } from './labels.ts'
 import { rows as notifications } from './notifications.ts'
 import { rows as ocr } from './ocr.ts'
+import { rows as oidc } from './oidc.ts'
 import { rows as publicLinks } from './public-links.ts'
 import { rows as search } from './search.ts'
 import { rows as server } from './server.ts'
@@ -28,6 +29,7 @@ import { rows as users } from './users.ts'
 
 export const table: Rows = {
   ...auth,
+  ...oidc,
   ...users,
   ...tokens,
   ...documents,

@@ -15,6 +15,10 @@ export const rows: Rows = {
     good: async (world) => ({ json: { username: (await world.person()).username, password } }),
     errors: {
       UNAUTHORIZED: wrongPassword,
+      FORBIDDEN: async (world) => {
+        const { config } = world.app
+        return { ...(await wrongPassword(world)), app: world.but({ config: { ...config, auth: { ...config.auth, method: 'oidc' } } }) }
+      },
       EMAIL_NOT_VERIFIED: async (world) => {
         const { config } = world.app
         const app = world.but({ config: { ...config, auth: { ...config.auth, require_email_verification: true } } })

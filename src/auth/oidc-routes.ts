@@ -1,0 +1,108 @@
+import { getCookie, type H3Event } from 'h3'
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { wholeNumber } from '../http/input.ts'
+import { anyone, type Route } from '../http/route.ts'
+import * as oidc from './oidc.ts'
+import { SignInAnswer, signIn } from './routes.ts'
+
+export const ShellQuery = z
+  .object({
+    shell_port: wholeNumber(1, 65_535).describe('a port of 127.0.0.1 that the browser is sent to in the end, with `code` or `error`'),
+    shell_challenge: z.string().regex(/^[\w-]{43}$/, 'a SHA-256 in base64url'),
+  })
+  .partial()
+  .refine((query) => (query.shell_port === undefined) === (query.shell_challenge === undefined), {
+    path: ['shell_challenge'],
+    message: 'shell_port and shell_challenge come together',
+  })
+export const Exchange = z.object({ code: z.string().min(1).max(4000), verifier: z.string().min(43).max(128) })
+
+export const HealthAnswer = z.object({
+  status: z.enum(['ok', 'disabled']),
+  issuer: z.string().optional(),
+  checks: z.record(z.string(), z.string()).optional(),
+})
+
+const cookieName = 'dms_oidc'
+
+export const routes = (app: App): Route[] => [
+  anyone(
+    'GET /api/auth/oidc/login',
+    {
+      summary: 'Go to the provider to sign in',
+      query: ShellQuery,
+      status: 302,
+      errors: ['NOT_FOUND', 'SERVICE_UNAVAILABLE'],
+    },
+    async ({ query: { shell_port: port, shell_challenge: challenge } }) => {
+      const { url, cookie, seconds } = await oidc.depart(app, port !== undefined && challenge !== undefined ? { port, challenge } : null)
+      return redirect(url, cookieLine(app, cookie, seconds))
+    },
+  ),
+  anyone(
+    'GET /api/auth/oidc/callback',
+    {
+      summary: 'Come back from the provider: with the token behind the # of oidc.post_login_url, or as JSON where that is not set',
+      query: z.object({ state: z.string().optional(), code: z.string().optional(), error: z.string().optional() }),
+      answer: SignInAnswer,
+      also: { 302: z.null() },
+      audit: true,
+      errors: ['NOT_FOUND', 'UNAUTHORIZED', 'FORBIDDEN', 'DUPLICATE_RESOURCE', 'SERVICE_UNAVAILABLE'],
+    },
+    ({ event }) => arrived(app, event),
+  ),
+  anyone(
+    'POST /api/auth/oidc/exchange',
+    {
+      summary: 'Exchange the code that a shell was sent by way of the browser for a token; `verifier` is what its challenge was made of',
+      body: Exchange,
+      answer: SignInAnswer,
+      errors: ['UNAUTHORIZED'],
+    },
+    async ({ body, event }) => signIn(event, await oidc.exchange(app, body.code, body.verifier)),
+  ),
+  anyone(
+    'GET /api/health/auth/oidc',
+    { summary: 'Whether people can sign in by OpenID Connect, step by step', answer: HealthAnswer, errors: ['SERVICE_UNAVAILABLE'] },
+    async () => {
+      const health = await oidc.examine(app)
+      if (!health) return { status: 'disabled' }
+      const { isFine, ...rest } = health
+      if (!isFine) throw new AppError('SERVICE_UNAVAILABLE', rest, 'People cannot sign in by OpenID Connect now.')
+      return { status: 'ok', ...rest }
+    },
+  ),
+]
+
+async function arrived(app: App, event: H3Event): Promise<Response | z.infer<typeof SignInAnswer>> {
+  const { post_login_url: page } = app.config.oidc
+  const gone = cookieLine(app, '', 0)
+  let goal = page
+  try {
+    const journey = await oidc.journeyOf(app, getCookie(event, cookieName))
+    if (journey.shell) goal = `http://127.0.0.1:${journey.shell.port}/`
+    const user = await oidc.arrive(app, journey, event.url.search)
+    event.context.actor = { id: user.id, role: user.role, username: user.username }
+    if (journey.shell) return redirect(`${goal}?code=${await oidc.handOver(app, user, journey.shell)}`, gone)
+    const signedIn = await oidc.signIn(app, user)
+    if (page) return redirect(`${page}#${new URLSearchParams({ token: signedIn.token, expires_at: signedIn.expires_at })}`, gone)
+    event.res.headers.append('set-cookie', gone)
+    return signIn(event, signedIn)
+  } catch (error) {
+    // The page, or the shell, knows better than we do what to say; it gets the code.
+    if (goal) event.context.explain = ({ code }) => redirect(goal === page ? `${page}#error=${code}` : `${goal}?error=${code}`, gone)
+    throw error
+  }
+}
+
+const redirect = (location: string, cookie: string): Response =>
+  new Response(null, { status: 302, headers: { location, 'set-cookie': cookie, 'cache-control': 'no-store' } })
+
+/** Bound to this browser and to these routes; sent along when the provider sends the browser back, and on no request of a foreign page. */
+function cookieLine(app: App, value: string, seconds: number): string {
+  const { protocol, pathname } = oidc.callbackUrl(app)
+  const path = pathname.slice(0, pathname.lastIndexOf('/')) || '/'
+  return `${cookieName}=${value}; Max-Age=${seconds}; Path=${path}; HttpOnly; SameSite=Lax${protocol === 'https:' ? '; Secure' : ''}`
+}

@@ -1,0 +1,92 @@
+/** Signing in elsewhere: to the provider and back, into a browser or into a shell. */
+import { createHash } from 'node:crypto'
+import type { App } from '../app.ts'
+import { AppError, invalid } from '../errors.ts'
+import { passes } from '../http/rate-limit.ts'
+import { IdentityFailure, type IdentityMemory, type IdentityProvider } from '../ports.ts'
+import * as external from '../users/external.ts'
+import * as users from '../users/users.ts'
+import { mint, type SignIn } from './auth.ts'
+
+/** Seconds: to sign in at the provider; and for a shell to fetch its token. */
+const patience = 600
+const handover = 60
+
+/** A shell that waits on a port of its own machine for a code, which only it can exchange (RFC 8252, RFC 7636). */
+export interface Shell {
+  port: number
+  /** SHA-256 of what the shell keeps to itself, base64url */
+  challenge: string
+}
+
+interface Journey {
+  memory: IdentityMemory
+  shell: Shell | null
+}
+
+/** Where the provider sends browsers back to. */
+export const callbackUrl = ({ config: { oidc, server } }: App): URL =>
+  new URL(oidc.redirect_uri || `${server.public_url.replace(/\/+$/, '')}/api/auth/oidc/callback`)
+
+/** Sends somebody off: the provider's address, and what their browser has to bring back. Throws NOT_FOUND, SERVICE_UNAVAILABLE. */
+export async function depart(app: App, shell: Shell | null): Promise<{ url: string; cookie: string; seconds: number }> {
+  const { url, memory } = await providerOf(app).begin(callbackUrl(app).href).catch(told(app))
+  return { url, cookie: await app.seals.seal('oidc', { memory, shell } satisfies Journey, patience, app.now()), seconds: patience }
+}
+
+/** What a browser brought with it; throws VALIDATION_ERROR for another browser's, or one that was away too long. */
+export async function journeyOf(app: App, cookie: string | undefined): Promise<Journey> {
+  const journey = cookie === undefined ? null : await app.seals.open('oidc', cookie, app.now())
+  if (journey === null) throw invalid('state', 'this browser did not begin to sign in here, or more than 10 minutes ago: begin again')
+  return journey as Journey
+}
+
+/** Whoever came back with this query string. Throws VALIDATION_ERROR, UNAUTHORIZED, FORBIDDEN, DUPLICATE_RESOURCE, SERVICE_UNAVAILABLE. */
+export async function arrive(app: App, { memory }: Journey, search: string): Promise<users.User> {
+  const provider = providerOf(app)
+  const callback = callbackUrl(app)
+  callback.search = search
+  if (callback.searchParams.get('state') !== memory.state) throw invalid('state', 'this is not the sign-in that this browser began')
+  if (!(await passes(app, `oidc:${memory.state}`, { acts: 1, window: patience }))) throw invalid('state', 'used already: begin again')
+  const identity = await provider.finish(callback, memory).catch(told(app))
+  const user = await external.ofIdentity(app, identity)
+  return users.signedIn(app, user.id)
+}
+
+/** What a browser gets. */
+export const signIn = (app: App, user: users.User): Promise<SignIn> => mint(app, user)
+
+/** What a shell gets by way of the browser: worth nothing without what the shell kept. */
+export const handOver = (app: App, user: users.User, { challenge }: Shell): Promise<string> =>
+  app.seals.seal('oidc-shell', { user_id: user.id, challenge }, handover, app.now())
+
+/** Exchanges that for a token, once. Throws UNAUTHORIZED. */
+export async function exchange(app: App, code: string, verifier: string): Promise<SignIn> {
+  const sealed = (await app.seals.open('oidc-shell', code, app.now())) as { user_id: string; challenge: string } | null
+  const isHis = sealed?.challenge === createHash('sha256').update(verifier).digest('base64url')
+  const id = createHash('sha256').update(code).digest('base64url')
+  if (!sealed || !isHis || !(await passes(app, `oidc-shell:${id}`, { acts: 1, window: handover }))) throw new AppError('UNAUTHORIZED')
+  return mint(app, await users.existing(app.db, sealed.user_id))
+}
+
+/** How the provider is: each step of a sign-in with `ok` or what is wrong; null where nobody signs in that way. */
+export async function examine({ identities }: App): Promise<{ issuer: string; checks: Record<string, string>; isFine: boolean } | null> {
+  if (!identities) return null
+  const checks = await identities.check()
+  return { issuer: identities.issuer, checks, isFine: Object.values(checks).every((check) => check === 'ok') }
+}
+
+function providerOf({ identities }: App): IdentityProvider {
+  if (!identities) throw new AppError('NOT_FOUND', {}, 'Nobody signs in by OpenID Connect here.')
+  return identities
+}
+
+/** The provider's reasons go to the log; people are told what they can do about it. */
+const told =
+  (app: App) =>
+  (error: unknown): never => {
+    if (!(error instanceof IdentityFailure)) throw error
+    app.log.warn({ err: error.message, kind: error.kind }, 'OIDC sign-in failed')
+    if (error.kind === 'unavailable') throw new AppError('SERVICE_UNAVAILABLE', {}, 'The sign-in provider cannot be reached.')
+    throw new AppError('UNAUTHORIZED', {}, 'The sign-in at the provider is not valid.')
+  }

@@ -28,7 +28,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   const { rows } = await sql`select from search_chunk_1 limit 1`.execute(db)
   if (rows.length === 0) {
     await sql`drop index search_entries_words`.execute(db)
-    await sql`create index on search_chunk_1 using gin (words, hints)`.execute(db)
+    await sql`create index on search_chunk_1 using gin (words, hints) with (gin_pending_list_limit = 1024)`.execute(db)
+    await sql`alter table search_chunk_1 set (toast_tuple_target = 128)`.execute(db)
+    await sql`alter table search_chunk_1 alter words set storage external, alter hints set storage external`.execute(db)
+    await sql`alter table search_chunk_1 alter words set statistics 0, alter hints set statistics 0`.execute(db)
   }
   await sql`
     insert into search_chunks (number, generation, from_id, version)

@@ -62,6 +62,7 @@ test('200 with the answer of GET: results, facets, pagination, the time it took'
     total: 1,
     total_capped: false,
     facets: { mime_types: { 'text/plain': 1 }, labels: { House: 1 } },
+    warnings: [],
     pagination: { page: 1, per_page: 20, total: 1, total_pages: 1, has_next: false, has_prev: false },
   })
   expect((await search({ query: { must: [{ field: 'title', value: 'lease' }] }, highlight: false })).results[0]?.highlights).toEqual([])

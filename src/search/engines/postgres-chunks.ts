@@ -8,7 +8,7 @@ export const indexVersion = 3
 const firstWithHints = 3
 
 /** Documents of one chunk: more make each look into a chunk slow, fewer make many looks. */
-export const chunkSize = 50_000
+export const chunkSize = 25_000
 
 export interface Chunk {
   readonly number: number
@@ -93,7 +93,11 @@ async function createTable(trx: Trx, chunk: number): Promise<void> {
       created_at  timestamptz not null,
       confidence  real,
       version     smallint not null
-    )`.execute(trx)
+    ) with (toast_tuple_target = 128)`.execute(trx)
+  // Kept apart from the rows, which are looked at by the thousand; not packed, because it hardly makes them smaller and every rank would unpack them.
+  await sql`alter table ${sql.table(tableOf(chunk))} alter words set storage external, alter hints set storage external`.execute(trx)
+  // Numbers about single words would be of no use: an entry is always found by the index.
+  await sql`alter table ${sql.table(tableOf(chunk))} alter words set statistics 0, alter hints set statistics 0`.execute(trx)
 }
 
 export async function createIndex(db: Db, chunk: number): Promise<void> {

@@ -44,6 +44,8 @@ interface Collected {
 
 /** Of more matches than are ranked, so many that are likely to be the best are ranked with the newest. */
 const maxBest = 300
+/** Chunks in one statement: each takes time to plan, whether or not it is looked into. */
+const maxTogether = 12
 
 /** One page of the matches, with totals over at most `maxResults` of them: the first in the order asked for; where that is by score, the newest. */
 export async function match(db: Db, planned: Planned, sort: readonly SearchSort[], window: Window): Promise<Matches> {
@@ -71,37 +73,66 @@ async function newest(db: Db, chunks: readonly Chunk[], planned: Planned, maxRes
 }
 
 async function collect(db: Db, chunks: readonly Chunk[], planned: Planned, limit: number): Promise<{ found: Scored[]; isCut: boolean }> {
+  const { tests, maxTested } = planned(true)
+  if (tests.length > 0) return collectTested(db, chunks, planned, limit, maxTested)
+  const found: Scored[] = []
+  let together = 1
+  for (let start = 0; start < chunks.length && found.length < limit; ) {
+    const { rows } = await sql<Scored>`${inChunks(chunks.slice(start, start + together), planned, limit - found.length)}`.execute(db)
+    found.push(...rows)
+    start += together
+    together = Math.min(maxTogether, together * 3)
+  }
+  return { found, isCut: false }
+}
+
+/** The newest matches of some chunks, the newest first: PostgreSQL looks into the next one only while it has not enough. */
+function inChunks(chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> {
+  const each = chunks.map(
+    (chunk) => sql`(select * from (${entries(chunk, planned(chunk.hasHints))}) entry order by document_id desc limit ${limit})`,
+  )
+  return sql`select document_id, ${planned(true).score} as score from (select * from (${sql.join(each, sql` union all `)}) entry limit ${limit}) entry`
+}
+
+/** What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
+function entries(chunk: Chunk, { indexed, filters }: Plan): RawBuilder<unknown> {
+  return indexed.length === 0
+    ? sql`select entry.* from ${entriesOf(chunk)} ${where(filters)}`
+    : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where(indexed)} offset 0) entry ${where(filters)}`
+}
+
+async function collectTested(
+  db: Db,
+  chunks: readonly Chunk[],
+  planned: Planned,
+  limit: number,
+  maxTested: number | null,
+): Promise<{ found: Scored[]; isCut: boolean }> {
   const found: Scored[] = []
   let tested = 0
   for (const chunk of chunks) {
-    const plan = planned(chunk.hasHints)
-    const mayTest = plan.maxTested === null ? null : plan.maxTested - tested
+    const mayTest = maxTested === null ? null : maxTested - tested
     if (found.length >= limit || mayTest === 0) break
-    const { rows } = await sql<Scored & { seen: number }>`${inChunk(chunk, plan, limit - found.length, mayTest)}`.execute(db)
-    found.push(...rows.map(({ document_id, score }) => ({ document_id, score })))
+    const { rows } = await sql<
+      Scored & { seen: number }
+    >`${testedIn(chunk, planned(chunk.hasHints), limit - found.length, mayTest)}`.execute(db)
+    found.push(...rows.flatMap(({ document_id, score }) => (document_id === null ? [] : [{ document_id, score }])))
     tested += rows[0]?.seen ?? 0
   }
-  const { maxTested } = planned(true)
   return { found, isCut: maxTested !== null && tested >= maxTested }
 }
 
-/** The newest matches of one chunk. What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
-function inChunk(chunk: Chunk, { indexed, filters, tests, score }: Plan, limit: number, mayTest: number | null): RawBuilder<unknown> {
-  const entries =
-    indexed.length === 0
-      ? sql`select entry.* from ${entriesOf(chunk)} ${where(filters)}`
-      : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where(indexed)} offset 0) entry ${where(filters)}`
-  if (tests.length === 0)
-    return sql`
-      select document_id, ${score} as score, 0 as seen from (select * from (${entries}) entry order by document_id desc limit ${limit}) entry`
+/** The newest of one chunk that pass the tests, or one row of nothing; with each row how many were looked at. */
+function testedIn(chunk: Chunk, plan: Plan, limit: number, mayTest: number | null): RawBuilder<unknown> {
   return sql`
     with candidates as materialized (
-      select * from (${entries}) entry order by document_id desc ${mayTest === null ? sql`` : sql`limit ${mayTest}`}
+      select * from (${entries(chunk, plan)}) entry order by document_id desc ${mayTest === null ? sql`` : sql`limit ${mayTest}`}
     ), tested as materialized (
       -- As they come, and only until there are enough.
-      select * from candidates entry ${where(tests)} limit ${limit}
+      select * from candidates entry ${where(plan.tests)} limit ${limit}
     )
-    select document_id, ${score} as score, (select count(*) from candidates)::integer as seen from tested entry`
+    select document_id, ${plan.score} as score, seen
+    from (select count(*)::integer as seen from candidates) looked left join tested entry on true`
 }
 
 /** Those that come first in the order asked for, over all chunks. */

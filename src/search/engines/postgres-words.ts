@@ -19,7 +19,7 @@ const batch = 5_000
 /** Of one batch of documents; a list of codes costs memory up to here. */
 const maxCodes = 100_000
 /** Words that a process need not tell the database again. */
-const maxKnown = 200_000
+const maxKnown = 400_000
 
 /** Whether a word is one that somebody could mean with a typo. */
 const isMistypable = (word: string): boolean => word.length >= shortest && word.length <= longest && /^\p{L}+$/u.test(word)
@@ -45,16 +45,24 @@ export class Vocabulary {
 
 /** What this process has told the database already. */
 export class Memory {
-  #known = new Set<string>()
+  #known = new Map<string, Set<string>>()
+  #count = 0
 
-  /** Those that are new; they are known from now on. `about`: what is to be known of them. */
+  /** Those of the words that are not known yet. `about`: what is known of them. */
   unknown(about: string, words: Iterable<string>): string[] {
-    return [...words].filter((word) => !this.#known.has(`${about} ${word}`))
+    const known = this.#known.get(about)
+    return known ? [...words].filter((word) => !known.has(word)) : [...words]
   }
 
   learn(about: string, words: readonly string[]): void {
-    if (this.#known.size + words.length > maxKnown) this.#known = new Set()
-    for (const word of words) this.#known.add(`${about} ${word}`)
+    this.#count += words.length
+    if (this.#count > maxKnown) {
+      this.#known = new Map()
+      this.#count = words.length
+    }
+    const known = this.#known.get(about) ?? new Set()
+    for (const word of words) known.add(word)
+    this.#known.set(about, known)
   }
 }
 

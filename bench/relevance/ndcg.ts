@@ -1,0 +1,8 @@
+/** How good an order is: 1 where the most wanted come first, less for each that comes late or not at all (normalised discounted cumulative gain). */
+export function ndcg(found: readonly string[], wanted: Readonly<Record<string, number>>, depth = 10): number {
+  const best = Object.values(wanted).sort((one, other) => other - one)
+  const ideal = gain(best.slice(0, depth))
+  return ideal === 0 ? 1 : gain(found.slice(0, depth).map((name) => wanted[name] ?? 0)) / ideal
+}
+
+const gain = (grades: readonly number[]): number => grades.reduce((sum, grade, place) => sum + (2 ** grade - 1) / Math.log2(place + 2), 0)

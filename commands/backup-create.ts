@@ -62,7 +62,8 @@ export const backupCreate = (cli: Cli): Command =>
       const { documents, files, bytes, damaged } = manifest
       const duration_seconds = Math.round(performance.now() - started) / 1000
       const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${duration_seconds.toFixed(1)} s: ${place}`
-      if (place === '-') return cli.note(sentence)
+      // From cron with -q: nothing to be mailed where nothing is wrong.
+      if (place === '-' || (cli.options.isQuiet && cli.options.format === 'tsv')) return cli.note(sentence)
       cli.print(
         { type: 'summary', command: 'backup create', place, documents, files, bytes, damaged: damaged.length, duration_seconds },
         {
@@ -75,7 +76,11 @@ export const backupCreate = (cli: Cli): Command =>
 
 async function placeOf({ to, format }: Flags, shelf: string): Promise<{ place: string; sink: Sink }> {
   const [sinks, { archiveName, folderName }] = await Promise.all([import('../src/backup/sink.ts'), import('../src/backup/shelf.ts')])
-  if (to === '-') return { place: '-', sink: sinks.streamSink(process.stdout) }
+  if (to === '-') {
+    // Elsewhere a reader that stops early is no failure. Half an archive is one: the write that finds nobody throws.
+    process.stdout.removeAllListeners('error').on('error', () => {})
+    return { place: '-', sink: sinks.streamSink(process.stdout) }
+  }
   const wanted = to === undefined ? null : resolve(to)
   if (format === 'dir') {
     const place = wanted ?? join(shelf, folderName)
@@ -83,7 +88,7 @@ async function placeOf({ to, format }: Flags, shelf: string): Promise<{ place: s
   }
   const isFolder = wanted === null || (await stat(wanted).catch(() => null))?.isDirectory() === true
   const place = isFolder ? join(wanted ?? shelf, archiveName(new Date())) : wanted
-  return { place, sink: await sinks.fileSink(place) }
+  return { place, sink: sinks.fileSink(place) }
 }
 
 /** What is set, without secrets, by dotted key. */

@@ -1,6 +1,5 @@
 /** Where a backup is written to: one archive (a file or a pipe), or a folder that is brought up to date. */
-import { createWriteStream } from 'node:fs'
-import { access, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, unlink } from 'node:fs/promises'
+import { access, type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { AppError } from '../errors.ts'
@@ -29,27 +28,32 @@ const enough = 1 << 20
 /** An archive on a stream that somebody else reads, such as standard output. */
 export const streamSink = (stream: Writable): Sink => tarSink((chunk) => write(stream, chunk))
 
-/** An archive in a file, which has its name only once it is whole and on the disk. Throws AppError CONFLICT where that name is taken. */
-export async function fileSink(path: string): Promise<Sink> {
-  await refuseTaken(path)
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+/** An archive in a file, which has its name only once it is whole and on the disk. begin() throws AppError CONFLICT where that name is taken. */
+export function fileSink(path: string): Sink {
   const partial = `${path}.partial`
-  const handle = await open(partial, 'w', 0o600)
-  const stream = createWriteStream('', { fd: handle.fd, autoClose: false })
-  const tar = tarSink((chunk) => write(stream, chunk))
-  const end = () => new Promise<void>((resolve) => stream.end(resolve)).then(() => handle.close())
+  let file: FileHandle | null = null
+  const tar = tarSink(async (chunk) => {
+    await file?.writeFile(chunk)
+  })
   return {
     ...tar,
+    async begin(head) {
+      await refuseTaken(path)
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      file = await open(partial, 'w', 0o600)
+      await tar.begin(head)
+    },
     async finish(manifest, kept) {
       await tar.finish(manifest, kept)
-      await handle.sync()
-      await end()
+      await file?.sync()
+      await file?.close()
       await refuseTaken(path)
       await rename(partial, path)
       await flushFolder(dirname(path))
     },
     async discard() {
-      await end().catch(() => {})
+      if (!file) return
+      await file.close().catch(() => {})
       await unlink(partial).catch(() => {})
     },
   }
@@ -108,6 +112,7 @@ function tarSink(put: (chunk: Uint8Array) => Promise<void>): Sink {
 /** A folder: what is in it already is not written again, and until the manifest is replaced the backup before is whole. */
 export function folderSink(folder: string): Sink {
   let id = ''
+  let isBegun = false
   const at = (path: string) => join(folder, path)
   return {
     concurrency: 8,
@@ -121,6 +126,7 @@ export function folderSink(folder: string): Sink {
       if (!earlier && foreign.length > 0)
         throw new AppError('CONFLICT', { path: folder }, `${folder} holds ${foreign[0]}, which is no part of a backup`)
       await mkdir(at(`data/${id}`), { recursive: true, mode: 0o700 })
+      isBegun = true
     },
     has: async (path, size) => (await stat(at(path)).catch(() => null))?.size === size,
     put: (path, size, bytes) => putFile(at(path), size, bytes),
@@ -132,7 +138,9 @@ export function folderSink(folder: string): Sink {
       for (const name of await readdir(at('data'))) if (name !== id) await rm(at(`data/${name}`), { recursive: true, force: true })
       await removeOthers(at('files'), kept())
     },
-    discard: () => rm(at(`data/${id}`), { recursive: true, force: true }),
+    async discard() {
+      if (isBegun) await rm(at(`data/${id}`), { recursive: true, force: true })
+    },
   }
 }
 

@@ -310,3 +310,37 @@ test.runIf(hasProgram('script'))(
     expect(yes).toMatchObject({ code: 0, stdout: expect.stringContaining('deleted 1') })
   },
 )
+
+test('update: title, labels and metadata of one; of many in a batch; what others put on meanwhile stays', async () => {
+  const { dms, asAda, asAdmin } = await startWay('over HTTP')
+  await asAdmin.labels.create({ name: 'Paid', color: '#111111' })
+  const inbox = await asAdmin.labels.create({ name: 'Inbox', color: '#222222' })
+  const [one, two] = [
+    await upload(asAda, '1.txt', '1', { labels: 'Inbox' }),
+    await upload(asAda, '2.txt', '2', { metadata: { draft: 'yes' } }),
+  ]
+  const changed = await dms(['documents', 'update', one.id, '--title', 'One', '--add-label', 'paid', '--remove-label', 'inbox', '--json'])
+  expect(JSON.parse(changed.stdout)).toMatchObject({ id: one.id, title: 'One', labels: ['Paid'] })
+  const both = await dms(
+    ['documents', 'update', '-', '--set', 'account=4711', '--unset', 'draft', '--add-label', inbox.id, '-o', 'jsonl'],
+    {
+      input: `${one.id}\n${two.id}\n`,
+    },
+  )
+  expect(readBatch(both.stdout).summary).toMatchObject({ command: 'documents update', updated: 2 })
+  expect(await asAda.documents.get(one.id)).toMatchObject({ labels: ['Inbox', 'Paid'], metadata: { account: '4711' } })
+  expect((await asAda.documents.get(two.id)).metadata).toEqual({ account: '4711' })
+  expect((await dms(['documents', 'update', one.id])).code).toBe(2)
+  expect((await dms(['documents', 'update', one.id, '--add-label', 'none'])).code).toBe(6)
+  expect((await dms(['documents', 'update', one.id, two.id, '--title', 'x'])).code).toBe(2)
+})
+
+test('thumbnail: a picture in a file that is not replaced unless told so; 2 for a size that is none', async () => {
+  const { dms, asAda, folder } = await startWay('here')
+  const { id } = await upload(asAda, 'a.txt', 'text on a page')
+  const to = ['--to', join(folder, 'a.webp')]
+  expect((await dms(['documents', 'thumbnail', id, ...to])).code).toBe(0)
+  expect((await readFile(join(folder, 'a.webp'))).subarray(8, 12).toString()).toBe('WEBP')
+  expect((await dms(['documents', 'thumbnail', id, ...to])).code).toBe(7)
+  expect((await dms(['documents', 'thumbnail', id, '--width', '0'])).code).toBe(2)
+})

@@ -48,11 +48,12 @@ test('each command has an invocation below that works, and nothing else has', ()
 })
 
 test('no command has a flag that the program has for all: it would never see it', () => {
-  const shared = new Set(program.options.flatMap(({ short, long }) => [short, long]))
+  const flagsOf = ({ short, long }: Command['options'][number]): string[] => [short, long].filter((flag) => flag !== undefined)
+  const shared = new Set(program.options.flatMap(flagsOf))
   const taken = leaves.flatMap(({ name, command }) =>
-    command.options.filter(({ short, long }) => shared.has(short) || shared.has(long)).map(({ flags }) => `${name} ${flags}`),
+    command.options.filter((option) => flagsOf(option).some((flag) => shared.has(flag))).map(({ flags }) => `${name} ${flags}`),
   )
-  expect(taken.filter((each) => !/-(v|h|V)\b.*, --(version|help)/.test(each))).toEqual([])
+  expect(taken).toEqual([])
 })
 
 test.each(leaves.map(({ name }) => name))('%s --help: usage, examples, exit codes', async (name) => {

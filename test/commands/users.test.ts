@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { readCsv } from '../../src/cli/csv.ts'
 import { readUserRows } from '../../src/cli/user-rows.ts'
+import { withLock } from '../../src/db/lock.ts'
 import { startApp } from '../support/app.ts'
 import { run } from '../support/run.ts'
 
@@ -63,6 +64,54 @@ test('add --generate-password: the password alone on standard output', async () 
   expect(stdout).toMatch(/^\S{24}\n$/)
   expect(stderr).not.toContain(stdout.trim())
   expect(await signIn('ana', stdout.trim())).toBe(200)
+})
+
+test('a user is found by name, address or id, locked out and let in, made an admin, given a password, and removed by saying the name', async () => {
+  const { users, signIn, ada, bob, asAdmin } = await start()
+  for (const name of ['ADA', 'ada@example.org', ada.id]) expect((await users(['get', name, '-o', 'id'])).stdout, name).toBe(`${ada.id}\n`)
+  expect((await users(['get', 'nobody'])).code).toBe(6)
+  expect((await users(['reset-password', 'ada', '--password-stdin'], password)).code).toBe(0)
+  expect(await signIn('ada', password)).toBe(200)
+  expect((await users(['disable', 'ada'])).code).toBe(0)
+  expect(await signIn('ada', password)).toBe(401)
+  expect(JSON.parse((await users(['set-role', 'bob', 'admin', '--json'])).stdout)).toMatchObject({ id: bob.id, role: 'admin' })
+  expect((await users(['set-role', 'root', 'user'])).code).toBe(0)
+  expect((await users(['disable', 'bob'])).code).toBe(7)
+  expect((await users(['delete', 'ada', '--confirm', 'bob'])).code).toBe(2)
+  expect((await users(['delete', 'ada', '--documents', 'keep', '--confirm', 'ada'])).code).toBe(2)
+  expect((await users(['delete', 'ada', '--documents', 'transfer:bob', '--confirm', 'ada'])).code).toBe(0)
+  await expect(asAdmin.users.get(ada.id)).rejects.toMatchObject({ status: expect.any(Number) })
+})
+
+test('export and import: a round trip with hashes and who is disabled; without --with-hashes none leaves', async () => {
+  const { users, file, signIn, app } = await start()
+  await users(['reset-password', 'ada', '--password-stdin'], password)
+  await users(['disable', 'bob'])
+  const plain = await users(['export'])
+  expect(plain.stdout).toMatch(/^username,email,role,display_name,disabled\n.*bob,bob@example\.org,user,,true/s)
+  expect(plain.stdout).not.toContain('argon2')
+  const { stdout } = await users(['export', '--with-hashes'])
+  await app.db.deleteFrom('users').where('username', 'in', ['ada', 'bob']).execute()
+  const report = JSON.parse((await users(['import', await file('all.csv', stdout), '--json'])).stdout)
+  expect(report).toMatchObject({ created: 2, skipped: 1, failed: 0 })
+  expect(await signIn('ada', password)).toBe(200)
+  const bob = await app.db.selectFrom('users').select('disabled').where('username', '=', 'bob').executeTakeFirstOrThrow()
+  expect(bob.disabled).toBe(true)
+})
+
+test('import: 7 and nothing written for a bad row with --atomic; stopped by --max-errors; 75 while another one runs', async () => {
+  const { users, file, app } = await start()
+  const rows = Array.from({ length: 50 }, (_, index) => `u${index},${index < 30 ? `nowhere${index}` : `u${index}@example.org`}\n`).join('')
+  const path = await file('rows.csv', `username,email\n${rows}`)
+  const atomic = await users(['import', path, '--atomic', '--json'])
+  expect(atomic).toMatchObject({ code: 7, stderr: expect.stringContaining('nothing was written: 30 of 50 rows are bad') })
+  expect(JSON.parse(atomic.stdout)).toMatchObject({ created: 0, skipped: 20, failed: 30, exit_code: 7 })
+  const stopped = await users(['import', path, '--max-errors', '5', '--json'])
+  expect([stopped.code, JSON.parse(stopped.stdout)]).toMatchObject([1, { total: 20, failed: 20 }])
+  await withLock(app.database, 'users.import', 0, async () => {
+    expect((await users(['import', path])).code).toBe(75)
+  })
+  expect((await users(['list', '-o', 'id'])).stdout.trim().split('\n')).toHaveLength(3)
 })
 
 const staff = `\ufefflogin;mail;password;display_name\r

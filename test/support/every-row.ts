@@ -100,7 +100,8 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'sources remove': { args: ({ name }) => [`source of ${name}`, '-y'], who: 'admin', asks: ({ name }) => [`source of ${name}`] },
 
   'ocr queue status': { prints: 'changing' },
-  'ocr queue list': {},
+  // What is finished is in the order in which it was.
+  'ocr queue list': { args: () => ['--status', 'pending'] },
   'ocr queue prioritise': { args: ({ jobs }) => [jobs[0] ?? '', '--priority', 'low'] },
   'ocr queue cancel': { args: ({ jobs }) => [...jobs], asks: () => ['--pending'] },
   'ocr queue retry': { args: (world) => ['--document', nth(4)(world), '-n'] },
@@ -119,7 +120,8 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
     args: (world) => [first(world), world.comment, '--yes'],
     asks: (world) => [first(world), world.comment],
   },
-  'notifications list': {},
+  // In the order in which readers finished.
+  'notifications list': { prints: 'changing' },
   'notifications read': { args: ({ notification }) => [notification] },
   'settings get': {},
   'settings set': { args: () => ['theme=dark', 'items_per_page=30'] },

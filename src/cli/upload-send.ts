@@ -24,7 +24,6 @@ export interface Sending {
   /** file name for standard input */
   readonly stdinName: string | undefined
   readonly rate: Rate
-  readonly signal: AbortSignal
 }
 
 /** Sends one file. Throws ClientError, and Failure where the server has other bytes than were read. */
@@ -61,7 +60,7 @@ export async function sendTogether(sending: Sending, files: readonly FoundFile[]
 }
 
 /** Reads a file as often as the client needs it, each time from its beginning. */
-function readerOf({ stdinName, rate, signal }: Sending, { path, size }: FoundFile, moved: (bytes: number) => void) {
+function readerOf({ stdinName, rate }: Sending, { path, size }: FoundFile, moved: (bytes: number) => void) {
   let bytes = 0
   let hash = createHash('sha256')
   async function* open(): AsyncGenerator<Uint8Array> {
@@ -70,7 +69,7 @@ function readerOf({ stdinName, rate, signal }: Sending, { path, size }: FoundFil
     bytes = 0
     hash = createHash('sha256')
     for await (const chunk of path === '-' ? process.stdin : createReadStream(path, { highWaterMark: 1 << 18 })) {
-      await rate(chunk.length, signal)
+      await rate(chunk.length)
       hash.update(chunk)
       yield chunk
       bytes += chunk.length

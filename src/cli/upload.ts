@@ -13,7 +13,7 @@ import { type Sending, type Sent, sendOne, sendTogether } from './upload-send.ts
 import { waitForDocuments } from './waiting.ts'
 import { type Each, problemOf, workThrough } from './work-through.ts'
 
-export interface Uploading extends Omit<Sending, 'client' | 'signal'> {
+export interface Uploading extends Omit<Sending, 'client'> {
   /** the words typed */
   readonly command: string
   readonly concurrency: number
@@ -44,7 +44,7 @@ export async function upload(cli: Cli, client: Client | null, files: readonly Fo
   // A request that is repeated must not make a document twice: only where the same bytes are found again is sharing one safe.
   const groups = plan(files, isFar && client !== null && how.skipsKnown && how.options.title === undefined)
   const held: Item[] = []
-  const run = client ? { ...how, cli, isFar, held, sending: { ...how, client, signal: cli.signal } } : null
+  const run = client ? { ...how, cli, isFar, held, sending: { ...how, client } } : null
   await workThrough(cli, {
     command: how.command,
     phase: 'upload',

@@ -54,10 +54,13 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
     })),
     all: positive.length === 0 ? null : and(positive.map((group) => alone(group, spellings))),
     typed: or(wanted.flatMap((term) => rankedWords(whole(term), new Map()))),
-    meant: or(wanted.flatMap((term) => rankedWords(term, spellings))),
+    meant: or(wanted.flatMap((term) => rankedWords(isTooShort(term) ? whole(term) : term, spellings))),
     inTitle: inTitle(positive),
   }
 }
+
+/** One or two letters begin so many words of any document that how many says nothing, and takes long to count. */
+const isTooShort = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix && parts[0]!.text.length <= 2
 
 /** What is joined by OR stands together. */
 function grouped(terms: readonly Term[]): Term[][] {

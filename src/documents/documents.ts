@@ -5,6 +5,7 @@ import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/db.ts'
 import type { DocumentStatus, Schema } from '../db/schema.ts'
+import { statement } from '../db/statement.ts'
 import { AppError } from '../errors.ts'
 import { publish, publishAll } from '../events.ts'
 import { matches } from '../http/files.ts'
@@ -36,24 +37,49 @@ export interface ListOptions extends Filter, PageOf {
 
 /** One page of what the actor may see, and how many there are in all. */
 export async function list(app: App, actor: Actor, options: ListOptions): Promise<{ documents: Document[]; total: number }> {
-  const { page, per_page, sort, order } = options
+  const { page, per_page } = options
+  const offset = (page - 1) * per_page
+  if (isUsual(options) && !isAdmin(actor)) return usualList(app.reads, actor.id, per_page, offset)
   const all = filtered(app.reads, actor, options)
-  const by = ordering(sort, order)
-  // The page is cut first, from the narrow rows: what hangs on a document is read for the twenty that are shown.
-  const ids = by(all.select('documents.id'))
-    .limit(per_page)
-    .offset((page - 1) * per_page)
   const [documents, { total }] = await Promise.all([
-    by(select(app.reads, options.withContent).where('documents.id', 'in', ids)).execute(),
-    all.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow(),
+    pageOf(app.reads, all, options, per_page, offset).execute(),
+    totalOf(all).executeTakeFirstOrThrow(),
   ])
   return { documents, total }
 }
 
+type All = ReturnType<typeof filtered>
+
+/** The page is cut first, from the narrow rows: what hangs on a document is read for the twenty that are shown. */
+function pageOf(db: Db, all: All, { sort, order, withContent }: Omit<ListOptions, keyof PageOf>, limit: number, offset: number) {
+  const by = ordering(sort, order)
+  const ids = by(all.select('documents.id')).limit(limit).offset(offset)
+  return by(select(db, withContent).where('documents.id', 'in', ids))
+}
+
+function totalOf(all: All) {
+  return all.select(sql<number>`count(*)`.as('total'))
+}
+
+/** What clients ask for that say nothing: one's own documents, newest first. Writing the query anew costs a seventh of the whole request. */
+const usual = { sort: 'created_at', order: 'desc', withContent: true } as const
+const own = (db: Db, owner: string | null): All => db.selectFrom('documents').where('documents.owner_id', '=', owner)
+const usualPage = statement((db: Db, owner: string | null, limit: number, offset: number) =>
+  pageOf(db, own(db, owner), usual, limit, offset),
+)
+const usualTotal = statement((db: Db, owner: string | null) => totalOf(own(db, owner)))
+
+const isUsual = ({ sort, order, withContent, status, source_id, label_ids, date_from, date_to, owner }: ListOptions): boolean =>
+  withContent && sort === usual.sort && order === usual.order && ![status, source_id, label_ids, date_from, date_to, owner].some(Boolean)
+
+async function usualList(db: Db, owner: string | null, limit: number, offset: number) {
+  const [documents, [counted]] = await Promise.all([usualPage(db, owner, limit, offset), usualTotal(db, owner)])
+  return { documents, total: counted?.total ?? 0 }
+}
+
 /** Ids break ties, so that no document is on two pages. Columns that are never null must not say where nulls go: their index does not know. */
-const ordering =
-  (sort: ListOptions['sort'], order: ListOptions['order']) =>
-  <Q extends SelectQueryBuilder<Schema, 'documents', object>>(query: Q): Q =>
+function ordering(sort: ListOptions['sort'], order: ListOptions['order']) {
+  return <Q extends SelectQueryBuilder<Schema, 'documents', object>>(query: Q): Q =>
     query
       .orderBy(`documents.${sort}`, (by) => {
         const directed = order === 'asc' ? by.asc() : by.desc()
@@ -61,6 +87,7 @@ const ordering =
         return order === 'asc' ? directed.nullsFirst() : directed.nullsLast()
       })
       .orderBy('documents.id', order) as Q
+}
 
 function filtered(db: Db, actor: Actor, { status, source_id, label_ids, date_from, date_to, owner }: Filter) {
   let query = db.selectFrom('documents')

@@ -1,7 +1,9 @@
 /** What each user likes, over what the configuration says. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
+import type { Db } from '../db/db.ts'
 import type { Row } from '../db/schema.ts'
+import { statement } from '../db/statement.ts'
 import { checkLanguage } from '../documents/upload.ts'
 import { AppError } from '../errors.ts'
 import type { PageOf, PageWanted } from '../http/pages.ts'
@@ -19,9 +21,11 @@ export interface Settings {
 
 /** The settings of whoever asks; the operator at the shell has those of the configuration. */
 export async function of(app: App, actor: Actor): Promise<Settings> {
-  const row = await app.reads.selectFrom('user_settings').selectAll().where('user_id', '=', actor.id).executeTakeFirst()
+  const [row] = await ofUser(app.reads, actor.id)
   return complete(app, row)
 }
+
+const ofUser = statement((db: Db, id: string | null) => db.selectFrom('user_settings').selectAll().where('user_id', '=', id))
 
 /** Changes what is given; all settings as they are then. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a language that is not installed. */
 export async function update(app: App, actor: Actor, changes: Partial<Settings>): Promise<Settings> {

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { localTransport } from '../src/client/local.ts'
 import { loadConfig } from '../src/config-load.ts'
+import { ensureFirstAdmin } from '../src/users/first-admin.ts'
 import { startApp } from './support/app.ts'
 import { type Lie, openBrowser, type Person, publicUrl, startLiar, startProvider } from './support/oidc.ts'
 
@@ -224,6 +225,12 @@ describe('with a real provider', () => {
     const { token } = await asAda.tokens.create({ name: 'cron', scopes: ['read'] })
     const read = await asStranger.send('GET', '/api/documents', undefined, { authorization: `Bearer ${token}` })
     expect(read.status).toBe(200)
+  })
+
+  test('no first admin with a password that would let nobody in', async () => {
+    const { app, users } = await start()
+    await app.db.deleteFrom('users').execute()
+    expect([await ensureFirstAdmin(app), await users()]).toEqual([null, []])
   })
 
   test('health: 200 with every step; 503 SERVICE_UNAVAILABLE naming the one that fails; 200 disabled without OIDC', async () => {

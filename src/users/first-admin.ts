@@ -10,11 +10,11 @@ import { tellInitialPassword } from './initial-password.ts'
 import * as users from './users.ts'
 
 /**
- * Makes the configured admin on an empty user table. The answer holds the password when it had to be made up: it is in
+ * Makes the configured admin on an empty user table; not where people sign in elsewhere, as no password would let the admin in. The answer holds the password when it had to be made up: it is in
  * `<data_dir>/initial-admin-password` too, and nowhere else. Throws ConfigError where name or password are not allowed.
  */
 export async function ensureFirstAdmin(app: App): Promise<{ password: string } | null> {
-  if (!(await isEmpty(app.db))) return null
+  if (app.config.auth.method === 'oidc' || !(await isEmpty(app.db))) return null
   const { admin_username, admin_email, admin_password } = app.config.auth
   refuse('auth.admin_username', Username.safeParse(admin_username).error)
   if (admin_password) refuse('auth.admin_password', newPassword(app.config).safeParse(admin_password).error)

@@ -254,7 +254,7 @@ export interface IndexStatus {
   readonly outdated: number
   /** the form that this version of dms writes; goes up when that changes */
   readonly version: number
-  /** when an entry was written last; null where that is not known */
+  /** when the index was made or changed last, as far as the engine knows; null where it does not */
   readonly updatedAt: Date | null
 }
 

@@ -34,7 +34,9 @@ export async function rebuild(db: Db, known: Memory): Promise<IndexRebuild> {
         room = chunkSize - (await sizeOf(db, chunk))
       }
       const some = ids.slice(start, start + room)
-      await refresh(db, known, some, generation)
+      // Two at once: while one is read here, the other is written there.
+      const half = Math.ceil(some.length / 2)
+      await Promise.all([some.slice(0, half), some.slice(half)].map((part) => refresh(db, known, part, generation)))
       room -= some.length
       start += some.length
     }

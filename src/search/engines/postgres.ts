@@ -111,7 +111,5 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
 /** Words OR-ed, so that time does not grow with the square of their number; a word as it was typed counts twice as much as one with a typo, of its stem, or that only begins so. */
 function score({ typed, meant }: Queries): RawBuilder<number> {
   if (typed === '') return sql`0::real`
-  if (typed === meant) return sql`least(1, ${rank(typed)})`
-  // Put together from its pieces once, and ranked twice.
-  return sql`(select least(1, (${rank(typed)} + ${rank(meant)}) / 2) from (select entry.words || '' as words offset 0) whole)`
+  return typed === meant ? sql`least(1, ${rank(typed)})` : sql`least(1, (${rank(typed)} + ${rank(meant)}) / 2)`
 }

@@ -18,8 +18,8 @@ export interface Intake {
   stop(): Promise<void>
 }
 
-/** Files that wait to be fetched: the listing, which a server may not want to hold open for hours, can run so far ahead. */
-const maxWaiting = 50_000
+/** Files that wait to be fetched: the listing, which a server does not like to hold open, runs so far ahead. More of them live long enough to cost memory. */
+const maxWaiting = 5000
 /** Files that one transaction takes in, and that may wait for it. */
 const together = 100
 const maxFetched = 200

@@ -113,8 +113,9 @@ export async function remove(
   now: Date,
   limit: number,
 ): Promise<{ documents: string[] } | null> {
+  // Materialized: of a table that has just grown the planner knows nothing, and would look for each row among all the others.
   const { rows } = await sql<{ document_id: string | null }>`
-    with gone as (
+    with gone as materialized (
       select path from source_files f
       where source_id = ${sourceId} and removed_at is null and run_id is distinct from ${runId} and ${sure(unsure)} limit ${limit}
     )

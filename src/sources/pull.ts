@@ -120,7 +120,7 @@ async function compare(
     if (Buffer.byteLength(file.path) > maxPath) {
       counts.failed++
       errors.push({ path: file.path, code: 'SOURCE_PROTOCOL', message: `The path is longer than ${maxPath} bytes.` })
-    } else if (verdict === 'fetch') wants.push({ file, known: row })
+    } else if (verdict === 'fetch') wants.push({ file, known: row && kept(row) })
     else if (row) {
       untouched.push(row)
       if (verdict !== 'wait') counts[row.removed_at !== null && row.document_id !== null ? 'updated' : verdict]++
@@ -136,6 +136,9 @@ async function compare(
   await intake.add(wants.slice(0, left))
   return wants.length
 }
+
+/** Without the rest of the row: many may wait. */
+const kept = ({ outcome, sha256, document_id, removed_at }: ledger.Known): Want['known'] => ({ outcome, sha256, document_id, removed_at })
 
 function verdictOn(row: ledger.Known, file: SourceFile, isFull: boolean): 'fetch' | 'unchanged' | 'skipped' | 'wait' {
   const isDeleted = row.outcome === 'stored' && row.document_id === null

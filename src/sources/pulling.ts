@@ -30,5 +30,5 @@ export interface PullOptions {
 /** A file to be fetched, and what is known of it. */
 export interface Want {
   file: SourceFile
-  known: Known | null
+  known: Pick<Known, 'outcome' | 'sha256' | 'document_id' | 'removed_at'> | null
 }

@@ -6,7 +6,7 @@ import { storeMany } from '../documents/store-many.ts'
 import type { StagedFile } from '../ports.ts'
 import type { Fetched, Version } from './fetch.ts'
 import * as ledger from './ledger.ts'
-import type { Pulling } from './pulling.ts'
+import type { Pulling, Want } from './pulling.ts'
 import * as runs from './runs.ts'
 
 type Staged = Extract<Fetched, { outcome: 'staged' }>
@@ -85,7 +85,7 @@ async function again(
   alive: ReadonlySet<string>,
   taken: Taken,
 ): Promise<ledger.Entry> {
-  const { document_id, sha256, removed_at } = want.known as ledger.Known
+  const { document_id, sha256, removed_at } = want.known as NonNullable<Want['known']>
   const { path } = want.file
   if (document_id === null || !alive.has(document_id)) {
     taken.counts.skipped++

@@ -6,6 +6,9 @@ import { chunkSize, createIndex, dropChunk, openChunk, sizeOf, tableOf } from '.
 import { refresh } from './postgres-refresh.ts'
 import type { Memory } from './postgres-words.ts'
 
+/** While one part of the documents is read here, others are written there. */
+const atOnce = 3
+
 /** Begins a generation; those that are not in force are removed. */
 export async function rebuild(db: Db, known: Memory): Promise<IndexRebuild> {
   await dropOthers(db)
@@ -34,9 +37,9 @@ export async function rebuild(db: Db, known: Memory): Promise<IndexRebuild> {
         room = chunkSize - (await sizeOf(db, chunk))
       }
       const some = ids.slice(start, start + room)
-      // Two at once: while one is read here, the other is written there.
-      const half = Math.ceil(some.length / 2)
-      await Promise.all([some.slice(0, half), some.slice(half)].map((part) => refresh(db, known, part, generation)))
+      const part = Math.ceil(some.length / atOnce)
+      const parts = Array.from({ length: atOnce }, (_, nth) => some.slice(nth * part, (nth + 1) * part))
+      await Promise.all(parts.map((ids) => refresh(db, known, ids, generation)))
       room -= some.length
       start += some.length
     }

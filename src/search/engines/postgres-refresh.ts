@@ -68,6 +68,7 @@ async function batches(db: Db, ids: readonly string[]): Promise<string[][]> {
 }
 
 async function refreshBatch(db: Db, known: Memory, ids: readonly string[], generation: number | null): Promise<void> {
+  if (ids.length === 0) return
   const seen = new Vocabulary()
   try {
     await db.transaction().execute(async (trx) => {

@@ -48,7 +48,9 @@ function handOver(node) {
   }
   let child = null
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2']) process.on(signal, () => child?.kill(signal))
-  child = spawn(node, [...process.execArgv, fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })
+  // A socket that systemd has opened for us is its first file after these three.
+  const stdio = process.env.LISTEN_PID === String(process.pid) ? [0, 1, 2, 3] : 'inherit'
+  child = spawn(node, [...process.execArgv, fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio })
   child.on('error', (error) => fail(`${node} cannot be started: ${error.message}`))
   child.on('exit', (code, signal) => {
     if (signal === null) process.exit(code ?? 1)

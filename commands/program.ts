@@ -56,7 +56,7 @@ export async function run(argv: readonly string[], terminal: Streams): Promise<n
   const { error } = failure
   const isAborted = error instanceof Error && error.name === 'AbortError'
   if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
-  if (!isShown(error)) report(error, program, cli)
+  if (!isShown(error)) report(error, program, cli, await markOf(cli))
   return exits[exitOf(error)][0]
 }
 
@@ -181,7 +181,11 @@ async function failureOf(work: () => Promise<void>): Promise<{ error: unknown } 
   }
 }
 
-function report(error: unknown, program: Command, cli: OwnedCli): void {
+/** What makes an error of a line in the journal of systemd. */
+const markOf = async ({ env }: OwnedCli): Promise<string> =>
+  env.JOURNAL_STREAM && (await import('../src/log.ts')).isJournal(env) ? '<3>' : ''
+
+function report(error: unknown, program: Command, cli: OwnedCli, mark: string): void {
   // Commander has shown the help of a group that was called without a subcommand.
   if ((error as { code?: unknown }).code === 'commander.help') return
   let isJson = program.opts<{ json?: boolean }>().json === true
@@ -193,5 +197,5 @@ function report(error: unknown, program: Command, cli: OwnedCli): void {
     // The flags themselves are what is wrong.
   }
   const lines = isJson ? [jsonLine(error, new Date())] : humanLines(error, isVerbose)
-  for (const line of lines) cli.warn(line)
+  for (const line of lines) cli.warn(`${mark}${line}`)
 }

@@ -50,6 +50,7 @@ Runs on the server only.`,
         checkOnly: options.check === true,
         waitForDatabase: durationOf('--wait-for-db', options.waitForDb),
         signal: cli.serviceSignal,
+        env: cli.env,
         say: (line) => cli.warn(line),
       })
     })

@@ -1,6 +1,8 @@
 /** One line per event, on standard error (or in a file): standard output is data. */
+import { fstatSync } from 'node:fs'
 import pino, { type Logger } from 'pino'
 import pretty from 'pino-pretty'
+import { environment } from './config.ts'
 
 export type Log = Logger
 
@@ -29,8 +31,35 @@ export function openLog({ level, format, file = '' }: LogOptions): Log & { reope
   const isPretty = format === 'pretty' || (format === 'auto' && file === '' && process.stderr.isTTY === true)
   const stream = isPretty
     ? pretty({ destination: target, sync: true, translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', messageKey: 'msg' })
-    : target
+    : file === '' && isJournal(environment())
+      ? withPriority(target)
+      : target
   return Object.assign(pino(settings, stream), { reopen: () => file !== '' && target.reopen() }) as Log & { reopen(): void }
+}
+
+/** Whether standard error is the journal of systemd, which takes a line's priority from its beginning: `<3>` is an error. */
+export function isJournal({ JOURNAL_STREAM }: Readonly<Record<string, string | undefined>>): boolean {
+  if (!JOURNAL_STREAM) return false
+  try {
+    const { dev, ino } = fstatSync(2)
+    return JOURNAL_STREAM === `${dev}:${ino}`
+  } catch {
+    return false
+  }
+}
+
+/** The journal's priorities, by pino's levels. */
+const priorities: Readonly<Record<number, number>> = { 10: 7, 20: 7, 30: 6, 40: 4, 50: 3, 60: 2 }
+
+/** pino leaves the level of each line on a stream that has its mark. */
+function withPriority(target: { write(line: string): unknown }) {
+  return {
+    [Symbol.for('pino.metadata')]: true,
+    lastLevel: 30,
+    write(line: string) {
+      target.write(`<${priorities[this.lastLevel] ?? 6}>${line}`)
+    },
+  }
 }
 
 /** While `work` runs, SIGHUP reopens the log (logrotate moves files away and says so); returns what it returns. */

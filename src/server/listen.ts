@@ -1,7 +1,7 @@
 /** Opens the port (or socket) and, at the end, closes it without cutting anybody off. */
 import { chmod, readFile, stat, unlink } from 'node:fs/promises'
 import { createServer, type RequestListener, type Server } from 'node:http'
-import { createServer as createSecureServer } from 'node:https'
+import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import { type AddressInfo, connect } from 'node:net'
 import type { H3 } from 'h3'
 import { toNodeHandler } from 'h3/node'
@@ -14,28 +14,58 @@ export interface Listening {
   /** http://127.0.0.1:8080, or unix:/run/dms.sock */
   readonly url: string
   readonly server: Server
+  /** Reads the certificate again, for connections from now on. Rejects, and keeps the old one, where that is no good. */
+  renewCertificate(): Promise<void>
   /** Takes nothing new, lets requests in flight end for `timeout` milliseconds, then cuts what is left. */
   close(timeout: number): Promise<void>
 }
 
-/** Serves. Throws ConfigError where the address cannot be had. */
-export async function listen(h3: H3, config: Config): Promise<Listening> {
+/** Serves; on the socket `passed` (its file's number), where somebody has opened one for us. Throws ConfigError where the address cannot be had. */
+export async function listen(h3: H3, config: Config, passed: number | null = null): Promise<Listening> {
   const handler = toNodeHandler(h3) as unknown as RequestListener
-  const { server, url } = config.server.socket === '' ? await onPort(handler, config) : await onSocket(handler, config.server.socket)
+  const { server, url } = await opened(handler, config, passed)
   tuneConnections(server, handler, config.server.request_timeout)
-  return { url, server, close: (timeout) => close(server, timeout) }
+  const renewCertificate = async () => {
+    const tls = await tlsOf(config)
+    if (tls) (server as unknown as SecureServer).setSecureContext(tls)
+  }
+  return { url, server, renewCertificate, close: (timeout) => close(server, timeout) }
 }
 
-async function onPort(handler: RequestListener, config: Config): Promise<{ server: Server; url: string }> {
-  const { host, port, tls_cert, tls_key } = config.server
-  const tls = tls_cert === '' ? null : { cert: await pem(tls_cert), key: await pem(tls_key) }
+type Opened = Promise<{ server: Server; url: string }>
+
+function opened(handler: RequestListener, config: Config, passed: number | null): Opened {
+  if (passed !== null) return onPassed(handler, config, passed)
+  return config.server.socket === '' ? onPort(handler, config) : onSocket(handler, config.server.socket)
+}
+
+async function onPort(handler: RequestListener, config: Config): Opened {
+  const { host, port } = config.server
+  const tls = await tlsOf(config)
   const server = port === 0 ? await onAnyPort(handler, host, tls) : await onThisPort(handler, host, port, tls)
   const address = server.address() as AddressInfo
-  const name = host.includes(':') ? `[${host}]` : host
-  return { server, url: `${tls ? 'https' : 'http'}://${name}:${address.port}` }
+  return { server, url: urlOf({ ...address, address: host }, tls) }
 }
 
+async function onPassed(handler: RequestListener, config: Config, fd: number): Opened {
+  const tls = await tlsOf(config)
+  const server = tls ? createSecureServer(tls, handler) : createServer(handler)
+  await open(server, (ready) => server.listen({ fd }, ready), 'the socket of systemd cannot be had')
+  const address = server.address()
+  return {
+    server,
+    url: address !== null && typeof address === 'object' && 'port' in address ? urlOf(address, tls) : 'the socket of systemd',
+  }
+}
+
+const urlOf = ({ address, port }: AddressInfo, tls: Tls): string =>
+  `${tls ? 'https' : 'http'}://${address.includes(':') ? `[${address}]` : address}:${port}`
+
 type Tls = { cert: string; key: string } | null
+
+async function tlsOf({ server: { tls_cert, tls_key } }: Config): Promise<Tls> {
+  return tls_cert === '' ? null : { cert: await pem(tls_cert), key: await pem(tls_key) }
+}
 
 /** Every option said: left alone, listhen takes another port when this one is taken, prints banners and exits on SIGTERM. */
 async function onThisPort(handler: RequestListener, hostname: string, port: number, tls: Tls): Promise<Server> {
@@ -78,7 +108,7 @@ const open = (server: Server, begin: (ready: () => void) => void, problem: strin
     begin(resolve)
   })
 
-async function onSocket(handler: RequestListener, path: string): Promise<{ server: Server; url: string }> {
+async function onSocket(handler: RequestListener, path: string): Opened {
   const server = createServer(handler)
   await removeLeft(path)
   await open(server, (ready) => server.listen(path, ready), `server.socket: ${path} cannot be had`)

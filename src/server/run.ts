@@ -1,5 +1,6 @@
 /** A server from start to stop. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Config } from '../config.ts'
 import { isUnavailable } from '../db/db.ts'
@@ -13,6 +14,7 @@ import { openLive } from './live.ts'
 import { openMetricsPort } from './metrics-port.ts'
 import { openRecorder } from './recorder.ts'
 import { buildServer } from './server.ts'
+import { passedSocket, serviceManager } from './service-manager.ts'
 import { rememberSignIns, type SignIns } from './sign-ins.ts'
 
 export interface ServerOptions {
@@ -23,6 +25,8 @@ export interface ServerOptions {
   checkOnly: boolean
   /** aborts: stop, and let what runs end */
   signal: AbortSignal
+  /** the variables of this process, for what systemd says in them */
+  env: Readonly<Record<string, string | undefined>>
   /** one line to whoever started it */
   say(line: string): void
 }
@@ -57,21 +61,30 @@ async function patiently<T>({ waitForDatabase, signal, say }: ServerOptions, ope
   }
 }
 
-async function serve(app: App, signIns: SignIns, { signal, say }: ServerOptions): Promise<void> {
-  const { config } = app
+async function serve(app: App, signIns: SignIns, { signal, env, say }: ServerOptions): Promise<void> {
+  const { config, log } = app
+  const manager = serviceManager(env, log)
+  const passed = passedSocket(env)
   const recorder = openRecorder()
   const metrics = config.metrics.enabled ? await openMetricsPort(app, recorder) : null
   const h3 = buildServer(app, { isDraining: () => signal.aborted, signIns, recorder })
-  const listening = await listen(h3, config)
+  const listening = await listen(h3, config, passed)
   const live = await openLive(app, listening.server)
   const worker = config.worker.embedded ? await startConfigured(app) : null
-  say(`listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`)
+  const status = `listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`
+  say(status)
+  await manager.ready(status)
+  const unwatch = manager.watch(() => app.db.selectNoFrom(sql`1`.as('one')).execute())
+  const renew = () => listening.renewCertificate().catch((error) => log.error({ err: error }, 'the certificate stays as it was'))
+  process.on('SIGHUP', renew)
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
-  app.log.info('stopping')
+  log.info('stopping')
+  process.off('SIGHUP', renew)
+  unwatch()
   const { drain_delay, shutdown_timeout } = config.server
   // Both at once: what is being read is given back soon enough while answers are still on their way.
   const close = () => Promise.all([listening.close(shutdown_timeout), live.close()])
-  await Promise.all([sleep(drain_delay).then(close), worker?.stop(shutdown_timeout)])
+  await Promise.all([manager.stopping(), sleep(drain_delay).then(close), worker?.stop(shutdown_timeout)])
   metrics?.close()
 }
 

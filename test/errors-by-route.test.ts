@@ -161,8 +161,9 @@ test('503 SERVICE_UNAVAILABLE on every route that needs the database while it is
   const world = await startWorld()
   const relay = await startRelay(world.databaseUrl)
   const config = { ...world.app.config, database: { ...world.app.config.database, url: relay.url } }
-  const app = await openApp(config, silent, { migrate: 'never', now: world.app.now })
-  onTestFinished(() => app.close())
+  const opened = await openApp(config, silent, { migrate: 'never', now: world.app.now })
+  onTestFinished(() => opened.close())
+  const app = { ...opened, identities: world.app.identities }
   const asks = await Promise.all(world.routes.map(async (route) => ({ route, ask: await goodOf(route, world) })))
   await relay.cut()
   for (const { route, ask } of asks) await expectGoodOr('SERVICE_UNAVAILABLE', world, route, { ...ask, app })

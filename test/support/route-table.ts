@@ -11,6 +11,7 @@ import type { Code } from '../../src/errors.ts'
 import type { Route } from '../../src/http/route.ts'
 import { openLog } from '../../src/log.ts'
 import { notify } from '../../src/notifications/notifications.ts'
+import type { Identity, IdentityProvider } from '../../src/ports.ts'
 import { allRoutes, buildServer } from '../../src/server/server.ts'
 import { startApp, upload } from './app.ts'
 import { conforming } from './conformance.ts'
@@ -66,6 +67,27 @@ export const password = 'correct horse 7 battery!'
 
 export type World = Awaited<ReturnType<typeof startWorld>>
 
+/** A provider of identities that knows everybody who comes. */
+const polite: IdentityProvider = {
+  issuer: 'https://id.example.org',
+  begin: async () => ({ url: 'https://id.example.org/authorize', memory: { verifier: 'v', state: 's', nonce: 'n' } }),
+  finish: async (callback) => someone(callback.searchParams.get('code') ?? ''),
+  check: async () => ({ discovery: 'ok' }),
+}
+
+/** Who comes back from such a provider. */
+export const someone = (name: string, more: Partial<Identity> = {}): Identity => ({
+  issuer: polite.issuer,
+  subject: name,
+  username: name,
+  email: `${name.replace(/\W/g, '')}@example.com`,
+  isEmailVerified: true,
+  displayName: '',
+  hostedDomain: null,
+  groups: [],
+  ...more,
+})
+
 /** A whole dms, with words for making what a request is about. Limits are small, so that passing them is quick. */
 export async function startWorld() {
   const dms = await startApp({
@@ -76,7 +98,8 @@ export async function startWorld() {
     'sources.local_roots': tmpdir(),
   })
   dms.app.log.level = 'silent'
-  const { app } = dms
+  // Somebody signs people in elsewhere, too; what such providers really do is in oidc.test.ts.
+  const app: App = { ...dms.app, identities: polite }
   const routes = allRoutes(app)
   let made = 0
   /** A word that nothing else is called by, always as long. */

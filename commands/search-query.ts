@@ -48,6 +48,7 @@ export const searchQuery = (cli: Cli): Command =>
       [`search query '"annual report" -draft'`, 'a phrase, and a word that must not be there'],
       ['search query telecom --mime application/pdf --from 2026-01-01 -o id', 'ids, for a script'],
       ['search query recieved --fuzzy', 'tolerates typos'],
+      ['search query lease OR tenancy title:house type:pdf date:2026', 'either word, a word in the title, and filters'],
       ['search query invoice --facets', 'how many of which type and label'],
       ['search query --field +title:invoice --field -status:exact:failed --sort size:desc', 'conditions on fields'],
       ['search query --field content:contains:4711-0 --field metadata.author:lovelace', 'either of the two'],
@@ -86,7 +87,8 @@ export const searchQuery = (cli: Cli): Command =>
       const ask = isAdvanced ? byConditions(text.join(' '), flags) : byWords(text.join(' '), flags)
       const client = await cli.client()
       if (flags.facets) return printFacets(cli, await ask(client, 1, Math.min(limit, perPage)))
-      const { hits, total, isCapped } = await collect(client, ask, limit)
+      const { hits, total, isCapped, warnings } = await collect(client, ask, limit)
+      for (const warning of warnings) cli.warn(warning)
       cli.print(hits, { columns, id: 'document_id' })
       if (flags.exitEmpty && hits.length === 0) cli.exit = 'NOT_FOUND'
       if (total > hits.length && cli.options.isHuman)
@@ -131,7 +133,7 @@ async function collect(client: Client, ask: Ask, limit: number) {
     const found = await ask(client, page, size)
     hits.push(...found.results)
     if (hits.length >= limit || !found.pagination.has_next)
-      return { hits: hits.slice(0, limit), total: found.total, isCapped: found.total_capped }
+      return { hits: hits.slice(0, limit), total: found.total, isCapped: found.total_capped, warnings: found.warnings }
   }
 }
 

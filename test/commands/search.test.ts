@@ -96,3 +96,40 @@ test('reindex: 75 while another one runs, 2 against another server', async () =>
   expect((await dms('reindex', '--url', 'https://dms.example.org')).code).toBe(2)
   expect((await dms('reindex', '--lock-timeout', 'soon')).code).toBe(2)
 })
+
+test('reindex of some documents, in place and dry; 2 for what does not go together', async () => {
+  const { app, ada, dms } = await start()
+  const [one, two] = [await insertDocument(app.db, ada.id), await insertDocument(app.db, ada.id)]
+  const summary = async (...args: string[]) => JSON.parse((await dms('reindex', '--json', ...args)).stdout)
+  expect(await summary('-n')).toMatchObject({ documents: 2, swapped: false, dry_run: true })
+  expect(await summary('--ids', one!)).toMatchObject({ documents: 1, swapped: false })
+  expect((await dms('status', '--check')).code).toBe(8)
+  expect(await summary('--since', '2026-01-01', '--batch-size', '1')).toMatchObject({ documents: 2, swapped: false })
+  expect((await dms('status', '--check')).code).toBe(0)
+  expect(await summary('--in-place')).toMatchObject({ documents: 2, swapped: false })
+  expect(await summary()).toMatchObject({ documents: 2, swapped: true })
+  for (const wrong of [
+    ['--ids', 'x'],
+    ['--since', 'soon'],
+    ['--ids', two!, '--if-needed'],
+    ['--batch-size', '0'],
+  ])
+    expect((await dms('reindex', ...wrong)).code, wrong.join(' ')).toBe(2)
+})
+
+test('similar and suggest; warnings about a query go to stderr', async () => {
+  const { app, ada, dms } = await start()
+  const [one, other] = [
+    await insertDocument(app.db, ada.id, { title: 'One', content: 'landlord and tenant' }),
+    await insertDocument(app.db, ada.id, { title: 'Other', content: 'landlord and tenant' }),
+  ]
+  await app.search.refresh([one!, other!])
+  expect(await dms('similar', one!, '-o', 'id')).toMatchObject({ code: 0, stdout: `${other}\n` })
+  expect((await dms('similar', ada.id)).code).toBe(6)
+  expect((await dms('similar', one!, '--limit', '51')).code).toBe(2)
+  expect(await dms('suggest', 'tenant', 'land', '-o', 'id')).toMatchObject({ code: 0, stdout: 'tenant landlord\n' })
+  expect((await dms('suggest', 'land', '--limit', '0')).code).toBe(2)
+  const { code, stderr, stdout } = await dms('query', 'landlord type:nonsense', '-o', 'id')
+  expect([code, stdout.split('\n').length]).toEqual([0, 3])
+  expect(stderr).toContain('type:nonsense')
+})

@@ -1,0 +1,256 @@
+/**
+ * Sends collections of hostile input that others have gathered to a real server: nothing fails, nothing is told of its insides, and it goes on.
+ *
+ *   npm run test:security -- FOLDER [--short] [--only bodies|signatures|strings]…
+ *
+ * FOLDER holds `json-parsing` (JSONTestSuite: every file as a body), `jws-vectors` (Wycheproof: every signed text as a token) and
+ * `naughty-strings` (every string in every place of every route that takes text; --short: some). What is not there is skipped. Ends with 1
+ * when an answer is 500 or more, tells of the server's insides, or is another than the collection says.
+ */
+import { createHmac, randomBytes, randomUUID } from 'node:crypto'
+import { access, readdir, readFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { isDeepStrictEqual, parseArgs } from 'node:util'
+import Table from 'cli-table3'
+import { openTokens } from '../src/auth/tokens.ts'
+import { multipart } from '../src/client/multipart.ts'
+import { type Attempt, attemptsOn } from './security/naughty.ts'
+import { type Description, insides, operationsOf } from './support/operations.ts'
+import { type Served, startServed } from './support/served.ts'
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { only: { type: 'string', multiple: true }, short: { type: 'boolean', default: false } },
+})
+const root = resolve(positionals[0] ?? 'corpus')
+/** of a short run, in each place */
+const stringsOfShort = 4
+const lanes = 16
+const jwtSecret = randomBytes(32).toString('hex')
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`)
+const skip = (path: string): void => say(`${path}: not there, skipped`)
+const problems: string[] = []
+const table = new Table({ head: ['what', 'sent', 'answers', 'seconds', 'slowest'], style: { head: [], border: [] } })
+
+const isThere = (path: string) =>
+  access(path).then(
+    () => true,
+    () => false,
+  )
+const batteries = { bodies: sendBodies, signatures: sendSignatures, strings: sendStrings }
+
+if (await isThere(root)) await run()
+else say(`skipped: there is no folder ${root}`)
+
+async function run(): Promise<void> {
+  const served = await startServed({
+    env: {
+      JWT_SECRET: jwtSecret,
+      DMS_COMMENTS_PER_MINUTE: '0',
+      DMS_WORKER_SCHEDULE_SOURCES: 'false',
+      DMS_SOURCES_TIMEOUT: '100ms',
+      // Each request is then of another client, as far as limits go.
+      DMS_TRUSTED_PROXIES: '127.0.0.1/32',
+    },
+  })
+  try {
+    for (const [name, battery] of Object.entries(batteries)) if (!values.only || values.only.includes(name)) await battery(served)
+    const { status } = await fetch(new URL('/healthz', served.url))
+    if (status !== 200) problems.push(`/healthz answers ${status} after all that`)
+  } finally {
+    const code = await served.stop()
+    if (code !== 0) problems.push(`the server ended with ${code}`)
+    await served.remove()
+  }
+  problems.push(...served.errors.map((line) => `the server logged ${line}`))
+  say(table.toString())
+  for (const problem of problems.slice(0, 100)) say(`✗ ${problem}`)
+  say(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
+  process.exitCode = problems.length === 0 ? 0 : 1
+}
+
+interface Seen {
+  status: number
+  text: string
+}
+
+/** Counts what is answered under a name, and looks at each answer as one must look at all. */
+function watch(what: string) {
+  const start = performance.now()
+  const statuses = new Map<number, number>()
+  let slowest = { seconds: 0, about: '' }
+  let sent = 0
+  return {
+    async send(about: string, url: URL, init: RequestInit): Promise<Seen> {
+      const begun = performance.now()
+      const response = await fetch(url, { redirect: 'manual', ...init })
+      const text = await response.text()
+      const seconds = (performance.now() - begun) / 1000
+      if (seconds > slowest.seconds) slowest = { seconds, about }
+      const { status } = response
+      sent++
+      statuses.set(status, (statuses.get(status) ?? 0) + 1)
+      if (status >= 500) problems.push(`${about}: ${status} ${text.slice(0, 200)}`)
+      const told = status >= 400 ? insides.exec(text)?.[0] : undefined
+      if (told) problems.push(`${about}: tells ${JSON.stringify(told)}`)
+      if (status >= 400 && !text.startsWith('{"error":{"code":"')) problems.push(`${about}: ${status} without the error body`)
+      return { status, text }
+    },
+    done: () => {
+      const answers = [...statuses].sort(([a], [b]) => a - b).map(([status, count]) => `${status}: ${count}`)
+      table.push([
+        what,
+        String(sent),
+        answers.join('\n'),
+        ((performance.now() - start) / 1000).toFixed(0),
+        `${slowest.seconds.toFixed(2)} ${slowest.about}`,
+      ])
+    },
+  }
+}
+
+/** The body is understood exactly when the collection says that it is JSON (`i_`: either); what is kept comes back as JSON.parse reads it. */
+async function sendBodies({ url, token, client }: Served): Promise<void> {
+  const folder = join(root, 'json-parsing', 'test_parsing')
+  if (!(await isThere(folder))) return skip(folder)
+  const { id } = (await client.documents.upload({ filename: 'a.txt', size: 1, open: () => [Buffer.from('a')] })).document
+  const { send, done } = watch('JSONTestSuite, as bodies and inside them')
+  const put = (about: string, body: Buffer | string) =>
+    send(about, new URL(`/api/documents/${id}`, url), {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: body as BodyInit,
+    })
+  const isNoJson = ({ status, text }: Seen) => status === 400 && /not valid (JSON|UTF-8)/.test(text)
+  for (const name of (await readdir(folder)).sort()) {
+    const bytes = await readFile(join(folder, name))
+    const answer = await put(name, bytes)
+    // No body at all is a request without fields.
+    const isEmpty = bytes.toString().trim() === ''
+    if (name.startsWith('y_') && isNoJson(answer)) problems.push(`${name}: refused as no JSON`)
+    if (name.startsWith('n_') && !isEmpty && answer.status !== 400) problems.push(`${name}: ${answer.status}`)
+    const inside = await put(`${name} inside`, Buffer.concat([Buffer.from('{"metadata":{"v":['), bytes, Buffer.from(']}}')]))
+    if (name.startsWith('n_') && !isEmpty && inside.status !== 400 && !isJson(`[${bytes}]`))
+      problems.push(`${name} inside: ${inside.status}`)
+    if (name.startsWith('y_') && inside.status === 200) {
+      const kept = JSON.parse(inside.text).metadata.v
+      // JSON writes -0 as 0.
+      const sent = JSON.parse(JSON.stringify(JSON.parse(`[${bytes}]`)))
+      if (!isDeepStrictEqual(kept, sent)) problems.push(`${name}: came back as ${JSON.stringify(kept).slice(0, 80)}`)
+    }
+  }
+  done()
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+interface Vectors {
+  testGroups: {
+    private?: { kty?: string; k?: string }
+    public?: { kty?: string }
+    tests: { tcId: number; comment: string; jws: string }[]
+  }[]
+}
+
+/** None of them is one of our tokens: not under its own key, not under the server's, and not with its header before our claims, signed by us. */
+async function sendSignatures({ url, token: own }: Served): Promise<void> {
+  const path = join(root, 'jws-vectors', 'testvectors_v1', 'json_web_signature_test.json')
+  if (!(await isThere(path))) return skip(path)
+  const { testGroups } = JSON.parse(await readFile(path, 'utf8')) as Vectors
+  const { send, done } = watch('Wycheproof signatures, as they are and with our claims')
+  const [ownHeader, claims] = own.split('.')
+  const ask = async (about: string, token: string) => {
+    const { status } = await send(about, new URL('/api/auth/me', url), { headers: { authorization: `Bearer ${token}` } })
+    if (status !== 401) problems.push(`${about}: ${status}`)
+  }
+  let count = 0
+  for (const { private: key, tests } of testGroups) {
+    const theirs = openTokens(key?.k ? Buffer.from(key.k, 'base64url') : randomBytes(32))
+    for (const { tcId, comment, jws } of tests) {
+      const about = `${tcId} ${comment}`
+      count++
+      if ((await theirs.read(jws)) !== null) problems.push(`${about}: read`)
+      await ask(about, jws.replaceAll(/[^\x21-\x7e]/g, ''))
+      const header = jws.split('.')[0]?.replaceAll(/[^\x21-\x7e]/g, '') ?? ''
+      const text = `${header}.${claims}`
+      const signed = `${text}.${createHmac('sha256', jwtSecret).update(text).digest('base64url')}`
+      if (header !== ownHeader) await ask(`${about}, our claims`, signed)
+    }
+  }
+  say(`${count} signature vectors`)
+  done()
+}
+
+/** Every string is harmless everywhere, and metadata and comments give it back as it was. */
+async function sendStrings({ url, token, client }: Served): Promise<void> {
+  const path = join(root, 'naughty-strings', 'blns.json')
+  if (!(await isThere(path))) return skip(path)
+  const strings = JSON.parse(await readFile(path, 'utf8')) as string[]
+  const { document } = await client.documents.upload({ filename: 'a.txt', size: 1, open: () => [Buffer.from('b')] })
+  const metadata = Object.fromEntries(strings.map((text, index) => [`n${index}`, text]))
+  const kept = (await client.documents.update(document.id, { metadata })).metadata as Record<string, string>
+  for (const [key, text] of Object.entries(metadata)) if (kept[key] !== text) problems.push(`metadata: ${JSON.stringify(text)} changed`)
+  say(`${strings.length} strings came back from metadata`)
+
+  const comment = await client.comments.create(document.id, { content: 'x' })
+  const label = await client.labels.create({ name: 'x', color: '#112233' })
+  const link = await client.sharedLinks.create({ document_id: document.id })
+  const someone = await client.call<{ id: string }>('POST', '/api/users', {
+    username: 'someone',
+    email: 'someone@example.org',
+    password: null,
+  })
+  const source = await client.sources.create({ name: 'x', type: 'webdav', url: 'http://127.0.0.1:9/', sync_interval: 0 })
+  const api = await client.tokens.create({ name: 'x', scopes: ['read'] })
+  const known = {
+    documents: document.id,
+    document_id: document.id,
+    comment_id: comment.id,
+    labels: label.id,
+    users: someone.id,
+    identifier: 'someone',
+    sources: source.id,
+    tokens: api.id,
+    token: link.token,
+    ocr: randomUUID(),
+    notifications: randomUUID(),
+  }
+  const order = Array.from({ length: strings.length }, (_, index) => strings[(index * 7) % strings.length] as string)
+  let at = 0
+  const pick = () => {
+    if (!values.short) return strings
+    at = (at + stringsOfShort) % (order.length - stringsOfShort)
+    return order.slice(at, at + stringsOfShort)
+  }
+  const operations = operationsOf(await client.call<Description>('GET', '/api/openapi.json'))
+  const attempts = operations.flatMap((operation) => attemptsOn(operation, known, pick))
+  const { send, done } = watch(
+    `naughty strings, in ${new Set(attempts.map(({ place }) => place)).size} places of ${operations.length} routes`,
+  )
+  let next = 0
+  const lane = async () => {
+    for (let number = next++; number < attempts.length; number = next++) {
+      const attempt = attempts[number] as Attempt
+      await send(attempt.place, new URL(attempt.address, url), requestOf(attempt, token, number))
+    }
+  }
+  await Promise.all(Array.from({ length: lanes }, lane))
+  done()
+}
+
+function requestOf({ method, json, form }: Attempt, token: string, number: number): RequestInit {
+  const address = `198.18.${(number >> 8) & 255}.${number & 255}`
+  const headers: Record<string, string> = { authorization: `Bearer ${token}`, 'x-forwarded-for': address }
+  if (json !== undefined) return { method, headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(json) }
+  if (!form) return { method, headers }
+  const { body, contentType } = multipart(form.fields, form.field, [{ filename: form.filename, size: 1, open: () => [Buffer.from('c')] }])
+  return { method, headers: { ...headers, 'content-type': contentType }, body, duplex: 'half' } as RequestInit
+}

@@ -5,6 +5,7 @@ import type { Config } from '../config.ts'
 import type { Queue } from '../jobs.ts'
 import { type Log, openLog, reopeningOnHangup } from '../log.ts'
 import { openApp } from '../open-app.ts'
+import { openHealth } from './health.ts'
 import { startSchedule } from './schedule.ts'
 import { startWorker, type Worker } from './worker.ts'
 
@@ -37,12 +38,14 @@ async function work(config: Config, log: Log, once: boolean, signal: AbortSignal
   const app = await openApp(config, log, { migrate: 'embedded', statementTimeout: false })
   try {
     const worker = await startConfigured(app)
-    log.info({ worker: worker.name, queues: config.worker.queues }, 'working')
+    const health = await openHealth(app, () => signal.aborted)
+    log.info({ worker: worker.name, queues: config.worker.queues, health: health?.url }, 'working')
     const stopped = new Promise<void>((resolve) =>
       signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true }),
     )
     await (once ? Promise.race([worker.idle(), stopped]) : stopped)
     await worker.stop(config.worker.shutdown_timeout)
+    await health?.close()
   } finally {
     await app.close()
   }

@@ -1,0 +1,28 @@
+/** What a worker tells of itself on a port of its own: for load balancers of machines that run no server. */
+import type { App } from '../app.ts'
+import { ConfigError } from '../errors.ts'
+import { routes as health } from '../server/health.ts'
+import { listen } from '../server/listen.ts'
+import { routes as metrics } from '../server/metrics.ts'
+import { openRecorder } from '../server/recorder.ts'
+import { buildServer } from '../server/server.ts'
+
+export interface WorkerHealth {
+  /** http://127.0.0.1:8081 */
+  readonly url: string
+  close(): Promise<void>
+}
+
+/** Answers /healthz, /readyz and /metrics at worker.health_listen; null where that is not set. Throws ConfigError where the address cannot be had. */
+export async function openHealth(app: App, isDraining: () => boolean): Promise<WorkerHealth | null> {
+  const { health_listen } = app.config.worker
+  if (health_listen === '') return null
+  const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(health_listen) ?? []
+  const recorder = openRecorder()
+  const server = buildServer(app, { routes: [...health(app, isDraining), ...metrics(app, recorder)], recorder })
+  const place = { ...app.config.server, host, port: Number(port), socket: '', tls_cert: '', tls_key: '' }
+  const listening = await listen(server, { ...app.config, server: place }).catch((error: Error) => {
+    throw new ConfigError([`worker.health_listen: ${health_listen} cannot be had (${error.message})`])
+  })
+  return { url: listening.url, close: () => listening.close(0) }
+}

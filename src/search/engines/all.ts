@@ -1,9 +1,9 @@
 /** Every search engine that can be configured. */
 import type { Config } from '../../config.ts'
 import type { Database, Db } from '../../db/db.ts'
-import { ConfigError } from '../../errors.ts'
 import type { Log } from '../../log.ts'
 import type { SearchEngine } from '../../ports.ts'
+import { openMeilisearch } from './meilisearch.ts'
 import { openPostgres } from './postgres.ts'
 
 /** What engines can be made of. */
@@ -16,7 +16,9 @@ interface Ground {
 
 export const engines = {
   postgres: ({ db }: Ground): SearchEngine => openPostgres(db),
-  meilisearch: (): SearchEngine => {
-    throw new ConfigError(['search.engine = "meilisearch": this version of dms searches in PostgreSQL only (search.engine = "postgres")'])
+  meilisearch: ({ config, db, log }: Ground): SearchEngine => {
+    const { url, api_key, index, batch_size, timeout } = config.search
+    const maxResults = config.limits.search_max_results
+    return openMeilisearch({ url, apiKey: api_key, index, batchSize: batch_size, timeout, maxResults, db, postgres: openPostgres(db), log })
   },
 } satisfies Record<Config['search']['engine'], (ground: Ground) => SearchEngine>

@@ -11,7 +11,8 @@ import { type Memory, remember, Vocabulary } from './postgres-words.ts'
 const maxDocuments = 100
 const maxBytes = 1_000_000
 
-interface Indexed {
+/** A document as the index reads it. */
+export interface Indexed {
   id: string
   owner_id: string
   title: string
@@ -44,7 +45,8 @@ export async function refresh(db: Db, known: Memory, documentIds: readonly strin
   for (const batch of await batches(db, ids)) await refreshBatch(db, known, batch, generation)
 }
 
-async function batches(db: Db, ids: readonly string[]): Promise<string[][]> {
+/** The ids, in their order, in batches of so many documents and bytes of text at most; a document with more is one alone. */
+export async function batches(db: Db, ids: readonly string[], most = { documents: maxDocuments, bytes: maxBytes }): Promise<string[][]> {
   if (ids.length < 2) return [[...ids]]
   const sizes = await db
     .selectFrom('documents')
@@ -57,10 +59,10 @@ async function batches(db: Db, ids: readonly string[]): Promise<string[][]> {
   for (const id of ids) {
     const bytes = bytesOf.get(id) ?? 0
     const last = made.at(-1)
-    if (last && last.length < maxDocuments && bytes <= room) last.push(id)
+    if (last && last.length < most.documents && bytes <= room) last.push(id)
     else {
       made.push([id])
-      room = maxBytes
+      room = most.bytes
     }
     room -= bytes
   }
@@ -109,7 +111,8 @@ async function write(trx: Trx, chunks: readonly Chunk[], ids: readonly string[],
   for (const [chunk, entries] of byChunk) await put(trx, chunk, entries)
 }
 
-async function documentsOf(trx: Trx, ids: readonly string[]): Promise<Indexed[]> {
+/** Those that exist, in the order of ids. */
+export async function documentsOf(trx: Trx, ids: readonly string[]): Promise<Indexed[]> {
   const { rows } = await sql<Indexed>`
     select id, owner_id, title, filename, content, mime_type, status, language, source_id, ocr_confidence, created_at,
       coalesce(label_ids, '{}') as label_ids, coalesce(label_names, '{}') as label_names

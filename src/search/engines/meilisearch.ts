@@ -1,0 +1,175 @@
+/** Search by a Meilisearch server. What that cannot be asked is searched in PostgreSQL's index, which is kept beside it. */
+import { sql } from 'kysely'
+import type { Db } from '../../db/db.ts'
+import { AppError } from '../../errors.ts'
+import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../ports.ts'
+import { parse, type Term } from '../query.ts'
+import { indexVersion } from './meilisearch-document.ts'
+import { type Asked, asked, filterOf, isExpressible } from './meilisearch-query.ts'
+import { nextOf, remake } from './meilisearch-rebuild.ts'
+import { send } from './meilisearch-refresh.ts'
+import { openServer, type ServerOptions } from './meilisearch-server.ts'
+import { hits, type Shown } from './postgres-hits.ts'
+import { build } from './postgres-terms.ts'
+import { spellings } from './postgres-words.ts'
+
+export interface MeilisearchOptions extends ServerOptions {
+  readonly db: Db
+  /** the index in PostgreSQL */
+  readonly postgres: SearchEngine
+  /** what the index is called */
+  readonly index: string
+  /** documents that are sent at once */
+  readonly batchSize: number
+}
+
+const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
+
+/** Opens the engine; the server is spoken to once it is needed. */
+export function openMeilisearch({ db, postgres, index, batchSize, ...options }: MeilisearchOptions): SearchEngine {
+  const server = openServer(options)
+  const target = { db, server, batchSize }
+
+  const search = async (query: SearchQuery): Promise<SearchAnswer> => {
+    const terms = parse(query.text)
+    if (terms.length === 0) return nothing
+    if (!isExpressible(terms)) return postgres.search(query)
+    const filter = filterOf(query.filter)
+    if (filter === null) return nothing
+    const found = await find(asked(terms, query.fuzzy), filter, query)
+    const { page, ...matches } = found ?? (await whereThereIsNoIndex())
+    return { ...matches, hits: await hits(db, page, await shown(db, terms, query)) }
+  }
+
+  const find = ({ q, attributes }: Asked, filter: string[], { offset, limit, maxResults }: SearchQuery) =>
+    server.askIfThere(index, async (index) => {
+      const how = {
+        filter,
+        matchingStrategy: 'all' as const,
+        locales: ['eng' as const],
+        ...(attributes ? { attributesToSearchOn: [...attributes] } : {}),
+      }
+      const { hits, estimatedTotalHits, facetDistribution } = await index.search(q, {
+        ...how,
+        offset,
+        limit,
+        attributesToRetrieve: ['id'],
+        showRankingScore: true,
+        facets: ['mime_type', 'labels'],
+      })
+      const isCapped = estimatedTotalHits > maxResults
+      const page = hits.map(({ id, _rankingScore }) => ({ document_id: id, score: _rankingScore ?? 0 }))
+      const { mime_type, labels } = facetDistribution ?? {}
+      if (!isCapped)
+        return { page, total: estimatedTotalHits, isCapped, facets: { mime_types: inOrder(mime_type), labels: inOrder(labels) } }
+      // Of all that match Meilisearch has counted; of those that can be paged through we do.
+      const counted = await index.search(q, { ...how, limit: maxResults, attributesToRetrieve: ['mime_type', 'labels'] })
+      return { page, total: maxResults, isCapped, facets: facetsOf(counted.hits as unknown as Counted[]) }
+    })
+
+  /** Nobody who has documents is told that there are none. */
+  const whereThereIsNoIndex = async () => {
+    if (await isEmpty(db)) return { ...nothing, page: [] }
+    throw new AppError('SERVICE_UNAVAILABLE', {}, 'The search index is not made yet: dms search reindex')
+  }
+
+  const status = async (): Promise<IndexStatus> => {
+    const [own, known] = await Promise.all([
+      server.askIfThere(index, async (index) => {
+        const [{ numberOfDocuments }, { total }, { updatedAt }] = await Promise.all([
+          index.getStats(),
+          index.getDocuments({ filter: `version = ${indexVersion}`, limit: 0, fields: ['id'] }),
+          index.getRawInfo(),
+        ])
+        return { documents: total, outdated: numberOfDocuments - total, updatedAt: new Date(updatedAt) }
+      }),
+      postgres.status(),
+    ])
+    const { documents, outdated, updatedAt } = own ?? { documents: 0, outdated: 0, updatedAt: null }
+    // A document is whole only where both have it.
+    return {
+      index,
+      documents: Math.min(documents, known.documents),
+      outdated: Math.max(outdated, known.outdated),
+      version: indexVersion,
+      updatedAt,
+    }
+  }
+
+  return {
+    name: 'meilisearch',
+    async refresh(ids) {
+      await postgres.refresh(ids)
+      await server.prepare(index)
+      for (const task of await send(target, index, ids)) await server.finished(task)
+    },
+    search,
+    advanced: (query) => postgres.advanced(query),
+    similar: (query) => postgres.similar(query),
+    count: async () => (await status()).documents,
+    status,
+    async rebuild() {
+      const own = await remake(target, index)
+      const other = await postgres.rebuild()
+      return {
+        async put(ids) {
+          await other.put(ids)
+          await own.put(ids)
+        },
+        async settle() {
+          await own.settle()
+          const [there, { numberOfDocuments }] = await Promise.all([other.settle(), server.ask(nextOf(index), (next) => next.getStats())])
+          return Math.min(there, numberOfDocuments)
+        },
+        async swap() {
+          await own.swap()
+          await other.swap()
+        },
+        async discard() {
+          await other.discard()
+          await own.discard()
+        },
+      }
+    },
+    async check() {
+      await server.check()
+      const there = await server.askIfThere(index, (index) => index.search('', { limit: 0 }))
+      if (there === null) await whereThereIsNoIndex()
+    },
+  }
+}
+
+async function isEmpty(db: Db): Promise<boolean> {
+  const { rows } = await sql`select from documents limit 1`.execute(db)
+  return rows.length === 0
+}
+
+/** What is marked, and which passage of a long document is shown. */
+async function shown(db: Db, terms: readonly Term[], { fuzzy, highlight, filter }: SearchQuery): Promise<Shown> {
+  const others = highlight && fuzzy ? await spellings(db, terms) : new Map<string, string[]>()
+  const queries = highlight ? build(terms, others, filter, false) : null
+  if (!queries || queries.all === null) return { markers: {}, passage: null }
+  const marker = { terms, spellings: others }
+  return {
+    markers: { title: marker, content: marker, filename: marker, labels: marker },
+    passage: { all: queries.all, meant: queries.meant },
+  }
+}
+
+interface Counted {
+  readonly mime_type: string
+  readonly labels: readonly string[]
+}
+
+function facetsOf(documents: readonly Counted[]): SearchAnswer['facets'] {
+  const count = (values: readonly string[]) => {
+    const counts: Record<string, number> = {}
+    for (const value of values) counts[value] = (counts[value] ?? 0) + 1
+    return inOrder(counts)
+  }
+  return { mime_types: count(documents.map(({ mime_type }) => mime_type)), labels: count(documents.flatMap(({ labels }) => labels)) }
+}
+
+/** The most frequent first. */
+const inOrder = (counts: Readonly<Record<string, number>> = {}): Record<string, number> =>
+  Object.fromEntries(Object.entries(counts).sort(([one, many], [other, more]) => more - many || (one < other ? -1 : 1)))

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { Busy, withLock } from '../src/db/lock.ts'
+import { openChunk } from '../src/search/engines/postgres-chunks.ts'
 import { snippets } from '../src/search/highlight.ts'
 import { parse } from '../src/search/query.ts'
 import { reindex, status } from '../src/search/reindex.ts'
@@ -688,4 +689,26 @@ test('an index of the form before has all its answers, until it is made anew', a
   expect(await reindex(app, { ifNeeded: true })).toMatchObject({ documents: 1, swapped: true })
   for (const q of ['a', 'annual rep', '"annual report"', '"report of"']) expect((await search({ q, filters })).total, q).toBe(1)
   expect(await reindex(app, { ifNeeded: true })).toMatchObject({ skipped: true })
+})
+
+test('an index of several chunks answers as one: newest first, sorted, tested, by likeness; a deletion and a change reach their chunk', async () => {
+  const { app, put, search, asAda } = await start()
+  const ids: string[] = []
+  for (let nth = 0; nth < 6; nth++) {
+    ids.push(await put({ title: `T${nth}`, content: 'word of a row 4711-0' }))
+    await openChunk(app.db, 1, true)
+  }
+  const found = async (q: string) => (await search({ q })).results.map(({ document_id }) => document_id)
+  for (const q of ['word', '"a row"', 'w', 'word -absent']) expect(await found(q), q).toEqual(ids.toReversed())
+  const content = { field: 'content', type: 'contains', value: '711-0' } as const
+  const tested = await asAda.search.advanced({ query: { must: [content] } })
+  expect(tested.results.map(({ document_id }) => document_id)).toEqual(ids.toReversed())
+  const sorted = await asAda.search.advanced({ query: { must: [content] }, sort: [{ field: 'title', order: 'asc' }] })
+  expect(sorted.results.map(({ document_id }) => document_id)).toEqual(ids)
+  expect(await asAda.search.similar(ids[0]!)).toHaveLength(5)
+  await app.db.updateTable('documents').set({ content: 'other' }).where('id', '=', ids[2]!).execute()
+  await app.search.refresh([ids[2]!])
+  await app.db.deleteFrom('documents').where('id', '=', ids[4]!).execute()
+  expect(await found('word')).toEqual([5, 3, 1, 0].map((nth) => ids[nth]))
+  expect(await status(app)).toMatchObject({ documents: 5, drift: 0 })
 })

@@ -48,6 +48,7 @@ async function run(): Promise<void> {
     env: {
       JWT_SECRET: jwtSecret,
       DMS_COMMENTS_PER_MINUTE: '0',
+      DMS_SHARED_LINKS_PER_HOUR: '1000000',
       DMS_WORKER_SCHEDULE_SOURCES: 'false',
       DMS_SOURCES_TIMEOUT: '100ms',
       // Each request is then of another client, as far as limits go.

@@ -15,6 +15,7 @@ export const configEnv = (cli: Cli): Command =>
     examples: [
       ['config env > dms.env', 'without secrets, which are named on standard error'],
       ['config env --reveal > dms.env', 'with them; mind who can read the file'],
+      ['config env --json', 'the same for a program: names and values'],
     ],
     exits: '0 printed · 78 the configuration is wrong',
   })
@@ -25,11 +26,14 @@ export const configEnv = (cli: Cli): Command =>
         throw usage('--reveal would put secrets on this screen', 'pass --yes, or send the output to a file')
       const { settings } = await import('../src/config.ts')
       const rows = settingRows(await cli.config(), undefined, { setOnly: true, reveal: reveal === true })
-      for (const { key, value } of rows) {
-        const name = settings.get(key)?.env
-        if (value === null) cli.note(`left out: ${name}, a secret (--reveal)`)
-        else cli.write(`${name}=${quoted(Array.isArray(value) ? value.join(',') : String(value))}\n`)
-      }
+      const variables = rows.map(({ key, value }) => ({
+        name: settings.get(key)?.env ?? key,
+        value: value === null ? null : Array.isArray(value) ? value.join(',') : String(value),
+      }))
+      for (const { name, value } of variables) if (value === null) cli.note(`left out: ${name}, a secret (--reveal)`)
+      const known = variables.flatMap(({ name, value }) => (value === null ? [] : [{ name, value }]))
+      if (['json', 'jsonl'].includes(cli.options.format)) cli.print(known, { columns: [{ name: 'name' }, { name: 'value' }], id: 'name' })
+      else for (const { name, value } of known) cli.write(`${name}=${quoted(value)}\n`)
     })
 
 /** In quotes where a space or a sign would be taken for something else. */

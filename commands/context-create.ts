@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { contextRow, printContext } from '../src/cli/context-rows.ts'
 import { type Context, changeContexts, newName, serverUrl } from '../src/cli/contexts.ts'
 import { Failure, usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
@@ -44,5 +45,6 @@ export const contextCreate = (cli: Cli): Command =>
         if (known.has(name)) throw new Failure('CONFLICT', `context "${name}" exists`, { fix: `dms context remove ${name}` })
         return { current, known: new Map([...known, [name, context]]) }
       })
-      cli.note(`context ${name} is ${context.url}; to work on it: dms context use ${name}, or --context ${name}`)
+      const sentence = `✓ Context ${name} is ${context.url}; to work on it: dms context use ${name}, or --context ${name}`
+      printContext(cli, await contextRow(cli.env, name), sentence)
     })

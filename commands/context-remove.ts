@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { contextRow, printContext } from '../src/cli/context-rows.ts'
 import { changeContexts, contextNamed, local } from '../src/cli/contexts.ts'
 import { keepCredential, whileLocked } from '../src/cli/credentials.ts'
 import { manual } from '../src/cli/manual.ts'
@@ -16,11 +17,13 @@ export const contextRemove = (cli: Cli): Command =>
     .alias('rm')
     .action(async (name: string) => {
       let isCurrent = false
+      const before = await contextRow(cli.env, name)
       await changeContexts(cli.env, async (contexts) => {
         contextNamed(contexts, name)
         await whileLocked(cli.env, () => keepCredential(cli.env, name, undefined))
         isCurrent = contexts.current === name
         return { current: isCurrent ? local : contexts.current, known: new Map([...contexts.known].filter(([each]) => each !== name)) }
       })
-      cli.note(`forgot ${name}${isCurrent ? '; commands work on this machine from now on' : ''}`)
+      printContext(cli, before, `✓ Forgot ${name}`)
+      if (isCurrent) cli.note('commands work on this machine from now on')
     })

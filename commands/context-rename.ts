@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { contextRow, printContext } from '../src/cli/context-rows.ts'
 import { changeContexts, contextNamed, newName } from '../src/cli/contexts.ts'
 import { keepCredential, readCredentials, whileLocked } from '../src/cli/credentials.ts'
 import { Failure } from '../src/cli/exit.ts'
@@ -23,5 +24,5 @@ export const contextRename = (cli: Cli): Command =>
       const known = new Map([...contexts.known].map((each) => (each[0] === old ? ([name, context] as const) : each)))
       return { current: contexts.current === old ? name : contexts.current, known }
     })
-    cli.note(`context ${old} is called ${name} now`)
+    printContext(cli, await contextRow(cli.env, name), `✓ Context ${old} is called ${name} now`)
   })

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
-import { contextColumns, contextRows } from '../src/cli/context-rows.ts'
+import { contextRow, printContext } from '../src/cli/context-rows.ts'
 import { contextNamed, local, readContexts } from '../src/cli/contexts.ts'
 import { manual } from '../src/cli/manual.ts'
 
@@ -16,6 +16,5 @@ export const contextShow = (cli: Cli): Command =>
     const contexts = await readContexts(cli.env)
     const name = given ?? cli.target.name
     if (name !== local) contextNamed(contexts, name)
-    const columns = contextColumns.map(({ show: _wide, ...column }) => column)
-    for (const row of await contextRows(contexts, cli.env)) if (row.name === name) cli.print(row, { columns, id: 'name' })
+    printContext(cli, await contextRow(cli.env, name))
   })

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { contextRow, printContext } from '../src/cli/context-rows.ts'
 import { changeContexts, contextNamed, local } from '../src/cli/contexts.ts'
 import { manual } from '../src/cli/manual.ts'
 
@@ -17,5 +18,5 @@ export const contextUse = (cli: Cli): Command =>
       if (name !== local) contextNamed(contexts, name)
       return { ...contexts, current: name }
     })
-    cli.note(`commands work on ${name === local ? 'this machine' : name} from now on`)
+    printContext(cli, await contextRow(cli.env, name), `✓ Commands work on ${name === local ? 'this machine' : name} from now on`)
   })

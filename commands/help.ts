@@ -17,9 +17,20 @@ export const help = (cli: Cli, program: Command): Command =>
     exits: '0 shown · 2 no such command or topic',
   }).action(async (words: string[]) => {
     const topic = words.length === 1 ? topics[words[0] ?? ''] : undefined
-    if (topic) cli.write(await topic())
-    else find(program, words).outputHelp()
+    const text = topic ? await topic() : helpOf(find(program, words))
+    if (['json', 'jsonl'].includes(cli.options.format)) cli.print({ about: words.join(' '), text }, { columns: [] })
+    else cli.write(text)
   })
+
+/** With what stands around it, which commander only writes. */
+function helpOf(command: Command): string {
+  let text = ''
+  const writeOut = (more: string): void => {
+    text += more
+  }
+  command.configureOutput({ writeOut }).outputHelp()
+  return text
+}
 
 function find(program: Command, words: readonly string[]): Command {
   let command = program

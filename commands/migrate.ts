@@ -117,7 +117,8 @@ async function check(cli: Cli): Promise<void> {
     if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))
     const pending = states.filter(({ applied_at }) => applied_at === null)
     if (pending.length > 0) throw new Failure('PENDING', `${pending.length} migrations are pending`, { fix: 'dms migrate' })
-    cli.note('the schema is current')
+    const current = states.at(-1)?.name ?? null
+    cli.print({ current, pending: [] }, { columns: [{ name: 'current' }], id: 'current', sentence: '✓ The schema is current' })
   })
 }
 

@@ -1,5 +1,6 @@
 /** Contexts as commands show them: without anything secret. */
-import { type Context, type Contexts, local } from './contexts.ts'
+import type { Cli } from './context.ts'
+import { type Context, type Contexts, local, readContexts } from './contexts.ts'
 import { type Credentials, readCredentials } from './credentials.ts'
 import type { Env } from './folders.ts'
 import type { Column } from './output.ts'
@@ -29,6 +30,17 @@ export const contextColumns: Column<ContextRow>[] = [
   { name: 'ca_file', show: 'wide' },
   { name: 'insecure_http', show: 'wide' },
 ]
+
+/** One of them; on a terminal `sentence` instead, where there is one. */
+export function printContext(cli: Cli, row: ContextRow | undefined, sentence?: string): void {
+  const columns = contextColumns.map(({ show: _wide, ...column }) => column)
+  if (row) cli.print(row, { columns, id: 'name', ...(sentence === undefined ? {} : { sentence }) })
+}
+
+/** One of them by its name, as it is now. */
+export async function contextRow(env: Env, name: string): Promise<ContextRow | undefined> {
+  return (await contextRows(await readContexts(env), env)).find((row) => row.name === name)
+}
 
 /** All of them, this machine first. */
 export async function contextRows(contexts: Contexts, env: Env): Promise<ContextRow[]> {

@@ -23,11 +23,12 @@ const columns: Column<OcrStatus>[] = [
   { name: 'failed', align: 'right' },
   { name: 'average_processing_time', title: 'AVG', align: 'right', value: (row) => row.average_processing_time.toFixed(1) },
   { name: 'estimated_completion', title: 'ETA' },
+  { name: 'paused', value: ({ paused }) => (paused ? 'yes' : 'no') },
 ]
 
 export const ocrQueueStatus = (cli: Cli): Command =>
   manual('status', {
-    summary: 'Say how much waits, runs, was done today and failed.',
+    summary: 'Say how much waits, runs, was done today and failed, and whether it is paused.',
     examples: [
       ['ocr queue', 'the same'],
       ['ocr queue --watch 5s', 'again and again, until Ctrl-C'],
@@ -55,10 +56,10 @@ export const ocrQueueStatus = (cli: Cli): Command =>
       }
     })
 
-/** One line with columns; for programs the object of the API. */
-export function printStatus(cli: Cli, status: OcrStatus): void {
+/** One line with columns; for programs the object of the API; on a terminal `sentence`, where there is one. */
+export function printStatus(cli: Cli, status: OcrStatus, sentence?: string): void {
   const isJson = cli.options.format === 'json' || cli.options.format === 'jsonl'
-  cli.print(isJson ? status : [status], { columns, id: 'pending' })
+  cli.print(isJson ? status : [status], { columns, id: 'pending', ...(sentence === undefined ? {} : { sentence }) })
 }
 
 function numberOf(flag: string, given: string | undefined): number {

@@ -16,6 +16,7 @@ export const ocrQueueWait = (cli: Cli): Command =>
   }).action(async () => {
     const client = await clientThatWorks(cli, 'ocr queue wait')
     const before = await client.ocrQueue.status()
+    if (before.paused) cli.warn('the OCR queue is paused: nothing is begun until dms ocr queue resume')
     let now = before
     const progress = cli.progress('reading')
     const most = before.pending + before.processing

@@ -3,7 +3,10 @@ import type { Cli } from '../src/cli/context.ts'
 import { group, manual } from '../src/cli/manual.ts'
 import { ocrQueueCancel } from './ocr-queue-cancel.ts'
 import { ocrQueueList } from './ocr-queue-list.ts'
+import { ocrQueuePause } from './ocr-queue-pause.ts'
 import { ocrQueuePrioritise } from './ocr-queue-prioritise.ts'
+import { ocrQueueRecover } from './ocr-queue-recover.ts'
+import { ocrQueueResume } from './ocr-queue-resume.ts'
 import { ocrQueueRetry } from './ocr-queue-retry.ts'
 import { ocrQueueStatus } from './ocr-queue-status.ts'
 import { ocrQueueWait } from './ocr-queue-wait.ts'
@@ -21,7 +24,16 @@ function queue(cli: Cli): Command {
       ['ocr queue wait --timeout 1h', 'until everything is read'],
     ],
   })
-  const words = [ocrQueueList(cli), ocrQueueRetry(cli), ocrQueueCancel(cli), ocrQueuePrioritise(cli), ocrQueueWait(cli)]
-  for (const word of words) command.addCommand(word)
+  const words = [
+    ocrQueueList,
+    ocrQueueRetry,
+    ocrQueueCancel,
+    ocrQueuePrioritise,
+    ocrQueueWait,
+    ocrQueuePause,
+    ocrQueueResume,
+    ocrQueueRecover,
+  ]
+  for (const word of words) command.addCommand(word(cli))
   return command.addCommand(ocrQueueStatus(cli), { isDefault: true }).helpCommand(false)
 }

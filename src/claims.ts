@@ -4,13 +4,14 @@
  */
 import { sql } from 'kysely'
 import type { Db, Trx } from './db/db.ts'
-import { type Job, kinds, type Problem, type Queue } from './jobs.ts'
+import { type Job, kinds, ocrPaused, type Problem, type Queue } from './jobs.ts'
 
-/** Takes the next job of a queue for `lease` milliseconds, or null. */
+/** Takes the next job of a queue for `lease` milliseconds, or null. While OCR is paused, documents wait; helpers of one being read go on. */
 export async function claim(db: Db, queue: Queue, worker: string, lease: number): Promise<Job | null> {
   const { rows } = await sql<Job>`
     with next as (
       select id from jobs where queue = ${queue} and status = 'pending' and run_at <= now()
+        and (kind <> 'ocr' or not exists (select from instance where key = ${ocrPaused}))
       order by priority desc, run_at, id limit 1 for update skip locked
     )
     update jobs set status = 'processing', attempts = attempts + 1, fence = fence + 1, worker = ${worker},
@@ -126,6 +127,29 @@ export async function expire(db: Db, workers: readonly string[]): Promise<void> 
     .where('status', '=', 'processing')
     .where('worker', 'in', workers)
     .execute()
+}
+
+export interface Abandoned extends Pick<Job, 'id' | 'kind' | 'worker' | 'document_id' | 'fence'> {
+  /** seconds since the claim ended */
+  since: number
+}
+
+/** Claims that ended minutes ago and that nobody took over, as any worker would have; at most `most`. */
+export async function abandoned(db: Db, most: number): Promise<Abandoned[]> {
+  const { rows } = await sql<Abandoned>`
+    select id, kind, worker, document_id, fence, extract(epoch from now() - lease_until)::int as since from jobs
+    where status = 'processing' and (lease_until is null or lease_until < now() - interval '5 minutes') order by id limit ${most}`.execute(
+    db,
+  )
+  return rows
+}
+
+/** Lets such a job wait again; false where somebody has taken it over by now. */
+export async function putBack(db: Db, { id, fence }: Pick<Abandoned, 'id' | 'fence'>): Promise<boolean> {
+  const { numAffectedRows } = await sql`
+    update jobs set status = 'pending', fence = fence + 1, lease_until = null, worker = null, dedupe_key = null
+    where id = ${id} and fence = ${fence} and status = 'processing'`.execute(db)
+  return numAffectedRows === 1n
 }
 
 /** The workers that hold claims now, and for how many seconds nobody has seen them (null: never seen). */

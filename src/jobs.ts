@@ -152,6 +152,28 @@ export async function prioritise(db: Db, id: string, priority: Priority): Promis
   if (numUpdatedRows !== 1n) throw new AppError('CONFLICT', { status: 'not pending' }, 'The job no longer waits.')
 }
 
+/** The key in `instance` that is there while OCR is paused. */
+export const ocrPaused = 'ocr_paused'
+
+/** Whether documents wait, whatever workers there are, until OCR is resumed. */
+export const isOcrPaused = async (db: Db): Promise<boolean> =>
+  (await db.selectFrom('instance').select('key').where('key', '=', ocrPaused).executeTakeFirst()) !== undefined
+
+/** From the commit on no OCR job is begun by any worker; what runs goes on to its end. */
+export async function pauseOcr(trx: Trx): Promise<void> {
+  await trx
+    .insertInto('instance')
+    .values({ key: ocrPaused, value: 'yes' })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+}
+
+/** The end of that. */
+export async function resumeOcr(trx: Trx): Promise<void> {
+  await trx.deleteFrom('instance').where('key', '=', ocrPaused).execute()
+  await sql`select pg_notify('dms_jobs', 'ready')`.execute(trx)
+}
+
 /** The name of a priority number, for answers. */
 export const priorityName = (number: number): Priority =>
   (Object.entries(priorities) as [Priority, number][]).reduce((best, entry) =>

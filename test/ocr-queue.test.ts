@@ -146,6 +146,7 @@ test('the status counts, measures and estimates', async () => {
     failed: 0,
     average_processing_time: 0,
     estimated_completion: null,
+    paused: false,
   })
   await upload(asAda, 'a.pdf', '%PDF-1.4 a')
   await read(app)
@@ -158,6 +159,49 @@ test('the status counts, measures and estimates', async () => {
   expect(status).toMatchObject({ pending: 1, processing: 1, completed_today: 1, failed: 1, average_processing_time: expect.any(Number) })
   expect(status.average_processing_time).toBeGreaterThan(0)
   expect(Date.parse(String(status.estimated_completion))).toBeGreaterThan(Date.now())
+})
+
+test('paused: what runs goes on to its end, nothing is begun, until an admin resumes it', async () => {
+  const { app, asAda, asAdmin } = await startApp()
+  for (const word of ['pause', 'resume', 'recover']) expect((await asAda.send('POST', `/api/ocr/queue/${word}`)).status).toBe(403)
+  const [first, second] = [await upload(asAda, 'a.pdf', '%PDF-1.4 a'), await upload(asAda, 'b.pdf', '%PDF-1.4 b')]
+  const reader = fakeReader(1, async () => {
+    await asAdmin.ocrQueue.pause()
+    return undefined
+  })
+  const worker = await startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 1, name: 'here/1' })
+  await worker.idle()
+  expect(await statusOf(asAda)).toMatchObject({ pending: 1, completed_today: 1, paused: true, estimated_completion: null })
+  expect((await asAda.documents.get(first.id)).status).toBe('completed')
+  // The worker hears of it by itself.
+  expect(await asAdmin.ocrQueue.resume()).toMatchObject({ paused: false })
+  await expect.poll(async () => (await asAda.documents.get(second.id)).status).toBe('completed')
+  await worker.stop(minute)
+})
+
+test('recover: what waits for a job that is not there gets one, once', async () => {
+  const { app, asAda, asAdmin } = await startApp()
+  const lost = await upload(asAda, 'a.pdf', '%PDF-1.4 a', { language: 'deu' })
+  const left = await upload(asAda, 'b.pdf', '%PDF-1.4 b')
+  const waiting = await upload(asAda, 'c.pdf', '%PDF-1.4 c')
+  await app.db.deleteFrom('jobs').where('document_id', '=', lost.id).execute()
+  await app.db.updateTable('documents').set({ status: 'processing' }).where('id', '=', lost.id).execute()
+  const job = await claims.claim(app.db, 'ocr', 'dead/1', minute)
+  await app.db
+    .updateTable('jobs')
+    .set({ lease_until: new Date(Date.now() - 10 * minute) })
+    .where('id', '=', job?.id ?? '')
+    .execute()
+  const [one, other] = await Promise.all([asAdmin.ocrQueue.recover(), asAdmin.ocrQueue.recover()])
+  expect([...one.recovered, ...other.recovered].map(({ document_id }) => document_id).sort()).toEqual([lost.id, left.id].sort())
+  expect(await asAdmin.ocrQueue.recover()).toEqual({ recovered: [] })
+  expect((await queue(asAda)).map(({ document_id, language, status }) => [document_id, language, status]).sort()).toEqual(
+    [
+      [lost.id, 'deu', 'pending'],
+      [left.id, 'eng', 'pending'],
+      [waiting.id, 'eng', 'pending'],
+    ].sort(),
+  )
 })
 
 test('409 CONFLICT for moving or cancelling what no longer waits', async () => {

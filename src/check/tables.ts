@@ -1,7 +1,8 @@
 /** What tables say of each other, of the queue and of the index. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import * as jobs from '../jobs.ts'
+import * as claims from '../claims.ts'
+import { queueStranded, stranded } from '../ocr/stranded.ts'
 import { reindex } from '../search/search.ts'
 import type { Found, Scope } from './found.ts'
 
@@ -29,45 +30,27 @@ export async function* references(app: App): AsyncGenerator<Found> {
 
 /** Documents that wait to be read, or are said to be read, while nobody is going to. */
 export async function* status(app: App): AsyncGenerator<Found> {
-  const waiting = sql<{ id: string; status: string; language: string; ocr_enabled: boolean }>`
-    select id, status, language, ocr_enabled from documents d where status in ('pending', 'processing') and not exists (
-      select from jobs where document_id = d.id and kind in ('ocr', 'extract') and status in ('pending', 'processing')) order by id limit ${most}`
-  for (const { id, status, language, ocr_enabled } of (await waiting.execute(app.db)).rows) {
+  for (const { id, status } of await stranded(app.db, most)) {
     yield {
       severity: 'error',
       message: `is ${status}, but no job reads it`,
       document_id: id,
       actual: status,
-      repair: () =>
-        app.db.transaction().execute(async (trx) => {
-          await trx.updateTable('documents').set({ status: 'pending' }).where('id', '=', id).where('status', '=', 'processing').execute()
-          const options = { documentId: id, maxAttempts: app.config.ocr.max_attempts }
-          await jobs.enqueue(trx, ocr_enabled ? 'ocr' : 'extract', { language }, options)
-          return 'queued to be read again'
-        }),
+      repair: async () => ((await queueStranded(app, id)) ? 'queued to be read again' : 'a job reads it by now'),
     }
   }
 }
 
 /** Jobs whose worker fell silent long ago: any worker would have taken them over. */
 export async function* queue(app: App): AsyncGenerator<Found> {
-  const { rows } = await sql<{ id: string; kind: string; worker: string | null; document_id: string | null; fence: number; since: number }>`
-    select id, kind, worker, document_id, fence, extract(epoch from now() - lease_until)::int as since from jobs
-    where status = 'processing' and (lease_until is null or lease_until < now() - interval '5 minutes') order by id limit ${most}`.execute(
-    app.db,
-  )
-  for (const { id, kind, worker, document_id, fence, since } of rows) {
+  for (const job of await claims.abandoned(app.db, most)) {
+    const { id, kind, worker, document_id, since } = job
     yield {
       severity: 'error',
       message: `the ${kind} job ${id} was left by ${worker ?? 'its worker'}, and no worker has taken it over: is one running?`,
       ...(document_id === null ? {} : { document_id }),
       actual: since,
-      async repair() {
-        const { numAffectedRows } = await sql`
-          update jobs set status = 'pending', fence = fence + 1, lease_until = null, worker = null, dedupe_key = null
-          where id = ${id} and fence = ${fence} and status = 'processing'`.execute(app.db)
-        return numAffectedRows === 1n ? 'queued again' : 'somebody has taken it over by now'
-      },
+      repair: async () => ((await claims.putBack(app.db, job)) ? 'queued again' : 'somebody has taken it over by now'),
     }
   }
 }

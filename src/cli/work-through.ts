@@ -117,7 +117,7 @@ export async function workThrough<T>(cli: Cli, work: Work<T>): Promise<void> {
 }
 
 /** How a command ends that `signal` stopped. */
-function exitOfStop({ reason }: AbortSignal): Exit {
+export function exitOfStop({ reason }: AbortSignal): Exit {
   if ((reason as Error).name === 'TimeoutError') return 'PENDING'
   return (reason as Error).message.includes('SIGINT') ? 'INTERRUPTED' : 'TERMINATED'
 }

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Priority } from '../jobs.ts'
-import type { ItemAnswer, LanguagesAnswer, listQuery, RetryMany, RetryManyAnswer, StatusAnswer } from '../ocr/routes.ts'
+import type { ItemAnswer, LanguagesAnswer, listQuery, RecoverAnswer, RetryMany, RetryManyAnswer, StatusAnswer } from '../ocr/routes.ts'
 import { type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './connection.ts'
 
 export type OcrJob = z.infer<typeof ItemAnswer>
@@ -18,5 +18,10 @@ export const ocrQueue = ({ call, each }: OpenConnection) => ({
   /** Queues failed jobs again: all, or those with these ids. */
   retry: (which: z.input<typeof RetryMany>): Promise<z.infer<typeof RetryManyAnswer>> =>
     call('POST', pathOf('ocr', 'queue', 'retry'), which),
+  /** For admins: no job is begun until resume(). */
+  pause: (): Promise<OcrStatus> => call('POST', pathOf('ocr', 'queue', 'pause')),
+  resume: (): Promise<OcrStatus> => call('POST', pathOf('ocr', 'queue', 'resume')),
+  /** For admins: queues documents that wait for a job which is not there; some at a time, so again until none is left. */
+  recover: (): Promise<z.infer<typeof RecoverAnswer>> => call('POST', pathOf('ocr', 'queue', 'recover')),
   languages: (): Promise<z.infer<typeof LanguagesAnswer>> => call('GET', pathOf('ocr', 'languages')),
 })

@@ -1,7 +1,7 @@
 /** What the database says of the whole installation, for Prometheus. Every server tells the same. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { kinds } from '../jobs.ts'
+import { isOcrPaused, kinds } from '../jobs.ts'
 import { openConnections } from './connections.ts'
 import { type Family, gauge } from './exposition.ts'
 import { diskFree } from './host.ts'
@@ -73,6 +73,7 @@ async function queue({ db }: App): Promise<Family[]> {
         { labels: { ...labels, quantile: 0.95 }, value: slow },
       ]),
     },
+    gauge('dms_ocr_paused', '1 while no OCR job is begun, as somebody wants it.', (await isOcrPaused(db)) ? 1 : 0),
     gauge(
       'dms_ocr_pages_last_hour',
       'Pages of documents that OCR was done with in the last hour.',
@@ -149,7 +150,9 @@ async function sources({ db }: App): Promise<Family[]> {
       name: 'dms_source_files_total',
       type: 'counter',
       help: 'What became of files of a source, over all syncs.',
-      samples: rows.flatMap(({ id, totals }) => Object.entries(totals).map(([result, value]) => ({ labels: { source: id, result }, value }))),
+      samples: rows.flatMap(({ id, totals }) =>
+        Object.entries(totals).map(([result, value]) => ({ labels: { source: id, result }, value })),
+      ),
     },
     {
       name: 'dms_source_failing',

@@ -24,13 +24,17 @@ export interface Status {
   failed: number
   /** seconds per document over the last 24 hours */
   average_processing_time: number
+  /** null: nothing is to be done, or nothing is done as the queue is paused */
   estimated_completion: Date | null
+  /** no job is begun until somebody resumes it */
+  paused: boolean
 }
 
 /** Counts and rates of the whole queue that the actor may see. */
 export async function status(app: App, actor: Actor): Promise<Status> {
   const now = app.now()
-  const { rows } = await sql<Status & { pages_left: number; pages_per_second: number | null }>`
+  const paused = await jobs.isOcrPaused(app.db)
+  const { rows } = await sql<Omit<Status, 'paused'> & { pages_left: number; pages_per_second: number | null }>`
     select count(*) filter (where j.status = 'pending') as pending,
       count(*) filter (where j.status = 'processing') as processing,
       count(*) filter (where j.status = 'completed' and j.finished_at >= date_trunc('day', ${now}::timestamptz, 'UTC')) as completed_today,
@@ -47,7 +51,19 @@ export async function status(app: App, actor: Actor): Promise<Status> {
   const isIdle = counts.pending + counts.processing === 0
   // Before anything was measured: two seconds a page, which is a dense page on one core.
   const seconds = pages_left / (pages_per_second ?? 0.5)
-  return { ...counts, estimated_completion: isIdle ? null : new Date(now.getTime() + seconds * 1000) }
+  return { ...counts, estimated_completion: isIdle || paused ? null : new Date(now.getTime() + seconds * 1000), paused }
+}
+
+/** From now on no OCR job is begun; what runs goes on to its end. The queue as it is then. */
+export async function pause(app: App, actor: Actor): Promise<Status> {
+  await app.db.transaction().execute(jobs.pauseOcr)
+  return status(app, actor)
+}
+
+/** The end of that. */
+export async function resume(app: App, actor: Actor): Promise<Status> {
+  await app.db.transaction().execute(jobs.resumeOcr)
+  return status(app, actor)
 }
 
 export interface ListOptions extends PageOf {

@@ -2,11 +2,12 @@ import { z } from 'zod'
 import type { App } from '../app.ts'
 import { commaSeparated } from '../http/input.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
-import { type Route, user } from '../http/route.ts'
+import { admin, type Route, user } from '../http/route.ts'
 import * as jobs from '../jobs.ts'
 import { paged } from '../settings/settings.ts'
 import { languageName } from './language-name.ts'
 import * as ocr from './ocr.ts'
+import { recover } from './stranded.ts'
 
 const Priority = z.enum(Object.keys(jobs.priorities) as [jobs.Priority])
 const JobStatus = z.enum(['pending', 'processing', 'completed', 'failed', 'cancelled'])
@@ -39,7 +40,9 @@ export const StatusAnswer = z.object({
   failed: z.int(),
   average_processing_time: z.number(),
   estimated_completion: z.iso.datetime().nullable(),
+  paused: z.boolean(),
 })
+export const RecoverAnswer = z.object({ recovered: z.array(z.object({ document_id: z.uuid(), job_id: z.uuid() })) })
 
 export const listQuery = (app: App) =>
   z.object({ ...pageQuery(app.config), status: commaSeparated.pipe(z.array(JobStatus)).optional(), priority: Priority.optional() })
@@ -68,10 +71,25 @@ export const routes = (app: App): Route[] => {
   return [
     user('POST /api/documents/:id/retry-ocr', retry, ({ actor, param, body }) => again(actor, param('id'), body)),
     user('POST /api/documents/:id/ocr/retry', retry, ({ actor, param, body }) => again(actor, param('id'), body)),
-    user('GET /api/ocr/queue/status', { summary: 'Counts and rates of the OCR queue', answer: StatusAnswer }, async ({ actor }) => {
-      const { estimated_completion, ...counts } = await ocr.status(app, actor)
-      return { ...counts, estimated_completion: estimated_completion?.toISOString() ?? null }
-    }),
+    user('GET /api/ocr/queue/status', { summary: 'Counts and rates of the OCR queue', answer: StatusAnswer }, async ({ actor }) =>
+      statusView(await ocr.status(app, actor)),
+    ),
+    admin(
+      'POST /api/ocr/queue/pause',
+      { summary: 'Begin no OCR job until the queue is resumed; what runs goes on to its end', answer: StatusAnswer },
+      async ({ actor }) => statusView(await ocr.pause(app, actor)),
+    ),
+    admin('POST /api/ocr/queue/resume', { summary: 'Begin OCR jobs again', answer: StatusAnswer }, async ({ actor }) =>
+      statusView(await ocr.resume(app, actor)),
+    ),
+    admin(
+      'POST /api/ocr/queue/recover',
+      {
+        summary: 'Queue documents that wait for a job which is not there (at most 1000; again, until none is left)',
+        answer: RecoverAnswer,
+      },
+      async () => ({ recovered: await recover(app) }),
+    ),
     user(
       'GET /api/ocr/queue',
       { summary: 'OCR jobs, what runs next first', query: listQuery(app), answer: pageOf(ItemAnswer) },
@@ -115,6 +133,11 @@ export const routes = (app: App): Route[] => {
     ),
   ]
 }
+
+const statusView = ({ estimated_completion, ...counts }: ocr.Status): z.infer<typeof StatusAnswer> => ({
+  ...counts,
+  estimated_completion: estimated_completion?.toISOString() ?? null,
+})
 
 const seconds = (from: Date | null, to: Date | null): number | null => (from && to ? (to.getTime() - from.getTime()) / 1000 : null)
 

@@ -36,7 +36,7 @@ describe.each(ways)('%s:', (way) => {
     expect(await dms(['ocr', 'queue'])).toMatchObject({
       code: 0,
       stderr: '',
-      stdout: expect.stringMatching(/^2\t0\t0\t0\t0\.0\t20\S+Z\n$/),
+      stdout: expect.stringMatching(/^2\t0\t0\t0\t0\.0\t20\S+Z\tno\n$/),
     })
     const json = await dms(['ocr', 'queue', 'status', '--json', '--max-pending', '1'])
     expect(json.code).toBe(3)
@@ -112,6 +112,21 @@ describe.each(ways)('%s:', (way) => {
     expect(read.code).toBe(3)
     expect(JSON.parse(read.stdout)).toMatchObject({ pending: 0, processing: 0, failed: 1, completed_today: 1 })
     expect((await dms(['ocr', 'queue', 'wait'])).code).toBe(0)
+  })
+
+  test('pause, resume, recover: for admins; wait says why nothing happens', async () => {
+    const { dms, app, admin, envOf, good, pretendWorker } = await start(way)
+    expect(await dms(['ocr', 'queue', 'pause'])).toMatchObject({ code: 5, stdout: '' })
+    const env = await envOf(admin)
+    expect(JSON.parse((await dms(['ocr', 'queue', 'pause', '--json'], { env })).stdout)).toMatchObject({ paused: true, pending: 2 })
+    await pretendWorker()
+    const late = await dms(['ocr', 'queue', 'wait', '--timeout', '1s'])
+    expect(late).toMatchObject({ code: 8, stderr: expect.stringContaining('is paused') })
+    expect((await dms(['ocr', 'queue', 'resume', '--fields', 'paused'], { env })).stdout).toBe('no\n')
+    await app.db.deleteFrom('jobs').where('document_id', '=', good.id).execute()
+    const { items, summary } = readBatch((await dms(['ocr', 'queue', 'recover', '-o', 'jsonl'], { env })).stdout)
+    expect(items).toEqual([{ type: 'item', action: 'queued', key: good.id, id: expect.any(String), document_id: good.id }])
+    expect(summary).toMatchObject({ command: 'ocr queue recover', total: 1, exit_code: 0 })
   })
 })
 

@@ -18,6 +18,9 @@ export const rows: Rows = {
   'POST /api/documents/:id/retry-ocr': retry,
   'POST /api/documents/:id/ocr/retry': retry,
   'GET /api/ocr/queue/status': { good: () => ({}) },
+  'POST /api/ocr/queue/pause': { good: (world) => ({ as: world.admin.actor }) },
+  'POST /api/ocr/queue/resume': { good: (world) => ({ as: world.admin.actor }) },
+  'POST /api/ocr/queue/recover': { good: (world) => ({ as: world.admin.actor }) },
   'GET /api/ocr/queue': { good: () => ({ query: { status: 'pending', priority: 'normal' } }) },
   'POST /api/ocr/queue/retry': {
     good: async (world, who) => ({ json: { ids: [await world.failedJob(who)] } }),

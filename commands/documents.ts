@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { group } from '../src/cli/manual.ts'
+import { docs } from './docs.ts'
 import { documentsDelete } from './documents-delete.ts'
 import { documentsDownload } from './documents-download.ts'
 import { documentsExport } from './documents-export.ts'
@@ -15,8 +16,8 @@ import { documentsWait } from './documents-wait.ts'
 import { documentsWatch } from './documents-watch.ts'
 
 /** `dms documents`: what is done with documents. */
-export const documents = (cli: Cli): Command =>
-  group('documents', 'Documents: upload, find, change, fetch and delete them.', [
+export const documents = (cli: Cli, program: Command): Command => {
+  const command = group('documents', 'Documents: upload, find, change, fetch and delete them.', [
     documentsUpload(cli),
     documentsWatch(cli),
     documentsList(cli),
@@ -30,3 +31,6 @@ export const documents = (cli: Cli): Command =>
     documentsRetryOcr(cli),
     documentsWait(cli),
   ]).alias('docs')
+  for (const page of docs(cli, program)) command.addCommand(page, { hidden: true })
+  return command
+}

@@ -11,6 +11,7 @@ import { audit } from './audit.ts'
 import { backup } from './backup.ts'
 import { check } from './check.ts'
 import { comments } from './comments.ts'
+import { completion } from './completion.ts'
 import { config } from './config.ts'
 import { context } from './context.ts'
 import { doctor } from './doctor.ts'
@@ -92,7 +93,7 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(users(cli))
   program.addCommand(tokens(cli))
   program.addCommand(audit(cli))
-  program.addCommand(documents(cli))
+  program.addCommand(documents(cli, program))
   program.addCommand(search(cli))
   program.addCommand(labels(cli))
   program.addCommand(sources(cli))
@@ -116,6 +117,7 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.addCommand(events(cli))
   program.addCommand(healthcheck(cli))
   program.addCommand(version(cli))
+  program.addCommand(completion(cli, program))
   program.addCommand(help(cli, program))
 
   inherit(program)

@@ -1,6 +1,7 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
+import { manual } from '../src/cli/manual.ts'
 
 interface Options {
   host?: string
@@ -14,8 +15,16 @@ interface Options {
 
 /** `dms serve`: the server, with a worker inside unless told otherwise. */
 export const serve = (cli: Cli): Command =>
-  new Command('serve')
-    .description('start the HTTP server, with a worker inside')
+  manual('serve', {
+    summary: 'Start the HTTP server, with a worker inside.',
+    examples: [
+      ['serve', 'on http://127.0.0.1:8080, everything below the data folder'],
+      ['serve --host 0.0.0.0 --migrate', 'in a container'],
+      ['DATABASE_URL=postgres://… dms serve --no-worker', ''],
+    ],
+    exits: '0 stopped · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong',
+    notes: ['Runs on the server only. Under systemd it takes the socket of dms.socket, and tells when it is ready.'],
+  })
     .option('--host <address>', 'address to listen on')
     .option('--port <number>', 'port to listen on; 0 takes any free one')
     .option('--socket <path>', 'unix socket to listen on instead')
@@ -23,17 +32,6 @@ export const serve = (cli: Cli): Command =>
     .option('--no-worker', 'leave the jobs to `dms worker`')
     .option('--check', 'check that it could start, and exit')
     .option('--wait-for-db <duration>', 'how long the database may take to come up', '0s')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  $ dms serve                                  on http://127.0.0.1:8080, everything below the data folder
-  $ dms serve --host 0.0.0.0 --migrate         in a container
-  $ DATABASE_URL=postgres://… dms serve --no-worker
-
-Exit codes: 0 stopped · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong
-Runs on the server only.`,
-    )
     .action(async (options: Options) => {
       cli.refuseRemote('serve')
       const { runServer } = await import('../src/server/run.ts')

@@ -1,5 +1,6 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { manual } from '../src/cli/manual.ts'
 
 interface Options {
   queues?: string
@@ -9,21 +10,18 @@ interface Options {
 
 /** `dms worker`: jobs without a server. */
 export const worker = (cli: Cli): Command =>
-  new Command('worker')
-    .description('run background jobs (reading and OCR, syncs of sources, index, maintenance)')
+  manual('worker', {
+    summary: 'Run background jobs (reading and OCR, syncs of sources, index, maintenance).',
+    examples: [
+      ['worker', 'until it is stopped'],
+      ['worker --once --queues ocr -q', 'from cron'],
+    ],
+    exits: '0 stopped or done · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong',
+    notes: ['Runs on the server only.'],
+  })
     .option('--queues <names>', 'only these, separated by commas: ocr, sync, index, maintenance')
     .option('--concurrency <number>', 'documents read at once; 0 takes one per core')
     .option('--once', 'run what can be run now, then exit')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  $ dms worker                                      until it is stopped
-  $ dms worker --once --queues ocr -q               from cron
-
-Exit codes: 0 stopped or done · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong
-Runs on the server only.`,
-    )
     .action(async (options: Options) => {
       cli.refuseRemote('worker')
       const { runWorker } = await import('../src/worker/run.ts')

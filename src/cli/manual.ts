@@ -12,10 +12,23 @@ export interface Manual {
   readonly notes?: readonly string[]
 }
 
+class Described extends Command {
+  manual: Manual | null = null
+}
+
+/** What a command was described with, or null for a word that only holds others. */
+export const manualOf = (command: Command): Manual | null => (command instanceof Described ? command.manual : null)
+
 /** A command with its manual; `name` may carry arguments: "show [key]". */
-export function manual(name: string, { summary, examples, exits, notes = [] }: Manual): Command {
+export function manual(name: string, text: Manual): Command {
+  const { summary, examples, exits, notes = [] } = text
   const [word = '', ...args] = name.split(' ')
-  const command = new Command(word).summary(summary).description([summary, '', 'Examples:', ...exampleLines(examples)].join('\n'))
+  const command = new Described(word)
+  command.manual = text
+  command
+    .helpCommand(false)
+    .summary(summary)
+    .description([summary, '', 'Examples:', ...exampleLines(examples)].join('\n'))
   for (const arg of args) command.argument(arg)
   return command.addHelpText(
     'after',

@@ -23,6 +23,10 @@ export const sourcesAdd = (cli: Cli): Command =>
           'sources add --name scans --type local_folder --address /srv/scans --pattern "*.pdf" --interval 15m',
           'below one of sources.local_roots',
         ],
+        [
+          'sources add --name archive --type s3 --address https://s3.example.org/bucket/in/ --username KEYID --password-file secret',
+          'a bucket, or what is below a prefix',
+        ],
         ['sources add --name x --address https://… --username u --password-prompt --test', 'only if it can be reached'],
       ],
       exits: '0 made · 1 --test says that it does not work · 2 something is not allowed · 5 not for you',

@@ -8,7 +8,7 @@ import * as documents from '../documents/documents.ts'
 import { ownerOf } from '../documents/upload.ts'
 import { AppError, invalid } from '../errors.ts'
 import * as jobs from '../jobs.ts'
-import { type SourceConnection, SourceFailure, type SourceType } from '../ports.ts'
+import { type SourceConnection, SourceFailure } from '../ports.ts'
 import * as folders from './folders.ts'
 import { wanted } from './globs.ts'
 import * as ledger from './ledger.ts'
@@ -166,7 +166,7 @@ export async function test(app: App, actor: Actor, id: string): Promise<Tested> 
   return tested(async () => connected(app, (await withOwner(app.db, id)) as OwnedSource, app.config.sources.concurrency))
 }
 
-/** The same for one that is not made yet. Throws FORBIDDEN, VALIDATION_ERROR for a type that there is not. */
+/** The same for one that is not made yet. Throws FORBIDDEN. */
 export async function testAddress(app: App, actor: Actor, address: Address): Promise<Tested> {
   checkType(actor, address.type)
   return tested(async () => open(app, address, actor.role, app.config.sources.concurrency))
@@ -235,7 +235,9 @@ export async function syncStatus(app: App, actor: Actor, id: string): Promise<Sy
   const [live] = await liveJobs(app.db, id)
   const latest = await runs.latest(app.db, id)
   const nothing = { ...runs.none(), total: 0, current_file: null, errors: [], error_code: null, error_message: null }
-  if (live && live.id !== latest?.id && !is_syncing)
+  // Whoever holds the source may not have begun the run yet: what is told then must not be how the one before it ended.
+  const isOther = is_syncing && latest?.state === 'running'
+  if (live && live.id !== latest?.id && !isOther)
     return { ...nothing, source_id: id, job_id: live.id, state: 'queued', processed: 0, started_at: null, finished_at: null }
   if (!latest) return { ...nothing, source_id: id, job_id: null, state: 'idle', processed: 0, started_at: null, finished_at: null }
   const { id: job_id, holder, ...run } = latest
@@ -304,7 +306,7 @@ function open(
   concurrency: number,
 ): SourceConnection {
   const { timeout, max_file_size, allow_private_networks, local_roots, ca_file } = app.config.sources
-  return typeOf(type).open(
+  return types[type].open(
     { url, username, password, recursive },
     {
       concurrency,
@@ -317,14 +319,7 @@ function open(
   )
 }
 
-function typeOf(type: Type): SourceType {
-  const found = (types as Partial<Record<Type, SourceType>>)[type]
-  if (!found) throw invalid('type', `this version of dms has no sources of type "${type}"`)
-  return found
-}
-
 function checkType(actor: Actor, type: Type): void {
-  typeOf(type)
   if (type === 'local_folder' && !isAdmin(actor)) throw new AppError('FORBIDDEN', {}, 'Folders of the server are for admins.')
 }
 

@@ -1,7 +1,8 @@
-/** Every kind of source. A kind that the tables know and this version does not is refused when a source of it is made. */
+/** Every kind of source. */
 import type { Row } from '../../db/schema.ts'
 import type { SourceType } from '../../ports.ts'
 import { folder } from './folder.ts'
+import { s3 } from './s3.ts'
 import { webdav } from './webdav.ts'
 
-export const types = { local_folder: folder, webdav } satisfies Partial<Record<Row<'sources'>['type'], SourceType>>
+export const types = { local_folder: folder, s3, webdav } satisfies Record<Row<'sources'>['type'], SourceType>

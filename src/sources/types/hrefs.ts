@@ -2,9 +2,9 @@
 import { SourceFailure } from '../../ports.ts'
 
 /** Levels of folders below the address; deeper is taken for a loop. */
-const maxDepth = 64
+export const maxDepth = 64
 /** Bytes of a path below the address. */
-const maxPathBytes = 2000
+export const maxPathBytes = 2000
 const schemes = ['http:', 'https:']
 
 /** The URL of a source's folder, with `/` at its end. Throws SourceFailure SOURCE_ADDRESS_INVALID. */
@@ -67,7 +67,7 @@ export function shown(href: string): string {
 }
 
 /** The parts of a path, decoded once; null where one cannot be a name. What was encoded twice keeps its second coding: it is the name. */
-function decodedParts(path: string): string[] | null {
+export function decodedParts(path: string): string[] | null {
   try {
     const parts = path
       .split('/')
@@ -79,6 +79,7 @@ function decodedParts(path: string): string[] | null {
   }
 }
 
-const isName = (name: string) => name !== '.' && name !== '..' && !/[/\\]/.test(name) && !hasControls(name) && name.isWellFormed()
+/** Whether one part of a path may be called so. */
+export const isName = (name: string) => name !== '.' && name !== '..' && !/[/\\]/.test(name) && !hasControls(name) && name.isWellFormed()
 const hasControls = (text: string) => /\p{Cc}/u.test(text)
 const hostOf = (authority: string) => (URL.canParse(`http://${authority}`) ? new URL(`http://${authority}`).hostname : '')

@@ -250,7 +250,7 @@ function plain(value: unknown): string | undefined {
 
 const statusOf = (line: unknown): number => Number(/^HTTP\/[\d.]+\s+(\d{3})/.exec(plain(line) ?? '')?.[1] ?? 0)
 /** The years that a database can keep. */
-const isDate = (time: number) => time > -62_135_596_800_000 && time < 253_402_300_800_000
+export const isDate = (time: number) => time > -62_135_596_800_000 && time < 253_402_300_800_000
 const localName = (name: string) => name.slice(name.indexOf(':') + 1)
 const wrong = (message: string) => new SourceFailure('SOURCE_PROTOCOL', message)
 const notDav = () => wrong('The answer is not a WebDAV list.')

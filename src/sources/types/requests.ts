@@ -1,5 +1,5 @@
 /**
- * Requests to one WebDAV server: signs in, waits when it is told to, tries again what may go better, follows redirects on the same origin.
+ * Requests to one server: signs in, waits when it is told to, tries again what may go better, follows redirects on the same origin.
  * The transport of the package `webdav` does none of that: it goes wherever a redirect points, with the password, to any address, without a time limit.
  */
 import { readFileSync } from 'node:fs'
@@ -48,15 +48,16 @@ const maxWait = 60_000
 const firstPause = 250
 const agent = 'dms'
 
-type Raw = Dispatcher.ResponseData
+export type Raw = Dispatcher.ResponseData
+
+/** How a server is told who asks. */
+export interface SignIn {
+  /** Sends a request with the headers that are needed, and once more where the answer says that others are. May throw SourceFailure for an answer. */
+  send(asked: Asked, url: URL, once: (headers: Readonly<Record<string, string>>) => Promise<Raw>): Promise<Raw>
+}
 
 /** Where requests go and how; nothing is sent yet. Throws SourceFailure SOURCE_ADDRESS_INVALID where `caFile` cannot be read. */
-export function openRequests(
-  folder: URL,
-  { username, password }: Pick<SourceAddress, 'username' | 'password'>,
-  limits: SourceLimits,
-  guard: Guard,
-): Requests {
+export function openRequests(folder: URL, signIn: SignIn, limits: SourceLimits, guard: Guard): Requests {
   const connector = guardedConnector(guard, { ca: authorities(limits.caFile), timeout: limits.timeout })
   const pool = new Pool(folder.origin, {
     connect: connector,
@@ -65,10 +66,6 @@ export function openRequests(
     headersTimeout: limits.timeout,
     bodyTimeout: limits.timeout,
   })
-  const credentials = username === null ? null : { username, password: password ?? '' }
-  // On a bare wire the password is not shown before the server has said that it takes nothing better.
-  let signIn: { basic: string } | { digest: DigestAnswers } | null =
-    credentials && folder.protocol === 'https:' ? { basic: basic(credentials.username, credentials.password) } : null
   /** before which nobody asks again (performance.now()) */
   let notBefore = 0
 
@@ -92,7 +89,8 @@ export function openRequests(
   async function followed(asked: Asked): Promise<Answer> {
     let url = asked.url
     for (let redirects = 0; ; redirects++) {
-      const raw = await signedIn(asked, url)
+      const from = url
+      const raw = await signIn.send(asked, from, (headers) => once(asked, from, headers))
       const to = [301, 302, 307, 308].includes(raw.statusCode) ? headerOf(raw, 'location') : undefined
       if (to === undefined && raw.statusCode >= 200 && raw.statusCode < 300)
         return { status: raw.statusCode, header: (name) => headerOf(raw, name), body: raw.body, url, drop: () => drop(raw) }
@@ -103,27 +101,13 @@ export function openRequests(
     }
   }
 
-  async function signedIn(asked: Asked, url: URL): Promise<Raw> {
-    const used = signIn
-    const raw = await once(asked, url)
-    if (raw.statusCode !== 401 || credentials === null) return raw
-    const next = chosen(challengesOf(raw.headers['www-authenticate']), credentials)
-    // Basic that was refused is refused again; a Digest nonce may have grown old.
-    if (next === null || ('basic' in next && used !== null && 'basic' in used)) return raw
-    await discard(raw)
-    signIn = next
-    return once(asked, url)
-  }
-
-  function once({ method, headers, body, signal }: Asked, url: URL): Promise<Raw> {
-    const path = url.pathname + url.search
-    const authorization = signIn === null ? null : 'basic' in signIn ? signIn.basic : signIn.digest.answer(method, path)
+  function once({ method, headers, body, signal }: Asked, url: URL, more: Readonly<Record<string, string>>): Promise<Raw> {
     return pool.request({
       method: method as Dispatcher.HttpMethod,
-      path,
+      path: url.pathname + url.search,
       signal,
       body,
-      headers: { 'user-agent': agent, 'accept-encoding': 'identity', ...headers, ...(authorization === null ? {} : { authorization }) },
+      headers: { 'user-agent': agent, 'accept-encoding': 'identity', ...headers, ...more },
     })
   }
 
@@ -139,6 +123,48 @@ export function openRequests(
         })
       }),
     close: () => pool.destroy(),
+  }
+}
+
+/** Reads an answer to its end, and asks again where it breaks off. Throws SourceFailure. */
+export async function readWhole<T>(requests: Requests, asked: Asked, read: (answer: Answer) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    const answer = await requests.send(asked)
+    try {
+      return await read(answer)
+    } catch (error) {
+      asked.signal.throwIfAborted()
+      const failure = failureOf(error)
+      // What was read and is wrong will be wrong again.
+      if (error instanceof SourceFailure || !failure.retry || attempt >= (asked.tries ?? maxTries)) throw failure
+    } finally {
+      answer.drop()
+    }
+  }
+}
+
+/** Signs in with Basic or Digest, whichever the server asks for. */
+export function byPassword({ protocol }: URL, { username, password }: Pick<SourceAddress, 'username' | 'password'>): SignIn {
+  const credentials = username === null ? null : { username, password: password ?? '' }
+  // On a bare wire the password is not shown before the server has said that it takes nothing better.
+  let signIn: { basic: string } | { digest: DigestAnswers } | null =
+    credentials && protocol === 'https:' ? { basic: basic(credentials.username, credentials.password) } : null
+  return {
+    async send({ method }, url, once) {
+      const signed = () => {
+        if (signIn === null) return once({})
+        return once({ authorization: 'basic' in signIn ? signIn.basic : signIn.digest.answer(method, url.pathname + url.search) })
+      }
+      const used = signIn
+      const raw = await signed()
+      if (raw.statusCode !== 401 || credentials === null) return raw
+      const next = chosen(challengesOf(raw.headers['www-authenticate']), credentials)
+      // Basic that was refused is refused again; a Digest nonce may have grown old.
+      if (next === null || ('basic' in next && used !== null && 'basic' in used)) return raw
+      await discard(raw)
+      signIn = next
+      return signed()
+    },
   }
 }
 
@@ -161,7 +187,7 @@ export function failureOf(error: unknown): SourceFailure {
 }
 
 /** An answer that is no success. `wait`: for how many milliseconds the source asks to be left alone; null where it does not say. */
-class Refused extends SourceFailure {
+export class Refused extends SourceFailure {
   readonly wait: number | null
 
   constructor(code: SourceFailure['code'], message: string | undefined, retry: boolean, wait: number | null = null) {
@@ -170,7 +196,8 @@ class Refused extends SourceFailure {
   }
 }
 
-function refusal(raw: Raw): Refused {
+/** The same by its status alone. */
+export function refusal(raw: Raw): Refused {
   const status = raw.statusCode
   if (status === 401) return new Refused('SOURCE_UNAUTHORIZED', undefined, false)
   if (status === 403) return new Refused('SOURCE_FORBIDDEN', undefined, false)
@@ -183,7 +210,7 @@ function refusal(raw: Raw): Refused {
 }
 
 /** Retry-After in milliseconds: seconds, or a date by the server's own clock. */
-function waitOf(raw: Raw): number | null {
+export function waitOf(raw: Raw): number | null {
   const value = headerOf(raw, 'retry-after') ?? ''
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000
   const wait = Date.parse(value) - Date.parse(headerOf(raw, 'date') ?? '')
@@ -204,7 +231,8 @@ function chosen(challenges: readonly Challenge[], { username, password }: { user
   return challenges.some(({ scheme }) => scheme === 'basic') ? { basic: basic(username, password) } : null
 }
 
-function headerOf({ headers }: Raw, name: string): string | undefined {
+/** One header; of several the first. */
+export function headerOf({ headers }: Raw, name: string): string | undefined {
   const value = headers[name]
   return Array.isArray(value) ? value[0] : value
 }

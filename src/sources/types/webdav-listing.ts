@@ -2,7 +2,7 @@
 import { type SourceEntry, SourceFailure, type SourceFailureCode, type SourceFile } from '../../ports.ts'
 import { isSameFolder, placesOf, shown, urlBelow } from './hrefs.ts'
 import { type Listed, readMultistatus } from './multistatus.ts'
-import { failureOf, type Requests } from './requests.ts'
+import { type Asked, type Requests, readWhole } from './requests.ts'
 
 export interface Listing {
   /** where it came from, after redirects */
@@ -32,44 +32,22 @@ export async function listFolder(
   requests: Requests,
   { root, path, signal, tries = 3 }: { root: URL; path: string; signal: AbortSignal; tries?: number },
 ): Promise<Listing> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await listed(requests, root, path, signal, tries)
-    } catch (error) {
-      signal.throwIfAborted()
-      const failure = failureOf(error)
-      // What broke off while it came; what failed before that has been tried again already.
-      if (!(error instanceof BrokenOff) || attempt >= tries) throw failure
-    }
-  }
-}
-
-class BrokenOff extends SourceFailure {}
-
-async function listed(requests: Requests, root: URL, path: string, signal: AbortSignal, tries: number): Promise<Listing> {
   const asked = urlBelow(root, path, true)
-  const answer = await requests.send({
+  const request: Asked = {
     method: 'PROPFIND',
     url: asked,
     headers: { depth: '1', 'content-type': 'application/xml; charset=utf-8', accept: 'application/xml, text/xml' },
     body: question(path === '' ? first : ''),
     signal,
     tries,
-  })
-  const { body, status, url } = answer
-  try {
+  }
+  return readWhole(requests, request, async ({ body, status, url, header }) => {
     if (status !== 207) throw new SourceFailure('SOURCE_PROTOCOL', `The answer is not a WebDAV list (status ${status}).`)
     // Where the address leads is the address; a folder in it that leads elsewhere would be a loop, or not in it.
     if (path !== '' && !isSameFolder(url, asked)) throw new SourceFailure('SOURCE_PROTOCOL', 'The folder redirects to another place.')
     const from = url.pathname.endsWith('/') ? url : new URL(`${url.origin}${url.pathname}/`)
-    return await collected(readMultistatus(body, answer.header('content-type') ?? ''), from, path)
-  } catch (error) {
-    if (error instanceof SourceFailure) throw error
-    const { code, message, retry } = failureOf(error)
-    throw retry ? new BrokenOff(code, message, true) : new SourceFailure(code, message)
-  } finally {
-    answer.drop()
-  }
+    return collected(readMultistatus(body, header('content-type') ?? ''), from, path)
+  })
 }
 
 /** Names and what is known of them, in columns: a folder may hold 100,000 of them. */

@@ -1,23 +1,12 @@
 /** A folder of a WebDAV server (RFC 4918): Nextcloud, ownCloud, Apache, nginx, rclone and their like. */
-import { promises as dns } from 'node:dns'
-import { isIP } from 'node:net'
-import {
-  type SourceAddress,
-  type SourceConnection,
-  type SourceEntry,
-  SourceFailure,
-  type SourceLimits,
-  type SourceType,
-} from '../../ports.ts'
-import { checkHost, type Guard, isAllowed } from './guard.ts'
-import { folderUrl } from './hrefs.ts'
-import { failureOf, openRequests } from './requests.ts'
-import { readBody } from './webdav-body.ts'
+import type { SourceAddress, SourceConnection, SourceEntry, SourceFailure, SourceLimits, SourceType } from '../../ports.ts'
+import { readBody } from './body.ts'
+import { checkHost, type Guard } from './guard.ts'
+import { folderUrl, urlBelow } from './hrefs.ts'
+import { probe } from './probe.ts'
+import { byPassword, failureOf, openRequests } from './requests.ts'
 import { type Listing, listFolder } from './webdav-listing.ts'
 
-/** What a test shows of the folder, and how many folders it looks into for that. */
-const sampleSize = 5
-const sampleFolders = 20
 /** Folders in a row that fail for a reason that has nothing to do with them, after which the walk is given up. */
 const maxFailures = 3
 const isGeneral = ({ code, retry }: SourceFailure) =>
@@ -30,7 +19,7 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
   const given = folderUrl(address.url)
   const guard = { allowPrivateNetworks: limits.allowPrivateNetworks, lookup }
   checkHost(given.hostname, guard)
-  const requests = openRequests(given, address, limits, guard)
+  const requests = openRequests(given, byPassword(given, address), limits, guard)
   /** where the address leads after redirects */
   let root = given
 
@@ -90,8 +79,8 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
 
   return {
     walk: (options) => walk(options),
-    read: (file, signal) => readBody(requests, root, file, limits.maxFileSize, signal),
-    test: (signal) => test(given, guard, signal, requests, (options) => walk(options, 1)),
+    read: (file, signal) => readBody(requests, urlBelow(root, file.path, false), file, limits.maxFileSize, signal),
+    test: (signal) => probe(given, guard, signal, requests, (options) => walk(options, 1)),
     close: () => requests.close(),
   }
 }
@@ -103,56 +92,3 @@ const outcome = (path: string, listing: Promise<Listing>): Promise<Listed> =>
     (found) => ({ path, listing: found }),
     (error) => ({ path, failure: failureOf(error) }),
   )
-
-async function test(
-  url: URL,
-  guard: Guard,
-  signal: AbortSignal,
-  requests: ReturnType<typeof openRequests>,
-  walk: SourceConnection['walk'],
-): ReturnType<SourceConnection['test']> {
-  const checks: { name: string; ok: boolean; message: string }[] = []
-  const sample: string[] = []
-  const note = (name: string, ok: boolean, message: string) => {
-    checks.push({ name, ok, message })
-    return ok
-  }
-  const step = (name: string, message: string, run: () => Promise<unknown>) =>
-    run().then(
-      () => note(name, true, message),
-      (error) => note(name, false, failureOf(error).message),
-    )
-  const sampled = async () => {
-    let folders = 0
-    for await (const entry of walk({ known: async () => null, signal })) {
-      if (entry.kind === 'file') sample.push(entry.file.path)
-      if (entry.kind === 'folder') folders += 1
-      if (sample.length === sampleSize || folders === sampleFolders) return
-    }
-  }
-  const isNumber = isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0
-  if (!(await step('name', isNumber ? 'is an address' : 'is known', async () => isNumber || (await resolved(url.hostname, guard)))))
-    return { checks, sample }
-  if (!(await step('connection', url.protocol === 'https:' ? 'stands, and its certificate is good' : 'stands', () => requests.connect())))
-    return { checks, sample }
-  const failure = await sampled().then(
-    () => null,
-    (error) => failureOf(error),
-  )
-  if (failure && ['SOURCE_UNAUTHORIZED', 'SOURCE_FORBIDDEN'].includes(failure.code)) note('sign-in', false, failure.message)
-  else {
-    note('sign-in', true, 'is accepted, or not asked for')
-    note('listing', failure === null, failure?.message ?? 'can be listed')
-  }
-  return { checks, sample }
-}
-
-/** Throws where a name has no address that may be spoken to. */
-async function resolved(hostname: string, { allowPrivateNetworks, lookup }: Guard): Promise<void> {
-  const found = lookup
-    ? await new Promise<{ address: string }[]>((resolve, reject) =>
-        lookup(hostname, { all: true }, (error, all) => (error ? reject(error) : resolve(all))),
-      )
-    : await dns.lookup(hostname, { all: true })
-  if (!found.some(({ address }) => isAllowed(address, allowPrivateNetworks))) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
-}

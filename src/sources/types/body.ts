@@ -1,17 +1,23 @@
 /** The bytes of one file, held against what the listing and the answer promised. */
 import { type SourceBody, SourceFailure, type SourceFile } from '../../ports.ts'
-import { urlBelow } from './hrefs.ts'
 import { plainTag } from './multistatus.ts'
 import { type Answer, failureOf, type Requests } from './requests.ts'
 
 /** Names under which HTML is what one expects; a name without any ending may be anything. */
 const isHtmlName = (path: string) => /\.(html?|xhtml|xht|shtml|mht|mhtml|php|aspx?|jsp|cgi)$/i.test(path) || !/\.[^/]*$/.test(path)
 
-/** Opens a file below `root`. Throws SourceFailure. */
-export async function readBody(requests: Requests, root: URL, file: SourceFile, maxSize: number, signal: AbortSignal): Promise<SourceBody> {
+/** Opens the file at `url`, and sends these headers besides. Throws SourceFailure. */
+export async function readBody(
+  requests: Requests,
+  url: URL,
+  file: SourceFile,
+  maxSize: number,
+  signal: AbortSignal,
+  headers?: Readonly<Record<string, string>>,
+): Promise<SourceBody> {
   const tooLarge = () => new SourceFailure('FILE_TOO_LARGE')
   if ((file.size ?? 0) > maxSize) throw tooLarge()
-  const answer = await requests.send({ method: 'GET', url: urlBelow(root, file.path, false), signal })
+  const answer = await requests.send({ method: 'GET', url, headers, signal })
   try {
     const promise = promised(answer, file)
     if ((promise.size ?? 0) > maxSize) throw tooLarge()

@@ -128,9 +128,9 @@ export const schema = {
     search_max_results: integer(1000, 'DMS_SEARCH_MAX_RESULTS', 1),
     ws_connections_per_user: integer(5, 'DMS_WS_CONNECTIONS_PER_USER', 1),
     comments_per_minute: integer(10, 'DMS_COMMENTS_PER_MINUTE'),
-    shared_links_per_hour: integer(20, 'DMS_SHARED_LINKS_PER_HOUR'),
-    shared_verify_per_minute: integer(10, 'DMS_SHARED_VERIFY_PER_MINUTE'),
-    shared_download_per_minute: integer(60, 'DMS_SHARED_DOWNLOAD_PER_MINUTE'),
+    shared_links_per_hour: integer(20, 'DMS_SHARED_LINKS_PER_HOUR', 1),
+    shared_verify_per_minute: integer(10, 'DMS_SHARED_VERIFY_PER_MINUTE', 1),
+    shared_download_per_minute: integer(60, 'DMS_SHARED_DOWNLOAD_PER_MINUTE', 1),
   },
   documents: {
     on_duplicate: choice(['allow', 'reject', 'return'], 'allow', 'DMS_DOCUMENTS_ON_DUPLICATE'),

@@ -456,6 +456,23 @@ describe('fetching', () => {
   })
 })
 
+test('the limits are those of the configuration', async () => {
+  const limits = { shared_links_per_hour: 2, shared_verify_per_minute: 1, shared_download_per_minute: 3 }
+  const settings = Object.fromEntries(Object.entries(limits).map(([name, value]) => [`limits.${name}`, value]))
+  const { asAda, asStranger } = await startApp(settings)
+  const document = await upload(asAda, 'a.txt', 'x')
+  const make = () => asAda.send('POST', '/api/shared-links', { document_id: document.id })
+  const { token } = (await (await make()).json()) as { token: string }
+  const statuses = async (times: number, ask: () => Promise<Response>) => {
+    const seen: number[] = []
+    for (let time = 0; time < times; time++) seen.push((await ask()).status)
+    return seen
+  }
+  expect(await statuses(2, make)).toEqual([201, 429])
+  expect(await statuses(2, () => asStranger.send('POST', `/api/public/shared/${token}/verify`, {}))).toEqual([200, 429])
+  expect(await statuses(4, () => asStranger.send('POST', `/api/public/shared/${token}/download`, {}))).toEqual([200, 200, 200, 429])
+})
+
 describe('the rest of a file', () => {
   const part = (client: Client, link: Link, range: string) => client.send('POST', publicPath(link, '/download'), {}, { range })
 

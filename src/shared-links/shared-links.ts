@@ -26,13 +26,12 @@ export interface Terms {
   max_views?: number | null | undefined
 }
 
-const creation = { acts: 20, window: 3600 }
-
 /** Shares a document. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for an expiry that has passed, SHARED_LINK_RATE_LIMITED. */
 export async function create(app: App, actor: Actor, documentId: string, terms: Terms): Promise<SharedLink> {
   const { password, expires_at = null, max_views = null } = terms
   if (expires_at && expires_at <= app.now()) throw invalid('expires_at', 'a moment in the future')
   const document = await visible(app.db, actor, documentId)
+  const creation = { acts: app.config.limits.shared_links_per_hour, window: 3600 }
   if (actor.id !== null) await count(app, `shared-link:${actor.id}`, creation, 'SHARED_LINK_RATE_LIMITED')
   const password_hash = password ? await app.passwords.hash(password) : null
   const { id } = await app.db

@@ -5,7 +5,7 @@ import type { Trx } from '../db/db.ts'
 import { stored } from '../documents/download.ts'
 import { AppError } from '../errors.ts'
 import type { StoredFile } from '../http/files.ts'
-import { count, network, uncount } from '../http/rate-limit.ts'
+import { count, type Limit, network, uncount } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'
 import { type SharedLink, select, statusOf } from './shared-links.ts'
 
@@ -15,8 +15,8 @@ export interface Visitor {
   password: string | undefined
 }
 
-const fetches = { acts: 60, window: 60 }
-const guesses = { acts: 10, window: 60 }
+const fetches = ({ config }: App): Limit => ({ acts: config.limits.shared_download_per_minute, window: 60 })
+const guesses = ({ config }: App): Limit => ({ acts: config.limits.shared_verify_per_minute, window: 60 })
 /** Milliseconds in which the rest of a file may be fetched as part of a view. */
 const viewLasts = 10 * 60_000
 
@@ -38,14 +38,14 @@ export async function resumable(app: App, token: string, ip: string): Promise<Sh
 
 /** Whether the password opens the link; where it has none, any does. Every try counts. Throws SHARED_LINK_RATE_LIMITED, and as usable(). */
 export async function verify(app: App, token: string, { ip, password }: Visitor): Promise<boolean> {
-  await count(app, guessesOf(ip), guesses, 'SHARED_LINK_RATE_LIMITED')
+  await count(app, guessesOf(ip), guesses(app), 'SHARED_LINK_RATE_LIMITED')
   const { password_hash } = await usable(app, token)
   return password_hash === null || (password !== undefined && (await app.passwords.verify(password_hash, password)))
 }
 
 /** Counts a fetch, whatever comes of it. Throws SHARED_LINK_RATE_LIMITED. */
 export const countFetch = (app: App, ip: string): Promise<void> =>
-  count(app, `shared-link-fetch:${network(ip)}`, fetches, 'SHARED_LINK_RATE_LIMITED')
+  count(app, `shared-link-fetch:${network(ip)}`, fetches(app), 'SHARED_LINK_RATE_LIMITED')
 
 /**
  * The file, ready to be sent; its view is spent when the bytes are at hand and before the first one leaves, whatever becomes of the rest.
@@ -75,7 +75,7 @@ async function unlock(app: App, { password_hash }: SharedLink, ip: string, passw
   if (password_hash === null) return
   if (password === undefined) throw new AppError('SHARED_LINK_PASSWORD_REQUIRED')
   // Counted before it is looked at, so that a hundred guesses at once are not all looked at before the first one counts.
-  await count(app, guessesOf(ip), guesses, 'SHARED_LINK_RATE_LIMITED')
+  await count(app, guessesOf(ip), guesses(app), 'SHARED_LINK_RATE_LIMITED')
   if (!(await app.passwords.verify(password_hash, password))) throw new AppError('SHARED_LINK_INVALID_PASSWORD')
   await uncount(app, guessesOf(ip))
 }

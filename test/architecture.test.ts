@@ -119,6 +119,7 @@ describe('the nevers', () => {
     ['@hyzyla/pdfium', /^src\/extract\//],
     ['meilisearch', /^src\/search\/engines\//],
     ['webdav', /^src\/sources\/types\//],
+    ['aws4fetch', /^src\/sources\/types\//],
     ['jose', /^src\/auth\//],
     ['openid-client', /^src\/auth\//],
     ['nodemailer', /^src\/mail\//],

@@ -132,7 +132,11 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       const canSpin = stderr.isTTY === true && stderr.columns > 0
       const progress = startProgress(phase, cli.options, canSpin, (text) => stderr.write(text))
       shown = progress
-      endings.push(() => progress.done())
+      process.on('SIGUSR1', progress.tell)
+      endings.push(() => {
+        process.removeListener('SIGUSR1', progress.tell)
+        progress.done()
+      })
       return progress
     },
     configSources: (settings = {}) => ({ env, file: cli.options.config, flags: { ...cli.options.settings, ...settings } }),

@@ -2,7 +2,9 @@
 import { type Command, Option } from 'commander'
 import type { Client, Query } from '../client/client.ts'
 import { durationOf } from './duration.ts'
+import { isId } from './ids.ts'
 import { labelIdsOf } from './labels.ts'
+import { sourceNamed } from './sources.ts'
 
 export interface FilterFlags {
   status?: string
@@ -19,18 +21,19 @@ export interface FilterFlags {
 export const withFilters = (command: Command, end: '--to' | '--until' = '--to'): Command =>
   command
     .option('--status <names>', 'pending, processing, completed, failed; several with commas')
-    .option('--source <id>', 'from this source only')
+    .option('--source <source>', 'from this source (name or id) only')
     .option('--label <labels>', 'with this label (name or id) only; several with commas: with all of them')
     .option('--from <date>', 'created at this time or later (2026-11-20, 2026-11-20T08:00:00Z)')
     .option(`${end} <date>`, 'created at this time or before')
     .addOption(new Option('--since <duration>', 'created within this time, e.g. 24h or 7d').conflicts('from'))
     .option('--owner <user>', 'of this user (name or id) only; for admins')
 
-/** What they ask the server for. Throws Failure USAGE; NOT_FOUND for a label that does not exist. */
+/** What they ask the server for. Throws Failure USAGE; NOT_FOUND for a label or a source that does not exist. */
 export async function filtersOf(client: Client, { status, source, label, from, to, since, owner }: FilterFlags): Promise<Query> {
   return {
     status,
-    source_id: source,
+    // Of a source that is gone there may still be documents.
+    source_id: source === undefined || isId(source) ? source : (await sourceNamed(client, source)).id,
     date_from: since === undefined ? from : new Date(Date.now() - durationOf('--since', since)).toISOString(),
     date_to: to,
     owner,

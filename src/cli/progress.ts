@@ -16,11 +16,14 @@ export interface Progress {
   update(state: ProgressState): void
   /** takes the spinner off the screen, so that a line can be printed; the next update brings it back */
   clear(): void
+  /** says it now, also where nobody wanted to hear of it by itself */
+  tell(): void
   /** the end of this phase */
   done(): void
 }
 
 type Writer = (text: string) => void
+type Format = (state: ProgressState, seconds: number) => string
 
 /** milliseconds between two lines for a log, and for a program */
 const pace = { plain: 10_000, json: 500 }
@@ -33,18 +36,22 @@ export function startProgress(
   write: Writer,
   now = performance.now.bind(performance),
 ): Progress {
-  if (options.progress === 'json')
-    return lines((state, seconds) => `${JSON.stringify(record(phase, state, seconds))}\n`, pace.json, write, now)
-  if (options.progress === 'plain') return lines((state) => `${sentence(phase, state)}\n`, pace.plain, write, now)
-  if (options.progress === 'auto' && canSpin && !options.isQuiet) return spinner(phase)
-  return { update() {}, clear() {}, done() {} }
+  const isJson = options.progress === 'json'
+  const format: Format = isJson
+    ? (state, seconds) => `${JSON.stringify(record(phase, state, seconds))}\n`
+    : (state) => `${sentence(phase, state)}\n`
+  if (isJson || options.progress === 'plain') return lines(format, isJson ? pace.json : pace.plain, write, now)
+  if (options.progress === 'auto' && canSpin && !options.isQuiet) return spinner(phase, write)
+  return lines(format, Number.POSITIVE_INFINITY, write, now)
 }
 
-/** The first and the last state, and in between one every `interval` milliseconds. */
-function lines(format: (state: ProgressState, seconds: number) => string, interval: number, write: Writer, now: () => number): Progress {
+/** The first and the last state, and in between one every `interval` milliseconds; none but those asked for where that is Infinity. */
+function lines(format: Format, interval: number, write: Writer, now: () => number): Progress {
   const started = now()
+  const isSilent = interval === Number.POSITIVE_INFINITY
   let written = Number.NEGATIVE_INFINITY
   let waiting: ProgressState | null = null
+  let last: ProgressState = { done: 0 }
   const put = (state: ProgressState): void => {
     write(format(state, (now() - started) / 1000))
     written = now()
@@ -52,17 +59,20 @@ function lines(format: (state: ProgressState, seconds: number) => string, interv
   }
   return {
     update(state) {
+      last = state
+      if (isSilent) return
       if (now() - written >= interval) put(state)
       else waiting = state
     },
     clear() {},
+    tell: () => put(last),
     done() {
       if (waiting) put(waiting)
     },
   }
 }
 
-function spinner(phase: string): Progress {
+function spinner(phase: string, write: Writer): Progress {
   let text = phase
   let isDone = false
   let running: Ora | null = null
@@ -77,6 +87,10 @@ function spinner(phase: string): Progress {
     },
     clear() {
       running?.clear()
+    },
+    tell() {
+      running?.clear()
+      write(`${text}\n`)
     },
     done() {
       isDone = true

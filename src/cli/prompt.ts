@@ -18,9 +18,10 @@ export async function confirm(options: Asking, question: string, flag: string): 
 export async function password(options: Asking, question: string, flag: string, isNew = false): Promise<string> {
   need(options, question, flag)
   const { password: ask } = await import('@inquirer/prompts')
-  // No `mask`: with one, inquirer offers a key that makes the text visible.
-  const first = await ask({ message: question }, context)
-  if (isNew && (await ask({ message: `${question} (again)` }, context)) !== first) throw usage('the two are not the same')
+  // Without the key that makes the text visible, which inquirer offers.
+  const hidden = (message: string): Promise<string> => ask({ message, toggleMask: false }, context)
+  const first = await hidden(question)
+  if (isNew && (await hidden(`${question} (again)`)) !== first) throw usage('the two are not the same')
   return first
 }
 

@@ -199,6 +199,24 @@ test('progress is silent off a terminal, and plain where it is asked for', () =>
   expect(written).toBe('upload  1/4 (25 %)  odd\\x1b.pdf\n')
 })
 
+test('progress is told at once where somebody asks, in the form that was chosen, also where it is silent', () => {
+  let written = ''
+  const start = (progress: 'none' | 'json', isQuiet: boolean) =>
+    startProgress('upload', { progress, isQuiet }, false, (text) => (written += text))
+  const silent = start('none', true)
+  silent.tell()
+  silent.update({ done: 3, total: 4 })
+  silent.tell()
+  silent.done()
+  expect(written).toBe('upload  0\nupload  3/4 (75 %)\n')
+  written = ''
+  const json = start('json', false)
+  json.update({ done: 1, total: 4 })
+  json.update({ done: 2, total: 4 })
+  json.tell()
+  expect(written.split('\n').map((line) => line && JSON.parse(line).done)).toEqual([1, 2, ''])
+})
+
 test('a question without somebody to answer is a usage error that names the flag', async () => {
   await expect(confirm({ canAsk: false }, 'Delete 3 documents?', '--yes')).rejects.toMatchObject({ exit: 'USAGE', fix: 'pass --yes' })
 })
@@ -230,6 +248,15 @@ onTerminal.each([
   const { screen, stdout } = await runSnippet('prompt', ask, { reply: { to: '(y/N)', type } })
   expect(screen).toContain('Delete 3 documents?')
   expect(stdout).toMatch(said)
+})
+
+onTerminal('a password is not seen while it is typed, and nothing offers to show it', async () => {
+  // Ctrl-T is the key that inquirer has for it.
+  const ask = "process.stdout.write(await parts.password({ canAsk: true }, 'Password', '--password-stdin'))"
+  const { screen, stdout } = await runSnippet('prompt', ask, { reply: { to: 'Password', type: 'sec\u0014ret\n' } })
+  expect(screen).toContain('Password')
+  expect(screen).not.toMatch(/ctrl|toggle|visib|sec|ret/i)
+  expect(stdout).toBe('secret')
 })
 
 onTerminal('on a terminal progress is a spinner, which is gone at the end; without a size of the terminal it is left out', async () => {

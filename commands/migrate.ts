@@ -1,8 +1,9 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { Failure, usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
+import { confirm } from '../src/cli/prompt.ts'
 import type { MigrationState } from '../src/db/migrate.ts'
 import type { OpenedDatabase } from '../src/open-app.ts'
 
@@ -19,7 +20,7 @@ export function migrate(cli: Cli): Command {
       ['migrate verify', 'whether what is pending works on this data'],
     ],
     exits: `0 current · 8 pending (check) · 75 another migrator is at it · ${failures}`,
-    notes: ['There is no way back but a backup: dms restore.'],
+    notes: ['The way back is a backup (dms restore), or `migrate down` for the newest migrations.'],
   })
   command.addCommand(
     manual('up', {
@@ -56,6 +57,25 @@ export function migrate(cli: Cli): Command {
       .action((options) => verify(cli, options)),
   )
   command.addCommand(
+    manual('down', {
+      summary: 'Take the newest migrations back, for an older dms, with what only they brought.',
+      examples: [
+        ['migrate down -n', 'what the last one takes with it'],
+        ['migrate down --to 0013_servers', 'where an older dms stopped; asks first'],
+      ],
+      exits: `0 done, or nothing to do · 2 no such migration; nobody could be asked, and no --yes · 7 no way back · 75 another migrator is at it · ${failures}`,
+      notes: [
+        'Stop every `dms serve` and `dms worker` first, and run this with the newer dms. Up to 0013_servers there is no way back but dms restore.',
+      ],
+    })
+      .option('--steps <number>', 'so many (default: 1)')
+      .addOption(new Option('--to <name>', 'all that came after this one').conflicts('steps'))
+      .option('-y, --yes', 'do not ask')
+      .option('-n, --dry-run', 'say what would go')
+      .option('--lock-timeout <duration>', 'wait this long for another migrator (default: database.lock_timeout)')
+      .action((options) => down(cli, options)),
+  )
+  command.addCommand(
     manual('check', {
       summary: 'Say by the exit code whether the schema is current.',
       examples: [['dms migrate check -q || dms migrate', 'for a start script']],
@@ -81,6 +101,32 @@ async function up(cli: Cli, { to, dryRun, lockTimeout }: UpFlags): Promise<void>
       ? await schema.pendingUpTo(database.db, to)
       : await schema.migrate(database, given ?? timeout, (name) => cli.note(`applied ${name}`), to)
     list(cli, names, dryRun ? 'pending' : 'applied')
+  })
+}
+
+interface DownFlags extends UpFlags {
+  steps?: string
+  yes?: boolean
+}
+
+async function down(cli: Cli, { steps = '1', to, yes, dryRun, lockTimeout }: DownFlags): Promise<void> {
+  const given = lockTimeout === undefined ? null : durationOf('--lock-timeout', lockTimeout)
+  if (!/^[1-9]\d{0,3}$/.test(steps)) throw usage(`--steps ${steps} is not a whole number of 1 or more`)
+  const goal = to === undefined ? { steps: Number(steps) } : { to }
+  await withDatabase(cli, 'migrate down', async (database, timeout) => {
+    const schema = await import('../src/db/migrate.ts')
+    if (to !== undefined && !(await schema.known()).includes(to))
+      throw usage(`--to ${to}: there is no such migration`, 'dms migrate status')
+    const way = await schema.wayBack(database.db, goal)
+    if (!dryRun && way.length > 0) {
+      for (const { name, loses } of way) cli.warn(`${name} takes with it ${loses}`)
+      if (!yes) await confirm(cli.options, `Take ${way.length} migrations back?`, '--yes')
+      await schema.revert(database, given ?? timeout, goal, way)
+    }
+    cli.print(
+      way.map(({ name, loses }) => ({ name, action: dryRun ? 'would be taken back' : 'taken back', loses })),
+      { columns: [{ name: 'name' }, { name: 'action' }, { name: 'loses' }], id: 'name' },
+    )
   })
 }
 

@@ -44,3 +44,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`drop index sources_next_sync_idx`.execute(db)
   await sql`create index on sources (next_sync) where status in ('active', 'error')`.execute(db)
 }
+
+export const loses = 'the history of syncs, what sources remember of files and folders that are gone, and their counts of runs'
+
+export async function down(db: Kysely<unknown>): Promise<void> {
+  await sql`drop index sources_next_sync_idx`.execute(db)
+  await sql`create index on sources (next_sync) where status = 'active'`.execute(db)
+  await sql`alter table sources drop column failures, drop column totals`.execute(db)
+  await sql`drop table source_folders, source_syncs`.execute(db)
+  await sql`drop index source_files_source_id_sha256_idx`.execute(db)
+  // What is gone from the source had no row before; left here, it would pass for a file that is there.
+  await sql`delete from source_files where removed_at is not null`.execute(db)
+  await sql`alter table source_files drop column run_id, drop column removed_at, add column seen_at timestamptz not null default now()`.execute(
+    db,
+  )
+}

@@ -93,3 +93,44 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       when 'spa' then ts_lexize('spanish_stem', word) when 'swe' then ts_lexize('swedish_stem', word) when 'tur' then ts_lexize('turkish_stem', word)
     end)[1], word)`.execute(db)
 }
+
+export const loses = 'the search index: workers make it anew, document by document'
+
+export async function down(db: Kysely<unknown>): Promise<void> {
+  await sql`drop trigger dms_search_forget on documents`.execute(db)
+  await sql`drop view search_entries`.execute(db)
+  await sql`drop function dms_search_entries(), dms_search_forget(), dms_stem(text, text)`.execute(db)
+  const { rows } = await sql<{ name: string }>`
+    select relname as name from pg_class
+    where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname ~ '^search_chunk_[0-9]+$'`.execute(db)
+  for (const { name } of rows) await sql`drop table ${sql.id(name)}`.execute(db)
+  await sql`drop table search_chunks, search_generation, search_rebuild, search_changes, search_languages, search_stems`.execute(db)
+  await sql`drop table search_passages`.execute(db)
+  await sql`truncate search_words, search_codes`.execute(db)
+
+  // As 0006 made them.
+  await sql`
+    create table search_entries (
+      document_id uuid primary key references documents (id) on delete cascade,
+      words       tsvector not null,
+      parts       smallint not null,
+      created_at  timestamptz not null,
+      confidence  real,
+      version     smallint not null
+    )`.execute(db)
+  await sql`create index search_entries_words on search_entries using gin (words)`.execute(db)
+  await sql`
+    create table search_passages (
+      document_id uuid not null references search_entries (document_id) on delete cascade deferrable initially deferred,
+      passage     integer not null,
+      words       tsvector not null,
+      start_at    integer not null,
+      length      integer not null,
+      primary key (document_id, passage)
+    )`.execute(db)
+  // The older dms knows no job that rebuilds it all.
+  await sql`
+    insert into jobs (kind, queue, payload, dedupe_key, max_attempts)
+    select 'index', 'index', jsonb_build_object('document_id', id), 'index:' || id, 1000 from documents
+    on conflict (dedupe_key) where status = 'pending' do nothing`.execute(db)
+}

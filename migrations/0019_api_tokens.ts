@@ -18,3 +18,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       unique (user_id, name_key)
     )`.execute(db)
 }
+
+export const loses = 'the API tokens: programs that use them are signed out'
+
+export async function down(db: Kysely<unknown>): Promise<void> {
+  await sql`drop table api_tokens`.execute(db)
+}

@@ -32,3 +32,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create trigger dms_audit_whole before truncate on audit_entries for each statement execute function dms_audit_append_only()`.execute(db)
 }
+
+export const loses = 'the audit log, all of it (`dms audit export` keeps a copy)'
+
+export async function down(db: Kysely<unknown>): Promise<void> {
+  await sql`drop table audit_entries`.execute(db)
+  await sql`drop function dms_audit_append_only()`.execute(db)
+}

@@ -1,12 +1,26 @@
-/** Brings the schema forward, one transaction a migration, one migrator at a time. */
+/** Brings the schema forward (and, where it can, back), one transaction a migration, one migrator at a time. */
 import { readdir } from 'node:fs/promises'
 import { type Kysely, sql } from 'kysely'
+import { AppError } from '../errors.ts'
 import type { Database, Db, Trx } from './db.ts'
 import { withLock } from './lock.ts'
 
 interface Migration {
   up(db: Kysely<unknown>): Promise<void>
+  /** The way back, where there is one, and what goes with it, in words. */
+  down?(db: Kysely<unknown>): Promise<void>
+  loses?: string
 }
+
+/** A migration that can be taken back. */
+export interface WayBack {
+  name: string
+  /** what goes with it, in words */
+  loses: string
+}
+
+/** How far back: over so many, or to where this one was the last. */
+export type Goal = { steps: number } | { to: string }
 
 export interface MigrationState {
   name: string
@@ -55,20 +69,61 @@ export function rehearse(database: Database, lockTimeout: number): Promise<strin
 /** Applies one migration in the caller's transaction, and notes that it did. Throws UnknownMigration. */
 export async function apply(trx: Trx, name: string): Promise<void> {
   if (!(await known()).includes(name)) throw new UnknownMigration(name)
-  const { up } = (await import(new URL(`${name}${extension}`, folder).href)) as Migration
+  const { up } = await load(name)
   await sql`create table if not exists migrations (name text primary key, applied_at timestamptz not null default now())`.execute(trx)
   await sql`set local statement_timeout = 0`.execute(trx)
   await up(trx as unknown as Kysely<unknown>)
   await sql`insert into migrations (name) values (${name})`.execute(trx)
 }
 
+/** Takes `way` (of wayBack) back, all or nothing. Throws Busy as migrate() does, and AppError CONFLICT where the schema has changed since. */
+export function revert(database: Database, lockTimeout: number, goal: Goal, way: readonly WayBack[]): Promise<void> {
+  return withLock(database, migrateLock, lockTimeout, () =>
+    database.db.transaction().execute(async (trx) => {
+      const names = (await wayBack(trx, goal)).map(({ name }) => name)
+      if (names.join() !== way.map(({ name }) => name).join()) throw new AppError('CONFLICT', {}, 'the schema was changed meanwhile')
+      await sql`set local statement_timeout = 0`.execute(trx)
+      for (const name of names) {
+        await (await load(name)).down?.(trx as unknown as Kysely<unknown>)
+        await sql`delete from migrations where name = ${name}`.execute(trx)
+      }
+    }),
+  )
+}
+
+/** What is to be taken back, the newest first. Throws NewerSchema, UnknownMigration, and AppError CONFLICT where there is no way. */
+export async function wayBack(db: Db, goal: Goal): Promise<WayBack[]> {
+  const states = await status(db)
+  refuseNewer(states)
+  const applied = states.filter(({ applied_at }) => applied_at !== null).map(({ name }) => name)
+  if ('to' in goal) {
+    if (!states.some(({ name }) => name === goal.to)) throw new UnknownMigration(goal.to)
+    if (!applied.includes(goal.to)) throw new AppError('CONFLICT', {}, `${goal.to} is not applied`)
+  }
+  const names = 'to' in goal ? applied.filter((name) => name > goal.to) : applied.slice(Math.max(0, applied.length - goal.steps))
+  const way: WayBack[] = []
+  for (const name of names.reverse()) {
+    const { down, loses } = await load(name)
+    if (!down || loses === undefined)
+      throw Object.assign(new AppError('CONFLICT', { name }, `there is no way back over ${name}`), {
+        fix: 'restore a backup that was made before it, into an empty place: dms restore',
+      })
+    way.push({ name, loses })
+  }
+  return way
+}
+
 /** What is pending, in order; with `to` up to that one. Throws NewerSchema, UnknownMigration. */
 export async function pendingUpTo(db: Db, to?: string): Promise<string[]> {
   const states = await status(db)
-  const newer = states.filter((state) => state.unknown)
-  if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))
+  refuseNewer(states)
   if (to !== undefined && !states.some(({ name }) => name === to)) throw new UnknownMigration(to)
   return states.filter(({ name, applied_at }) => applied_at === null && (to === undefined || name <= to)).map(({ name }) => name)
+}
+
+function refuseNewer(states: readonly MigrationState[]): void {
+  const newer = states.filter((state) => state.unknown)
+  if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))
 }
 
 /** Every migration, applied or not, in order. */
@@ -114,6 +169,8 @@ export class PendingMigrations extends Error {
 
 /** Source and build differ in the extension only; the recorded name has none. */
 const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
+
+const load = async (name: string): Promise<Migration> => import(new URL(`${name}${extension}`, folder).href)
 
 /** The names of all migrations of this dms, in order. */
 export async function known(): Promise<string[]> {

@@ -38,6 +38,7 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'migrate up': { only: 'here' },
   'migrate status': { only: 'here' },
   'migrate verify': { only: 'here' },
+  'migrate down': { args: () => ['-n'], only: 'here' },
   'migrate check': { only: 'here' },
 
   'users list': { args: ({ name }) => ['--search', name], who: 'admin' },

@@ -19,7 +19,7 @@ const floors: readonly (readonly string[])[] = [
     'src/version.ts',
     'src/secret-file.ts',
   ],
-  ['src/http/', 'src/jobs.ts', 'src/claims.ts', 'src/events.ts', 'src/app.ts', 'src/runs.ts'],
+  ['src/http/', 'src/jobs.ts', 'src/claims.ts', 'src/riders.ts', 'src/events.ts', 'src/app.ts', 'src/runs.ts'],
   [
     'src/users/',
     'src/auth/',

@@ -46,11 +46,14 @@ export async function status(app: App): Promise<Health> {
   return { ...index, engine: app.search.name, database, drift: database - index.documents }
 }
 
-/** Brings the index up to date with one document; a new index that is being made hears of it too. */
-export async function follow(app: App, documentId: string): Promise<void> {
-  // Noted first: whoever finds no rebuild here reads the document before that rebuild does.
-  await sql`insert into search_changes (document_id) select ${documentId}::uuid from search_rebuild on conflict do nothing`.execute(app.db)
-  await app.search.refresh([documentId])
+/** Brings the index up to date with documents; a new index that is being made hears of them too. */
+export async function follow(app: App, documentIds: readonly string[]): Promise<void> {
+  const ids = [...new Set(documentIds)].sort()
+  // Noted first: whoever finds no rebuild here reads the documents before that rebuild does.
+  await sql`
+    insert into search_changes (document_id) select id from search_rebuild cross join unnest(${ids}::uuid[]) id order by id
+    on conflict do nothing`.execute(app.db)
+  await app.search.refresh(ids)
 }
 
 /**

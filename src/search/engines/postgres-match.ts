@@ -51,6 +51,9 @@ const maxTogether = 12
 export async function match(db: Db, planned: Planned, sort: readonly SearchSort[], window: Window): Promise<Matches> {
   const { offset, limit, maxResults } = window
   const isByScore = sort[0]!.field === 'score'
+  const isPlain = sort.every(({ field }) => field === 'score') && planned(true).tests.length === 0
+  const all = isPlain ? await reading(db, (chunks) => atOnce(db, chunks, planned, sort[0]!.order, window)) : null
+  if (all) return all
   const { found, isCapped } = await reading(db, (chunks) =>
     isByScore ? newest(db, chunks, planned, maxResults) : firstOfAll(db, chunks, planned, sort, maxResults),
   )
@@ -59,15 +62,49 @@ export async function match(db: Db, planned: Planned, sort: readonly SearchSort[
   return { page, total: found.length, isCapped, facets: await facets(db, found) }
 }
 
+/** The newest matches as below, counted and cut into pages by PostgreSQL itself: sending it a thousand ids back took longer than finding them. Null where there are too many chunks for one statement. */
+async function atOnce(
+  db: Db,
+  chunks: readonly Chunk[],
+  planned: Planned,
+  order: SearchSort['order'],
+  { offset, limit, maxResults }: Window,
+): Promise<Matches | null> {
+  if (chunks.length > maxTogether) return null
+  const best = planned(true).best
+    ? sql`select * from (${inChunks(chunks, amongBest(planned), Math.min(maxBest, maxResults))}) best where (select count(*) from newest) > ${maxResults}`
+    : sql`select * from newest limit 0`
+  const direction = order === 'asc' ? sql`asc` : sql`desc`
+  const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`
+    with newest as materialized (${inChunks(chunks, planned, maxResults + 1)}),
+      best as materialized (${best}),
+      found as materialized (
+        select document_id, score from (
+          select document_id, score, 1 as place from best
+          union all select document_id, score, 2 from newest where document_id not in (select document_id from best)
+        ) candidates order by place, document_id desc limit ${maxResults}
+      )
+    select (select count(*)::integer from found) as total, (select count(*) from newest) > ${maxResults} as is_capped,
+      (select coalesce(json_agg(page), '[]') from (
+        select document_id, score from found order by score ${direction}, document_id ${direction} limit ${limit} offset ${offset}
+      ) page) as page, ${facetsOf(sql`select document_id as id from found`)}`.execute(db)
+  const { page, total, is_capped: isCapped, ...facets } = rows[0]!
+  return { page, total, isCapped, facets }
+}
+
+/** What most of the best have. */
+const amongBest =
+  (planned: Planned): Planned =>
+  (hasHints) => {
+    const plan = planned(hasHints)
+    return { ...plan, indexed: [...plan.indexed, ...(plan.best ? [plan.best] : [])] }
+  }
+
 /** The newest matches, from the newest chunk to the oldest, until there are enough; where there are too many, some of the best besides. */
 async function newest(db: Db, chunks: readonly Chunk[], planned: Planned, maxResults: number): Promise<Collected> {
   const { found, isCut } = await collect(db, chunks, planned, maxResults + 1)
   if (found.length <= maxResults) return { found, isCapped: isCut }
-  const bestOf: Planned = (hasHints) => {
-    const plan = planned(hasHints)
-    return { ...plan, indexed: [...plan.indexed, ...(plan.best ? [plan.best] : [])] }
-  }
-  const best = planned(true).best ? (await collect(db, chunks, bestOf, Math.min(maxBest, maxResults))).found : []
+  const best = planned(true).best ? (await collect(db, chunks, amongBest(planned), Math.min(maxBest, maxResults))).found : []
   const all = new Map([...best, ...found].map((scored) => [scored.document_id, scored]))
   return { found: [...all.values()].slice(0, maxResults), isCapped: true }
 }
@@ -181,19 +218,23 @@ async function inOrderOfScore(db: Db, found: readonly Scored[], sort: readonly S
 
 async function facets(db: Db, found: readonly Scored[]): Promise<SearchAnswer['facets']> {
   if (found.length === 0) return { mime_types: {}, labels: {} }
-  const { rows } = await sql<SearchAnswer['facets']>`
-    with found as materialized (select id from unnest(${found.map(({ document_id }) => document_id)}::uuid[]) id)
-    select
-      (select coalesce(json_object_agg(mime_type, count), '{}') from (
-        select mime_type, count(*) from found join documents using (id) group by mime_type order by count(*) desc, mime_type
-      ) types) as mime_types,
-      (select coalesce(json_object_agg(name, count), '{}') from (
-        select labels.name, count from (
-          select label_id, count(*) from found join document_labels on document_id = id group by label_id
-        ) carried join labels on labels.id = label_id order by count desc, labels.name
-      ) names) as labels`.execute(db)
+  const ids = sql`select id from unnest(${found.map(({ document_id }) => document_id)}::uuid[]) id`
+  const { rows } = await sql<
+    SearchAnswer['facets']
+  >`with found as materialized (${ids}) select ${facetsOf(sql`select id from found`)}`.execute(db)
   return rows[0]!
 }
+
+/** Two columns: how many of these documents are of which type, and have which label. */
+const facetsOf = (ids: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  (select coalesce(json_object_agg(mime_type, count), '{}') from (
+    select mime_type, count(*) from (${ids}) found join documents using (id) group by mime_type order by count(*) desc, mime_type
+  ) types) as mime_types,
+  (select coalesce(json_object_agg(name, count), '{}') from (
+    select labels.name, count from (
+      select label_id, count(*) from (${ids}) found join document_labels on document_id = id group by label_id
+    ) carried join labels on labels.id = label_id order by count desc, labels.name
+  ) names) as labels`
 
 /** What the index is asked: words, and hints. */
 export function indexed({

@@ -2,7 +2,7 @@ import type { H3Event } from 'h3'
 import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { fileHeaders, sendFile } from '../http/files.ts'
+import { fileHeaders, harmless, sendFile } from '../http/files.ts'
 import { commaSeparated, lastMoment, moment, wholeNumber } from '../http/input.ts'
 import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
@@ -135,7 +135,7 @@ export const routes = (app: App): Route[] => [
   }),
   user('GET /api/documents/:id/text', { summary: 'The text alone', ids, produces: ['text/plain'] }, async ({ actor, param }) => {
     const { content } = await visible(app.db, actor, param('id'))
-    return new Response(content, { headers: { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' } })
+    return new Response(content, { headers: { ...harmless, 'content-type': 'text/plain; charset=utf-8' } })
   }),
 ]
 

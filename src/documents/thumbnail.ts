@@ -1,7 +1,7 @@
 /** Small pictures of documents, made once and kept beside the bytes. */
 import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
-import { matches } from '../http/files.ts'
+import { harmless, matches } from '../http/files.ts'
 import { ReadFailure } from '../ports.ts'
 import { card } from './card.ts'
 import type { Document } from './view.ts'
@@ -30,7 +30,7 @@ export async function thumbnail(
     'content-type': type,
     'cache-control': 'private, max-age=3600',
     vary: 'accept',
-    'x-content-type-options': 'nosniff',
+    ...harmless,
   })
   headers.set('etag', `"${createHash('sha256').update(`${document.sha256} ${name}`).digest('hex').slice(0, 32)}"`)
   if (matches(ifNoneMatch, headers.get('etag') as string)) return new Response(null, { status: 304, headers })

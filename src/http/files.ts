@@ -23,6 +23,13 @@ function inlineType(mime: string): string | null {
 /** Whether a file of that type can be looked at inside a browser. */
 export const isShownInline = (mime: string): boolean => inlineType(mime) !== null
 
+/** What every answer says that holds what users uploaded, or was made of it: run nothing, guess nothing, lend it to no other page. */
+export const harmless = {
+  'content-security-policy': "default-src 'none'; sandbox",
+  'x-content-type-options': 'nosniff',
+  'cross-origin-resource-policy': 'same-origin',
+} as const
+
 /** The request headers that sendFile() reads. */
 export const fileHeaders = {
   Range: 'one range of bytes, as bytes=0-99',
@@ -37,9 +44,7 @@ export async function sendFile(event: H3Event, file: StoredFile, how: 'attachmen
   const headers = new Headers({
     'content-type': shown ?? (file.mime_type.startsWith('text/html') ? 'application/octet-stream' : file.mime_type),
     'content-disposition': disposition(file.filename, { type: shown ? 'inline' : 'attachment' }),
-    'content-security-policy': "default-src 'none'; sandbox",
-    'x-content-type-options': 'nosniff',
-    'cross-origin-resource-policy': 'same-origin',
+    ...harmless,
     'cache-control': 'private, no-cache',
     'accept-ranges': 'bytes',
     etag,

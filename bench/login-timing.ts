@@ -1,0 +1,46 @@
+/**
+ * Does the time of a refused sign-in tell whether there is such a user? A real server, 60 pairs of a wrong password and an unknown name, one
+ * after the other; each of its own address, so that no limit is reached.
+ *
+ *   node bench/login-timing.ts [PAIRS]
+ *
+ * Prints the medians and their difference; ends with 1 when that is 15 % or more, and more than 5 ms.
+ */
+import { startServed } from '../test/support/served.ts'
+
+const pairs = Number(process.argv[2] ?? 60)
+const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0
+
+const served = await startServed({ env: { DMS_TRUSTED_PROXIES: '127.0.0.1/32', DMS_WORKER_EMBEDDED: 'false' } })
+let asked = 0
+
+/** Milliseconds until it is refused. */
+async function refusal(username: string): Promise<number> {
+  asked++
+  const headers = { 'content-type': 'application/json', 'x-forwarded-for': `198.18.${asked >> 8}.${asked & 255}` }
+  const begun = performance.now()
+  const body = JSON.stringify({ username, password: 'a wrong password' })
+  const response = await fetch(new URL('/api/auth/login', served.url), { method: 'POST', headers, body })
+  await response.arrayBuffer()
+  if (response.status !== 401) throw new Error(`${username}: ${response.status}`)
+  return performance.now() - begun
+}
+
+try {
+  for (let time = 0; time < 5; time++) await refusal('admin')
+  const [known, unknown]: [number[], number[]] = [[], []]
+  for (let pair = 0; pair < pairs; pair++) {
+    known.push(await refusal('admin'))
+    unknown.push(await refusal(`nobody${pair}`))
+  }
+  const [wrong, nobody] = [median(known), median(unknown)]
+  const difference = Math.abs(wrong - nobody)
+  const share = difference / Math.max(wrong, nobody)
+  process.stdout.write(
+    `${pairs} pairs: wrong password ${wrong.toFixed(1)} ms, unknown name ${nobody.toFixed(1)} ms, apart ${difference.toFixed(1)} ms (${(share * 100).toFixed(1)} %)\n`,
+  )
+  process.exitCode = share < 0.15 || difference < 5 ? 0 : 1
+} finally {
+  await served.stop()
+  await served.remove()
+}

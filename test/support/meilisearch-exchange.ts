@@ -1,0 +1,90 @@
+/** What was said between us and a real Meilisearch server, written down once and said again, so that tests can do without it. */
+import { readFile, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { onTestFinished } from 'vitest'
+
+interface Exchange {
+  method: string
+  path: string
+  body: unknown
+  status: number
+  answer: unknown
+}
+
+export interface Standing {
+  url: string
+  /** what was asked and is not in the recording */
+  unknown: string[]
+  /** what is in the recording and was never asked */
+  unasked(): string[]
+}
+
+/** Writes to `file` what is asked of the server at `url`, and what that answers, when the test ends. */
+export async function record(url: string, file: string): Promise<Standing> {
+  const all: Exchange[] = []
+  const standing = await listen(async ({ method, path, body, headers }) => {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      headers: { 'content-type': 'application/json', authorization: headers.authorization ?? '' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const answer: unknown = JSON.parse((await response.text()) || 'null')
+    // Only how a task ended matters: how often it has to be asked for is up to luck.
+    const isUnderway = /^\/tasks\/\d+$/.test(path) && ['enqueued', 'processing'].includes((answer as { status: string }).status)
+    const exchange = { method, path, body: body ?? null, status: response.status, answer }
+    const isKnown = all.some((other) => keyOf(other) === keyOf(exchange) && JSON.stringify(other.answer) === JSON.stringify(answer))
+    if (!isUnderway && !isKnown) all.push(exchange)
+    return { status: response.status, answer }
+  })
+  onTestFinished(() => writeFile(file, `[\n${all.map((exchange) => JSON.stringify(exchange)).join(',\n')}\n]\n`))
+  return { ...standing, unknown: [], unasked: () => [] }
+}
+
+/** Answers as was recorded; equal questions one after the other as their answers came, the last again and again. What was not recorded, or comes without `apiKey`, is refused. */
+export async function replay(file: string, apiKey: string): Promise<Standing> {
+  const all = JSON.parse(await readFile(file, 'utf8')) as Exchange[]
+  const left = Map.groupBy(all, keyOf)
+  const asked = new Set<string>()
+  const unknown: string[] = []
+  const standing = await listen(async (request) => {
+    const key = keyOf({ ...request, body: request.body ?? null })
+    const answers = left.get(key)
+    if (!answers || request.headers.authorization !== `Bearer ${apiKey}`) {
+      unknown.push(key)
+      return { status: 501, answer: { message: 'not recorded', code: 'not_recorded', type: 'internal', link: '' } }
+    }
+    asked.add(key)
+    return answers.length > 1 ? answers.shift()! : answers[0]!
+  })
+  return { ...standing, unknown, unasked: () => [...left.keys()].filter((key) => !asked.has(key)) }
+}
+
+const keyOf = ({ method, path, body }: Pick<Exchange, 'method' | 'path' | 'body'>): string => `${method} ${path} ${JSON.stringify(body)}`
+
+interface Asked {
+  method: string
+  path: string
+  body: unknown
+  headers: IncomingMessage['headers']
+}
+
+async function listen(answer: (asked: Asked) => Promise<{ status: number; answer: unknown }>): Promise<{ url: string }> {
+  const server = createServer(async (request, response) => {
+    const pieces: Buffer[] = []
+    for await (const piece of request) pieces.push(piece as Buffer)
+    const text = Buffer.concat(pieces).toString()
+    const { method = '', url: path = '', headers } = request
+    const { status, answer: said } = await answer({ method, path, body: text === '' ? undefined : JSON.parse(text), headers })
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(said))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(
+    () =>
+      new Promise<void>((resolve) => {
+        server.closeAllConnections()
+        server.close(() => resolve())
+      }),
+  )
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}

@@ -26,6 +26,14 @@ export function hashed(source: Bytes): { bytes: AsyncIterable<Uint8Array>; diges
   }
 }
 
+/** Hands the chunks on and tells `passed` how long each is. */
+export async function* counted(source: Bytes, passed: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+  for await (const chunk of source) {
+    passed(chunk.length)
+    yield chunk
+  }
+}
+
 /** All of it, in memory. */
 export async function gathered(source: Bytes): Promise<Buffer> {
   const chunks: Uint8Array[] = []
@@ -46,6 +54,23 @@ export async function* pieces(source: Bytes, size: number): AsyncGenerator<Buffe
     length = 0
   }
   if (length > 0) yield Buffer.concat(chunks)
+}
+
+/** The same bytes by as many as `room` holds, but for the last. Each piece lies in `room`, where the next one takes its place. */
+export async function* fillings(source: Bytes, room: Buffer): AsyncGenerator<Buffer> {
+  let length = 0
+  for await (const chunk of source) {
+    for (let at = 0; at < chunk.length; ) {
+      const part = chunk.subarray(at, at + room.length - length)
+      room.set(part, length)
+      length += part.length
+      at += part.length
+      if (length < room.length) continue
+      yield room
+      length = 0
+    }
+  }
+  if (length > 0) yield room.subarray(0, length)
 }
 
 /** The lines of a text, without their ends. */

@@ -14,7 +14,7 @@ export interface Sink {
   begin(head: Head): Promise<void>
   /** Whether that entry is there already, as long as it should be, and need not be put again. */
   has(path: string, size: number): Promise<boolean>
-  /** Takes one entry of exactly `size` bytes. */
+  /** Takes one entry of exactly `size` bytes; keeps none of the chunks. */
   put(path: string, size: number, bytes: Bytes): Promise<void>
   /** All is there: makes it count, whole or not at all. `kept`: the paths of all stored files of this backup, ascending. */
   finish(manifest: string, kept: () => AsyncIterable<string>): Promise<void>
@@ -68,18 +68,19 @@ async function refuseTaken(path: string): Promise<void> {
 }
 
 function tarSink(put: (chunk: Uint8Array) => Promise<void>): Sink {
-  let waiting: Uint8Array[] = []
+  const room = Buffer.allocUnsafeSlow(enough)
   let length = 0
   const flush = async () => {
-    const chunk = waiting.length === 1 ? (waiting[0] as Uint8Array) : Buffer.concat(waiting)
-    waiting = []
+    if (length > 0) await put(room.subarray(0, length))
     length = 0
-    await put(chunk)
   }
   const add = async (chunk: Uint8Array) => {
-    waiting.push(chunk)
-    length += chunk.length
-    if (length >= enough) await flush()
+    if (length + chunk.length > room.length) await flush()
+    if (chunk.length > room.length) await put(chunk)
+    else {
+      room.set(chunk, length)
+      length += chunk.length
+    }
   }
   let modified = 0
   const sink: Sink = {

@@ -20,7 +20,7 @@ export interface Snapshot {
 
 /**
  * What a backup leaves out. Who is there now, what was counted in the last minutes and what is told for ten minutes makes no sense in another
- * place; the index is a third of the bytes, is rebuilt in less time than its own index takes to be filled, and belongs to one engine.
+ * place; the index belongs to one engine, and is made anew from what is here.
  */
 const leftOut = ['migrations', 'rate_hits', 'call_windows', 'workers', 'servers', 'live_places', 'queue_counts', 'events']
 /** Nor what begins so: the index. */

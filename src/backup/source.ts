@@ -3,7 +3,8 @@ import { createReadStream } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../errors.ts'
-import { type Bytes, gathered, lines } from './bytes.ts'
+import { openCollector } from '../files/collect.ts'
+import { type Bytes, counted, gathered, lines } from './bytes.ts'
 import { BackupDamaged, entryAt, Head, headPath, Manifest, manifestPath, parsed } from './manifest.ts'
 import { readTar } from './tar.ts'
 
@@ -21,7 +22,7 @@ export interface Source {
 
 const chunk = 1 << 18
 
-export const streamSource = (stream: Bytes, name: string): Source => ({ name, entries: () => readTar(stream) })
+export const streamSource = (stream: Bytes, name: string): Source => ({ name, entries: () => readTar(counted(stream, openCollector())) })
 
 /** What lies at a path: a folder or an archive. Throws AppError NOT_FOUND. */
 export async function sourceAt(path: string): Promise<Source> {

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { lockStored } from '../documents/upload.ts'
+import { openFileCollector } from '../files/collect.ts'
 import * as jobs from '../jobs.ts'
 import { FileMissing } from '../ports.ts'
 import type { Found, Scope } from './found.ts'
@@ -19,8 +20,10 @@ interface Stored {
 
 /** Missing, of another length, or not to be read. */
 export async function* files(app: App, scope: Scope): AsyncGenerator<Found> {
+  const wasRead = openFileCollector()
   for await (const stored of all(app, scope)) {
     const trouble = await troubleOf(app, stored)
+    wasRead()
     if (trouble) yield* perDocument(app, stored.sha256, trouble)
   }
 }
@@ -41,9 +44,11 @@ async function troubleOf(app: App, { sha256, size }: Stored): Promise<Omit<Found
 
 /** Of a sample: bytes that are not those that were stored. */
 export async function* checksums(app: App, scope: Scope): AsyncGenerator<Found> {
-  for await (const { sha256 } of all(app, scope)) {
+  const wasRead = openFileCollector()
+  for await (const { sha256, size } of all(app, scope)) {
     if (scope.sample < 1 && Math.random() >= scope.sample) continue
-    const actual = await hashOf(app, sha256)
+    const actual = await hashOf(app, { sha256, size })
+    wasRead()
     if (actual === null || actual === sha256) continue
     const message = 'the stored file is corrupt: restore it from a backup'
     yield* perDocument(app, sha256, { severity: 'error', message, expected: sha256, actual })
@@ -51,10 +56,11 @@ export async function* checksums(app: App, scope: Scope): AsyncGenerator<Found> 
 }
 
 /** null where there is nothing to be read, which `files` tells of. */
-async function hashOf(app: App, sha256: string): Promise<string | null> {
+async function hashOf(app: App, { sha256, size }: Stored): Promise<string | null> {
   const hash = createHash('sha256')
   try {
-    for await (const chunk of await app.files.read(sha256)) hash.update(chunk)
+    // One byte further than it should go: what is too long is not itself. A stream that knows no end takes much memory for every small file.
+    for await (const chunk of await app.files.read(sha256, size > 0 ? { start: 0, end: size } : undefined)) hash.update(chunk)
     return hash.digest('hex')
   } catch (error) {
     if (error instanceof FileMissing || (error as NodeJS.ErrnoException).syscall !== undefined) return null

@@ -8,7 +8,10 @@ import { runInNewContext } from 'node:vm'
  */
 const every = 8 << 20
 
-type Collect = (options: { type: 'minor' }) => void
+/** Files between two collections of the whole heap: some 10 MB. */
+const files = 4096
+
+type Collect = (options: { type: 'minor' | 'major' }) => void
 
 /**
  * Tell it of every chunk that comes in. A chunk is a small object that holds much memory outside of the heap: V8 lets tens of megabytes of them
@@ -23,6 +26,20 @@ export function openCollector(): (bytes: number) => void {
     if (since < every) return
     since = 0
     collect({ type: 'minor' })
+  }
+}
+
+/**
+ * Tell it of every file that was read as a stream. What Node keeps of one for the operating system counts as alive until the whole heap is
+ * marked, so it grows old; V8 waits with that until a hundred megabytes have come together. Sooner, it takes 20 milliseconds.
+ */
+export function openFileCollector(every = files): () => void {
+  const collect = collector()
+  let since = 0
+  return () => {
+    if (++since < every) return
+    since = 0
+    collect({ type: 'major' })
   }
 }
 

@@ -9,7 +9,7 @@ import { openDatabase } from '../../src/db/db.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openLog } from '../../src/log.ts'
 import { startApp, upload } from '../support/app.ts'
-import { begin, connection, dms, emptyPlace, folder, opened, type Place } from '../support/places.ts'
+import { begin, connection, dms, emptyPlace, folder, here, opened, type Place } from '../support/places.ts'
 import { startServer, storeFiles } from '../support/server.ts'
 
 const tables = [
@@ -96,13 +96,13 @@ test('a backup made while eight clients upload is restored elsewhere: every docu
   expect([made.code, made.stderr]).toEqual([0, ''])
   expect(ledger.size).toBeGreaterThan(before.size)
   expect((await stat(archive)).mode & 0o777).toBe(0o600)
-  expect((await dms(place, ['backup', 'verify', archive])).code).toBe(0)
+  expect((await here(place, ['backup', 'verify', archive])).code).toBe(0)
 
   const other = await emptyPlace()
   const restored = await dms(other, ['restore', archive, '-q', '--json'])
   expect([restored.code, restored.stderr]).toEqual([0, ''])
   expect(summary(restored.stdout).documents).toBe(summary(made.stdout).documents)
-  const checked = await dms(other, ['check', '--sample', '100%'])
+  const checked = await here(other, ['check', '--sample', '100%'])
   expect([checked.code, checked.stdout]).toEqual([0, ''])
 
   for (const table of tables) {
@@ -163,13 +163,13 @@ test('a backup of an older schema is made by this dms and comes up to date when 
   await database.close()
 
   const archive = join(old.dataDir, 'old.tar')
-  expect(await dms(old, ['backup', 'create', '--to', archive, '-q'])).toMatchObject({ code: 0, stderr: '' })
-  expect((await dms(old, ['migrate', 'check'])).code).toBe(8)
+  expect(await here(old, ['backup', 'create', '--to', archive, '-q'])).toMatchObject({ code: 0, stderr: '' })
+  expect((await here(old, ['migrate', 'check'])).code).toBe(8)
 
   const now = await emptyPlace()
-  expect(await dms(now, ['restore', archive, '-q'])).toMatchObject({ code: 0, stderr: '' })
-  expect((await dms(now, ['migrate', 'check'])).code).toBe(0)
-  expect(await dms(now, ['check', '--sample', '100%'])).toMatchObject({ code: 0, stdout: '' })
+  expect(await here(now, ['restore', archive, '-q'])).toMatchObject({ code: 0, stderr: '' })
+  expect((await here(now, ['migrate', 'check'])).code).toBe(0)
+  expect(await here(now, ['check', '--sample', '100%'])).toMatchObject({ code: 0, stdout: '' })
   const { app, asOperator } = await opened(now)
   const job = await app.db
     .selectFrom('jobs')
@@ -189,14 +189,14 @@ describe('what is wrong with a backup', () => {
   }, async () => {
     const { place, dataDir } = await someDocuments()
     const archive = join(dataDir, 'x.tar')
-    await dms(place, ['backup', 'create', '--to', archive])
+    await here(place, ['backup', 'create', '--to', archive])
     const whole = await readFile(archive)
     const other = await emptyPlace()
     const damage = async (bytes: Buffer, problem: RegExp) => {
       await writeFile(archive, bytes)
-      const verified = await dms(place, ['backup', 'verify', archive, '--json'])
+      const verified = await here(place, ['backup', 'verify', archive, '--json'])
       expect([verified.code, JSON.stringify(summary(verified.stdout))]).toEqual([3, expect.stringMatching(problem)])
-      const restored = await dms(other, ['restore', archive, '-q'])
+      const restored = await here(other, ['restore', archive, '-q'])
       expect([restored.code, restored.stderr]).toEqual([1, expect.stringContaining('nothing was restored')])
       expect((await storeFiles(other.dataDir)).named).toEqual([])
       const client = await connection(other)
@@ -212,19 +212,19 @@ describe('what is wrong with a backup', () => {
     await damage(whole.subarray(0, whole.length - 5000), /ends/)
     await damage(Buffer.from('this is no archive at all'.repeat(100)), /not an archive/)
     await writeFile(archive, whole)
-    expect((await dms(other, ['restore', archive, '-q'])).code).toBe(0)
+    expect((await here(other, ['restore', archive, '-q'])).code).toBe(0)
   })
 
   test('a folder with a file gone, or one too many bytes: verify exits 3', async () => {
     const { place, dataDir } = await someDocuments()
     const to = join(dataDir, 'mirror')
-    await dms(place, ['backup', 'create', '--format', 'dir', '--to', to])
-    expect((await dms(place, ['backup', 'verify', to])).code).toBe(0)
+    await here(place, ['backup', 'create', '--format', 'dir', '--to', to])
+    expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
     const files = (await readdir(join(to, 'files'), { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
     const [first, second] = files.map((entry) => join(entry.parentPath, entry.name)) as [string, string]
     await rm(first)
     await truncate(second, 1)
-    const { code, stdout } = await dms(place, ['backup', 'verify', to, '--json'])
+    const { code, stdout } = await here(place, ['backup', 'verify', to, '--json'])
     expect(code).toBe(3)
     expect((JSON.parse(stdout) as { problem: string }[]).map(({ problem }) => problem).sort()).toEqual(['corrupt', 'missing'])
   })
@@ -234,12 +234,12 @@ describe('what is wrong with a backup', () => {
     const { sha256 } = await app.db.selectFrom('documents').select('sha256').where('id', '=', first.id).executeTakeFirstOrThrow()
     await app.files.remove(sha256)
     const archive = join(dataDir, 'x.tar')
-    const made = await dms(place, ['backup', 'create', '--to', archive])
+    const made = await here(place, ['backup', 'create', '--to', archive])
     expect([made.code, made.stderr]).toEqual([3, `warning: stored file ${sha256} is missing\n`])
-    expect((await dms(place, ['backup', 'verify', archive])).code).toBe(0)
+    expect((await here(place, ['backup', 'verify', archive])).code).toBe(0)
     const other = await emptyPlace()
-    expect((await dms(other, ['restore', archive, '-q'])).code).toBe(3)
-    const { stdout } = await dms(other, ['check', '--json'])
+    expect((await here(other, ['restore', archive, '-q'])).code).toBe(3)
+    const { stdout } = await here(other, ['check', '--json'])
     expect((summary(stdout).items as { document_id: string }[]).map(({ document_id }) => document_id)).toContain(first.id)
   })
 })
@@ -247,23 +247,23 @@ describe('what is wrong with a backup', () => {
 test('7 where there are users or files already, and nothing of them is touched', async () => {
   const { place, dataDir } = await someDocuments()
   const archive = join(dataDir, 'x.tar')
-  await dms(place, ['backup', 'create', '--to', archive])
+  await here(place, ['backup', 'create', '--to', archive])
   const before = await rowsOf(place, 'documents')
-  const full = await dms(place, ['restore', archive])
+  const full = await here(place, ['restore', archive])
   expect([full.code, full.stderr]).toEqual([7, expect.stringContaining('the database holds users')])
   expect(await rowsOf(place, 'documents')).toEqual(before)
   const database = await emptyPlace()
-  const files = await dms({ ...database, dataDir }, ['restore', archive])
+  const files = await here({ ...database, dataDir }, ['restore', archive])
   expect([files.code, files.stderr]).toEqual([7, expect.stringContaining('the document store holds files')])
   expect((await storeFiles(dataDir)).named).toHaveLength(2)
-  expect((await dms(place, ['backup', 'create', '--to', archive])).code).toBe(7)
+  expect((await here(place, ['backup', 'create', '--to', archive])).code).toBe(7)
 })
 
 test('6 for a backup that is not there, 2 for a password on the command line', async () => {
   const place = await emptyPlace()
-  expect((await dms(place, ['restore', 'nothing.tar'])).code).toBe(6)
-  expect((await dms(place, ['backup', 'verify', 'nothing.tar'])).code).toBe(6)
-  const { code, stderr } = await dms(place, ['restore', 'nothing.tar', '--to-database', 'postgres://dms:hunter2@db/dms'])
+  expect((await here(place, ['restore', 'nothing.tar'])).code).toBe(6)
+  expect((await here(place, ['backup', 'verify', 'nothing.tar'])).code).toBe(6)
+  const { code, stderr } = await here(place, ['restore', 'nothing.tar', '--to-database', 'postgres://dms:hunter2@db/dms'])
   expect([code, stderr]).toEqual([2, expect.not.stringContaining('hunter2')])
 })
 
@@ -272,7 +272,7 @@ describe('killed in the middle', () => {
     const { place, dataDir } = await someDocuments()
     const shelf = join(dataDir, 'backups')
     const mirror = join(dataDir, 'mirror')
-    await dms(place, ['backup', 'create', '--format', 'dir', '--to', mirror])
+    await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror])
     const release = await held(place, 'comments')
     const archive = begin(place, ['backup', 'create'])
     await expect.poll(() => readdir(shelf).catch(() => []), { timeout: 20_000 }).toEqual([expect.stringMatching(/\.tar\.partial$/)])
@@ -284,18 +284,18 @@ describe('killed in the middle', () => {
     second.kill('SIGKILL')
     await second.ended
     await release()
-    expect((await dms(place, ['backup', 'verify', mirror])).code).toBe(0)
-    const listed = await dms(place, ['backup', 'list', '--json'])
+    expect((await here(place, ['backup', 'verify', mirror])).code).toBe(0)
+    const listed = await here(place, ['backup', 'list', '--json'])
     expect((JSON.parse(listed.stdout) as { complete: boolean }[]).filter(({ complete }) => complete)).toEqual([])
-    expect((await dms(place, ['backup', 'create', '--format', 'dir', '--to', mirror, '--lock-timeout', '20s'])).code).toBe(0)
+    expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror, '--lock-timeout', '20s'])).code).toBe(0)
     expect(await readdir(join(mirror, 'data'))).toHaveLength(1)
-    expect((await dms(place, ['backup', 'verify', mirror])).code).toBe(0)
+    expect((await here(place, ['backup', 'verify', mirror])).code).toBe(0)
   })
 
   test('a restore leaves an empty database and a folder that no server takes; it can be run again', async () => {
     const { place, dataDir, app } = await someDocuments()
     const archive = join(dataDir, 'x.tar')
-    await dms(place, ['backup', 'create', '--to', archive])
+    await here(place, ['backup', 'create', '--to', archive])
     const bytes = await readFile(archive)
     const other = await emptyPlace()
     const child = begin(other, ['restore', '-'])
@@ -309,8 +309,8 @@ describe('killed in the middle', () => {
     const served = await dms(other, ['serve', '--migrate', '--check'])
     expect([served.code, served.stderr]).toEqual([78, expect.stringContaining('belongs to another database')])
     await client.query('drop owned by current_user')
-    expect(await dms(other, ['restore', archive, '-q'])).toMatchObject({ code: 0, stderr: '' })
-    expect((await dms(other, ['check', '--sample', '100%'])).code).toBe(0)
+    expect(await here(other, ['restore', archive, '-q'])).toMatchObject({ code: 0, stderr: '' })
+    expect((await here(other, ['check', '--sample', '100%'])).code).toBe(0)
     expect((await storeFiles(other.dataDir)).named).toEqual((await storeFiles(app.config.data_dir)).named)
   })
 })
@@ -323,7 +323,7 @@ test('75 for the second of two at once, with who has the lock; a purge waits unt
   const locks = () =>
     connection(place).then((client) => client.query(`select from pg_stat_activity where application_name = 'dms backup snapshot'`))
   await expect.poll(async () => (await locks()).rows.length, { timeout: 20_000 }).toBe(1)
-  const second = await dms(place, ['backup', 'create', '--to', join(dataDir, 'y.tar')])
+  const second = await here(place, ['backup', 'create', '--to', join(dataDir, 'y.tar')])
   expect([second.code, second.stderr]).toEqual([75, expect.stringMatching(/backup: already running \(dms backup pid=\d+/)])
   expect((await readdir(dataDir)).filter((name) => name.startsWith('y.tar'))).toEqual([])
   await app.db
@@ -349,7 +349,7 @@ test('75 for the second of two at once, with who has the lock; a purge waits unt
 test('a folder: only what is new is written, what is gone is removed, and other folders are refused', async () => {
   const { place, dataDir, asAda, asBob, first, runJobs } = await someDocuments()
   const to = join(dataDir, 'mirror')
-  const create = () => dms(place, ['backup', 'create', '--format', 'dir', '--to', to])
+  const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
   expect((await create()).code).toBe(0)
   const stored = async () => {
     const files = (await readdir(join(to, 'files'), { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
@@ -365,14 +365,14 @@ test('a folder: only what is new is written, what is gone is removed, and other 
   const after = await stored()
   expect([...after].filter(([name, ino]) => before.get(name) === ino)).toHaveLength(1)
   expect(after.size).toBe(2)
-  expect((await dms(place, ['backup', 'verify', to])).code).toBe(0)
+  expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
 
   const foreign = await folder()
   await writeFile(join(foreign, 'thesis.txt'), 'mine')
-  expect((await dms(place, ['backup', 'create', '--format', 'dir', '--to', foreign])).code).toBe(7)
+  expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', foreign])).code).toBe(7)
   const other = await someDocuments()
-  expect((await dms(other.place, ['backup', 'create', '--format', 'dir', '--to', to])).code).toBe(7)
-  expect((await dms(place, ['backup', 'verify', to])).code).toBe(0)
+  expect((await here(other.place, ['backup', 'create', '--format', 'dir', '--to', to])).code).toBe(7)
+  expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
 })
 
 test('through pipes: create --to - into verify - and into restore -, with the keys where they are asked for', async () => {
@@ -403,22 +403,22 @@ test('through pipes: create --to - into verify - and into restore -, with the ke
 test('list has the newest first, prune leaves --keep of them and what it did not name; the last success is told to Prometheus', async () => {
   const { place, dataDir, app } = await someDocuments()
   const shelf = join(dataDir, 'backups')
-  await dms(place, ['backup', 'create'])
+  await here(place, ['backup', 'create'])
   const [name = ''] = await readdir(shelf)
   const bytes = await readFile(join(shelf, name))
   for (const older of ['dms-20200101T000000Z.tar', 'dms-20200102T000000Z.tar', 'dms-20200103T000000Z.tar.partial', 'mine.tar'])
     await writeFile(join(shelf, older), bytes)
   await utimes(join(shelf, 'dms-20200103T000000Z.tar.partial'), new Date(0), new Date(0))
   await chmod(shelf, 0o700)
-  const listed = JSON.parse((await dms(place, ['backup', 'list', '--json'])).stdout) as {
+  const listed = JSON.parse((await here(place, ['backup', 'list', '--json'])).stdout) as {
     name: string
     documents: number
     schema: string
   }[]
   expect(listed).toHaveLength(5)
   expect(listed[0]).toMatchObject({ documents: 3, schema: expect.stringMatching(/^\d{4}_/), complete: expect.any(Boolean) })
-  expect((await dms(place, ['backup', 'prune', '--keep', '1'])).code).toBe(2)
-  expect((await dms(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
+  expect((await here(place, ['backup', 'prune', '--keep', '1'])).code).toBe(2)
+  expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
   const left = await readdir(shelf)
   expect(left).toHaveLength(2)
   expect(left).toContain('mine.tar')

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type CheckName, check, checks, type Finding } from '../../src/check/check.ts'
 import { startApp, upload } from '../support/app.ts'
-import { dms, folder, unindexed } from '../support/places.ts'
+import { dms, folder, here, unindexed } from '../support/places.ts'
 import { storeFiles } from '../support/server.ts'
 
 type Started = Awaited<ReturnType<typeof startApp>>
@@ -144,7 +144,7 @@ test('the command: 0 without a finding, 3 with one, as lines of JSON and in the 
   const started = await startApp()
   const { id, sha256 } = await readDocument(started)
   const place = { databaseUrl: started.databaseUrl, dataDir: started.dataDir }
-  expect(await dms(place, ['check', '--sample', '100%'])).toMatchObject({ code: 0, stdout: '', stderr: '' })
+  expect(await here(place, ['check', '--sample', '100%'])).toMatchObject({ code: 0, stdout: '', stderr: '' })
   await started.app.files.remove(sha256)
   const rejects = join(await folder(), 'rejects.jsonl')
   const { code, stdout } = await dms(place, ['check', '--checks', 'files,orphans', '-o', 'jsonl', '--rejects', rejects])
@@ -157,6 +157,6 @@ test('the command: 0 without a finding, 3 with one, as lines of JSON and in the 
   expect(summary).toMatchObject({ type: 'summary', command: 'check', findings: 1, checks: ['files', 'orphans'], exit_code: 3 })
   expect(JSON.parse(await readFile(rejects, 'utf8'))).toEqual(finding)
   expect((await stat(rejects)).mode & 0o777).toBe(0o600)
-  expect((await dms(place, ['check', '--checks', 'nonsense'])).code).toBe(2)
-  expect((await dms(place, ['check', '--sample', '200%'])).code).toBe(2)
+  expect((await here(place, ['check', '--checks', 'nonsense'])).code).toBe(2)
+  expect((await here(place, ['check', '--sample', '200%'])).code).toBe(2)
 })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { startApp, upload } from '../support/app.ts'
-import { dms, emptyPlace, folder, type Place, unindexed } from '../support/places.ts'
+import { dms, emptyPlace, folder, here, type Place, unindexed } from '../support/places.ts'
 import { startServer } from '../support/server.ts'
 
 interface Said {
@@ -12,7 +12,7 @@ interface Said {
 }
 
 async function ask(place: Place, args: readonly string[] = [], env: Record<string, string> = {}) {
-  const { code, stdout, stderr } = await dms(place, ['doctor', '--json', ...args], { env })
+  const { code, stdout, stderr } = await here(place, ['doctor', '--json', ...args], { env })
   const said = JSON.parse(stdout) as Said
   return { code, stderr, ...said, of: (id: string) => said.checks.find((check) => check.id === id) }
 }
@@ -102,15 +102,15 @@ test('--bundle holds settings without secrets and no user text, for nobody else 
   await upload(asAda, 'private.txt', 'a very private text')
   const path = join(await folder(), 'bundle.tar.gz')
   const env = { JWT_SECRET: 'k7Zp0vQ2mWc9sX4tB6nR8yL1dF3gH5jA7eU' }
-  expect((await dms(place, ['doctor', '--bundle', path, '-q'], { env })).code).toBe(0)
+  expect((await here(place, ['doctor', '--bundle', path, '-q'], { env })).code).toBe(0)
   const bundle = gunzipSync(await readFile(path)).toString()
   expect(bundle).toContain('"0001_users"')
   expect(bundle).toContain('"auth.jwt_secret"')
   for (const hidden of [env.JWT_SECRET, 'private.txt', 'a very private text', databaseUrl]) expect(bundle).not.toContain(hidden)
   expect((await stat(path)).mode & 0o777).toBe(0o600)
-  const listed = await dms(place, ['doctor', '--list', '--fields', 'id'])
+  const listed = await here(place, ['doctor', '--list', '--fields', 'id'])
   expect(listed.stdout.split('\n')).toContain('storage')
-  expect((await dms(place, ['doctor', '--only', 'nonsense'])).code).toBe(2)
+  expect((await here(place, ['doctor', '--only', 'nonsense'])).code).toBe(2)
 })
 
 test('maintenance run removes old read notifications and finished jobs, and keeps what is fresh, unread or of a failed document', async () => {
@@ -131,7 +131,7 @@ test('maintenance run removes old read notifications and finished jobs, and keep
     ])
     .execute()
   await app.db.updateTable('jobs').set({ finished_at: long }).where('document_id', 'in', [read, failed]).execute()
-  const { code, stdout } = await dms({ databaseUrl, dataDir }, ['maintenance', 'run', '--json'])
+  const { code, stdout } = await here({ databaseUrl, dataDir }, ['maintenance', 'run', '--json'])
   expect([code, JSON.parse(stdout)]).toEqual([0, { notifications: 1, jobs: 1 }])
   const left = await app.db.selectFrom('notifications').select('title').orderBy('title').execute()
   expect(left.map(({ title }) => title)).toEqual(['fresh', 'unread'])
@@ -141,32 +141,32 @@ test('maintenance run removes old read notifications and finished jobs, and keep
 test('config init writes a file that is right, for nobody else to read, and no second time; config env tells what is set', async () => {
   const place = await emptyPlace()
   const path = join(place.dataDir, 'new.toml')
-  expect((await dms(place, ['config', 'init', '--to', path])).code).toBe(0)
+  expect((await here(place, ['config', 'init', '--to', path])).code).toBe(0)
   expect((await stat(path)).mode & 0o777).toBe(0o600)
   const written = await readFile(path, 'utf8')
   const secret = /^jwt_secret = "(.{64})"$/m.exec(written)?.[1] ?? ''
-  expect((await dms(place, ['config', 'check', '--strict', '--file', path])).code).toBe(0)
-  expect((await dms(place, ['config', 'init', '--to', path])).code).toBe(7)
+  expect((await here(place, ['config', 'check', '--strict', '--file', path])).code).toBe(0)
+  expect((await here(place, ['config', 'init', '--to', path])).code).toBe(7)
   expect(await readFile(path, 'utf8')).toBe(written)
-  expect((await dms(place, ['config', 'init', '--to', path, '--force'])).code).toBe(0)
+  expect((await here(place, ['config', 'init', '--to', path, '--force'])).code).toBe(0)
   await writeFile(path, written)
-  const shown = await dms(place, ['config', 'env', '-c', path], {
+  const shown = await here(place, ['config', 'env', '-c', path], {
     env: { DMS_OCR_LANGUAGES: 'deu,eng', DMS_SMTP_FROM: 'dms <a@example.org>' },
   })
   expect(shown.stdout).toContain('DMS_OCR_LANGUAGES=deu,eng\n')
   expect(shown.stdout).toContain('DMS_SMTP_FROM="dms <a@example.org>"\n')
   expect(shown.stdout).not.toContain(secret)
-  expect((await dms(place, ['config', 'env', '-c', path, '--reveal'])).stdout).toContain(`JWT_SECRET=${secret}\n`)
+  expect((await here(place, ['config', 'env', '-c', path, '--reveal'])).stdout).toContain(`JWT_SECRET=${secret}\n`)
 })
 
 test('migrate --to stops there, verify takes everything back; serve --wait-for-db gives up in time with 69', async () => {
   const place = await emptyPlace()
-  expect((await dms(place, ['migrate', '--to', '0002_sessions', '-q', '-o', 'id'])).stdout).toBe('0001_users\n0002_sessions\n')
-  const rehearsed = await dms(place, ['migrate', 'verify', '-o', 'id'])
+  expect((await here(place, ['migrate', '--to', '0002_sessions', '-q', '-o', 'id'])).stdout).toBe('0001_users\n0002_sessions\n')
+  const rehearsed = await here(place, ['migrate', 'verify', '-o', 'id'])
   expect([rehearsed.code, rehearsed.stdout.split('\n')[0]]).toEqual([0, '0003_documents'])
-  const states = JSON.parse((await dms(place, ['migrate', 'status', '--json'])).stdout) as { name: string; state: string }[]
+  const states = JSON.parse((await here(place, ['migrate', 'status', '--json'])).stdout) as { name: string; state: string }[]
   expect(states.filter(({ state }) => state === 'applied').map(({ name }) => name)).toEqual(['0001_users', '0002_sessions'])
-  expect((await dms(place, ['migrate', '--to', 'nonsense'])).code).toBe(2)
+  expect((await here(place, ['migrate', '--to', 'nonsense'])).code).toBe(2)
   const gone = { ...place, databaseUrl: 'postgres://nobody@127.0.0.1:1/none' }
   const { code, stderr } = await dms(gone, ['serve', '--check', '--wait-for-db', '1s'])
   expect([code, stderr]).toEqual([69, expect.stringContaining('waiting for the database')])

@@ -147,6 +147,7 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
 
 function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, answers: Answers, audited: Audited) {
   const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+  const acts = new Set([...methods.values()].filter(isAct))
   return async (event: H3Event) => {
     event.context.route = path
     if (event.req.method === 'OPTIONS') {
@@ -158,7 +159,7 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     const route = methods.get(method)
     if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
     const run = () => route.handle(event, limits.max_request_size)
-    const answer = await (isAct(route) ? audited(event, route, run) : run())
+    const answer = await (acts.has(route) ? audited(event, route, run) : run())
     if (route.shape.sunset) event.res.headers.set('deprecation', route.shape.sunset.toUTCString())
     if (answer === undefined) return ''
     return answer instanceof Response ? answer : answers.json(event, answer as object)

@@ -4,7 +4,7 @@ import { manual } from '../src/cli/manual.ts'
 import { topics } from '../src/cli/topics.ts'
 
 /** `dms completion bash`: made from the tree of words, so that it knows what this dms knows. */
-export const completion = (cli: Cli, program: Command): Command =>
+export const completion = (cli: Cli, whole: () => Promise<Command>): Command =>
   manual('completion', {
     summary: 'Print a script that completes commands, flags and values in a shell.',
     examples: [
@@ -18,7 +18,7 @@ export const completion = (cli: Cli, program: Command): Command =>
     .addArgument(new Argument('<shell>', 'whose script').choices(['bash', 'zsh', 'fish']))
     .action(async (shell: keyof typeof scripts) => {
       const { wordOf } = await import('../src/cli/words.ts')
-      cli.write((await scripts[shell]())(wordOf(program), Object.keys(topics)))
+      cli.write((await scripts[shell]())(wordOf(await whole()), Object.keys(topics)))
     })
 
 const scripts = {

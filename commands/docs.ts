@@ -3,7 +3,7 @@ import type { Cli } from '../src/cli/context.ts'
 import { manual } from '../src/cli/manual.ts'
 
 /** `dms docs man`, `dms docs markdown`: a page for each command, from the same tree as --help. `docs` is short for `documents` otherwise. */
-export const docs = (cli: Cli, program: Command): readonly Command[] => [
+export const docs = (cli: Cli, whole: () => Promise<Command>): readonly Command[] => [
   manual('man', {
     summary: 'Write a manual page for each command: dms.1, dms-sources-sync.1, …',
     examples: [['docs man --dir /usr/local/share/man/man1', 'then: man dms-sources-sync']],
@@ -16,7 +16,7 @@ export const docs = (cli: Cli, program: Command): readonly Command[] => [
         import('../src/version.ts'),
         import('../src/cli/exit.ts'),
       ])
-      await write(cli, program, dir, '1', (word) => manPage(word, versionOfDms(), exits))
+      await write(cli, await whole(), dir, '1', (word) => manPage(word, versionOfDms(), exits))
     }),
   manual('markdown', {
     summary: 'Write a page of Markdown for each command: dms.md, dms-sources-sync.md, …',
@@ -26,7 +26,7 @@ export const docs = (cli: Cli, program: Command): readonly Command[] => [
     .requiredOption('--dir <folder>', 'where to write; made when it is missing')
     .action(async ({ dir }: Flags) => {
       const { markdownPage } = await import('../src/cli/markdown.ts')
-      await write(cli, program, dir, 'md', markdownPage)
+      await write(cli, await whole(), dir, 'md', markdownPage)
     }),
 ]
 

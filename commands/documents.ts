@@ -16,7 +16,7 @@ import { documentsWait } from './documents-wait.ts'
 import { documentsWatch } from './documents-watch.ts'
 
 /** `dms documents`: what is done with documents. */
-export const documents = (cli: Cli, program: Command): Command => {
+export const documents = (cli: Cli, whole: () => Promise<Command>): Command => {
   const command = group('documents', 'Documents: upload, find, change, fetch and delete them.', [
     documentsUpload(cli),
     documentsWatch(cli),
@@ -31,6 +31,6 @@ export const documents = (cli: Cli, program: Command): Command => {
     documentsRetryOcr(cli),
     documentsWait(cli),
   ]).alias('docs')
-  for (const page of docs(cli, program)) command.addCommand(page, { hidden: true })
+  for (const page of docs(cli, whole)) command.addCommand(page, { hidden: true })
   return command
 }

@@ -7,7 +7,7 @@ import { topics } from '../src/cli/topics.ts'
 const names = Object.keys(topics).join(', ')
 
 /** `dms help sources sync`, `dms help exit-codes`: commander's own knows one word only. */
-export const help = (cli: Cli, program: Command): Command =>
+export const help = (cli: Cli, whole: () => Promise<Command>): Command =>
   manual('help [command...]', {
     summary: `Help about a command, or about a topic: ${names}.`,
     examples: [
@@ -17,7 +17,7 @@ export const help = (cli: Cli, program: Command): Command =>
     exits: '0 shown · 2 no such command or topic',
   }).action(async (words: string[]) => {
     const topic = words.length === 1 ? topics[words[0] ?? ''] : undefined
-    const text = topic ? await topic() : helpOf(find(program, words))
+    const text = topic ? await topic() : helpOf(find(await whole(), words))
     if (['json', 'jsonl'].includes(cli.options.format)) cli.print({ about: words.join(' '), text }, { columns: [] })
     else cli.write(text)
   })

@@ -1,43 +1,12 @@
 /** The tree of words, the flags of all, and the one catch that turns whatever happens into an exit code and a line on standard error. */
-import { Command } from 'commander'
+import { Command, Help } from 'commander'
 import { createCli, exitAfter, type OwnedCli } from '../src/cli/context.ts'
 import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
 import { humanLines, jsonLine } from '../src/cli/failure-lines.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/config.ts'
 import { versionOfDms } from '../src/version.ts'
-import { api } from './api.ts'
-import { audit } from './audit.ts'
-import { backup } from './backup.ts'
-import { check } from './check.ts'
-import { comments } from './comments.ts'
-import { completion } from './completion.ts'
-import { config } from './config.ts'
-import { context } from './context.ts'
-import { doctor } from './doctor.ts'
-import { documents } from './documents.ts'
-import { events } from './events.ts'
-import { healthcheck } from './healthcheck.ts'
-import { help } from './help.ts'
-import { labels } from './labels.ts'
-import { login } from './login.ts'
-import { logout } from './logout.ts'
-import { maintenance } from './maintenance.ts'
-import { metrics } from './metrics.ts'
-import { migrate } from './migrate.ts'
-import { notifications } from './notifications.ts'
-import { ocr } from './ocr-queue.ts'
-import { restore } from './restore.ts'
-import { search } from './search.ts'
-import { serve } from './serve.ts'
-import { settings } from './settings.ts'
-import { sharedLinks } from './shared-links.ts'
-import { sources } from './sources.ts'
-import { tokens } from './tokens.ts'
-import { users } from './users.ts'
-import { version } from './version.ts'
-import { whoami } from './whoami.ts'
-import { worker } from './worker.ts'
+import { words } from './words.ts'
 
 /** Runs one command line (without the program's name) and answers its exit code. Never throws. */
 export async function main(argv: readonly string[]): Promise<number> {
@@ -48,7 +17,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 
 /** The same on another terminal. */
 export async function run(argv: readonly string[], terminal: Streams): Promise<number> {
-  const { program, cli } = programFor(terminal)
+  const { program, cli } = await programFor(terminal, argv)
   const failed = await failureOf(() => runInTime(program, cli, argv))
   const closing = failureOf(() => cli.end())
   const unclosed = failed?.error instanceof TooLate ? await within(closingTime, closing) : await closing
@@ -63,21 +32,41 @@ export async function run(argv: readonly string[], terminal: Streams): Promise<n
 
 export type Streams = Parameters<typeof createCli>[1]
 
-/** The tree of words, and what its commands are handed. */
-export function programFor(terminal: Streams): { program: Command; cli: OwnedCli } {
+/** The tree of words, and what its commands are handed; of the words that `argv` does not begin with, only what `dms --help` says of them. */
+export async function programFor(terminal: Streams, argv?: readonly string[]): Promise<{ program: Command; cli: OwnedCli }> {
   const program = new Command('dms')
   const cli = createCli(program, terminal)
-  addWords(program, cli, terminal)
+  addFlags(program, cli, terminal)
+  const whole = async () => (await programFor(terminal)).program
+  const first = argv && firstWord(program, argv)
+  for (const [name, { summary, aliases = [], load }] of Object.entries(words)) {
+    const isWanted = argv === undefined || [name, ...aliases].some((word) => word === first)
+    program.addCommand(isWanted ? (await load())(cli, whole) : new Command(name).summary(summary).aliases(aliases))
+  }
+  inherit(program)
   return { program, cli }
 }
 
-function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env' | 'stdout'>): void {
+/** The first word of a line that is neither a flag of all commands nor the value of one. */
+function firstWord(program: Command, argv: readonly string[]): string | undefined {
+  let isValue = false
+  return argv.find((word) => {
+    if (isValue) {
+      isValue = false
+      return false
+    }
+    isValue = program.options.some(({ short, long, required }) => required && (word === short || word === long))
+    return !word.startsWith('-')
+  })
+}
+
+function addFlags(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env' | 'stdout'>): void {
   program
     .description('A document management server: stores, reads, searches, syncs and shares documents.')
     .version(versionOfDms(), '-V, --version', 'the version alone')
     .helpCommand(false)
     .exitOverride()
-    .configureHelp({ showGlobalOptions: false })
+    .configureHelp({ showGlobalOptions: false, subcommandTerm })
     .configureOutput({
       outputError() {},
       writeOut: cli.write,
@@ -86,42 +75,11 @@ function addWords(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
     })
   addGlobalOptions(program)
   program.hook('preAction', () => cli.prepare())
-
-  program.addCommand(serve(cli))
-  program.addCommand(worker(cli))
-  program.addCommand(migrate(cli))
-  program.addCommand(users(cli))
-  program.addCommand(tokens(cli))
-  program.addCommand(audit(cli))
-  program.addCommand(documents(cli, program))
-  program.addCommand(search(cli))
-  program.addCommand(labels(cli))
-  program.addCommand(sources(cli))
-  program.addCommand(ocr(cli))
-  program.addCommand(sharedLinks(cli))
-  program.addCommand(comments(cli))
-  program.addCommand(notifications(cli))
-  program.addCommand(settings(cli))
-  program.addCommand(metrics(cli))
-  program.addCommand(backup(cli))
-  program.addCommand(restore(cli))
-  program.addCommand(check(cli))
-  program.addCommand(doctor(cli))
-  program.addCommand(maintenance(cli))
-  program.addCommand(config(cli))
-  program.addCommand(login(cli))
-  program.addCommand(logout(cli))
-  program.addCommand(whoami(cli))
-  program.addCommand(context(cli))
-  program.addCommand(api(cli))
-  program.addCommand(events(cli))
-  program.addCommand(healthcheck(cli))
-  program.addCommand(version(cli))
-  program.addCommand(completion(cli, program))
-  program.addCommand(help(cli, program))
-
-  inherit(program)
 }
+
+/** Below `dms` itself the bare words: of most of them nothing else is known there. */
+const subcommandTerm: Help['subcommandTerm'] = (command) =>
+  command.parent?.parent ? Help.prototype.subcommandTerm(command) : [command.name(), ...command.aliases()].join('|')
 
 /** Commands made in files of their own know nothing of the program's settings until they are told. */
 function inherit(parent: Command): void {

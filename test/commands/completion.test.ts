@@ -25,7 +25,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 /** What each line offers at its end; files are those of `folder`. */
 const offers: readonly (readonly [line: string, expected: readonly string[]])[] = [
   ['dms sour', ['sources']],
-  ['dms migrate ', ['up', 'status', 'verify', 'check']],
+  ['dms metrics ', ['system', 'ocr', 'prometheus']],
   ['dms ocr queue pri', ['prioritise']],
   ['dms sources sync --lo', ['--lock-timeout', '--local', '--log-level', '--log-format']],
   ['dms users ls --dis', ['--disabled']],

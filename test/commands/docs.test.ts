@@ -5,11 +5,12 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { programFor } from '../../commands/program.ts'
+import { words as firstWords } from '../../commands/words.ts'
 import { allWords, wordOf } from '../../src/cli/words.ts'
 import { bareEnvironment, hasProgram, run } from '../support/run.ts'
 
 const start = promisify(execFile)
-const { program } = programFor({ env: {}, stdin: process.stdin, stdout: process.stdout, stderr: process.stderr })
+const { program } = await programFor({ env: {}, stdin: process.stdin, stdout: process.stdout, stderr: process.stderr })
 const words = allWords(wordOf(program))
 const names = words.map(({ path }) => path.replaceAll(' ', '-'))
 
@@ -27,6 +28,11 @@ test('a page for every command, in both forms, and nothing else', async () => {
   expect(names).toContain('dms-sources-sync')
   expect((await readdir(join(folder, 'man'))).sort()).toEqual(names.map((name) => `${name}.1`).sort())
   expect((await readdir(join(folder, 'markdown'))).sort()).toEqual(names.map((name) => `${name}.md`).sort())
+})
+
+test('dms --help says of each word what its command says of itself', () => {
+  const shown = Object.entries(firstWords).map(([name, { summary, aliases = [] }]) => [name, summary, aliases])
+  expect(shown).toEqual(program.commands.map((command) => [command.name(), command.summary(), command.aliases()]))
 })
 
 test('the same bytes each time', async () => {

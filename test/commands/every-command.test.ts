@@ -39,7 +39,7 @@ function leavesOf(command: Command, words: readonly string[] = []): { name: stri
   return command.commands.flatMap((each) => leavesOf(each, [...words, each.name()]))
 }
 
-const { program } = programFor(screen({}, null).streams)
+const { program } = await programFor(screen({}, null).streams)
 const leaves = leavesOf(program)
 const worked = Object.entries(rows).flatMap(([name, row]) => ('elsewhere' in row ? [] : [{ name, row }]))
 

@@ -12,7 +12,7 @@ export interface Parsed {
 /** Parses `dms words…` as the program does, up to the action, which is left out. */
 export async function parseWords(words: readonly string[]): Promise<Parsed> {
   const quiet = { isTTY: false, write: () => true } as unknown as NodeJS.WriteStream
-  const { program } = programFor({ env: { HOME: '/nonexistent' }, stdin: process.stdin, stdout: quiet, stderr: quiet })
+  const { program } = await programFor({ env: { HOME: '/nonexistent' }, stdin: process.stdin, stdout: quiet, stderr: quiet })
   let name: string | null = null
   const each = (command: Command, before: readonly string[]): void => {
     if (command.commands.length === 0)

@@ -120,7 +120,7 @@ async function down(cli: Cli, { steps = '1', to, yes, dryRun, lockTimeout }: Dow
     const way = await schema.wayBack(database.db, goal)
     if (!dryRun && way.length > 0) {
       for (const { name, loses } of way) cli.warn(`${name} takes with it ${loses}`)
-      if (!yes) await confirm(cli.options, `Take ${way.length} migrations back?`, '--yes')
+      if (!yes) await confirm(cli.options, `Take back ${way.map(({ name }) => name).join(', ')}?`, '--yes')
       await schema.revert(database, given ?? timeout, goal, way)
     }
     cli.print(

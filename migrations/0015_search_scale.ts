@@ -129,6 +129,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
       primary key (document_id, passage)
     )`.execute(db)
   // The older dms knows no job that rebuilds it all.
+  await sql`delete from jobs where kind = 'reindex'`.execute(db)
   await sql`
     insert into jobs (kind, queue, payload, dedupe_key, max_attempts)
     select 'index', 'index', jsonb_build_object('document_id', id), 'index:' || id, 1000 from documents

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { startApp, upload } from '../support/app.ts'
-import { connection, dms, type Place } from '../support/places.ts'
+import { connection, here, type Place } from '../support/places.ts'
 
 /** Everything that the schema is made of, as text; columns in their order. */
 async function schemaOf(place: Place): Promise<string[]> {
@@ -50,27 +50,28 @@ test('down to 0013 and up again: every document stays, is found again, and the s
   await client.query(`insert into source_files (source_id, path, outcome, removed_at) select id, 'here.txt', 'created', null from sources`)
   const before = { schema: await schemaOf(place), rows: await rowsOf(place, kept) }
   await client.query(`insert into source_files (source_id, path, outcome, removed_at) select id, 'gone.txt', 'created', now() from sources`)
+  await client.query(`insert into jobs (kind, queue) values ('reindex', 'index')`)
 
-  const planned = await dms(place, ['migrate', 'down', '--to', '0013_servers', '-n', '--json'])
+  const planned = await here(place, ['migrate', 'down', '--to', '0013_servers', '-n', '--json'])
   const names = (JSON.parse(planned.stdout) as { name: string; loses: string }[]).map(({ name }) => name)
   expect([planned.code, names.at(-1), names.includes('0013_servers')]).toEqual([0, '0014_source_syncs', false])
-  expect((await dms(place, ['migrate', 'down', '--to', '0013_servers', '--no-input'])).code).toBe(2)
+  expect((await here(place, ['migrate', 'down', '--to', '0013_servers', '--no-input'])).code).toBe(2)
   expect(await schemaOf(place)).toEqual(before.schema)
 
-  const down = await dms(place, ['migrate', 'down', '--to', '0013_servers', '-y', '-o', 'id'])
+  const down = await here(place, ['migrate', 'down', '--to', '0013_servers', '-y', '-o', 'id'])
   expect([down.code, down.stdout]).toEqual([0, `${names.join('\n')}\n`])
   expect(down.stderr).toMatch(/0020_audit takes with it the audit log/)
-  expect((await dms(place, ['migrate', 'check'])).code).toBe(8)
+  expect((await here(place, ['migrate', 'check'])).code).toBe(8)
   expect((await schemaOf(place)).filter((line) => /search_chunk|source_syncs|audit_entries|api_tokens/.test(line))).toEqual([])
   // As 0006 and 0011 made them, for the dms that knows no better.
   const older = (
     await client.query(
-      `select (select count(*)::int from search_entries) as entries, (select count(seen_at)::int from source_files) as seen`,
+      `select (select count(*)::int from search_entries) as entries, (select count(seen_at)::int from source_files) as seen, (select array_agg(distinct kind) from jobs where queue = 'index') as jobs`,
     )
   ).rows
-  expect(older).toEqual([{ entries: 0, seen: 1 }])
+  expect(older).toEqual([{ entries: 0, seen: 1, jobs: ['index'] }])
 
-  expect((await dms(place, ['migrate', '-q'])).code).toBe(0)
+  expect((await here(place, ['migrate', '-q'])).code).toBe(0)
   expect(await schemaOf(place)).toEqual(before.schema)
   expect(await rowsOf(place, kept)).toEqual(before.rows)
   await runJobs()
@@ -83,12 +84,12 @@ test('7 over what is frozen, with nothing changed; 75 beside another migrator; 2
   const { databaseUrl, dataDir } = await startApp()
   const place = { databaseUrl, dataDir }
   const before = await schemaOf(place)
-  const frozen = await dms(place, ['migrate', 'down', '--steps', '99', '-y'])
+  const frozen = await here(place, ['migrate', 'down', '--steps', '99', '-y'])
   expect([frozen.code, frozen.stderr]).toEqual([7, expect.stringMatching(/no way back over 0013_servers[\s\S]*dms restore/)])
-  expect((await dms(place, ['migrate', 'down', '--to', 'nonsense', '-y'])).code).toBe(2)
-  expect((await dms(place, ['migrate', 'down', '--steps', '0', '-y'])).code).toBe(2)
+  expect((await here(place, ['migrate', 'down', '--to', 'nonsense', '-y'])).code).toBe(2)
+  expect((await here(place, ['migrate', 'down', '--steps', '0', '-y'])).code).toBe(2)
   const client = await connection(place)
   await client.query(`select pg_advisory_lock(hashtext('dms'), hashtext('migrate'))`)
-  expect((await dms(place, ['migrate', 'down', '-y', '--lock-timeout', '0s'])).code).toBe(75)
+  expect((await here(place, ['migrate', 'down', '-y', '--lock-timeout', '0s'])).code).toBe(75)
   expect(await schemaOf(place)).toEqual(before)
 })

@@ -42,14 +42,13 @@ async function held(place: Place, table: string): Promise<() => Promise<void>> {
   return release
 }
 
-/** A place with three documents, one of them with two owners. */
+/** A place with three documents that nobody has read yet, two of them of the same bytes. */
 async function someDocuments() {
   const started = await startApp()
   const place: Place = { databaseUrl: started.databaseUrl, dataDir: started.dataDir }
   const first = await upload(started.asAda, 'harbour.txt', 'Harbour fees for 2026')
   await upload(started.asBob, 'harbour.txt', 'Harbour fees for 2026')
   await upload(started.asAda, 'noise.bin', randomBytes(300_000))
-  await started.runJobs()
   return { ...started, place, first }
 }
 

@@ -1,20 +1,16 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
-import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
+import { lookOrWatch, type Watch, withWatch } from '../src/cli/watching.ts'
 import type { OcrStatus } from '../src/client/client.ts'
 
 interface Flags {
-  watch?: string | true
+  watch?: Watch
   maxPending?: string
   maxFailed?: string
 }
-
-/** Milliseconds between two looks, at least: a server counts its calls. */
-const shortest = 200
 
 const columns: Column<OcrStatus>[] = [
   { name: 'pending', align: 'right' },
@@ -27,33 +23,30 @@ const columns: Column<OcrStatus>[] = [
 ]
 
 export const ocrQueueStatus = (cli: Cli): Command =>
-  manual('status', {
-    summary: 'Say how much waits, runs, was done today and failed, and whether it is paused.',
-    examples: [
-      ['ocr queue', 'the same'],
-      ['ocr queue --watch 5s', 'again and again, until Ctrl-C'],
-      ['ocr queue status --max-pending 500 --max-failed 0 -q', 'for monitoring: 3 when there is more'],
-    ],
-    exits: '0 fine · 3 more than --max-pending or --max-failed · 4 not signed in · 69 unreachable',
-  })
-    .option('--watch [interval]', 'again and again; default: every 2s')
+  withWatch(
+    manual('status', {
+      summary: 'Say how much waits, runs, was done today and failed, and whether it is paused.',
+      examples: [
+        ['ocr queue', 'the same'],
+        ['ocr queue --watch 5s', 'again and again, until Ctrl-C'],
+        ['ocr queue status --max-pending 500 --max-failed 0 -q', 'for monitoring: 3 when there is more'],
+      ],
+      exits: '0 fine · 3 more than --max-pending or --max-failed · 4 not signed in · 69 unreachable',
+    }),
+  )
     .option('--max-pending <n>', 'exit 3 when more are pending')
     .option('--max-failed <n>', 'exit 3 when more have failed')
     .action(async ({ watch, maxPending, maxFailed }: Flags) => {
       const limits = { pending: numberOf('--max-pending', maxPending), failed: numberOf('--max-failed', maxFailed) }
-      const interval = watch === undefined ? null : Math.max(shortest, durationOf('--watch', watch === true ? '2s' : watch))
-      // Watching ends with Ctrl-C: that is no interruption.
-      const signal = interval === null ? null : cli.serviceSignal
-      const client = await cli.client()
-      for (;;) {
-        const status = await client.ocrQueue.status()
-        const isOver = status.pending > limits.pending || status.failed > limits.failed
-        cli.exit = isOver ? 'PARTIAL' : 'OK'
-        printStatus(cli, status)
-        if (interval === null || signal === null) return
-        await sleep(interval, undefined, { signal }).catch(() => {})
-        if (signal.aborted) return
-      }
+      await lookOrWatch(cli, watch, async () => {
+        const client = await cli.client()
+        return async () => {
+          const status = await client.ocrQueue.status()
+          const isOver = status.pending > limits.pending || status.failed > limits.failed
+          cli.exit = isOver ? 'PARTIAL' : 'OK'
+          printStatus(cli, status)
+        }
+      })
     })
 
 /** One line with columns; for programs the object of the API; on a terminal `sentence`, where there is one. */

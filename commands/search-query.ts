@@ -4,6 +4,7 @@ import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
 import { type Conditions, condition, sortKey } from '../src/cli/search-conditions.ts'
+import { sourceIdOf } from '../src/cli/sources.ts'
 import type { Client } from '../src/client/client.ts'
 import type { SearchAnswer } from '../src/client/search.ts'
 
@@ -69,7 +70,7 @@ export const searchQuery = (cli: Cli): Command =>
     .option('--mime <type>', 'of this type only; again for more', several, [])
     .option('--label <label>', 'with this label (name or id) only; again for those with several', several, [])
     .option('--status <status>', 'pending, processing, completed or failed only; again for more', several, [])
-    .option('--source <id>', 'from this source only')
+    .option('--source <source>', 'from this source (name or id) only')
     .option('--owner <user>', 'of this user (name or id) only; for admins')
     .option('--from <date>', 'created on this day or later')
     .option('--to <date>', 'created on this day or before')
@@ -83,9 +84,11 @@ export const searchQuery = (cli: Cli): Command =>
       const limit = Number(flags.limit)
       if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw usage(`--limit ${flags.limit}: a whole number from 1 to 1000`)
       if (text.length === 0 && flags.field.length === 0) throw usage('what to search for: words, or --field')
+      const filters = filtersOf(flags)
       const isAdvanced = flags.field.length > 0 || flags.sort.length > 0
-      const ask = isAdvanced ? byConditions(text.join(' '), flags) : byWords(text.join(' '), flags)
+      const ask = isAdvanced ? byConditions(text.join(' '), flags, filters) : byWords(text.join(' '), flags, filters)
       const client = await cli.client()
+      if (flags.source !== undefined) filters.source_id = await sourceIdOf(client, flags.source)
       if (flags.facets) return printFacets(cli, await ask(client, 1, Math.min(limit, perPage)))
       const { hits, total, isCapped, warnings } = await collect(client, ask, limit)
       for (const warning of warnings) cli.warn(warning)
@@ -97,22 +100,23 @@ export const searchQuery = (cli: Cli): Command =>
 
 type Ask = (client: Client, page: number, per_page: number) => Promise<SearchAnswer>
 
-function byWords(q: string, flags: Flags): Ask {
-  const shared = { filters: filtersOf(flags), fuzzy: flags.fuzzy === true, highlight: flags.highlight }
+function byWords(q: string, flags: Flags, filters: Filters): Ask {
+  const shared = { filters, fuzzy: flags.fuzzy === true, highlight: flags.highlight }
   return (client, page, per_page) => client.search.query(q, { ...shared, page, per_page })
 }
 
 /** Throws Failure USAGE. */
-function byConditions(text: string, flags: Flags): Ask {
+function byConditions(text: string, flags: Flags, filters: Filters): Ask {
   if (flags.fuzzy) throw usage('--fuzzy does not go with --field and --sort')
   const query: Conditions = { must: [], should: [], must_not: [] }
   if (text !== '') query.must.push({ field: 'any', type: 'match', value: text })
   for (const { list, ...clause } of flags.field.map(condition)) query[list].push(clause)
-  const shared = { query, filters: filtersOf(flags), sort: flags.sort.map(sortKey), highlight: flags.highlight }
+  const shared = { query, filters, sort: flags.sort.map(sortKey), highlight: flags.highlight }
   return (client, page, per_page) => client.call('POST', '/api/search/advanced', { ...shared, page, per_page })
 }
 
-function filtersOf({ mime, label, status, source, owner, from, to, minConfidence }: Flags): Filters {
+/** Without the source, which may be given by its name. */
+function filtersOf({ mime, label, status, owner, from, to, minConfidence }: Flags): Filters {
   const range = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
   return {
     mime_types: mime,
@@ -120,7 +124,6 @@ function filtersOf({ mime, label, status, source, owner, from, to, minConfidence
     // Whether it is one, the server knows best.
     status: status as NonNullable<Filters['status']>,
     date_range: range,
-    ...(source === undefined ? {} : { source_id: source }),
     ...(owner === undefined ? {} : { owner }),
     ...(minConfidence === undefined ? {} : { min_confidence: Number(minConfidence) }),
   }

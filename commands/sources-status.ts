@@ -3,6 +3,7 @@ import type { Cli } from '../src/cli/context.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
 import { sourceNamed } from '../src/cli/sources.ts'
+import { lookOrWatch, type Watch, withWatch } from '../src/cli/watching.ts'
 import type { SyncStatus } from '../src/client/sources.ts'
 
 interface Row extends SyncStatus {
@@ -33,19 +34,25 @@ const columns: Column<Row>[] = [
 ]
 
 export const sourcesStatus = (cli: Cli): Command =>
-  manual('status [source]', {
-    summary: 'Show how far syncs are, or how the last ones ended.',
-    examples: [
-      ['sources status', 'of all'],
-      ['sources status invoices --json', 'with the errors of single files'],
-    ],
-    exits: '0 shown · 6 no such source',
-  }).action(async (given: string | undefined) => {
-    const client = await cli.client()
-    const sources = given === undefined ? await client.sources.list() : [await sourceNamed(client, given)]
-    const rows: Row[] = []
-    for (const { id, name } of sources) rows.push({ name, ...(await client.sources.syncStatus(id)) })
-    const shape = { columns, id: 'job_id' }
-    if (given === undefined) cli.print(rows, shape)
-    else cli.print(rows[0] as Row, { columns: columns.map(({ show: _, ...column }) => column), id: 'job_id' })
-  })
+  withWatch(
+    manual('status [source]', {
+      summary: 'Show how far syncs are, or how the last ones ended.',
+      examples: [
+        ['sources status', 'of all'],
+        ['sources status invoices --json', 'with the errors of single files'],
+        ['sources status invoices --watch 5s --fields state,processed,total', 'again and again, until Ctrl-C'],
+      ],
+      exits: '0 shown · 6 no such source',
+    }),
+  ).action((given: string | undefined, { watch }: { watch?: Watch }) =>
+    lookOrWatch(cli, watch, async () => {
+      const client = await cli.client()
+      return async () => {
+        const sources = given === undefined ? await client.sources.list() : [await sourceNamed(client, given)]
+        const rows: Row[] = []
+        for (const { id, name } of sources) rows.push({ name, ...(await client.sources.syncStatus(id)) })
+        if (given === undefined) cli.print(rows, { columns, id: 'job_id' })
+        else cli.print(rows[0] as Row, { columns: columns.map(({ show: _, ...column }) => column), id: 'job_id' })
+      }
+    }),
+  )

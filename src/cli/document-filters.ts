@@ -2,9 +2,8 @@
 import { type Command, Option } from 'commander'
 import type { Client, Query } from '../client/client.ts'
 import { durationOf } from './duration.ts'
-import { isId } from './ids.ts'
 import { labelIdsOf } from './labels.ts'
-import { sourceNamed } from './sources.ts'
+import { sourceIdOf } from './sources.ts'
 
 export interface FilterFlags {
   status?: string
@@ -32,8 +31,7 @@ export const withFilters = (command: Command, end: '--to' | '--until' = '--to'):
 export async function filtersOf(client: Client, { status, source, label, from, to, since, owner }: FilterFlags): Promise<Query> {
   return {
     status,
-    // Of a source that is gone there may still be documents.
-    source_id: source === undefined || isId(source) ? source : (await sourceNamed(client, source)).id,
+    source_id: source === undefined ? undefined : await sourceIdOf(client, source),
     date_from: since === undefined ? from : new Date(Date.now() - durationOf('--since', since)).toISOString(),
     date_to: to,
     owner,

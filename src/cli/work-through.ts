@@ -133,8 +133,9 @@ function endsAll(error: unknown): boolean {
 
 /** An error as an item tells it; of a refused value the reason is said, not only that it is refused. */
 export function problemOf(error: unknown): NonNullable<Item['error']> {
-  const { code, message } = error as { code?: unknown; message: string }
-  return { code: typeof code === 'string' ? code : exitOf(error), message: refusalsIn(error)[0]?.message ?? message }
+  const { code, message, details } = error as { code?: unknown; message: string; details?: { max_bytes?: unknown } }
+  const most = typeof details?.max_bytes === 'number' ? ` At most ${details.max_bytes} bytes.` : ''
+  return { code: typeof code === 'string' ? code : exitOf(error), message: `${refusalsIn(error)[0]?.message ?? message}${most}` }
 }
 
 /** What a server found wrong with which value; nothing for other errors. */

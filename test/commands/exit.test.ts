@@ -2,10 +2,14 @@ import { spawn } from 'node:child_process'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
+import { run as runHere, type Streams } from '../../commands/program.ts'
 import { exitOf, exits, Failure } from '../../src/cli/exit.ts'
 import { humanLines, jsonLine } from '../../src/cli/failure-lines.ts'
+import { withLock } from '../../src/db/lock.ts'
 import { AppError, ConfigError, invalid } from '../../src/errors.ts'
+import { upload } from '../support/app.ts'
 import { bareEnvironment, executable, hasProgram, run, runOnTerminal } from '../support/run.ts'
+import { startServer, tokenFor } from '../support/server.ts'
 
 const withCode = (code: string, cause?: Error) => Object.assign(new Error('failed', { cause }), { code })
 const named = (name: string) => Object.assign(new Error('failed'), { name })
@@ -21,6 +25,7 @@ test.each<[string, unknown, number]>([
   ['404', new AppError('NOT_FOUND'), 6],
   ['410 from a server far away', Object.assign(new Error('gone'), { status: 410, code: 'SHARED_LINK_EXPIRED' }), 6],
   ['409', new AppError('DUPLICATE_RESOURCE'), 7],
+  ['what is not so yet', new Failure('PENDING', 'no'), 8],
   ['409 for a job that runs already', Object.assign(new Error('running'), { status: 409, code: 'SOURCE_SYNC_RUNNING' }), 75],
   ['429', new AppError('RATE_LIMITED'), 69],
   ['503', new AppError('SERVICE_UNAVAILABLE'), 69],
@@ -73,6 +78,38 @@ test.each([
     signal: null,
     stdout: '',
     stderr: typeof stderr === 'string' ? stderr : expect.stringMatching(stderr),
+  })
+})
+
+test('every exit code is what some command ends with; 130 and 143 are in signals.test.ts', async () => {
+  const { app, url, ada, admin, databaseUrl, dataDir, asAda, asAdmin } = await startServer()
+  await asAdmin.labels.create({ name: 'Inbox', color: '#112233' })
+  const { id } = await upload(asAda, 'a.txt', 'a')
+  const nowhere = '01900000-0000-7000-8000-000000000000'
+  const there = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, ada) }
+  const asRoot = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, admin) }
+  const here = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
+  const table: [code: number, words: string, env: Record<string, string>][] = [
+    [0, 'documents list', there],
+    [1, 'healthcheck', { DMS_URL: 'http://127.0.0.1:9' }],
+    [2, 'documents list --status lost', there],
+    [3, `documents delete ${id} ${nowhere} -y`, there],
+    [4, 'documents list', { ...there, DMS_TOKEN: 'of nobody' }],
+    [5, 'users list', there],
+    [6, `documents get ${nowhere}`, there],
+    [7, 'labels create Inbox', asRoot],
+    [8, 'events tail --count 1 --timeout 200ms', there],
+    [69, 'documents list', { ...there, DMS_URL: 'http://127.0.0.1:9' }],
+    [75, 'check', here],
+    [78, 'config check', { DMS_SERVER_PORT: 'none' }],
+  ]
+  await withLock(app.database, 'check', 0, async () => {
+    const deaf = { isTTY: false, write: () => true }
+    for (const [code, words, env] of table) {
+      // In this process, to be quick.
+      const streams = { env: bareEnvironment(env), stdin: { isTTY: false }, stdout: deaf, stderr: deaf } as unknown as Streams
+      expect([words, await runHere(words.split(' '), streams)]).toEqual([words, code])
+    }
   })
 })
 

@@ -71,6 +71,13 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['sources', 'sync', 'one', '--all'])).code).toBe(2)
     const status = await dms(['sources', 'status', '-o', 'csv', '--fields', 'name,state,processed'])
     expect(status.stdout).toBe('NAME,STATE,PROCESSED\none,completed,3\ntwo,failed,0\n')
+    const names = async (source: string) =>
+      (await dms(['documents', 'list', '--source', source, '--fields', 'filename'])).stdout.trimEnd().split('\n').sort()
+    expect(await names('One')).toEqual(['a.txt', 'b.txt'])
+    const [one] = await asAdmin.sources.list()
+    expect([one?.name, await names(one?.id ?? '')]).toEqual(['one', ['a.txt', 'b.txt']])
+    expect((await dms(['documents', 'list', '--source', 'none'])).code).toBe(6)
+    expect((await dms(['search', 'query', 'alpha', '--source', 'one'])).code).toBe(0)
   })
 })
 

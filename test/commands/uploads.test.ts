@@ -9,7 +9,8 @@ import { journalPath, openJournal } from '../../src/cli/journal.ts'
 import { rateOf } from '../../src/cli/rate.ts'
 import { plan } from '../../src/cli/upload-plan.ts'
 import { readBatch, startWay } from '../support/both-ways.ts'
-import { bareEnvironment, executable } from '../support/run.ts'
+import { bareEnvironment, executable, run } from '../support/run.ts'
+import { startServer, tokenFor } from '../support/server.ts'
 
 const all = { isRecursive: true, followsLinks: false, include: [], exclude: [] }
 
@@ -114,6 +115,20 @@ test('upload -r over HTTP: a rerun sends the rest only, also what was deleted th
   const second = readBatch((await dms(args, { env })).stdout)
   expect(second.summary).toMatchObject({ created: 2, unchanged: 11, failed: 0 })
   expect(new Set(second.items.map(({ id }) => id)).size).toBe(13)
+})
+
+test('413 for what is over the limit of the server, which says how much that is; the others are taken', async () => {
+  const server = await startServer({ 'limits.max_upload_size': '1kB' })
+  const folder = await emptyFolder()
+  await writeFile(join(folder, 'small.txt'), 'small')
+  // More than fields and headers may take besides: it is refused before it is sent.
+  await writeFile(join(folder, 'large.bin'), Buffer.alloc(9 << 20, 1))
+  const env = { DMS_URL: server.url, DMS_TOKEN: await tokenFor(server.app, server.ada), XDG_STATE_HOME: folder }
+  const files = ['small.txt', 'large.bin'].map((name) => join(folder, name))
+  const { code, stdout } = await run(['documents', 'upload', ...files, '--json'], { env })
+  expect([code, JSON.parse(stdout)]).toMatchObject([3, { created: 1, failed: 1 }])
+  const [refused] = JSON.parse(stdout).items.filter(({ action }: { action: string }) => action === 'failed')
+  expect(refused.error).toEqual({ code: 'PAYLOAD_TOO_LARGE', message: expect.stringContaining('At most 1000 bytes.') })
 })
 
 test('upload --min-age leaves what is being written; --after-upload delete takes what the server has, known or new', async () => {

@@ -286,3 +286,71 @@ describe('a server that turns bad', () => {
     expect(await sync()).toMatchObject({ state: 'completed', unchanged: 2, bytes: 0 })
   })
 })
+
+/** A fake Nextcloud: a folder's tag changes with everything below it. `locked` files answer 423; `asked` has each folder that was listed. */
+async function startCloud(files: Record<string, string>) {
+  const [tags, asked, locked] = [{} as Record<string, number>, [] as string[], new Set<string>()]
+  const put = (path: string, text: string) => {
+    files[path] = text
+    for (let at = `/${path}`; at !== ''; at = at.slice(0, at.lastIndexOf('/'))) tags[at.slice(0, at.lastIndexOf('/') + 1)] = ++count
+  }
+  let count = 0
+  for (const [path, text] of Object.entries(files)) put(path, text)
+  const entry = (href: string, inner: string) =>
+    `<d:response><d:href>${href}</d:href><d:propstat><d:prop>${inner}</d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat></d:response>`
+  const folder = (path: string) =>
+    entry(
+      path,
+      `<d:resourcetype><d:collection/></d:resourcetype><d:getetag>"${tags[path]}"</d:getetag><oc:id>1</oc:id><oc:permissions>RG</oc:permissions>`,
+    )
+  const file = ([path, text]: [string, string]) =>
+    entry(`/${path}`, `<d:resourcetype/><d:getetag>"of ${text}"</d:getetag><d:getcontentlength>${text.length}</d:getcontentlength>`)
+  const server = createServer((request, response) => {
+    const path = request.url ?? ''
+    if (request.method === 'GET') return response.writeHead(locked.has(path.slice(1)) ? 423 : 200).end(files[path.slice(1)])
+    asked.push(path)
+    const within = Object.keys(tags).filter((each) => each !== path && each.replace(/[^/]+\/$/, '') === path)
+    const own = Object.entries(files).filter(([each]) => `/${each}`.replace(/[^/]+$/, '') === path)
+    const list = [folder(path), ...within.map(folder), ...own.map(file)].join('')
+    response.writeHead(207).end(`<d:multistatus xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns">${list}</d:multistatus>`)
+  })
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const port = await listening(server)
+  const dms = await startApp({ 'ocr.enabled': false })
+  const source = await dms.asAdmin.sources.create({ name: 'Cloud', type: 'webdav', url: `http://127.0.0.1:${port}/` })
+  return {
+    put,
+    locked,
+    documents: () => Array.fromAsync(dms.asAdmin.documents.list({ source_id: source.id })),
+    /** how it ended, and the folders that it listed */
+    sync: async () => {
+      asked.length = 0
+      await dms.asAdmin.sources.sync(source.id)
+      await dms.runJobs(['sync'])
+      return { ...(await dms.asAdmin.sources.syncStatus(source.id)), asked: [...asked].sort() }
+    },
+  }
+}
+
+test('a folder whose tag has not changed is not listed again, and nothing below it is taken for removed', async () => {
+  const { put, sync, documents } = await startCloud({ 'a/one.txt': 'alpha', 'a/deep/two.txt': 'beta', 'b/three.txt': 'gamma' })
+  expect(await sync()).toMatchObject({ created: 3, asked: ['/', '/a/', '/a/deep/', '/b/'] })
+  expect(await sync()).toMatchObject({ state: 'completed', unchanged: 3, removed: 0, total: 3, asked: ['/'] })
+  put('b/four.txt', 'delta')
+  expect(await sync()).toMatchObject({ created: 1, unchanged: 3, removed: 0, total: 4, asked: ['/', '/b/'] })
+  expect((await documents()).filter(({ metadata }) => 'source_removed_at' in metadata)).toEqual([])
+})
+
+test('files that somebody has locked fail alone, however many they are, and come with the next sync', async () => {
+  const names = Array.from({ length: 8 }, (_, index) => `${index}.txt`)
+  const { locked, sync } = await startCloud(Object.fromEntries([...names, 'z.txt'].map((name) => [name, `of ${name}`])))
+  for (const name of names) locked.add(name)
+  const status = await sync()
+  expect(status).toMatchObject({ state: 'completed', created: 1, failed: 8, error: null })
+  expect(status.errors[0]).toMatchObject({ code: 'SOURCE_BUSY', message: 'The source has locked it.' })
+  locked.clear()
+  expect(await sync()).toMatchObject({ state: 'completed', created: 8, unchanged: 1, failed: 0 })
+})

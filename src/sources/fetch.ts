@@ -15,7 +15,9 @@ export type Fetched = { want: Want } & (
 
 /** Milliseconds before the second and the third try. */
 const pauses = [500, 2000]
-const general = ['SOURCE_UNREACHABLE', 'SOURCE_UNAUTHORIZED', 'SOURCE_BUSY']
+/** A source that is busy says when it wants to be asked again; one that has merely locked a file does not. */
+const isGeneral = ({ code, retry }: Problem): boolean =>
+  code === 'SOURCE_UNREACHABLE' || code === 'SOURCE_UNAUTHORIZED' || (code === 'SOURCE_BUSY' && retry === true)
 const unknown: Version = { etag: null, size: null, modifiedAt: null }
 
 /** Fetches it. Whatever is wrong with the file is told in the answer; throws where the store cannot take any, and on abort. */
@@ -39,12 +41,18 @@ export async function fetchOne(pulling: Pulling, want: Want): Promise<Fetched> {
   throw new Error('unreachable')
 }
 
-const without = (want: Want, outcome: 'skipped' | 'failed', { code, message }: { code: string; message: string }): Fetched => ({
+interface Problem {
+  code: string
+  message: string
+  retry?: boolean
+}
+
+const without = (want: Want, outcome: 'skipped' | 'failed', problem: Problem): Fetched => ({
   want,
   outcome,
-  code,
-  message,
-  isGeneral: general.includes(code),
+  code: problem.code,
+  message: problem.message,
+  isGeneral: isGeneral(problem),
 })
 
 async function attempt({ app, connection, signal }: Pulling, want: Want, maxSize: number): Promise<Fetched> {

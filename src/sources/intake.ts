@@ -1,7 +1,7 @@
 /** The files that are wanted pass through here: some are fetched at once, and what came is taken in together. */
-
 import { SourceFailure, type SourceFailureCode } from '../ports.ts'
 import { type Fetched, fetchOne } from './fetch.ts'
+import { holdMemory } from './memory.ts'
 import type { Pulling, Want } from './pulling.ts'
 import { takeIn } from './take-in.ts'
 
@@ -39,6 +39,7 @@ export function openIntake(pulling: Pulling, onFetch: (path: string) => void): I
   let fatal: { error: unknown } | null = null
   let isStopped = false
   let changed = Promise.withResolvers<void>()
+  const memory = holdMemory()
 
   const change = () => {
     changed.resolve()
@@ -89,7 +90,10 @@ export function openIntake(pulling: Pulling, onFetch: (path: string) => void): I
       while (!fatal && fetched.length > 0) {
         const some = fetched.splice(0, together)
         await takeIn(pulling, some)
-        for (const { want } of some) paths.delete(want.file.path)
+        for (const { want } of some) {
+          paths.delete(want.file.path)
+          memory.passed()
+        }
         pump()
       }
     })()
@@ -128,6 +132,7 @@ export function openIntake(pulling: Pulling, onFetch: (path: string) => void): I
       isStopped = true
       while (running > 0 || taking) await changed.promise
       const left = [...fetched, ...doubtful].flatMap((each) => (each.outcome === 'staged' ? [each.staged] : []))
+      memory.release()
       await Promise.all(left.map((staged) => staged.discard()))
     },
   }

@@ -4,12 +4,14 @@ import type { Db, Trx } from '../db/db.ts'
 import type { Row } from '../db/schema.ts'
 import type { SourceFile } from '../ports.ts'
 
-export type Known = Row<'source_files'>
+export type Known = Omit<Row<'source_files'>, 'source_id'>
 
 /** What the ledger says of these paths. */
 export async function find(db: Db, sourceId: string, paths: readonly string[]): Promise<Map<string, Known>> {
   const { rows } = await sql<Known>`
-    select * from source_files where source_id = ${sourceId} and path = any(${paths}::text[])`.execute(db)
+    select path, etag, size, modified_at, sha256, document_id, outcome, removed_at, run_id from source_files where source_id = ${sourceId} and path = any(${paths}::text[])`.execute(
+    db,
+  )
   return new Map(rows.map((row) => [row.path, row]))
 }
 

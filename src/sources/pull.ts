@@ -12,11 +12,11 @@ import * as runs from './runs.ts'
 const together = 500
 const patience = 1000
 /** Milliseconds between two events. */
-const pace = 100
+const pace = 250
 /** Rounds of that without news after which it is looked whether the run is still ours. */
-const quietRounds = 10
+const quietRounds = 4
 /** Rounds after which what has come is taken in, however little it is: what is lost by a crash is fetched again. */
-const takingRounds = 5
+const takingRounds = 2
 /** Bytes: a longer path does not fit into an index of the database. */
 const maxPath = 2000
 

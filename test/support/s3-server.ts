@@ -1,9 +1,8 @@
 /**
  * A real server of S3: OpenStack Swift with its S3 API, from Debian's packages swift-proxy, swift-account, swift-container and swift-object. It
- * checks signatures with code of its own, insists on its region, and needs nothing but Python and a folder; s3rver would come with 80 packages of
- * npm and takes any region.
+ * checks signatures with code of its own and insists on its region; servers on npm are made for tests, and a fake would share our mistakes.
  */
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -33,12 +32,19 @@ const [username, password] = ['test:ann', 'sec/ret+key==']
 const program = fileURLToPath(new URL('s3-server.py', import.meta.url))
 const python = '/usr/bin/python3'
 
+/** Fails where files cannot have attributes of users: Swift keeps what it knows of an object there. */
+const attributes =
+  'import os, sys, tempfile\nwith tempfile.NamedTemporaryFile(dir=sys.argv[1]) as file: os.setxattr(file.name, "user.dms", b"x")'
+
 /** Whether the server can be started here; says so where it cannot. */
 export function hasS3Server(): boolean {
   const needed = [python, ...['proxy', 'account', 'container', 'object'].map((name) => `/usr/bin/swift-${name}-server`)]
   const isThere = needed.every((path) => existsSync(path))
   if (!isThere) process.stderr.write('skipped: no OpenStack Swift on this machine\n')
-  return isThere
+  if (!isThere) return false
+  const { status } = spawnSync(python, ['-c', attributes, tmpdir()], { env: bareEnvironment() })
+  if (status !== 0) process.stderr.write(`skipped: OpenStack Swift needs extended attributes, and ${tmpdir()} has none\n`)
+  return status === 0
 }
 
 /** Starts it on a free port; the caller stops it. Throws with what it said when it does not come up. */

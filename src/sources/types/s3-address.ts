@@ -25,7 +25,7 @@ export function placeOf(address: string): Place {
   const { bucket, region = usualRegion } = (likeAws.exec(url.hostname) ?? byRegion.exec(url.hostname))?.groups ?? {}
   const [first, ...rest] = decodedParts(url.pathname) ?? []
   if (bucket !== undefined) return { bucket: new URL(url.origin), prefix: prefixOf([first, ...rest]), region: signing(region) }
-  if (first === undefined || !/^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/.test(first))
+  if (first === undefined || !/^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$/.test(first))
     throw new SourceFailure(
       'SOURCE_ADDRESS_INVALID',
       'The address names no bucket: it is https://server/bucket/prefix, or https://bucket.s3.region.amazonaws.com/prefix.',

@@ -51,7 +51,6 @@ export function bySignature(
   if (username !== null && !/^[\x21-\x7e]+$/.test(username))
     throw new SourceFailure('SOURCE_ADDRESS_INVALID', 'The username is not the id of an access key.')
   let region = startRegion
-  let isTold = false
   const keys = new Map<string, ArrayBuffer>()
 
   async function signature(method: string, url: URL, signedRegion: string): Promise<Record<string, string>> {
@@ -71,8 +70,9 @@ export function bySignature(
         if (raw.statusCode < 400 && headerOf(raw, 'location') !== undefined) return raw
         const error = await errorOf(raw, timeout)
         const other = error.region !== null && error.region !== used && regional.includes(error.code) ? error.region : null
-        if (username === null || other === null || attempt > 1 || (isTold && region === used)) throw failureFor(raw, error)
-        if (region === used) [region, isTold] = [other, true]
+        if (username === null || other === null || attempt > 1) throw failureFor(raw, error)
+        // Unless another request has been told meanwhile.
+        if (region === used) region = other
       }
     },
   }

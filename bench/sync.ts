@@ -7,7 +7,8 @@
  *         it. It keeps no record, looks nothing up, flushes nothing: no sync could do less.
  * rclone  `rclone sync` into an empty folder, then again. Its WebDAV backend sleeps between two calls, which is what its time is made of.
  * dms     `dms sources sync` into an empty database and store, then again: each file is held against the list, stored by its sum and flushed,
- *         and becomes a document with a job to read it. "run" is the sync itself, "whole" has the start of the program too.
+ *         and becomes a document with a job to read it. "run" is the sync itself, "whole" has the start of the program too, and "worker" is a
+ *         third and fourth sync that a worker does which runs already, by its own clock.
  *
  * Memory: the peak of the process of `dms sources sync` beside that of a sync of an empty folder.
  */
@@ -43,6 +44,8 @@ interface Figures {
   second: number
   /** seconds with the start of the program */
   whole?: [first: number, second: number]
+  /** seconds of a sync without news by a worker that has done one before */
+  worker?: number
   /** bytes */
   peak?: [first: number, second: number]
 }
@@ -90,6 +93,7 @@ function show(figures: ReadonlyMap<string, readonly Figures[]>, empty: Figures):
   const whole = [0, 1].map((index) => of('dms', (figure) => figure.whole?.[index] ?? 0).toFixed(2))
   const grown = [0, 1].map((index) => (of('dms', (figure) => (figure.peak?.[index] ?? 0) - (empty.peak?.[index] ?? 0)) / 1e6).toFixed(0))
   console.log(`dms, whole: first ${whole[0]} s, again ${whole[1]} s (of an empty folder ${empty.whole?.[1].toFixed(2)} s)`)
+  console.log(`dms, in a worker that runs: again ${of('dms', (figure) => figure.worker ?? 0).toFixed(2)} s`)
   console.log(
     `dms, memory beside that of an empty folder (${((empty.peak?.[1] ?? 0) / 1e6).toFixed(0)} MB): first +${grown[0]} MB, again +${grown[1]} MB`,
   )
@@ -208,9 +212,33 @@ async function dms(folder: string): Promise<Figures> {
     return { run: Number(item.duration_seconds), whole: took, peak }
   }
   const [first, second] = [await sync('new'), await sync('unchanged')]
+  const worker = await byWorker([executable, '--data-dir', dataDir, 'worker', '--queues', 'sync'], env, call)
   await postgres.release()
   await rm(dataDir, { recursive: true, force: true })
-  return { first: first.run, second: second.run, whole: [first.whole, second.whole], peak: [first.peak, second.peak] }
+  return { first: first.run, second: second.run, whole: [first.whole, second.whole], worker, peak: [first.peak, second.peak] }
+}
+
+/** Seconds that the second of two syncs takes a worker, as the server tells them. */
+async function byWorker(
+  args: readonly string[],
+  env: Record<string, string>,
+  call: (...args: string[]) => Promise<{ stdout: string }>,
+): Promise<number> {
+  const child = spawn(process.execPath, args, { env: { ...bareEnvironment({ HOME: home }), ...env }, stdio: 'ignore' })
+  const ended = once(child, 'exit')
+  let took = 0
+  for (let turn = 0; turn < 2; turn++) {
+    const job = (await call('sources', 'sync', 'bench', '--no-wait', '-o', 'id')).stdout.trim()
+    for (;;) {
+      const [status] = [JSON.parse((await call('sources', 'status', 'bench', '-o', 'json')).stdout)].flat()
+      if (child.exitCode !== null || status.state === 'failed') throw new Error(`the worker's sync failed: ${JSON.stringify(status)}`)
+      took = (Date.parse(status.finished_at) - Date.parse(status.started_at)) / 1000
+      if (status.job_id === job && status.state === 'completed') break
+    }
+  }
+  child.kill('SIGTERM')
+  await ended
+  return took
 }
 
 /** Runs a program to its end; `peak` is the most memory that it had, in bytes. */

@@ -22,8 +22,8 @@ export interface SyncOptions extends PullOptions {
   lockTimeout: number
 }
 
-/** Milliseconds between two looks at how far it is. */
-const pace = 500
+/** Milliseconds between two looks at how far it is, and before the first: a sync that finds nothing new is over by then. */
+const pace = 1000
 
 /** Syncs it in this process. */
 export async function syncHere(

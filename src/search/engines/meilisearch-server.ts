@@ -53,7 +53,7 @@ export function openServer({ url, apiKey, timeout, maxResults, log }: ServerOpti
       return await what()
     } catch (error) {
       if (!(error instanceof MeilisearchError) && !(error instanceof SyntaxError)) throw error
-      log.warn({ err: error }, 'Meilisearch does not do what it is asked')
+      log.warn({ err: reason(error) }, 'Meilisearch does not do what it is asked')
       throw unavailable(error)
     }
   }
@@ -129,6 +129,9 @@ async function ifThere<T>(answer: Promise<T>): Promise<T | null> {
     throw error
   }
 }
+
+/** What is at the bottom of it, in a line. */
+const reason = (error: Error): string => (error.cause instanceof Error ? reason(error.cause) : error.message)
 
 const unavailable = (cause: Error): AppError => {
   const error = new AppError('SERVICE_UNAVAILABLE', {}, 'The search engine is out of reach.')

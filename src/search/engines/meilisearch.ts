@@ -70,7 +70,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
   /** Nobody who has documents is told that there are none. */
   const whereThereIsNoIndex = async () => {
     if (await isEmpty(db)) return { ...nothing, page: [] }
-    throw new AppError('SERVICE_UNAVAILABLE', {}, 'The search index is not made yet: dms search reindex')
+    throw notMade()
   }
 
   const status = async (): Promise<IndexStatus> => {
@@ -100,8 +100,10 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     name: 'meilisearch',
     async refresh(ids) {
       await postgres.refresh(ids)
+      const isThere = (await server.askIfThere(index, (index) => index.getRawInfo())) !== null
+      const wanted = isThere ? ids : [...ids, ...(await fewDocuments(db))]
       await server.prepare(index)
-      for (const task of await send(target, index, ids)) await server.finished(task)
+      for (const task of await send(target, index, wanted)) await server.finished(task)
     },
     search,
     advanced: (query) => postgres.advanced(query),
@@ -137,6 +139,18 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       if (there === null) await whereThereIsNoIndex()
     },
   }
+}
+
+const notMade = () => new AppError('SERVICE_UNAVAILABLE', {}, 'The search index is not made yet: dms search reindex')
+
+/** Documents that are put into a new index while it is already searched. */
+const few = 1000
+
+/** All documents; with more an index that holds but the latest would hide the others, so that nothing begins one but a reindex. */
+async function fewDocuments(db: Db): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`select id from documents limit ${few + 1}`.execute(db)
+  if (rows.length > few) throw notMade()
+  return rows.map(({ id }) => id)
 }
 
 async function isEmpty(db: Db): Promise<boolean> {

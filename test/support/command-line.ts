@@ -41,8 +41,10 @@ export function commandLines(shell: string): string[][] {
 /** What `|`, `;`, `&`, `$(…)` and comments leave of a line, each as its words; redirections are left out. */
 function segments(line: string): string[][] {
   const found: string[][] = [[]]
-  const tokens = line.matchAll(/\s(#.*)$|((?:'[^']*'|"[^"]*"|\\.|\$\w+|[^\s'"|;&()<>$\\])+)|(\d?>+\s*\S+|<\s*\S+)|(\$\(|[|;&()])/g)
-  for (const [, comment, word, , separator] of tokens) {
+  const tokens = line.matchAll(
+    /(?:^|\s)(#.*)$|(\d?>+&?\s*[^\s;|&)]*|<\s*[^\s;|&()]+)|((?:'[^']*'|"[^"]*"|\\.|\$\w+|[^\s'"|;&()<>$\\])+)|(\$\(|[|;&()])/g,
+  )
+  for (const [, comment, , word, separator] of tokens) {
     if (comment !== undefined) break
     if (separator !== undefined) found.push([])
     else if (word !== undefined) found.at(-1)?.push(word.replace(/^(['"])(.*)\1$/, '$2'))
@@ -55,6 +57,6 @@ function segments(line: string): string[][] {
 /** The last name of the program that is no user's (crontab, sudo) and no flag's value. */
 function dmsWords(words: readonly string[]): string[][] {
   if (['systemctl', 'install', 'useradd', 'journalctl', '#'].includes(words[0] ?? '')) return []
-  const at = words.findIndex((word, index) => word === 'dms' && words[index + 1] !== 'dms' && !/^-[a-z]$/.test(words[index - 1] ?? ''))
+  const at = words.findIndex((word, index) => word === 'dms' && words[index + 1] !== 'dms' && !/^-[ugo]$/.test(words[index - 1] ?? ''))
   return at === -1 ? [] : [words.slice(at + 1)]
 }

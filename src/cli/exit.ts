@@ -16,7 +16,7 @@ export const exits = {
   BUSY: [75, 'another run of the same job is going on'],
   CONFIG: [78, 'configuration missing or wrong, or the database schema is newer than this dms'],
   INTERRUPTED: [130, 'stopped by SIGINT (Ctrl-C)'],
-  TERMINATED: [143, 'stopped by SIGTERM'],
+  TERMINATED: [143, 'stopped by SIGTERM, or by SIGHUP (its terminal was closed)'],
 } as const satisfies Record<string, readonly [code: number, meaning: string]>
 
 export type Exit = keyof typeof exits

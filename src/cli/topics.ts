@@ -11,7 +11,13 @@ export const topics: Readonly<Record<string, () => string | Promise<string>>> = 
 
 function exitCodes(): string {
   const rows = Object.entries(exits).map(([name, [code, meaning]]) => `${String(code).padStart(4)}  ${name.padEnd(11)}  ${meaning}`)
-  return `Exit codes. They are stable: new ones may be added, and an unknown one means failure.\n\n${rows.join('\n')}\n`
+  return `Exit codes. They are stable: new ones may be added, and an unknown one means failure.
+
+${rows.join('\n')}
+
+At the first SIGINT, SIGTERM or SIGHUP a command begins nothing new, ends what it is at, and prints its summary; at the
+second it ends at once. serve, worker, documents watch, events tail and --watch are meant to be stopped: 0.
+`
 }
 
 async function environment(): Promise<string> {
@@ -64,7 +70,8 @@ function output(): string {
   -o id      ids only, one a line, for xargs
 
 --fields A,B chooses columns, or fields in json, and their order. Control characters in tables, tsv and csv are
-written out (\\n, \\x1b). With json and jsonl an error is one line of JSON on standard error:
+written out (\\n, \\x1b). How far a command is, --progress plain|json says on standard error, and SIGUSR1 makes it say
+so at once (kill -USR1). With json and jsonl an error is one line of JSON on standard error:
 
   {"error":{"code":"…","message":"…","details":{},"timestamp":"…","request_id":null},"exit_code":6}
 `
@@ -98,7 +105,8 @@ own authority need --ca-file; certificates that are not valid are never accepted
 
 function cron(): string {
   return `Silent unless something is wrong: cron mails what is printed, and the exit code is that of the work, not of having asked
-for it. Overlapping runs of one job end with 75.
+for it. Where a sync, an import, a backup, a check or a reindex is going on already, the next one ends with 75; most can
+wait for it (--lock-timeout). In a crontab % has to be written \\%.
 
   # /etc/cron.d/dms
   SHELL=/bin/bash
@@ -106,12 +114,14 @@ for it. Overlapping runs of one job end with 75.
   MAILTO=ops@example.org
   DMS_NO_INPUT=1
   */15 * * * *  dms  dms sources sync --due -q
+  */5  * * * *  dms  dms worker --once --max-time 4m -q
   15 3 * * *    dms  dms backup create -q && dms backup prune --keep 14 -y -q
-  0  4 * * 0    dms  dms check --sample 10% -q
+  0  4 * * 0    dms  dms check --sample 10\\% -q
   30 1 * * *    dms  dms users import /srv/hr/staff.csv --on-conflict update --rejects /var/lib/dms/rejects.csv -q
   */15 * * * *  scan dms --context prod documents upload -r /srv/scans -q
 
-The last line works on a server elsewhere. Its user signed in once, with the place of the password:
+The worker is for a server that runs without (serve --no-worker). The last line works on a server elsewhere. Its user
+signed in once, with the place of the password:
 
   dms login https://dms.example.org --name prod --username scan --password-file ~/.dms-password --save-password-source
 

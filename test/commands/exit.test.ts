@@ -8,6 +8,7 @@ import { humanLines, jsonLine } from '../../src/cli/failure-lines.ts'
 import { withLock } from '../../src/db/lock.ts'
 import { AppError, ConfigError, invalid } from '../../src/errors.ts'
 import { upload } from '../support/app.ts'
+import { parseWords } from '../support/command-line.ts'
 import { bareEnvironment, executable, hasProgram, run, runOnTerminal } from '../support/run.ts'
 import { startServer, tokenFor } from '../support/server.ts'
 
@@ -149,6 +150,13 @@ test('help exit-codes lists all of them, help environment every variable', async
   const { stdout } = await run(['help', 'exit-codes'])
   expect(stdout.match(/^ +\d+/gm)?.map(Number)).toEqual(Object.values(exits).map(([code]) => code))
   expect((await run(['help', 'environment'])).stdout).toMatch(/DMS_OUTPUT.*JWT_SECRET, JWT_SECRET_FILE +auth\.jwt_secret/s)
+})
+
+test('what help cron shows are commands and flags that there are', async () => {
+  const { stdout } = await run(['help', 'cron'])
+  const lines = [...stdout.matchAll(/(?<=^ .*)dms (?=[a-z-]+ )([^&\n]*)/gm)].map(([, words = '']) => words.trim().split(/\s+/))
+  expect(lines.length).toBeGreaterThan(7)
+  for (const words of lines) expect([words, (await parseWords(words)).problem]).toEqual([words, null])
 })
 
 test('0 and silence when the reader of the output goes away', async () => {

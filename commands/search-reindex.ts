@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
+import { isId } from '../src/cli/ids.ts'
 import { manual } from '../src/cli/manual.ts'
 import { parseDuration } from '../src/config-values.ts'
-import { isId } from '../src/http/input.ts'
 
 interface Flags {
   ifNeeded?: boolean

@@ -25,7 +25,7 @@ url=$(dms shared-links create "$id" --expires 7d) && DMS_URL=x dms --json list '
     ['worker', '--once', '-q'],
     ['shared-links', 'create', '$id', '--expires', '7d'],
     ['--json', 'list', 'a b'],
-    ['text'],
+    ['text', 'ID'],
   ])
 })
 

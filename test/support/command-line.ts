@@ -58,5 +58,7 @@ function segments(line: string): string[][] {
 function dmsWords(words: readonly string[]): string[][] {
   if (['systemctl', 'install', 'useradd', 'journalctl', '#'].includes(words[0] ?? '')) return []
   const at = words.findIndex((word, index) => word === 'dms' && words[index + 1] !== 'dms' && !/^-[ugo]$/.test(words[index - 1] ?? ''))
-  return at === -1 ? [] : [words.slice(at + 1)]
+  if (at === -1) return []
+  // xargs adds what comes down the pipe.
+  return [[...words.slice(at + 1), ...(words.slice(0, at).includes('xargs') ? ['ID'] : [])]]
 }

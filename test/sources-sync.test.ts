@@ -2,7 +2,7 @@ import { chmod, link, rename, rm, symlink, utimes, writeFile } from 'node:fs/pro
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { withLock } from '../src/db/lock.ts'
-import { lockOf } from '../src/sources/runs.ts'
+import { begin, lockOf } from '../src/sources/runs.ts'
 import { startApp, upload } from './support/app.ts'
 import { makeFolder } from './support/source-folder.ts'
 
@@ -269,6 +269,17 @@ test('409 SOURCE_SYNC_IN_PROGRESS with the job while one waits or runs; ten at o
   // A worker holds the source a moment before its run begins: the run before is not how this one ended.
   await withLock(app.database, lockOf(source.id), 0, async () => {
     expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'queued', job_id: next.job_id, created: 0 })
+  })
+})
+
+test('a sync whose process is gone has failed, and says why', async () => {
+  const { app, asAdmin, source } = await start()
+  await begin(app, source.id, crypto.randomUUID())
+  await app.db.updateTable('source_syncs').set({ current_file: 'a.txt' }).execute()
+  expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({
+    state: 'failed',
+    current_file: null,
+    error: { code: 'INTERRUPTED', message: 'The sync was interrupted.' },
   })
 })
 

@@ -33,6 +33,9 @@ const maxErrors = 100
 /** Runs that a source keeps. */
 const maxRuns = 50
 
+/** Of a run whose process is gone without having said so. */
+export const interrupted = { error_code: 'INTERRUPTED', error_message: 'The sync was interrupted.' }
+
 /** The run is no longer ours: it was cancelled, its source was removed, or somebody else took it up. */
 export class RunLost extends Error {
   constructor() {
@@ -72,8 +75,7 @@ async function endLost(app: App, trx: Trx, sourceId: string, but: string): Promi
     .updateTable('source_syncs')
     .set({
       state: 'failed',
-      error_code: 'INTERRUPTED',
-      error_message: 'The sync was interrupted.',
+      ...interrupted,
       current_file: null,
       finished_at: app.now(),
     })

@@ -244,6 +244,7 @@ export async function syncStatus(app: App, actor: Actor, id: string): Promise<Sy
   // Whoever was at it is gone without a word, or gave it back to the queue.
   const isLeft = run.state === 'running' && !is_syncing && live?.status !== 'processing'
   const state = isLeft ? (live ? 'queued' : 'failed') : run.state
+  if (isLeft) Object.assign(run, { current_file: null }, live ? {} : runs.interrupted)
   return { ...run, job_id, state, processed: runs.processed(run), total: Math.max(run.total, runs.processed(run)) }
 }
 

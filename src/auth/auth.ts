@@ -1,5 +1,5 @@
 /** Signing in and out: who may, what a token is good for, and when it no longer is. */
-import { randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { AppError, invalid } from '../errors.ts'
@@ -28,7 +28,8 @@ const skew = 60
 export async function login(app: App, ip: string, { username, password }: { username: string; password: string }): Promise<SignIn> {
   refuseWhereElsewhere(app)
   const user = await users.named(app.db, username)
-  const key = `login:${user?.username_key ?? usernameKey(username)}:${network(ip)}`
+  // What nobody is called may be a password that was typed into the wrong field.
+  const key = `login:${user?.username_key ?? `?${hash('sha256', usernameKey(username))}`}:${network(ip)}`
   const right = await attempt(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
   if (!user || !right) throw new AppError('UNAUTHORIZED', {}, 'Wrong name or password.')
   verification.required(app, user)

@@ -12,6 +12,8 @@ const told = new Set(
   'username role disabled name scopes user type documents to max_views expires_at priority on_conflict dry_run on_duplicate'.split(' '),
 )
 
+/** There a username is half of what opens another server. */
+const toldOfSources: ReadonlySet<string> = new Set([...told].filter((name) => name !== 'username'))
 const none: ReadonlySet<string> = new Set()
 
 /** A request that is refused for anything else was a mistake, not an act. */
@@ -52,7 +54,7 @@ export function openAudit(app: App): Audited {
 async function actOf(app: App, event: H3Event, route: Route, outcome: Act['outcome'], code: Code | null): Promise<Act> {
   const { actor, input, params = {}, ip = '' } = event.context
   // Of what strangers send not even a name is kept: people type passwords into the wrong field.
-  const known = actor ? told : none
+  const known = actor ? (route.path.startsWith('/api/sources') ? toldOfSources : told) : none
   const fields = shown(input, known)
   const query = shown(Object.fromEntries(event.url.searchParams), known)
   const who = actor ?? (await claimed(app, input))

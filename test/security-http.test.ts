@@ -1,6 +1,7 @@
 /** What no honest client says on the wire. More of it is in http.test.ts and uploads.test.ts. */
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
+import { upload } from './support/app.ts'
 import { filePart, multipartBody, multipartType, startServer } from './support/server.ts'
 
 test('requests that two readers could understand in two ways are refused, or are one request; the next one is not touched', async () => {
@@ -98,4 +99,34 @@ test('no route sets a cookie but the one that begins a sign-in elsewhere; no pag
   ]
   expect(answers.map(({ status }) => status)).toEqual([200, 401, 200, 415])
   for (const { headers } of answers) expect([headers.get('set-cookie'), headers.get('access-control-allow-origin')]).toEqual([null, null])
+})
+
+test('10 guesses a minute at the password of a link, however its address is spelled and whatever headers come with it', async () => {
+  const { url, asAda } = await startServer()
+  const document = await upload(asAda, 'a.txt', 'x')
+  const { token } = await asAda.sharedLinks.create({ document_id: document.id, password: 'sesame' })
+  const spelled = `%${token.charCodeAt(0).toString(16)}${token.slice(1)}`
+  const paths = [
+    `/api/public/shared/${token}/verify`,
+    `/api/v1/public/shared/${token}/verify`,
+    `/api/public/shared/${spelled}/verify`,
+    `/api/public/shared/x/../${token}/verify?again=1`,
+    `/api/public/shared/${token}/download`,
+    `/api/public/shared/${token}/view`,
+    `/api/public/shared/${token}/verify/`,
+    `/api/public//shared/${token}/verify`,
+    `/API/public/shared/${token}/verify`,
+  ]
+  const statuses: number[] = []
+  for (let round = 0; round < 4; round++) {
+    for (const [at, path] of paths.entries()) {
+      const address = `198.51.100.${round * 20 + at}`
+      const headers = { 'content-type': 'application/json', 'x-forwarded-for': address, 'x-real-ip': address, forwarded: `for=${address}` }
+      const response = await fetch(url + path, { method: 'POST', headers, body: '{"password":"wrong"}' })
+      await response.arrayBuffer()
+      statuses.push(response.status)
+    }
+  }
+  const heard = statuses.filter((status) => status === 200 || status === 403)
+  expect([heard.length, statuses.filter((status) => ![200, 403, 404, 429].includes(status))]).toEqual([10, []])
 })

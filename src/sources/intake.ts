@@ -39,7 +39,7 @@ export function openIntake(pulling: Pulling, onFetch: (path: string) => void): I
   let fatal: { error: unknown } | null = null
   let isStopped = false
   let changed = Promise.withResolvers<void>()
-  const memory = holdMemory()
+  const passed = holdMemory()
 
   const change = () => {
     changed.resolve()
@@ -92,7 +92,7 @@ export function openIntake(pulling: Pulling, onFetch: (path: string) => void): I
         await takeIn(pulling, some)
         for (const { want } of some) {
           paths.delete(want.file.path)
-          memory.passed()
+          passed()
         }
         pump()
       }
@@ -132,7 +132,6 @@ export function openIntake(pulling: Pulling, onFetch: (path: string) => void): I
       isStopped = true
       while (running > 0 || taking) await changed.promise
       const left = [...fetched, ...doubtful].flatMap((each) => (each.outcome === 'staged' ? [each.staged] : []))
-      memory.release()
       await Promise.all(left.map((staged) => staged.discard()))
     },
   }

@@ -4,7 +4,7 @@ import { createCli, exitAfter, type OwnedCli } from '../src/cli/context.ts'
 import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
 import { humanLines, jsonLine } from '../src/cli/failure-lines.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
-import { environment } from '../src/config.ts'
+import { environment } from '../src/environment.ts'
 import { versionOfDms } from '../src/version.ts'
 import { words } from './words.ts'
 

@@ -222,6 +222,3 @@ function under(prefix: string, tree: Tree): [key: string, setting: Setting<unkno
 function isSetting(entry: Setting<unknown> | Tree): entry is Setting<unknown> {
   return typeof entry.env === 'string'
 }
-
-/** The variables of this process. Nothing else reads them. */
-export const environment = (): NodeJS.ProcessEnv => process.env

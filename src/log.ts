@@ -2,7 +2,7 @@
 import { fstatSync } from 'node:fs'
 import pino, { type Logger } from 'pino'
 import pretty from 'pino-pretty'
-import { environment } from './config.ts'
+import { environment } from './environment.ts'
 
 export type Log = Logger
 

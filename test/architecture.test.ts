@@ -14,6 +14,7 @@ const floors: readonly (readonly string[])[] = [
     'src/errors.ts',
     'src/actor.ts',
     'src/config',
+    'src/environment.ts',
     'src/log.ts',
     'src/alive.ts',
     'src/version.ts',
@@ -146,7 +147,7 @@ describe('the nevers', () => {
 
   test('8. the world is reached through one door each', () => {
     const doors: [RegExp, RegExp][] = [
-      [/\bprocess\.env\b/, /^(src\/config\.ts$|bin\/)/],
+      [/\bprocess\.env\b/, /^(src\/environment\.ts$|bin\/)/],
       [/\bprocess\.exit\(/, /^bin\//],
       [/\bconsole\.\w+\(/, /^(src\/log|src\/cli\/output)\.ts$/],
     ]

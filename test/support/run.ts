@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { environment } from '../../src/config.ts'
+import { environment } from '../../src/environment.ts'
 
 export interface RunOptions {
   /** added to an environment that holds PATH and an empty home only */

@@ -67,7 +67,13 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'PUT /api/users/profile',
-    { summary: 'Change your own account', scope: 'session', body: Profile, answer: UserAnswer, errors: ['USER_NOT_FOUND', 'DUPLICATE_RESOURCE'] },
+    {
+      summary: 'Change your own account',
+      scope: 'session',
+      body: Profile,
+      answer: UserAnswer,
+      errors: ['USER_NOT_FOUND', 'DUPLICATE_RESOURCE'],
+    },
     async ({ actor, body }) => view(await users.updateProfile(app, actor, body)),
   ),
   user(

@@ -64,7 +64,7 @@ export const handOver = (app: App, user: users.User, { challenge }: Shell): Prom
 export async function exchange(app: App, code: string, verifier: string): Promise<SignIn> {
   const sealed = (await app.seals.open('oidc-shell', code, app.now())) as { user_id: string; challenge: string } | null
   const isHis = sealed?.challenge === createHash('sha256').update(verifier).digest('base64url')
-  const id = createHash('sha256').update(code).digest('base64url')
+  const id = createHash('sha256').update(code).digest('hex')
   if (!sealed || !isHis || !(await passes(app, `oidc-shell:${id}`, { acts: 1, window: handover }))) throw new AppError('UNAUTHORIZED')
   return mint(app, await users.existing(app.db, sealed.user_id))
 }

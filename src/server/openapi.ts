@@ -114,7 +114,7 @@ function requestOf({ shape: { body, form, takesForm } }: Route): Operation['requ
 }
 
 function goodAnswers({ shape: { answer, also = {}, status, produces, summary, headers = {} } }: Route): Operation['responses'] {
-  const others = Object.entries(also).map(([other, type]) => [other, jsonAnswer(type, summary)])
+  const others = Object.entries(also).map(([other, type]) => [other, isRedirect(other) ? onward : jsonAnswer(type, summary)])
   return {
     ...goodAnswer(answer, status, produces, summary),
     ...('Range' in headers ? { 206: { description: 'The range that was asked for.', content: bytesOf(produces) } } : {}),
@@ -122,6 +122,10 @@ function goodAnswers({ shape: { answer, also = {}, status, produces, summary, he
     ...Object.fromEntries(others),
   }
 }
+
+const isRedirect = (status: string | number | undefined): boolean => Number(status) >= 300
+
+const onward = { description: 'Go on to where Location says; no body.' }
 
 const bytesOf = (types: readonly string[] = []): Media => Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }]))
 
@@ -132,6 +136,7 @@ function goodAnswer(
   summary: string,
 ): Operation['responses'] {
   if (produces) return { 200: { description: summary, content: bytesOf(produces) } }
+  if (!answer && isRedirect(status)) return { [String(status)]: onward }
   if (!answer) return { [status ?? 204]: { description: 'Done; no body.' } }
   return { [status ?? 200]: jsonAnswer(answer, summary) }
 }

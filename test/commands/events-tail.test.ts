@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import { type Events, publish } from '../../src/events.ts'
 import { startLive } from '../support/live.ts'
@@ -140,12 +139,10 @@ async function startLine(url: string) {
 }
 
 test('a lost connection is made again, and nothing that happened meanwhile is missed, also when nothing had come before', async () => {
-  const { app, env, url, tell, areHeard } = await start()
+  const { env, url, tell, areHeard } = await start()
   const line = await startLine(url)
   const through = { ...env, DMS_URL: line.url }
   await tell({ progress: 1 })
-  // It is over once it has its place in the order of events, which it else gets when somebody listens.
-  await sql`select dms_order_events()`.execute(app.db)
   const { events, child, ended } = tail([], through)
   const impatient = tail(['--no-reconnect'], through)
   await areHeard(2)

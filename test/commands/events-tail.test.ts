@@ -142,7 +142,6 @@ test('a lost connection is made again, and nothing that happened meanwhile is mi
   const { env, url, tell, areHeard } = await start()
   const line = await startLine(url)
   const through = { ...env, DMS_URL: line.url }
-  await tell({ progress: 1 })
   const { events, child, ended } = tail([], through)
   const impatient = tail(['--no-reconnect'], through)
   await areHeard(2)

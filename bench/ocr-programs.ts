@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { openReader } from '../src/extract/reader.ts'
 import { openLog } from '../src/log.ts'
-import type { OcrSetup } from '../src/ports.ts'
+import type { OcrSetup } from '../src/ports/ocr.ts'
 import { scannedPdf } from '../test/support/page-image.ts'
 import type { Scan } from './scans.ts'
 

@@ -1,5 +1,5 @@
 import sharp from 'sharp'
-import type { PageImage } from '../src/ports.ts'
+import type { PageImage } from '../src/ports/ocr.ts'
 import { renderPages, textPdf } from '../test/support/page-image.ts'
 
 export const variants = ['clean', 'noise', 'photo'] as const

@@ -2,7 +2,12 @@
 import type { Config } from './config.ts'
 import type { Database, Db } from './db/db.ts'
 import type { Log } from './log.ts'
-import type { DocumentReader, FileStore, IdentityProvider, Mailer, OcrSetup, PasswordHasher, Seals, SearchEngine, Tokens } from './ports.ts'
+import type { FileStore } from './ports/files.ts'
+import type { Mailer } from './ports/mail.ts'
+import type { OcrSetup } from './ports/ocr.ts'
+import type { DocumentReader } from './ports/reading.ts'
+import type { SearchEngine } from './ports/search.ts'
+import type { IdentityProvider, PasswordHasher, Seals, Tokens } from './ports/sign-in.ts'
 
 export interface App {
   readonly config: Config

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { AppError } from '../src/errors.ts'
 import { checkBelonging } from '../src/files/belongs.ts'
 import { openDisk } from '../src/files/disk.ts'
-import { FileMissing, type FileStore } from '../src/ports.ts'
+import { FileMissing, type FileStore } from '../src/ports/files.ts'
 import { startApp, upload } from './support/app.ts'
 import { openFiles } from './support/server.ts'
 

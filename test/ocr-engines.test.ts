@@ -10,7 +10,7 @@ import { findOcr } from '../src/ocr/languages.ts'
 import { prepare } from '../src/ocr/prepare.ts'
 import { findTesseract } from '../src/ocr/program.ts'
 import { recognizePage } from '../src/ocr/recognize.ts'
-import type { OcrEngine, OcrSetup, PageImage } from '../src/ports.ts'
+import type { OcrEngine, OcrSetup, PageImage } from '../src/ports/ocr.ts'
 import { pageImage } from './support/page-image.ts'
 
 const letter = [

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import * as claims from '../src/claims.ts'
 import type { Client, Page } from '../src/client/client.ts'
-import { ReadFailure } from '../src/ports.ts'
+import { ReadFailure } from '../src/ports/reading.ts'
 import { startWorker } from '../src/worker/worker.ts'
 import { startApp, upload } from './support/app.ts'
 import { always, fakeReader } from './support/fake-reader.ts'

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { SourceAddress, SourceEntry, SourceFailure, SourceFile, SourceLimits } from '../src/ports.ts'
+import type { SourceAddress, SourceEntry, SourceFailure, SourceFile, SourceLimits } from '../src/ports/sources.ts'
 import { openS3, s3 } from '../src/sources/types/s3.ts'
 import { objectUrl, placeOf } from '../src/sources/types/s3-address.ts'
 

@@ -1,6 +1,6 @@
 /** S3 against a real server that is written to by another client. What servers do wrong is in sources-s3-lies.test.ts. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { SourceEntry, SourceLimits } from '../src/ports.ts'
+import type { SourceEntry, SourceLimits } from '../src/ports/sources.ts'
 import { s3 } from '../src/sources/types/s3.ts'
 import { startApp } from './support/app.ts'
 import { hasS3Server, type S3Server, startS3 } from './support/s3-server.ts'

@@ -4,7 +4,7 @@ import { importPKCS8 } from 'jose'
 import * as oidc from 'openid-client'
 import type { Config } from '../config.ts'
 import type { Log } from '../log.ts'
-import { type Identity, IdentityFailure, type IdentityProvider } from '../ports.ts'
+import { type Identity, IdentityFailure, type IdentityProvider } from '../ports/sign-in.ts'
 
 /** milliseconds after which the provider's own description is read again */
 const fresh = 3_600_000

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import { hash, parseOptions, verify } from '@node-rs/argon2'
 import { z } from 'zod'
 import type { Config } from '../config.ts'
-import type { PasswordHasher } from '../ports.ts'
+import type { PasswordHasher } from '../ports/sign-in.ts'
 
 /** Longer ones would only cost time. */
 const maxLength = 1024

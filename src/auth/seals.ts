@@ -2,7 +2,7 @@
 import { hkdf } from 'node:crypto'
 import { promisify } from 'node:util'
 import { EncryptJWT, jwtDecrypt } from 'jose'
-import type { Seals } from '../ports.ts'
+import type { Seals } from '../ports/sign-in.ts'
 
 /** Seals under a key of their own, drawn from the server's secret, which all server processes share. */
 export function openSeals(secret: Uint8Array): Seals {

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { CompactSign, compactVerify } from 'jose'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
-import type { Claims, Tokens } from '../ports.ts'
+import type { Claims, Tokens } from '../ports/sign-in.ts'
 
 const header = { alg: 'HS256', typ: 'JWT' } as const
 const encodedHeader = Buffer.from(JSON.stringify(header)).toString('base64url')

@@ -1,5 +1,5 @@
 /** Files into a store: small ones several at once, for each waits until it is on the disk. */
-import type { FileStore } from '../ports.ts'
+import type { FileStore } from '../ports/files.ts'
 import { type Bytes, gathered } from './bytes.ts'
 
 /** Bytes of a file that is held in memory while it is stored. */

@@ -6,7 +6,7 @@ import type { App } from '../app.ts'
 import { lockStored } from '../documents/upload.ts'
 import { openFileCollector } from '../files/collect.ts'
 import * as jobs from '../jobs.ts'
-import { FileMissing } from '../ports.ts'
+import { FileMissing } from '../ports/files.ts'
 import type { Found, Scope } from './found.ts'
 
 const batch = 500

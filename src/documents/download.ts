@@ -1,7 +1,7 @@
 /** The stored bytes of a document. */
 import type { App } from '../app.ts'
 import type { StoredFile } from '../http/files.ts'
-import { FileMissing } from '../ports.ts'
+import { FileMissing } from '../ports/files.ts'
 import type { Document } from './view.ts'
 
 /** Ready to be sent. Throws FileMissing also where the bytes are not as many as they were: nothing is better than something wrong. */

@@ -5,7 +5,7 @@ import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/db.ts'
 import type { Row } from '../db/schema.ts'
 import { publish } from '../events.ts'
-import type { Outline, ReadPage } from '../ports.ts'
+import type { Outline, ReadPage } from '../ports/reading.ts'
 import { touch } from './documents.ts'
 
 export type ReadableDocument = Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type' | 'sha256' | 'status' | 'page_count'>

@@ -4,7 +4,7 @@ import type { Trx } from '../db/db.ts'
 import { publish } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs.ts'
-import type { StagedFile } from '../ports.ts'
+import type { StagedFile } from '../ports/files.ts'
 import { touch } from './documents.ts'
 import { lockStored } from './upload.ts'
 

@@ -5,7 +5,7 @@ import type { Trx } from '../db/db.ts'
 import { publishAll } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs.ts'
-import type { StagedFile } from '../ports.ts'
+import type { StagedFile } from '../ports/files.ts'
 import { cleanFilename, titleOf } from './names.ts'
 
 export interface Arrival {

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
 import { harmless, matches } from '../http/files.ts'
-import { ReadFailure } from '../ports.ts'
+import { ReadFailure } from '../ports/reading.ts'
 import { card } from './card.ts'
 import type { Document } from './view.ts'
 

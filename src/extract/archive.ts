@@ -1,6 +1,6 @@
 /** ZIP files as office programs write them, opened with an eye on how much comes out. */
 import { constants, inflateRawSync } from 'node:zlib'
-import { ReadFailure } from '../ports.ts'
+import { ReadFailure } from '../ports/reading.ts'
 
 const maxEntries = 50_000
 /** bytes of all parts together that we unpack of one file */

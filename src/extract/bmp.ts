@@ -1,5 +1,5 @@
 /** Windows bitmaps, which libvips does not read. */
-import { ReadFailure } from '../ports.ts'
+import { ReadFailure } from '../ports/reading.ts'
 
 const corrupt = (): ReadFailure => new ReadFailure('FILE_CORRUPT', 'The bitmap is damaged.')
 

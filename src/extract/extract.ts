@@ -1,5 +1,5 @@
 /** Reads any file: decides its type by all of its bytes, and opens it with the reader of that kind. */
-import { ReadFailure } from '../ports.ts'
+import { ReadFailure } from '../ports/reading.ts'
 import { clean, decode } from './decode.ts'
 import { detectType, headSize } from './detect.ts'
 import { decodeHtml, readHtml } from './html.ts'

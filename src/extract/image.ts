@@ -1,6 +1,6 @@
 /** Pictures: one page each, several in a TIFF. */
 import sharp, { type Metadata, type Sharp } from 'sharp'
-import { type OutlinePage, ReadFailure } from '../ports.ts'
+import { type OutlinePage, ReadFailure } from '../ports/reading.ts'
 import { decodeBmp } from './bmp.ts'
 import type { Box, Contents, Limits, Opened, Picture, Source } from './opened.ts'
 import { tiffPages } from './tiff-pages.ts'

@@ -1,6 +1,6 @@
 /** Mail: headers, body, and what is attached, read like any other file. */
 import PostalMime, { type Address, type Attachment, type Email } from 'postal-mime'
-import { type OutlinePage, ReadFailure } from '../ports.ts'
+import { type OutlinePage, ReadFailure } from '../ports/reading.ts'
 import { byteOrderMark, decode, tidy, wideEncoding } from './decode.ts'
 import { readHtml } from './html.ts'
 import { bytesSource, type Contents, type Opened, type Picture, type Source } from './opened.ts'

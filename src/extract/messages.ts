@@ -1,5 +1,7 @@
 /** What the reader and its processes say to each other. */
-import type { FileToRead, OcrSetup, OutlinePage, ReadFailureCode, ReadPage } from '../ports.ts'
+
+import type { OcrSetup } from '../ports/ocr.ts'
+import type { FileToRead, OutlinePage, ReadFailureCode, ReadPage } from '../ports/reading.ts'
 import type { Box, Limits } from './opened.ts'
 
 /** The first message to a process. */

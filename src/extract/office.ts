@@ -1,5 +1,5 @@
 /** Office documents that are ZIP files: which reader for which, and what they say of themselves. */
-import { ReadFailure } from '../ports.ts'
+import { ReadFailure } from '../ports/reading.ts'
 import { type Archive, openArchive } from './archive.ts'
 import { tidy } from './decode.ts'
 import { packageOf, readEpub } from './epub.ts'

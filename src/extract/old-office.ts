@@ -1,6 +1,6 @@
 /** Office documents from before 2007, and Outlook messages: all of them compound files. */
 import WordExtractor from 'word-extractor'
-import { ReadFailure } from '../ports.ts'
+import { ReadFailure } from '../ports/reading.ts'
 import { decodeAs, tidy } from './decode.ts'
 import { typeByExtension } from './mime-types.ts'
 import { type Ole, openOle } from './ole.ts'

@@ -1,5 +1,5 @@
 /** Compound files (OLE), the container of old office documents and Outlook messages. */
-import { ReadFailure } from '../ports.ts'
+import { ReadFailure } from '../ports/reading.ts'
 
 const signature = 'd0cf11e0a1b11ae1'
 /** sector numbers from here on are marks, not places */

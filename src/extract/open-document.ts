@@ -1,5 +1,5 @@
 /** Documents, sheets, slides and drawings of the OpenDocument family. */
-import { ReadFailure } from '../ports.ts'
+import { ReadFailure } from '../ports/reading.ts'
 import type { Archive } from './archive.ts'
 import { tidy } from './decode.ts'
 import { openSink, type Sink } from './sink.ts'

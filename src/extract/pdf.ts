@@ -1,6 +1,6 @@
 /** PDF: text where there is text, pictures of the pages where there is none. */
 import sharp from 'sharp'
-import { type OutlinePage, ReadFailure } from '../ports.ts'
+import { type OutlinePage, ReadFailure } from '../ports/reading.ts'
 import { shrink, toGray } from './image.ts'
 import { type Box, bytesSource, type Contents, type Limits, type Opened, type Picture, type Source } from './opened.ts'
 import { judge, wantsOcr } from './page-text.ts'

@@ -1,6 +1,6 @@
 /** PDFium, as far as we need it: what a page is made of, and pictures of it. */
 import { PDFiumModule } from '@hyzyla/pdfium'
-import { ReadFailure } from '../ports.ts'
+import { ReadFailure } from '../ports/reading.ts'
 
 /** The C functions that we call; the package's own types name only some. */
 interface Module {

@@ -1,7 +1,8 @@
 /** Reads users' files in processes that can be killed: a bad file costs one of them, never the server. */
 import { availableParallelism } from 'node:os'
 import type { Log } from '../log.ts'
-import { type DocumentReader, type OcrSetup, ReadFailure } from '../ports.ts'
+import type { OcrSetup } from '../ports/ocr.ts'
+import { type DocumentReader, ReadFailure } from '../ports/reading.ts'
 import type { Answer, Work } from './messages.ts'
 import { removeStaleFolders } from './reader-folders.ts'
 import { type ReaderProcess, startProcess } from './reader-process.ts'

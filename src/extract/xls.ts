@@ -1,5 +1,5 @@
 /** Excel workbooks from before 2007 (BIFF5 to BIFF8): sheet names and cells. */
-import { ReadFailure } from '../ports.ts'
+import { ReadFailure } from '../ports/reading.ts'
 import { clean, decodeAs } from './decode.ts'
 import type { Ole } from './ole.ts'
 import { openSink, type Sink } from './sink.ts'

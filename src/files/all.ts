@@ -1,7 +1,7 @@
 /** The kinds of document store. */
 import type { Config } from '../config.ts'
 import { ConfigError } from '../errors.ts'
-import type { FileStore } from '../ports.ts'
+import type { FileStore } from '../ports/files.ts'
 
 /** Opens the store that the configuration names; a store that is another database's, or gone, is refused with ConfigError. */
 export const stores = {

@@ -4,7 +4,7 @@ import { access, mkdir, open, readdir, readFile, rename, rm, stat, statfs, unlin
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { AppError } from '../errors.ts'
-import { FileMissing, type FileStore } from '../ports.ts'
+import { FileMissing, type FileStore } from '../ports/files.ts'
 import { markerName } from './belongs.ts'
 import { type OwnNote, openStaging, type Staged, type Staging } from './staging.ts'
 import { troubleOf } from './trouble.ts'

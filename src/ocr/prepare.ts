@@ -1,4 +1,4 @@
-import type { PageImage } from '../ports.ts'
+import type { PageImage } from '../ports/ocr.ts'
 import { darkOnLight, evenLight, type Picture } from './light.ts'
 import { scale } from './scale.ts'
 

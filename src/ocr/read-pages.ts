@@ -1,7 +1,7 @@
 /** OCR page by page: each is claimed, read, and kept before the next, so that a crash costs one page. */
 import type { App } from '../app.ts'
 import * as reading from '../documents/reading.ts'
-import { type FileToRead, ReadFailure } from '../ports.ts'
+import { type FileToRead, ReadFailure } from '../ports/reading.ts'
 
 /** Reads pages of a document until none is free; `done` is told after each. A page that cannot be read is kept as failed, and the next is taken. */
 export async function readPages(

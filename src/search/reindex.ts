@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { withLock } from '../db/lock.ts'
-import type { IndexRebuild, IndexStatus } from '../ports.ts'
+import type { IndexRebuild, IndexStatus } from '../ports/search.ts'
 
 export interface ReindexOptions {
   /** do nothing where the index holds every document in today's form */

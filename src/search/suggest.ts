@@ -2,7 +2,7 @@
 import type { Actor } from '../actor.ts'
 import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import type { SearchFilter } from '../ports.ts'
+import type { SearchFilter } from '../ports/search.ts'
 import { parse } from './query.ts'
 import { distance, tolerated } from './typos.ts'
 import { words } from './words.ts'

@@ -1,7 +1,8 @@
 /** One file, from the source into the staging of the store. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { AppError } from '../errors.ts'
-import { type SourceBody, SourceFailure, type SourceFile, type StagedFile } from '../ports.ts'
+import type { StagedFile } from '../ports/files.ts'
+import { type SourceBody, SourceFailure, type SourceFile } from '../ports/sources.ts'
 import type { Pulling, Want } from './pulling.ts'
 
 /** What tells one version of a file from another; all null: nothing does, so that the next run looks again. */

@@ -1,5 +1,5 @@
 /** The files that are wanted pass through here: some are fetched at once, and what came is taken in together. */
-import { SourceFailure, type SourceFailureCode } from '../ports.ts'
+import { SourceFailure, type SourceFailureCode } from '../ports/sources.ts'
 import { type Fetched, fetchOne } from './fetch.ts'
 import { holdMemory } from './memory.ts'
 import type { Pulling, Want } from './pulling.ts'

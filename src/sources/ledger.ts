@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db, Trx } from '../db/db.ts'
 import type { Row } from '../db/schema.ts'
-import type { SourceFile } from '../ports.ts'
+import type { SourceFile } from '../ports/sources.ts'
 
 export type Known = Omit<Row<'source_files'>, 'source_id'>
 

@@ -1,6 +1,6 @@
 /** A run: walks the source beside the ledger, fetches what is new or changed, and then says what is gone. */
 import { markBack } from '../documents/at-source.ts'
-import { type SourceEntry, SourceFailure, type SourceFile } from '../ports.ts'
+import { type SourceEntry, SourceFailure, type SourceFile } from '../ports/sources.ts'
 import { conclude, type Seen } from './conclude.ts'
 import * as folders from './folders.ts'
 import { openIntake } from './intake.ts'

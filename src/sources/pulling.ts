@@ -1,7 +1,7 @@
 /** What the parts of a sync share while it runs. */
 import type { App } from '../app.ts'
 import type { From } from '../documents/store-many.ts'
-import type { SourceConnection, SourceFile } from '../ports.ts'
+import type { SourceConnection, SourceFile } from '../ports/sources.ts'
 import type { Known } from './ledger.ts'
 import type { Run } from './runs.ts'
 

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/db.ts'
 import { ConfigError } from '../errors.ts'
-import { SourceFailure } from '../ports.ts'
+import { SourceFailure } from '../ports/sources.ts'
 import { replaceSecretFile, secretFile } from '../secret-file.ts'
 
 export interface Credentials {

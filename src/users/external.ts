@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/db.ts'
 import { AppError } from '../errors.ts'
-import type { Identity } from '../ports.ts'
+import type { Identity } from '../ports/sign-in.ts'
 import { DisplayName, Email, emailKey, Username, usernameKey } from './fields.ts'
 import * as users from './users.ts'
 

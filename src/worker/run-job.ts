@@ -7,7 +7,10 @@ import { isUnavailable } from '../db/db.ts'
 import { AppError } from '../errors.ts'
 import type * as jobs from '../jobs.ts'
 import type { Log } from '../log.ts'
-import { FileMissing, MailFailure, ReadFailure, SourceFailure } from '../ports.ts'
+import { FileMissing } from '../ports/files.ts'
+import { MailFailure } from '../ports/mail.ts'
+import { ReadFailure } from '../ports/reading.ts'
+import { SourceFailure } from '../ports/sources.ts'
 import { handlers } from './handlers.ts'
 
 /** The worker is going home; what it has in hand goes back on the pile. */

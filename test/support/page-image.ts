@@ -1,5 +1,5 @@
 import { PDFiumLibrary } from '@hyzyla/pdfium'
-import type { PageImage } from '../../src/ports.ts'
+import type { PageImage } from '../../src/ports/ocr.ts'
 
 export interface PageLayout {
   /** points (1/72 inch); A4 by default */

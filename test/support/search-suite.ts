@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import type { Db } from '../../src/db/db.ts'
-import type { AdvancedQuery, SearchClause, SearchEngine, SearchFilter, SearchQuery } from '../../src/ports.ts'
+import type { AdvancedQuery, SearchClause, SearchEngine, SearchFilter, SearchQuery } from '../../src/ports/search.ts'
 
 /** An engine over a database of its own; both end with the test. */
 export type Prepare = () => Promise<{ db: Db; engine: SearchEngine; ownerId: string; otherOwnerId: string }>

@@ -1,4 +1,4 @@
-import type { OcrEngine, OcrSetup } from '../../ports.ts'
+import type { OcrEngine, OcrSetup } from '../../ports/ocr.ts'
 
 /** Every OCR engine by its name in the settings; opening one loads only its own packages. Opened inside a reader process, never in the server. */
 export const engines = {

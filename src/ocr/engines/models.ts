@@ -2,7 +2,8 @@ import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { type OcrSetup, ReadFailure } from '../../ports.ts'
+import type { OcrSetup } from '../../ports/ocr.ts'
+import { ReadFailure } from '../../ports/reading.ts'
 
 const unzip = promisify(gunzip)
 

@@ -1,4 +1,4 @@
-import type { PageImage } from '../../ports.ts'
+import type { PageImage } from '../../ports/ocr.ts'
 
 const [short, long] = [3, 4]
 

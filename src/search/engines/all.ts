@@ -2,7 +2,7 @@
 import type { Config } from '../../config.ts'
 import type { Database, Db } from '../../db/db.ts'
 import type { Log } from '../../log.ts'
-import type { SearchEngine } from '../../ports.ts'
+import type { SearchEngine } from '../../ports/search.ts'
 import { openMeilisearch } from './meilisearch.ts'
 import { openPostgres } from './postgres.ts'
 

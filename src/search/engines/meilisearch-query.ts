@@ -1,5 +1,5 @@
 /** From terms and filters to what Meilisearch is asked. */
-import type { SearchFilter } from '../../ports.ts'
+import type { SearchFilter } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { tolerated } from '../typos.ts'
 import { exactAttributes } from './meilisearch-settings.ts'

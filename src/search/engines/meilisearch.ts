@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import { AppError } from '../../errors.ts'
-import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../ports.ts'
+import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../ports/search.ts'
 import { parse, type Term } from '../query.ts'
 import { indexVersion } from './meilisearch-document.ts'
 import { type Asked, asked, filterOf, isExpressible } from './meilisearch-query.ts'

@@ -1,7 +1,7 @@
 /** Searches by conditions on fields. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
-import type { AdvancedQuery, SearchAnswer } from '../../ports.ts'
+import type { AdvancedQuery, SearchAnswer } from '../../ports/search.ts'
 import { type Compiled, compile } from './postgres-clauses.ts'
 import { filterHints } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'

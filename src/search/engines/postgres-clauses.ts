@@ -1,7 +1,7 @@
 /** From a condition on a field to what the index and the documents are asked. */
 import type { RawBuilder } from 'kysely'
 import type { Db } from '../../db/db.ts'
-import type { SearchClause } from '../../ports.ts'
+import type { SearchClause } from '../../ports/search.ts'
 import { phraseOf, type Term, termsOf } from '../query.ts'
 import { plain, type Word, words } from '../words.ts'
 import { rowHints } from './postgres-hints.ts'

@@ -1,7 +1,7 @@
 /** One page of what was found, as it is shown: with the places that match. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
-import type { SearchHit } from '../../ports.ts'
+import type { SearchHit } from '../../ports/search.ts'
 import { type Marker, snippets } from '../highlight.ts'
 import type { Scored } from './postgres-match.ts'
 

@@ -1,7 +1,7 @@
 /** Runs a search that is put together: which documents, in which order, how many of which type and label. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
-import type { SearchAnswer, SearchFilter, SearchSort } from '../../ports.ts'
+import type { SearchAnswer, SearchFilter, SearchSort } from '../../ports/search.ts'
 import { type Chunk, entriesOf, reading } from './postgres-chunks.ts'
 
 export interface Plan {

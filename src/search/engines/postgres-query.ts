@@ -1,5 +1,5 @@
 /** The parts that tsqueries are made of. */
-import type { SearchFilter } from '../../ports.ts'
+import type { SearchFilter } from '../../ports/search.ts'
 import type { Part } from '../query.ts'
 import { quote } from './postgres-vector.ts'
 

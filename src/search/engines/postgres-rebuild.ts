@@ -1,7 +1,7 @@
 /** Makes the index anew, in chunks of a generation of their own. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
-import type { IndexRebuild } from '../../ports.ts'
+import type { IndexRebuild } from '../../ports/search.ts'
 import { chunkSize, createIndex, dropChunk, openChunk, sizeOf, tableOf } from './postgres-chunks.ts'
 import { refresh } from './postgres-refresh.ts'
 import type { Memory } from './postgres-words.ts'

@@ -1,5 +1,5 @@
 /** Rows of words, as tsqueries: what must stand in a field, one after the other. */
-import type { SearchField } from '../../ports.ts'
+import type { SearchField } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { and, inRow, lexeme, or } from './postgres-query.ts'
 import { headingLexeme, quote } from './postgres-vector.ts'

@@ -1,7 +1,7 @@
 /** Documents that are like one: by the words that say most about it. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
-import type { SearchHit, SimilarQuery } from '../../ports.ts'
+import type { SearchHit, SimilarQuery } from '../../ports/search.ts'
 import { type Chunk, chunkFor, entriesOf, reading, tableOf } from './postgres-chunks.ts'
 import { filterHints } from './postgres-hints.ts'
 import { hits } from './postgres-hits.ts'

@@ -1,5 +1,5 @@
 /** From terms to what the index is asked. */
-import type { SearchFilter } from '../../ports.ts'
+import type { SearchFilter } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { filterHints, prefixHint, rowHints } from './postgres-hints.ts'
 import { and, filters, or } from './postgres-query.ts'

@@ -1,7 +1,7 @@
 /** The embedded engine: search in the PostgreSQL that holds the documents. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
-import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../ports.ts'
+import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../ports/search.ts'
 import { parse } from '../query.ts'
 import { advanced } from './postgres-advanced.ts'
 import { chunkSize, chunksInForce, indexVersion, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'

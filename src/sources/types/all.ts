@@ -1,6 +1,6 @@
 /** Every kind of source. */
 import type { Row } from '../../db/schema.ts'
-import type { SourceType } from '../../ports.ts'
+import type { SourceType } from '../../ports/sources.ts'
 import { folder } from './folder.ts'
 import { s3 } from './s3.ts'
 import { webdav } from './webdav.ts'

@@ -1,5 +1,5 @@
 /** The bytes of one file, held against what the listing and the answer promised. */
-import { type SourceBody, SourceFailure, type SourceFile } from '../../ports.ts'
+import { type SourceBody, SourceFailure, type SourceFile } from '../../ports/sources.ts'
 import { plainTag } from './multistatus.ts'
 import { type Answer, failureOf, type Requests } from './requests.ts'
 

@@ -12,7 +12,7 @@ import {
   type SourceFile,
   type SourceLimits,
   type SourceType,
-} from '../../ports.ts'
+} from '../../ports/sources.ts'
 
 /** Files that are looked at side by side. */
 const together = 64

@@ -5,7 +5,7 @@
 import { type LookupAddress, type LookupAllOptions, lookup as systemLookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
-import { SourceFailure } from '../../ports.ts'
+import { SourceFailure } from '../../ports/sources.ts'
 
 /** Nobody's file server is here: unspecified, multicast, reserved and broadcast addresses, and where clouds tell machines their secrets. */
 const never = blockList([

@@ -1,5 +1,5 @@
 /** The names that a WebDAV server gives to things, and what is believed of them. */
-import { SourceFailure } from '../../ports.ts'
+import { SourceFailure } from '../../ports/sources.ts'
 
 /** Levels of folders below the address; deeper is taken for a loop. */
 export const maxDepth = 64

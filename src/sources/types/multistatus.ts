@@ -3,7 +3,7 @@
  * cut into its <response> elements as it comes, and the package parses those, some at a time.
  */
 import { parseXML } from 'webdav'
-import { SourceFailure } from '../../ports.ts'
+import { SourceFailure } from '../../ports/sources.ts'
 
 /** One thing of the answer. */
 export interface Listed {

@@ -1,7 +1,7 @@
 /** The test of a source that lies on a server. */
 import { promises as dns } from 'node:dns'
 import { isIP } from 'node:net'
-import { type SourceConnection, SourceFailure } from '../../ports.ts'
+import { type SourceConnection, SourceFailure } from '../../ports/sources.ts'
 import { type Guard, isAllowed } from './guard.ts'
 import { failureOf, type Requests } from './requests.ts'
 

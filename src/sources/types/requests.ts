@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getCACertificates } from 'node:tls'
 import { type Dispatcher, Pool } from 'undici'
-import { type SourceAddress, SourceFailure, type SourceLimits } from '../../ports.ts'
+import { type SourceAddress, SourceFailure, type SourceLimits } from '../../ports/sources.ts'
 import { basic, type Challenge, challengesOf, type DigestAnswers, digest } from './digest.ts'
 import { type Guard, guardedConnector } from './guard.ts'
 

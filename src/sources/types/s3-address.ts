@@ -1,5 +1,5 @@
 /** Where a bucket is: which part of an address is the server, the bucket, the region and the prefix. */
-import { SourceFailure } from '../../ports.ts'
+import { SourceFailure } from '../../ports/sources.ts'
 import { decodedParts, folderUrl } from './hrefs.ts'
 
 export interface Place {

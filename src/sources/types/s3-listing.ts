@@ -1,5 +1,5 @@
 /** One page of the list of a bucket: ListObjectsV2. */
-import { type SourceEntry, SourceFailure } from '../../ports.ts'
+import { type SourceEntry, SourceFailure } from '../../ports/sources.ts'
 import { isName, maxDepth, maxPathBytes, shown } from './hrefs.ts'
 import { isDate, plainTag } from './multistatus.ts'
 import { type Requests, readWhole } from './requests.ts'

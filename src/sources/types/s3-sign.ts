@@ -1,6 +1,6 @@
 /** Signing in to S3 (AWS Signature Version 4), and what its servers mean by their errors. */
 import { AwsV4Signer } from 'aws4fetch'
-import { type SourceAddress, SourceFailure, type SourceFailureCode } from '../../ports.ts'
+import { type SourceAddress, SourceFailure, type SourceFailureCode } from '../../ports/sources.ts'
 import { headerOf, type Raw, Refused, refusal, type SignIn, waitOf } from './requests.ts'
 import { readXml } from './s3-xml.ts'
 

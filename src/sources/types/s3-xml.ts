@@ -1,6 +1,6 @@
 /** XML as S3 servers send it: lists of at most a thousand objects, and errors. */
 import { Parser } from 'htmlparser2'
-import { SourceFailure } from '../../ports.ts'
+import { SourceFailure } from '../../ports/sources.ts'
 
 /** Bytes of an answer. A list of 1,000 names of 1,024 bytes, all of them encoded, has 4 MB. */
 const maxAnswer = 16 << 20

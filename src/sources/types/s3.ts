@@ -6,7 +6,7 @@ import {
   SourceFailure,
   type SourceLimits,
   type SourceType,
-} from '../../ports.ts'
+} from '../../ports/sources.ts'
 import { readBody } from './body.ts'
 import { checkHost, type Guard } from './guard.ts'
 import { probe } from './probe.ts'

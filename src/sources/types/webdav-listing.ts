@@ -1,5 +1,5 @@
 /** One folder of a WebDAV server, asked for with Depth 1. */
-import { type SourceEntry, SourceFailure, type SourceFailureCode, type SourceFile } from '../../ports.ts'
+import { type SourceEntry, SourceFailure, type SourceFailureCode, type SourceFile } from '../../ports/sources.ts'
 import { isSameFolder, placesOf, shown, urlBelow } from './hrefs.ts'
 import { type Listed, readMultistatus } from './multistatus.ts'
 import { type Asked, type Requests, readWhole } from './requests.ts'

@@ -1,5 +1,5 @@
 /** A folder of a WebDAV server (RFC 4918): Nextcloud, ownCloud, Apache, nginx, rclone and their like. */
-import type { SourceAddress, SourceConnection, SourceEntry, SourceFailure, SourceLimits, SourceType } from '../../ports.ts'
+import type { SourceAddress, SourceConnection, SourceEntry, SourceFailure, SourceLimits, SourceType } from '../../ports/sources.ts'
 import { readBody } from './body.ts'
 import { checkHost, type Guard } from './guard.ts'
 import { folderUrl, urlBelow } from './hrefs.ts'

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { AppError } from '../src/errors.ts'
-import type { SearchFilter, SearchQuery } from '../src/ports/search.ts'
+import { noFilter, type SearchFilter, type SearchQuery } from '../src/ports/search.ts'
 import { entryOf, maxParts } from '../src/search/engines/meilisearch-document.ts'
 import { asked, filterOf, isExpressible } from '../src/search/engines/meilisearch-query.ts'
 import { exactAttributes, isSet, settings } from '../src/search/engines/meilisearch-settings.ts'
@@ -18,18 +18,6 @@ import { insertDocument, searchSuite } from './support/search-suite.ts'
 const url = process.env.MEILI_URL ?? ''
 const key = process.env.MEILI_API_KEY ?? ''
 
-const noFilter: SearchFilter = {
-  ownerId: null,
-  mimeTypes: [],
-  notMimeTypes: [],
-  labelIds: [],
-  notLabelIds: [],
-  status: [],
-  sourceId: null,
-  from: null,
-  to: null,
-  minConfidence: null,
-}
 const plainly: Omit<SearchQuery, 'text'> = { fuzzy: false, highlight: true, filter: noFilter, offset: 0, limit: 10, maxResults: 1000 }
 
 describe.skipIf(url === '')(`Meilisearch itself${url === '' ? ' (skipped: MEILI_URL names no server)' : ''}`, () => {

@@ -17,6 +17,20 @@ export interface SearchFilter {
   readonly minConfidence: number | null
 }
 
+/** Every document, of everybody. */
+export const noFilter: SearchFilter = {
+  ownerId: null,
+  mimeTypes: [],
+  notMimeTypes: [],
+  labelIds: [],
+  notLabelIds: [],
+  status: [],
+  sourceId: null,
+  from: null,
+  to: null,
+  minConfidence: null,
+}
+
 export interface SearchQuery {
   /** words, "phrases", -not, one OR other, title:word: what parse() of src/search/query.ts reads; whatever of a query is a filter has become one */
   readonly text: string

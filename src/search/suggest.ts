@@ -2,7 +2,7 @@
 import type { Actor } from '../actor.ts'
 import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import type { SearchFilter } from '../ports/search.ts'
+import { noFilter, type SearchFilter } from '../ports/search.ts'
 import { parse } from './query.ts'
 import { distance, tolerated } from './typos.ts'
 import { words } from './words.ts'
@@ -19,18 +19,7 @@ const maxDocuments = 50
 const maxRead = 20_000
 
 /** What the actor sees, and nothing else of anybody. */
-export const seenBy = (actor: Actor): SearchFilter => ({
-  ownerId: isAdmin(actor) ? null : actor.id,
-  mimeTypes: [],
-  notMimeTypes: [],
-  labelIds: [],
-  notLabelIds: [],
-  status: [],
-  sourceId: null,
-  from: null,
-  to: null,
-  minConfidence: null,
-})
+export const seenBy = (actor: Actor): SearchFilter => ({ ...noFilter, ownerId: isAdmin(actor) ? null : actor.id })
 
 /** The last word of `text`, which may be but begun, as documents have it that match the whole; where none does, with its typos mended. Throws SERVICE_UNAVAILABLE. */
 export async function suggest(app: App, actor: Actor, text: string, limit: number): Promise<Suggestion[]> {

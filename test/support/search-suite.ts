@@ -2,7 +2,14 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import type { Db } from '../../src/db/db.ts'
-import type { AdvancedQuery, SearchClause, SearchEngine, SearchFilter, SearchQuery } from '../../src/ports/search.ts'
+import {
+  type AdvancedQuery,
+  noFilter,
+  type SearchClause,
+  type SearchEngine,
+  type SearchFilter,
+  type SearchQuery,
+} from '../../src/ports/search.ts'
 
 /** An engine over a database of its own; both end with the test. */
 export type Prepare = () => Promise<{ db: Db; engine: SearchEngine; ownerId: string; otherOwnerId: string }>
@@ -55,19 +62,6 @@ export async function label(db: Db, name: string): Promise<string> {
 
 export const assign = (db: Db, document_id: string, label_id: string) =>
   db.insertInto('document_labels').values({ document_id, label_id }).execute()
-
-const noFilter: SearchFilter = {
-  ownerId: null,
-  mimeTypes: [],
-  notMimeTypes: [],
-  labelIds: [],
-  notLabelIds: [],
-  status: [],
-  sourceId: null,
-  from: null,
-  to: null,
-  minConfidence: null,
-}
 
 /** The tests, for an engine. */
 export function searchSuite(name: string, prepare: Prepare): void {

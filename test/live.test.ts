@@ -38,8 +38,16 @@ describe('signing in', () => {
     socket.say({ type: 'subscribe', events: ['notification', 'queue_status'] })
     socket.say({ type: 'unsubscribe', events: ['ocr_progress'] })
     await socket.next('subscribed')
-    expect(await socket.next('subscribed')).toEqual({ type: 'subscribed', events: ['ocr_progress', 'notifications', 'queue_status'] })
-    expect(await socket.next('subscribed')).toEqual({ type: 'subscribed', events: ['notifications', 'queue_status'] })
+    expect(await socket.next('subscribed')).toEqual({
+      type: 'subscribed',
+      events: ['ocr_progress', 'notifications', 'queue_status'],
+      seq: expect.any(Number),
+    })
+    expect(await socket.next('subscribed')).toEqual({
+      type: 'subscribed',
+      events: ['notifications', 'queue_status'],
+      seq: expect.any(Number),
+    })
   })
 
   test('4401 for a bad token, for anything said before it, and for silence', async () => {
@@ -144,7 +152,7 @@ describe('what is said', () => {
     socket.socket.send(Buffer.from('{"type":"subscribe","events":["ocr_progress"]}'))
     expect(await socket.next('error')).toMatchObject({ code: 'VALIDATION_ERROR' })
     socket.say({ type: 'subscribe', events: [] })
-    expect(await socket.next('subscribed')).toEqual({ type: 'subscribed', events: ['document_created'] })
+    expect(await socket.next('subscribed')).toEqual({ type: 'subscribed', events: ['document_created'], seq: expect.any(Number) })
   })
 
   test.each<[number, string, Buffer]>([

@@ -7,9 +7,9 @@ import type { Cli } from './context.ts'
 import { Failure, usage } from './exit.ts'
 import { certificatesOf, clientThere, type There } from './there.ts'
 
-export type EventWay = Pick<StreamOptions, 'url' | 'dispatcher' | 'token' | 'renew' | 'from'>
+export type EventWay = Pick<StreamOptions, 'url' | 'dispatcher' | 'token' | 'renew'>
 
-/** Over the network. Asks the server first who we are: that says in plain words what is wrong, and what the time is there. */
+/** Over the network. Asks the server first who we are: that says in plain words what is wrong. */
 export async function eventsThere(cli: Cli, there: There): Promise<EventWay> {
   const client = await clientThere(there, cli.way)
   cli.onEnd(() => client.close())
@@ -19,8 +19,7 @@ export async function eventsThere(cli: Cli, there: There): Promise<EventWay> {
   const agent = new Agent({ connect: { timeout: 10_000, ...(await certificatesOf(there)) } })
   cli.onEnd(() => agent.destroy())
   const { token, renew } = client.session
-  const from = new Date(response.headers.get('date') ?? Date.now())
-  return { url: `${there.url.replace(/^http/, 'ws')}/ws`, dispatcher: agent, token, renew, from }
+  return { url: `${there.url.replace(/^http/, 'ws')}/ws`, dispatcher: agent, token, renew }
 }
 
 /** On this machine, whether or not a server runs: as the user of --as, or as an admin. */
@@ -35,7 +34,7 @@ export async function eventsHere(cli: Cli): Promise<EventWay> {
   const agent = new Agent({ connect: { socketPath: live.path } })
   cli.onEnd(() => agent.destroy())
   const token = async () => (await mint(app, user)).token
-  return { url: 'ws://localhost/ws', dispatcher: agent, token, renew: token, from: app.now() }
+  return { url: 'ws://localhost/ws', dispatcher: agent, token, renew: token }
 }
 
 async function anAdmin({ db }: Parameters<typeof mint>[0]): Promise<users.User> {

@@ -22,8 +22,6 @@ export interface StreamOptions {
   /** another one, after the server refused `refused`; null: there is none */
   renew(refused: string | null): Promise<string | null>
   readonly events: readonly string[]
-  /** the server's time when it was asked for first: what a lost connection missed begins there */
-  readonly from: Date
   /** begins with what happened in the last ten minutes */
   readonly isReplay: boolean
   /** ends the stream */
@@ -40,11 +38,10 @@ interface Closed {
 }
 
 interface Progress {
-  /** of the last event */
+  /** of the last event, or where the first connection began to hear; null: none did */
   seq: number | null
   /** so many connections in a row did not come so far as to be heard */
   failures: number
-  hasStarted: boolean
 }
 
 /** Seconds between two attempts, at most. */
@@ -54,7 +51,7 @@ const tooMany = 4429
 
 /** Events until `signal`, however often the connection is lost. Throws ClientError UNAUTHORIZED, RATE_LIMITED (too many connections), VALIDATION_ERROR. */
 export async function* eventStream(options: StreamOptions): AsyncGenerator<EventMessage> {
-  const progress: Progress = { seq: null, failures: 0, hasStarted: false }
+  const progress: Progress = { seq: null, failures: 0 }
   let refused: string | null = null
   while (!options.signal.aborted) {
     const token: string | null = refused === null ? await options.token() : await options.renew(refused)
@@ -79,7 +76,7 @@ export async function* eventStream(options: StreamOptions): AsyncGenerator<Event
 /** One connection to its end. */
 async function* connection(
   token: string,
-  { url, dispatcher, events, from, isReplay, signal }: StreamOptions,
+  { url, dispatcher, events, isReplay, signal }: StreamOptions,
   progress: Progress,
 ): AsyncGenerator<EventMessage, Closed> {
   const socket = new WebSocket(url, dispatcher ? { dispatcher } : {})
@@ -88,9 +85,7 @@ async function* connection(
   let error: Closed['error'] = null
   let wake = () => {}
   const say = (message: object) => socket.send(JSON.stringify(message))
-  const since = progress.seq ?? (isReplay || progress.hasStarted ? 0 : null)
-  /** Of what is sent again without a last event to begin after, only what came after the start is news. */
-  const earliest = progress.seq === null && !isReplay ? from.toISOString() : ''
+  const since = progress.seq ?? (isReplay ? 0 : null)
   const stop = () => socket.close(1000)
   socket.addEventListener('open', () => say({ type: 'auth', token }))
   socket.addEventListener('message', ({ data }) => {
@@ -98,11 +93,12 @@ async function* connection(
     if (message.type === 'auth_success') say({ type: 'subscribe', events, ...(since === null ? {} : { since }) })
     else if (message.type === 'subscribed') {
       progress.failures = 0
-      progress.hasStarted = true
+      // What is sent again comes after this message, and is not heard yet.
+      if (since === null) progress.seq = message.seq
     } else if (message.type === 'error') {
       error = message as unknown as NonNullable<Closed['error']>
       if (error.code === 'VALIDATION_ERROR') stop()
-    } else if (message.timestamp >= earliest) {
+    } else {
       inbox.push(message)
       wake()
     }

@@ -138,8 +138,9 @@ async function startLine(url: string) {
   return { url: `http://127.0.0.1:${(line.address() as AddressInfo).port}`, set }
 }
 
-test('a lost connection is made again, and nothing that happened meanwhile is missed, also when nothing had come before', async () => {
+test('a lost connection is made again, and nothing that happened meanwhile is missed, also when nothing had come before; what was before its start is not news', async () => {
   const { env, url, tell, areHeard } = await start()
+  await tell({ progress: 1 })
   const line = await startLine(url)
   const through = { ...env, DMS_URL: line.url }
   const { events, child, ended } = tail([], through)

@@ -126,11 +126,14 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
     send(JSON.stringify({ type: 'auth_success', user_id: actor.id }))
   }
 
+  /** With the place where what is heard live begins: who loses the connection before any event came has it for `since`. */
+  const tellWanted = () => send(JSON.stringify({ type: 'subscribed', events: [...wanted.values()], seq: feed.last }))
+
   const subscribe = async ({ actor }: Session, names: readonly EventName[], since: number | null) => {
     if (since !== null) await feed.look()
     const fresh = names.filter((name) => !wanted.has(typeOf(name)))
     for (const name of fresh) wanted.set(typeOf(name), name)
-    send(JSON.stringify({ type: 'subscribed', events: [...wanted.values()] }))
+    tellWanted()
     const types = fresh.map(typeOf)
     if (types.includes('queue_status')) around.queueWanted()
     // From this very moment on, what is handed out is held back: earlier events end where it begins.
@@ -151,7 +154,7 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
 
   const unsubscribe = (names: readonly EventName[]) => {
     for (const name of names) wanted.delete(typeOf(name))
-    send(JSON.stringify({ type: 'subscribed', events: [...wanted.values()] }))
+    tellWanted()
   }
 
   const handle = async (text: string | null) => {

@@ -1,15 +1,18 @@
-/** Files that ask for other files: their reader fetches nothing, from nowhere. */
+/** Files that ask for other files, or that take their reader over: it fetches nothing, from nowhere, and reaches nothing but what it was handed. */
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createListener, type Server } from 'node:net'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
+import { nodeKeepsFromNetwork, withoutNetwork } from '../src/extract/confine.ts'
+import { forkConfined } from '../src/extract/reader-process.ts'
 import { startApp, upload } from './support/app.ts'
 import { zip } from './support/office-files.ts'
 import { pdf } from './support/pdf-file.ts'
 import { folder } from './support/places.ts'
+import type { Outcomes } from './support/reader-taken-over.ts'
 
 test('no address in a file is asked, and no file of the server gets into its text', async () => {
   let hits = 0
@@ -60,4 +63,65 @@ test('no address in a file is asked, and no file of the server gets into its tex
     await picture.arrayBuffer()
   }
   expect(hits).toBe(0)
+})
+
+/** A reader process whose parser was taken over: what came of all that it tried, in its main thread and in another. */
+async function takenOver(startsPrograms: boolean, isolation: readonly string[] | null): Promise<Outcomes[]> {
+  const [home, place] = [await folder(), await folder()]
+  const [given, socket, writable] = [join(home, 'given'), join(place, 'socket'), join(home, 'own')]
+  await mkdir(writable)
+  await writeFile(join(place, 'secret.txt'), 'treasure of the server')
+  await writeFile(join(place, 'document'), 'as it was uploaded')
+  await symlink(join(place, 'document'), given)
+  const anywhere = await listening(createListener().listen(0))
+  await listening(createListener().listen(socket))
+  const program = fileURLToPath(new URL('./support/reader-taken-over.ts', import.meta.url))
+  const child = forkConfined(program, { writable, readable: [home, program], startsPrograms }, 1e9, isolation)
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let complaint = ''
+  child.stderr?.on('data', (chunk) => {
+    complaint += chunk
+  })
+  child.send({ port: (anywhere.address() as AddressInfo).port, socket, folder: place, given })
+  const [outcomes] = await Promise.race([
+    once(child, 'message'),
+    once(child, 'exit').then(() => Promise.reject(new Error(`it ended: ${complaint}`))),
+  ])
+  expect(await readFile(join(place, 'document'), 'utf8')).toBe('as it was uploaded')
+  return outcomes
+}
+
+async function listening(server: Server): Promise<Server> {
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  return server
+}
+
+const denied = 'ERR_ACCESS_DENIED'
+const files = {
+  read: denied,
+  list: denied,
+  'read by a link': denied,
+  write: denied,
+  'change what it was handed': denied,
+  'read what it was handed': 'done',
+  'write to its folder': 'done',
+}
+
+test.skipIf(!nodeKeepsFromNetwork)(
+  'a reader that was taken over reaches no network, no other file and no program, by Node itself',
+  async () => {
+    const network = { connect: denied, 'connect to a file': denied, listen: denied, datagram: denied, fetch: denied }
+    const all = { ...network, ...files, 'connect by a program': denied }
+    expect(await takenOver(false, null)).toEqual([all, all])
+  },
+)
+
+const isolation = withoutNetwork()
+test.skipIf(!isolation)('a program that it starts, or code that Node does not see, is in a network of nothing, by the system', async () => {
+  for (const outcomes of await takenOver(true, isolation))
+    expect(outcomes).toMatchObject({
+      ...files,
+      'connect by a program': expect.stringMatching(/^(ENETUNREACH|ECONNREFUSED|EADDRNOTAVAIL)$/),
+    })
 })

@@ -1,10 +1,12 @@
 /** One reader process: started, given work, watched, killed. */
 import { type ChildProcess, fork } from 'node:child_process'
+import { mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import { extname } from 'node:path'
+import { resolve as absolute, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Log } from '../log.ts'
 import { ReadFailure } from '../ports/reading.ts'
+import { path, permissions, type Rights } from './confine.ts'
 import { residentMemory } from './memory.ts'
 import type { Answer, Setup, Work } from './messages.ts'
 import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
@@ -12,14 +14,17 @@ import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
 const memoryInterval = 500
 /** what a process may do before it is replaced: parsers leak */
 const maxWorks = 200
-const path = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const complaintLength = 4000
+const own = fileURLToPath(import.meta.url)
+const program = fileURLToPath(new URL(`./child${extname(own)}`, import.meta.url))
 
 export interface ProcessSettings extends Setup {
   readonly tempDir: string
   readonly log: Log
   /** bytes that the process and those it starts may hold */
   readonly memory: number
+  /** what `withoutNetwork()` found */
+  readonly isolation: readonly string[] | null
 }
 
 export interface ReaderProcess {
@@ -34,10 +39,11 @@ export interface ReaderProcess {
 }
 
 /** Starts a process in a group and a folder of its own, with nothing of our environment. */
-export function startProcess({ tempDir, log, memory, ...setup }: ProcessSettings): ReaderProcess {
+export function startProcess({ tempDir, log, memory, isolation, ...setup }: ProcessSettings): ReaderProcess {
   const folder = makeReaderFolder(tempDir)
-  const child = forkReader(folder, memory)
+  const child = forkConfined(program, rightsFor(setup, folder), memory, isolation)
   let lastPath: string | null = null
+  let link = ''
   let works = 0
   let isEnded = false
   let complaint = ''
@@ -63,9 +69,18 @@ export function startProcess({ tempDir, log, memory, ...setup }: ProcessSettings
     return ended
   }
 
+  /** Puts the file where the process may read it, and nothing that it was handed before; answers where. */
+  function handOver(path: string): string {
+    if (path === lastPath) return link
+    if (link !== '') rmSync(link, { force: true })
+    link = join(folder, `file-${works}`)
+    symlinkSync(absolute(path), link)
+    lastPath = path
+    return link
+  }
+
   async function run(work: Work, timeout: number, signal?: AbortSignal): Promise<Answer> {
     works++
-    lastPath = work.file.path
     const { promise, resolve, reject } = Promise.withResolvers<Answer>()
     const kill = (reason: unknown): void => {
       reject(reason)
@@ -85,7 +100,7 @@ export function startProcess({ tempDir, log, memory, ...setup }: ProcessSettings
     busy(child)
     try {
       if (isEnded || !child.connected) throw crash(complaint)
-      child.send(work, (problem) => problem && kill(crash(complaint)))
+      child.send({ ...work, file: { ...work.file, path: handOver(work.file.path) } }, (problem) => problem && kill(crash(complaint)))
       return await promise
     } finally {
       clearTimeout(clock)
@@ -120,17 +135,27 @@ function exitOf(child: ChildProcess): Promise<void> {
   return promise
 }
 
-function forkReader(cwd: string, memory: number): ChildProcess {
-  const own = fileURLToPath(import.meta.url)
-  const program = fileURLToPath(new URL(`./child${extname(own)}`, import.meta.url))
+/** Starts a program of ours with a channel to it, as the leader of a group, in the folder that it may write to, with these rights and none of our environment. */
+export function forkConfined(program: string, rights: Rights, memory: number, isolation: readonly string[] | null): ChildProcess {
+  const cwd = rights.writable
+  const [execPath = '', ...before] = [...(isolation ?? []), process.execPath]
   return fork(program, [], {
     cwd,
     detached: true,
     serialization: 'advanced',
-    execArgv: [`--max-old-space-size=${Math.ceil(memory / 1024 / 1024)}`],
+    execPath,
+    execArgv: [...before, `--max-old-space-size=${Math.ceil(memory / 1024 / 1024)}`, ...permissions(rights)],
     env: { PATH: path, HOME: cwd, TMPDIR: cwd, LC_ALL: 'C.UTF-8', OMP_THREAD_LIMIT: '1', VIPS_CONCURRENCY: '1' },
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   })
+}
+
+/** It writes to a folder inside of its own: through a link that it may write to, the file itself could be changed. */
+function rightsFor({ ocr }: Setup, folder: string): Rights {
+  const writable = join(folder, 'own')
+  mkdirSync(writable)
+  const models = [...(ocr?.languages.values() ?? [])].map((language) => language.path)
+  return { writable, readable: [folder, ...new Set(models)], startsPrograms: ocr?.engine === 'tesseract-native' }
 }
 
 /** The process leads a group, so that programs it started end with it. */

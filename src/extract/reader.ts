@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import type { Log } from '../log.ts'
 import type { OcrSetup } from '../ports/ocr.ts'
 import { type DocumentReader, ReadFailure } from '../ports/reading.ts'
+import { withoutNetwork } from './confine.ts'
 import type { Answer, Work } from './messages.ts'
 import { removeStaleFolders } from './reader-folders.ts'
 import { type ReaderProcess, startProcess } from './reader-process.ts'
@@ -44,6 +45,7 @@ export function openReader({ slots: wanted, tempDir, log, ocr, limits }: ReaderS
   const waiting: (() => void)[] = []
   let working = 0
   let isClosed = false
+  let isolation: readonly string[] | null | undefined
   removeStaleFolders(tempDir)
 
   const settings = {
@@ -89,7 +91,8 @@ export function openReader({ slots: wanted, tempDir, log, ocr, limits }: ReaderS
       end(chosen)
       return take(path)
     }
-    const started = startProcess(settings)
+    if (isolation === undefined) isolation = withoutNetwork()
+    const started = startProcess({ ...settings, isolation })
     all.add(started)
     return started
   }

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
@@ -32,8 +32,7 @@ export async function openModels(languages: OcrSetup['languages'], parent: strin
     const model = await readModel(source, found.gzip).catch((error: Error) => {
       throw new ReadFailure('OCR_FAILED', `The model ${source} cannot be read: ${error.message}`)
     })
-    if (found.gzip) await writeFile(target, model)
-    else await symlink(source, target)
+    await writeFile(target, model)
     provided.add(code)
   }
 

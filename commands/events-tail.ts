@@ -4,6 +4,7 @@ import type { Cli } from '../src/cli/context.ts'
 import { Failure, usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 import { refuseLate } from '../src/cli/waiting.ts'
+import { endWatching } from '../src/cli/watching.ts'
 import type { EventMessage } from '../src/client/event-stream.ts'
 
 interface Flags {
@@ -33,7 +34,7 @@ export const eventsTail = (cli: Cli): Command =>
       'an admin, or of the user of --as. Notifications are personal.',
     ],
     exits:
-      '0 stopped with Ctrl-C, or --until, --count came · 4 not signed in · 8 --timeout came before them · 69 connection lost · 75 too many connections',
+      '0 stopped with Ctrl-C, or --until, --count came · 4 not signed in · 8 --timeout came before them · 69 connection lost · 75 too many connections · 143 SIGTERM',
   })
     .option('--event <names>', 'these only, separated by commas')
     .option('--document <id>', 'of this document only')
@@ -70,7 +71,7 @@ export const eventsTail = (cli: Cli): Command =>
         throw error
       }
       if (flags.until !== undefined || flags.count !== undefined) refuseLate(cli, 'what was waited for did not happen')
-      if ((signal.reason as Error).message.includes('SIGTERM')) cli.exit = 'TERMINATED'
+      endWatching(cli, signal)
     })
 
 const concerns = ({ data }: EventMessage, { document, source }: Flags): boolean =>

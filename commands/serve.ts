@@ -23,7 +23,10 @@ export const serve = (cli: Cli): Command =>
       ['DATABASE_URL=postgres://… dms serve --no-worker', ''],
     ],
     exits: '0 stopped · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong',
-    notes: ['Runs on the server only. Under systemd it takes the socket of dms.socket, and tells when it is ready.'],
+    notes: [
+      'Runs on the server only. Under systemd it takes the socket of dms.socket, and tells when it is ready.',
+      'SIGHUP takes the certificate and the level of the log anew, and opens the log file again; SIGUSR1 says in the log how it is going.',
+    ],
   })
     .option('--host <address>', 'address to listen on')
     .option('--port <number>', 'port to listen on; 0 takes any free one')
@@ -50,5 +53,6 @@ export const serve = (cli: Cli): Command =>
         signal: cli.serviceSignal,
         env: cli.env,
         say: (line) => cli.warn(line),
+        levelNow: async () => (await cli.config(settings)).config.log.level,
       })
     })

@@ -1,13 +1,16 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
+import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 
 interface Options {
   queues?: string
   concurrency?: string
   once?: boolean
+  maxJobs?: string
   maxTime?: string
+  name?: string
 }
 
 /** `dms worker`: jobs without a server. */
@@ -19,21 +22,37 @@ export const worker = (cli: Cli): Command =>
       ['worker --once --max-time 55m --queues ocr -q', 'from cron, every hour'],
     ],
     exits: '0 stopped or done · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong',
-    notes: ['Runs on the server only.'],
+    notes: [
+      'Runs on the server only.',
+      'SIGHUP takes the level of the log anew and opens the log file again; SIGUSR1 says in the log what is being done.',
+    ],
   })
     .option('--queues <names>', 'only these, separated by commas: ocr, sync, index, maintenance')
     .option('--concurrency <number>', 'documents read at once; 0 takes one per core')
     .option('--once', 'run what can be run now, then exit')
+    .option('--max-jobs <number>', 'take no more than so many jobs, and exit when they are done')
     .option('--max-time <duration>', 'begin nothing more after this time, and exit as on SIGTERM')
+    .option('--name <name>', 'follows host and process in the name that this worker goes by')
     .action(async (options: Options) => {
       cli.refuseRemote('worker')
+      const { maxJobs, name } = options
+      if (maxJobs !== undefined && !/^[1-9]\d{0,8}$/.test(maxJobs)) throw usage(`--max-jobs ${maxJobs}: a whole number from 1 on`)
+      if (name !== undefined && !/^[\w.@:-]{1,64}$/.test(name))
+        throw usage(`--name ${name}: up to 64 letters, digits and the signs . _ @ : -`)
       const most = options.maxTime === undefined ? null : durationOf('--max-time', options.maxTime)
       const { runWorker } = await import('../src/worker/run.ts')
-      const { config, warnings } = await cli.config({
+      const settings = {
         ...(options.queues === undefined ? {} : { 'worker.queues': options.queues }),
         ...(options.concurrency === undefined ? {} : { 'worker.concurrency': options.concurrency }),
-      })
+      }
+      const { config, warnings } = await cli.config(settings)
       for (const warning of warnings) cli.warn(`warning: ${warning}`)
       const signal = most === null ? cli.serviceSignal : AbortSignal.any([cli.serviceSignal, AbortSignal.timeout(most)])
-      await runWorker(config, { once: options.once === true, signal })
+      await runWorker(config, {
+        once: options.once === true,
+        ...(maxJobs === undefined ? {} : { maxJobs: Number(maxJobs) }),
+        ...(name === undefined ? {} : { label: name }),
+        signal,
+        levelNow: async () => (await cli.config(settings)).config.log.level,
+      })
     })

@@ -62,14 +62,28 @@ function withPriority(target: { write(line: string): unknown }) {
   }
 }
 
-/** While `work` runs, SIGHUP reopens the log (logrotate moves files away and says so); returns what it returns. */
-export async function reopeningOnHangup<T>(log: { reopen(): void }, work: () => Promise<T>): Promise<T> {
-  const reopen = () => log.reopen()
-  process.on('SIGHUP', reopen)
+/**
+ * While `work` runs, SIGHUP reopens the log (logrotate moves files away and says so) and takes its level from `levelNow`, and SIGUSR1 calls
+ * `tell`; returns what `work` returns.
+ */
+export async function onSignals<T>(
+  log: Log & { reopen(): void },
+  { levelNow, tell }: { levelNow(): Promise<string>; tell(): void },
+  work: () => Promise<T>,
+): Promise<T> {
+  const renew = () => {
+    log.reopen()
+    levelNow()
+      .then((level) => {
+        log.level = level
+      })
+      .catch((error: Error) => log.error({ err: error.message }, 'the level of the log stays as it was'))
+  }
+  process.on('SIGHUP', renew).on('SIGUSR1', tell)
   try {
     return await work()
   } finally {
-    process.off('SIGHUP', reopen)
+    process.off('SIGHUP', renew).off('SIGUSR1', tell)
   }
 }
 

@@ -124,13 +124,21 @@ test('78 for more sockets than one; those meant for another process are left alo
   expect(passedSocket({ LISTEN_FDS: '1', LISTEN_PID: '1' })).toBeNull()
 })
 
-test('a unix socket, in the place of one that a crash has left', async () => {
-  const path = join(await folderOf(), 'dms.sock')
+test('a unix socket, in the place of one that a crash has left; SIGHUP takes the level of the log anew, SIGUSR1 says how it is going', async () => {
+  const folder = await folderOf()
+  const path = join(folder, 'dms.sock')
   const crash = `require('net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`
   await once(spawn(process.execPath, ['-e', crash], { env: bareEnvironment(), stdio: 'ignore' }), 'exit')
   expect((await stat(path)).isSocket()).toBe(true)
-  const { address, stop } = await serve(['--socket', path], {})
+  const config = join(folder, 'config.toml')
+  await writeFile(config, '[log]\nlevel = "error"\nformat = "json"\n')
+  const { child, address, said, stop } = await serve(['--socket', path, '--config', config], {})
   expect(address).toBe(`unix:${path}`)
+  child.kill('SIGUSR1')
+  await writeFile(config, '[log]\nlevel = "info"\nformat = "json"\n')
+  child.kill('SIGHUP')
+  await until(() => child.kill('SIGUSR1') && said.some((line) => line.includes('"msg":"status"')), 20_000)
+  expect(JSON.parse(said.find((line) => line.includes('"msg":"status"')) ?? '')).toMatchObject({ state: 'serving', connections: 0 })
   const agent = new Agent({ connect: { socketPath: path } })
   expect(await healthOf('http://dms', agent)).toBe(200)
   await agent.close()

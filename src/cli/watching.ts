@@ -12,7 +12,7 @@ export type Watch = string | true | undefined
 
 export const withWatch = (command: Command): Command => command.option('--watch [interval]', 'again and again; default: every 2s')
 
-/** Looks, and with --watch goes on until Ctrl-C, which is the normal end then. `open` makes the one who looks. Throws Failure USAGE. */
+/** Looks, and with --watch goes on until Ctrl-C, which is the normal end then; SIGTERM is none. `open` makes the one who looks. Throws Failure USAGE. */
 export async function lookOrWatch(cli: Cli, watch: Watch, open: () => Promise<() => Promise<void>>): Promise<void> {
   const interval = watch === undefined ? null : Math.max(shortest, durationOf('--watch', watch === true ? '2s' : watch))
   // Asked for before anything else asks for a signal that would be an interruption.
@@ -24,4 +24,10 @@ export async function lookOrWatch(cli: Cli, watch: Watch, open: () => Promise<()
     await sleep(interval, undefined, { signal }).catch(() => {})
     if (!signal.aborted) await look()
   }
+  endWatching(cli, signal)
+}
+
+/** What was to go on until somebody stops it has the exit of what stopped it: 0 for Ctrl-C and --timeout. */
+export function endWatching(cli: Cli, { reason }: AbortSignal): void {
+  if ((reason as Error).message.includes('SIGTERM')) cli.exit = 'TERMINATED'
 }

@@ -5,7 +5,7 @@ import type { App } from '../app.ts'
 import type { Config } from '../config.ts'
 import { isUnavailable } from '../db/db.ts'
 import { status } from '../db/migrate.ts'
-import { openLog, reopeningOnHangup } from '../log.ts'
+import { onSignals, openLog } from '../log.ts'
 import { type OpenOptions, openApp } from '../open-app.ts'
 import { ensureFirstAdmin } from '../users/first-admin.ts'
 import { startConfigured } from '../worker/run.ts'
@@ -29,18 +29,24 @@ export interface ServerOptions {
   env: Readonly<Record<string, string | undefined>>
   /** one line to whoever started it */
   say(line: string): void
+  /** the level that the log shall have from now on, asked for on SIGHUP */
+  levelNow(): Promise<string>
 }
 
 /** Serves until `signal`; returns after a clean stop. */
 export async function runServer(config: Config, options: ServerOptions): Promise<void> {
   const log = openLog(config.log)
-  await reopeningOnHangup(log, async () => {
+  let tell = () => log.info('starting')
+  await onSignals(log, { levelNow: options.levelNow, tell: () => tell() }, async () => {
     const app = await patiently(options, () => openApp(config, log, { migrate: options.migrate }))
     try {
       if (options.checkOnly) return options.say(`could start (${await summary(app)})`)
       await welcomeFirstAdmin(app, options.say)
       const signIns = rememberSignIns(app)
-      await serve(app, signIns, options).finally(() => signIns.close())
+      const began = (report: () => void) => {
+        tell = report
+      }
+      await serve(app, signIns, options, began).finally(() => signIns.close())
     } finally {
       await app.close()
     }
@@ -61,7 +67,8 @@ async function patiently<T>({ waitForDatabase, signal, say }: ServerOptions, ope
   }
 }
 
-async function serve(app: App, signIns: SignIns, { signal, env, say }: ServerOptions): Promise<void> {
+/** `began` is handed what says in the log how it is going. */
+async function serve(app: App, signIns: SignIns, { signal, env, say }: ServerOptions, began: (report: () => void) => void): Promise<void> {
   const { config, log } = app
   const manager = serviceManager(env, log)
   const passed = passedSocket(env)
@@ -73,6 +80,20 @@ async function serve(app: App, signIns: SignIns, { signal, env, say }: ServerOpt
   const worker = config.worker.embedded ? await startConfigured(app) : null
   const status = `listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`
   say(status)
+  began(() => {
+    listening.server.getConnections((_, connections) =>
+      log.info(
+        {
+          state: signal.aborted ? 'stopping' : 'serving',
+          uptime_seconds: Math.round(process.uptime()),
+          connections,
+          jobs: worker?.running().length,
+          memory_bytes: process.memoryUsage.rss(),
+        },
+        'status',
+      ),
+    )
+  })
   await manager.ready(status)
   const unwatch = manager.watch(() => app.db.selectNoFrom(sql`1`.as('one')).execute())
   const renew = () => listening.renewCertificate().catch((error) => log.error({ err: error }, 'the certificate stays as it was'))

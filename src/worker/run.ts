@@ -1,10 +1,11 @@
 /** A worker as the configuration wants it, and a process that is nothing else. */
-import { availableParallelism } from 'node:os'
+import { availableParallelism, hostname } from 'node:os'
 import type { App } from '../app.ts'
 import type { Config } from '../config.ts'
 import type { Queue } from '../jobs.ts'
-import { type Log, openLog, reopeningOnHangup } from '../log.ts'
+import { type Log, onSignals, openLog } from '../log.ts'
 import { openApp } from '../open-app.ts'
+import { nameOf } from './dead.ts'
 import { openHealth } from './health.ts'
 import { startSchedule } from './schedule.ts'
 import { startWorker, type Worker } from './worker.ts'
@@ -13,11 +14,24 @@ export type { Worker }
 
 const known: readonly string[] = ['ocr', 'sync', 'index', 'maintenance'] satisfies Queue[]
 
+export interface WorkerRun {
+  /** ends once no job can be run now */
+  once: boolean
+  /** ends after so many jobs; undefined: never */
+  maxJobs?: number
+  /** follows host and process in its name */
+  label?: string
+  signal: AbortSignal
+  /** the level that the log shall have from now on, asked for on SIGHUP */
+  levelNow(): Promise<string>
+}
+
 /** Starts a worker for the configured queues, and what it has to see to besides. */
-export async function startConfigured(app: App): Promise<Worker> {
+export async function startConfigured(app: App, { maxJobs, label }: Pick<WorkerRun, 'maxJobs' | 'label'> = {}): Promise<Worker> {
   const { queues, concurrency } = app.config.worker
   const own = queues.filter((queue): queue is Queue => known.includes(queue))
-  const worker = await startWorker(app, { queues: own, concurrency: concurrency || availableParallelism() })
+  const name = [nameOf(hostname(), process.pid), ...(label === undefined ? [] : [label])].join('/')
+  const worker = await startWorker(app, { queues: own, concurrency: concurrency || availableParallelism(), name, maxJobs })
   const schedule = own.includes('maintenance') ? startSchedule(app) : null
   return {
     ...worker,
@@ -28,25 +42,44 @@ export async function startConfigured(app: App): Promise<Worker> {
   }
 }
 
-/** Works until `signal`, or with `once` until nothing can be run any more. */
-export async function runWorker(config: Config, { once, signal }: { once: boolean; signal: AbortSignal }): Promise<void> {
+/** Works until `signal`, or as long as `run` says. */
+export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
   const log = openLog(config.log)
-  await reopeningOnHangup(log, () => work(config, log, once, signal))
+  let worker: Worker | null = null
+  const tell = () => worker && report(log, worker)
+  await onSignals(log, { levelNow: run.levelNow, tell }, () =>
+    work(config, log, run, (started) => {
+      worker = started
+    }),
+  )
 }
 
-async function work(config: Config, log: Log, once: boolean, signal: AbortSignal): Promise<void> {
+async function work(config: Config, log: Log, run: WorkerRun, began: (worker: Worker) => void): Promise<void> {
+  const { once, signal } = run
   const app = await openApp(config, log, { migrate: 'embedded', statementTimeout: false })
   try {
-    const worker = await startConfigured(app)
+    const worker = await startConfigured(app, run)
+    began(worker)
     const health = await openHealth(app, () => signal.aborted)
     log.info({ worker: worker.name, queues: config.worker.queues, health: health?.url }, 'working')
     const stopped = new Promise<void>((resolve) =>
       signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true }),
     )
-    await (once ? Promise.race([worker.idle(), stopped]) : stopped)
+    await Promise.race([stopped, worker.spent, ...(once ? [worker.idle()] : [])])
     await worker.stop(config.worker.shutdown_timeout)
     await health?.close()
   } finally {
     await app.close()
   }
+}
+
+/** A line for each running job: somebody asked. */
+function report(log: Log, worker: Worker): void {
+  const running = worker.running()
+  for (const { job, since } of running)
+    log.info(
+      { job: job.id, kind: job.kind, document_id: job.document_id ?? undefined, running_ms: Math.round(performance.now() - since) },
+      'job runs',
+    )
+  if (running.length === 0) log.info('no job runs')
 }

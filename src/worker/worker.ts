@@ -14,10 +14,16 @@ export interface WorkerOptions {
   /** OCR jobs at once; of the other queues see `atOnce` */
   concurrency: number
   name?: string
+  /** takes no more than so many in all; default: no end */
+  maxJobs?: number
 }
 
 export interface Worker {
   readonly name: string
+  /** What it is at, with when that began by performance.now(). */
+  running(): readonly { readonly job: jobs.Job; readonly since: number }[]
+  /** Resolves once the last of `maxJobs` has ended. */
+  readonly spent: Promise<void>
   /** Resolves once no job can be run now and none is running; for `--once`. Throws nothing. */
   idle(): Promise<void>
   /** Takes no more jobs, waits up to `timeout` milliseconds for running ones, then gives them back unharmed. */
@@ -32,6 +38,7 @@ const atOnce = { sync: 2, index: 1, maintenance: 1 } as const
 
 interface Running {
   job: jobs.Job
+  since: number
   abort: AbortController
   done: Promise<void>
 }
@@ -39,7 +46,7 @@ interface Running {
 /** Starts to work. Throws where the database cannot be reached. */
 export async function startWorker(
   app: App,
-  { queues, concurrency, name = nameOf(hostname(), process.pid) }: WorkerOptions,
+  { queues, concurrency, name = nameOf(hostname(), process.pid), maxJobs = Number.POSITIVE_INFINITY }: WorkerOptions,
 ): Promise<Worker> {
   const { lease, poll_interval } = app.config.worker
   const running = new Map<string, Running>()
@@ -47,6 +54,8 @@ export async function startWorker(
   let isStopping = false
   let isTaking = false
   let wakes = 0
+  let taken = 0
+  const { promise: spent, resolve: tellSpent } = Promise.withResolvers<void>()
 
   const places = (queue: jobs.Queue) =>
     (queue === 'ocr' ? concurrency : atOnce[queue]) - [...running.values()].filter(({ job }) => job.queue === queue).length
@@ -66,12 +75,15 @@ export async function startWorker(
     } finally {
       isTaking = false
       if (running.size === 0) for (const idle of idlers) idle()
+      if (running.size === 0 && taken >= maxJobs) tellSpent()
     }
   }
 
   const takeOne = async (queue: jobs.Queue): Promise<boolean> => {
+    if (taken >= maxJobs) return false
     const job = await claims.claim(app.db, queue, name, lease)
     if (!job) return false
+    taken++
     if (isStopping) {
       await app.db.transaction().execute(giveBack(app, job))
       return false
@@ -81,7 +93,7 @@ export async function startWorker(
       running.delete(job.id)
       void take()
     })
-    running.set(job.id, { job, abort, done })
+    running.set(job.id, { job, since: performance.now(), abort, done })
     return true
   }
 
@@ -140,6 +152,8 @@ export async function startWorker(
 
   return {
     name,
+    spent,
+    running: () => [...running.values()],
     idle: async () => {
       const quiet = new Promise<void>((resolve) => idlers.add(resolve))
       await take()

@@ -78,18 +78,27 @@ test('upload: after SIGHUP no other file is begun, it ends with 143, and a rerun
   expect(readBatch((await dms(args)).stdout).summary).toMatchObject({ created: files - created, unchanged: created, exit_code: 0 })
 })
 
-test('worker: --max-time ends it with 0, and whatever watches ends so with SIGINT', async () => {
-  const { env, dms } = await startWay('here')
+test('worker: --max-time and --max-jobs end it with 0; whatever watches ends so with SIGINT, and with 143 on SIGTERM', async () => {
+  const { env, dms, asAda } = await startWay('here')
   expect((await dms(['worker', '--queues', 'maintenance', '--max-time', '1s'])).code).toBe(0)
-  const watching = ['sources status', 'ocr queue'].map((words) => begin([...words.split(' '), '--watch', '200ms', '--json'], env))
-  for (const { child, ended } of watching) {
+  for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, name)
+  expect((await dms(['worker', '--queues', 'ocr', '--max-jobs', '2', '--concurrency', '2'])).code).toBe(0)
+  const states = (await Array.fromAsync(asAda.documents.list())).map(({ status }) => status)
+  expect(states.sort()).toEqual(['completed', 'completed', 'pending'])
+  expect((await dms(['worker', '--max-jobs', '0'])).code).toBe(2)
+  const watching = [
+    { words: 'sources status', signal: 'SIGINT', code: 0 },
+    { words: 'ocr queue', signal: 'SIGTERM', code: 143 },
+  ] as const
+  for (const { words, signal, code } of watching) {
+    const { child, ended } = begin([...words.split(' '), '--watch', '200ms', '--json'], env)
     let text = ''
     child.stdout.on('data', (more) => {
       text += more
       // After the second look.
-      if (/\}\s*\{|\]\s*\[/.test(text)) child.kill('SIGINT')
+      if (/\}\s*\{|\]\s*\[/.test(text)) child.kill(signal)
     })
-    expect(await ended).toBe(0)
+    expect(await ended).toBe(code)
   }
 })
 

@@ -119,7 +119,7 @@ describe('the nevers', () => {
     ['pdfjs-dist', /^src\/extract\//],
     ['@hyzyla/pdfium', /^src\/extract\//],
     ['meilisearch', /^src\/search\/engines\//],
-    ['webdav', /^src\/sources\/types\//],
+    ['saxes', /^src\/sources\/types\//],
     ['aws4fetch', /^src\/sources\/types\//],
     ['jose', /^src\/auth\//],
     ['openid-client', /^src\/auth\//],

@@ -121,6 +121,8 @@ describe('names', () => {
     ['that is badly encoded', '/dav/100%.txt'],
     ['of more than 2,000 bytes', `/dav/${'n'.repeat(2001)}`],
     ['that is empty', ''],
+    ['that there are two of', '/dav/a.txt</D:href><D:href>/dav/b.txt'],
+    ['with an element in it', '/dav/a<D:x>b</D:x>.txt'],
   ])('a problem, and no file: a name %s', async (_, href) => {
     const entries = await walkOf(multistatus(self, fileAt(href), fileAt('/dav/good.txt')))
     expect(pathsOf(entries)).toEqual(['good.txt'])
@@ -182,6 +184,7 @@ describe('lists', () => {
       multistatus(self, fileAt('/dav/a.txt')).replaceAll('D:get', 'lp1:get').replaceAll('<D:response>', '<D:response xmlns:lp1="DAV:">'),
     ],
     ['comments, instructions and a BOM', `\ufeff${multistatus(`<!-- <D:response> -->${self}<?x <?>`, fileAt('/dav/a.txt'))}\n<!-- end -->`],
+    ['empty lines before its declaration', `\r\n\n${multistatus(self, fileAt('/dav/a.txt'))}`],
   ])('%s', async (_, body) => {
     expect(filesOf(await walkOf(body))).toEqual([{ path: 'a.txt', size: 3, etag: '"e"', modifiedAt: null }])
   })

@@ -1,8 +1,5 @@
-/**
- * Reads the answer to a PROPFIND. An answer may hold 100,000 names in one body, and the package `webdav` parses whole texts only: so the body is
- * cut into its <response> elements as it comes, and the package parses those, some at a time.
- */
-import { parseXML } from 'webdav'
+/** Reads the answer to a PROPFIND while it comes: it may hold 100,000 names in one body, and none of it is kept longer than it takes to tell of it. */
+import { SaxesParser, type SaxesTagNS } from 'saxes'
 import { SourceFailure } from '../../ports/sources.ts'
 
 /** One thing of the answer. */
@@ -25,44 +22,36 @@ const maxResponse = 1 << 20
 /** Bytes of a whole answer. */
 const maxAnswer = 512 << 20
 const maxPropstats = 16
-/** Characters that are given to the package at once. With 128 Ki the garbage of 100,000 names takes 60 MB more, and a quarter more time. */
-const batchSize = 16 << 10
-const owncloud = '{http://owncloud.org/ns}'
-
-const parsing = {
-  attributeNamePrefix: '@',
-  attributeParsers: [],
-  // Otherwise an ETag of 1e5 becomes the number 100000.
-  tagParsers: [() => undefined],
-  clarkNotationProps: true,
-  // Otherwise &#233; stays as it is.
-  entityDecoder: { limit: {} },
-}
+const maxDepth = 64
 
 /** Reads an answer to its end, a few things at a time. Throws SourceFailure SOURCE_PROTOCOL for anything but a whole multistatus. */
 export async function* readMultistatus(body: AsyncIterable<Uint8Array>, contentType: string): AsyncGenerator<Listed[]> {
-  const cutter = cutResponses()
+  const reader = openReader()
   for await (const text of decoded(body, contentType)) {
-    cutter.add(text)
-    if (cutter.size() >= batchSize) yield await parsed(cutter.take())
+    const things = reader.read(text)
+    if (things.length > 0) yield things
   }
-  if (!cutter.isComplete()) throw wrong('The list ends in the middle.')
-  yield await parsed(cutter.take())
+  reader.end()
 }
 
 /** The ETag without its mark of weakness: Apache calls a tag weak in the first second of a file's life, and strong from then on. */
 export const plainTag = (etag: string | undefined): string | null => etag?.replace(/^W\//, '').replace(/^""$/, '').slice(0, 512) || null
 
-/** The text of a body, in the encoding that its first bytes, its type or its XML declaration name. */
+/** The text of a body, in the encoding that its first bytes, its type or its XML declaration name; without blanks at its start. */
 async function* decoded(body: AsyncIterable<Uint8Array>, contentType: string): AsyncGenerator<string> {
   let decoder: TextDecoder | null = null
   let total = 0
+  let hasBegun = false
   try {
     for await (const bytes of body) {
       total += bytes.length
       if (total > maxAnswer) throw wrong(`The list is larger than ${maxAnswer >> 20} MiB.`)
       decoder ??= new TextDecoder(encodingOf(bytes, contentType), { fatal: true })
-      yield decoder.decode(bytes, { stream: true })
+      const text = decoder.decode(bytes, { stream: true })
+      // Scripts send empty lines before all else, which XML does not allow before its declaration.
+      const own: string = hasBegun ? text : text.trimStart()
+      hasBegun ||= own !== ''
+      if (own !== '') yield own
     }
     yield decoder?.decode() ?? ''
   } catch (error) {
@@ -82,175 +71,139 @@ function encodingOf(start: Uint8Array, contentType: string): string {
   return /;\s*charset\s*=\s*"?([\w-]+)/i.exec(contentType)?.[1] ?? declared?.[1] ?? 'utf-8'
 }
 
-interface Cut {
-  /** the whole start tag of the root, with its namespaces, and its name */
-  readonly root: string
-  readonly rootName: string
-  /** <response> elements; one with several <propstat> is there once for each, since the package reads the first alone */
-  readonly responses: readonly string[]
-  /** how many of them in turn are the same thing */
-  readonly times: readonly number[]
+/** The properties that are read, by the names under which they are kept here. */
+type Properties = Partial<Record<keyof typeof names, string>>
+const names = {
+  type: 'DAV: resourcetype',
+  size: 'DAV: getcontentlength',
+  etag: 'DAV: getetag',
+  time: 'DAV: getlastmodified',
+  id: 'http://owncloud.org/ns id',
+  permissions: 'http://owncloud.org/ns permissions',
 }
+const keys = new Map(Object.entries(names).map(([key, name]) => [name, key as keyof Properties]))
 
-/** Cuts text into responses. What is not well nested throws: the parser of the package takes anything. */
-function cutResponses() {
-  const tag = /<(\/?)([^\s<>"'/=!?][^\s<>"'/=]*)((?:[^"'<>]|"[^"<]*"|'[^'<]*')*)>/y
-  let text = ''
-  let at = 0
-  let root = ''
-  let isComplete = false
+/**
+ * Takes the text in pieces, and gives the things that have ended in each. What stands where: multistatus 1, response 2, href, status and propstat 3,
+ * prop and its status 4, properties 5, what is in them 6.
+ */
+function openReader() {
+  const parser = new SaxesParser({ xmlns: true, position: false })
   const open: string[] = []
-  let start = 0
-  let propstats: { start: number; end: number }[] = []
-  let cut: { responses: string[]; times: number[]; size: number } = { responses: [], times: [], size: 0 }
-
-  /** Steps over one comment, section, instruction or tag; false where its end has not come yet. */
-  function step(): boolean {
-    const next = text.indexOf('<', at)
-    const between = text.slice(at, next === -1 ? text.length : next)
-    if (open.length < 2 && /[^\s\ufeff]/.test(between)) throw notDav()
-    at = next === -1 ? text.length : next
-    if (next === -1 || isComplete) return false
-    for (const [begins, ends] of [
-      ['<!--', '-->'],
-      ['<![CDATA[', ']]>'],
-      ['<?', '?>'],
-    ] as const) {
-      if (!text.startsWith(begins, at)) continue
-      const end = text.indexOf(ends, at + begins.length)
-      if (end !== -1) at = end + ends.length
-      return end !== -1
-    }
-    if (text.startsWith('<!', at)) {
-      if (text.length - at < 9) return false
-      throw root === '' && /^<!doctype\s+html/i.test(text.slice(at, at + 15))
-        ? notDav()
-        : wrong('The list holds a DOCTYPE or an entity, which lists do not have.')
-    }
-    tag.lastIndex = at
-    const found = tag.exec(text)
-    if (!found) {
-      if (/^<\/?[^\s<>"'/=!?][^<]*</.test(text.slice(at, at + 1000))) throw wrong('The list is not well-formed XML.')
-      return false
-    }
-    const [whole, slash, name = '', rest = ''] = found
-    if (slash === '/') close(name, at + whole.length)
-    else begin(name, whole, rest.endsWith('/'))
-    at += whole.length
-    return true
-  }
-
-  function begin(name: string, whole: string, isEmpty: boolean): void {
-    if (open.length === 0) {
-      if (localName(name) !== 'multistatus') throw notDav()
-      root = isEmpty ? `${whole.slice(0, -2)}>` : whole
-    }
-    if (open.length === 1) [start, propstats] = [at, []]
-    if (open.length === 2 && localName(name) === 'propstat') propstats.push({ start: at, end: at })
-    open.push(name)
-    if (open.length > 64) throw wrong('The list is nested too deeply.')
-    if (isEmpty) close(name, at + whole.length)
-  }
-
-  function close(name: string, end: number): void {
-    if (open.pop() !== name) throw wrong('The list is not well-formed XML.')
-    if (open.length === 0) isComplete = true
-    const propstat = propstats.at(-1)
-    if (open.length === 2 && localName(name) === 'propstat' && propstat) propstat.end = end
-    if (open.length === 1 && localName(name) === 'response') put(end)
-  }
-
-  function put(end: number): void {
-    if (propstats.length > maxPropstats) throw wrong('The list holds a name with too many answers.')
-    const without = (kept: number) => {
-      let [copy, from] = ['', start]
-      for (const [index, propstat] of propstats.entries()) {
-        copy += text.slice(from, index === kept ? propstat.end : propstat.start)
-        from = propstat.end
-      }
-      return copy + text.slice(from, end)
-    }
-    const copies = propstats.length > 1 ? propstats.map((_, index) => without(index)) : [text.slice(start, end)]
-    cut.responses.push(...copies)
-    cut.times.push(copies.length)
-    cut.size += end - start
-  }
-
-  return {
-    add(more: string): void {
-      text += more
-      while (step());
-      const kept = open.length > 1 ? Math.min(start, at) : at
-      text = text.slice(kept)
-      at -= kept
-      start -= kept
-      for (const propstat of propstats) {
-        propstat.start -= kept
-        propstat.end -= kept
-      }
-      if (text.length > maxResponse) throw wrong(`The list holds a name or a note of more than ${maxResponse >> 20} MiB.`)
-    },
-    size: () => cut.size,
-    isComplete: () => isComplete,
-    take(): Cut {
-      const taken = { root, rootName: /^<([^\s/>]+)/.exec(root)?.[1] ?? '', ...cut }
-      cut = { responses: [], times: [], size: 0 }
-      return taken
-    },
-  }
-}
-
-interface Response {
-  readonly href?: unknown
-  readonly status?: unknown
-  readonly propstat?: { readonly prop?: unknown; readonly status?: unknown }
-}
-
-async function parsed({ root, rootName, responses, times }: Cut): Promise<Listed[]> {
-  if (responses.length === 0) return []
-  const { multistatus } = await parseXML(`${root}${responses.join('')}</${rootName}>`, parsing)
-  const all = multistatus.response as readonly Response[]
-  let from = 0
-  return times.map((count) => {
-    from += count
-    return listed(all.slice(from - count, from))
-  })
-}
-
-/** One thing from its answers: each has one group of properties with one status. */
-function listed(answers: readonly Response[]): Listed {
-  const props: Record<string, unknown> = {}
+  let isComplete = false
+  /** position at which what is being read began */
+  let began = 0
+  let things: Listed[] = []
+  let text = ''
+  let isKept = false
+  let key: keyof Properties | undefined
+  let hrefs: string[] = []
+  let ownStatus: string | null = null
   let status = 0
-  for (const answer of answers) {
-    const own = statusOf(answer.status ?? answer.propstat?.status)
-    const isGood = own >= 200 && own < 300
-    if (isGood && answer.status === undefined) Object.assign(props, answer.propstat?.prop)
-    status = isGood ? 200 : status || own
+  let propstats = 0
+  let inner = { status: '', properties: {} as Properties }
+  let properties: Properties = {}
+
+  const isIn = (...path: string[]) => path.every((name, index) => open[index + 1] === name)
+
+  function begin({ local, uri }: SaxesTagNS): void {
+    const depth = open.push(local)
+    text = ''
+    isKept = false
+    if (depth === 1 && local !== 'multistatus') throw notDav()
+    if (depth > maxDepth) throw wrong('The list is nested too deeply.')
+    if (depth === 2) [hrefs, ownStatus, status, propstats, properties] = [[], null, 0, 0, {}]
+    if (depth < 3 || open[1] !== 'response') return
+    if (depth === 3) {
+      isKept = local === 'href' || local === 'status'
+      if (local !== 'propstat') return
+      if (++propstats > maxPropstats) throw wrong('The list holds a name with too many answers.')
+      inner = { status: '', properties: {} }
+    } else if (depth === 4) isKept = local === 'status' && open[2] === 'propstat'
+    else if (depth === 5 && isIn('response', 'propstat', 'prop')) {
+      key = keys.get(`${uri} ${local}`)
+      isKept = key !== undefined
+      if (key) inner.properties[key] = ''
+    } else if (depth === 6 && key === 'type' && isIn('response', 'propstat', 'prop') && local === 'collection')
+      inner.properties.type = local
   }
-  const textOf = (name: string) => plain(props[name])
-  const size = textOf('{DAV:}getcontentlength') ?? ''
-  const type = props['{DAV:}resourcetype']
-  const modifiedAt = Date.parse(textOf('{DAV:}getlastmodified') ?? '')
+
+  function end(): void {
+    const depth = open.length
+    if (depth === 3 && open[1] === 'response') {
+      if (open[2] === 'href') hrefs.push(text.trim())
+      if (open[2] === 'status') ownStatus = text
+      if (open[2] === 'propstat') settle()
+    } else if (depth === 4 && isKept) inner.status = text
+    else if (depth === 5) {
+      if (key && isKept && key !== 'type') inner.properties[key] = text.trim()
+      key = undefined
+    }
+    const name = open.pop()
+    text = ''
+    isKept = false
+    if (depth === 1) isComplete = true
+    if (depth !== 2) return
+    if (name === 'response') things.push(listed())
+    began = parser.position
+  }
+
+  /** One group of properties is over: they are the thing's where the server could tell them. */
+  function settle(): void {
+    const own = statusOf(inner.status)
+    if (isGood(own)) Object.assign(properties, inner.properties)
+    status = isGood(own) ? 200 : status || own
+  }
+
+  function listed(): Listed {
+    const own = ownStatus === null ? status : statusOf(ownStatus)
+    const { type, size = '', etag, time = '', id, permissions } = ownStatus === null ? properties : {}
+    const modifiedAt = Date.parse(time)
+    return {
+      // One thing has one name; what has several is not told of by any.
+      href: hrefs.length === 1 ? (hrefs[0] as string) : '',
+      status: isGood(own) ? 200 : own,
+      isFolder: type === 'collection',
+      size: /^\d{1,15}$/.test(size) ? Number(size) : null,
+      etag: plainTag(etag),
+      modifiedAt: isDate(modifiedAt) ? modifiedAt : null,
+      isOwnCloud: Boolean(id && permissions),
+    }
+  }
+
+  const hear = (more: string) => {
+    if (isKept) text += more
+    else if (open.length < 2 && /\S/.test(more)) throw notDav()
+  }
+  parser.on('opentag', begin)
+  parser.on('closetag', end)
+  parser.on('text', hear)
+  parser.on('cdata', hear)
+  parser.on('doctype', (doctype) => {
+    throw /^\s*html\b/i.test(doctype) ? notDav() : wrong('The list holds a DOCTYPE or an entity, which lists do not have.')
+  })
+  parser.on('error', () => {
+    throw open.length === 0 && !isComplete ? notDav() : wrong('The list is not well-formed XML.')
+  })
+
   return {
-    href: plain(answers[0]?.href) ?? '',
-    status,
-    isFolder: typeof type === 'object' && type !== null && Object.keys(type).some((name) => localName(name) === 'collection'),
-    size: /^\d{1,15}$/.test(size) ? Number(size) : null,
-    etag: plainTag(textOf('{DAV:}getetag')),
-    modifiedAt: isDate(modifiedAt) ? modifiedAt : null,
-    isOwnCloud: textOf(`${owncloud}id`) !== undefined && textOf(`${owncloud}permissions`) !== undefined,
+    read(piece: string): Listed[] {
+      parser.write(piece)
+      if (parser.position - began > maxResponse) throw wrong(`The list holds a name or a note of more than ${maxResponse >> 20} MiB.`)
+      const read = things
+      things = []
+      return read
+    },
+    end(): void {
+      if (!isComplete) throw wrong('The list ends in the middle.')
+      parser.close()
+    },
   }
 }
 
-/** The text of an element; undefined where there is none. With attributes the package makes an object of it. */
-function plain(value: unknown): string | undefined {
-  const text = typeof value === 'object' && value !== null && 'text' in value ? value.text : value
-  return typeof text === 'string' && text !== '' ? text : undefined
-}
-
-const statusOf = (line: unknown): number => Number(/^HTTP\/[\d.]+\s+(\d{3})/.exec(plain(line) ?? '')?.[1] ?? 0)
+const statusOf = (line: string): number => Number(/^\s*HTTP\/[\d.]+\s+(\d{3})/.exec(line)?.[1] ?? 0)
+const isGood = (status: number): boolean => status >= 200 && status < 300
 /** The years that a database can keep. */
 export const isDate = (time: number) => time > -62_135_596_800_000 && time < 253_402_300_800_000
-const localName = (name: string) => name.slice(name.indexOf(':') + 1)
 const wrong = (message: string) => new SourceFailure('SOURCE_PROTOCOL', message)
 const notDav = () => wrong('The answer is not a WebDAV list.')

@@ -4,6 +4,7 @@ import { write } from '../src/backup/bytes.ts'
 import type { CheckName, Finding } from '../src/check/check.ts'
 import { plain } from '../src/cli/cells.ts'
 import type { Cli } from '../src/cli/context.ts'
+import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
 import { startFindings } from '../src/cli/findings.ts'
 import { manual } from '../src/cli/manual.ts'
@@ -13,6 +14,7 @@ interface Flags {
   checks?: string
   repair?: boolean
   rejects?: string
+  lockTimeout: string
 }
 
 const columns = ['severity', 'check', 'document_id', 'sha256', 'message', 'repaired'].map((name) => ({ name }))
@@ -37,7 +39,9 @@ export const check = (cli: Cli): Command =>
     .option('--checks <names>', 'only these, separated by commas')
     .option('--repair', 'mend what can be mended')
     .option('--rejects <file>', 'write the findings to this file too, one JSON object a line')
+    .option('--lock-timeout <duration>', 'wait this long for another check to end', '0s')
     .action(async (flags: Flags) => {
+      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
       const [{ check, checks }, app] = await Promise.all([import('../src/check/check.ts'), cli.app('check', { statementTimeout: false })])
       const only = namesOf(flags.checks, Object.keys(checks) as CheckName[])
       const rejects = flags.rejects === undefined ? null : createWriteStream(flags.rejects, { mode: 0o600 })
@@ -49,6 +53,7 @@ export const check = (cli: Cli): Command =>
         {
           only,
           repair: flags.repair === true,
+          lockTimeout,
           sample: await shareOf(flags.sample, app),
           signal: cli.signal,
           onProgress: (done) => progress.update({ done }),

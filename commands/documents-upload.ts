@@ -1,9 +1,12 @@
+import { stat } from 'node:fs/promises'
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
 import { type FoundFile, findFiles, pathsFrom } from '../src/cli/find-files.ts'
 import { type Journal, journalPath, openJournal } from '../src/cli/journal.ts'
 import { manual } from '../src/cli/manual.ts'
+import { holdFolders } from '../src/cli/run-lock.ts'
 import { upload } from '../src/cli/upload.ts'
 import { type UploadFlags, uploadingOf, withUploadFlags } from '../src/cli/upload-flags.ts'
 import { clientThatWorks, readsHere } from '../src/cli/waiting.ts'
@@ -33,10 +36,11 @@ export const documentsUpload = (cli: Cli): Command =>
         ['documents upload report.pdf --owner ana -o id', 'for somebody else; prints the id'],
       ],
       exits:
-        '0 all there · 3 some failed (with --wait also: could not be read) · 1 or a code of its own where all failed · 69 unreachable · 130 interrupted',
+        '0 all there · 3 some failed (with --wait also: could not be read) · 1 or a code of its own where all failed · 69 unreachable · 75 another run is at a folder (-r) · 130 interrupted',
       notes: [
         'On the server itself documents belong to --owner, to --as, or else to the first admin.',
         'The first Ctrl-C ends after the files being sent; the same command again sends the rest. Files and folders inside folders whose names begin with a dot are passed over.',
+        'With -r one run at a time is at a folder; --lock-timeout waits for the other one.',
         'With -r the SHA-256 of files is noted below $XDG_STATE_HOME/dms/uploads, so that another run needs not read what has not changed; whether the server still has it is asked each time.',
         'Over a network, files under 8 MiB share requests, ten at a time.',
         `With --wait: ${readsHere}`,
@@ -57,11 +61,18 @@ export const documentsUpload = (cli: Cli): Command =>
       const uploading = uploadingOf('documents upload', flags)
       const files = await filesOf(paths, flags)
       if (title !== undefined && files.length !== 1) throw usage(`--title is for a single file, and these are ${files.length}`)
+      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
+      if (!dryRun && flags.recursive) await holdFolders(cli, 'documents upload', await foldersOf(paths), lockTimeout)
       const client = dryRun ? null : await (wait ? clientThatWorks(cli, 'documents upload --wait') : cli.client())
       const isJournaled = flags.resume ?? (flags.recursive === true && uploading.after.isKeeping)
       const journal = client && isJournaled ? await journalOf(cli, paths, uploading.options.owner) : null
       await upload(cli, client, files, { ...uploading, options: { ...uploading.options, title }, stdinName, waits: wait, journal })
     })
+
+async function foldersOf(paths: readonly string[]): Promise<string[]> {
+  const about = await Promise.all(paths.map(async (path) => ({ path, isFolder: (await stat(path).catch(() => null))?.isDirectory() })))
+  return about.flatMap(({ path, isFolder }) => (isFolder ? [path] : []))
+}
 
 /** The notes of earlier runs over these paths. */
 async function journalOf(cli: Cli, paths: readonly string[], owner = ''): Promise<Journal> {

@@ -5,6 +5,7 @@ import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
+import { holdFolders } from '../src/cli/run-lock.ts'
 import { type UploadFlags, uploadingOf, withUploadFlags } from '../src/cli/upload-flags.ts'
 import { watchFolder } from '../src/cli/watch-folder.ts'
 
@@ -23,7 +24,7 @@ export const documentsWatch = (cli: Cli): Command =>
         ["dms documents watch . --include '*.pdf' -o jsonl | jq -r .id", 'what was uploaded, as it happens'],
       ],
       exits:
-        '0 stopped (SIGINT, SIGTERM) · 2 no such folder, or an option that is not good · 3 stopped, and some files had failed · 4 not signed in',
+        '0 stopped (SIGINT, SIGTERM) · 2 no such folder, or an option that is not good · 3 stopped, and some files had failed · 4 not signed in · 75 another run is at the folder',
       notes: [
         'A file is sent once its size and time have not changed for --settle. One that fails is tried again when it changes.',
         'While the server is away, it is tried again every half a minute.',
@@ -42,6 +43,7 @@ export const documentsWatch = (cli: Cli): Command =>
       if (!about.isDirectory()) throw usage(`${folder} is not a folder`)
       // Being stopped is its normal end.
       const signal = cli.serviceSignal
+      await holdFolders(cli, 'documents watch', [folder], durationOf('--lock-timeout', flags.lockTimeout))
       const client = await cli.client()
       const batch = startBatch(cli, 'documents watch')
       cli.note(`watching ${folder}`)

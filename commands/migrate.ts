@@ -42,9 +42,10 @@ export function migrate(cli: Cli): Command {
       summary: 'List every migration, applied or not.',
       examples: [
         ['migrate status', ''],
-        ['migrate status -o json | jq -r \'.[] | select(.state == "pending") | .name\'', ''],
+        ["migrate status -o json | jq -r '.pending[]'", ''],
       ],
       exits: '0 listed · 69 database unreachable',
+      notes: ['With -o json one object: current, target, pending, unknown (applied by a newer dms), and migrations with all of them.'],
     }).action(() => status(cli)),
   )
   command.addCommand(
@@ -151,6 +152,12 @@ async function status(cli: Cli): Promise<void> {
       state: unknown ? 'unknown' : applied_at === null ? 'pending' : 'applied',
       applied_at: applied_at?.toISOString() ?? null,
     }))
+    const named = (state: string) => rows.filter((row) => row.state === state).map(({ name }) => name)
+    if (cli.options.format === 'json') {
+      const current = named('applied').at(-1) ?? null
+      const target = rows.findLast(({ state }) => state !== 'unknown')?.name ?? null
+      return cli.print({ current, target, pending: named('pending'), unknown: named('unknown'), migrations: rows }, { columns: [] })
+    }
     cli.print(rows, { columns: [{ name: 'name' }, { name: 'state' }, { name: 'applied_at' }], id: 'name' })
   })
 }

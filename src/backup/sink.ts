@@ -111,12 +111,12 @@ function tarSink(put: (chunk: Uint8Array) => Promise<void>): Sink {
 }
 
 /** A folder: what is in it already is not written again, and until the manifest is replaced the backup before is whole. */
-export function folderSink(folder: string): Sink {
+export function folderSink(folder: string, concurrency = 8): Sink {
   let id = ''
   let isBegun = false
   const at = (path: string) => join(folder, path)
   return {
-    concurrency: 8,
+    concurrency,
     async begin(head) {
       id = head.id
       await mkdir(folder, { recursive: true, mode: 0o700 })

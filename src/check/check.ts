@@ -18,11 +18,17 @@ export type CheckName = keyof typeof checks
 export interface CheckOptions extends Scope {
   only: readonly CheckName[]
   repair: boolean
+  /** milliseconds to wait for another check before Busy is thrown; default 0 */
+  lockTimeout?: number
 }
 
 /** Asks them all. Nothing is changed without `repair`. Throws Busy where another check is going on. */
-export function check(app: App, { only, repair, ...scope }: CheckOptions, found: (finding: Finding) => void): Promise<void> {
-  return withLock(app.database, 'check', 0, async () => {
+export function check(
+  app: App,
+  { only, repair, lockTimeout = 0, ...scope }: CheckOptions,
+  found: (finding: Finding) => void,
+): Promise<void> {
+  return withLock(app.database, 'check', lockTimeout, async () => {
     for (const name of only) {
       for await (const { repair: mend, ...finding } of checks[name](app, scope)) {
         scope.signal.throwIfAborted()

@@ -45,8 +45,21 @@ function codeOf(error: unknown, exit: Exit): string {
 
 function detailsOf(error: unknown): object {
   if (error instanceof ConfigError) return { problems: error.problems }
+  if (error instanceof Error && error.name === 'Busy') return holderOf(error)
   const { details, fix } = error as { details?: unknown; fix?: unknown }
   return { ...(typeof details === 'object' ? details : {}), ...(typeof fix === 'string' ? { fix } : {}) }
+}
+
+/** Who has the lock, in parts: `dms backup pid=42 host=a` is how the database knows them. */
+function holderOf(error: Error): object {
+  const { holder = '', since = null } = error as { holder?: string; since?: Date | null }
+  const [, words, pid, host] = /^(.*) pid=(\d+) host=(.*)$/.exec(holder) ?? []
+  return {
+    holder: words ?? holder,
+    host: host ?? null,
+    pid: pid === undefined ? null : Number(pid),
+    since,
+  }
 }
 
 function issuesOf(error: unknown): Issue[] {

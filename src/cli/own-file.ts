@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from './exit.ts'
 
 /** Milliseconds: a lock this old is of somebody who was stopped or whose machine is gone; and the wait for one that is held. */
-const stale = 120_000
+export const stale = 120_000
 const patience = 90_000
 
 /** The text of a file, or null where there is none. `isSecret`: a link is not followed, and `warn` hears when others can read it. */
@@ -65,7 +65,8 @@ export async function locked<T>(path: string, work: () => Promise<T>): Promise<T
   }
 }
 
-async function claimed(lock: string, mine: string): Promise<boolean> {
+/** Makes the lock, with who has it (host and process first); false where there is one. */
+export async function claimed(lock: string, mine: string): Promise<boolean> {
   try {
     const file = await open(lock, 'wx', 0o600)
     await file.writeFile(mine)
@@ -77,8 +78,8 @@ async function claimed(lock: string, mine: string): Promise<boolean> {
   }
 }
 
-/** Takes away the lock of a process that is no more. */
-async function removedLeftover(lock: string): Promise<boolean> {
+/** Takes away the lock of a process that is no more; false where it is somebody's. */
+export async function removedLeftover(lock: string): Promise<boolean> {
   const before = await readFile(lock, 'utf8').catch(() => null)
   if (before === null) return true
   const age = Date.now() - (await stat(lock).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs

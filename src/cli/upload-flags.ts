@@ -21,6 +21,7 @@ export interface UploadFlags {
   minAge: string
   concurrency: string
   limitRate?: string
+  lockTimeout: string
 }
 
 export const several = (value: string, before: string[]): string[] => [...before, value]
@@ -43,6 +44,7 @@ export const withUploadFlags = (command: Command): Command =>
     .option('--min-age <duration>', 'leave out files that were changed less than this ago, such as scans being written', '0s')
     .option('--concurrency <n>', 'requests at once', '4')
     .option('--limit-rate <rate>', 'at most so many bytes a second in all: 500kB/s, 5MiB/s')
+    .option('--lock-timeout <duration>', 'wait this long for another run over the same folder', '0s')
 
 /** What they ask for. Throws Failure USAGE. */
 export function uploadingOf(command: string, flags: UploadFlags): Omit<Uploading, 'journal'> {

@@ -348,8 +348,9 @@ test('75 for the second of two at once, with who has the lock; a purge waits unt
 test('a folder: only what is new is written, what is gone is removed, and other folders are refused', async () => {
   const { place, dataDir, asAda, asBob, first, runJobs } = await someDocuments()
   const to = join(dataDir, 'mirror')
-  const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
-  expect((await create()).code).toBe(0)
+  const create = (...more: string[]) => here(place, ['backup', 'create', '--format', 'dir', '--to', to, ...more])
+  expect((await create('--jobs', '0')).code).toBe(2)
+  expect((await create('--jobs', '1')).code).toBe(0)
   const stored = async () => {
     const files = (await readdir(join(to, 'files'), { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
     return new Map(await Promise.all(files.map(async (file) => [file.name, (await stat(join(file.parentPath, file.name))).ino] as const)))

@@ -1,7 +1,9 @@
 import { mkdir, readFile, stat, utimes, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type CheckName, check, checks, type Finding } from '../../src/check/check.ts'
+import { withLock } from '../../src/db/lock.ts'
 import { startApp, upload } from '../support/app.ts'
 import { dms, folder, here, unindexed } from '../support/places.ts'
 import { storeFiles } from '../support/server.ts'
@@ -140,7 +142,7 @@ test('a copy of a document that is no copy of it, and a link that was used too o
   expect((await findings(started)).map(({ check }) => check)).toEqual(['links'])
 })
 
-test('the command: 0 without a finding, 3 with one, as lines of JSON and in the rejects file; 2 for a check that does not exist', async () => {
+test('the command: 0 without a finding, 3 with one, as lines of JSON and in the rejects file; 2 for a check that does not exist, 75 during another', async () => {
   const started = await startApp()
   const { id, sha256 } = await readDocument(started)
   const place = { databaseUrl: started.databaseUrl, dataDir: started.dataDir }
@@ -159,4 +161,8 @@ test('the command: 0 without a finding, 3 with one, as lines of JSON and in the 
   expect((await stat(rejects)).mode & 0o777).toBe(0o600)
   expect((await here(place, ['check', '--checks', 'nonsense'])).code).toBe(2)
   expect((await here(place, ['check', '--sample', '200%'])).code).toBe(2)
+  const other = () => here(place, ['check', '--lock-timeout', '100ms', '--json'])
+  const { code: busy, stderr } = await withLock(started.app.database, 'check', 0, other)
+  const details = { holder: 'dms check', host: hostname(), pid: process.pid, since: expect.any(String) }
+  expect([busy, JSON.parse(stderr)]).toMatchObject([75, { error: { code: 'BUSY', details }, exit_code: 75 }])
 })

@@ -164,8 +164,13 @@ test('migrate --to stops there, verify takes everything back; serve --wait-for-d
   expect((await here(place, ['migrate', '--to', '0002_sessions', '-q', '-o', 'id'])).stdout).toBe('0001_users\n0002_sessions\n')
   const rehearsed = await here(place, ['migrate', 'verify', '-o', 'id'])
   expect([rehearsed.code, rehearsed.stdout.split('\n')[0]]).toEqual([0, '0003_documents'])
-  const states = JSON.parse((await here(place, ['migrate', 'status', '--json'])).stdout) as { name: string; state: string }[]
-  expect(states.filter(({ state }) => state === 'applied').map(({ name }) => name)).toEqual(['0001_users', '0002_sessions'])
+  const status = JSON.parse((await here(place, ['migrate', 'status', '--json'])).stdout) as Record<string, unknown[]>
+  expect(status).toMatchObject({ current: '0002_sessions', target: status.pending?.at(-1), unknown: [] })
+  expect(status.pending?.[0]).toBe('0003_documents')
+  expect(status.migrations?.slice(1, 3)).toEqual([
+    { name: '0002_sessions', state: 'applied', applied_at: expect.any(String) },
+    { name: '0003_documents', state: 'pending', applied_at: null },
+  ])
   expect((await here(place, ['migrate', '--to', 'nonsense'])).code).toBe(2)
   const gone = { ...place, databaseUrl: 'postgres://nobody@127.0.0.1:1/none' }
   const { code, stderr } = await dms(gone, ['serve', '--check', '--wait-for-db', '1s'])

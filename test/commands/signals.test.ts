@@ -1,6 +1,7 @@
 /** Commands that are stopped, or asked how far they are, in the middle of what they do. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
@@ -69,7 +70,12 @@ test('upload: after SIGHUP no other file is begun, it ends with 143, and a rerun
   for (let index = 0; index < files; index++) await writeFile(join(folder, 'in', `${index}.txt`), String(index).repeat(1000))
   const args = ['documents', 'upload', '-r', join(folder, 'in'), '--concurrency', '1', '-o', 'jsonl']
   const { child, ended } = begin([...args, '--limit-rate', '1kB/s'], env)
-  child.stdout.once('data', () => child.kill('SIGHUP'))
+  // While it is at the folder nobody else is.
+  await new Promise((resolve) => child.stdout.once('readable', resolve))
+  const busy = await dms([...args.slice(0, -2), '--json'])
+  const details = { holder: 'dms documents upload', host: hostname(), pid: child.pid }
+  expect([busy.code, JSON.parse(busy.stderr)]).toMatchObject([75, { error: { details } }])
+  child.kill('SIGHUP')
   const { summary } = readBatch(await textOf(child.stdout))
   expect([await ended, summary]).toMatchObject([143, { failed: 0, exit_code: 143 }])
   const created = Number(summary?.created)

@@ -1,0 +1,216 @@
+/** What must hold after every fault, looked up in tables, folders and answers only: the program cannot have got it wrong in the same way. */
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Caller, commonWord, sha256Of } from './caller.ts'
+import type { Ledger } from './ledger.ts'
+import type { Place } from './place.ts'
+
+export interface Audited {
+  /** acknowledged and not to be had, or other bytes */
+  lost: number
+  /** rows without files, files without rows, work that never ends */
+  half: number
+  /** what is there twice */
+  duplicate: number
+  problems: string[]
+}
+
+export interface AuditOptions {
+  /** milliseconds until all work must have ended */
+  patience?: number
+  /** where files lie, when not below the data folder */
+  files?: string
+}
+
+const migrations = new URL('../../migrations/', import.meta.url)
+
+/** Looks at everything; a server with a worker must run. */
+export async function audit(
+  place: Place,
+  caller: Caller,
+  ledger: Ledger,
+  { patience = 60_000, files }: AuditOptions = {},
+): Promise<Audited> {
+  const found: Audited = { lost: 0, half: 0, duplicate: 0, problems: [] }
+  const add = (kind: 'lost' | 'half' | 'duplicate', invariant: string, wrong: readonly unknown[], says: string) => {
+    found[kind] += wrong.length
+    if (wrong.length > 0) found.problems.push(`${invariant} ${wrong.length} ${says}: ${wrong.slice(0, 3).map(String).join(', ')}`)
+  }
+  const root = files ?? join(place.dataDir, 'files')
+
+  add('half', 'I4', await unfinished(place, patience), 'documents without an end')
+  add('lost', 'I1', await damaged(caller, ledger), 'acknowledged uploads that do not come back as they were')
+  const { rowless, fileless, staged } = await compareFiles(place, root, patience)
+  add('half', 'I2', fileless, 'rows without their whole file')
+  add('half', 'I3', rowless, 'files without a row')
+  add('half', 'I3', staged, 'files that were left on their way')
+  for (const { kind, invariant, says, text } of questions)
+    add(
+      kind,
+      invariant,
+      (await place.query<{ id: string }>(text)).map(({ id }) => id),
+      says,
+    )
+  add('duplicate', 'I6', await wrongViews(place, ledger), 'shared links whose views were counted wrongly')
+  add('half', 'I7', await missedBySearch(caller, ledger), 'documents that are not found by their word, or found though they are not there')
+  add('half', 'I10', await wrongCounts(place, caller), 'counters that differ from a recount')
+  add('half', 'I12', await unknownSchema(place), 'migrations missing or unknown')
+  for (const problem of ledger.problems) found.problems.push(`I11 ${problem}`)
+  return found
+}
+
+async function unfinished({ query }: Place, patience: number): Promise<string[]> {
+  const open = () =>
+    query<{ id: string }>(`
+      select id::text || ' ' || status as id from documents where status not in ('completed', 'failed')
+      union all select kind || ' job ' || id || ' ' || coalesce(error_message, '') from jobs where status in ('pending', 'processing')`)
+  let left = await open()
+  for (const end = performance.now() + patience; left.length > 0 && performance.now() < end; left = await open()) await sleep(250)
+  return left.map(({ id }) => id)
+}
+
+async function damaged(caller: Caller, { uploads, deleted }: Ledger): Promise<string[]> {
+  const wrong: string[] = []
+  for (const [id, { sha256 }] of uploads) {
+    if (deleted.has(id)) continue
+    const { status, body } = await caller.download(id)
+    if (status !== 200 || sha256Of(body) !== sha256) wrong.push(`${id} (${status})`)
+  }
+  return wrong
+}
+
+/** Removing what is not needed is a job: it may be on its way. */
+async function compareFiles({ query }: Place, root: string, patience: number) {
+  const end = performance.now() + Math.min(patience, 20_000)
+  for (;;) {
+    const all = (await readdir(root, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
+    const names = all.map(({ name }) => name)
+    const rows = await query<{ sha256: string; size: number }>('select sha256, size::int from stored_files')
+    const known = new Set(rows.map(({ sha256 }) => sha256))
+    const rowless = names.filter((name) => /^[0-9a-f]{64}$/.test(name) && !known.has(name))
+    const staged = names.filter((name) => /\.(part|named)$/.test(name))
+    if ((rowless.length > 0 || staged.length > 0) && performance.now() < end) {
+      await sleep(250)
+      continue
+    }
+    const fileless: string[] = []
+    for (const { sha256, size } of rows) {
+      const path = join(root, sha256.slice(0, 2), sha256.slice(2, 4), sha256)
+      const length = await stat(path).then(
+        (seen) => seen.size,
+        () => -1,
+      )
+      if (length !== size || (await hashOf(path)) !== sha256) fileless.push(`${sha256} (${length} of ${size} bytes)`)
+    }
+    return { rowless, fileless, staged }
+  }
+}
+
+async function hashOf(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer)
+  return hash.digest('hex')
+}
+
+const questions = [
+  {
+    kind: 'half',
+    invariant: 'I2',
+    says: 'documents without a row of their bytes',
+    text: 'select id from documents d where not exists (select from stored_files f where f.sha256 = d.sha256 and f.size = d.size)',
+  },
+  {
+    kind: 'duplicate',
+    invariant: 'I5',
+    says: 'documents with more than one job that reads them',
+    text: `select document_id as id from jobs where kind in ('ocr', 'extract') and status in ('pending', 'processing', 'completed') group by 1 having count(*) > 1`,
+  },
+  {
+    kind: 'duplicate',
+    invariant: 'I5',
+    says: 'documents whose owner was told twice',
+    text: `select data ->> 'document_id' as id from notifications where type in ('ocr_completed', 'ocr_failed') group by 1 having count(*) > 1`,
+  },
+  { kind: 'duplicate', invariant: 'I5', says: 'jobs tried too often', text: 'select id from jobs where attempts > max_attempts' },
+  {
+    kind: 'duplicate',
+    invariant: 'I5',
+    says: 'requests that were kept twice',
+    text: 'select sha256 as id from documents group by owner_id, sha256 having count(*) > 1',
+  },
+  {
+    kind: 'duplicate',
+    invariant: 'I8',
+    says: 'files of sources that are there twice',
+    text: `select source_path as id from documents where source_id is not null group by source_id, source_path having count(*) > 1`,
+  },
+  {
+    kind: 'half',
+    invariant: 'I7',
+    says: 'documents of which the index knows nothing',
+    text: 'select id from documents where id not in (select document_id from search_entries)',
+  },
+  {
+    kind: 'half',
+    invariant: 'I7',
+    says: 'entries of documents that are gone',
+    text: 'select distinct document_id as id from search_entries where document_id not in (select id from documents)',
+  },
+] as const
+
+async function wrongViews({ query }: Place, { links }: Ledger): Promise<string[]> {
+  if (links.length === 0) return []
+  const rows = await query<{ token: string; views: number }>('select token, view_count::int as views from shared_links')
+  const views = new Map(rows.map(({ token, views: count }) => [token, count]))
+  return links
+    .filter(({ token, maxViews, given, unknown }) => {
+      const counted = views.get(token) ?? -1
+      return counted < given || counted > Math.min(maxViews, given + unknown)
+    })
+    .map(({ token, given, unknown }) => `${token}: ${views.get(token)} counted, ${given} given, ${unknown} unknown`)
+}
+
+/** Every document by its own word (a sample where they are many), and by the common one no document that is not there. */
+async function missedBySearch(caller: Caller, { uploads, deleted }: Ledger): Promise<string[]> {
+  const words = [...uploads].flatMap(([id, { word }]) => (word === null || deleted.has(id) ? [] : [{ id, word }]))
+  const step = Math.ceil(words.length / 100)
+  const wrong: string[] = []
+  const ids = (answer: Buffer) =>
+    (JSON.parse(answer.toString()) as { results: { document_id: string }[] }).results.map((one) => one.document_id)
+  for (const { id, word } of words.filter((_, index) => index % step === 0)) {
+    const { status, body } = await caller.call('GET', `/api/search?q=${word}`, { what: 'search' })
+    if (status !== 200 || ids(body).join() !== id) wrong.push(`${id} by ${word} (${status})`)
+  }
+  const { status, body } = await caller.call('GET', `/api/search?q=${commonWord}&per_page=100`, { what: 'search' })
+  if (status === 200) for (const id of ids(body)) if (deleted.has(id)) wrong.push(`${id} is deleted`)
+  return wrong
+}
+
+async function wrongCounts({ query }: Place, caller: Caller): Promise<string[]> {
+  const wrong: string[] = []
+  const told = JSON.parse((await caller.call('GET', '/api/ocr/queue/status', { what: 'queue' })).body.toString()) as Record<string, number>
+  const [counted] = await query<Record<string, number>>(`select count(*) filter (where status = 'pending')::int as pending,
+    count(*) filter (where status = 'processing')::int as processing from jobs where kind in ('ocr', 'extract')`)
+  for (const key of ['pending', 'processing'])
+    if (told[key] !== counted?.[key]) wrong.push(`queue ${key}: ${told[key]} told, ${counted?.[key]} counted`)
+  const labels = JSON.parse((await caller.call('GET', '/api/labels', { what: 'labels' })).body.toString()) as {
+    labels?: { id: string; document_count: number }[]
+  }
+  for (const { id, document_count } of labels.labels ?? []) {
+    const [row] = await query<{ count: number }>(`select count(*)::int as count from document_labels where label_id = '${id}'`)
+    if (row?.count !== document_count) wrong.push(`label ${id}: ${document_count} told, ${row?.count} counted`)
+  }
+  const list = JSON.parse((await caller.list()).body.toString()) as { pagination: { total: number } }
+  const [documents] = await query<{ count: number }>('select count(*)::int as count from documents')
+  if (list.pagination.total !== documents?.count) wrong.push(`documents: ${list.pagination.total} told, ${documents?.count} counted`)
+  return wrong
+}
+
+async function unknownSchema({ query }: Place): Promise<string[]> {
+  const wanted = (await readdir(migrations)).map((name) => name.replace(/\.ts$/, ''))
+  const there = (await query<{ name: string }>('select name from migrations')).map(({ name }) => name)
+  return [...wanted.filter((name) => !there.includes(name)), ...there.filter((name) => !wanted.includes(name))]
+}

@@ -1,0 +1,137 @@
+/** A client that writes down what it was told. Plain HTTP: nothing of the program's own client is used. */
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import type { Ledger } from './ledger.ts'
+import { password } from './place.ts'
+
+/** in every text that is uploaded, so that all of them are found by it */
+export const commonWord = 'quartzledger'
+
+export interface Answer {
+  /** 0: none came */
+  status: number
+  body: Buffer
+  headers: Headers
+  seconds: number
+}
+
+export type Caller = Awaited<ReturnType<typeof openCaller>>
+
+export interface CallerOptions {
+  /** milliseconds after which no answer counts as hanging */
+  patience?: number
+}
+
+/** Signs in as the first admin and calls in their name. */
+export async function openCaller(url: string, ledger: Ledger, { patience = 20_000 }: CallerOptions = {}) {
+  let token = ''
+
+  const call = async (method: string, path: string, { what = `${method} ${path}`, headers = {}, ...init }: CallInit = {}) => {
+    const begun = performance.now()
+    const clock = AbortSignal.timeout(patience)
+    const answer: Answer = { status: 0, body: Buffer.alloc(0), headers: new Headers(), seconds: 0 }
+    try {
+      const response = await fetch(new URL(path, url), {
+        method,
+        ...init,
+        headers: { ...(token === '' ? {} : { authorization: `Bearer ${token}` }), ...headers },
+        signal: clock,
+      })
+      answer.headers = response.headers
+      answer.status = response.status
+      answer.body = Buffer.from(await response.arrayBuffer())
+    } catch {
+      answer.status = 0
+      if (clock.aborted) ledger.problems.add(`${what}: no end within ${patience / 1000} s`)
+    }
+    answer.seconds = (performance.now() - begun) / 1000
+    ledger.note(what, answer.status, performance.now() - begun, answer.headers.get('retry-after'))
+    return answer
+  }
+
+  const json = (body: unknown) => ({ body: JSON.stringify(body), headers: { 'content-type': 'application/json' } })
+  const signIn = async () => {
+    const { status, body } = await call('POST', '/api/auth/login', { what: 'sign in', ...json({ username: 'admin', password }) })
+    if (status !== 200) throw new Error(`sign in: ${status} ${body}`)
+    token = (JSON.parse(body.toString()) as { token: string }).token
+  }
+  await signIn()
+
+  /** Sends bytes under a key of their own; noted where it is acknowledged. */
+  const upload = async (bytes: Buffer, name: string, { key = randomUUID() as string, word = null as string | null, fields = {} } = {}) => {
+    const form = new FormData()
+    for (const [field, value] of Object.entries(fields)) form.set(field, value as string)
+    form.set('file', new Blob([bytes as BlobPart]), name)
+    const answer = await call('POST', '/api/documents/upload', { what: 'upload', body: form, headers: { 'idempotency-key': key } })
+    if (answer.status !== 201) return { ...answer, id: null, key }
+    const { id } = JSON.parse(answer.body.toString()) as { id: string }
+    ledger.acknowledged++
+    ledger.uploads.set(id, { sha256: sha256Of(bytes), size: bytes.length, word })
+    return { ...answer, id, key }
+  }
+
+  return {
+    call,
+    json,
+    signIn,
+    upload,
+    token: () => token,
+    /** A text with a word of its own. */
+    uploadText: (key: string = randomUUID(), fields: Record<string, string> = {}) => {
+      const word = `w${randomBytes(8).toString('hex')}`
+      return upload(Buffer.from(`${commonWord} ${word} ${'and so on '.repeat(20)}`), `${word}.txt`, { key, word, fields })
+    },
+    /** Bytes of no known kind. */
+    uploadBytes: (size: number) => upload(randomBytes(size), `${randomUUID()}.bin`),
+    list: () => call('GET', '/api/documents?per_page=5', { what: 'list' }),
+    search: () => call('GET', `/api/search?q=${commonWord}&per_page=5`, { what: 'search' }),
+    download: (id: string) => call('GET', `/api/documents/${id}/download`, { what: 'download' }),
+    async share(documentId: string, maxViews: number): Promise<void> {
+      const answer = await call('POST', '/api/shared-links', { what: 'share', ...json({ document_id: documentId, max_views: maxViews }) })
+      if (answer.status !== 201) return
+      const { token: link } = JSON.parse(answer.body.toString()) as { token: string }
+      ledger.links.push({ token: link, maxViews, given: 0, unknown: 0 })
+    },
+    async visit(): Promise<void> {
+      const link = ledger.links[Math.floor(Math.random() * ledger.links.length)]
+      if (!link) return
+      const { status } = await call('POST', `/api/public/shared/${link.token}/download`, { what: 'visit', ...json({}) })
+      if (status === 200) link.given++
+      else if (status === 0 || status === 503) link.unknown++
+    },
+  }
+}
+
+interface CallInit extends Omit<RequestInit, 'headers' | 'method'> {
+  what?: string
+  headers?: Record<string, string>
+}
+
+export const sha256Of = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
+
+/** Callers that each do one thing after the other, of all kinds, until told to stop. `size`: bytes of the largest upload. */
+export async function mixedLoad(caller: Caller, ledger: Ledger, { signal, lanes = 8, size = 3_000_000 }: LoadOptions): Promise<void> {
+  const lane = async () => {
+    while (!signal.aborted) {
+      const known = [...ledger.uploads.keys()]
+      const one = known[Math.floor(Math.random() * known.length)]
+      const dice = Math.random()
+      const begun = performance.now()
+      if (dice < 0.35 || !one) await caller.uploadText()
+      else if (dice < 0.4) await caller.uploadBytes(size)
+      else if (dice < 0.55) await caller.download(one)
+      else if (dice < 0.7) await caller.search()
+      else if (dice < 0.75) await caller.share(one, 5)
+      else if (dice < 0.85) await caller.visit()
+      else await caller.list()
+      // Who is refused at once does not ask again at once; and the rest of the machine lives too.
+      await new Promise((resolve) => setTimeout(resolve, performance.now() - begun < 5 ? 50 : 20))
+    }
+  }
+  await Promise.all(Array.from({ length: lanes }, lane))
+}
+
+interface LoadOptions {
+  signal: AbortSignal
+  lanes?: number
+  size?: number
+}

@@ -1,0 +1,88 @@
+/** What a fault is given, and what it tells. */
+import { existsSync } from 'node:fs'
+import { hasProgram } from '../support/run.ts'
+import { type Audited, type AuditOptions, audit } from './audit.ts'
+import { type Caller, openCaller } from './caller.ts'
+import { type Ledger, openLedger } from './ledger.ts'
+import type { openPlace, Place } from './place.ts'
+
+export interface Told {
+  /** how many times what was done */
+  injected: string
+  acknowledged: number
+  lost: number
+  half: number
+  duplicate: number
+  /** milliseconds */
+  outages: readonly number[]
+  /** what somebody had to do by hand so that it went on */
+  manual: number
+  problems: readonly string[]
+  /** measured besides */
+  notes: readonly string[]
+}
+
+export interface Given {
+  place: Place
+  isShort: boolean
+  openPlace: typeof openPlace
+}
+
+export interface Fault {
+  readonly id: string
+  readonly name: string
+  /** why it cannot be tried on this machine; null: it can */
+  missing?(): string | null
+  run(given: Given): Promise<Told>
+}
+
+/** A ledger, a signed-in client that writes it, and what has been found so far. */
+export interface Trial {
+  ledger: Ledger
+  caller: Caller
+  problems: string[]
+  notes: string[]
+  /** Notes what should have been true. */
+  expect(isTrue: boolean, otherwise: string): void
+  /** The auditor's word, joined with all the rest. */
+  conclude(injected: string, options?: AuditOptions): Promise<Told>
+}
+
+/** Opens one at a server that runs. */
+export async function openTrial(place: Place, patience = 20_000): Promise<Trial> {
+  const ledger = openLedger()
+  const caller = await openCaller(place.url, ledger, { patience })
+  const problems: string[] = []
+  const notes: string[] = []
+  return {
+    ledger,
+    caller,
+    problems,
+    notes,
+    expect(isTrue, otherwise) {
+      if (!isTrue) problems.push(otherwise)
+    },
+    async conclude(injected, options) {
+      const outages = [...ledger.outages]
+      const audited: Audited = await audit(place, caller, ledger, options)
+      const { lost, half, duplicate } = audited
+      const { acknowledged } = ledger
+      return { injected, acknowledged, lost, half, duplicate, outages, manual: 0, problems: [...problems, ...audited.problems], notes }
+    },
+  }
+}
+
+export const needsProgram = (name: string) => () => (hasProgram(name) ? null : `there is no program ${name}`)
+export const needsRoot = () => (process.getuid?.() === 0 ? null : 'only root can do that')
+export const needsPath = (path: string) => () => (existsSync(path) ? null : `there is no ${path}`)
+
+/** The first reason of several. */
+export const needs =
+  (...all: readonly (() => string | null)[]) =>
+  () => {
+    for (const one of all) {
+      const reason = one()
+      if (reason !== null) return reason
+    }
+    return null
+  }

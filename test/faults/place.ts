@@ -1,0 +1,174 @@
+/** A data folder with its PostgreSQL, on which servers and workers are started, killed and started again. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { processTree } from '../support/process-tree.ts'
+import { bareEnvironment, executable } from '../support/run.ts'
+
+export const password = 'a password for the first admin'
+const startTimeout = 60_000
+const stopTimeout = 60_000
+
+export interface StartOptions {
+  /** variables of config.example.toml, or of the process */
+  env?: Record<string, string>
+  /** instead of `serve` */
+  command?: readonly string[]
+  /** what tells that it runs */
+  ready?: RegExp
+}
+
+export interface Running {
+  readonly pid: number
+  /** seconds from the start until it was ready */
+  readonly startSeconds: number
+  /** what it has said, line by line */
+  readonly said: readonly string[]
+  /** the code or signal it ended with */
+  readonly ended: Promise<number | NodeJS.Signals | null>
+  isUp(): boolean
+  /** As a power cut does it, as far as processes go. */
+  kill(): Promise<void>
+  /** As an administrator does it; the exit code, or the signal that was needed. */
+  stop(): Promise<number | NodeJS.Signals | null>
+}
+
+export type Place = Awaited<ReturnType<typeof openPlace>>
+
+/** Makes the folder; nothing runs yet. */
+export async function openPlace() {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-faults-'))
+  // The database runs as another user when we are root; that one must get through.
+  await chmod(folder, 0o711)
+  const dataDir = join(folder, 'data')
+  const tempDir = join(folder, 'temp')
+  await mkdir(tempDir)
+  const port = await freePort()
+  const running = new Set<Running>()
+
+  const start = async ({ env = {}, command = ['serve', '--port', String(port)], ready = /^listening on/ }: StartOptions = {}) => {
+    const [name = '', ...rest] = command
+    const begun = performance.now()
+    const child = spawn(process.execPath, [executable, name, '--data-dir', dataDir, ...rest], {
+      env: bareEnvironment({
+        TMPDIR: tempDir,
+        DMS_ADMIN_PASSWORD: password,
+        DMS_API_CALLS_PER_MINUTE: '0',
+        DMS_SHARED_LINKS_PER_HOUR: '1000000',
+        DMS_SHARED_DOWNLOAD_PER_MINUTE: '1000000',
+        DMS_STORAGE_MIN_FREE: '0',
+        DMS_LOG_LEVEL: 'info',
+        DMS_LOG_FORMAT: 'json',
+        DMS_LOG_ACCESS: 'false',
+        ...env,
+      }),
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    const one = await readyOf(child, ready, begun)
+    running.add(one)
+    void one.ended.then(() => running.delete(one))
+    return one
+  }
+
+  /** The folder of the database's socket; PostgreSQL writes it down for everybody. */
+  const lockLines = async () => (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')
+  const postmaster = async (): Promise<number> => Number((await lockLines())[0])
+  const connection = async () => ({ host: (await lockLines())[4], port: 5432, user: 'dms', database: 'dms' })
+
+  /** One statement as the database's owner, outside of the program; tried again for `patience` ms while nobody answers. */
+  const query = async <Row = Record<string, unknown>>(text: string, patience = 20_000): Promise<Row[]> => {
+    for (const end = performance.now() + patience; ; await sleep(200)) {
+      const client = await connection()
+        .then((settings) => new pg.Client({ ...settings, connectionTimeoutMillis: 5000 }))
+        .catch(() => null)
+      client?.on('error', () => {})
+      try {
+        await client?.connect()
+        if (client) return (await client.query(text)).rows as Row[]
+      } catch (error) {
+        const { code = '' } = error as { code?: string }
+        if (performance.now() > end || /^(22|23|42)/.test(code)) throw error
+      } finally {
+        await client?.end().catch(() => {})
+      }
+      if (performance.now() > end) throw new Error('PostgreSQL does not answer')
+    }
+  }
+
+  return {
+    folder,
+    dataDir,
+    port,
+    url: `http://127.0.0.1:${port}`,
+    start,
+    postmaster,
+    connection,
+    query,
+    async remove() {
+      for (const one of running) await one.kill()
+      const pid = await postmaster().catch(() => 0)
+      const isThere = () => pid > 0 && processTree(pid)[0]?.command.includes(dataDir)
+      if (isThere()) {
+        for (const { pid: each } of processTree(pid)) process.kill(each, 'SIGCONT')
+        process.kill(pid, 'SIGINT')
+        for (let round = 0; isThere() && round < 500; round++) await sleep(20)
+      }
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+    },
+  }
+}
+
+async function readyOf(child: ChildProcess, ready: RegExp, begun: number): Promise<Running> {
+  const said: string[] = []
+  const ended = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals | null)
+  const up = Promise.withResolvers<void>()
+  createInterface(child.stderr as NodeJS.ReadableStream).on('line', (line) => {
+    said.push(line.slice(0, 1000))
+    if (ready.test(line)) up.resolve()
+  })
+  const refuse = (why: string) => up.reject(new Error(`${why}: ${said.slice(-5).join(' | ')}`))
+  const clock = setTimeout(() => refuse('did not come up in time'), startTimeout)
+  void ended.then((code) => refuse(`ended with ${code} before it was ready`))
+  try {
+    await up.promise
+  } catch (error) {
+    child.kill('SIGKILL')
+    throw error
+  } finally {
+    clearTimeout(clock)
+  }
+  const isUp = () => child.exitCode === null && child.signalCode === null
+  return {
+    pid: child.pid ?? 0,
+    startSeconds: (performance.now() - begun) / 1000,
+    said,
+    ended,
+    isUp,
+    async kill() {
+      child.kill('SIGKILL')
+      await ended
+    },
+    async stop() {
+      child.kill('SIGTERM')
+      const impatience = setTimeout(() => child.kill('SIGKILL'), stopTimeout)
+      return ended.finally(() => clearTimeout(impatience))
+    },
+  }
+}
+
+/** Fixed for the place, so that its clients find the next server where the last one was. */
+async function freePort(): Promise<number> {
+  const server = createServer()
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address ? address.port : 0
+}

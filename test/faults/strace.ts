@@ -1,0 +1,31 @@
+/** System calls of a process that runs, watched, made to fail, or made its last. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+export interface Attached {
+  /** Lets go; the process runs on. */
+  detach(): Promise<void>
+}
+
+/** Attaches to all threads; resolves when it is attached. Throws where that is not allowed. */
+export async function attach(pid: number, args: readonly string[]): Promise<Attached> {
+  const child = spawn('strace', ['-f', ...args, '-p', String(pid)], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const ended = once(child, 'exit')
+  const said = Promise.withResolvers<void>()
+  let text = ''
+  child.stderr.setEncoding('utf8').on('data', (piece: string) => {
+    text += piece
+    if (/attached/.test(text)) said.resolve()
+  })
+  void ended.then(() => said.reject(new Error(`strace ended: ${text}`)))
+  await said.promise
+  // Of its threads the last ones may still be on their way.
+  await sleep(50)
+  return {
+    async detach() {
+      child.kill('SIGINT')
+      await ended
+    },
+  }
+}

@@ -65,6 +65,8 @@ const aliases = [
   'GET /api/auth/me',
   'POST /api/documents',
   'POST /api/documents/:id/ocr/retry',
+  'GET /api/labels/documents/:id',
+  'PUT /api/labels/documents/:id',
   'PUT /api/notifications/read/all',
   'POST /api/notifications/read/all',
   'POST /api/notifications/:id/read',

@@ -113,6 +113,7 @@ test('fields=… answers only those', async () => {
   const { id } = await upload(asAda, 'a.txt', 'hello')
   expect((await list(asAda, '?fields=id,title')).data).toEqual([{ id, title: 'a' }])
   expect((await list(asAda, '?fields=content')).data).toEqual([{ content: '' }])
+  expect((await list(asAda, '?fields=')).data).toMatchObject([{ id, title: 'a', content: '' }])
   expect((await asAda.send('GET', '/api/documents?fields=id,password_hash')).status).toBe(400)
 })
 
@@ -238,6 +239,21 @@ test('412 PRECONDITION_FAILED for the second of two who changed the same version
   const winner = answers.find(({ status }) => status === 200)
   expect(winner?.headers.get('etag')).toBe((await asAda.send('GET', `/api/documents/${id}`)).headers.get('etag'))
   expect((await put(asAda, id, { title: 'x' }, { 'if-match': '*' })).status).toBe(200)
+})
+
+test('304 while nothing changed since the ETag, and 200 after anything did, also what a label is called', async () => {
+  const { asAda } = await startApp()
+  const label = await asAda.labels.create({ name: 'Tax', color: '#000000' })
+  const { id } = await upload(asAda, 'a.txt', 'hello', { labels: 'Tax' })
+  const get = (headers = {}) => asAda.send('GET', `/api/documents/${id}`, undefined, headers)
+  const etag = (await get()).headers.get('etag') ?? ''
+  const known = await get({ 'if-none-match': `"x", ${etag}` })
+  expect([known.status, await known.text(), known.headers.get('etag')]).toEqual([304, '', etag])
+  await asAda.labels.update(label.id, { name: 'Taxes' })
+  const renamed = await get({ 'if-none-match': etag })
+  expect([renamed.status, await renamed.json()]).toMatchObject([200, { labels: ['Taxes'] }])
+  await asAda.labels.delete(label.id)
+  expect((await get({ 'if-none-match': renamed.headers.get('etag') })).status).toBe(200)
 })
 
 test('DELETE: 204, then 404; bytes, pictures, jobs and index entry go with it, but not bytes that others have', async () => {

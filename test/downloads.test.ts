@@ -165,6 +165,14 @@ test('thumbnails: inside the box, in the wanted type, tagged; a card for what ha
   const etag = first.response.headers.get('etag') ?? ''
   expect((await thumbnail(wide.id, '', { 'if-none-match': etag })).response.status).toBe(304)
   expect(jpeg.response.headers.get('etag')).not.toBe(etag)
+  for (const [accept, type] of [
+    ['image/jpeg;q=0.5, image/webp;q=0.4', 'image/jpeg'],
+    ['image/jpg, */*;q=0.8', 'image/jpeg'],
+    ['image/*, image/webp;q=0', 'image/jpeg'],
+    ['image/jpeg, image/webp', 'image/webp'],
+    ['image/png', 'image/webp'],
+  ] as const)
+    expect([accept, (await thumbnail(wide.id, '?width=10', { accept })).response.headers.get('content-type')]).toEqual([accept, type])
 
   const pdf = await upload(asAda, 'a.pdf', textPdf([['hello']]))
   expect((await thumbnail(pdf.id)).picture).toMatchObject({ height: 200 })

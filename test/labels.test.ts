@@ -48,6 +48,8 @@ describe('labels', () => {
       status: 409,
       code: 'DUPLICATE_RESOURCE',
     })
+    await asAda.labels.create({ name: 'Caf\u00e9', color: '#000000' })
+    await expect(asAda.labels.create({ name: 'CAFE\u0301', color: '#000000' })).rejects.toMatchObject({ code: 'DUPLICATE_RESOURCE' })
   })
 
   test('403 FORBIDDEN for changing or deleting a label of somebody else; admins may', async () => {
@@ -85,6 +87,32 @@ describe('labels on documents', () => {
     expect(await asAda.documents.get(mine.id)).toMatchObject({ labels: ['tax'], label_ids: [id] })
     expect(await asAda.call('POST', `/api/labels/${id}/unassign`, { document_ids: [mine.id] })).toMatchObject({ assigned: 1 })
     expect((await asAda.documents.get(mine.id)).labels).toEqual([])
+  })
+
+  test('/api/labels/documents/{id} tells the labels of a document and replaces them; 400 names each that is not there, 404 for another’s', async () => {
+    const { asAda, asBob } = await startApp()
+    const { id } = await upload(asAda, 'a.txt', 'apples')
+    const path = `/api/labels/documents/${id}`
+    const [tax, cafe] = await Promise.all(['tax', 'Caf\u00e9'].map((name) => asAda.labels.create({ name, color: '#000000' })))
+    expect(await asAda.call('GET', path)).toEqual({ labels: [] })
+    const { labels } = await asAda.call<{ labels: Label[] }>('PUT', path, { label_ids: [tax?.id, 'CAFE\u0301'] })
+    expect(labels).toMatchObject([{ ...cafe, document_count: 1 }, { id: tax?.id }])
+    expect(await asAda.call('GET', path)).toEqual({ labels })
+    await expect(asAda.call('PUT', path, { label_ids: [tax?.id, 'none', unknown] })).rejects.toMatchObject({
+      code: 'VALIDATION_ERROR',
+      details: {
+        issues: [
+          { path: 'label_ids', message: 'no label "none"' },
+          { path: 'label_ids', message: `no label "${unknown}"` },
+        ],
+      },
+    })
+    expect(await asAda.documents.get(id)).toMatchObject({ labels: ['Caf\u00e9', 'tax'] })
+    for (const method of ['GET', 'PUT']) {
+      const answer = await asBob.send(method, path, method === 'PUT' ? { label_ids: ['none'] } : undefined)
+      expect([answer.status, await answer.json()]).toMatchObject([404, { error: { code: 'DOCUMENT_NOT_FOUND' } }])
+    }
+    expect(await asAda.call('PUT', path, { label_ids: [] })).toEqual({ labels: [] })
   })
 
   test('404 DOCUMENT_NOT_FOUND for a document of somebody else or none, and no other one is labelled', async () => {

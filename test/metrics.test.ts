@@ -197,9 +197,10 @@ describe('GET /metrics', () => {
         body: '{"content":"again"}',
       })
     await started.fetch('/api/comments/documents/x/comments', { method: 'POST' })
+    expect((await fetch(`${started.url}/api/documents/%ff`)).status).toBe(404)
     const text = await (await fetch(`${started.url}/metrics`)).text()
     const of = (labels: string) => sample(text, `dms_http_requests_total{method="GET",route=${labels}}`)
-    expect([of('"/api/documents/:id",status="200"'), of('"/api/documents/:id",status="404"'), of('"none",status="404"')]).toEqual([2, 2, 1])
+    expect([of('"/api/documents/:id",status="200"'), of('"/api/documents/:id",status="404"'), of('"none",status="404"')]).toEqual([2, 2, 2])
     expect(text).not.toContain(id)
     expect(sample(text, 'dms_http_failures_total{code="DOCUMENT_NOT_FOUND"}')).toBe(2)
     expect(sample(text, 'dms_http_failures_total{code="COMMENT_DOCUMENT_NOT_FOUND"}')).toBe(1)

@@ -12,6 +12,7 @@ import { matches } from '../http/files.ts'
 import { isId } from '../http/input.ts'
 import type { PageOf } from '../http/pages.ts'
 import * as jobs from '../jobs.ts'
+import { usernameKey } from '../users/fields.ts'
 import { visible } from './access.ts'
 import { labelIds, setLabels } from './labelling.ts'
 import { merge } from './metadata.ts'
@@ -101,7 +102,7 @@ function filtered(db: Db, actor: Actor, { status, source_id, label_ids, date_fro
       eb
         .selectFrom('users')
         .select('id')
-        .where(isId(owner) ? 'id' : 'username_key', '=', owner.toLowerCase()),
+        .where(isId(owner) ? 'id' : 'username_key', '=', usernameKey(owner)),
     )
   }
   for (const label of label_ids ?? []) {

@@ -1,12 +1,12 @@
 /** Which labels a document carries. */
 import type { Db, Trx } from '../db/db.ts'
-import { invalid } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import { isId } from '../http/input.ts'
 
-/** Ids of labels given by id or name (no case), in their order, each once. Throws VALIDATION_ERROR naming `field` for one that does not exist. */
+/** Ids of labels given by id or name (no case), in their order, each once. Throws VALIDATION_ERROR naming `field` for each that does not exist. */
 export async function labelIds(db: Db, given: readonly string[], field = 'labels'): Promise<string[]> {
   if (given.length === 0) return []
-  const keys = given.map((label) => label.toLowerCase())
+  const keys = given.map(labelKey)
   // Inside a transaction they stay until its end: a label that is deleted meanwhile waits for us.
   const found = await db
     .selectFrom('labels')
@@ -14,13 +14,16 @@ export async function labelIds(db: Db, given: readonly string[], field = 'labels
     .forKeyShare()
     .where((eb) => eb.or([eb('id', 'in', [...given.filter(isId), noId]), eb('name_key', 'in', keys)]))
     .execute()
-  const ids = keys.map((key, index) => {
-    const label = found.find(({ id }) => id === key) ?? found.find(({ name_key }) => name_key === key)
-    if (!label) throw invalid(field, `no label ${JSON.stringify(given[index])}`)
-    return label.id
-  })
-  return [...new Set(ids)]
+  const byId = new Set(found.map(({ id }) => id))
+  const byName = new Map(found.map(({ id, name_key }) => [name_key, id]))
+  const ids = keys.map((key) => (byId.has(key) ? key : byName.get(key)))
+  const issues = given.filter((_, index) => !ids[index]).map((label) => ({ path: field, message: `no label ${JSON.stringify(label)}` }))
+  if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
+  return [...new Set(ids as string[])]
 }
+
+/** What two labels may not share: the name without its case, however its accents are written. */
+export const labelKey = (name: string): string => name.normalize('NFC').toLowerCase()
 
 /** Replaces the labels of a document. */
 export async function setLabels(trx: Trx, documentId: string, ids: readonly string[]): Promise<void> {

@@ -2,7 +2,7 @@ import type { H3Event } from 'h3'
 import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { fileHeaders, harmless, sendFile } from '../http/files.ts'
+import { fileHeaders, harmless, matches, sendFile } from '../http/files.ts'
 import { commaSeparated, lastMoment, moment, wholeNumber } from '../http/input.ts'
 import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
@@ -61,6 +61,7 @@ export const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
 type PageField = keyof typeof PageAnswer.shape
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
+const unlessKnown = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
 
 const oneFile = {
   headers: { 'Idempotency-Key': 'the same key within 24 hours gets the first answer again' },
@@ -108,8 +109,15 @@ export const routes = (app: App): Route[] => [
     async ({ actor, body: { sha256, owner } }) => ({ documents: await known(app, actor, sha256, owner) }),
   ),
 
-  user('GET /api/documents/:id', { summary: 'Get a document', ids, answer: DocumentAnswer }, async ({ actor, event, param }) =>
-    tagged(event, await visible(app.reads, actor, param('id'))),
+  user(
+    'GET /api/documents/:id',
+    { summary: 'Get a document', headers: unlessKnown, ids, answer: DocumentAnswer },
+    async ({ actor, event, param }) => {
+      const document = await visible(app.reads, actor, param('id'))
+      const tag = etag(document)
+      if (matches(event.req.headers.get('if-none-match'), tag)) return new Response(null, { status: 304, headers: { etag: tag } })
+      return tagged(event, document)
+    },
   ),
   user('PUT /api/documents/:id', { summary: 'Change title, labels or metadata', ...changed }, async ({ actor, event, param, body }) =>
     tagged(event, await documents.update(app, actor, param('id'), body, event.req.headers.get('if-match'))),
@@ -122,7 +130,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/documents/:id/thumbnail',
     {
       summary: 'A picture of the first page',
-      headers: { Accept: 'image/jpeg for JPEG, else it is WebP', 'If-None-Match': fileHeaders['If-None-Match'] },
+      headers: { Accept: 'JPEG where it weighs more than WebP there, else WebP', ...unlessKnown },
       ids,
       query: ThumbnailQuery,
       produces: ['image/webp', 'image/jpeg'],
@@ -144,7 +152,8 @@ type Signed<Query extends z.ZodType> = Call<Query> & { actor: Actor }
 const list =
   (app: App) =>
   async ({ actor, query }: Signed<ReturnType<typeof listQuery>>) => {
-    const { fields } = query
+    // An empty list asks for nothing in particular, as with all lists in a query.
+    const fields = query.fields?.length ? query.fields : undefined
     const page = await paged(app, actor, query)
     const options = { ...query, ...page, withContent: fields?.includes('content') ?? true }
     const { documents: shown, total } = await documents.list(app, actor, options)
@@ -156,7 +165,7 @@ const upload =
   (app: App) =>
   async ({ actor, event, query }: Signed<typeof UploadQuery>) => {
     const key = event.req.headers.get('idempotency-key')
-    const read = (take: Take) => readMultipart(event, limitsFor(app, 1), take)
+    const read = (take: Take) => readMultipart(event, limitsFor(app, 'file', 1), take)
     const done = await receive(app, 'file', read, ([file], fields) => storeOne(app, actor, file as Incoming, { ...query, ...fields }, key))
     event.res.status = done.status
     return done.answer
@@ -165,14 +174,15 @@ const upload =
 const bulkUpload =
   (app: App) =>
   ({ actor, event, query }: Signed<typeof UploadQuery>) => {
-    const read = (take: Take) => readMultipart(event, limitsFor(app, app.config.limits.bulk_max_files), take)
+    const read = (take: Take) => readMultipart(event, limitsFor(app, 'files', app.config.limits.bulk_max_files), take)
     return receive(app, 'files', read, (files, fields) => storeAll(app, actor, files, { ...query, ...fields }))
   }
 
 type Take = Parameters<typeof readMultipart>[2]
 
 /** Besides the files, a mebibyte each for fields and part headers. */
-const limitsFor = ({ config: { limits, server } }: App, files: number): MultipartLimits => ({
+const limitsFor = ({ config: { limits, server } }: App, field: string, files: number): MultipartLimits => ({
+  field,
   files,
   fileSize: limits.max_upload_size,
   total: files * (limits.max_upload_size + (1 << 20)),

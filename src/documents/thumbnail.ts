@@ -13,9 +13,19 @@ interface Size {
   height: number
 }
 
-/** What an Accept header wants: WebP unless only JPEG is named. */
+/** What an Accept header wants more (RFC 9110, 12.5.1); WebP where it does not care, or wants neither. */
 export const preferredType = (accept: string | null): PictureType =>
-  accept !== null && /image\/jpe?g/i.test(accept) && !/image\/webp|image\/\*|\*\/\*/i.test(accept) ? 'image/jpeg' : 'image/webp'
+  accept !== null && weightOf(accept, 'jpeg') > weightOf(accept, 'webp') ? 'image/jpeg' : 'image/webp'
+
+/** The weight of the range that is closest to a type of picture, 0 where there is none. */
+function weightOf(accept: string, type: 'jpeg' | 'webp'): number {
+  const ranges = accept.toLowerCase().replaceAll('image/jpg', 'image/jpeg').split(',')
+  for (const wanted of [`image/${type}`, 'image/*', '*/*']) {
+    const [name, ...parameters] = ranges.map((range) => range.split(';').map((part) => part.trim())).find(([one]) => one === wanted) ?? []
+    if (name) return Number(parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? 1)
+  }
+  return 0
+}
 
 /** Answers the first page inside width × height; a drawn card where the type has no picture or none can be made. */
 export async function thumbnail(

@@ -8,6 +8,7 @@ import { detectType } from '../extract/detect.ts'
 import { isId } from '../http/input.ts'
 import * as jobs from '../jobs.ts'
 import type { StagedFile } from '../ports/files.ts'
+import { emailKey, usernameKey } from '../users/fields.ts'
 import { setLabels } from './labelling.ts'
 import { merge } from './metadata.ts'
 import { cleanFilename, titleOf } from './names.ts'
@@ -121,11 +122,11 @@ export async function ownerOf(app: App, db: Db, actor: Actor, owner: string | un
   if (actor.id && !owner) return actor.id
   if (actor.role !== 'admin') throw new AppError('FORBIDDEN')
   const name = owner ?? app.config.auth.admin_username
-  const key = name.toLowerCase()
+  const key = usernameKey(name)
   const user = await db
     .selectFrom('users')
     .select('id')
-    .where((eb) => eb.or([eb('username_key', '=', key), eb('email_key', '=', key), ...(isId(key) ? [eb('id', '=', key)] : [])]))
+    .where((eb) => eb.or([eb('username_key', '=', key), eb('email_key', '=', emailKey(name)), ...(isId(key) ? [eb('id', '=', key)] : [])]))
     .executeTakeFirst()
   if (!user) throw invalid('owner', `no user ${JSON.stringify(name)}`)
   return user.id

@@ -1,4 +1,5 @@
 /** What is shown of a document: its columns, its owner's name and its labels, read in one query. */
+import { crc32 } from 'node:zlib'
 import { sql } from 'kysely'
 import { z } from 'zod'
 import type { Db } from '../db/db.ts'
@@ -113,5 +114,8 @@ export const view = (document: Document): DocumentView => ({
   processed_at: document.processed_at?.toISOString() ?? null,
 })
 
-/** The tag of GET; any change of the document makes another. */
-export const etag = (document: Document): string => `"${document.id}.${document.version}"`
+/** The tag of GET; any change of the document makes another, and of what its labels are called, which is no version of the document. */
+export const etag = ({ id, version, label_names, label_ids }: Document): string => {
+  const labels = label_ids.length === 0 ? '' : `.${crc32(JSON.stringify([label_names, label_ids])).toString(36)}`
+  return `"${id}.${version}${labels}"`
+}

@@ -10,6 +10,8 @@ export interface MultipartLimits {
   /** bytes of one file */
   fileSize: number
   files: number
+  /** the field that they go into */
+  field: string
   /** bytes of the whole body */
   total: number
   /** milliseconds that the whole body may take */
@@ -55,7 +57,7 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
       source.resume()
     })
   })
-  parser.on('filesLimit', () => refuse(invalid('files', `at most ${limits.files}`)))
+  parser.on('filesLimit', () => refuse(invalid(limits.field, `at most ${limits.files}`)))
   parser.on('fieldsLimit', () => refuse(invalid('', `more than ${maxFields} fields`)))
   parser.on('partsLimit', () => refuse(invalid('', 'too many parts')))
   parser.on('error', (error) => refuse(malformed(error)))

@@ -3,7 +3,10 @@ import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { isUniqueViolation, type Trx } from '../db/db.ts'
+import { visibleName } from '../documents/access.ts'
+import * as documents from '../documents/documents.ts'
 import * as labelled from '../documents/labelled.ts'
+import { labelIds, labelKey } from '../documents/labelling.ts'
 import { AppError } from '../errors.ts'
 
 export interface Label {
@@ -35,12 +38,29 @@ export async function get(app: App, actor: Actor, id: string, trx: Trx | App['db
   return label
 }
 
+/** The labels of one document, by name. Throws DOCUMENT_NOT_FOUND. */
+export async function of(app: App, actor: Actor, documentId: string): Promise<Label[]> {
+  await visibleName(app.db, actor, documentId)
+  return select(app.db, actor)
+    .where('labels.id', 'in', (eb) => eb.selectFrom('document_labels').select('label_id').where('document_id', '=', documentId))
+    .orderBy('labels.name_key')
+    .execute()
+}
+
+/** Gives a document just these labels (ids or names). Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR. */
+export async function replace(app: App, actor: Actor, documentId: string, given: readonly string[]): Promise<Label[]> {
+  await visibleName(app.db, actor, documentId)
+  const ids = await labelIds(app.db, given, 'label_ids')
+  await documents.update(app, actor, documentId, { labels: ids }, null)
+  return of(app, actor, documentId)
+}
+
 /** Makes a label. Throws DUPLICATE_RESOURCE where one has that name, in whatever case. */
 export async function create(app: App, actor: Actor, fields: Fields): Promise<Label> {
   const { id } = await unique(() =>
     app.db
       .insertInto('labels')
-      .values({ ...fields, name_key: keyOf(fields.name), created_by: actor.id, created_at: app.now(), updated_at: app.now() })
+      .values({ ...fields, name_key: labelKey(fields.name), created_by: actor.id, created_at: app.now(), updated_at: app.now() })
       .returning('id')
       .executeTakeFirstOrThrow(),
   )
@@ -55,7 +75,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Partia
     await unique(() =>
       trx
         .updateTable('labels')
-        .set({ ...changes, ...(name === undefined ? {} : { name_key: keyOf(name) }), updated_at: app.now() })
+        .set({ ...changes, ...(name === undefined ? {} : { name_key: labelKey(name) }), updated_at: app.now() })
         .where('id', '=', id)
         .execute(),
     )
@@ -88,8 +108,6 @@ export async function unassign(app: App, actor: Actor, id: string, documentIds: 
     return labelled.removeLabel(app, trx, actor, id, documentIds)
   })
 }
-
-const keyOf = (name: string): string => name.toLowerCase()
 
 const select = (db: App['db'], actor: Actor) =>
   db

@@ -4,11 +4,12 @@ import { type Route, user } from '../http/route.ts'
 import * as labels from './labels.ts'
 
 export const Fields = z.object({
-  name: z.string().trim().min(1).max(100),
+  name: z.string().trim().normalize('NFC').min(1).max(100),
   color: z.string().regex(/^#[0-9a-f]{6}$/i, 'a colour of the form #RRGGBB'),
   description: z.string().max(500).default(''),
 })
 export const Changes = Fields.partial().extend({ description: z.string().max(500).optional() })
+const LabelIds = z.object({ label_ids: z.array(z.string().min(1).max(200)).max(1000) })
 const Documents = z.object({ document_ids: z.array(z.string()).min(1).max(10_000) })
 
 export const LabelAnswer = z.object({
@@ -25,9 +26,10 @@ export const ListAnswer = z.object({ labels: z.array(LabelAnswer) })
 export const Assigned = z.object({ message: z.string(), assigned: z.int() })
 
 const ids = { id: 'LABEL_NOT_FOUND' } as const
+const document = { id: 'DOCUMENT_NOT_FOUND' } as const
 
 export const routes = (app: App): Route[] => [
-  user('GET /api/labels', { summary: 'List labels', answer: ListAnswer }, async ({ actor }) => ({
+  user('GET /api/labels', { summary: 'List labels, by name', answer: ListAnswer }, async ({ actor }) => ({
     labels: (await labels.list(app, actor)).map(view),
   })),
   user(
@@ -58,6 +60,16 @@ export const routes = (app: App): Route[] => [
       message: 'Label removed.',
       assigned: await labels.unassign(app, actor, param('id'), body.document_ids),
     }),
+  ),
+  user(
+    'GET /api/labels/documents/:id',
+    { summary: 'The labels of a document (alias of what the document says)', ids: document, answer: ListAnswer },
+    async ({ actor, param }) => ({ labels: (await labels.of(app, actor, param('id'))).map(view) }),
+  ),
+  user(
+    'PUT /api/labels/documents/:id',
+    { summary: 'Replace the labels of a document (alias of changing the document)', ids: document, body: LabelIds, answer: ListAnswer },
+    async ({ actor, param, body }) => ({ labels: (await labels.replace(app, actor, param('id'), body.label_ids)).map(view) }),
   ),
 ]
 

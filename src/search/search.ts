@@ -3,10 +3,12 @@ import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { DocumentStatus } from '../db/schema.ts'
 import { visibleName } from '../documents/access.ts'
+import { labelKey } from '../documents/labelling.ts'
 import { invalid } from '../errors.ts'
 import { isId } from '../http/input.ts'
 import { type PageOf, pagination } from '../http/pages.ts'
 import type { SearchAnswer, SearchClause, SearchFilter, SearchHit, SearchSort } from '../ports/search.ts'
+import { usernameKey } from '../users/fields.ts'
 import { parse } from './query.ts'
 import { seenBy } from './suggest.ts'
 import { earliest, latest, read, type Typed } from './syntax.ts'
@@ -163,12 +165,12 @@ const isTypeOf = (type: string, wide: string): boolean => {
 
 async function ownerId(app: App, owner: string): Promise<string | null> {
   const column = isId(owner) ? 'id' : 'username_key'
-  const user = await app.db.selectFrom('users').select('id').where(column, '=', owner.toLowerCase()).executeTakeFirst()
+  const user = await app.db.selectFrom('users').select('id').where(column, '=', usernameKey(owner)).executeTakeFirst()
   return user?.id ?? null
 }
 
 async function labelId(app: App, label: string): Promise<string | null> {
   const column = isId(label) ? 'id' : 'name_key'
-  const found = await app.db.selectFrom('labels').select('id').where(column, '=', label.toLowerCase()).executeTakeFirst()
+  const found = await app.db.selectFrom('labels').select('id').where(column, '=', labelKey(label)).executeTakeFirst()
   return found?.id ?? null
 }

@@ -1,8 +1,8 @@
 /** Which foreign pages may use the API: those of the configured origins, and by default none. */
 import type { H3Event } from 'h3'
 
-const allowedHeaders = 'authorization, content-type, idempotency-key, if-match, if-none-match, range, x-request-id'
-const exposedHeaders = 'content-disposition, content-range, deprecation, etag, retry-after, x-request-id'
+const allowedHeaders = 'authorization, content-type, idempotency-key, if-match, if-none-match, if-range, range, x-request-id'
+const exposedHeaders = 'accept-ranges, content-disposition, content-range, deprecation, etag, repr-digest, retry-after, x-request-id'
 
 /** Says to the browser that the page may read the answer; `allow`: to a question beforehand, the methods of the path. */
 export function allowOrigin(headers: Headers, event: H3Event, origins: readonly string[], allow?: string): void {

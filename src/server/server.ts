@@ -22,7 +22,7 @@ import { routes as sources } from '../sources/routes.ts'
 import { routes as tokens } from '../tokens/routes.ts'
 import { routes as users } from '../users/routes.ts'
 import { type Answers, openAnswers } from './answer.ts'
-import { type Audited, isAct, openAudit } from './audited.ts'
+import { type Audited, isWatched, openAudit } from './audited.ts'
 import { authenticate, forgetSignIns } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { clientIp } from './client-ip.ts'
@@ -93,6 +93,8 @@ export function buildServer(app: App, { isDraining, signIns, recorder = openReco
       if (!event.context.isComplete) answers.complete(event, response)
       forgetSignIns(event, signIns)
       if (origins.length > 0) allowOrigin(response.headers, event, origins)
+      // A path that cannot be decoded is refused before it begins.
+      if (event.context.startedAt === undefined) recorder.began()
       recorder.answered(answered(event, response.status))
       if (app.config.log.access) logAccess(app, event, response.status)
     },
@@ -147,7 +149,7 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
 
 function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, answers: Answers, audited: Audited) {
   const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
-  const acts = new Set([...methods.values()].filter(isAct))
+  const watched = new Set([...methods.values()].filter(isWatched))
   return async (event: H3Event) => {
     event.context.route = path
     if (event.req.method === 'OPTIONS') {
@@ -159,7 +161,7 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     const route = methods.get(method)
     if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
     const run = () => route.handle(event, limits.max_request_size)
-    const answer = await (acts.has(route) ? audited(event, route, run) : run())
+    const answer = await (watched.has(route) ? audited(event, route, run) : run())
     if (route.shape.sunset) event.res.headers.set('deprecation', route.shape.sunset.toUTCString())
     if (answer === undefined) return ''
     return answer instanceof Response ? answer : answers.json(event, answer as object)

@@ -39,4 +39,9 @@ export const rows: Rows = {
   },
   'POST /api/labels/:id/assign': onDocuments,
   'POST /api/labels/:id/unassign': onDocuments,
+  'GET /api/labels/documents/:id': { good: async (world, who) => ({ params: { id: await world.document(who) } }) },
+  'PUT /api/labels/documents/:id': {
+    good: async (world, who) => ({ params: { id: await world.document(who) }, json: { label_ids: [(await world.label(who)).id] } }),
+    open: ['json.label_ids'],
+  },
 }

@@ -11,7 +11,7 @@ import { parse } from 'yaml'
 import { inspectConfig } from '../src/config-load.ts'
 import { openLog } from '../src/log.ts'
 import { buildServer } from '../src/server/server.ts'
-import { startApp } from './support/app.ts'
+import { startApp, upload } from './support/app.ts'
 import { parseWords } from './support/command-line.ts'
 import { bareEnvironment, executable, hasProgram } from './support/run.ts'
 
@@ -128,23 +128,55 @@ test.skipIf(!hasLogrotate)('logrotate understands its file', async () => {
   expect(stderr).toContain(`considering log ${log}`)
 })
 
-test('fail2ban finds the address of a refused sign-in in the log, and no other', async () => {
-  const { app, dataDir } = await startApp()
+test('fail2ban finds the address of refused sign-ins and of guesses at shared links in the log, and no other', async () => {
+  const { app, dataDir, asAda, later } = await startApp({ 'limits.shared_verify_per_minute': 6 })
   const file = join(dataDir, 'dms.log')
   const server = buildServer({ ...app, log: openLog({ level: 'warn', format: 'json', file }) })
   const forged = '","ip":"198.51.100.9","code":"UNAUTHORIZED","request_id":"x","msg":"sign-in refused"}'
-  for (const ip of ['203.0.113.7', '2001:db8::7'])
-    await server.request(
-      '/api/auth/login',
-      {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', 'user-agent': forged },
-        body: JSON.stringify({ username: forged, password: 'x' }),
-      },
-      { ip },
-    )
+  const post = async (ip: string, path: string, body: object, more: Record<string, string> = {}): Promise<number> => {
+    const headers = { 'content-type': 'application/json', 'user-agent': forged, ...more }
+    return (await server.request(path, { method: 'POST', headers, body: JSON.stringify(body) }, { ip })).status
+  }
+  const look = async (ip: string, token: string) => (await server.request(`/api/public/shared/${token}`, {}, { ip })).status
+  const { id: document_id } = await upload(asAda, 'one.txt', 'one')
+  const expires_at = new Date(app.now().getTime() + 60_000).toISOString()
+  const [locked, ended] = [
+    await asAda.sharedLinks.create({ document_id, password: 'sesame' }),
+    await asAda.sharedLinks.create({ document_id, expires_at }),
+  ]
+  const link = (token: string, verb: string) => `/api/public/shared/${token}/${verb}`
+  later(120_000)
+  const person = { username: 'ada', email: 'new@example.org', password: 'correct horse battery' }
+
+  const guesses: [ip: string, status: number, asked: Promise<number>][] = [
+    ['203.0.113.1', 401, post('203.0.113.1', '/api/auth/login', { username: forged, password: 'x' })],
+    ['2001:db8::7', 401, post('2001:db8::7', '/api/auth/login', { username: 'ada', password: 'x' })],
+    ['203.0.113.2', 403, post('203.0.113.2', link(locked.token, 'download'), { password: forged })],
+    ['203.0.113.3', 403, post('203.0.113.3', link(locked.token, 'view'), { password: 'x' })],
+    ['203.0.113.4', 200, post('203.0.113.4', link(locked.token, 'verify'), { password: 'x' })],
+    ['203.0.113.5', 404, post('203.0.113.5', link('x'.repeat(43), 'download'), {})],
+    ['203.0.113.6', 404, look('203.0.113.6', encodeURIComponent(forged))],
+  ]
+  for (const [ip, status, asked] of guesses) expect([ip, await asked]).toEqual([ip, status])
+  const others: [status: number, asked: () => Promise<number>][] = [
+    [410, () => post('198.51.100.1', link(ended.token, 'download'), {})],
+    [401, () => post('198.51.100.1', link(locked.token, 'view'), {})],
+    [200, () => post('198.51.100.1', link(locked.token, 'verify'), {})],
+    [200, () => post('198.51.100.1', link(locked.token, 'verify'), { password: 'sesame' })],
+    [409, () => post('198.51.100.1', '/api/auth/register', person)],
+    [403, () => post('198.51.100.1', '/api/auth/register', { ...person, username: 'new', role: 'admin' })],
+    [400, () => post('198.51.100.1', '/api/auth/login', {})],
+    [401, () => post('198.51.100.1', '/api/labels', {}, { authorization: 'Bearer dms_ended' })],
+    [401, () => post('198.51.100.1', '/api/auth/refresh', {}, { authorization: 'Bearer dms_ended' })],
+  ]
+  for (const [status, ask] of others) expect([String(ask), await ask()]).toEqual([String(ask), status])
+  const wrong = (ip: string) => post(ip, link(locked.token, 'verify'), { password: 'x' })
+  const many = await Promise.all(Array.from({ length: 8 }, () => wrong('203.0.113.8')))
+  expect(many.filter((status) => status === 429)).toHaveLength(2)
+
   const rule = /^failregex = (.*)$/m.exec(await read('dms.fail2ban'))?.[1] ?? ''
   const expression = new RegExp(rule.replace('<HOST>', '(?<host>[\\da-fA-F.:]+)'))
   const lines = (await readFile(file, 'utf8')).trim().split('\n')
-  expect(lines.map((line) => expression.exec(line)?.groups?.host).filter(Boolean)).toEqual(['203.0.113.7', '2001:db8::7'])
+  const found = lines.map((line) => expression.exec(line)?.groups?.host).filter(Boolean)
+  expect(found.sort()).toEqual([...guesses.map(([ip]) => ip), ...Array.from({ length: 6 }, () => '203.0.113.8')].sort())
 })

@@ -23,6 +23,8 @@ declare module 'h3' {
     isComplete?: boolean
     /** what the answer says went wrong */
     failure?: Code
+    /** what was refused in an answer that is none of a failure */
+    refusal?: Code
     /** what came in as a body, checked */
     input?: unknown
     /** asked from this very process, by whoever has the machine: no limits on calls */

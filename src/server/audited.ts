@@ -2,7 +2,7 @@
 import type { H3Event } from 'h3'
 import type { App } from '../app.ts'
 import { type Act, append } from '../audit/audit.ts'
-import { AppError, type Code } from '../errors.ts'
+import { AppError, type Code, codes } from '../errors.ts'
 import { type Route, scopeOf } from '../http/route.ts'
 import * as users from '../users/users.ts'
 import { requestId } from './request-id.ts'
@@ -23,16 +23,32 @@ const refusals = new Set([401, 403, 409, 410, 429])
 export const isAct = ({ method, door, shape }: Route): boolean =>
   shape.audit ?? (method !== 'GET' && scopeOf(door, method, shape) !== 'read')
 
+const signIns = new Set(['POST /api/auth/login', 'GET /api/auth/oidc/callback', 'POST /api/auth/oidc/exchange'])
+const linkGuesses = new Set<Code | null>(['SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_NOT_FOUND'])
+const isOfLink = ({ path }: Route): boolean => path.startsWith('/api/public/shared/')
+
+/** Whether requests of that route pass here: acts, and where the address of a shared link can be guessed. */
+export const isWatched = (route: Route): boolean => isAct(route) || isOfLink(route)
+
+/** Whether that answer was to a guess. Who comes too late, too often or twice has guessed nothing. */
+function isGuess(route: Route, code: Code): boolean {
+  if (isOfLink(route)) return linkGuesses.has(code)
+  return signIns.has(`${route.method} ${route.path}`) && [401, 403].includes(codes[code][0])
+}
+
 export type Audited = (event: H3Event, route: Route, run: () => Promise<unknown>) => Promise<unknown>
 
-/** Runs routes under the eyes of the log; answers, or throws, what they do. */
+/** Runs routes that are watched; answers, or throws, what they do. */
 export function openAudit(app: App): Audited {
   const write = together((acts: Act[]) => append(app, acts))
   const tell = async (event: H3Event, route: Route, outcome: Act['outcome'], code: Code | null): Promise<void> => {
-    const act = await actOf(app, event, route, outcome, code)
+    if (isAct(route)) await write(await actOf(app, event, route, outcome, code))
+  }
+  const refused = async (event: H3Event, route: Route, code: Code, isAudited: boolean): Promise<void> => {
     // This very line is what fail2ban is told to look for.
-    if (outcome === 'refused' && !event.context.actor) app.log.warn({ ip: act.ip, code, request_id: act.request_id }, 'sign-in refused')
-    await write(act)
+    if (isGuess(route, code) && !event.context.isLocal)
+      app.log.warn({ ip: event.context.ip ?? '', code, request_id: requestId(event) }, 'sign-in refused')
+    if (isAudited) await tell(event, route, 'refused', code)
   }
   return async (event, route, run) => {
     let answer: unknown
@@ -43,10 +59,11 @@ export function openAudit(app: App): Audited {
       const { status = 500 } = error as { status?: number }
       // Whatever becomes of the log: what is answered is what went wrong first.
       if (status >= 500) await tell(event, route, 'failed', code).catch((cause) => app.log.error({ err: cause }, 'not in the audit log'))
-      else if (refusals.has(status)) await tell(event, route, 'refused', code)
+      else await refused(event, route, code, refusals.has(status))
       throw error
     }
-    await tell(event, route, 'ok', null)
+    const { refusal } = event.context
+    await (refusal ? refused(event, route, refusal, true) : tell(event, route, 'ok', null))
     return answer
   }
 }

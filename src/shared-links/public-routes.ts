@@ -57,7 +57,11 @@ export const routes = (app: App): Route[] => [
       answer: VerifyAnswer,
       errors: [...states, 'SHARED_LINK_RATE_LIMITED'],
     },
-    async ({ param, body, ip }) => ({ valid: await visit.verify(app, param('token'), { ip, ...body }) }),
+    async ({ event, param, body, ip }) => {
+      const valid = await visit.verify(app, param('token'), { ip, ...body })
+      if (!valid && body.password !== undefined) event.context.refusal = 'SHARED_LINK_INVALID_PASSWORD'
+      return { valid }
+    },
   ),
   anyone('POST /api/public/shared/:token/download', { summary: 'The shared file, as attachment', ...fetched }, send(app, 'attachment')),
   anyone(

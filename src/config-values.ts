@@ -171,10 +171,13 @@ export function isNetwork(text: string): boolean {
   return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128))
 }
 
-/** host:port, with brackets around an IPv6 host. */
-export function isHostPort(text: string): boolean {
-  const match = /^(\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})$/i.exec(text)
-  return match !== null && Number(match[2]) <= 65_535
+/** The parts of host:port, an IPv6 host without its brackets; null for what is no such thing. */
+export function hostPortOf(text: string): { host: string; port: number } | null {
+  const [, host, port] = /^(\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})$/i.exec(text) ?? []
+  if (host === undefined || Number(port) > 65_535) return null
+  return { host: host.replace(/^\[(.*)\]$/, '$1'), port: Number(port) }
 }
+
+export const isHostPort = (text: string): boolean => hostPortOf(text) !== null
 
 export const isKey32 = (text: string): boolean => Buffer.from(text, 'base64').length === 32 && /^[A-Za-z0-9+/_-]+=*$/.test(text)

@@ -15,6 +15,7 @@ import Table from 'cli-table3'
 import { openTokens } from '../src/auth/tokens.ts'
 import { multipart } from '../src/client/multipart.ts'
 import { type Attempt, attemptsOn } from './security/naughty.ts'
+import { isJson } from './support/is-json.ts'
 import { type Description, insides, operationsOf } from './support/operations.ts'
 import { type Served, startServed } from './support/served.ts'
 
@@ -142,15 +143,6 @@ async function sendBodies({ url, token, client }: Served): Promise<void> {
     }
   }
   done()
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }
 
 interface Vectors {

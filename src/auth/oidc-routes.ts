@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { wholeNumber } from '../http/input.ts'
 import { anyone, type Route } from '../http/route.ts'
+import { mint } from './auth.ts'
 import * as oidc from './oidc.ts'
 import { SignInAnswer, signIn } from './routes.ts'
 
@@ -86,7 +87,7 @@ async function arrived(app: App, event: H3Event): Promise<Response | z.infer<typ
     const user = await oidc.arrive(app, journey, event.url.search)
     event.context.actor = { id: user.id, role: user.role, username: user.username }
     if (journey.shell) return redirect(`${goal}?code=${await oidc.handOver(app, user, journey.shell)}`, gone)
-    const signedIn = await oidc.signIn(app, user)
+    const signedIn = await mint(app, user)
     if (page) return redirect(`${page}#${new URLSearchParams({ token: signedIn.token, expires_at: signedIn.expires_at })}`, gone)
     event.res.headers.append('set-cookie', gone)
     return signIn(event, signedIn)

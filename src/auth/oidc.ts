@@ -53,9 +53,6 @@ export async function arrive(app: App, { memory }: Journey, search: string): Pro
   return users.signedIn(app, user.id)
 }
 
-/** What a browser gets. */
-export const signIn = (app: App, user: users.User): Promise<SignIn> => mint(app, user)
-
 /** What a shell gets by way of the browser: worth nothing without what the shell kept. */
 export const handOver = (app: App, user: users.User, { challenge }: Shell): Promise<string> =>
   app.seals.seal('oidc-shell', { user_id: user.id, challenge }, handover, app.now())

@@ -1,6 +1,7 @@
 /** The way to PostgreSQL: a pool with kysely over it, and single connections for what must not share one. */
 import { Kysely, PostgresDialect, type Transaction } from 'kysely'
 import pg from 'pg'
+import { AppError } from '../errors.ts'
 import type { Log } from '../log.ts'
 import { openLane } from './pipelined.ts'
 import type { Schema } from './schema.ts'
@@ -61,6 +62,16 @@ export function openDatabase({ address, poolMax, connectTimeout, statementTimeou
 
 export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
   error instanceof pg.DatabaseError && error.code === '23505' && (constraint === undefined || error.constraint === constraint)
+
+/** Writes a row whose name must be its own; throws DUPLICATE_RESOURCE with `message` where it is not. */
+export async function uniquelyNamed<T>(write: () => Promise<T>, message: string): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    if (isUniqueViolation(error)) throw new AppError('DUPLICATE_RESOURCE', { field: 'name' }, message)
+    throw error
+  }
+}
 
 export const isForeignKeyViolation = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '23503'
 

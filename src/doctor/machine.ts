@@ -2,6 +2,9 @@
 import { chmod, mkdir, readFile, stat, statfs } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { dirname, join } from 'node:path'
+import { openIdentityProvider } from '../auth/identity-provider.ts'
+import { hostPortOf } from '../config-values.ts'
+import { nodeKeepsFromNetwork, withoutNetwork } from '../extract/confine.ts'
 import { versionOfDms } from '../version.ts'
 import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
 import type { Patient } from './patient.ts'
@@ -15,6 +18,7 @@ export const machine = (patient: Patient): Question[] => [
   { id: 'node', about: 'the Node that runs this', ask: async () => ok(`dms ${versionOfDms()} on Node ${process.versions.node}`) },
   { id: 'disk', about: 'room on the disks', ask: () => disk(patient) },
   { id: 'exposure', about: 'what strangers can reach', ask: async () => exposure(patient) },
+  { id: 'readers', about: 'what parsers of uploaded files can reach', ask: readers },
   { id: 'oidc', about: 'the OpenID provider', ask: () => oidc(patient) },
 ]
 
@@ -71,8 +75,7 @@ async function nearest(path: string): Promise<string> {
 function exposure({ loaded: { config } }: Patient): Opinion {
   const { server, auth, metrics } = config
   const isOpen = server.socket === '' && !isLoopback(server.host)
-  const port = metrics.listen.replace(/:\d+$/, '')
-  if (metrics.enabled && metrics.token === '' && !isLoopback(port))
+  if (metrics.enabled && metrics.token === '' && !isLoopback(hostPortOf(metrics.listen)?.host ?? ''))
     return fail(`everybody who reaches ${metrics.listen} reads the metrics`, 'set metrics.token, or listen on 127.0.0.1')
   if (server.metrics_allow.some((network) => /\/0$/.test(network)))
     return fail('server.metrics_allow lets the whole world read /metrics', 'name the networks of your monitoring')
@@ -89,14 +92,19 @@ function exposure({ loaded: { config } }: Patient): Opinion {
 const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '[::1]' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 
-async function oidc({ loaded: { config } }: Patient): Promise<Opinion> {
+async function oidc({ loaded: { config }, log }: Patient): Promise<Opinion> {
   if (config.auth.method !== 'oidc') throw new NotHere('people sign in by password')
-  const url = `${config.oidc.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
-  const response = await fetch(url, { signal: AbortSignal.timeout(10_000) })
-  const { issuer } = (await response.json()) as { issuer?: string }
-  return issuer?.replace(/\/$/, '') === config.oidc.issuer.replace(/\/$/, '')
-    ? ok(issuer)
-    : fail(`${url} calls itself ${issuer}`, 'set oidc.issuer to exactly that')
+  const wrong = Object.entries(await openIdentityProvider(config.oidc, log).check()).find(([, found]) => found !== 'ok')
+  return wrong ? fail(`${wrong[0]}: ${wrong[1]}`, 'look at [oidc], issuer first, and at the way to the provider') : ok(config.oidc.issuer)
+}
+
+/** Parsers are given files of strangers; what holds them if one of those takes a parser over. */
+async function readers(): Promise<Opinion> {
+  if (withoutNetwork() !== null) return ok('parsers have no network')
+  const mend = 'let dms make network namespaces (unshare --net), or let a firewall keep it from the network'
+  if (!nodeKeepsFromNetwork)
+    return warn(`nothing but their code keeps parsers from the network (Node ${process.versions.node})`, `Node 26, and ${mend}`)
+  return warn('Node keeps parsers from the network; code of theirs that is not JavaScript is not kept by the system', mend)
 }
 
 export const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(bytes < 1e10 ? 1 : 0)} GB`

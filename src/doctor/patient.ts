@@ -7,6 +7,7 @@ import { NotHere } from './doctor.ts'
 
 export interface Patient {
   readonly loaded: Loaded & { readonly problems: readonly string[] }
+  readonly log: Log
   /** Throws what the connection says the first time, NotHere from then on. */
   database(): Promise<OpenedDatabase>
   /** Everything joined; throws NotHere where that cannot be. */
@@ -21,6 +22,7 @@ export function admit(loaded: Patient['loaded'], log: Log): Patient {
   let isDown = false
   const patient: Patient = {
     loaded,
+    log,
     async database() {
       if (isDown) throw new NotHere('the database is out of reach')
       try {

@@ -3,6 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { App } from '../app.ts'
+import { hostPortOf } from '../config-values.ts'
 import { ConfigError } from '../errors.ts'
 import { contentType } from '../metrics/exposition.ts'
 import { gather } from './metrics.ts'
@@ -30,10 +31,12 @@ export async function openMetricsPort(app: App, recorder: Recorder): Promise<Met
       response.writeHead(500).end()
     })
   })
-  const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(listen) ?? []
+  const place = hostPortOf(listen)
+  if (!place) throw new ConfigError(['metrics.listen: is not set'])
+  const { host, port } = place
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(new ConfigError([`metrics.listen: ${listen} cannot be had (${error.message})`])))
-    server.listen(Number(port), host, resolve)
+    server.listen(port, host, resolve)
   })
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${(server.address() as AddressInfo).port}`,

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import type { App } from '../app.ts'
 import { revoke } from '../auth/revoked.ts'
-import { isUniqueViolation } from '../db/db.ts'
+import { uniquelyNamed } from '../db/db.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
 import type { Session } from '../http/route.ts'
@@ -65,25 +65,21 @@ export async function create(app: App, actor: Actor, wanted: NewToken): Promise<
     .executeTakeFirstOrThrow()
   if (count >= most) throw new AppError('CONFLICT', { tokens: count }, `${most} tokens are the most that one user can have: revoke some.`)
   const token = prefix + randomBytes(32).toString('base64url')
-  const { id } = await unique(() =>
-    app.db
-      .insertInto('api_tokens')
-      .values({
-        user_id: owner.id,
-        name: wanted.name,
-        name_key: wanted.name.toLowerCase(),
-        token_hash: hashOf(token),
-        scopes: [...wanted.scopes],
-        token_version: owner.token_version,
-        expires_at: wanted.expires_at ?? null,
-        created_at: app.now(),
-      })
-      .returning('id')
-      .executeTakeFirstOrThrow(),
+  const values = {
+    user_id: owner.id,
+    name: wanted.name,
+    name_key: wanted.name.toLowerCase(),
+    token_hash: hashOf(token),
+    scopes: [...wanted.scopes],
+    token_version: owner.token_version,
+    expires_at: wanted.expires_at ?? null,
+    created_at: app.now(),
+  }
+  const { id } = await uniquelyNamed(
+    () => app.db.insertInto('api_tokens').values(values).returning('id').executeTakeFirstOrThrow(),
+    'There is a token of that name.',
   )
-  const made = await visible(app, { ...actor, role: 'admin' })
-    .where('api_tokens.id', '=', id)
-    .executeTakeFirstOrThrow()
+  const made = await tokensOf(app).where('api_tokens.id', '=', id).executeTakeFirstOrThrow()
   return { ...made, token }
 }
 
@@ -131,21 +127,13 @@ async function ownerOf(app: App, actor: Actor, user: string | undefined): Promis
   return owner
 }
 
-const visible = ({ db }: App, actor: Actor) =>
+const tokensOf = ({ db }: App) =>
   db
     .selectFrom('api_tokens')
     .innerJoin('users', 'users.id', 'api_tokens.user_id')
     .select(['api_tokens.id', 'user_id', 'username', 'name', 'scopes', 'api_tokens.created_at', 'expires_at', 'last_used_at'])
-    .$if(!isAdmin(actor), (query) => query.where('user_id', '=', actor.id))
 
-async function unique<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    if (isUniqueViolation(error)) throw new AppError('DUPLICATE_RESOURCE', { field: 'name' }, 'There is a token of that name.')
-    throw error
-  }
-}
+const visible = (app: App, actor: Actor) => tokensOf(app).$if(!isAdmin(actor), (query) => query.where('user_id', '=', actor.id))
 
 const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex')
 

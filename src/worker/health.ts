@@ -1,5 +1,6 @@
 /** What a worker tells of itself on a port of its own: for load balancers of machines that run no server. */
 import type { App } from '../app.ts'
+import { hostPortOf } from '../config-values.ts'
 import { ConfigError } from '../errors.ts'
 import { routes as health } from '../server/health.ts'
 import { listen } from '../server/listen.ts'
@@ -17,10 +18,10 @@ export interface WorkerHealth {
 export async function openHealth(app: App, isDraining: () => boolean): Promise<WorkerHealth | null> {
   const { health_listen } = app.config.worker
   if (health_listen === '') return null
-  const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(health_listen) ?? []
+  const { host, port } = hostPortOf(health_listen)!
   const recorder = openRecorder()
   const server = buildServer(app, { routes: [...health(app, isDraining), ...metrics(app, recorder)], recorder })
-  const place = { ...app.config.server, host, port: Number(port), socket: '', tls_cert: '', tls_key: '' }
+  const place = { ...app.config.server, host, port, socket: '', tls_cert: '', tls_key: '' }
   const listening = await listen(server, { ...app.config, server: place }).catch((error: Error) => {
     throw new ConfigError([`worker.health_listen: ${health_listen} cannot be had (${error.message})`])
   })

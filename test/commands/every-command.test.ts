@@ -10,6 +10,7 @@ import { programFor, run as runHere, type Streams } from '../../commands/program
 import { displayWidth } from '../../src/cli/table.ts'
 import { type Row, rows } from '../support/every-row.ts'
 import { makeWorlds, type World } from '../support/every-world.ts'
+import { isJson } from '../support/is-json.ts'
 import { bareEnvironment, executable, hasProgram, runLineOnTerminal } from '../support/run.ts'
 import { startServer } from '../support/server.ts'
 
@@ -144,8 +145,8 @@ test('every command: --json is JSON with nobody to hear of errors, and the same 
   const check = (name: string, row: Row, { code, stdout }: { code: number | null; stdout: string }): void => {
     if (code !== (row.code ?? 0)) wrong.push(`${name}: exit ${code}: ${stdout.slice(0, 300)}`)
     if (row.prints === 'bytes') return
-    const isJson = isParsed(stdout) || stdout.trimEnd().split('\n').every(isParsed)
-    if (!isJson) wrong.push(`${name}: not JSON: ${JSON.stringify(stdout.slice(0, 200))}`)
+    const isData = isJson(stdout) || stdout.trimEnd().split('\n').every(isJson)
+    if (!isData) wrong.push(`${name}: not JSON: ${JSON.stringify(stdout.slice(0, 200))}`)
   }
   const outputs = new Map<string, Record<string, string>>()
   const all = async (world: World, way: 'here' | 'there', some = worked) => {
@@ -257,12 +258,3 @@ test('0 and silence for lists whose reader has seen enough', async () => {
 /** The documents that most of them are about are changed by some. */
 const groupOf = (name: string): string =>
   /^(users|labels|sources|tokens|context|backup|settings|notifications) /.exec(name)?.[1] ?? 'documents'
-
-function isParsed(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}

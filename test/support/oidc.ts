@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose'
 import Provider from 'oidc-provider'
 import { onTestFinished } from 'vitest'
+import { freePort } from './free-port.ts'
 
 export type Person = Record<string, unknown> & { sub: string }
 
@@ -170,14 +171,6 @@ const closed = (server: Server) =>
   new Promise<void>((resolve) => {
     server.close(() => resolve())
     server.closeAllConnections()
-  })
-
-const freePort = () =>
-  new Promise<number>((resolve) => {
-    const probe = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as AddressInfo
-      probe.close(() => resolve(port))
-    })
   })
 
 async function bodyOf(request: IncomingMessage): Promise<string> {

@@ -1,8 +1,8 @@
 /** A real mail server that keeps what it is given. */
-import { createServer } from 'node:net'
 import PostalMime, { type Email } from 'postal-mime'
 import { SMTPServer } from 'smtp-server'
 import { onTestFinished } from 'vitest'
+import { freePort } from './free-port.ts'
 
 export interface Delivery {
   /** who the server was told to deliver to, whatever the headers say */
@@ -35,11 +35,3 @@ export async function startSmtp() {
   onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))
   return { url: `smtp://127.0.0.1:${port}`, deliveries, mood }
 }
-
-const freePort = () =>
-  new Promise<number>((resolve) => {
-    const probe = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as { port: number }
-      probe.close(() => resolve(port))
-    })
-  })

@@ -5,22 +5,12 @@ import type { Trx } from '../db/db.ts'
 import { markGone, rename } from '../documents/at-source.ts'
 import { storeMany } from '../documents/store-many.ts'
 import { FileMissing, type StagedFile } from '../ports/files.ts'
+import { settleMarks } from './compare.ts'
 import * as folders from './folders.ts'
 import * as ledger from './ledger.ts'
 import type { Pulling } from './pulling.ts'
 import * as runs from './runs.ts'
-
-/** What a walk came by. */
-export interface Seen {
-  /** files, those below folders that were not entered included */
-  files: number
-  /** the listing was not empty */
-  isAny: boolean
-  /** nothing is known of what is at or below these paths */
-  unsure: readonly string[]
-  /** the walk was not ended early on purpose */
-  isWhole: boolean
-}
+import type { Seen } from './seen.ts'
 
 /** Files that one transaction deals with. */
 const together = 200
@@ -37,11 +27,15 @@ export async function conclude(pulling: Pulling, seen: Seen): Promise<void> {
     await counted(pulling, async () => ({ counts: {}, errors: [error] }))
     return
   }
-  for (let more = true; more; ) {
+  const { files, is_moving } = await ledger.unmarked(app.db, sourceId, run.id)
+  // All that is not marked was seen: nothing is gone, and nobody needs the marks.
+  const isAllThere = files === seen.marks.paths.size && !is_moving
+  if (!isAllThere) await settleMarks(pulling, seen)
+  for (let more = !isAllThere; more; ) {
     signal.throwIfAborted()
     more = await counted(pulling, (trx) => settleMoves(pulling, trx, seen.unsure))
   }
-  for (let more = true; more; ) {
+  for (let more = !isAllThere; more; ) {
     signal.throwIfAborted()
     more = await counted(pulling, async (trx) => {
       const gone = await ledger.remove(trx, sourceId, run.id, seen.unsure, app.now(), together)
@@ -49,6 +43,7 @@ export async function conclude(pulling: Pulling, seen: Seen): Promise<void> {
       return gone && { counts: { removed: gone.documents.length } }
     })
   }
+  if (!(await folders.isAny(app.db, sourceId))) return
   await counted(pulling, async (trx) => {
     await folders.keep(trx, sourceId, run.id, seen.unsure)
     return null

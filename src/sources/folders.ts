@@ -13,6 +13,10 @@ export async function tagOf(db: Db, sourceId: string, path: string): Promise<str
   return row?.etag ?? null
 }
 
+/** Whether the source has folders with tags: few kinds of servers have. */
+export const isAny = async (db: Db, sourceId: string): Promise<boolean> =>
+  (await db.selectFrom('source_folders').select('path').where('source_id', '=', sourceId).limit(1).executeTakeFirst()) !== undefined
+
 /** The run has walked these folders to their ends. */
 export async function see(trx: Trx, sourceId: string, runId: string, seen: ReadonlyMap<string, string>): Promise<void> {
   if (seen.size === 0) return

@@ -30,6 +30,7 @@ const maxVariants = 100
  * `{a,b}`, `**` for any folders; no case; a pattern without a slash is about the name alone. Throws an Error that says what is wrong.
  */
 export function wanted(patterns: readonly string[]): (path: string) => boolean {
+  if (patterns.length === 0) return () => true
   const globs = patterns.map(compile)
   const positive = globs.filter(({ isNegative }) => !isNegative)
   const negative = globs.filter(({ isNegative }) => isNegative)

@@ -6,20 +6,37 @@ import type { SourceFile } from '../ports/sources.ts'
 
 export type Known = Omit<Row<'source_files'>, 'source_id'>
 
-/** What the ledger says of these paths. */
-export async function find(db: Db, sourceId: string, paths: readonly string[]): Promise<Map<string, Known>> {
-  const { rows } = await sql<Known>`
-    select path, etag, size, modified_at, sha256, document_id, outcome, removed_at, run_id from source_files where source_id = ${sourceId} and path = any(${paths}::text[])`.execute(
-    db,
-  )
-  return new Map(rows.map((row) => [row.path, row]))
-}
+/** What is known of a listed file; `is_same`: the listing tells of the version that was taken in. */
+export type Compared = Known & { is_same: boolean }
 
-/** Whether the listing tells of the same version that was taken in. A tag that stays while the size changes is no tag. */
-export function isSame(known: Known, { etag, size, modifiedAt }: SourceFile): boolean {
-  if (size !== null && known.size !== null && size !== known.size) return false
-  if (etag !== null && known.etag !== null) return etag === known.etag
-  return size !== null && known.size !== null && modifiedAt !== null && known.modified_at?.getTime() === modifiedAt.getTime()
+/**
+ * Of these files those that are not simply as they were taken in, with what is known of them: null where that is nothing. With `all` the others
+ * too. A tag that stays while the size changes is no tag.
+ */
+export async function compare(
+  db: Db,
+  sourceId: string,
+  runId: string | null,
+  files: readonly SourceFile[],
+  all: boolean,
+): Promise<Map<string, Compared | null>> {
+  if (files.length === 0) return new Map()
+  // Lateral, so that each is looked up by its key: of the length of the lists the planner knows nothing.
+  const { rows } = await sql<{ listed: string } & (Compared | { path: null })>`
+    select * from (
+      select l.path as listed, f.*,
+        coalesce(l.size = f.size, true) and case when l.etag is not null and f.etag is not null then l.etag = f.etag
+          else coalesce(l.size = f.size and to_timestamp(l.modified_at / 1000) = f.modified_at, false) end as is_same
+      from unnest(${files.map(({ path }) => path)}::text[], ${files.map(({ etag }) => etag)}::text[],
+        ${files.map(({ size }) => size)}::int8[], ${files.map(({ modifiedAt }) => modifiedAt?.getTime() ?? null)}::float8[]) as l (path, etag, size, modified_at)
+      left join lateral (
+        select path, etag, size, modified_at, sha256, document_id, outcome, removed_at, run_id
+        from source_files where source_id = ${sourceId} and path = l.path limit 1
+      ) f on true
+    ) compared
+    where ${all} or path is null or not (is_same and outcome = 'stored' and document_id is not null and removed_at is null
+      and run_id is distinct from ${runId})`.execute(db)
+  return new Map(rows.map(({ listed, ...row }) => [listed, row.path === null ? null : row]))
 }
 
 /** The run has seen these files, and nothing about them is new. */
@@ -104,6 +121,15 @@ export async function vanished(
 /** Forgets a path. */
 export async function forget(trx: Trx, sourceId: string, path: string): Promise<void> {
   await trx.deleteFrom('source_files').where('source_id', '=', sourceId).where('path', '=', path).execute()
+}
+
+/** How many files the run has not marked and that are not gone, and whether some may have come from another path. */
+export async function unmarked(db: Db, sourceId: string, runId: string): Promise<{ files: number; is_moving: boolean }> {
+  const { rows } = await sql<{ files: number; is_moving: boolean }>`
+    select count(*) filter (where removed_at is null and run_id is distinct from ${runId}) as files,
+      coalesce(bool_or(outcome = 'moving' and run_id = ${runId}), false) as is_moving
+    from source_files where source_id = ${sourceId}`.execute(db)
+  return rows[0] as { files: number; is_moving: boolean }
 }
 
 /** Marks files as gone that the run has not seen, a few at a time; null where there are no more, else their documents. */

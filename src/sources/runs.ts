@@ -102,6 +102,12 @@ export async function count(trx: Trx, run: Run, more: Partial<Counts>, errors: r
     .execute()
 }
 
+export const sum = (one: Counts, other: Counts): Counts => {
+  const both = { ...one }
+  for (const [name, value] of Object.entries(other)) both[name as Outcome] += value
+  return both
+}
+
 /** The same in memory. */
 export function tally(run: Run, more: Partial<Counts>, errors: readonly FileError[] = []): void {
   for (const [name, value] of Object.entries(more)) run[name as Outcome] += value
@@ -132,9 +138,10 @@ const tellAll = (trx: Trx, run: Run, ownerId: string, total: number, current_fil
 export const processed = (counts: Omit<Counts, 'bytes'>): number =>
   counts.created + counts.updated + counts.unchanged + counts.skipped + counts.failed
 
-/** Ends a run well, with all that follows from it for its source. Throws RunLost. */
-export async function complete(app: App, run: Run, total: number): Promise<void> {
+/** Ends a run well, with all that follows from it for its source. `late`: what was not counted yet but in memory. Throws RunLost. */
+export async function complete(app: App, run: Run, total: number, late: Counts): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
+    await count(trx, run, late)
     const ended = await end(app, trx, run.id, 'completed', null)
     if (!ended || ended.holder !== run.holder) throw new RunLost()
     const source = await trx

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { Busy, withLock } from '../src/db/lock.ts'
 import { openChunk } from '../src/search/engines/postgres-chunks.ts'
 import { snippets } from '../src/search/highlight.ts'
+import { places } from '../src/search/places.ts'
 import { parse } from '../src/search/query.ts'
 import { reindex, status } from '../src/search/reindex.ts'
 import type { Found } from '../src/search/search.ts'
@@ -223,6 +224,11 @@ test('indexing a long document lets others have their turn', async () => {
   await put({ content: 'some words that repeat '.repeat(100_000) })
   clearInterval(timer)
   expect(turns).toBeGreaterThan(20)
+})
+
+test('what has too many parts to be one word keeps no later words from being joined', () => {
+  const forms = [...words('www.example.org/a/b/c/d/e/f/g/h/i.html by e-mail')].filter(({ form }) => form === 'joined')
+  expect(forms.map(({ text }) => text)).toEqual(['email'])
 })
 
 test('words are folded, joined and paired', () => {
@@ -462,6 +468,26 @@ test('a snippet holds no markup but <mark>, and without it is a piece of the tex
     }
   }
   expect(marked).toBeGreaterThan(1000)
+})
+
+test('the places of a word are those that reading all words of the text finds', () => {
+  const random = seeded(7)
+  const pick = () => naughty[Math.floor(random() * naughty.length)]!
+  const gaps = [' ', '. ', '\n', '-', '', ', ', '-\n', ' '.repeat(300)]
+  let seen = 0
+  for (let round = 0; round < 1000; round++) {
+    const text = Array.from({ length: Math.floor(random() * 80) }, () => pick() + gaps[Math.floor(random() * gaps.length)]).join('')
+    const read = [...words(text)]
+    const wanted = read[Math.floor(random() * read.length)]?.text ?? 'nothing'
+    const terms = [
+      { parts: [{ text: wanted, offset: 0, prefix: false }], joined: null, negated: false, quoted: true, field: null, alternative: false },
+    ]
+    const starts = places(text, { terms, spellings: new Map() }, () => false).map(({ start }) => start)
+    const expected = read.filter((word) => word.text === wanted).map(({ start }) => start)
+    expect([...new Set(starts)].sort(), JSON.stringify([wanted, text])).toEqual([...new Set(expected)].sort())
+    seen += expected.length
+  }
+  expect(seen).toBeGreaterThan(1000)
 })
 
 test('of a long text the snippets with most of the words come first', () => {

@@ -17,7 +17,8 @@ export interface Word {
 
 /** Longer words are cut: PostgreSQL takes lexemes of 2,046 bytes at most, and nobody types so much. */
 const maxLength = 255
-const maxParts = 8
+/** Parts of a joined word, but one. */
+export const maxParts = 8
 
 /** Inside of words only marks and invisible joiners stand; soft hyphens are where a word could be broken. Bounded: an endless one would overflow the stack. */
 const run = /[\p{L}\p{N}][\p{L}\p{N}\p{M}\p{Join_Control}\u00ad\u2060]{0,999}/gu
@@ -106,7 +107,6 @@ function* joined(chain: readonly Word[]): Generator<Word> {
 
 /** Whether `gap` makes the next word part of the same chain: e-mail, O'Brien, U.S.A., 17.03.2026, 1,234.56, a word broken at the end of a line, the groups of an IBAN. */
 function belongs(chain: readonly Word[], gap: string, next: Word): boolean {
-  if (chain.length > maxParts) return true
   const before = chain.at(-1)!
   if (gap.length === 1) {
     if (joint.test(gap)) return true

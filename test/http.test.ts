@@ -2,8 +2,12 @@ import { once } from 'node:events'
 import type { H3Event } from 'h3'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { z } from 'zod'
+import { wholeNumber } from '../src/http/input.ts'
+import { anyone } from '../src/http/route.ts'
 import { clientIp } from '../src/server/client-ip.ts'
 import { readiness } from '../src/server/health.ts'
+import { buildServer } from '../src/server/server.ts'
 import { startApp, upload } from './support/app.ts'
 import { boundary, filePart, hearOut, multipartBody, multipartType, startServer } from './support/server.ts'
 
@@ -50,6 +54,27 @@ test('HEAD answers as GET does, without a body', async () => {
     expect(head.headers.get('etag')).toBe(get.headers.get('etag'))
   }
   expect((await fetch(`/api/documents/${none}`, { method: 'HEAD' })).status).toBe(404)
+})
+
+test('Deprecation tells when a route goes away, also with its failures, and no other route has it', async () => {
+  const { app } = await startApp()
+  const fields = { summary: 'For the test', query: z.object({ size: wholeNumber(1, 9).optional() }) }
+  const routes = [
+    anyone('GET /api/old', { ...fields, sunset: new Date('2027-03-01T00:00:00.500Z') }, () => ({ is: 'old' })),
+    anyone('GET /api/new', fields, () => ({ is: 'new' })),
+    anyone('POST /api/old', fields, () => undefined),
+  ]
+  const server = buildServer(app, { routes })
+  const ask = async (method: string, path: string) => {
+    const { status, headers } = await server.request(path, { method })
+    return [status, headers.get('deprecation')]
+  }
+  const day = 'Mon, 01 Mar 2027 00:00:00 GMT'
+  for (const path of ['/api/old', '/api/v1/old']) expect(await ask('GET', path)).toEqual([200, day])
+  expect(await ask('HEAD', '/api/old')).toEqual([200, day])
+  expect(await ask('GET', '/api/old?size=10')).toEqual([400, day])
+  expect(await ask('POST', '/api/old')).toEqual([204, null])
+  expect(await ask('GET', '/api/new')).toEqual([200, null])
 })
 
 test('/api/v1 is the same API', async () => {

@@ -173,6 +173,8 @@ test('names from elsewhere stay names: no path, no control characters, at most 2
     ['日本語 😀.txt', '日本語 😀.txt'],
     ["; rm -rf $(x) '`.txt", "; rm -rf $(x) '`.txt"],
     ['say \\"hi\\".txt', 'say "hi".txt'],
+    ['say %22ho%22 100%41.txt', 'say "ho" 100%41.txt'],
+    ['two%0D%0Alines.txt', 'two__lines.txt'],
     ['<img src=x onerror=alert(1)>.svg', '<img src=x onerror=alert(1)>.svg'],
     [long, `${'ä'.repeat(125)}.pdf`],
   ]

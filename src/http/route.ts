@@ -17,6 +17,8 @@ declare module 'h3' {
     startedAt?: number
     /** path of the route that was found, with `:name` for parameters */
     route?: string
+    /** when that route goes away, where that is known */
+    sunset?: Date | undefined
     /** for the answer, names in lower case; `event.res.headers` does the same, five times as slowly */
     headers?: Record<string, string>
     /** the answer has what every answer carries */

@@ -91,6 +91,7 @@ export function buildServer(app: App, { isDraining, signIns, recorder = openReco
     onError: (error, event) => failure(error, event, app.log, app.now()),
     onResponse(response, event) {
       if (!event.context.isComplete) answers.complete(event, response)
+      if (event.context.sunset) response.headers.set('deprecation', event.context.sunset.toUTCString())
       forgetSignIns(event, signIns)
       if (origins.length > 0) allowOrigin(response.headers, event, origins)
       // A path that cannot be decoded is refused before it begins.
@@ -160,9 +161,9 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     const method = event.req.method === 'HEAD' ? 'GET' : (event.req.method as Method)
     const route = methods.get(method)
     if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
+    event.context.sunset = route.shape.sunset
     const run = () => route.handle(event, limits.max_request_size)
     const answer = await (watched.has(route) ? audited(event, route, run) : run())
-    if (route.shape.sunset) event.res.headers.set('deprecation', route.shape.sunset.toUTCString())
     if (answer === undefined) return ''
     return answer instanceof Response ? answer : answers.json(event, answer as object)
   }

@@ -1,8 +1,6 @@
 /** WebDAV servers that lie, break off, stall and attack: what is believed of them. */
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -10,28 +8,12 @@ import type { SourceAddress, SourceEntry, SourceFailure, SourceFile, SourceLimit
 import { guardedConnector, isAllowed } from '../src/sources/types/guard.ts'
 import { type Listed, readMultistatus } from '../src/sources/types/multistatus.ts'
 import { openWebdav, webdav } from '../src/sources/types/webdav.ts'
+import { type Handler, startLying } from './support/lying-server.ts'
 
 const limits: SourceLimits = { concurrency: 4, timeout: 400, maxFileSize: 100_000, allowPrivateNetworks: true, localRoots: [], caFile: '' }
 const xml = { 'content-type': 'application/xml; charset=utf-8' }
 
-type Handler = (request: IncomingMessage, response: ServerResponse) => void
-
-/** A server that does what `handler` does; it ends with the test. */
-async function serve(handler: Handler) {
-  const seen: string[] = []
-  const server = createServer((request, response) => {
-    seen.push(`${request.method} ${request.url}`)
-    request.resume().on('end', () => handler(request, response))
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const { port } = server.address() as AddressInfo
-  return { port, seen, url: `http://127.0.0.1:${port}/dav/` }
-}
+const serve = (handler: Handler) => startLying('/dav/', handler)
 
 function open(
   url: string,
@@ -503,9 +485,9 @@ describe('downloads', () => {
     ['a login page where no size is listed', says(200, { 'content-type': 'text/html' }, html), { size: null, etag: null }, mismatch],
     [
       'a login page after a redirect',
-      (request, response) =>
+      (request, response, count) =>
         request.url === '/login'
-          ? says(200, { 'content-type': 'text/html' }, html)(request, response)
+          ? says(200, { 'content-type': 'text/html' }, html)(request, response, count)
           : response.writeHead(302, { location: '/login' }).end(),
       { size: html.length },
       mismatch,

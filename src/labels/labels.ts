@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { isUniqueViolation, type Trx } from '../db/db.ts'
+import { type Trx, uniquelyNamed } from '../db/db.ts'
 import { visibleName } from '../documents/access.ts'
 import * as documents from '../documents/documents.ts'
 import * as labelled from '../documents/labelled.ts'
@@ -55,15 +55,12 @@ export async function replace(app: App, actor: Actor, documentId: string, given:
   return of(app, actor, documentId)
 }
 
+const taken = 'A label of that name exists.'
+
 /** Makes a label. Throws DUPLICATE_RESOURCE where one has that name, in whatever case. */
 export async function create(app: App, actor: Actor, fields: Fields): Promise<Label> {
-  const { id } = await unique(() =>
-    app.db
-      .insertInto('labels')
-      .values({ ...fields, name_key: labelKey(fields.name), created_by: actor.id, created_at: app.now(), updated_at: app.now() })
-      .returning('id')
-      .executeTakeFirstOrThrow(),
-  )
+  const values = { ...fields, name_key: labelKey(fields.name), created_by: actor.id, created_at: app.now(), updated_at: app.now() }
+  const { id } = await uniquelyNamed(() => app.db.insertInto('labels').values(values).returning('id').executeTakeFirstOrThrow(), taken)
   return get(app, actor, id)
 }
 
@@ -72,13 +69,8 @@ export async function update(app: App, actor: Actor, id: string, changes: Partia
   return app.db.transaction().execute(async (trx) => {
     await changeable(trx, actor, id)
     const { name } = changes
-    await unique(() =>
-      trx
-        .updateTable('labels')
-        .set({ ...changes, ...(name === undefined ? {} : { name_key: labelKey(name) }), updated_at: app.now() })
-        .where('id', '=', id)
-        .execute(),
-    )
+    const changed = { ...changes, ...(name === undefined ? {} : { name_key: labelKey(name) }), updated_at: app.now() }
+    await uniquelyNamed(() => trx.updateTable('labels').set(changed).where('id', '=', id).execute(), taken)
     if (name !== undefined) await labelled.reindexCarriers(trx, id)
     return get(app, actor, id, trx)
   })
@@ -138,13 +130,4 @@ async function changeable(trx: Trx, actor: Actor, id: string): Promise<void> {
   const label = await trx.selectFrom('labels').select('created_by').where('id', '=', id).forUpdate().executeTakeFirst()
   if (!label) throw new AppError('LABEL_NOT_FOUND')
   if (!isAdmin(actor) && label.created_by !== actor.id) throw new AppError('FORBIDDEN')
-}
-
-async function unique<T>(write: () => Promise<T>): Promise<T> {
-  try {
-    return await write()
-  } catch (error) {
-    if (isUniqueViolation(error)) throw new AppError('DUPLICATE_RESOURCE', { field: 'name' }, 'A label of that name exists.')
-    throw error
-  }
 }

@@ -14,6 +14,7 @@ import { ConfigError } from './errors.ts'
 import { openReader } from './extract/reader.ts'
 import { stores } from './files/all.ts'
 import { checkBelonging } from './files/belongs.ts'
+import { storeFolder } from './files/folder.ts'
 import type { Log } from './log.ts'
 import { smtpMailer } from './mail/smtp.ts'
 import { findOcr } from './ocr/languages.ts'
@@ -48,7 +49,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     closers.push(() => database.close())
     const { db } = database
     await bringForward(database, config, log, options.migrate)
-    const storage = { ...config.storage, path: config.storage.path || join(config.data_dir, 'files') }
+    const storage = { ...config.storage, path: storeFolder(config) }
     const files = await stores[storage.kind]({ ...config, storage })
     closers.push(() => files.close())
     if (storage.kind === 'disk') await checkBelonging(db, storage.path)
@@ -101,7 +102,7 @@ export interface Places {
 
 /** Opens them; nothing is migrated, and the two may belong to different dms. Throws ConfigError. */
 export async function openPlaces(config: Config, log: Log): Promise<Places & { close(): Promise<void> }> {
-  const storage = { ...config.storage, path: config.storage.path || join(config.data_dir, 'files') }
+  const storage = { ...config.storage, path: storeFolder(config) }
   const database = await openConfigured(config, log, false)
   try {
     const files = await stores[storage.kind]({ ...config, storage })

@@ -49,11 +49,14 @@ export async function backupKeepsFiles(trx: Trx): Promise<boolean> {
   return rows[0]?.got !== true
 }
 
+/** Joins whoever holds the lock that `wanted.name` names. */
+const holders = `pg_locks l on l.locktype = 'advisory' and l.granted
+  and l.database = (select oid from pg_database where datname = current_database())
+  and l.classid::int8 = hashtext('dms')::int8 & 4294967295 and l.objid::int8 = hashtext(wanted.name)::int8 & 4294967295`
+
 /** Whether somebody holds the lock of that name, as a condition for a query. */
-export const isLocked = (name: RawBuilder<string>): RawBuilder<boolean> => sql<boolean>`exists (
-  select from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
-  where l.locktype = 'advisory' and l.granted and l.classid::int8 = hashtext('dms')::int8 & 4294967295
-    and l.objid::int8 = hashtext(${name})::int8 & 4294967295)`
+export const isLocked = (name: RawBuilder<string>): RawBuilder<boolean> =>
+  sql<boolean>`exists (select from (select ${name} as name) wanted join ${sql.raw(holders)})`
 
 async function acquire(client: pg.Client, name: string, timeout: number): Promise<void> {
   const deadline = performance.now() + timeout
@@ -67,8 +70,7 @@ async function acquire(client: pg.Client, name: string, timeout: number): Promis
 
 async function busy(client: pg.Client, name: string): Promise<Busy> {
   const { rows } = await client.query<{ application_name: string; backend_start: Date }>(
-    `select a.application_name, a.backend_start from pg_locks l join pg_stat_activity a using (pid)
-     where l.locktype = 'advisory' and l.granted and l.classid::int8 = hashtext('dms')::int8 & 4294967295 and l.objid::int8 = hashtext($1)::int8 & 4294967295`,
+    `select a.application_name, a.backend_start from (select $1::text as name) wanted join ${holders} join pg_stat_activity a using (pid)`,
     [name],
   )
   return new Busy(name, rows[0]?.application_name ?? 'holder unknown', rows[0]?.backend_start ?? null)

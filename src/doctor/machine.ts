@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { openIdentityProvider } from '../auth/identity-provider.ts'
 import { hostPortOf } from '../config-values.ts'
 import { nodeKeepsFromNetwork, withoutNetwork } from '../extract/confine.ts'
+import { storeFolder } from '../files/folder.ts'
 import { versionOfDms } from '../version.ts'
 import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
 import type { Patient } from './patient.ts'
@@ -47,7 +48,7 @@ async function permissions({ loaded: { config, origins } }: Patient): Promise<Op
 async function disk({ loaded: { config } }: Patient): Promise<Opinion> {
   const places = {
     'the data folder': config.data_dir,
-    'the document store': config.storage.path || config.data_dir,
+    'the document store': config.storage.kind === 'disk' ? storeFolder(config) : config.data_dir,
     'the backups': config.backup.path,
   }
   const lines: string[] = []

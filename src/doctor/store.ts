@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
 import { markerName } from '../files/belongs.ts'
+import { storeFolder } from '../files/folder.ts'
 import { findOcr } from '../ocr/languages.ts'
 import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
 import { lineOf } from './machine.ts'
@@ -20,7 +21,7 @@ async function storage(patient: Patient): Promise<Opinion> {
     await (await patient.app()).files.check()
     return ok(`${config.storage.kind}: takes files`)
   }
-  const path = config.storage.path || join(config.data_dir, 'files')
+  const path = storeFolder(config)
   const { db } = await patient.database().catch(() => {
     throw new NotHere('the database is out of reach')
   })

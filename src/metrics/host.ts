@@ -1,9 +1,9 @@
 /** How busy the machine is. */
 import { statfs } from 'node:fs/promises'
 import { cpus, freemem, totalmem } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.ts'
+import { storeFolder } from '../files/folder.ts'
 
 /** Milliseconds over which the processor is watched. */
 const interval = 200
@@ -32,7 +32,7 @@ export async function diskFree(config: Config): Promise<number> {
   return bavail * bsize
 }
 
-const folderOf = ({ storage, data_dir }: Config): string => (storage.kind === 'disk' ? storage.path || join(data_dir, 'files') : data_dir)
+const folderOf = (config: Config): string => (config.storage.kind === 'disk' ? storeFolder(config) : config.data_dir)
 
 function cpuTimes(): { busy: number; all: number } {
   let [busy, all] = [0, 0]

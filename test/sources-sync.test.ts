@@ -307,7 +307,7 @@ test('cancel: a sync that waits or runs ends, what came stays, the next one goes
 
 test('the schedule queues what is due, and nothing twice; failures are left alone longer each time', async () => {
   const { app, asAdmin, source, runJobs, later, root, put } = await start({ sync_interval: 600 })
-  const { enqueueDue } = await import('../src/sources/sources.ts')
+  const { enqueueDue } = await import('../src/sources/sync-jobs.ts')
   const jobs = () => app.db.selectFrom('jobs').select('id').where('kind', '=', 'sync').execute()
   await put('a.txt', 'alpha')
   await Promise.all([enqueueDue(app), enqueueDue(app), enqueueDue(app)])

@@ -2,6 +2,8 @@ import { z } from 'zod'
 import type { App } from '../app.ts'
 import { type Route, user } from '../http/route.ts'
 import * as sources from './sources.ts'
+import * as syncs from './syncs.ts'
+import * as testing from './testing.ts'
 
 const Type = z.enum(['webdav', 'local_folder', 's3'])
 const Interval = z
@@ -101,7 +103,7 @@ export const routes = (app: App): Route[] => [
   user(
     'POST /api/sources/test',
     { summary: 'Try an address before a source is made of it', body: AddressFields, answer: TestAnswer, errors: ['FORBIDDEN'] },
-    ({ actor, body }) => sources.testAddress(app, actor, body),
+    ({ actor, body }) => testing.testAddress(app, actor, body),
   ),
   user('GET /api/sources/:id', { summary: 'Get a source', ids, answer: SourceAnswer }, async ({ actor, param }) =>
     view(await sources.get(app, actor, param('id'))),
@@ -125,7 +127,7 @@ export const routes = (app: App): Route[] => [
   user(
     'POST /api/sources/:id/test',
     { summary: 'Try a source: what of name, TLS, sign-in and listing works, and some paths', ids, answer: TestAnswer },
-    ({ actor, param }) => sources.test(app, actor, param('id')),
+    ({ actor, param }) => testing.test(app, actor, param('id')),
   ),
   user(
     'POST /api/sources/:id/sync',
@@ -139,7 +141,7 @@ export const routes = (app: App): Route[] => [
     },
     async ({ actor, param, body }) => ({
       message: 'Sync queued.',
-      job_id: await sources.startSync(app, actor, param('id'), body.full),
+      job_id: await syncs.startSync(app, actor, param('id'), body.full),
     }),
   ),
   user(
@@ -151,13 +153,13 @@ export const routes = (app: App): Route[] => [
   user(
     'POST /api/sources/:id/cancel',
     { summary: 'End a sync that waits or runs; what came so far stays', ids, answer: SyncAnswer, errors: ['CONFLICT'] },
-    async ({ actor, param }) => ({ message: 'Sync cancelled.', job_id: await sources.cancelSync(app, actor, param('id')) }),
+    async ({ actor, param }) => ({ message: 'Sync cancelled.', job_id: await syncs.cancelSync(app, actor, param('id')) }),
   ),
 ]
 
 function status(app: App) {
   return async ({ actor, param }: { actor: Parameters<typeof sources.get>[1]; param(name: string): string }) =>
-    statusView(await sources.syncStatus(app, actor, param('id')))
+    statusView(await syncs.syncStatus(app, actor, param('id')))
 }
 
 const view = (source: sources.Source): z.infer<typeof SourceAnswer> => ({
@@ -179,13 +181,7 @@ const view = (source: sources.Source): z.infer<typeof SourceAnswer> => ({
   updated_at: source.updated_at.toISOString(),
 })
 
-const statusView = ({
-  error_code,
-  error_message,
-  started_at,
-  finished_at,
-  ...status
-}: sources.SyncStatus): z.infer<typeof StatusAnswer> => ({
+const statusView = ({ error_code, error_message, started_at, finished_at, ...status }: syncs.SyncStatus): z.infer<typeof StatusAnswer> => ({
   ...status,
   error: error_code === null ? null : { code: error_code, message: error_message ?? '' },
   started_at: started_at?.toISOString() ?? null,

@@ -8,12 +8,12 @@ import { AppError } from '../errors.ts'
 import type { Handler } from '../jobs.ts'
 import { SourceFailure, type SourceFile } from '../ports/sources.ts'
 import * as settings from '../settings/settings.ts'
+import { connected, withOwner } from './address.ts'
 import { wanted } from './globs.ts'
 import { plan } from './plan.ts'
 import { pull } from './pull.ts'
 import type { Pulling, PullOptions } from './pulling.ts'
 import * as runs from './runs.ts'
-import { connected, withOwner } from './sources.ts'
 
 /** Milliseconds that a job waits for the end of another run. */
 const jobPatience = 2000

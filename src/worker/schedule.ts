@@ -2,7 +2,7 @@
 import type { App } from '../app.ts'
 import { settle } from '../documents/settle.ts'
 import { forgetOld } from '../events.ts'
-import { enqueueDue } from '../sources/sources.ts'
+import { enqueueDue } from '../sources/sync-jobs.ts'
 import { maintainDaily } from './maintain.ts'
 
 const minute = 60_000

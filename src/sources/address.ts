@@ -1,0 +1,78 @@
+/** Where a source is, and the way in. */
+import { type Actor, isAdmin } from '../actor.ts'
+import type { App } from '../app.ts'
+import type { Db } from '../db/db.ts'
+import type { Role, Row } from '../db/schema.ts'
+import { AppError, invalid } from '../errors.ts'
+import { type SourceConnection, SourceFailure } from '../ports/sources.ts'
+import { unseal } from './secrets.ts'
+import { types } from './types/all.ts'
+
+export type Type = Row<'sources'>['type']
+
+export interface Address {
+  type: Type
+  url: string
+  username?: string | null | undefined
+  password?: string | null | undefined
+  recursive: boolean
+}
+
+export type OwnedSource = Row<'sources'> & { owner_role: Role }
+
+/** The source as whoever syncs it needs it; undefined where it is gone. */
+export const withOwner = (db: Db, id: string): Promise<OwnedSource | undefined> =>
+  db
+    .selectFrom('sources')
+    .innerJoin('users', 'users.id', 'sources.owner_id')
+    .selectAll('sources')
+    .select('users.role as owner_role')
+    .where('sources.id', '=', id)
+    .executeTakeFirst()
+
+/** Opens a source; what it may reach depends on whose it is. Throws SourceFailure. */
+export async function connected(app: App, source: OwnedSource, concurrency: number): Promise<SourceConnection> {
+  const credentials = await unseal(app, source.id, source.credentials)
+  return open(app, { ...source, ...credentials }, source.owner_role, concurrency)
+}
+
+/** The same for an address and a role. Throws SourceFailure. */
+export function open(
+  app: App,
+  { type, url, username = null, password = null, recursive }: Address,
+  role: Role,
+  concurrency: number,
+): SourceConnection {
+  const { timeout, max_file_size, allow_private_networks, local_roots, ca_file } = app.config.sources
+  return types[type].open(
+    { url, username, password, recursive },
+    {
+      concurrency,
+      timeout,
+      maxFileSize: max_file_size,
+      allowPrivateNetworks: role === 'admin' || allow_private_networks,
+      localRoots: local_roots,
+      caFile: ca_file,
+    },
+  )
+}
+
+/** Throws FORBIDDEN where only admins may have a source of that type. */
+export function checkType(actor: Actor, type: Type): void {
+  if (type === 'local_folder' && !isAdmin(actor)) throw new AppError('FORBIDDEN', {}, 'Folders of the server are for admins.')
+}
+
+/** Looks at the address as its type does. Throws VALIDATION_ERROR. */
+export function check(app: App, address: Address, role: Role): void {
+  try {
+    void open(app, address, role, 1).close()
+  } catch (error) {
+    if (error instanceof SourceFailure) throw invalid('url', error.message)
+    throw error
+  }
+}
+
+/** Whose server an address is on; a folder is on ours. */
+export function originOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).origin : ''
+}

@@ -105,18 +105,35 @@ function filtered(db: Db, actor: Actor, { status, source_id, label_ids, date_fro
         .where(isId(owner) ? 'id' : 'username_key', '=', usernameKey(owner)),
     )
   }
-  for (const label of label_ids ?? []) {
-    query = query.where((eb) =>
-      eb.exists(
-        eb
-          .selectFrom('document_labels')
-          .select('label_id')
-          .whereRef('document_labels.document_id', '=', 'documents.id')
-          .where('label_id', '=', label),
-      ),
-    )
-  }
-  return query
+  return withLabels(query, [...new Set(label_ids?.map((id) => id.toLowerCase()))])
+}
+
+/** Labels that are joined one by one. With many more of them the plan alone would take longer than any statement may. */
+const maxJoined = 8
+
+function withLabels<Q extends SelectQueryBuilder<Schema, 'documents', object>>(query: Q, labels: readonly string[]): Q {
+  if (labels.length > maxJoined)
+    return query.where('documents.id', 'in', (eb) =>
+      eb
+        .selectFrom('document_labels')
+        .select('document_id')
+        .where('label_id', 'in', labels)
+        .groupBy('document_id')
+        .having(sql`count(*)`, '=', labels.length),
+    ) as Q
+  return labels.reduce(
+    (narrowed, label) =>
+      narrowed.where((eb) =>
+        eb.exists(
+          eb
+            .selectFrom('document_labels')
+            .select('label_id')
+            .whereRef('document_labels.document_id', '=', 'documents.id')
+            .where('label_id', '=', label),
+        ),
+      ) as Q,
+    query,
+  )
 }
 
 export interface Changes {

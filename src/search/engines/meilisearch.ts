@@ -36,40 +36,42 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     if (!isExpressible(terms)) return postgres.search(query)
     const filter = filterOf(query.filter)
     if (filter === null) return nothing
-    const found = await find(asked(terms, query.fuzzy), filter, query)
-    const { page, ...matches } = found ?? (await whereThereIsNoIndex())
-    return { ...matches, hits: await hits(db, page, await shown(db, terms, query)) }
+    // What needs nothing of each other goes on together.
+    const [found, how] = await Promise.all([find(asked(terms, query.fuzzy), filter, query), shown(db, terms, query)])
+    if (found === null) return whereThereIsNoIndex()
+    const [facets, page] = await Promise.all([found.facets(), hits(db, found.page, how)])
+    return { hits: page, total: found.total, isCapped: found.isCapped, facets }
   }
 
-  const find = ({ q, attributes }: Asked, filter: string[], { offset, limit, maxResults }: SearchQuery) =>
-    server.askIfThere(index, async (index) => {
-      const how = {
-        filter,
-        matchingStrategy: 'all' as const,
-        locales: ['eng' as const],
-        ...(attributes ? { attributesToSearchOn: [...attributes] } : {}),
-      }
-      const { hits, estimatedTotalHits, facetDistribution } = await index.search(q, {
-        ...how,
-        offset,
-        limit,
-        attributesToRetrieve: ['id'],
-        showRankingScore: true,
-        facets: ['mime_type', 'labels'],
-      })
-      const isCapped = estimatedTotalHits > maxResults
-      const page = hits.map(({ id, _rankingScore }) => ({ document_id: id, score: _rankingScore ?? 0 }))
-      const { mime_type, labels } = facetDistribution ?? {}
-      if (!isCapped)
-        return { page, total: estimatedTotalHits, isCapped, facets: { mime_types: inOrder(mime_type), labels: inOrder(labels) } }
-      // Of all that match Meilisearch has counted; of those that can be paged through we do.
-      const counted = await index.search(q, { ...how, limit: maxResults, attributesToRetrieve: ['mime_type', 'labels'] })
-      return { page, total: maxResults, isCapped, facets: facetsOf(counted.hits as unknown as Counted[]) }
-    })
+  const find = async ({ q, attributes }: Asked, filter: string[], { offset, limit, maxResults }: SearchQuery) => {
+    const how = {
+      filter,
+      matchingStrategy: 'all' as const,
+      locales: ['eng' as const],
+      ...(attributes ? { attributesToSearchOn: [...attributes] } : {}),
+    }
+    const page = { offset, limit, attributesToRetrieve: ['id'], showRankingScore: true, facets: ['mime_type', 'labels'] }
+    const answer = await server.askIfThere(index, (index) => index.search(q, { ...how, ...page }))
+    if (answer === null) return null
+    const { hits, estimatedTotalHits, facetDistribution: { mime_type, labels } = {} } = answer
+    const isCapped = estimatedTotalHits > maxResults
+    return {
+      page: hits.map(({ id, _rankingScore }) => ({ document_id: id, score: _rankingScore ?? 0 })),
+      total: Math.min(estimatedTotalHits, maxResults),
+      isCapped,
+      facets: async (): Promise<SearchAnswer['facets']> => {
+        if (!isCapped) return { mime_types: inOrder(mime_type), labels: inOrder(labels) }
+        // Of all that match Meilisearch has counted; of those that can be paged through we do.
+        const counted = { ...how, limit: maxResults, attributesToRetrieve: ['mime_type', 'labels'] }
+        const { hits } = await server.ask(index, (index) => index.search(q, counted))
+        return facetsOf(hits as unknown as Counted[])
+      },
+    }
+  }
 
   /** Nobody who has documents is told that there are none. */
-  const whereThereIsNoIndex = async () => {
-    if (await isEmpty(db)) return { ...nothing, page: [] }
+  const whereThereIsNoIndex = async (): Promise<SearchAnswer> => {
+    if (await isEmpty(db)) return nothing
     throw notMade()
   }
 

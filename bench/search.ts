@@ -6,7 +6,7 @@
  * A database of its own is filled with made documents (see search-corpus.ts) and indexed; `--data-dir` keeps it for the next run. Each time is that of
  * a whole HTTP request of one client, with highlights and facets, over a warm cache;
  * `processors` is what a request costs this process and the database together, which a busy machine does not change. `overlap@10`: how many of the first ten are those that
- * ranking every match would show first.
+ * ranking every match would show first. Where MEILI_URL and MEILI_API_KEY name a Meilisearch server, that is measured as well; see search-meilisearch.ts.
  */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -25,6 +25,7 @@ import type { Found } from '../src/search/search.ts'
 import { listen } from '../src/server/listen.ts'
 import { buildServer } from '../src/server/server.ts'
 import { labels, makeDocuments, makeWords, owners, seeded } from './search-corpus.ts'
+import { measureMeilisearch } from './search-meilisearch.ts'
 
 const { values } = parseArgs({
   options: {
@@ -78,15 +79,7 @@ try {
 async function open(folder: string | undefined): Promise<{ app: App; close(): Promise<void> }> {
   const data_dir = folder ?? (await mkdtemp(join(tmpdir(), 'dms-bench-')))
   await chmod(data_dir, 0o711).catch(() => {})
-  const flags = {
-    data_dir,
-    'server.port': 0,
-    'log.access': false,
-    'limits.api_calls_per_minute': 0,
-    'worker.embedded': false,
-    'search.engine': values.engine,
-    'storage.min_free': 0,
-  }
+  const flags = { ...flagsFor(data_dir), 'search.engine': values.engine }
   const app = await openApp(loadConfig({ env: {}, flags }).config, openLog({ level: 'error', format: 'json' }), {
     migrate: 'embedded',
     statementTimeout: false,
@@ -97,6 +90,17 @@ async function open(folder: string | undefined): Promise<{ app: App; close(): Pr
       await app.close()
       if (folder === undefined) await rm(data_dir, { recursive: true, force: true })
     },
+  }
+}
+
+function flagsFor(data_dir: string) {
+  return {
+    data_dir,
+    'server.port': 0,
+    'log.access': false,
+    'limits.api_calls_per_minute': 0,
+    'worker.embedded': false,
+    'storage.min_free': 0,
   }
 }
 
@@ -116,7 +120,7 @@ async function run(app: App): Promise<void> {
       big: await token(app, people.find(({ username }) => username === 'user000')?.id ?? ''),
       small: await token(app, people.find(({ username }) => username === 'user150')?.id ?? ''),
     }
-    await measure(requestsBy(words, await samples(app)), async ({ as = 'admin', body, filters, ...query }) => {
+    const ask = async (url: string, { as = 'admin', body, filters, ...query }: Request) => {
       const asked = new URLSearchParams(
         Object.entries({ ...query, ...(filters ? { filters: JSON.stringify(filters) } : {}) }).map(([name, value]) => [
           name,
@@ -125,13 +129,17 @@ async function run(app: App): Promise<void> {
       )
       const headers = { authorization: `Bearer ${tokens[as]}`, 'content-type': 'application/json' }
       const response = body
-        ? await fetch(`${server.url}/api/search/advanced`, { method: 'POST', headers, body: JSON.stringify(body) })
-        : await fetch(`${server.url}/api/search?${asked}`, { headers })
+        ? await fetch(`${url}/api/search/advanced`, { method: 'POST', headers, body: JSON.stringify(body) })
+        : await fetch(`${url}/api/search?${asked}`, { headers })
       const answer = (await response.json()) as Found
       if (!response.ok) throw new Error(`${response.status} ${JSON.stringify(query)} ${JSON.stringify(answer)}`)
       return answer
-    })
+    }
+    const kinds = requestsBy(words, await samples(app))
+    await measure(kinds, (request) => ask(server.url, request))
     if (values.only === '') await quality(app, words, await samples(app))
+    const { MEILI_URL: url, MEILI_API_KEY: apiKey = '' } = process.env
+    if (url) await measureMeilisearch({ url, apiKey, keep: values['data-dir'] !== undefined }, flagsFor(app.config.data_dir), kinds, ask)
   } finally {
     await server.close(1000)
   }

@@ -1,0 +1,131 @@
+/**
+ * What does a search cost us over what Meilisearch takes for it? A part of bench/search.ts, which runs it where MEILI_URL (and MEILI_API_KEY) name a server:
+ * the same documents are indexed there, and each request is sent to us and, as we have asked it, to Meilisearch itself, one after the other.
+ */
+import { randomUUID } from 'node:crypto'
+import Table from 'cli-table3'
+import type { App } from '../src/app.ts'
+import { loadConfig } from '../src/config-load.ts'
+import { openLog } from '../src/log.ts'
+import { openApp } from '../src/open-app.ts'
+import { remake } from '../src/search/engines/meilisearch-rebuild.ts'
+import { openServer } from '../src/search/engines/meilisearch-server.ts'
+import { status } from '../src/search/reindex.ts'
+import { listen } from '../src/server/listen.ts'
+import { buildServer } from '../src/server/server.ts'
+
+export interface MeilisearchServer {
+  readonly url: string
+  readonly apiKey: string
+  readonly keep: boolean
+}
+
+type Kinds<R> = readonly (readonly [name: string, requests: readonly R[]])[]
+
+/**
+ * Prints the times; `ask` sends a request to us at `url`. `flags`: the settings under which the documents were put into the database.
+ * With `keep` the index stays on the server for the next run.
+ */
+export async function measureMeilisearch<R>(
+  { url, apiKey, keep }: MeilisearchServer,
+  flags: Readonly<Record<string, string | number | boolean>>,
+  kinds: Kinds<R>,
+  ask: (url: string, request: R) => Promise<unknown>,
+): Promise<void> {
+  const index = keep ? 'dms-bench' : `dms-bench-${randomUUID()}`
+  const settings = { ...flags, 'search.engine': 'meilisearch', 'search.url': url, 'search.api_key': apiKey, 'search.index': index }
+  const app = await openApp(loadConfig({ env: {}, flags: settings }).config, openLog({ level: 'error', format: 'json' }), {
+    migrate: 'never',
+    statementTimeout: false,
+  })
+  try {
+    await load(app)
+    const server = await listen(buildServer(app), app.config)
+    try {
+      await compare(url, kinds, (request) => ask(server.url, request))
+    } finally {
+      await server.close(1000)
+    }
+  } finally {
+    await app.close()
+    if (!keep) await fetch(`${url}/indexes/${index}`, { method: 'DELETE', headers: { authorization: `Bearer ${apiKey}` } })
+  }
+}
+
+/** Makes Meilisearch's index alone: that in PostgreSQL is there already. */
+async function load(app: App): Promise<void> {
+  const { db, config, log } = app
+  const { url, api_key: apiKey, index, timeout, batch_size: batchSize } = config.search
+  const { documents: there, drift } = await status(app)
+  if (drift === 0) return console.log(`Meilisearch: ${there} documents are there`)
+  const start = performance.now()
+  const server = openServer({ url, apiKey, timeout, maxResults: config.limits.search_max_results, log })
+  const made = await remake({ db, server, batchSize }, index)
+  const documents = await db.selectFrom('documents').select('id').orderBy('id').execute()
+  for (let from = 0; from < documents.length; from += batchSize) await made.put(documents.slice(from, from + batchSize).map(({ id }) => id))
+  await made.settle()
+  await made.swap()
+  console.log(`Meilisearch: ${documents.length} documents indexed in ${((performance.now() - start) / 1000).toFixed(0)} s`)
+}
+
+interface Time {
+  readonly ours: number
+  /** the first question of ours to Meilisearch, asked without us: its whole round trip */
+  readonly bare: number
+  /** milliseconds of that by Meilisearch's own count, whole ones */
+  readonly own: number
+}
+
+async function compare<R>(url: string, kinds: Kinds<R>, ask: (request: R) => Promise<unknown>): Promise<void> {
+  const table = new Table({
+    head: ['Meilisearch', 'ours p50', 'p95, ms', 'its own p50', 'p95, ms', 'its round trip p50', 'p95, ms', 'our overhead p50', 'p95, ms'],
+    colAligns: ['left', ...Array.from({ length: 8 }, () => 'right' as const)],
+  })
+  for (const [name, requests] of kinds) {
+    const times: Time[] = []
+    for (const request of requests) {
+      const [question] = await listened(url, () => ask(request))
+      // What is answered by PostgreSQL's index is measured there.
+      if (!question) continue
+      await question()
+      const start = performance.now()
+      await ask(request)
+      const between = performance.now()
+      const { processingTimeMs } = await question()
+      times.push({ ours: between - start, bare: performance.now() - between, own: processingTimeMs })
+    }
+    if (times.length === 0) continue
+    const column = (of: (time: Time) => number) => {
+      const all = times.map(of).sort((one, other) => one - other)
+      return [0.5, 0.95].map((share) => (all[Math.min(all.length - 1, Math.floor(all.length * share))] ?? Number.NaN).toFixed(1))
+    }
+    table.push([
+      name,
+      ...column(({ ours }) => ours),
+      ...column(({ own }) => own),
+      ...column(({ bare }) => bare),
+      ...column(({ ours, bare }) => ours - bare),
+    ])
+  }
+  console.log(table.toString())
+}
+
+/** What Meilisearch is asked while `during` runs, to be asked again. */
+async function listened(url: string, during: () => Promise<unknown>): Promise<(() => Promise<{ processingTimeMs: number }>)[]> {
+  const heard: (() => Promise<{ processingTimeMs: number }>)[] = []
+  const plainly = globalThis.fetch
+  globalThis.fetch = (input, init) => {
+    const address = input instanceof Request ? input.url : String(input)
+    if (address.startsWith(url) && address.endsWith('/search')) {
+      const { signal: _, ...again } = init ?? {}
+      heard.push(async () => (await (await plainly(address, again)).json()) as { processingTimeMs: number })
+    }
+    return plainly(input, init)
+  }
+  try {
+    await during()
+  } finally {
+    globalThis.fetch = plainly
+  }
+  return heard
+}

@@ -145,6 +145,7 @@ export const schema = {
     password_require_numbers: flag(false, 'PASSWORD_REQUIRE_NUMBERS'),
     session_lifetime_hours: integer(24, 'SESSION_LIFETIME_HOURS', 1, 8760),
     refresh_grace_hours: integer(24, 'DMS_AUTH_REFRESH_GRACE_HOURS', 0, 8760),
+    refresh_max_days: integer(30, 'DMS_AUTH_REFRESH_MAX_DAYS', 1, 3650),
     admin_username: text('admin', 'DMS_ADMIN_USERNAME'),
     admin_email: text('admin@localhost', 'DMS_ADMIN_EMAIL', (address) => /^[^@\s]+@[^@\s]+$/.test(address), 'an e-mail address'),
     admin_password: secret(text('', 'DMS_ADMIN_PASSWORD')),

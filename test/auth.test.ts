@@ -272,6 +272,28 @@ test('an expired token: 401, but a refresh works within the grace, and no longer
   expect((await refresh(second.token)).status).toBe(401)
 })
 
+test('refresh: however often, a session ends on its last day, and a new sign-in begins another', async () => {
+  const { login, refresh, me, later } = await start({ 'auth.refresh_max_days': 3 })
+  const hours = (count: number) => later(count * 3_600_000)
+  const renewed = async (token: string) => (await (await refresh(token)).json()) as SignIn
+  let session = await login()
+  const end = Date.parse(session.expires_at) + 2 * 86_400_000
+  for (let day = 0; day < 2; day++) {
+    hours(23)
+    session = await renewed(session.token)
+  }
+  hours(16)
+  session = await renewed(session.token)
+  expect(Math.abs(Date.parse(session.expires_at) - end)).toBeLessThan(5000)
+  hours(9)
+  expect(await me(session.token)).toBe(200)
+  hours(1)
+  expect(await me(session.token)).toBe(401)
+  // In the grace of a token, but not of its sign-in.
+  expect((await refresh(session.token)).status).toBe(401)
+  expect((await refresh((await login()).token)).status).toBe(200)
+})
+
 test('refresh: 401 for an expired token where there is no grace', async () => {
   const { login, refresh, later } = await start({ 'auth.refresh_grace_hours': 0 })
   const { token } = await login()

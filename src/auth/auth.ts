@@ -105,18 +105,23 @@ export async function logout(app: App, actor: Actor, session: Session | undefine
   if (session && id !== null) await app.db.transaction().execute((trx) => revoke(app, trx, id, session))
 }
 
-/** Exchanges a token that is in time, or was lately, for a new one; of two at once one succeeds. Throws UNAUTHORIZED. */
+/** Exchanges a token that is in time, or was lately, for a new one, up to the last day of its sign-in; of two at once one succeeds. Throws UNAUTHORIZED. */
 export async function refresh(app: App, token: string): Promise<SignIn> {
   const claims = await app.tokens.read(token)
   const now = seconds(app)
   if (!claims || claims.exp + grace(app) <= now || claims.iat > now + skew) throw new AppError('UNAUTHORIZED')
+  const auth_time = claims.auth_time ?? claims.iat
+  if (lastOf(app, auth_time) <= now) throw new AppError('UNAUTHORIZED')
   const actor = await holder(app, claims)
   if (!actor) throw new AppError('UNAUTHORIZED')
   const isFirst = await app.db.transaction().execute((trx) => revoke(app, trx, claims.sub, claims))
   if (!isFirst) throw new AppError('UNAUTHORIZED')
   // Signed with the version of the old token: a password changed meanwhile ends the new one too.
-  return issue(app, await users.existing(app.db, claims.sub), claims.ver)
+  return issue(app, await users.existing(app.db, claims.sub), { ver: claims.ver, auth_time })
 }
+
+/** When a session ends for good that began then; in seconds, both. */
+const lastOf = ({ config }: App, auth_time: number): number => auth_time + config.auth.refresh_max_days * 86_400
 
 /** Changes one's own password; all tokens so far end, and a new one is given. Throws FORBIDDEN for a wrong current one, RATE_LIMITED, USER_NOT_FOUND. */
 export async function changePassword(app: App, actor: Actor, current: string, next: string): Promise<SignIn> {
@@ -146,10 +151,11 @@ export function mint(app: App, user: users.User): Promise<SignIn> {
   return issue(app, user)
 }
 
-async function issue(app: App, user: users.User, ver = user.token_version): Promise<SignIn> {
+async function issue(app: App, user: users.User, renewed?: { ver: number; auth_time: number }): Promise<SignIn> {
   const iat = seconds(app)
-  const exp = iat + app.config.auth.session_lifetime_hours * 3600
-  const token = await app.tokens.sign({ sub: user.id, jti: randomUUID(), iat, exp, ver })
+  const whole = iat + app.config.auth.session_lifetime_hours * 3600
+  const exp = renewed ? Math.min(whole, lastOf(app, renewed.auth_time)) : whole
+  const token = await app.tokens.sign({ sub: user.id, jti: randomUUID(), iat, exp, ver: user.token_version, ...renewed })
   return { token, expires_at: new Date(exp * 1000).toISOString(), user }
 }
 

@@ -11,7 +11,14 @@ const encodedHeader = Buffer.from(JSON.stringify(header)).toString('base64url')
 /** Three parts; the last is 32 bytes, whose final character has only one right spelling. */
 const shape = /^[\w-]{1,100}\.[\w-]{1,1000}\.[\w-]{42}[AEIMQUYcgkosw048]$/
 
-const Payload = z.strictObject({ sub: z.uuid(), jti: z.uuid(), iat: z.int().positive(), exp: z.int().positive(), ver: z.int().positive() })
+const Payload = z.strictObject({
+  sub: z.uuid(),
+  jti: z.uuid(),
+  iat: z.int().positive(),
+  exp: z.int().positive(),
+  ver: z.int().positive(),
+  auth_time: z.int().positive().optional(),
+})
 
 /** Signs and reads tokens under one secret. Verified ones are remembered by their SHA-256: a signature is checked once, not with each request. */
 export function openTokens(secret: Uint8Array): Tokens {

@@ -10,6 +10,8 @@ export interface Claims {
   readonly exp: number
   /** the user's token_version when it was signed; raising that makes all older tokens void */
   readonly ver: number
+  /** when its holder signed in; only of tokens that were exchanged for others */
+  readonly auth_time?: number | undefined
 }
 
 /** Signs tokens and reads them back. */

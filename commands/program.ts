@@ -3,6 +3,7 @@ import { Command, Help } from 'commander'
 import { createCli, exitAfter, type OwnedCli } from '../src/cli/context.ts'
 import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
 import { humanLines, jsonLine } from '../src/cli/failure-lines.ts'
+import { boxWrap, minWidthToWrap } from '../src/cli/manual.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/environment.ts'
 import { versionOfDms } from '../src/version.ts'
@@ -66,7 +67,7 @@ function addFlags(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
     .version(versionOfDms(), '-V, --version', 'the version alone')
     .helpCommand(false)
     .exitOverride()
-    .configureHelp({ showGlobalOptions: false, subcommandTerm })
+    .configureHelp({ showGlobalOptions: false, minWidthToWrap, subcommandTerm, boxWrap })
     .configureOutput({
       outputError() {},
       writeOut: cli.write,

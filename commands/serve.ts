@@ -22,7 +22,7 @@ export const serve = (cli: Cli): Command =>
       ['serve --host 0.0.0.0 --migrate', 'in a container'],
       ['DATABASE_URL=postgres://… dms serve --no-worker', ''],
     ],
-    exits: '0 stopped · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong',
+    exits: '0 stopped · 1 the port is in use · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong',
     notes: [
       'Runs on the server only. Under systemd it takes the socket of dms.socket, and tells when it is ready.',
       'SIGHUP takes the certificate and the level of the log anew, and opens the log file again; SIGUSR1 says in the log how it is going.',

@@ -54,6 +54,11 @@ async function serve(args: readonly string[], env: Record<string, string>, passe
   return { child, address: await promise, said, stop }
 }
 
+async function placeOf(): Promise<Record<string, string>> {
+  const { databaseUrl, dataDir } = await startApp()
+  return { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, DMS_STORAGE_MIN_FREE: '0B' }
+}
+
 const healthOf = async (address: string, dispatcher?: Agent): Promise<number> =>
   (await request(`${address}/healthz`, { dispatcher })).statusCode
 
@@ -101,7 +106,7 @@ test.skipIf(!canReceive)('the same on a real notify socket', async () => {
   expect(heard.filter((line) => /^(READY|STOPPING)=1/.test(line)).map((line) => line.split(' ')[0])).toEqual(['READY=1', 'STOPPING=1'])
 })
 
-test('a socket that was opened for it is served, and stays open after it', async () => {
+test('a socket that was opened for it is served, and stays open after it; 1 and who has the port, without it', async () => {
   // Whoever has a socket open takes connections from it, the holder too: those are lost at once, and asked for again.
   const holder = createServer((connection) => connection.destroy())
   holder.listen(0, '127.0.0.1')
@@ -109,6 +114,8 @@ test('a socket that was opened for it is served, and stays open after it', async
   onTestFinished(() => void holder.close())
   const { port } = holder.address() as { port: number }
   const { fd } = (holder as unknown as { _handle: { fd: number } })._handle
+  const taken = await run(['serve', '--no-worker', '--port', String(port)], { env: await placeOf() })
+  expect([taken.code, taken.stderr]).toEqual([1, expect.stringContaining(`port ${port} on 127.0.0.1 is in use (pid ${process.pid}, `)])
   const { address, stop } = await serve(['--port', '1'], { LISTEN_FDS: '1' }, fd)
   expect(address).toBe(`http://127.0.0.1:${port}`)
   await expect.poll(() => healthOf(address).catch(() => 0), { timeout: 10_000 }).toBe(200)

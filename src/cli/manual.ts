@@ -1,5 +1,5 @@
 /** What `--help` of one command says: what it does, then examples, then how it ends. */
-import { Command } from 'commander'
+import { Command, Help } from 'commander'
 
 export interface Manual {
   /** one line, also in the list of commands */
@@ -30,11 +30,27 @@ export function manual(name: string, text: Manual): Command {
     .summary(summary)
     .description([summary, '', 'Examples:', ...exampleLines(examples)].join('\n'))
   for (const arg of args) command.argument(arg)
-  return command.addHelpText(
-    'after',
-    `\n${notes.map((note) => `${note}\n`).join('')}${exits ? `Exit codes: ${exits}\n` : ''}Flags of every command: dms --help · formats: dms help output · dms help exit-codes`,
-  )
+  const after = [...notes, ...(exits ? [`Exit codes: ${exits}`] : []), every]
+  return command.addHelpText('after', (context) => {
+    const help = context.command.createHelp()
+    const width = context.command.configureOutput().getOutHelpWidth?.() ?? 80
+    return `\n${after.map((line) => help.boxWrap(line, width)).join('\n')}`
+  })
 }
+
+const every = 'Flags of every command: dms --help · formats: dms help output · dms help exit-codes'
+
+/** Commander's, but for the lines of examples: those are copied, and stay whole. */
+export const boxWrap: Help['boxWrap'] = (text, width) =>
+  text
+    .split('\n')
+    .map((line) => (line.startsWith('  $ ') ? line : Help.prototype.boxWrap.call(plainHelp, line, width)))
+    .join('\n')
+
+/** Columns: below that descriptions of flags are not wrapped. */
+export const minWidthToWrap = 20
+
+const plainHelp = Object.assign(new Help(), { minWidthToWrap })
 
 /** Side by side where a narrow terminal has the room, else what it is for comes above. */
 function exampleLines(examples: Manual['examples']): string[] {

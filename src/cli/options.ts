@@ -1,5 +1,5 @@
 /** The flags that every command takes, with their variables, as one typed object. */
-import { type Command, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseBoolean, parseDuration } from '../config-values.ts'
 import { usage } from './exit.ts'
 import { type Format, formats, type Rendering } from './output.ts'
@@ -35,6 +35,8 @@ export interface Terminal {
   readonly stderr: { readonly isTTY?: boolean }
 }
 
+const whenColored: readonly string[] = ['auto', 'always', 'never']
+
 /** Adds them to the program; commander takes them before and after the subcommand. */
 export function addGlobalOptions(program: Command): void {
   const add = (group: string, ...options: Option[]): void => {
@@ -49,7 +51,7 @@ export function addGlobalOptions(program: Command): void {
     new Option('--url <url>', 'work on this server (DMS_URL; token: DMS_TOKEN, DMS_TOKEN_FILE)'),
     new Option('--ca-file <file>', 'trust these certificates (PEM) instead of the system’s (DMS_CA_FILE)'),
     new Option('--insecure-http', 'allow http:// to other machines (DMS_INSECURE_HTTP)'),
-    new Option('--print-curl', 'print the request as a line of curl, and send nothing'),
+    new Option('--print-curl', 'print the requests as lines of curl, as far as they need no answer, and send nothing'),
     new Option('--as <user>', 'on this machine: act as this user (DMS_AS)'),
     new Option('--timeout <duration>', 'for the whole command, e.g. 90s or 15m (DMS_TIMEOUT)'),
   )
@@ -67,7 +69,11 @@ export function addGlobalOptions(program: Command): void {
     new Option('--log-level <level>', 'trace, debug, info, warn, error (DMS_LOG_LEVEL)'),
     new Option('--log-format <format>', 'auto, pretty, json (DMS_LOG_FORMAT)'),
     new Option('--progress <mode>', 'how far it is, on standard error (DMS_PROGRESS)').choices(['auto', 'plain', 'json', 'none']),
-    new Option('--color <when>', 'colours (DMS_COLOR, NO_COLOR, FORCE_COLOR)').choices(['auto', 'always', 'never']),
+    new Option('--color <when>', 'colours (DMS_COLOR, NO_COLOR, FORCE_COLOR)').choices(whenColored).argParser((when: string) => {
+      if (whenColored.includes(when)) return when
+      const hint = when.startsWith('#') ? ' The colour of a label is --colour.' : ''
+      throw new InvalidArgumentError(`Allowed choices are ${whenColored.join(', ')}.${hint}`)
+    }),
     new Option('--no-color', 'same as --color never'),
     new Option('--no-input', 'never ask (DMS_NO_INPUT)'),
   )

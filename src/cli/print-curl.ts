@@ -1,4 +1,4 @@
-/** --print-curl: a client that says its first request as a line of curl, and sends nothing. */
+/** --print-curl: a client that says its requests as lines of curl, as far as they can be known without an answer, and sends nothing. */
 import { type Body, type Client, clientOver } from '../client/client.ts'
 import { type Form, type OpenConnection, withQuery } from '../client/connection.ts'
 import { Failure } from './exit.ts'
@@ -11,9 +11,9 @@ export class Printed extends Failure {
   }
 }
 
-/** Makes it; `write` gets the line, once. */
+/** Makes it; `write` gets the lines. What needs the answer to go on ends with the first one. */
 export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write: (line: string) => void): Client {
-  let isPrinted = false
+  const printed = new Set<string>()
   const print = (method: string, path: string, headers: Readonly<Record<string, string>>, body: readonly string[]): never => {
     const words = [
       'curl -fsS',
@@ -25,8 +25,9 @@ export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write
       ...body,
       quoted(new URL(path, url).href),
     ]
-    if (!isPrinted) write(`${words.join(' ')}\n`)
-    isPrinted = true
+    const line = `${words.join(' ')}\n`
+    if (!printed.has(line)) write(line)
+    printed.add(line)
     throw new Printed()
   }
   const sent = async (method: string, path: string, json?: unknown, headers: Readonly<Record<string, string>> = {}): Promise<never> =>

@@ -16,7 +16,8 @@ function exitCodes(): string {
 ${rows.join('\n')}
 
 At the first SIGINT, SIGTERM or SIGHUP a command begins nothing new, ends what it is at, and prints its summary; at the
-second it ends at once. serve, worker, documents watch, events tail and --watch are meant to be stopped: 0.
+second it ends at once. serve, worker and documents watch are meant to be stopped: 0. events tail and --watch end with 0
+after SIGINT, and with 143 after SIGTERM. SIGUSR1 makes a command say how far it is, a server or worker what it is at.
 `
 }
 
@@ -105,7 +106,7 @@ own authority need --ca-file; certificates that are not valid are never accepted
 
 function cron(): string {
   return `Silent unless something is wrong: cron mails what is printed, and the exit code is that of the work, not of having asked
-for it. Where a sync, an import, a backup, a check or a reindex is going on already, the next one ends with 75; most can
+for it. Where a sync, an import, a backup, a check, a reindex or an upload of the same folder is going on already, the next one ends with 75; most can
 wait for it (--lock-timeout). In a crontab % has to be written \\%.
 
   # /etc/cron.d/dms

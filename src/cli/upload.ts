@@ -135,7 +135,7 @@ function tooYoung({ minAge }: Uploading, { path, mtimeNs }: FoundFile): Item | n
 /** Asks which of them are there. Far away all are read for that, unless they are few and small; here only what the journal knows is asked about. */
 async function ask(run: Run, files: readonly FoundFile[]): Promise<WindowAnswer> {
   const sums = new Map<string, string>()
-  if (!run.skipsKnown) return { sums, ids: new Map() }
+  if (!run.skipsKnown || run.cli.options.printCurl) return { sums, ids: new Map() }
   const isWorthIt = run.isFar && (files.length > 10 || files.some(({ size }) => (size ?? 0) >= smallFile))
   for (const file of files) {
     if (run.cli.signal.aborted) break

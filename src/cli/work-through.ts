@@ -46,6 +46,8 @@ export async function workThrough<T>(cli: Cli, work: Work<T>): Promise<void> {
   const queue = work.things.values()
   const total = work.total ?? work.things.length
   let fatal = null as { error: unknown } | null
+  /** the requests were shown instead of sent (--print-curl) */
+  let shown = null as { error: unknown } | null
   let done = 0
   let bytesDone = 0
   let added = 0
@@ -72,7 +74,8 @@ export async function workThrough<T>(cli: Cli, work: Work<T>): Promise<void> {
       if (item) add(item)
     } catch (error) {
       if (cli.signal.aborted && isAbort(error)) return false
-      if (endsAll(error)) fatal ??= { error }
+      if (isShown(error)) shown = { error }
+      else if (endsAll(error)) fatal ??= { error }
       else {
         failures.add(exitOf(error))
         add({ action: 'failed', key, error: problemOf(error) })
@@ -89,7 +92,8 @@ export async function workThrough<T>(cli: Cli, work: Work<T>): Promise<void> {
       return
     }
     await work.runGroup?.(thing, each, movedFor(key)).catch((error) => {
-      if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error }
+      if (isShown(error)) shown = { error }
+      else if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error }
     })
   }
   const lane = async (): Promise<void> => {
@@ -101,6 +105,7 @@ export async function workThrough<T>(cli: Cli, work: Work<T>): Promise<void> {
 
   await Promise.all(Array.from({ length: work.concurrency ?? 1 }, lane))
   progress.done()
+  if (shown && !fatal) throw shown.error
   try {
     await work.afterwards?.(add, fatal === null)
   } catch (error) {
@@ -127,7 +132,7 @@ const isAbort = (error: unknown): boolean => ['AbortError', 'TimeoutError'].incl
 /** What is wrong with the connection, the token or the command's own options is wrong for every thing; `path` "file" is about one file. */
 function endsAll(error: unknown): boolean {
   if (error instanceof Failure && error.exit === 'USAGE') return true
-  if (['AUTH', 'UNAVAILABLE'].includes(exitOf(error)) || isShown(error)) return true
+  if (['AUTH', 'UNAVAILABLE'].includes(exitOf(error))) return true
   return refusalsIn(error).some(({ path }) => path !== '' && path !== 'file')
 }
 

@@ -9,6 +9,7 @@ import { type ListenOptions, listen as openPort } from 'listhen'
 import type { Config } from '../config.ts'
 import { ConfigError } from '../errors.ts'
 import { tuneConnections } from './connections.ts'
+import { ownerOf } from './port-owner.ts'
 
 export interface Listening {
   /** http://127.0.0.1:8080, or unix:/run/dms.sock */
@@ -20,7 +21,7 @@ export interface Listening {
   close(timeout: number): Promise<void>
 }
 
-/** Serves; on the socket `passed` (its file's number), where somebody has opened one for us. Throws ConfigError where the address cannot be had. */
+/** Serves; on the socket `passed` (its file's number), where somebody has opened one for us. Throws ConfigError where the address cannot be had, Error where another process has it. */
 export async function listen(h3: H3, config: Config, passed: number | null = null): Promise<Listening> {
   const handler = toNodeHandler(h3) as unknown as RequestListener
   const { server, url } = await opened(handler, config, passed)
@@ -85,9 +86,23 @@ async function onThisPort(handler: RequestListener, hostname: string, port: numb
   try {
     const { server } = await openPort(handler, { ...options, ...quiet } as unknown as Partial<ListenOptions>)
     return server as Server
-  } catch (error) {
-    throw new ConfigError([`server.port: ${port} on ${hostname} cannot be had (${(error as Error).message})`])
+  } catch {
+    throw await reasonAgainst(hostname, port)
   }
+}
+
+/** A port that somebody else has may be free at the next start; anything else is wrong in the configuration. */
+async function reasonAgainst(hostname: string, port: number): Promise<Error> {
+  const probe = createServer()
+  const error = await open(probe, (ready) => probe.listen(port, hostname, ready), '').then(
+    () => null,
+    (failed: ConfigError) => failed.cause as NodeJS.ErrnoException,
+  )
+  probe.close()
+  if (error !== null && error.code !== 'EADDRINUSE')
+    return new ConfigError([`server.port: ${port} on ${hostname} cannot be had (${error.message})`])
+  const owner = await ownerOf(port)
+  return new Error(`port ${port} on ${hostname} is in use${owner ? ` (${owner})` : ''}`)
 }
 
 /** Port 0 is the system's to choose, which listhen would not let it. */
@@ -104,7 +119,7 @@ const pem = (path: string): Promise<string> =>
 
 const open = (server: Server, begin: (ready: () => void) => void, problem: string): Promise<void> =>
   new Promise((resolve, reject) => {
-    server.once('error', (error) => reject(new ConfigError([`${problem} (${error.message})`])))
+    server.once('error', (error) => reject(Object.assign(new ConfigError([`${problem} (${error.message})`]), { cause: error })))
     begin(resolve)
   })
 

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -88,6 +89,9 @@ test.skipIf(!curl)('--print-curl sends nothing, tells no token, and what it prin
   expect(JSON.parse(await sh(upload.stdout))).toMatchObject({ document: { title: 'x=@y', filename: 'a; b,c.txt' } })
   const list = await dms(['--print-curl', 'documents', 'list'])
   expect(await sh(list.stdout)).toContain('x=@y')
+  const ids = [randomUUID(), randomUUID()]
+  const two = await dms(['--print-curl', 'documents', 'delete', ...ids, '-y'])
+  expect([two.code, two.stdout.split('\n').map((line) => line.slice(-36))]).toEqual([0, [...ids, '']])
   const secret = await dms(['--print-curl', 'api', 'POST', '/api/auth/register', '-f', 'username=x', '-f', 'password=hidden'])
   expect(secret.stdout).not.toMatch(/hidden|Authorization/)
   const login = await dms(['--print-curl', 'login', url, '--username', 'eve'], { env: { DMS_URL: '' } })

@@ -57,12 +57,23 @@ test('no command has a flag that the program has for all: it would never see it'
   expect(taken).toEqual([])
 })
 
-test.each(leaves.map(({ name }) => name))('%s --help: usage, examples, exit codes', async (name) => {
-  const { streams, stdout } = screen({}, null)
-  expect(await runHere([...name.split(' '), '--help'], streams)).toBe(0)
-  expect(stdout()).toMatch(/^Usage: dms .*\nExamples:\n.*\nExit codes: 0 /s)
-  expect(stdout()).toContain(`dms ${name}`)
-})
+test.each(leaves.map(({ name }) => name))(
+  '%s --help: usage, examples, exit codes; on 60 columns nothing wider but the usage and lines to be copied',
+  async (name) => {
+    const { streams, stdout } = screen({}, null)
+    expect(await runHere([...name.split(' '), '--help'], streams)).toBe(0)
+    expect(stdout()).toMatch(/^Usage: dms .*\nExamples:\n.*\nExit codes: 0 /s)
+    expect(stdout()).toContain(`dms ${name}`)
+    const narrow = screen({}, 60)
+    expect(await runHere([...name.split(' '), '--help'], narrow.streams)).toBe(0)
+    const wide = narrow
+      .stdout()
+      .split('\n')
+      .slice(1)
+      .filter((line) => displayWidth(line) > 60 && !line.startsWith('  $ '))
+    expect(wide).toEqual([])
+  },
+)
 
 /** The words of a row, and the variables that it is run with. */
 async function lineOf(name: string, row: Row, world: World, way: 'here' | 'there') {

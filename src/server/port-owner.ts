@@ -1,0 +1,29 @@
+/** Who listens on a port of this machine, as far as this process may see it (Linux only). */
+import { readdir, readFile, readlink } from 'node:fs/promises'
+
+/** "pid 4242, node"; null where nobody can be seen. */
+export async function ownerOf(port: number): Promise<string | null> {
+  const sockets = new Set((await Promise.all(['tcp', 'tcp6'].map((family) => listening(family, port)))).flat())
+  if (sockets.size === 0) return null
+  const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
+  for (const pid of pids) {
+    for (const file of await readdir(`/proc/${pid}/fd`).catch(() => [])) {
+      if (!sockets.has(await readlink(`/proc/${pid}/fd/${file}`).catch(() => ''))) continue
+      const name = (await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '')).trim()
+      return `pid ${pid}${name ? `, ${name}` : ''}`
+    }
+  }
+  return null
+}
+
+/** Sockets that listen there, as links of open files name them. */
+async function listening(family: string, port: number): Promise<string[]> {
+  const table = await readFile(`/proc/net/${family}`, 'utf8').catch(() => '')
+  const end = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
+  return table
+    .split('\n')
+    .slice(1)
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, local = '', , state]) => local.endsWith(end) && state === '0A')
+    .map((fields) => `socket:[${fields[9]}]`)
+}

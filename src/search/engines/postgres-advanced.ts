@@ -57,7 +57,7 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     tests,
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
     score: score(must, should),
-    best: null,
+    best: [],
   }
 }
 

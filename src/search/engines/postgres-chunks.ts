@@ -3,12 +3,9 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db, Trx } from '../../db/db.ts'
 
 /** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
-export const indexVersion = 3
+export const indexVersion = 4
 /** The first version whose entries have hints; see postgres-hints.ts. */
 const firstWithHints = 3
-
-/** Documents of one chunk: more make each look into a chunk slow, fewer make many looks. */
-export const chunkSize = 25_000
 
 export interface Chunk {
   readonly number: number

@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { SearchAnswer, SearchFilter, SearchSort } from '../../ports/search.ts'
 import { type Chunk, entriesOf, reading } from './postgres-chunks.ts'
+import { or } from './postgres-query.ts'
 
 export interface Plan {
   /** what the index finds; in terms of `entry`, a row of a chunk */
@@ -15,8 +16,8 @@ export interface Plan {
   readonly maxTested: number | null
   /** 0 to 1, likewise */
   readonly score: RawBuilder<number>
-  /** what most of the best have, and few of all others; null: nothing that the index knows of */
-  readonly best: RawBuilder<unknown> | null
+  /** tsqueries of what is likely to score best, the best first, none of what another one finds; empty: the index knows nothing of that */
+  readonly best: readonly string[]
 }
 
 /** By whether the entries have hints. */
@@ -45,39 +46,49 @@ interface Collected {
 /** Of more matches than are ranked, so many that are likely to be the best are ranked with the newest. */
 const maxBest = 300
 /** Chunks in one statement: each takes time to plan, whether or not it is looked into. */
-const maxTogether = 12
+const maxTogether = 60
+/** Looks into chunks for the best, likewise: where there would be more, some are made one. */
+const maxLooks = 50
 
 /** One page of the matches, with totals over at most `maxResults` of them: the first in the order asked for; where that is by score, the newest. */
-export async function match(db: Db, planned: Planned, sort: readonly SearchSort[], window: Window): Promise<Matches> {
-  const { offset, limit, maxResults } = window
-  const isByScore = sort[0]!.field === 'score'
-  const isPlain = sort.every(({ field }) => field === 'score') && planned(true).tests.length === 0
-  const all = isPlain ? await reading(db, (chunks) => atOnce(db, chunks, planned, sort[0]!.order, window)) : null
-  if (all) return all
-  const { found, isCapped } = await reading(db, (chunks) =>
-    isByScore ? newest(db, chunks, planned, maxResults) : firstOfAll(db, chunks, planned, sort, maxResults),
+export function match(db: Db, planned: Planned, sort: readonly SearchSort[], window: Window): Promise<Matches> {
+  const isByScore = sort.every(({ field }) => field === 'score')
+  return reading(db, (chunks) =>
+    isByScore && planned(true).tests.length === 0 && chunks.length <= maxTogether
+      ? atOnce(db, chunks, planned, sort[0]!.order, window)
+      : stepByStep(db, chunks, planned, sort, window),
   )
+}
+
+async function stepByStep(
+  db: Db,
+  chunks: readonly Chunk[],
+  planned: Planned,
+  sort: readonly SearchSort[],
+  { offset, limit, maxResults }: Window,
+): Promise<Matches> {
+  const isByScore = sort[0]!.field === 'score'
+  const { found, isCapped } = isByScore
+    ? await newest(db, chunks, planned, maxResults)
+    : await firstOfAll(db, chunks, planned, sort, maxResults)
   const ordered = isByScore ? await inOrderOfScore(db, found, sort) : found
   const page = ordered.slice(offset, offset + limit)
   return { page, total: found.length, isCapped, facets: await facets(db, found) }
 }
 
-/** The newest matches as below, counted and cut into pages by PostgreSQL itself: sending it a thousand ids back took longer than finding them. Null where there are too many chunks for one statement. */
+/** The newest matches as below, counted and cut into pages by PostgreSQL itself: sending it a thousand ids back took longer than finding them. */
 async function atOnce(
   db: Db,
   chunks: readonly Chunk[],
   planned: Planned,
   order: SearchSort['order'],
   { offset, limit, maxResults }: Window,
-): Promise<Matches | null> {
-  if (chunks.length > maxTogether) return null
-  const best = planned(true).best
-    ? sql`select * from (${inChunks(chunks, amongBest(planned), Math.min(maxBest, maxResults))}) best where (select count(*) from newest) > ${maxResults}`
-    : sql`select * from newest limit 0`
+): Promise<Matches> {
+  const best = likely(await looks(db, chunks, planned), chunks, planned, Math.min(maxBest, maxResults))
   const direction = order === 'asc' ? sql`asc` : sql`desc`
   const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`
     with newest as materialized (${inChunks(chunks, planned, maxResults + 1)}),
-      best as materialized (${best}),
+      best as materialized (${best ? sql`select * from (${best}) best where (select count(*) from newest) > ${maxResults}` : sql`select * from newest limit 0`}),
       found as materialized (
         select document_id, score from (
           select document_id, score, 1 as place from best
@@ -92,19 +103,46 @@ async function atOnce(
   return { page, total, isCapped, facets }
 }
 
-/** What most of the best have. */
-const amongBest =
-  (planned: Planned): Planned =>
-  (hasHints) => {
-    const plan = planned(hasHints)
-    return { ...plan, indexed: [...plan.indexed, ...(plan.best ? [plan.best] : [])] }
+/** What to look for the best by, in this order. For many chunks, the newest shows how many documents each of the queries would find, so that only one may find more than are ranked. */
+async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promise<string[]> {
+  const { best } = planned(true)
+  const [newest] = chunks
+  if (!newest || chunks.length * best.length <= maxLooks) return [...best]
+  const each = best.map((query) => sql`(select count(*) from (${only(planned, query, newest)} limit ${maxBest}) found)::integer`)
+  const { rows } = await sql<{ found: number[] }>`select array[${sql.join(each)}] as found`.execute(db)
+  let room = maxBest / chunks.length
+  let few = 0
+  for (const found of rows[0]!.found) {
+    room -= found
+    if (room < 0) break
+    few++
   }
+  return [...(few === 0 ? [] : [or(best.slice(0, few))]), ...best.slice(few, few + 1)]
+}
+
+const only = (planned: Planned, query: string, chunk: Chunk): RawBuilder<unknown> => entries(chunk, having(query)(planned(chunk.hasHints)))
+
+const having =
+  (query: string) =>
+  (plan: Plan): Plan => ({ ...plan, indexed: [...plan.indexed, sql`entry.words @@ ${query}::tsquery`] })
+
+/** What these find, the best first, at most so many; PostgreSQL looks for the next only while it has not enough. */
+function likely(queries: readonly string[], chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> | null {
+  if (queries.length === 0) return null
+  const each = queries.map((query) => sql`(${inChunks(chunks, (hasHints) => having(query)(planned(hasHints)), limit)})`)
+  return sql`select * from (${sql.join(each, sql` union all `)}) best limit ${limit}`
+}
 
 /** The newest matches, from the newest chunk to the oldest, until there are enough; where there are too many, some of the best besides. */
 async function newest(db: Db, chunks: readonly Chunk[], planned: Planned, maxResults: number): Promise<Collected> {
   const { found, isCut } = await collect(db, chunks, planned, maxResults + 1)
   if (found.length <= maxResults) return { found, isCapped: isCut }
-  const best = planned(true).best ? (await collect(db, chunks, amongBest(planned), Math.min(maxBest, maxResults))).found : []
+  const best: Scored[] = []
+  const most = Math.min(maxBest, maxResults)
+  for (const query of await looks(db, chunks, planned)) {
+    if (best.length >= most) break
+    best.push(...(await collect(db, chunks, (hasHints) => having(query)(planned(hasHints)), most - best.length)).found)
+  }
   const all = new Map([...best, ...found].map((scored) => [scored.document_id, scored]))
   return { found: [...all.values()].slice(0, maxResults), isCapped: true }
 }

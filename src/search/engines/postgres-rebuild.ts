@@ -2,15 +2,15 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { IndexRebuild } from '../../ports/search.ts'
-import { chunkSize, createIndex, dropChunk, openChunk, sizeOf, tableOf } from './postgres-chunks.ts'
+import { createIndex, dropChunk, openChunk, sizeOf, tableOf } from './postgres-chunks.ts'
 import { refresh } from './postgres-refresh.ts'
 import type { Memory } from './postgres-words.ts'
 
 /** While one part of the documents is read here, others are written there. */
 const atOnce = 3
 
-/** Begins a generation; those that are not in force are removed. */
-export async function rebuild(db: Db, known: Memory): Promise<IndexRebuild> {
+/** Begins a generation, in chunks of so many documents; those that are not in force are removed. */
+export async function rebuild(db: Db, known: Memory, chunkSize: number): Promise<IndexRebuild> {
   await dropOthers(db)
   const { rows } = await sql<{ generation: number }>`
     select greatest(search_generation.number, max(generation)) + 1 as generation from search_generation left join search_chunks on true

@@ -4,7 +4,10 @@ import type { Term } from '../query.ts'
 import { filterHints, prefixHint, rowHints } from './postgres-hints.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { inARow, lookedUp, oneOfWords, rowsOf, type Step, weights } from './postgres-rows.ts'
-import { headingLexeme, quote } from './postgres-vector.ts'
+import { gradeLexeme, headingLexeme, quote } from './postgres-vector.ts'
+
+/** Words that count as one of the query and are looked for in titles besides. */
+const maxOthers = 8
 
 /** Which other words of the index count as a word of the query. */
 export type Spellings = ReadonlyMap<string, readonly string[]>
@@ -30,8 +33,8 @@ export interface Queries {
   readonly typed: string
   /** for the score: every word in every spelling, begun ones however they go on */
   readonly meant: string
-  /** that all positive terms are in the title; null where that cannot be asked */
-  readonly inTitle: string | null
+  /** tsqueries of what is likely to score best, the best first; no two have a document in common */
+  readonly best: readonly string[]
 }
 
 /** Puts the queries together; null where there is nothing to look for, which must not mean everything. */
@@ -41,7 +44,6 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
   const wanted = terms.filter(({ negated }) => !negated)
   const asked = groups.map((group) => ask(group, spellings, hasHints))
   const matches = [...filters(filter), ...asked.flatMap(({ match }) => match ?? [])]
-  const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => ({ ...part, prefix: false })) })
   const positive = groups.filter(([first]) => !first!.negated)
   return {
     match: matches.length === 0 ? null : and(matches),
@@ -55,9 +57,11 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
     all: positive.length === 0 ? null : and(positive.map((group) => alone(group, spellings))),
     typed: or(wanted.flatMap((term) => rankedWords(whole(term), new Map()))),
     meant: or(wanted.flatMap((term) => rankedWords(isTooShort(term) ? whole(term) : term, spellings))),
-    inTitle: inTitle(positive),
+    best: best(positive, spellings),
   }
 }
+
+const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => ({ ...part, prefix: false })) })
 
 /** One or two letters begin so many words of any document that how many says nothing, and takes long to count. */
 const isTooShort = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix && parts[0]!.text.length <= 2
@@ -103,14 +107,35 @@ const aloneOne = (term: Term, spellings: Spellings): string =>
 const rankedWords = (term: Term, spellings: Spellings): string[] =>
   rowsOf(term, spellings).flatMap((row) => row.map((step) => oneOfWords(step, weights[term.field ?? 'any'])))
 
-function inTitle(groups: readonly (readonly Term[])[]): string | null {
-  const none = new Map<string, string[]>()
-  const isHinted = groups.some((group) =>
-    group.some((term) => prefixOf(term, none) !== null || (term.field !== null && term.field !== 'title')),
-  )
-  if (groups.length === 0 || isHinted) return null
-  const marked = (step: Step) => oneOfWords({ ...step, words: step.words.map((word) => headingLexeme(word, 'A')) }, '')
-  return and(groups.map((group) => or(group.flatMap((term) => rowsOf(term, none).map((row) => and(row.map(marked)))))))
+/** From what says much of every word to what says something of one of them; see grades in postgres-vector.ts. */
+function best(groups: readonly (readonly Term[])[], spellings: Spellings): string[] {
+  if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title'))) return []
+  const graded = (...all: number[]) => all.map((grade) => (word: string) => gradeLexeme(word, grade))
+  const twice = graded(7, 6, 5, 4)
+  const title = [(word: string) => headingLexeme(word, 'A')]
+  const heading = (['A', 'B', 'C'] as const).map((weight) => (word: string) => headingLexeme(word, weight))
+  const all = (marks: readonly Mark[]) => and(groups.map((group) => marked(group, marks, typedOnly)))
+  const some = (marks: readonly Mark[]) => or(groups.map((group) => marked(group, marks, typedOnly)))
+  const inOrder = [
+    ...(groups.length === 1
+      ? [7, 6, 5, 4, 3, 2].map((grade) => all(graded(grade)))
+      : [all(twice), and([all(title), some(twice)]), all(title), some(twice), some(graded(3, 2))]),
+    some(title),
+    and(groups.map((group) => marked(group, title, (step) => ({ ...step, words: step.words.slice(0, 1 + maxOthers) }), spellings))),
+    all([...heading, ...graded(1)]),
+  ]
+  return [...new Set(inOrder)].map((query, nth, queries) => (nth === 0 ? query : and([query, `!${or(queries.slice(0, nth))}`])))
+}
+
+type Mark = (word: string) => string
+
+const typedOnly = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1), prefix: false })
+
+/** That some term of a group has all its words with one of the marks. */
+function marked(group: readonly Term[], marks: readonly Mark[], meant: (step: Step) => Step, spellings: Spellings = new Map()): string {
+  const one = (step: Step) => or(marks.map((mark) => oneOfWords({ ...step, words: step.words.map(mark) }, '')))
+  const rows = (term: Term) => rowsOf(isTooShort(term) ? whole(term) : term, spellings)
+  return or(group.flatMap((term) => rows(term).map((row) => and(row.map((step) => one(meant(step)))))))
 }
 
 /** No document has this word, with which no filter begins. */

@@ -4,7 +4,7 @@ import type { Db } from '../../db/db.ts'
 import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../ports/search.ts'
 import { parse } from '../query.ts'
 import { advanced } from './postgres-advanced.ts'
-import { chunkSize, chunksInForce, indexVersion, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
+import { chunksInForce, indexVersion, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
 import { hits } from './postgres-hits.ts'
 import { indexed, match, type Plan, ranges, rank } from './postgres-match.ts'
 import { rebuild } from './postgres-rebuild.ts'
@@ -16,8 +16,11 @@ import { Memory, spellings, stemmed, together } from './postgres-words.ts'
 /** Documents that come in between two looks at how full the newest chunk is. */
 const lookEvery = 1000
 
-/** Opens the engine; what it keeps is in the tables search_…, made by the migrations and by itself. */
-export function openPostgres(db: Db): SearchEngine {
+/** Documents of one chunk: more make each look into a chunk slow, fewer make many looks. */
+const documentsInChunk = 25_000
+
+/** Opens the engine; what it keeps is in the tables search_…, made by the migrations and by itself. `chunkSize`: of the chunks that it makes; it reads those of any size. */
+export function openPostgres(db: Db, chunkSize = documentsInChunk): SearchEngine {
   const known = new Memory()
   let written = 0
   return {
@@ -25,16 +28,16 @@ export function openPostgres(db: Db): SearchEngine {
     async refresh(ids) {
       await refresh(db, known, ids)
       written += ids.length
-      if (written < lookEvery) return
+      if (written < Math.min(lookEvery, chunkSize)) return
       written = 0
-      await growOn(db)
+      await growOn(db, chunkSize)
     },
     search: (query) => search(db, query),
     advanced: (query) => advanced(db, query),
     similar: (query) => similar(db, query),
     count: async () => (await status(db)).documents,
     status: () => status(db),
-    rebuild: () => rebuild(db, known),
+    rebuild: () => rebuild(db, known, chunkSize),
     async check() {
       await reading(db, async ([newest]) => sql`select from ${sql.table(tableOf(newest!.number))} limit 1`.execute(db))
     },
@@ -42,7 +45,7 @@ export function openPostgres(db: Db): SearchEngine {
 }
 
 /** Opens a new chunk where the newest is full. */
-async function growOn(db: Db): Promise<void> {
+async function growOn(db: Db, chunkSize: number): Promise<void> {
   const [newest] = await chunksInForce(db)
   if (newest && (await sizeOf(db, newest.number)) >= chunkSize) await openChunk(db, newest.generation, true)
 }
@@ -88,7 +91,7 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
 
 /** Newest first up to one past the cap; those are ranked, counted and cut into pages. */
 function plan(queries: Queries, { filter }: SearchQuery): Plan {
-  const { checks, inTitle } = queries
+  const { checks, best } = queries
   return {
     indexed: indexed(queries),
     filters: [
@@ -104,7 +107,7 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
     tests: [],
     maxTested: null,
     score: score(queries),
-    best: inTitle === null ? null : sql`entry.words @@ ${inTitle}::tsquery`,
+    best,
   }
 }
 

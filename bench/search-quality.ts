@@ -1,0 +1,52 @@
+/**
+ * How much is lost by not ranking every match? A part of bench/search.ts: the first ten of each search beside the first ten of the same search with no bound.
+ * `overlap@10`: how many of them are the same. `nDCG@10`: how much of the score that the best ten have those have that are shown, the first counting most.
+ */
+import Table from 'cli-table3'
+import type { App } from '../src/app.ts'
+import { noFilter, type SearchFilter } from '../src/ports/search.ts'
+
+/** More than any of the databases holds. */
+const everything = 100_000_000
+
+export interface Judged {
+  readonly name: string
+  readonly queries: readonly { readonly text: string; readonly fuzzy: boolean; readonly filter: Partial<SearchFilter> }[]
+}
+
+/** Prints how good the first ten of these searches are. */
+export async function judge(app: App, kinds: readonly Judged[]): Promise<void> {
+  const table = new Table({
+    head: ['first ten, beside the ranking of all', 'overlap@10', 'worst', 'nDCG@10', 'worst', 'matches'],
+    colAligns: ['left', 'right', 'right', 'right', 'right', 'right'],
+  })
+  const mean = (all: readonly number[]) => (all.reduce((sum, one) => sum + one, 0) / all.length).toFixed(2)
+  for (const { name, queries } of kinds) {
+    const overlaps: number[] = []
+    const gains: number[] = []
+    const matches: number[] = []
+    for (const { text, fuzzy, filter } of queries) {
+      const first = (maxResults: number) =>
+        app.search.search({ text, fuzzy, highlight: false, filter: { ...noFilter, ...filter }, offset: 0, limit: 10, maxResults })
+      const [best, shown] = [await first(everything), await first(app.config.limits.search_max_results)]
+      if (best.hits.length === 0) continue
+      const scores = best.hits.map(({ score }) => score)
+      const least = scores.at(-1) ?? 0
+      // What scores as the last of the best is as good as that.
+      overlaps.push(shown.hits.filter(({ score }) => score >= least).length / best.hits.length)
+      gains.push(discounted(shown.hits.map(({ score }) => score)) / discounted(scores) || 0)
+      matches.push(best.total)
+    }
+    table.push([
+      name,
+      mean(overlaps),
+      Math.min(...overlaps).toFixed(2),
+      mean(gains),
+      Math.min(...gains).toFixed(2),
+      (matches.reduce((sum, one) => sum + one, 0) / matches.length).toFixed(0),
+    ])
+  }
+  console.log(table.toString())
+}
+
+const discounted = (scores: readonly number[]): number => scores.reduce((sum, score, place) => sum + score / Math.log2(place + 2), 0)

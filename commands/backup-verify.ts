@@ -29,6 +29,6 @@ export const backupVerify = (cli: Cli): Command =>
     cli.print(problems, {
       columns: [{ name: 'problem' }, { name: 'path' }],
       id: 'path',
-      sentence: [...lines, problems.length > 0 ? `damaged: ${verdict}` : `✓ whole: ${verdict}`].join('\n'),
+      sentence: [...lines, problems.length > 0 ? `damaged: ${verdict}` : `✓ whole: ${verdict}`],
     })
   })

@@ -2,12 +2,12 @@ import { createWriteStream } from 'node:fs'
 import type { Command } from 'commander'
 import { write } from '../src/backup/bytes.ts'
 import type { CheckName, Finding } from '../src/check/check.ts'
-import { plain } from '../src/cli/cells.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
 import { startFindings } from '../src/cli/findings.ts'
 import { manual } from '../src/cli/manual.ts'
+import { plain } from '../src/plain.ts'
 
 interface Flags {
   sample: string

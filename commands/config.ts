@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { plain } from '../src/cli/cells.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
 import { group, manual } from '../src/cli/manual.ts'
+import { plain } from '../src/plain.ts'
 import { configEnv } from './config-env.ts'
 import { configInit } from './config-init.ts'
 
@@ -33,7 +33,7 @@ const check = (cli: Cli): Command =>
         rows.length > 0
           ? `${count(problems.length, 'error')}, ${count(warnings.length, 'warning')}`
           : `✓ ${used ?? 'no configuration file; the defaults and variables'}: fine`
-      cli.print(rows, { columns: [{ name: 'severity' }, { name: 'message' }], id: 'message', sentence: [...lines, verdict].join('\n') })
+      cli.print(rows, { columns: [{ name: 'severity' }, { name: 'message' }], id: 'message', sentence: [...lines, verdict] })
       if (problems.length > 0 || (strict && warnings.length > 0)) cli.exit = 'CONFIG'
     })
 

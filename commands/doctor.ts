@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
-import { plain } from '../src/cli/cells.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 import { settingRows } from '../src/cli/setting-rows.ts'
 import type { Diagnosis, Question } from '../src/doctor/doctor.ts'
 import type { Patient } from '../src/doctor/patient.ts'
+import { plain } from '../src/plain.ts'
 
 interface Flags {
   only?: string

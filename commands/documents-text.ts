@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
-import { plain } from '../src/cli/cells.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { Failure } from '../src/cli/exit.ts'
 import { idOf } from '../src/cli/ids.ts'
 import { manual } from '../src/cli/manual.ts'
 import { isFinished } from '../src/cli/waiting.ts'
+import { plain } from '../src/plain.ts'
 
 export const documentsText = (cli: Cli): Command =>
   manual('text <id>', {

@@ -1,11 +1,12 @@
 import type { Command } from 'commander'
-import { cell, plain } from '../src/cli/cells.ts'
+import { cell } from '../src/cli/cells.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { Failure, usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 import { refuseLate } from '../src/cli/waiting.ts'
 import { endWatching } from '../src/cli/watching.ts'
 import type { EventMessage } from '../src/client/event-stream.ts'
+import { plain } from '../src/plain.ts'
 
 interface Flags {
   event?: string

@@ -3,6 +3,7 @@ import { fstatSync } from 'node:fs'
 import pino, { type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import { environment } from './environment.ts'
+import { plain, plainJson } from './plain.ts'
 
 export type Log = Logger
 
@@ -18,6 +19,7 @@ const redact = ['password', 'token', 'authorization', 'secret', 'cookie'].flatMa
 
 /** Opens the log. Writing is synchronous, so that the last line before an end is never lost; `reopen()` makes a file anew after it was moved away. */
 export function openLog({ level, format, file = '' }: LogOptions): Log & { reopen(): void } {
+  const isPretty = format === 'pretty' || (format === 'auto' && file === '' && process.stderr.isTTY === true)
   const settings = {
     level,
     redact,
@@ -26,15 +28,26 @@ export function openLog({ level, format, file = '' }: LogOptions): Log & { reope
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: errorLine },
+    hooks: { streamWrite: isPretty ? forPeople : plainJson },
   }
   const target = file === '' ? pino.destination({ fd: 2, sync: true }) : pino.destination({ dest: file, sync: true, append: true })
-  const isPretty = format === 'pretty' || (format === 'auto' && file === '' && process.stderr.isTTY === true)
   const stream = isPretty
     ? pretty({ destination: target, sync: true, translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', messageKey: 'msg' })
     : file === '' && isJournal(environment())
       ? withPriority(target)
       : target
   return Object.assign(pino(settings, stream), { reopen: () => file !== '' && target.reopen() }) as Log & { reopen(): void }
+}
+
+/** A line that pretty may write out as text. */
+const forPeople = (line: string): string => `${JSON.stringify(plainIn(JSON.parse(line), ''))}\n`
+
+function plainIn(value: unknown, name: string): unknown {
+  // Its frames stand one below the other, indented.
+  if (typeof value === 'string') return name === 'stack' ? value.split('\n').map(plain).join('\n') : plain(value)
+  if (Array.isArray(value)) return value.map((one) => plainIn(one, name))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inside]) => [plain(key), plainIn(inside, key)]))
 }
 
 /** Whether standard error is the journal of systemd, which takes a line's priority from its beginning: `<3>` is an error. */

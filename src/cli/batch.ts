@@ -1,5 +1,5 @@
 /** The result of a command that works through many things: its items as they come, and one summary at the end. */
-import { plain } from './cells.ts'
+import { plain } from '../plain.ts'
 import type { Cli } from './context.ts'
 import { exits } from './exit.ts'
 import type { Column } from './output.ts'

@@ -1,15 +1,5 @@
 /** Values as they stand in a line that people or `cut` read: one line, nothing that a terminal obeys. */
-
-/** C0, DEL and C1 controls, and the marks that reorder text on the screen. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose
-const unsafe = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
-const names: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
-
-/** The text with control characters written out: `\n`, `\t`, `\x1b`, `\u202e`. */
-export const plain = (text: string): string => text.replace(unsafe, (char) => names[char] ?? escaped(char.charCodeAt(0)))
-
-const escaped = (code: number): string =>
-  code < 256 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`
+import { plain } from '../plain.ts'
 
 /** A value as one cell: nothing for null, lists with commas, objects as JSON. */
 export function cell(value: unknown): string {

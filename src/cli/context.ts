@@ -6,6 +6,7 @@ import type { Client } from '../client/client.ts'
 import type { ConfigSources, Loaded } from '../config-load.ts'
 import type { Log } from '../log.ts'
 import type { OpenOptions } from '../open-app.ts'
+import { plain } from '../plain.ts'
 import { type Exit, usage } from './exit.ts'
 import { type GlobalOptions, readGlobalOptions, type Terminal } from './options.ts'
 import { render, type Shape } from './output.ts'
@@ -29,9 +30,9 @@ export interface Cli {
   print<T extends object>(result: T | readonly T[], shape: Shape<T>): void
   /** puts text on standard output as it is */
   write(text: string): void
-  /** says something on standard error, unless --quiet */
+  /** says a line on standard error, unless --quiet */
   note(text: string): void
-  /** says something on standard error, with --quiet too */
+  /** says a line on standard error, with --quiet too */
   warn(text: string): void
   /** starts telling how far `phase` is; one at a time */
   progress(phase: string): Progress
@@ -124,9 +125,9 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     print: (result, shape) => say(stdout, render(result, shape, cli.options)),
     write: (text) => say(stdout, text),
     note(text) {
-      if (!cli.options.isQuiet) say(stderr, `${text}\n`)
+      if (!cli.options.isQuiet) say(stderr, `${plain(text)}\n`)
     },
-    warn: (text) => say(stderr, `${text}\n`),
+    warn: (text) => say(stderr, `${plain(text)}\n`),
     progress(phase) {
       // A terminal without a size (a serial line, some containers) makes the spinner count its lines for ever.
       const canSpin = stderr.isTTY === true && stderr.columns > 0

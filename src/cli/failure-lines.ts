@@ -1,6 +1,6 @@
 /** What is said on standard error when a command fails. */
 import { ConfigError } from '../errors.ts'
-import { plain } from './cells.ts'
+import { plain, plainJson } from '../plain.ts'
 import { type Exit, exitOf, exits, Failure } from './exit.ts'
 
 interface Issue {
@@ -25,7 +25,7 @@ export function jsonLine(error: unknown, now: Date): string {
   const exit = exitOf(error)
   const { request_id = null } = error as { request_id?: unknown }
   const body = { code: codeOf(error, exit), message: messageOf(error), details: detailsOf(error), timestamp: now.toISOString(), request_id }
-  return JSON.stringify({ error: body, exit_code: exits[exit][0] })
+  return plainJson(JSON.stringify({ error: body, exit_code: exits[exit][0] }))
 }
 
 function messageOf(error: unknown): string {

@@ -29,7 +29,7 @@ async function throughBrowser(cli: Cli, there: There, { auth }: Client): Promise
   try {
     const page = new URL(`${there.url.replace(/\/+$/, '')}/api/auth/oidc/login`)
     page.search = String(new URLSearchParams({ shell_port: String(waiting.port), shell_challenge: challenge }))
-    cli.warn(`Open this page in a browser of this machine to sign in:\n\n  ${page}\n`)
+    for (const line of ['Open this page in a browser of this machine to sign in:', '', `  ${page}`, '']) cli.warn(line)
     openPage(cli.env, page.href)
     return await auth.exchange(await waiting.code, verifier)
   } finally {

@@ -1,4 +1,6 @@
 /** The one place that turns results into text: a command hands over rows or an object with its columns, and prints nothing itself. */
+
+import { plain } from '../plain.ts'
 import { cell, csvField } from './cells.ts'
 import { usage } from './exit.ts'
 import { displayWidth, table } from './table.ts'
@@ -22,8 +24,8 @@ export interface Shape<T> {
   readonly columns: readonly Column<T>[]
   /** the field that `-o id` prints; default `id` */
   readonly id?: string
-  /** what a person on a terminal reads instead, unless an output format was asked for */
-  readonly sentence?: string
+  /** what a person on a terminal reads instead, a line or several, unless an output format was asked for */
+  readonly sentence?: string | readonly string[]
 }
 
 export interface Rendering {
@@ -43,7 +45,11 @@ type Row = Readonly<Record<string, unknown>>
 
 /** The text of a list of rows or of one object, with its last line break. Throws Failure USAGE for a field that does not exist. */
 export function render<T extends object>(result: T | readonly T[], shape: Shape<T>, options: Rendering): string {
-  if (options.isHuman && shape.sentence !== undefined) return `${wrapped(shape.sentence, options.width)}\n`
+  if (options.isHuman && shape.sentence !== undefined)
+    return [shape.sentence]
+      .flat()
+      .map((line) => `${wrapped(plain(line), options.width)}\n`)
+      .join('')
   const isList = Array.isArray(result)
   const rows = (isList ? result : [result]) as readonly (T & Row)[]
   const columns = chosen(rows, shape.columns as readonly Column<T>[], options)

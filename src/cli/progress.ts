@@ -1,6 +1,6 @@
 /** How far a long command is: always on standard error, and silent where nobody looks. */
 import type { Ora } from 'ora'
-import { plain } from './cells.ts'
+import { plain } from '../plain.ts'
 import type { GlobalOptions } from './options.ts'
 
 export interface ProgressState {

@@ -1,4 +1,5 @@
 /** Questions to a person. Without a person it is a usage error that names the flag to pass; never a hang, never an answer from a pipe. */
+import { plain } from '../plain.ts'
 import { Failure, usage } from './exit.ts'
 import type { GlobalOptions } from './options.ts'
 
@@ -11,7 +12,7 @@ const context = { output: process.stderr, clearPromptOnDone: false }
 export async function confirm(options: Asking, question: string, flag: string): Promise<void> {
   need(options, question, flag)
   const { confirm: ask } = await import('@inquirer/prompts')
-  if (!(await ask({ message: question, default: false }, context))) throw new Failure('FAILED', 'nothing was changed')
+  if (!(await ask({ message: plain(question), default: false }, context))) throw new Failure('FAILED', 'nothing was changed')
 }
 
 /** A secret that does not appear while it is typed; asked for twice where it is a new one. */

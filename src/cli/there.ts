@@ -1,7 +1,7 @@
 /** Clients of a server elsewhere: with a session that renews itself, or of a stranger. */
 import { readFile } from 'node:fs/promises'
 import { type Client, type RemoteOptions, remoteClient } from '../client/remote.ts'
-import { plain } from './cells.ts'
+import { plain } from '../plain.ts'
 import { Failure } from './exit.ts'
 import type { Env } from './folders.ts'
 import type { GlobalOptions } from './options.ts'

@@ -3,9 +3,9 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/db.ts'
 import { publishAll } from '../events.ts'
-import * as jobs from '../jobs.ts'
 import { touch } from './documents.ts'
 import { cleanFilename, titleOf } from './names.ts'
+import { reindexAll } from './reindex.ts'
 
 /** The files are gone from their source; the documents stay, and say since when. */
 export const markGone = (app: App, trx: Trx, ids: readonly string[]): Promise<void> =>
@@ -20,10 +20,9 @@ async function change(app: App, trx: Trx, ids: readonly string[], metadata: Retu
   const { rows } = await sql<{ id: string; owner_id: string }>`
     update documents set metadata = ${metadata}, version = version + 1, updated_at = ${app.now()} where id = any(${ids}::uuid[])
     returning id, owner_id`.execute(trx)
-  await jobs.enqueueAll(
+  await reindexAll(
     trx,
-    'index',
-    rows.map(({ id }) => ({ payload: { document_id: id }, dedupe: `index:${id}` })),
+    rows.map(({ id }) => id),
   )
   await publishAll(
     trx,

@@ -16,6 +16,7 @@ import { usernameKey } from '../users/fields.ts'
 import { visible } from './access.ts'
 import { labelIds, setLabels } from './labelling.ts'
 import { merge } from './metadata.ts'
+import { reindexAll } from './reindex.ts'
 import { type Document, etag, select } from './view.ts'
 
 export const sortable = ['created_at', 'updated_at', 'title', 'filename', 'size', 'status', 'ocr_confidence'] as const
@@ -202,7 +203,10 @@ export async function transferAll(trx: Trx, from: string, to: string): Promise<v
     .where('owner_id', '=', from)
     .returning('id')
     .execute()
-  for (const { id } of moved) await jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` })
+  await reindexAll(
+    trx,
+    moved.map(({ id }) => id),
+  )
   const data = (id: string) => ({ document_id: id, changes: ['owner'] })
   await publishAll(
     trx,
@@ -236,11 +240,7 @@ async function erase(trx: Trx, documents: readonly { id: string; sha256: string 
     const ids = some.map(({ id }) => id)
     await jobs.cancelOf(trx, ...ids)
     await trx.deleteFrom('documents').where('id', 'in', ids).execute()
-    await jobs.enqueueAll(
-      trx,
-      'index',
-      ids.map((id) => ({ payload: { document_id: id }, dedupe: `index:${id}` })),
-    )
+    await reindexAll(trx, ids)
     await jobs.enqueueAll(
       trx,
       'purge',

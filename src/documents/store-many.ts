@@ -7,6 +7,7 @@ import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs.ts'
 import type { StagedFile } from '../ports/files.ts'
 import { cleanFilename, titleOf } from './names.ts'
+import { reindexAll } from './reindex.ts'
 
 export interface Arrival {
   staged: StagedFile
@@ -80,11 +81,7 @@ export async function storeMany(
     ocr ? 'ocr' : 'extract',
     ids.map((documentId) => ({ payload: { language }, documentId, maxAttempts: app.config.ocr.max_attempts })),
   )
-  await jobs.enqueueAll(
-    trx,
-    'index',
-    ids.map((id) => ({ payload: { document_id: id }, dedupe: `index:${id}` })),
-  )
+  await reindexAll(trx, ids)
   await publishAll(
     trx,
     'document_created',

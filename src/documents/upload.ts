@@ -132,12 +132,4 @@ export async function ownerOf(app: App, db: Db, actor: Actor, owner: string | un
   return user.id
 }
 
-/** Throws VALIDATION_ERROR naming the languages that are there, when one of `language` (codes joined by +) is not. */
-export function checkLanguage(app: App, language: string, field = 'language'): void {
-  if (!app.ocr) return
-  const installed = [...app.ocr.languages.keys()].filter((code) => code !== 'osd').sort()
-  const missing = language.split('+').filter((code) => !installed.includes(code))
-  if (missing.length > 0) throw invalid(field, `not installed: ${missing.join(', ')}; installed are ${installed.join(', ')}`)
-}
-
 const reread = (trx: Trx, id: string): Promise<Document> => select(trx).where('documents.id', '=', id).executeTakeFirstOrThrow()

@@ -7,9 +7,10 @@ import { type Done, once } from '../http/idempotency.ts'
 import { check, commaSeparated, flag, jsonObject } from '../http/input.ts'
 import type { Fields, Part } from '../http/multipart.ts'
 import type { StagedFile } from '../ports/files.ts'
+import { checkLanguage } from '../settings/ocr-language.ts'
 import * as settings from '../settings/settings.ts'
 import { labelIds } from './labelling.ts'
-import { checkLanguage, ownerOf, store } from './upload.ts'
+import { ownerOf, store } from './upload.ts'
 import { DocumentAnswer, view } from './view.ts'
 
 export interface Incoming {

@@ -7,10 +7,10 @@ import type { Trx } from '../db/db.ts'
 import type { JobStatus, Row } from '../db/schema.ts'
 import { visible } from '../documents/access.ts'
 import * as reading from '../documents/reading.ts'
-import { checkLanguage } from '../documents/upload.ts'
 import { AppError } from '../errors.ts'
 import type { PageOf } from '../http/pages.ts'
 import * as jobs from '../jobs.ts'
+import { checkLanguage } from '../settings/ocr-language.ts'
 
 export interface Item extends Omit<Row<'jobs'>, 'payload'> {
   payload: { language: string }

@@ -4,9 +4,9 @@ import type { App } from '../app.ts'
 import type { Db } from '../db/db.ts'
 import type { Row } from '../db/schema.ts'
 import { statement } from '../db/statement.ts'
-import { checkLanguage } from '../documents/upload.ts'
 import { AppError } from '../errors.ts'
 import type { PageOf, PageWanted } from '../http/pages.ts'
+import { checkLanguage } from './ocr-language.ts'
 
 export interface Settings {
   theme: 'light' | 'dark' | 'system'

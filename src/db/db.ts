@@ -3,6 +3,7 @@ import { Kysely, PostgresDialect, type Transaction } from 'kysely'
 import pg from 'pg'
 import { AppError } from '../errors.ts'
 import type { Log } from '../log.ts'
+import { cutWhenHung } from './hung.ts'
 import { openLane } from './pipelined.ts'
 import type { Schema } from './schema.ts'
 import { types } from './values.ts'
@@ -35,15 +36,21 @@ export interface Database {
 
 /** Milliseconds; a read that takes longer would hold up those behind it on the lane. */
 const laneTimeout = 10_000
+/** Milliseconds after the statement timeout: by then PostgreSQL would have said that it gave up. */
+const hungAfter = 1000
 
 /** Opens the pool; nothing is connected before the first query. */
 export function openDatabase({ address, poolMax, connectTimeout, statementTimeout, log }: DatabaseOptions): Database {
   const common = { ...address, types, connectionTimeoutMillis: connectTimeout, keepAlive: true }
   const pool = new pg.Pool({ ...common, max: poolMax, application_name: 'dms', statement_timeout: statementTimeout || undefined })
   // A connection that is cut while a transaction thinks between two queries says so here; unheard, that would end the process. The next query fails.
-  pool.on('connect', (client) => client.on('error', () => {}))
+  pool.on('connect', (client) => {
+    client.on('error', () => {})
+    if (statementTimeout > 0) cutWhenHung(client, statementTimeout + hungAfter, () => isBusy(common, client))
+  })
   pool.on('error', (error) => log.warn({ err: error.message }, 'an idle database connection was lost'))
-  const lane = openLane({ settings: { ...common, statement_timeout: laneTimeout }, log })
+  const readTimeout = Math.min(laneTimeout, statementTimeout || laneTimeout)
+  const lane = openLane({ settings: { ...common, statement_timeout: readTimeout }, log, hungAfter: readTimeout + hungAfter })
   return {
     db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) }),
     reads: lane.reads,
@@ -57,6 +64,19 @@ export function openDatabase({ address, poolMax, connectTimeout, statementTimeou
       await lane.close()
       await pool.end()
     },
+  }
+}
+
+/** Whether PostgreSQL is at the query of a connection, or has it waiting: a migration sets its timeout off. Throws where it says nothing. */
+async function isBusy(settings: pg.ClientConfig, client: pg.PoolClient): Promise<boolean> {
+  const { processID } = client as unknown as { processID: number }
+  const other = new pg.Client({ ...settings, application_name: 'dms', query_timeout: settings.connectionTimeoutMillis })
+  other.on('error', () => {})
+  try {
+    await other.connect()
+    return (await other.query(`select from pg_stat_activity where pid = $1 and state <> 'idle'`, [processID])).rowCount === 1
+  } finally {
+    other.end().catch(() => {})
   }
 }
 
@@ -82,5 +102,7 @@ export function isUnavailable(error: unknown): boolean {
   return ['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND'].includes(code ?? '') &&
     (error as NodeJS.ErrnoException).syscall !== 'open'
     ? true
-    : /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/.test(message ?? '')
+    : /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error/.test(
+        message ?? '',
+      )
 }

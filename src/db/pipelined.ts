@@ -15,6 +15,7 @@ import {
 import { LRUCache } from 'lru-cache'
 import pg from 'pg'
 import type { Log } from '../log.ts'
+import { cutWhenHung } from './hung.ts'
 import { openReader, type Read } from './read.ts'
 import type { Schema } from './schema.ts'
 
@@ -24,6 +25,8 @@ const maxPrepared = 500
 export interface LaneOptions {
   settings: pg.ClientConfig & { types: pg.CustomTypesConfig }
   log: Log
+  /** milliseconds without a sign of an answer after which the connection is given up */
+  hungAfter: number
 }
 
 interface Open {
@@ -46,7 +49,7 @@ class DirectExecutor extends DefaultQueryExecutor {
 }
 
 /** Opens the lane: reads that commit by themselves only, no transactions, no cursors. It connects at the first query, and again after a loss. */
-export function openLane({ settings, log }: LaneOptions): { reads: Kysely<Schema>; close(): Promise<void> } {
+export function openLane({ settings, log, hungAfter }: LaneOptions): { reads: Kysely<Schema>; close(): Promise<void> } {
   const names = new LRUCache<string, string>({ max: maxPrepared })
   let opening: Promise<Open> | null = null
 
@@ -61,6 +64,7 @@ export function openLane({ settings, log }: LaneOptions): { reads: Kysely<Schema
     })
     fresh.on('end', lost)
     await fresh.connect()
+    cutWhenHung(fresh, hungAfter)
     return { client: fresh, read: openReader(fresh, settings.types) }
   }
 

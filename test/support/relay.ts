@@ -13,6 +13,7 @@ export async function startRelay(url: string) {
   const socketName = `.s.PGSQL.${searchParams.get('port')}`
   const real = join(searchParams.get('host') ?? '', socketName)
   const through = new Set<Socket>()
+  let isSilent = false
   const server = createServer((near) => {
     const far = connect(real)
     for (const [socket, other] of [[near, far] as const, [far, near] as const]) {
@@ -23,7 +24,7 @@ export async function startRelay(url: string) {
           through.delete(socket)
           other.destroy()
         })
-      socket.pipe(other)
+      if (!isSilent) socket.pipe(other)
     }
   })
   const mend = async () => {
@@ -35,6 +36,7 @@ export async function startRelay(url: string) {
     server.close()
     for (const socket of through) socket.destroy()
     await closed
+    isSilent = false
   }
   await mend()
   onTestFinished(async () => {
@@ -50,5 +52,10 @@ export async function startRelay(url: string) {
     cut,
     /** Takes connections again. */
     mend,
+    /** Answers nothing from now on, on the connections that there are and on new ones; `cut` and `mend` end that. */
+    silence() {
+      isSilent = true
+      for (const socket of through) socket.unpipe().pause()
+    },
   }
 }

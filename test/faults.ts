@@ -9,6 +9,7 @@
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { faults } from './faults/all.ts'
+import { unsettled } from './faults/audit.ts'
 import type { Fault, Told } from './faults/fault.ts'
 import { openPlace } from './faults/place.ts'
 
@@ -28,14 +29,24 @@ let place = await openPlace()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void place.remove().finally(() => process.exit(130)))
 try {
   for (const fault of faults) if (!values.only || values.only.includes(fault.id)) await tryOne(fault)
+  await settle()
 } finally {
   await place.remove()
 }
 say(table.toString())
 for (const reason of skipped) say(`skipped ${reason}`)
-for (const problem of problems) say(`✗ ${problem}`)
 say(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
 process.exitCode = problems.length === 0 ? 0 : 1
+
+/** After all of them: what was only on its way to being removed is gone. */
+async function settle(): Promise<void> {
+  const server = await place.start()
+  const left = await unsettled(place, 30_000)
+  if (left.length > 0) problems.push(`I3 ${left.length} files remain that nobody needs: ${left.slice(0, 3).join(', ')}`)
+  const code = await server.stop()
+  if (code !== 0) problems.push(`the last server ended with ${code}`)
+  for (const problem of problems.slice(-2)) if (!problem.startsWith('F')) say(`✗ ${problem}`)
+}
 
 async function tryOne(fault: Fault): Promise<void> {
   const reason = fault.missing?.() ?? null
@@ -48,10 +59,11 @@ async function tryOne(fault: Fault): Promise<void> {
     const told = await fault.run({ place, isShort: values.short, openPlace })
     table.push(rowOf(fault, told))
     problems.push(...told.problems.map((problem) => `${fault.id} ${problem}`))
-    say(`${fault.id} ${fault.name}: ${seconds(begun)} s; ${[...told.notes, `${told.problems.length} problems`].join('; ')}`)
+    say(`${fault.id} ${fault.name}: ${[`${seconds(begun)} s`, ...told.notes].join('; ')}`)
+    for (const problem of told.problems) say(`  ✗ ${problem}`)
   } catch (error) {
     problems.push(`${fault.id} broke off: ${(error as Error).stack}`)
-    say(`${fault.id} ${fault.name}: broke off after ${seconds(begun)} s`)
+    say(`  ✗ ${problems.at(-1)}`)
     await place.remove()
     place = await openPlace()
   }

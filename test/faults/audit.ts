@@ -82,16 +82,16 @@ async function damaged(caller: Caller, { uploads, deleted }: Ledger): Promise<st
   return wrong
 }
 
-/** Removing what is not needed is a job: it may be on its way. */
+/** Bytes that nobody may need have a note beside them until a worker has looked, which each does when it starts and then every minute. */
 async function compareFiles({ query }: Place, root: string, patience: number) {
   const end = performance.now() + Math.min(patience, 20_000)
   for (;;) {
-    const all = (await readdir(root, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
-    const names = all.map(({ name }) => name)
+    const names = await namesBelow(root)
     const rows = await query<{ sha256: string; size: number }>('select sha256, size::int from stored_files')
     const known = new Set(rows.map(({ sha256 }) => sha256))
-    const rowless = names.filter((name) => /^[0-9a-f]{64}$/.test(name) && !known.has(name))
-    const staged = names.filter((name) => /\.(part|named)$/.test(name))
+    const isNoted = (sum: string) => names.some((name) => name.endsWith(`${sum}.named`))
+    const rowless = names.filter((name) => isSum.test(name) && !known.has(name) && !isNoted(name))
+    const staged = names.filter((name) => name.endsWith('.part'))
     if ((rowless.length > 0 || staged.length > 0) && performance.now() < end) {
       await sleep(250)
       continue
@@ -106,6 +106,23 @@ async function compareFiles({ query }: Place, root: string, patience: number) {
       if (length !== size || (await hashOf(path)) !== sha256) fileless.push(`${sha256} (${length} of ${size} bytes)`)
     }
     return { rowless, fileless, staged }
+  }
+}
+
+const isSum = /^[0-9a-f]{64}$/
+
+async function namesBelow(root: string): Promise<string[]> {
+  const all = await readdir(root, { recursive: true, withFileTypes: true })
+  return all.filter((entry) => entry.isFile()).map(({ name }) => name)
+}
+
+/** What a worker that has just started leaves of unneeded bytes and of notes about them. */
+export async function unsettled({ query, dataDir }: Place, patience: number): Promise<string[]> {
+  for (const end = performance.now() + patience; ; await sleep(500)) {
+    const names = await namesBelow(join(dataDir, 'files'))
+    const known = new Set((await query<{ sha256: string }>('select sha256 from stored_files')).map(({ sha256 }) => sha256))
+    const left = names.filter((name) => (isSum.test(name) && !known.has(name)) || name.endsWith('.named'))
+    if (left.length === 0 || performance.now() > end) return left
   }
 }
 

@@ -25,9 +25,13 @@ export interface CallerOptions {
 export async function openCaller(url: string, ledger: Ledger, { patience = 20_000 }: CallerOptions = {}) {
   let token = ''
 
-  const call = async (method: string, path: string, { what = `${method} ${path}`, headers = {}, ...init }: CallInit = {}) => {
+  const call = async (
+    method: string,
+    path: string,
+    { what = `${method} ${path}`, headers = {}, within = patience, ...init }: CallInit = {},
+  ) => {
     const begun = performance.now()
-    const clock = AbortSignal.timeout(patience)
+    const clock = AbortSignal.timeout(within)
     const answer: Answer = { status: 0, body: Buffer.alloc(0), headers: new Headers(), seconds: 0 }
     try {
       const response = await fetch(new URL(path, url), {
@@ -41,7 +45,7 @@ export async function openCaller(url: string, ledger: Ledger, { patience = 20_00
       answer.body = Buffer.from(await response.arrayBuffer())
     } catch {
       answer.status = 0
-      if (clock.aborted) ledger.problems.add(`${what}: no end within ${patience / 1000} s`)
+      if (clock.aborted) ledger.problems.add(`${what}: no end within ${within / 1000} s`)
     }
     answer.seconds = (performance.now() - begun) / 1000
     ledger.note(what, answer.status, performance.now() - begun, answer.headers.get('retry-after'))
@@ -104,6 +108,8 @@ export async function openCaller(url: string, ledger: Ledger, { patience = 20_00
 interface CallInit extends Omit<RequestInit, 'headers' | 'method'> {
   what?: string
   headers?: Record<string, string>
+  /** milliseconds after which it counts as hanging */
+  within?: number
 }
 
 export const sha256Of = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')

@@ -20,6 +20,8 @@ export interface StartOptions {
   env?: Record<string, string>
   /** instead of `serve` */
   command?: readonly string[]
+  /** words before the program's own, which end by becoming it */
+  before?: readonly string[]
   /** what tells that it runs */
   ready?: RegExp
 }
@@ -52,10 +54,16 @@ export async function openPlace() {
   const port = await freePort()
   const running = new Set<Running>()
 
-  const start = async ({ env = {}, command = ['serve', '--port', String(port)], ready = /^listening on/ }: StartOptions = {}) => {
+  const start = async ({
+    env = {},
+    command = ['serve', '--port', String(port)],
+    before = [],
+    ready = /^listening on/,
+  }: StartOptions = {}) => {
     const [name = '', ...rest] = command
+    const [program = '', ...words] = [...before, process.execPath, executable, name, '--data-dir', dataDir, ...rest]
     const begun = performance.now()
-    const child = spawn(process.execPath, [executable, name, '--data-dir', dataDir, ...rest], {
+    const child = spawn(program, words, {
       env: bareEnvironment({
         TMPDIR: tempDir,
         DMS_ADMIN_PASSWORD: password,

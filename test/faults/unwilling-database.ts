@@ -37,7 +37,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   }
   const { status, body } = await caller.uploadText()
   expect(status === 503, `read-only: an upload is answered with ${status} ${body}`)
-  await place.query('set default_transaction_read_only = off; alter database dms reset default_transaction_read_only')
+  await place.query('begin read write; alter database dms reset default_transaction_read_only; commit')
   await cutAll(place)
   await comesBack('it took writes again')
 

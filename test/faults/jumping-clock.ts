@@ -1,0 +1,52 @@
+/** F24: the clock of server and worker jumps, that of PostgreSQL does not. */
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Fault, type Given, openTrial, type Told } from './fault.ts'
+
+const library = ['x86_64-linux-gnu', 'aarch64-linux-gnu']
+  .map((machine) => `/usr/lib/${machine}/faketime/libfaketimeMT.so.1`)
+  .find(existsSync)
+const jumps = ['+25h', '-2d', '+10m', '+3650d', '+0'] as const
+
+export const jumpingClock: Fault = {
+  id: 'F24',
+  name: 'clock jumps: +25 h, -2 d, +10 min, +10 y, back',
+  missing: () => (library ? null : 'there is no libfaketime'),
+  run,
+}
+
+async function run({ place }: Given): Promise<Told> {
+  const file = join(place.folder, 'clock')
+  await writeFile(file, '+0\n')
+  const server = await place.start({
+    env: {
+      LD_PRELOAD: library ?? '',
+      FAKETIME_TIMESTAMP_FILE: file,
+      FAKETIME_NO_CACHE: '1',
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+      DMS_WORKER_LEASE: '5s',
+    },
+  })
+  const trial = await openTrial(place)
+  const { caller, expect } = trial
+  for (const jump of jumps) {
+    await caller.uploadText()
+    await writeFile(file, `${jump}\n`)
+    const { status } = await caller.list()
+    expect([200, 401].includes(status), `${jump}: a list is answered with ${status}`)
+    await caller.signIn()
+    expect((await caller.list()).status === 200, `${jump}: a new token is refused`)
+    const { id } = await caller.uploadText()
+    const isRead = async () =>
+      (await place.query<{ status: string }>(`select status from documents where id = '${id}'`))[0]?.status === 'completed'
+    const end = performance.now() + 30_000
+    while (!(await isRead()) && performance.now() < end) await sleep(100)
+    expect(await isRead(), `${jump}: a document is not read within 30 s`)
+    expect(server.isUp(), `${jump}: the server ended`)
+  }
+  const told = await trial.conclude(`${jumps.length} jumps`)
+  await server.kill()
+  return told
+}

@@ -12,6 +12,8 @@ interface Flags {
   ids: string[]
   idsFrom?: string
   inPlace?: boolean
+  keepOld?: boolean
+  wait: boolean
   dryRun?: boolean
   batchSize?: string
   lockTimeout: string
@@ -27,6 +29,7 @@ export const searchReindex = (cli: Cli): Command =>
       ['search reindex --if-needed', 'nothing where the index is whole; safe in every start script'],
       ['search reindex --since 2026-03-01', 'what changed since then, in the index in force'],
       ['search reindex --ids 0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b', 'some documents'],
+      ['search reindex --no-wait -o id', 'leave it to a worker; prints the job'],
       ['search reindex --progress json', 'for a program that watches'],
     ],
     notes: ['Stopped or killed, it leaves the old index in force; the next run removes what it left.'],
@@ -37,16 +40,19 @@ export const searchReindex = (cli: Cli): Command =>
     .option('--ids <id>', 'only these, in the index in force; with commas, or again for more', several, [])
     .option('--ids-from <file>', 'the same from a file, one a line')
     .option('--in-place', 'write into the index in force: needs no room for a second one, and leaves what is there in between')
+    .option('--keep-old', 'keep the index that was in force, as it is, until the next reindex (Meilisearch only)')
+    .option('--no-wait', 'leave it to a worker and print the job')
     .option('-n, --dry-run', 'only say how many documents there are to do')
     .option('--batch-size <n>', 'documents at once (default: search.batch_size)')
     .option('--lock-timeout <duration>', 'wait this long for another reindex to end', '0s')
     .action(async (flags: Flags) => {
       const started = performance.now()
       const options = await optionsOf(flags)
+      if (!flags.wait) return queue(cli, flags)
       const app = await cli.app('search reindex', { statementTimeout: false })
       const { reindex } = await import('../src/search/reindex.ts')
       const progress = cli.progress('search reindex')
-      const { documents, skipped, swapped } = await reindex(app, {
+      const { documents, skipped, swapped, kept } = await reindex(app, {
         ...options,
         signal: cli.signal,
         onProgress: (done, total) => progress.update({ done, total }),
@@ -55,20 +61,53 @@ export const searchReindex = (cli: Cli): Command =>
       const duration_seconds = Math.round(performance.now() - started) / 1000
       const dry_run = options.dryRun
       cli.print(
-        { type: 'summary', command: 'search reindex', engine: app.search.name, documents, skipped, swapped, dry_run, duration_seconds },
+        {
+          type: 'summary',
+          command: 'search reindex',
+          engine: app.search.name,
+          documents,
+          skipped,
+          swapped,
+          ...(kept === undefined ? {} : { kept }),
+          dry_run,
+          duration_seconds,
+        },
         {
           columns: ['engine', 'documents', 'skipped', 'swapped', 'duration_seconds'].map((name) => ({ name })),
           sentence: skipped
             ? `nothing to do: all ${documents} documents are in the index`
             : dry_run
               ? `would index ${documents} documents`
-              : `indexed ${documents} documents in ${duration_seconds.toFixed(1)} s`,
+              : `indexed ${documents} documents in ${duration_seconds.toFixed(1)} s${kept === undefined ? '' : `; the old index is ${kept}`}`,
         },
       )
     })
 
+/** Throws Failure USAGE for what a worker is not told. */
+async function queue(
+  cli: Cli,
+  { ifNeeded = false, ids, idsFrom, since, inPlace, keepOld, dryRun, batchSize, lockTimeout }: Flags,
+): Promise<void> {
+  const others = {
+    '--ids': ids.length > 0,
+    '--ids-from': idsFrom,
+    '--since': since,
+    '--in-place': inPlace,
+    '--keep-old': keepOld,
+    '--dry-run': dryRun,
+    '--batch-size': batchSize,
+    '--lock-timeout': lockTimeout !== '0s',
+  }
+  const [flag] = Object.entries(others).find(([, value]) => value) ?? []
+  if (flag) throw usage(`--no-wait and ${flag} exclude each other`)
+  const app = await cli.app('search reindex')
+  const { queueReindex } = await import('../src/search/reindex.ts')
+  cli.print([{ job_id: await queueReindex(app, ifNeeded) }], { columns: [{ name: 'job_id', title: 'JOB' }], id: 'job_id' })
+}
+
 /** Throws Failure USAGE. */
-async function optionsOf({ ifNeeded = false, since, ids, idsFrom, inPlace = false, dryRun = false, batchSize, lockTimeout }: Flags) {
+async function optionsOf(flags: Flags) {
+  const { ifNeeded = false, since, ids, idsFrom, inPlace = false, keepOld = false, dryRun = false, batchSize, lockTimeout } = flags
   const listed = idsFrom === undefined ? [] : (await readFile(idsFrom, 'utf8')).split(/\s+/).filter((id) => id !== '')
   const all = [...ids, ...listed].map((id) => id.trim().toLowerCase())
   const wrong = all.find((id) => !isId(id))
@@ -76,12 +115,14 @@ async function optionsOf({ ifNeeded = false, since, ids, idsFrom, inPlace = fals
   const isSome = ids.length > 0 || idsFrom !== undefined
   if ([isSome, since !== undefined, ifNeeded].filter(Boolean).length > 1)
     throw usage('of --if-needed, --since and --ids only one can be given')
+  if (keepOld && (isSome || since !== undefined || inPlace)) throw usage('--keep-old goes only with a new index')
   const size = batchSize === undefined ? undefined : Number(batchSize)
   if (size !== undefined && !(Number.isInteger(size) && size >= 1 && size <= 10_000))
     throw usage(`--batch-size ${batchSize}: a whole number from 1 to 10000`)
   return {
     ifNeeded,
     inPlace,
+    keepOld,
     dryRun,
     lockTimeout: milliseconds(lockTimeout),
     ...(isSome ? { ids: all } : {}),

@@ -6,6 +6,7 @@ import { searchReindex } from './search-reindex.ts'
 import { searchSimilar } from './search-similar.ts'
 import { searchStatus } from './search-status.ts'
 import { searchSuggest } from './search-suggest.ts'
+import { searchVerify } from './search-verify.ts'
 
 /** `dms search`: finding documents, and the index that they are found by. */
 export const search = (cli: Cli): Command =>
@@ -15,4 +16,5 @@ export const search = (cli: Cli): Command =>
     searchSuggest(cli),
     searchReindex(cli),
     searchStatus(cli),
+    searchVerify(cli),
   ])

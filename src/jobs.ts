@@ -14,8 +14,8 @@ export interface Payloads {
   pages: { language: string }
   /** bring the search index up to date with a document, or with its absence */
   index: { document_id: string }
-  /** make the index whole where documents are missing in it */
-  reindex: Record<string, never>
+  /** make the index whole where documents are missing in it; `anew`: in any case */
+  reindex: { anew?: boolean }
   /** send a user the link that confirms the e-mail address */
   verify_email: { user_id: string }
   /** remove stored bytes that no document has any more */

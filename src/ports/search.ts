@@ -113,12 +113,14 @@ export interface IndexStatus {
 
 /** A new index in the making, beside the one in force, which answers all searches until the swap. */
 export interface IndexRebuild {
+  /** what the old index is called where it is kept; absent where it cannot be */
+  readonly keptAs?: string
   /** Brings the new index up to date with these documents, as refresh() does with the one in force: again for what changes meanwhile, also after swap(). In ascending order of ids the first time. */
   put(documentIds: readonly string[]): Promise<void>
   /** Waits until all that was put can be found; how many documents the new index has then. */
   settle(): Promise<number>
-  /** Puts the new index into force, at once and for everybody; the old one is gone. */
-  swap(): Promise<void>
+  /** Puts the new index into force, at once and for everybody; the old one is gone, or with `keepOld` stays as it is until the next rebuild. */
+  swap(keepOld?: boolean): Promise<void>
   /** Throws the new index away; harmless after swap(). */
   discard(): Promise<void>
 }

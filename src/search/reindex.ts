@@ -2,7 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import type { Trx } from '../db/db.ts'
 import { withLock } from '../db/lock.ts'
+import { invalid } from '../errors.ts'
+import * as jobs from '../jobs.ts'
 import type { IndexRebuild, IndexStatus } from '../ports/search.ts'
 
 export interface ReindexOptions {
@@ -14,6 +17,8 @@ export interface ReindexOptions {
   ids?: readonly string[]
   /** write into the index in force instead of making a new one beside it */
   inPlace?: boolean
+  /** keep the index that was in force until now, where the engine can, until the next run */
+  keepOld?: boolean
   /** only say what would be done */
   dryRun?: boolean
   /** documents at once; search.batch_size where nothing is said */
@@ -30,6 +35,8 @@ export interface Reindexed {
   skipped: boolean
   /** a new index came into force */
   swapped: boolean
+  /** what the old one is called from now on, where it was kept */
+  kept?: string
 }
 
 export interface Health extends IndexStatus {
@@ -39,6 +46,8 @@ export interface Health extends IndexStatus {
   /** documents that the index has too few of, or (below 0) too many */
   drift: number
 }
+
+const nothingNew = { skipped: false, swapped: false }
 
 /** How the index stands to the database. Throws SERVICE_UNAVAILABLE. */
 export async function status(app: App): Promise<Health> {
@@ -66,17 +75,26 @@ export function reindex(app: App, options: ReindexOptions = {}): Promise<Reindex
     if (ids) return refreshThese(app, ids, options)
     if (options.ifNeeded) {
       const { database, documents, outdated } = await status(app)
-      if (documents === database && outdated === 0) return { documents, skipped: true, swapped: false }
+      if (documents === database && outdated === 0) return { ...nothingNew, documents, skipped: true }
     }
     const total = await documentCount(app, since)
-    if (dryRun) return { documents: total, skipped: false, swapped: false }
+    if (dryRun) return { ...nothingNew, documents: total }
     if (since || options.inPlace) {
       const documents = await walk(app, options, total, (batch) => app.search.refresh(batch))
-      return { documents, skipped: false, swapped: false }
+      return { ...nothingNew, documents }
     }
     return remake(app, options, total)
   })
 }
+
+/** Leaves it to a worker; the id of the job, which is gone once it has ended. `ifNeeded`: as of ReindexOptions. */
+export function queueReindex(app: App, ifNeeded: boolean): Promise<string> {
+  return app.db.transaction().execute((trx) => enqueueReindex(trx, { anew: !ifNeeded }))
+}
+
+/** One waiting job of a kind is enough. */
+export const enqueueReindex = (trx: Trx, payload: jobs.Payloads['reindex'], runAt?: Date): Promise<string> =>
+  jobs.enqueue(trx, 'reindex', payload, { dedupe: payload.anew ? 'reindex anew' : 'reindex', ...(runAt ? { runAt } : {}) })
 
 async function refreshThese(
   app: App,
@@ -89,7 +107,7 @@ async function refreshThese(
     await app.search.refresh(ids.slice(start, start + size))
     onProgress?.(Math.min(start + size, ids.length), ids.length)
   }
-  return { documents: ids.length, skipped: false, swapped: false }
+  return { ...nothingNew, documents: ids.length }
 }
 
 async function remake(app: App, options: ReindexOptions, total: number): Promise<Reindexed> {
@@ -97,17 +115,18 @@ async function remake(app: App, options: ReindexOptions, total: number): Promise
   let made: IndexRebuild | undefined
   try {
     made = await app.search.rebuild()
-    const { put } = made
+    const { put, keptAs } = made
+    if (options.keepOld && keptAs === undefined) throw invalid('keep_old', `the ${app.search.name} engine keeps no old index`)
     const from = { id: leastId }
     await walk(app, options, total, put, from)
     const documents = await catchUp(app, options, made, from)
     options.signal?.throwIfAborted()
-    await made.swap()
+    await made.swap(options.keepOld)
     // What a job wrote into the old index in the last moment.
     await putChanges(app, options, made)
     await endNoting(app)
     await putChanges(app, options, made)
-    return { documents, skipped: false, swapped: true }
+    return { ...nothingNew, documents, swapped: true, ...(options.keepOld && keptAs ? { kept: keptAs } : {}) }
   } catch (error) {
     await made?.discard().catch(() => {})
     await endNoting(app).catch(() => {})

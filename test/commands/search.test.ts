@@ -1,13 +1,14 @@
 import { expect, test } from 'vitest'
 import { withLock } from '../../src/db/lock.ts'
+import { enqueue } from '../../src/jobs.ts'
 import { startApp } from '../support/app.ts'
 import { run } from '../support/run.ts'
 import { insertDocument } from '../support/search-suite.ts'
 
 async function start() {
-  const { app, ada, dataDir, databaseUrl } = await startApp()
+  const { app, ada, dataDir, databaseUrl, runJobs } = await startApp()
   const dms = (...args: string[]) => run(['search', ...args], { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } })
-  return { app, ada, dms }
+  return { app, ada, dms, runJobs }
 }
 
 test('query lists what was found, best first, in every format; -o id is ids alone', async () => {
@@ -97,8 +98,8 @@ test('reindex: 75 while another one runs, 2 against another server', async () =>
   expect((await dms('reindex', '--lock-timeout', 'soon')).code).toBe(2)
 })
 
-test('reindex of some documents, in place and dry; 2 for what does not go together', async () => {
-  const { app, ada, dms } = await start()
+test('reindex of some documents, in place, dry and by a worker; 2 for what does not go together', async () => {
+  const { app, ada, dms, runJobs } = await start()
   const [one, two] = [await insertDocument(app.db, ada.id), await insertDocument(app.db, ada.id)]
   const summary = async (...args: string[]) => JSON.parse((await dms('reindex', '--json', ...args)).stdout)
   expect(await summary('-n')).toMatchObject({ documents: 2, swapped: false, dry_run: true })
@@ -108,13 +109,42 @@ test('reindex of some documents, in place and dry; 2 for what does not go togeth
   expect((await dms('status', '--check')).code).toBe(0)
   expect(await summary('--in-place')).toMatchObject({ documents: 2, swapped: false })
   expect(await summary()).toMatchObject({ documents: 2, swapped: true })
+  const queued = await dms('reindex', '--no-wait', '-o', 'id')
+  expect(await app.db.selectFrom('jobs').select(['id', 'payload']).where('kind', '=', 'reindex').execute()).toEqual([
+    { id: queued.stdout.trim(), payload: { anew: true } },
+  ])
+  const generation = async () => (await app.search.status()).index
+  const before = await generation()
+  await runJobs(['index'])
+  expect(await generation()).not.toBe(before)
+  expect((await dms('reindex', '--keep-old')).code, 'in PostgreSQL no old one is kept').toBe(2)
+  expect((await dms('status', '--check')).code).toBe(0)
   for (const wrong of [
+    ['--no-wait', '--in-place'],
+    ['--keep-old', '--in-place'],
     ['--ids', 'x'],
     ['--since', 'soon'],
     ['--ids', two!, '--if-needed'],
     ['--batch-size', '0'],
   ])
     expect((await dms('reindex', ...wrong)).code, wrong.join(' ')).toBe(2)
+})
+
+test('verify: 3 for documents that are not found by their words; what waits to be indexed is left out', async () => {
+  const { app, ada, dms } = await start()
+  const right = await insertDocument(app.db, ada.id, { title: 'Right', content: 'landlord and tenant', labels: ['Tax'] })
+  const stale = await insertDocument(app.db, ada.id, { title: 'Stale', content: 'harbour dues and much more. '.repeat(40) })
+  await app.search.refresh([right!, stale!])
+  expect(await dms('verify')).toMatchObject({ code: 0 })
+  await app.db.updateTable('documents').set({ content: 'lighthouse' }).where('id', '=', stale!).execute()
+  const { code, stdout } = await dms('verify', '--sample', '5', '--json')
+  expect([code, JSON.parse(stdout)]).toMatchObject([
+    3,
+    { documents: 2, findings: 1, items: [{ document_id: stale, field: 'content', query: '"lighthouse"' }] },
+  ])
+  await app.db.transaction().execute((trx) => enqueue(trx, 'index', { document_id: stale! }))
+  expect((await dms('verify')).code).toBe(0)
+  expect((await dms('verify', '--sample', 'all')).code).toBe(2)
 })
 
 test('similar and suggest; warnings about a query go to stderr', async () => {

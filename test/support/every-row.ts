@@ -79,6 +79,7 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'search similar': { args: ofFirst, prints: 'changing' },
   'search suggest': { args: () => ['harb'], prints: 'changing' },
   'search status': { who: 'admin', only: 'here' },
+  'search verify': { args: () => ['--sample', '2'], who: 'admin', only: 'here', prints: 'changing' },
   'search reindex': { args: () => ['--if-needed'], who: 'admin', only: 'here' },
   'labels create': { args: ({ name }) => [`new of ${name}`] },
   'labels list': { prints: 'changing' },

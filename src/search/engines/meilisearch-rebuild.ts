@@ -6,7 +6,8 @@ export interface Rebuild {
   put(documentIds: readonly string[]): Promise<void>
   /** Resolves once all that was put can be found. */
   settle(): Promise<void>
-  swap(): Promise<void>
+  /** The old one is removed, or kept under the name of the new one. */
+  swap(keepOld?: boolean): Promise<void>
   discard(): Promise<void>
 }
 
@@ -24,6 +25,7 @@ export async function remake(target: Target, index: string): Promise<Rebuild> {
   await server.prepare(next)
   const waiting: number[] = []
   let inForce = false
+  let isKept = false
   const settle = async (most: number) => {
     while (waiting.length > most) await server.finished(waiting.shift()!)
   }
@@ -33,15 +35,16 @@ export async function remake(target: Target, index: string): Promise<Rebuild> {
       await settle(inForce ? 0 : ahead)
     },
     settle: () => settle(0),
-    async swap() {
+    async swap(keepOld = false) {
       await settle(0)
       await server.prepare(index)
       // Older servers know no `rename`.
       const pair = { indexes: [index, next] } as unknown as IndexSwap
       await server.finished(await server.order((client) => client.swapIndexes([pair])))
       inForce = true
-      await server.remove(next)
+      isKept = keepOld
+      if (!isKept) await server.remove(next)
     },
-    discard: () => server.remove(next),
+    discard: async () => (isKept ? undefined : server.remove(next)),
   }
 }

@@ -116,6 +116,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       const own = await remake(target, index)
       const other = await postgres.rebuild()
       return {
+        keptAs: nextOf(index),
         async put(ids) {
           await other.put(ids)
           await own.put(ids)
@@ -125,8 +126,8 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
           const [there, { numberOfDocuments }] = await Promise.all([other.settle(), server.ask(nextOf(index), (next) => next.getStats())])
           return Math.min(there, numberOfDocuments)
         },
-        async swap() {
-          await own.swap()
+        async swap(keepOld) {
+          await own.swap(keepOld)
           await other.swap()
         },
         async discard() {

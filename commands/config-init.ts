@@ -24,7 +24,7 @@ export const configInit = (cli: Cli): Command =>
       const path = resolve(to ?? usualPlace(cli))
       if (existsSync(path) && !force) throw new Failure('CONFLICT', `${path} exists`, { fix: 'pass --force to replace it' })
       await mkdir(dirname(path), { recursive: true })
-      await replace(path, withSecret(await readFile(example(), 'utf8')))
+      await replace(path, withSecret(await readFile(example, 'utf8')))
       cli.print({ path }, { columns: [{ name: 'path' }], id: 'path', sentence: `✓ wrote ${path}; dms config check looks at it` })
     })
 
@@ -33,14 +33,8 @@ function usualPlace({ env }: Cli): string {
   return join(env.XDG_CONFIG_HOME || join(homedir(), '.config'), 'dms', 'config.toml')
 }
 
-/** Beside package.json, which is one folder up from the source and two from the build. */
-function example(): URL {
-  const found = ['../config.example.toml', '../../config.example.toml']
-    .map((path) => new URL(path, import.meta.url))
-    .find((url) => existsSync(url))
-  if (!found) throw new Failure('FAILED', 'config.example.toml is missing: install dms again')
-  return found
-}
+/** One folder up from the source and from the build. */
+const example = new URL('../config.example.toml', import.meta.url)
 
 const withSecret = (text: string): string => text.replace(/^# jwt_secret = "".*$/m, `jwt_secret = "${randomBytes(48).toString('base64')}"`)
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { contextColumns, contextRows } from '../src/cli/context-rows.ts'
-import { readContexts } from '../src/cli/contexts.ts'
+import { readContexts } from '../src/cli/contexts-file.ts'
 import { manual } from '../src/cli/manual.ts'
 
 export const contextList = (cli: Cli): Command =>

@@ -1,7 +1,8 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { contextRow, printContext } from '../src/cli/context-rows.ts'
-import { contextNamed, local, readContexts } from '../src/cli/contexts.ts'
+import { contextNamed, local } from '../src/cli/contexts.ts'
+import { readContexts } from '../src/cli/contexts-file.ts'
 import { manual } from '../src/cli/manual.ts'
 
 export const contextShow = (cli: Cli): Command =>

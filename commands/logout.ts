@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
-import { type Context, changeContexts, contextNamed, readContexts } from '../src/cli/contexts.ts'
+import { type Context, contextNamed } from '../src/cli/contexts.ts'
+import { changeContexts, readContexts } from '../src/cli/contexts-file.ts'
 import { keepCredential, readCredentials, whileLocked } from '../src/cli/credentials.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'

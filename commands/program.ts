@@ -6,6 +6,7 @@ import { humanLines, jsonLine } from '../src/cli/failure-lines.ts'
 import { boxWrap, minWidthToWrap } from '../src/cli/manual.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/environment.ts'
+import { isJournal } from '../src/journal.ts'
 import { versionOfDms } from '../src/version.ts'
 import { words } from './words.ts'
 
@@ -13,7 +14,16 @@ import { words } from './words.ts'
 export async function main(argv: readonly string[]): Promise<number> {
   // Without a listener this signal opens Node's debugger to everybody on the machine.
   process.on('SIGUSR1', () => {})
-  return run(argv, { env: environment(), stdin: process.stdin, stdout: process.stdout, stderr: process.stderr })
+  const { stdout, stderr } = process
+  // Standard input is opened by those who read it.
+  return run(argv, {
+    env: environment(),
+    stdout,
+    stderr,
+    get stdin() {
+      return process.stdin
+    },
+  })
 }
 
 /** The same on another terminal. */
@@ -27,7 +37,7 @@ export async function run(argv: readonly string[], terminal: Streams): Promise<n
   const { error } = failure
   const isAborted = error instanceof Error && error.name === 'AbortError'
   if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
-  if (!isShown(error)) report(error, program, cli, await markOf(cli))
+  if (!isShown(error)) report(error, program, cli, isJournal(cli.env) ? '<3>' : '')
   return exits[exitOf(error)][0]
 }
 
@@ -142,10 +152,7 @@ async function failureOf(work: () => Promise<void>): Promise<{ error: unknown } 
   }
 }
 
-/** What makes an error of a line in the journal of systemd. */
-const markOf = async ({ env }: OwnedCli): Promise<string> =>
-  env.JOURNAL_STREAM && (await import('../src/log.ts')).isJournal(env) ? '<3>' : ''
-
+/** `mark` makes an error of a line in the journal of systemd. */
 function report(error: unknown, program: Command, cli: OwnedCli, mark: string): void {
   // Commander has shown the help of a group that was called without a subcommand.
   if ((error as { code?: unknown }).code === 'commander.help') return

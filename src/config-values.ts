@@ -1,5 +1,4 @@
 /** The kinds of values a setting can have: how each is read from config.toml, from a variable or a flag, and what it must be. */
-import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 
 /** A value that a setting cannot have. The message is a predicate ("is not a whole number"): the value may be a secret. */
@@ -166,7 +165,8 @@ export const isOrigin = (text: string): boolean => text === '*' || (URL.canParse
 /** An address, or a network such as 10.0.0.0/8. */
 export function isNetwork(text: string): boolean {
   const [address = '', prefix, ...rest] = text.split('/')
-  const version = isIP(address)
+  // Got here: every command reads this file, and few know of an address.
+  const version = process.getBuiltinModule('node:net').isIP(address)
   if (version === 0 || rest.length > 0) return false
   return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128))
 }

@@ -1,8 +1,8 @@
 /** One line per event, on standard error (or in a file): standard output is data. */
-import { fstatSync } from 'node:fs'
 import pino, { type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import { environment } from './environment.ts'
+import { isJournal } from './journal.ts'
 import { plain, plainJson } from './plain.ts'
 
 export type Log = Logger
@@ -48,17 +48,6 @@ function plainIn(value: unknown, name: string): unknown {
   if (Array.isArray(value)) return value.map((one) => plainIn(one, name))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([key, inside]) => [plain(key), plainIn(inside, key)]))
-}
-
-/** Whether standard error is the journal of systemd, which takes a line's priority from its beginning: `<3>` is an error. */
-export function isJournal({ JOURNAL_STREAM }: Readonly<Record<string, string | undefined>>): boolean {
-  if (!JOURNAL_STREAM) return false
-  try {
-    const { dev, ino } = fstatSync(2)
-    return JOURNAL_STREAM === `${dev}:${ino}`
-  } catch {
-    return false
-  }
 }
 
 /** The journal's priorities, by pino's levels. */

@@ -16,6 +16,7 @@ const floors: readonly (readonly string[])[] = [
     'src/config',
     'src/environment.ts',
     'src/log.ts',
+    'src/journal.ts',
     'src/alive.ts',
     'src/version.ts',
     'src/secret-file.ts',

@@ -1,6 +1,7 @@
 /** Contexts as commands show them: without anything secret. */
 import type { Cli } from './context.ts'
-import { type Context, type Contexts, local, readContexts } from './contexts.ts'
+import { type Context, type Contexts, local } from './contexts.ts'
+import { readContexts } from './contexts-file.ts'
 import { type Credentials, readCredentials } from './credentials.ts'
 import type { Env } from './folders.ts'
 import type { Column } from './output.ts'

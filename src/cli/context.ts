@@ -146,7 +146,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       return loadConfig(cli.configSources(settings))
     },
     async prepare() {
-      const { readContexts } = await import('./contexts.ts')
+      const { readContexts } = await import('./contexts-file.ts')
       try {
         const contexts = await readContexts(env)
         findTarget = () => targetOf(cli.options.asked, contexts)

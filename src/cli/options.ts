@@ -81,7 +81,7 @@ export function addGlobalOptions(program: Command): void {
 
 /** Reads what was parsed, and the variables for what was not. Throws Failure USAGE for a variable that makes no sense. */
 export function readGlobalOptions(program: Command, terminal: Terminal): GlobalOptions {
-  const { env, stdin, stdout, stderr } = terminal
+  const { env, stdout, stderr } = terminal
   const opts = program.opts<Record<string, unknown>>()
   const given = (name: string): string | undefined => (typeof opts[name] === 'string' ? opts[name] : undefined)
   const isTerminal = stdout.isTTY === true
@@ -106,7 +106,7 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     isQuiet: opts.quiet === true || flag(env, 'DMS_QUIET'),
     verbose: typeof opts.verbose === 'number' ? opts.verbose : level(env),
     progress: (given('progress') as ProgressMode | undefined) ?? oneOf(env, 'DMS_PROGRESS', ['auto', 'plain', 'json', 'none']) ?? 'auto',
-    canAsk: opts.input !== false && !flag(env, 'DMS_NO_INPUT') && stdin.isTTY === true && stderr.isTTY === true,
+    canAsk: opts.input !== false && !flag(env, 'DMS_NO_INPUT') && stderr.isTTY === true && terminal.stdin.isTTY === true,
     timeout: timeout === undefined ? null : milliseconds(timeout),
     isTerminal,
     width: isTerminal ? widthOf(terminal) : Number.POSITIVE_INFINITY,

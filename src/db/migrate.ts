@@ -30,7 +30,9 @@ export interface MigrationState {
   unknown: boolean
 }
 
-const folder = new URL('../../migrations/', import.meta.url)
+/** Source and build differ in the extension and in the place; the recorded name has neither. */
+const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
+const folder = new URL(extension === '.ts' ? '../../migrations/' : './migrations/', import.meta.url)
 
 /** The lock that a migrator holds, and whoever else changes the schema. */
 export const migrateLock = 'migrate'
@@ -166,9 +168,6 @@ export class PendingMigrations extends Error {
     this.name = 'PendingMigrations'
   }
 }
-
-/** Source and build differ in the extension only; the recorded name has none. */
-const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
 
 const load = async (name: string): Promise<Migration> => import(new URL(`${name}${extension}`, folder).href)
 

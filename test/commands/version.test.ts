@@ -35,8 +35,12 @@ import { registerHooks } from 'node:module'
 registerHooks({ load(url, context, next) { appendFileSync(${JSON.stringify(list)}, url + '\\n'); return next(url, context) } })`,
   )
   expect((await run(['--help'], { env: { NODE_OPTIONS: `--import=${hook}` } })).code).toBe(0)
-  const packages = readFileSync(list, 'utf8').match(/(?<=\/node_modules\/)(@[^/]+\/)?[^/\n]+/g)
-  expect([...new Set(packages)]).toEqual(['commander'])
+  const loaded = readFileSync(list, 'utf8')
+  // The build has it inside; the sources are run where one of them has just been changed.
+  const packages = new Set(loaded.match(/(?<=\/node_modules\/)(@[^/]+\/)?[^/\n]+/g))
+  packages.delete('commander')
+  expect([...packages]).toEqual([])
+  expect(loaded).toMatch(/\/(dist\/program\.js|commands\/program\.ts)\n/)
 })
 
 /** A Node too old for dms, where this machine has one. */

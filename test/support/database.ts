@@ -1,7 +1,10 @@
-/** One PostgreSQL for the whole run: the embedded one, started here and stopped at the end, with a migrated template that every test clones. */
+/** One PostgreSQL for the whole run: the embedded one, started here and stopped at the end, with a migrated template that every test clones. And one build. */
+import { execFile } from 'node:child_process'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import type { TestProject } from 'vitest/node'
 import { openDatabase } from '../../src/db/db.ts'
 import { joinEmbedded } from '../../src/db/embedded.ts'
@@ -19,6 +22,7 @@ export const template = 'dms_template'
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const log = openLog({ level: 'warn', format: 'pretty' })
+  const built = build()
   const dataDir = await mkdtemp(join(tmpdir(), 'dms-test-'))
   // The database runs as another user when we are root; that one must get through.
   await chmod(dataDir, 0o711)
@@ -40,6 +44,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await migrate(database, 10_000)
   await database.close()
   project.provide('databaseUrl', url('NAME'))
+  await built.catch((problem) => log.warn(`without a build each dms starts slowly, from its sources: ${problem.stderr}`))
   return async () => {
     await client.end()
     await server.close()
@@ -47,3 +52,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await rm(dataDir, { recursive: true, force: true })
   }
 }
+
+/** The processes of dms that tests start are this build, where nobody changes a source meanwhile. */
+const build = () => promisify(execFile)(process.execPath, [fileURLToPath(new URL('../../build.js', import.meta.url))])

@@ -1,0 +1,12 @@
+import { fstatSync } from 'node:fs'
+
+/** Whether standard error is the journal of systemd, which takes a line's priority from its beginning: `<3>` is an error. */
+export function isJournal({ JOURNAL_STREAM }: Readonly<Record<string, string | undefined>>): boolean {
+  if (!JOURNAL_STREAM) return false
+  try {
+    const { dev, ino } = fstatSync(2)
+    return JOURNAL_STREAM === `${dev}:${ino}`
+  } catch {
+    return false
+  }
+}

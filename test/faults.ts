@@ -11,61 +11,99 @@ import Table from 'cli-table3'
 import { faults } from './faults/all.ts'
 import { unsettled } from './faults/audit.ts'
 import type { Fault, Told } from './faults/fault.ts'
-import { openPlace } from './faults/place.ts'
+import { openPlace, type Place } from './faults/place.ts'
 
 const { values } = parseArgs({
   options: { only: { type: 'string', multiple: true }, short: { type: 'boolean', default: false } },
 })
 
+/** faults that are tried at once, each lane in a place of its own: most of a fault is waiting */
+const lanes = 2
+
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
-const table = new Table({
-  head: ['fault', 'injected', 'acknowledged', 'lost', 'half', 'duplicate', 'unavailable s p50/max', 'manual steps'],
-  style: { head: [], border: [] },
-})
+const rows = new Map<string, string[]>()
 const problems: string[] = []
 const skipped: string[] = []
+const places = new Set<Place>()
 
-let place = await openPlace()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void place.remove().finally(() => process.exit(130)))
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => {
+    show()
+    void removeAll().finally(() => process.exit(130))
+  })
+const chosen = faults.filter(({ id }) => !values.only || values.only.includes(id))
+// The longest begin first.
+const waiting = chosen.toSorted((a, b) => Number(b.isLong ?? false) - Number(a.isLong ?? false))
 try {
-  for (const fault of faults) if (!values.only || values.only.includes(fault.id)) await tryOne(fault)
-  await settle()
+  await Promise.all(Array.from({ length: Math.min(lanes, waiting.length) }, lane))
 } finally {
-  await place.remove()
+  await removeAll()
 }
-say(table.toString())
+show()
 for (const reason of skipped) say(`skipped ${reason}`)
 say(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
 process.exitCode = problems.length === 0 ? 0 : 1
 
-/** After all of them: what was only on its way to being removed is gone. */
-async function settle(): Promise<void> {
-  const server = await place.start()
-  const left = await unsettled(place, 30_000)
-  if (left.length > 0) problems.push(`I3 ${left.length} files remain that nobody needs: ${left.slice(0, 3).join(', ')}`)
-  const code = await server.stop()
-  if (code !== 0) problems.push(`the last server ended with ${code}`)
-  for (const problem of problems.slice(-2)) if (!problem.startsWith('F')) say(`✗ ${problem}`)
+function show(): void {
+  const table = new Table({
+    head: ['fault', 'injected', 'acknowledged', 'lost', 'half', 'duplicate', 'unavailable s p50/max', 'manual steps'],
+    style: { head: [], border: [] },
+  })
+  for (const { id } of chosen) if (rows.has(id)) table.push(rows.get(id) ?? [])
+  say(table.toString())
 }
 
-async function tryOne(fault: Fault): Promise<void> {
+async function open(): Promise<Place> {
+  const place = await openPlace()
+  places.add(place)
+  return place
+}
+
+async function removeAll(): Promise<void> {
+  for (const place of places) await place.remove()
+}
+
+function wrong(problem: string): void {
+  problems.push(problem)
+  say(`  ✗ ${problem}`)
+}
+
+async function lane(): Promise<void> {
+  let place = await open()
+  for (let fault = waiting.shift(); fault; fault = waiting.shift())
+    if (!(await tryOne(fault, place))) {
+      await place.remove()
+      place = await open()
+    }
+  await settle(place)
+}
+
+/** After all of them: what was only on its way to being removed is gone. */
+async function settle(place: Place): Promise<void> {
+  const server = await place.start()
+  const left = await unsettled(place, 30_000)
+  if (left.length > 0) wrong(`I3 ${left.length} files remain that nobody needs: ${left.slice(0, 3).join(', ')}`)
+  const code = await server.stop()
+  if (code !== 0) wrong(`the last server ended with ${code}`)
+}
+
+/** false where it broke off, and nobody knows in what state the place is. */
+async function tryOne(fault: Fault, place: Place): Promise<boolean> {
   const reason = fault.missing?.() ?? null
   if (reason !== null) {
     skipped.push(`${fault.id} ${fault.name}: ${reason}`)
-    return
+    return true
   }
   const begun = performance.now()
   try {
-    const told = await fault.run({ place, isShort: values.short, openPlace })
-    table.push(rowOf(fault, told))
-    problems.push(...told.problems.map((problem) => `${fault.id} ${problem}`))
+    const told = await fault.run({ place, isShort: values.short, openPlace: open })
+    rows.set(fault.id, rowOf(fault, told))
     say(`${fault.id} ${fault.name}: ${[`${seconds(begun)} s`, ...told.notes].join('; ')}`)
-    for (const problem of told.problems) say(`  ✗ ${problem}`)
+    for (const problem of told.problems) wrong(`${fault.id} ${problem}`)
+    return true
   } catch (error) {
-    problems.push(`${fault.id} broke off: ${(error as Error).stack}`)
-    say(`  ✗ ${problems.at(-1)}`)
-    await place.remove()
-    place = await openPlace()
+    wrong(`${fault.id} broke off: ${(error as Error).stack}`)
+    return false
   }
 }
 

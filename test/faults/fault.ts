@@ -4,7 +4,7 @@ import { hasProgram } from '../support/run.ts'
 import { type Audited, type AuditOptions, audit } from './audit.ts'
 import { type Caller, openCaller } from './caller.ts'
 import { type Ledger, openLedger } from './ledger.ts'
-import type { openPlace, Place } from './place.ts'
+import type { Place } from './place.ts'
 
 export interface Told {
   /** how many times what was done */
@@ -25,12 +25,15 @@ export interface Told {
 export interface Given {
   place: Place
   isShort: boolean
-  openPlace: typeof openPlace
+  /** another one, which is removed at the end too */
+  openPlace(): Promise<Place>
 }
 
 export interface Fault {
   readonly id: string
   readonly name: string
+  /** takes longer than most */
+  readonly isLong?: boolean
   /** why it cannot be tried on this machine; null: it can */
   missing?(): string | null
   run(given: Given): Promise<Told>

@@ -20,6 +20,7 @@ async function run({ openPlace }: Given): Promise<Told> {
   // The database's account must get through.
   execFileSync('chmod', ['0711', place.dataDir])
   mount('size=16m,mode=0700')
+  place.atEnd(() => execFileSync('umount', ['-l', files]))
   try {
     const server = await place.start()
     const trial = await openTrial(place)
@@ -75,7 +76,6 @@ async function run({ openPlace }: Given): Promise<Told> {
     await server.kill()
     return told
   } finally {
-    execFileSync('umount', ['-l', files])
     await place.remove()
   }
 }

@@ -8,7 +8,7 @@ const workerCommand = { command: ['worker'], ready: /"worker"|work/i }
 /** of the server and one more worker, with leases that end soon, so that nobody waits for the dead */
 const env = { DMS_WORKER_LEASE: '5s', DMS_OCR_MAX_ATTEMPTS: '10' }
 
-export const killedAtRandom: Fault = { id: 'F03', name: 'kill -9 of server and worker at random, 16 clients', run }
+export const killedAtRandom: Fault = { id: 'F03', isLong: true, name: 'kill -9 of server and worker at random, 16 clients', run }
 
 async function run({ place, isShort }: Given): Promise<Told> {
   const seconds = isShort ? 20 : 600

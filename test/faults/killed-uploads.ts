@@ -30,6 +30,7 @@ const sample: readonly Point[] = [
 ]
 export const killedUploads: Fault = {
   id: 'F01',
+  isLong: true,
   name: 'kill -9 at every system call of an upload',
   missing: needsProgram('strace'),
   run,

@@ -1,7 +1,7 @@
 /** F36: little memory, many large uploads and downloads at once. */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { peakMemory } from '../support/process-tree.ts'
@@ -23,6 +23,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const megabytes = isShort ? 20 : 100
   const group = join(groups, `dms-faults-${process.pid}`)
   mkdirSync(group)
+  place.atEnd(() => existsSync(group) && rmdirSync(group))
   writeFileSync(join(group, 'memory.limit_in_bytes'), String(limit))
   // The database must run outside of it; a server that is killed leaves it running.
   await (await place.start()).kill()

@@ -8,6 +8,7 @@ const env = { DMS_WORKER_LEASE: '5s', DMS_OCR_MAX_ATTEMPTS: '10' }
 
 export const restartedDatabase: Fault = {
   id: 'F11',
+  isLong: true,
   name: 'PostgreSQL stopped immediately every 3 s, under load',
   run: (given) =>
     underLoad(given, given.isShort ? 3 : 60, 'immediate stops', async (place) => {

@@ -53,6 +53,7 @@ export async function openPlace() {
   await mkdir(tempDir)
   const port = await freePort()
   const running = new Set<Running>()
+  const endings: (() => void)[] = []
 
   const start = async ({
     env = {},
@@ -118,6 +119,8 @@ export async function openPlace() {
     postmaster,
     connection,
     query,
+    /** Does that before the folder goes, also when the battery is broken off. */
+    atEnd: (ending: () => void) => void endings.push(ending),
     async remove() {
       for (const one of running) await one.kill()
       const pid = await postmaster().catch(() => 0)
@@ -127,6 +130,7 @@ export async function openPlace() {
         process.kill(pid, 'SIGINT')
         for (let round = 0; isThere() && round < 500; round++) await sleep(20)
       }
+      for (const ending of endings.splice(0).reverse()) ending()
       await rm(folder, { recursive: true, force: true, maxRetries: 5 })
     },
   }

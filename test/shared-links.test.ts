@@ -103,6 +103,7 @@ describe('sharing', () => {
     const wrong: [terms: object, path: string][] = [
       [{ expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
       [{ expires_at: 'tomorrow' }, 'expires_at'],
+      [{ expires_at: '9999-12-31T23:59:59-12:00' }, 'expires_at'],
       [{ max_views: 0 }, 'max_views'],
       [{ max_views: -1 }, 'max_views'],
       [{ max_views: 1.5 }, 'max_views'],
@@ -352,7 +353,7 @@ test('neither a token nor a password is in any line of the log', async () => {
   await guest.send('POST', publicPath(link, '/verify?password=canary-query'), { password: 'canary-wrong' })
   await unlink(storedPath(dataDir, document))
   expect((await guest.send('POST', publicPath(link, '/download'), { password: 'canary-right' })).status).toBe(503)
-  expect(said).toHaveLength(4)
+  expect(said).toHaveLength(5)
   expect(said.join('')).toContain('/api/public/shared/…/download')
   expect(said.join('')).not.toMatch(new RegExp(`canary|${link.token}`))
 })

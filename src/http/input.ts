@@ -106,14 +106,19 @@ export const wholeNumber = (min: number, max: number) =>
     .regex(/^-?\d{1,15}$/, 'a whole number')
     .transform(Number)
     .pipe(z.number().min(min).max(max))
+const aMoment = 'an RFC 3339 date or date and time'
+/** Four digits also in UTC: what is answered must be RFC 3339 again. */
+const isInOurEra = (moment: Date): boolean => moment.getUTCFullYear() >= 0 && moment.getUTCFullYear() <= 9999
 /** RFC 3339, or a bare date, which means its first moment in UTC. */
 export const moment = z
-  .union([z.iso.datetime({ offset: true }), z.iso.date()], 'an RFC 3339 date or date and time')
+  .union([z.iso.datetime({ offset: true, error: aMoment }), z.iso.date(aMoment)], aMoment)
   .transform((value) => new Date(value))
+  .refine(isInOurEra, aMoment)
 /** The same for the end of a time span: a bare date means its last moment. */
 export const lastMoment = z
-  .union([z.iso.datetime({ offset: true }), z.iso.date().transform((day) => `${day}T23:59:59.999Z`)], 'an RFC 3339 date or date and time')
+  .union([z.iso.datetime({ offset: true, error: aMoment }), z.iso.date(aMoment).transform((day) => `${day}T23:59:59.999Z`)], aMoment)
   .transform((value) => new Date(value))
+  .refine(isInOurEra, aMoment)
 /** A field of a form that holds an object as JSON. */
 export const jsonObject = z
   .string()

@@ -1,31 +1,35 @@
 /**
  * What does a sync from WebDAV cost? In turns on one machine, from one local server and the same files:
  *
- *   node bench/sync.ts [--files 5000] [--server apache|rclone] [--rounds 3] [--concurrency 8]
+ *   node bench/sync.ts [--files 5000] [--per-folder 100] [--levels 1] [--server apache|rclone] [--rounds 3] [--concurrency 8] [--ways bare,rclone,dms]
  *
- * bare    a loop over undici that lists each folder (Depth 1, the parser of the package `webdav`), gets each file, sums it up (SHA-256) and writes
- *         it. It keeps no record, looks nothing up, flushes nothing: no sync could do less.
+ * bare    bench/sync-bare.ts: no sync could do less for the first time; again it only lists.
  * rclone  `rclone sync` into an empty folder, then again. Its WebDAV backend sleeps between two calls, which is what its time is made of.
  * dms     `dms sources sync` into an empty database and store, then again: each file is held against the list, stored by its sum and flushed,
- *         and becomes a document with a job to read it. "run" is the sync itself, "whole" has the start of the program too, and "worker" is a
- *         third and fourth sync that a worker does which runs already, by its own clock.
+ *         and becomes a document with a job to read it.
  *
- * Memory: the peak of the process of `dms sources sync` beside that of a sync of an empty folder.
+ * The first sync is told by the loop itself, without the start of its program, for bare and dms alike, each in a new process. "Again" is told twice:
+ * "process" is a new process from its start to its end for all three; "warm" is a process that has done it some times before: for bare the one that
+ * lists, for dms `dms serve` with its worker, from the request POST /api/sources/{id}/sync to `finished_at`. "CPU" is what the warm process took of
+ * the processors, which a busy machine changes less; for dms that of its database is told beside it.
+ *
+ * Memory: the peak of the process of `dms sources sync` beside that of a sync of an empty folder. With --levels the folders lie in one another.
  */
 import { spawn } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism, cpus, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
-import { Pool } from 'undici'
-import { parseXML } from 'webdav'
 import { joinEmbedded } from '../src/db/embedded.ts'
 import { openLog } from '../src/log.ts'
 import { bareEnvironment, executable, findProgram } from '../test/support/run.ts'
+import { type Served, startServed } from '../test/support/served.ts'
 import { handOver, hasWebdavServer, startWebdav, type WebdavServerName } from '../test/support/webdav-servers.ts'
+import { cpuOf, database } from './processor.ts'
 
 const { values } = parseArgs({
   options: {
@@ -33,21 +37,33 @@ const { values } = parseArgs({
     server: { type: 'string', default: hasWebdavServer('apache') ? 'apache' : 'rclone' },
     rounds: { type: 'string', default: '3' },
     concurrency: { type: 'string', default: '8' },
+    'per-folder': { type: 'string', default: '100' },
+    levels: { type: 'string', default: '1' },
+    ways: { type: 'string', default: 'bare,rclone,dms' },
   },
 })
 const [files, rounds, concurrency] = [Number(values.files), Number(values.rounds), Number(values.concurrency)]
-const perFolder = 100
+const [perFolder, levels] = [Number(values['per-folder']), Number(values.levels)]
+/** Syncs of a warm process that count, and those before them. */
+const [counting, warming] = [8, 12]
 
 interface Figures {
-  /** seconds */
+  /** seconds of the loop itself */
   first: number
-  second: number
-  /** seconds with the start of the program */
-  whole?: [first: number, second: number]
-  /** seconds of a sync without news by a worker that has done one before */
-  worker?: number
+  /** seconds of a process */
+  again: number
+  /** seconds without the start of the program */
+  run?: number
+  warm?: Warm
   /** bytes */
-  peak?: [first: number, second: number]
+  peak?: [first: number, again: number]
+}
+
+interface Warm {
+  seconds: number
+  /** seconds of the processor */
+  cpu: number
+  database?: number
 }
 
 const home = await mkdtemp(join(tmpdir(), 'dms-bench-sync-'))
@@ -55,11 +71,13 @@ await chmod(home, 0o711)
 const server = await startWebdav(values.server as WebdavServerName)
 const authorization = `Basic ${Buffer.from(`${server.username}:${server.password}`).toString('base64')}`
 await writeFile(join(home, 'password'), server.password, { mode: 0o600 })
+// Its worker leaves the files unread: that would take the processors.
+let served: Served | undefined
 try {
   const bytes = await makeFiles()
   const rclone = findProgram('rclone')
   console.log(
-    `${files} files of ${(bytes / files / 1000).toFixed(1)} kB in folders of ${perFolder}, ${values.server}, ${concurrency} at once, ${rounds} rounds; ${cpus()[0]?.model}, ${availableParallelism()} cores, Node ${process.versions.node}`,
+    `${files} files of ${(bytes / files / 1000).toFixed(1)} kB in folders of ${perFolder}, ${levels} deep, ${values.server}, ${concurrency} at once, ${rounds} rounds; ${cpus()[0]?.model}, ${availableParallelism()} cores, Node ${process.versions.node}`,
   )
   console.log(rclone ? await rcloneSettings(rclone) : 'no rclone on this machine')
   const ways: Record<string, () => Promise<Figures>> = {
@@ -67,37 +85,57 @@ try {
     ...(rclone ? { rclone: () => rcloneSync(rclone) } : {}),
     dms: () => dms('files/'),
   }
+  const wanted = Object.entries(ways).filter(([name]) => values.ways.split(',').includes(name))
   const empty = await dms('empty/')
   const figures = new Map<string, Figures[]>()
+  served = await startServed({
+    env: { DMS_SOURCES_CONCURRENCY: values.concurrency, DMS_STORAGE_MIN_FREE: '0', DMS_WORKER_QUEUES: 'sync', DMS_LOG_LEVEL: 'error' },
+  })
+  const source = await warmSource(served)
   for (let round = 0; round < rounds; round++)
-    for (const [name, way] of Object.entries(ways)) figures.set(name, [...(figures.get(name) ?? []), await way()])
+    for (const [name, way] of wanted) {
+      const figure = await way()
+      const warm = name === 'bare' ? { warm: await bareWarm() } : name === 'dms' ? { warm: await dmsWarm(served, source) } : {}
+      figures.set(name, [...(figures.get(name) ?? []), { ...figure, ...warm }])
+    }
   show(figures, empty)
 } finally {
+  await served?.stop()
+  await served?.remove()
   await server.stop()
   await rm(home, { recursive: true, force: true })
 }
 
 function show(figures: ReadonlyMap<string, readonly Figures[]>, empty: Figures): void {
-  const of = (name: string, value: (figure: Figures) => number) => median((figures.get(name) ?? []).map(value))
+  const of = (name: string, value: (figure: Figures) => number | undefined) =>
+    median((figures.get(name) ?? []).flatMap((figure) => value(figure) ?? []))
+  const columns: Record<string, (figure: Figures) => number | undefined> = {
+    first: ({ first }) => first,
+    'again, process': ({ again }) => again,
+    'again, warm': ({ warm }) => warm?.seconds,
+    'its CPU': ({ warm }) => warm?.cpu,
+  }
   const table = new Table({
     style: { head: [], border: [] },
-    head: ['seconds, median', 'first', ': bare', 'again', ': bare listing', ': rclone'],
+    head: ['seconds, median', ...Object.keys(columns).flatMap((name) => [name, ': bare']), ': rclone'],
   })
   for (const name of figures.keys()) {
-    const [first, second] = [of(name, (figure) => figure.first), of(name, (figure) => figure.second)]
-    const ratios = [first / of('bare', (figure) => figure.first), second / of('bare', (figure) => figure.second)]
-    const beside = figures.has('rclone') ? (second / of('rclone', (figure) => figure.second)).toFixed(2) : ''
-    table.push([name, first.toFixed(2), ratios[0]!.toFixed(2), second.toFixed(2), ratios[1]!.toFixed(2), beside])
+    const cells = Object.values(columns).flatMap((value) => {
+      const own = of(name, value)
+      return Number.isNaN(own) ? ['', ''] : [own.toFixed(3), (own / of('bare', value)).toFixed(2)]
+    })
+    table.push([name, ...cells, (of(name, ({ again }) => again) / of('rclone', ({ again }) => again)).toFixed(2)])
   }
   console.log(table.toString())
-  const whole = [0, 1].map((index) => of('dms', (figure) => figure.whole?.[index] ?? 0).toFixed(2))
-  const grown = [0, 1].map((index) => (of('dms', (figure) => (figure.peak?.[index] ?? 0) - (empty.peak?.[index] ?? 0)) / 1e6).toFixed(0))
-  console.log(`dms, whole: first ${whole[0]} s, again ${whole[1]} s (of an empty folder ${empty.whole?.[1].toFixed(2)} s)`)
-  console.log(`dms, in a worker that runs: again ${of('dms', (figure) => figure.worker ?? 0).toFixed(2)} s`)
+  const grown = [0, 1].map((index) => (of('dms', ({ peak }) => (peak?.[index] ?? 0) - (empty.peak?.[index] ?? 0)) / 1e6).toFixed(0))
+  console.log(
+    `dms: again without the start of its program ${of('dms', ({ run }) => run).toFixed(2)} s; of an empty folder, the whole process ${empty.again.toFixed(2)} s`,
+  )
+  console.log(`dms, warm: CPU of its database ${of('dms', ({ warm }) => warm?.database).toFixed(3)} s`)
   console.log(
     `dms, memory beside that of an empty folder (${((empty.peak?.[1] ?? 0) / 1e6).toFixed(0)} MB): first +${grown[0]} MB, again +${grown[1]} MB`,
   )
-  console.log('wanted of dms: first at most 3 of bare; again at most 1.3 of a bare listing and no more than rclone; memory below +100 MB')
+  console.log('wanted of dms: first at most 3 of bare; again, warm, at most 1.3 of bare; again no more than rclone; memory below +100 MB')
 }
 
 /** Makes the files; their bytes together. Beside them an empty folder, which costs what any sync costs. */
@@ -105,7 +143,9 @@ async function makeFiles(): Promise<number> {
   let bytes = 0
   await mkdir(join(server.folder, 'empty'))
   for (let file = 0; file < files; file++) {
-    const path = join(server.folder, 'files', String(Math.floor(file / perFolder)), `${file}.txt`)
+    const folder = Math.floor(file / perFolder)
+    const above = Array.from({ length: levels > 1 ? (folder % levels) - 1 : 0 }, () => 'in')
+    const path = join(server.folder, 'files', ...above, String(folder), `${file}.txt`)
     if (file % perFolder === 0) await mkdir(dirname(path), { recursive: true })
     const text = `${file} ${'lorem ipsum dolor sit amet '.repeat(20 + (file % 280))}`
     bytes += text.length
@@ -116,43 +156,28 @@ async function makeFiles(): Promise<number> {
 }
 
 async function bare(): Promise<Figures> {
-  const root = new URL('files/', server.url)
   const folder = join(home, 'bare')
-  const pool = new Pool(root.origin, { connections: concurrency })
-  const list = async (path: string): Promise<{ href: string; isFolder: boolean }[]> => {
-    const { body } = await pool.request({
-      method: 'PROPFIND' as 'GET',
-      path,
-      headers: { authorization, depth: '1', 'content-type': 'application/xml' },
-      body: '<d:propfind xmlns:d="DAV:"><d:prop><d:resourcetype/><d:getetag/><d:getlastmodified/><d:getcontentlength/></d:prop></d:propfind>',
-    })
-    const { multistatus } = await parseXML(await body.text())
-    const all = multistatus.response.map(({ href, propstat }) => ({
-      href,
-      isFolder: propstat?.prop.resourcetype?.collection !== undefined,
-    }))
-    return all.filter(({ href }) => href !== path)
-  }
-  const listAll = async (): Promise<string[]> => {
-    const [found, waiting] = [[] as string[], [root.pathname]]
-    await atOnce(waiting, async (path) => {
-      for (const { href, isFolder } of await list(path)) (isFolder ? waiting : found).push(href)
-    })
-    return found
-  }
-  const get = async (path: string) => {
-    const { body } = await pool.request({ method: 'GET', path, headers: { authorization } })
-    const bytes = Buffer.from(await body.arrayBuffer())
-    createHash('sha256').update(bytes).digest('hex')
-    const to = join(folder, decodeURIComponent(path))
-    await mkdir(dirname(to), { recursive: true })
-    await writeFile(to, bytes)
-  }
-  const first = await seconds(async () => atOnce(await listAll(), get))
-  const second = await seconds(listAll)
-  await pool.close()
+  const url = new URL('files/', server.url).href
+  const [first] = await listings('first', url, folder)
   await rm(folder, { recursive: true })
-  return { first, second }
+  const again = await seconds(() => listings('list', url, '1'))
+  return { first: first?.seconds ?? 0, again }
+}
+
+async function bareWarm(): Promise<Warm> {
+  const all = (await listings('list', new URL('files/', server.url).href, String(warming + counting))).slice(warming)
+  return { seconds: median(all.map((each) => each.seconds)), cpu: median(all.map(({ cpu }) => cpu)) }
+}
+
+async function listings(...args: string[]): Promise<{ files: number; seconds: number; cpu: number }[]> {
+  const program = fileURLToPath(new URL('./sync-bare.ts', import.meta.url))
+  const { stdout } = await run(process.execPath, [program, ...args, values.concurrency], {}, authorization)
+  const all = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  if (all.some((each) => each.files !== files)) throw new Error(`of ${files} files ${all[0].files} are listed`)
+  return all
 }
 
 async function rcloneSync(program: string): Promise<Figures> {
@@ -170,9 +195,9 @@ async function rcloneSync(program: string): Promise<Figures> {
     '--checkers',
     values.concurrency,
   ]
-  const [first, second] = [await seconds(() => run(program, args, env)), await seconds(() => run(program, args, env))]
+  const [first, again] = [await seconds(() => run(program, args, env)), await seconds(() => run(program, args, env))]
   await rm(folder, { recursive: true })
-  return { first, second }
+  return { first, again }
 }
 
 async function rcloneSettings(program: string): Promise<string> {
@@ -211,34 +236,44 @@ async function dms(folder: string): Promise<Figures> {
     if (folder !== 'empty/' && item[wanted] !== files) throw new Error(`of ${files} files ${item[wanted]} are ${wanted}: ${stdout}`)
     return { run: Number(item.duration_seconds), whole: took, peak }
   }
-  const [first, second] = [await sync('new'), await sync('unchanged')]
-  const worker = await byWorker([executable, '--data-dir', dataDir, 'worker', '--queues', 'sync'], env, call)
+  const [first, again] = [await sync('new'), await sync('unchanged')]
   await postgres.release()
   await rm(dataDir, { recursive: true, force: true })
-  return { first: first.run, second: second.run, whole: [first.whole, second.whole], worker, peak: [first.peak, second.peak] }
+  return { first: first.run, again: again.whole, run: again.run, peak: [first.peak, again.peak] }
 }
 
-/** Seconds that the second of two syncs takes a worker, as the server tells them. */
-async function byWorker(
-  args: readonly string[],
-  env: Record<string, string>,
-  call: (...args: string[]) => Promise<{ stdout: string }>,
-): Promise<number> {
-  const child = spawn(process.execPath, args, { env: { ...bareEnvironment({ HOME: home }), ...env }, stdio: 'ignore' })
-  const ended = once(child, 'exit')
-  let took = 0
-  for (let turn = 0; turn < 2; turn++) {
-    const job = (await call('sources', 'sync', 'bench', '--no-wait', '-o', 'id')).stdout.trim()
-    for (;;) {
-      const [status] = [JSON.parse((await call('sources', 'status', 'bench', '-o', 'json')).stdout)].flat()
-      if (child.exitCode !== null || status.state === 'failed') throw new Error(`the worker's sync failed: ${JSON.stringify(status)}`)
-      took = (Date.parse(status.finished_at) - Date.parse(status.started_at)) / 1000
-      if (status.job_id === job && status.state === 'completed') break
-    }
+/** A source that was synced some times; its id. */
+async function warmSource(served: Served): Promise<string> {
+  const { username, password } = server
+  const url = new URL('files/', server.url).href
+  const { id } = await served.client.sources.create({ name: 'bench', type: 'webdav', url, username, password, sync_interval: 0 })
+  for (let turn = 0; turn <= warming; turn++) await syncByApi(served, id)
+  return id
+}
+
+async function dmsWarm(served: Served, source: string): Promise<Warm> {
+  const before = [await cpuOf([served.pid]), await cpuOf(await database(served.dataDir))] as const
+  const all: number[] = []
+  for (let turn = 0; turn < counting; turn++) all.push(await syncByApi(served, source, 'unchanged'))
+  const after = [await cpuOf([served.pid]), await cpuOf(await database(served.dataDir))] as const
+  return { seconds: median(all), cpu: (after[0] - before[0]) / counting, database: (after[1] - before[1]) / counting }
+}
+
+/** Seconds from the request to the end that the server tells. */
+async function syncByApi({ client }: Served, source: string, wanted?: 'unchanged'): Promise<number> {
+  // The run before it may have told its end just now, and still hold the source.
+  await sleep(100)
+  const began = Date.now()
+  const { job_id } = await client.sources.sync(source)
+  // Whoever asks how far it is takes processor time as well.
+  for (let pause = 500; ; pause = 100) {
+    await sleep(pause)
+    const status = await client.sources.syncStatus(source)
+    if (status.job_id === job_id && status.state === 'failed') throw new Error(`the sync failed: ${JSON.stringify(status)}`)
+    if (status.job_id !== job_id || status.state !== 'completed' || (await client.sources.get(source)).status === 'syncing') continue
+    if (wanted && status[wanted] !== files) throw new Error(`of ${files} files ${status[wanted]} are ${wanted}`)
+    return (Date.parse(status.finished_at ?? '') - began) / 1000
   }
-  child.kill('SIGTERM')
-  await ended
-  return took
 }
 
 /** Runs a program to its end; `peak` is the most memory that it had, in bytes. */
@@ -263,24 +298,6 @@ async function run(program: string, args: readonly string[], env: Record<string,
   return { stdout, peak, took: (performance.now() - began) / 1000 }
 }
 
-/** Works through a list that may grow meanwhile. */
-async function atOnce<T>(items: T[], work: (item: T) => Promise<void>): Promise<void> {
-  let running = 0
-  await new Promise<void>((resolve, reject) => {
-    const next = () => {
-      while (running < concurrency && items.length > 0) {
-        running++
-        work(items.pop() as T).then(() => {
-          running--
-          next()
-        }, reject)
-      }
-      if (running === 0 && items.length === 0) resolve()
-    }
-    next()
-  })
-}
-
 async function seconds(work: () => Promise<unknown>): Promise<number> {
   const began = performance.now()
   await work()
@@ -289,5 +306,5 @@ async function seconds(work: () => Promise<unknown>): Promise<number> {
 
 function median(all: readonly number[]): number {
   const sorted = all.toSorted((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? 0
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }

@@ -1,0 +1,23 @@
+/** What processes have taken of the processors. */
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+
+/** The processes of the embedded PostgreSQL. */
+export async function database(dataDir: string): Promise<number[]> {
+  const [main] = (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n').map(Number)
+  const found = [main as number]
+  for (const name of await readdir('/proc')) if (/^\d+$/.test(name) && (await statOf(name))[1] === String(main)) found.push(Number(name))
+  return found
+}
+
+/** Seconds that the processes have taken, and those of their children that are gone. */
+export async function cpuOf(pids: readonly number[]): Promise<number> {
+  let ticks = 0
+  for (const pid of pids) for (const value of (await statOf(String(pid))).slice(11, 15)) ticks += Number(value)
+  return ticks / 100
+}
+
+/** What /proc tells of a process, from its state on. */
+async function statOf(pid: string): Promise<string[]> {
+  return (await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')).replace(/^.*\) /, '').split(' ')
+}

@@ -115,7 +115,7 @@ describe('names', () => {
     ['with a backslash', 'in/a%5Cb'],
     ['that is not UTF-8', 'in/%E9'],
     ['of more than 2,000 bytes', `in/${'n'.repeat(2001)}`],
-    ['of 100 folders', `in/${'d/'.repeat(100)}x`],
+    ['of 300 folders', `in/${'d/'.repeat(300)}x`],
     ['that is empty', ''],
     ['that ends with a slash, and has bytes', 'in/a/'],
   ])('a problem, and no file: a name %s', async (_, key) => {

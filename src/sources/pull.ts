@@ -9,7 +9,7 @@ import * as runs from './runs.ts'
 import { nothingSeen, type Seen } from './seen.ts'
 
 /** Entries that are compared with the ledger at once, and for how long (ms) some may wait for more. */
-const together = 500
+const together = 1000
 const patience = 1000
 /** Milliseconds between two events. */
 const pace = 250
@@ -73,17 +73,27 @@ async function walk(pulling: Pulling, seen: Seen, intake: Intake): Promise<void>
   let some: SourceEntry[] = []
   let since = performance.now()
   let left = options.maxFiles ?? Number.POSITIVE_INFINITY
-  for await (const entry of connection.walk({ known, signal })) {
-    signal.throwIfAborted()
-    some.push(entry)
-    if (some.length < together && performance.now() - since < patience) continue
-    left -= await compare(pulling, seen, intake, some, left)
+  let comparing = Promise.resolve(0)
+  /** Some are compared while the next are listed; false where no more are to be fetched. */
+  const hand = async (): Promise<boolean> => {
+    left -= await comparing
+    comparing = left > 0 ? compare(pulling, seen, intake, some, left) : Promise.resolve(0)
+    comparing.catch(() => {})
     some = []
     since = performance.now()
-    if (left > 0) continue
-    seen.isWhole = false
-    return
+    return left > 0
   }
-  left -= await compare(pulling, seen, intake, some, left)
+  try {
+    for await (const entry of connection.walk({ known, signal })) {
+      signal.throwIfAborted()
+      some.push(entry)
+      if (some.length < together && performance.now() - since < patience) continue
+      if (!(await hand())) break
+    }
+    await hand()
+    left -= await comparing
+  } finally {
+    await comparing.catch(() => {})
+  }
   if (left <= 0) seen.isWhole = false
 }

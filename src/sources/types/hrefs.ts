@@ -2,7 +2,7 @@
 import { SourceFailure } from '../../ports/sources.ts'
 
 /** Levels of folders below the address; deeper is taken for a loop. */
-export const maxDepth = 64
+export const maxDepth = 256
 /** Bytes of a path below the address. */
 export const maxPathBytes = 2000
 const schemes = ['http:', 'https:']
@@ -46,12 +46,16 @@ export function placesOf(folder: URL, path: string): (href: string) => Place {
     if (absolute && hostOf(absolute[1] ?? '') !== folder.hostname) return wrong('The name points at another server.')
     const own = absolute ? absolute[2] || '/' : href
     if (own === '') return wrong('The list holds something without a name.')
-    const parts = decodedParts(own.startsWith('/') ? own : folder.pathname + own)
+    // Written as it was asked for, as most are, or relative to it: then only the end is to be read.
+    const end = own.startsWith(folder.pathname) ? own.slice(folder.pathname.length) : own.startsWith('/') ? null : own
+    const parts = decodedParts(end ?? own)
     if (parts === null) return wrong('The name is not UTF-8, or holds “..”, a slash, a backslash or a control character.')
-    if (!base.every((part, index) => parts[index] === part)) return wrong('The name lies outside the folder that was listed.')
-    const name = parts[base.length]
+    const depthOfBase = end === null ? base.length : 0
+    if (end === null && !base.every((part, index) => parts[index] === part))
+      return wrong('The name lies outside the folder that was listed.')
+    const name = parts[depthOfBase]
     if (name === undefined) return { is: 'self' }
-    if (parts.length > base.length + 1) return { is: 'deeper' }
+    if (parts.length > depthOfBase + 1) return { is: 'deeper' }
     if (Buffer.byteLength(name) > room) return wrong(`The path is longer than ${maxPathBytes} bytes.`)
     if (depth >= maxDepth) return wrong(`The path is deeper than ${maxDepth} folders: is it a loop?`)
     return { is: 'child', name }

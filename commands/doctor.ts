@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
+import { counted, wrapped } from '../src/cli/output.ts'
 import { settingRows } from '../src/cli/setting-rows.ts'
 import type { Diagnosis, Question } from '../src/doctor/doctor.ts'
 import type { Patient } from '../src/doctor/patient.ts'
@@ -49,11 +50,11 @@ export const doctor = (cli: Cli): Command =>
       const diagnoses: Diagnosis[] = []
       await examine(questions, flags.fix === true, (diagnosis) => {
         diagnoses.push(diagnosis)
-        if (cli.options.isHuman) cli.write(sentence(diagnosis))
+        if (cli.options.isHuman) cli.write(sentence(diagnosis, cli.options.width))
       })
       const count = (status: Diagnosis['status']) => diagnoses.filter((diagnosis) => diagnosis.status === status).length
       if (count('fail') > 0 || (flags.strict && count('warn') > 0)) cli.exit = 'PARTIAL'
-      show(cli, diagnoses, `${count('ok')} ok, ${count('warn')} warnings, ${count('fail')} failed`)
+      show(cli, diagnoses, `${count('ok')} ok, ${counted(count('warn'), 'warning')}, ${count('fail')} failed`)
       if (flags.bundle === undefined || !patient) return
       const { writeBundle } = await import('../src/doctor/bundle.ts')
       await writeBundle(flags.bundle, patient, diagnoses, settingRows(patient.loaded, undefined, {}))
@@ -95,10 +96,14 @@ function chosen(questions: readonly Question[], { only, skip }: Flags): Question
 
 const words = { ok: 'ok  ', warn: 'warn', fail: 'FAIL', skip: 'skip' } as const
 
-function sentence({ id, status, message, fix, fixed }: Diagnosis): string {
-  const lines = [`${words[status]}  ${id.padEnd(11)}  ${plain(message)}`]
-  if (fixed !== null) lines.push(`${' '.repeat(19)}fixed: ${plain(fixed)}`)
-  else if (fix !== undefined) lines.push(`${' '.repeat(19)}fix: ${plain(fix)}`)
+/** How far in messages stand. */
+const indent = 19
+
+/** What mends it is copied, and stays on one line. */
+function sentence({ id, status, message, fix, fixed }: Diagnosis, width: number): string {
+  const lines = [wrapped(`${words[status]}  ${id.padEnd(11)}  ${plain(message)}`, width, indent)]
+  if (fixed !== null) lines.push(wrapped(`${' '.repeat(indent)}fixed: ${plain(fixed)}`, width, indent))
+  else if (fix !== undefined) lines.push(`${' '.repeat(indent)}fix: ${plain(fix)}`)
   return `${lines.join('\n')}\n`
 }
 

@@ -30,6 +30,7 @@ export function jsonLine(error: unknown, now: Date): string {
 
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
+  if (/^(Exit|Abort)PromptError$/.test(error.name)) return 'the question was not answered'
   // Commander writes its own prefix and puts its suggestion on a second line.
   const message = error.message.replace(/^error: /, '').replace(/\n\((Did you mean .*)\)$/s, ' — $1')
   if (message === '' && error instanceof AggregateError) return messageOf(error.errors[0])

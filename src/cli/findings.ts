@@ -1,7 +1,7 @@
 /** The result of a command that looks for what is wrong: findings as they come, and one summary at the end. */
 import type { Cli } from './context.ts'
 import { exits } from './exit.ts'
-import type { Column } from './output.ts'
+import { type Column, counted, wrapped } from './output.ts'
 
 export interface Findings<F extends object> {
   add(finding: F): void
@@ -25,7 +25,7 @@ export function startFindings<F extends object>(
     add(finding) {
       count++
       if (!isStreamed) kept.push(finding)
-      else if (isHuman) cli.write(`${sentence(finding)}\n`)
+      else if (isHuman) cli.write(`${wrapped(sentence(finding), cli.options.width)}\n`)
       else if (format === 'jsonl') cli.print({ type: 'finding', ...finding }, { columns: [] })
       else cli.print([finding], { columns })
     },
@@ -42,7 +42,7 @@ export function startFindings<F extends object>(
         duration_seconds: (finished.getTime() - started.getTime()) / 1000,
         exit_code: exits[cli.exit][0],
       }
-      if (isHuman) cli.write(`${count === 0 ? '✓ all is well' : `${count} findings`}     ${summary.duration_seconds.toFixed(1)} s\n`)
+      if (isHuman) cli.write(`${count === 0 ? '✓ all is well' : counted(count, 'finding')}     ${summary.duration_seconds.toFixed(1)} s\n`)
       else if (format === 'json') cli.print({ ...summary, items: kept }, { columns: [] })
       else if (format === 'jsonl') cli.print(summary, { columns: [] })
       else if (!isStreamed) cli.print(kept, { columns })

@@ -65,14 +65,17 @@ export function render<T extends object>(result: T | readonly T[], shape: Shape<
   }
 }
 
-/** A sentence in lines of a terminal, broken between words; a word that is longer stays whole, so that it can be copied. */
-function wrapped(sentence: string, width: number): string {
+/** "1 finding", "2 findings". */
+export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
+
+/** A sentence in lines of a terminal, all but the first indented, broken between words; a word that is longer stays whole, so that it can be copied. */
+export function wrapped(sentence: string, width: number, indent = 2): string {
   const lines = ['']
   for (const word of sentence.split(' ')) {
     const line = lines.at(-1) ?? ''
     const longer = line === '' ? word : `${line} ${word}`
     if (line === '' || displayWidth(longer) <= width) lines[lines.length - 1] = longer
-    else lines.push(`  ${word}`)
+    else lines.push(' '.repeat(indent) + word)
   }
   return lines.join('\n')
 }

@@ -52,6 +52,7 @@ test('a failure is one line for people, with what is wrong and how to mend it', 
   ])
   expect(humanLines(new ConfigError(['a', 'b']), false)).toEqual(['error: a', 'error: b'])
   expect(humanLines(new Error('odd\u001b[2J'), false)).toEqual(['error: odd\\x1b[2J'])
+  expect(humanLines(named('ExitPromptError'), false)).toEqual(['error: the question was not answered'])
   expect(humanLines(new Error('odd'), true).join('\n')).toMatch(/^error: odd\n +at /)
 })
 

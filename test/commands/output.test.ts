@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { expect, test } from 'vitest'
-import { type Column, type Rendering, render } from '../../src/cli/output.ts'
+import { type Column, counted, type Rendering, render, wrapped } from '../../src/cli/output.ts'
 import { type ProgressState, startProgress } from '../../src/cli/progress.ts'
 import { confirm } from '../../src/cli/prompt.ts'
 import { hasProgram, run, runLineOnTerminal, runOnTerminal } from '../support/run.ts'
@@ -83,6 +83,15 @@ test('one object is a line for each field', () => {
   expect(one({})).toBe('title\tsay "hi", all\nsize\t12000\nlabels\t\nnote\tok\n')
   expect(one({ format: 'table', isTerminal: true, width: 80 })).toBe('TITLE   say "hi", all\nSIZE    12000\nLABELS\nREMARK  ok\n')
   expect(JSON.parse(one({ format: 'json' }))).toEqual(items[1])
+})
+
+test('a line that is too long is broken between words and goes on where its text began', () => {
+  expect(wrapped('ok    disk  65 GB for the data folder', 24, 12).split('\n')).toEqual([
+    'ok    disk  65 GB for',
+    '            the data',
+    '            folder',
+  ])
+  expect([counted(1, 'finding'), counted(0, 'finding')]).toEqual(['1 finding', '0 findings'])
 })
 
 test('a sentence stands for the result on a terminal only, and only where no format was asked for', () => {

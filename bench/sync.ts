@@ -1,7 +1,7 @@
 /**
  * What does a sync from WebDAV cost? In turns on one machine, from one local server and the same files:
  *
- *   node bench/sync.ts [--files 5000] [--per-folder 100] [--levels 1] [--server apache|rclone] [--rounds 3] [--concurrency 8] [--ways bare,rclone,dms]
+ *   node bench/sync.ts [--files 5000] [--per-folder 100] [--levels 1] [--server apache|rclone] [--rounds 3] [--concurrency 8] [--ways bare,rclone,dms,warm]
  *
  * bare    bench/sync-bare.ts: no sync could do less for the first time; again it only lists.
  * rclone  `rclone sync` into an empty folder, then again. Its WebDAV backend sleeps between two calls, which is what its time is made of.
@@ -11,7 +11,7 @@
  * The first sync is told by the loop itself, without the start of its program, for bare and dms alike, each in a new process. "Again" is told twice:
  * "process" is a new process from its start to its end for all three; "warm" is a process that has done it some times before: for bare the one that
  * lists, for dms `dms serve` with its worker, from the request POST /api/sources/{id}/sync to `finished_at`. "CPU" is what the warm process took of
- * the processors, which a busy machine changes less; for dms that of its database is told beside it.
+ * the processors, which a busy machine changes less; for dms less what it takes at rest for as long, and that of its database is told beside it.
  *
  * Memory: the peak of the process of `dms sources sync` beside that of a sync of an empty folder. With --levels the folders lie in one another.
  */
@@ -39,7 +39,7 @@ const { values } = parseArgs({
     concurrency: { type: 'string', default: '8' },
     'per-folder': { type: 'string', default: '100' },
     levels: { type: 'string', default: '1' },
-    ways: { type: 'string', default: 'bare,rclone,dms' },
+    ways: { type: 'string', default: 'bare,rclone,dms,warm' },
   },
 })
 const [files, rounds, concurrency] = [Number(values.files), Number(values.rounds), Number(values.concurrency)]
@@ -66,6 +66,7 @@ interface Warm {
   database?: number
 }
 
+const settings = { DMS_SOURCES_CONCURRENCY: values.concurrency, DMS_STORAGE_MIN_FREE: '0', DMS_LOG_LEVEL: 'error' }
 const home = await mkdtemp(join(tmpdir(), 'dms-bench-sync-'))
 await chmod(home, 0o711)
 const server = await startWebdav(values.server as WebdavServerName)
@@ -85,18 +86,18 @@ try {
     ...(rclone ? { rclone: () => rcloneSync(rclone) } : {}),
     dms: () => dms('files/'),
   }
-  const wanted = Object.entries(ways).filter(([name]) => values.ways.split(',').includes(name))
+  const chosen = values.ways.split(',')
+  const wanted = Object.entries(ways).filter(([name]) => chosen.includes(name))
   const empty = await dms('empty/')
   const figures = new Map<string, Figures[]>()
-  served = await startServed({
-    env: { DMS_SOURCES_CONCURRENCY: values.concurrency, DMS_STORAGE_MIN_FREE: '0', DMS_WORKER_QUEUES: 'sync', DMS_LOG_LEVEL: 'error' },
-  })
-  const source = await warmSource(served)
+  if (chosen.includes('warm')) served = await startServed({ env: { ...settings, DMS_WORKER_QUEUES: 'sync' } })
+  const source = served && (await warmSource(served))
   for (let round = 0; round < rounds; round++)
     for (const [name, way] of wanted) {
       const figure = await way()
-      const warm = name === 'bare' ? { warm: await bareWarm() } : name === 'dms' ? { warm: await dmsWarm(served, source) } : {}
-      figures.set(name, [...(figures.get(name) ?? []), { ...figure, ...warm }])
+      if (served && source && name === 'dms') figure.warm = await dmsWarm(served, source)
+      if (served && name === 'bare') figure.warm = await bareWarm()
+      figures.set(name, [...(figures.get(name) ?? []), figure])
     }
   show(figures, empty)
 } finally {
@@ -211,8 +212,7 @@ async function dms(folder: string): Promise<Figures> {
   const dataDir = await mkdtemp(join(home, 'dms-'))
   await chmod(dataDir, 0o711)
   const postgres = await joinEmbedded({ dataDir, log: openLog({ level: 'silent', format: 'json' }) })
-  const env = { DMS_SOURCES_CONCURRENCY: values.concurrency, DMS_STORAGE_MIN_FREE: '0', DMS_LOG_LEVEL: 'error' }
-  const call = (...args: string[]) => run(process.execPath, [executable, '--data-dir', dataDir, ...args], env)
+  const call = (...args: string[]) => run(process.execPath, [executable, '--data-dir', dataDir, ...args], settings)
   await call('migrate')
   await call('users', 'add', '--username', 'bench', '--email', 'bench@example.org', '--role', 'admin', '--generate-password')
   const address = new URL(folder, server.url).href
@@ -252,11 +252,15 @@ async function warmSource(served: Served): Promise<string> {
 }
 
 async function dmsWarm(served: Served, source: string): Promise<Warm> {
-  const before = [await cpuOf([served.pid]), await cpuOf(await database(served.dataDir))] as const
+  const used = async () => [await cpuOf([served.pid]), await cpuOf(await database(served.dataDir))]
+  const [began, before] = [performance.now(), await used()]
   const all: number[] = []
   for (let turn = 0; turn < counting; turn++) all.push(await syncByApi(served, source, 'unchanged'))
-  const after = [await cpuOf([served.pid]), await cpuOf(await database(served.dataDir))] as const
-  return { seconds: median(all), cpu: (after[0] - before[0]) / counting, database: (after[1] - before[1]) / counting }
+  const [ended, after] = [performance.now(), await used()]
+  await sleep(ended - began)
+  const rested = await used()
+  const [cpu, databaseCpu] = after.map((value, index) => (2 * value - (before[index] ?? 0) - (rested[index] ?? 0)) / counting)
+  return { seconds: median(all), cpu: cpu ?? 0, database: databaseCpu }
 }
 
 /** Seconds from the request to the end that the server tells. */

@@ -110,7 +110,7 @@ const lazyProcesses = {
 
 /** To import a part of Node asks it for all that it has, which loads more of Node; to get it does not. */
 function withPlainBuiltins(code) {
-  return code.replace(/^import (?:(?:\* as )?([\w$]+))?(?:, )?({.+})? from "(node:[\w/]+)";$/gm, (_, whole, names, part) => {
+  return code.replace(/^import (?:(?:\* as )?([\w$]+))?(?:, )?({.+})?(?: from )?"(node:[\w/]+)";$/gm, (_, whole, names, part) => {
     const got = `process.getBuiltinModule("${part}")`
     return [whole && `const ${whole} = ${got};`, names && `const ${names.replaceAll(' as ', ': ')} = ${got};`].filter(Boolean).join(' ')
   })

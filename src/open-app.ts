@@ -3,7 +3,6 @@ import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { App } from './app.ts'
-import { openIdentityProvider } from './auth/identity-provider.ts'
 import { openPasswords } from './auth/passwords.ts'
 import { openSeals } from './auth/seals.ts'
 import { openTokens } from './auth/tokens.ts'
@@ -16,7 +15,6 @@ import { stores } from './files/all.ts'
 import { checkBelonging } from './files/belongs.ts'
 import { storeFolder } from './files/folder.ts'
 import type { Log } from './log.ts'
-import { smtpMailer } from './mail/smtp.ts'
 import { findOcr } from './ocr/languages.ts'
 import type { FileStore } from './ports/files.ts'
 import type { OcrSetup } from './ports/ocr.ts'
@@ -63,9 +61,9 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       () => previewer.close(),
     )
     const secret = await jwtSecret(config)
-    const mailer = config.smtp.url === '' ? null : smtpMailer(config.smtp)
+    const mailer = config.smtp.url === '' ? null : (await import('./mail/smtp.ts')).smtpMailer(config.smtp)
     closers.push(async () => mailer?.close())
-    const search = engines[config.search.engine]({ config, db, database, log })
+    const search = await engines[config.search.engine]({ config, db, database, log })
     return {
       config,
       log,
@@ -78,7 +76,8 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       reader,
       previewer,
       mailer,
-      identities: config.auth.method === 'oidc' ? openIdentityProvider(config.oidc, log) : null,
+      identities:
+        config.auth.method === 'oidc' ? (await import('./auth/identity-provider.ts')).openIdentityProvider(config.oidc, log) : null,
       tokens: openTokens(secret),
       seals: openSeals(secret),
       passwords: openPasswords(),

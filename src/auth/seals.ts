@@ -1,7 +1,6 @@
 /** Values handed to somebody who must neither read nor change them, for some minutes. */
 import { hkdf } from 'node:crypto'
 import { promisify } from 'node:util'
-import { EncryptJWT, jwtDecrypt } from 'jose'
 import type { Seals } from '../ports/sign-in.ts'
 
 /** Seals under a key of their own, drawn from the server's secret, which all server processes share. */
@@ -9,11 +8,13 @@ export function openSeals(secret: Uint8Array): Seals {
   const key = promisify(hkdf)('sha256', secret, '', 'dms seals', 32).then((bytes) => new Uint8Array(bytes))
   return {
     async seal(purpose, value, seconds, now) {
+      const { EncryptJWT } = await import('jose')
       const iat = Math.floor(now.getTime() / 1000)
       const token = new EncryptJWT({ value }).setProtectedHeader({ alg: 'dir', enc: 'A256GCM' }).setAudience(purpose)
       return token.setExpirationTime(iat + seconds).encrypt(await key)
     },
     async open(purpose, text, now) {
+      const { jwtDecrypt } = await import('jose')
       try {
         const { payload } = await jwtDecrypt(text, await key, {
           audience: purpose,

@@ -1,6 +1,5 @@
 /** Tokens: HS256 and nothing else, in exactly one spelling. */
 import { hash } from 'node:crypto'
-import { CompactSign, compactVerify } from 'jose'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { Claims, Tokens } from '../ports/sign-in.ts'
@@ -26,6 +25,7 @@ export function openTokens(secret: Uint8Array): Tokens {
   const known = new LRUCache<string, Claims>({ max: 10_000 })
   return {
     async sign(claims) {
+      const { CompactSign } = await import('jose')
       return new CompactSign(new TextEncoder().encode(JSON.stringify(claims))).setProtectedHeader(header).sign(await key)
     },
     async read(token) {
@@ -41,6 +41,7 @@ export function openTokens(secret: Uint8Array): Tokens {
 
 async function verified(token: string, key: CryptoKey): Promise<Claims | null> {
   try {
+    const { compactVerify } = await import('jose')
     const { payload } = await compactVerify(token, key, { algorithms: [header.alg] })
     return Payload.safeParse(JSON.parse(new TextDecoder().decode(payload))).data ?? null
   } catch {

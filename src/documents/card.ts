@@ -1,5 +1,4 @@
 /** The picture of a file that has none: a sheet with its type on it. Letters are drawn from squares, since a server may have no fonts. */
-import sharp from 'sharp'
 
 /** Five by seven squares a letter, a row a digit pair of a base-32 number (16 = leftmost square). */
 const letters: Readonly<Record<string, string>> = {
@@ -56,6 +55,8 @@ export async function card(
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 130">
     <path d="M6 4h62l26 26v96H6z" fill="#f6f7f9" stroke="#c3c9d4" stroke-width="2"/><path d="M68 4v26h26z" fill="#dfe3ea" stroke="#c3c9d4" stroke-width="2"/>
     <g fill="#55607a">${squares}</g></svg>`
+  // Who only lists documents does not wait for it.
+  const { default: sharp } = await import('sharp')
   const picture = sharp(Buffer.from(svg)).resize(width, height, { fit: 'inside' }).flatten({ background: '#ffffff' })
   return type === 'image/webp' ? picture.webp().toBuffer() : picture.jpeg().toBuffer()
 }

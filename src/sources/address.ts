@@ -37,14 +37,14 @@ export async function connected(app: App, source: OwnedSource, concurrency: numb
 }
 
 /** The same for an address and a role. Throws SourceFailure. */
-export function open(
+export async function open(
   app: App,
   { type, url, username = null, password = null, recursive }: Address,
   role: Role,
   concurrency: number,
-): SourceConnection {
+): Promise<SourceConnection> {
   const { timeout, max_file_size, allow_private_networks, local_roots, ca_file } = app.config.sources
-  return types[type].open(
+  return (await types[type]()).open(
     { url, username, password, recursive },
     {
       concurrency,
@@ -63,9 +63,9 @@ export function checkType(actor: Actor, type: Type): void {
 }
 
 /** Looks at the address as its type does. Throws VALIDATION_ERROR. */
-export function check(app: App, address: Address, role: Role): void {
+export async function check(app: App, address: Address, role: Role): Promise<void> {
   try {
-    void open(app, address, role, 1).close()
+    void (await open(app, address, role, 1)).close()
   } catch (error) {
     if (error instanceof SourceFailure) throw invalid('url', error.message)
     throw error

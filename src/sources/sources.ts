@@ -53,7 +53,7 @@ export async function create(app: App, actor: Actor, { owner, username, password
   checkType(actor, fields.type)
   return app.db.transaction().execute(async (trx) => {
     const ownerId = await ownerOf(app, trx, actor, owner)
-    check(app, { ...fields, username, password }, await roleOf(trx, ownerId))
+    await check(app, { ...fields, username, password }, await roleOf(trx, ownerId))
     checkPatterns(fields.file_patterns)
     const sync_interval = fields.sync_interval ?? Math.round(app.config.sources.default_interval / 1000)
     const { id } = await trx
@@ -100,7 +100,7 @@ export async function update(
       username: username === undefined ? kept.username : username || null,
       password: password === undefined ? kept.password : password || null,
     }
-    if (isMoved || isNewKey) check(app, { type: source.type, url, recursive, ...credentials }, await roleOf(trx, source.owner_id))
+    if (isMoved || isNewKey) await check(app, { type: source.type, url, recursive, ...credentials }, await roleOf(trx, source.owner_id))
     // What was refused or out of reach may not be so any more.
     const isDue = isMoved || isNewKey || changes.status === 'active'
     const next = isDue

@@ -1,8 +1,9 @@
-/** Every kind of source. */
+/** Every kind of source, each loaded when there is one to open. */
 import type { Row } from '../../db/schema.ts'
 import type { SourceType } from '../../ports/sources.ts'
-import { folder } from './folder.ts'
-import { s3 } from './s3.ts'
-import { webdav } from './webdav.ts'
 
-export const types = { local_folder: folder, s3, webdav } satisfies Record<Row<'sources'>['type'], SourceType>
+export const types = {
+  local_folder: async () => (await import('./folder.ts')).folder,
+  s3: async () => (await import('./s3.ts')).s3,
+  webdav: async () => (await import('./webdav.ts')).webdav,
+} satisfies Record<Row<'sources'>['type'], () => Promise<SourceType>>

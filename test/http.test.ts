@@ -340,3 +340,32 @@ test('all database connections cut: 503 at worst, and the next request is fine',
     await expect.poll(async () => (await asAda.send('GET', `/api/documents/${id}`)).status, { timeout: 2000 }).toBe(200)
   }
 })
+
+test('what is deleted while a request hangs something on it: 404 once that is gone, 503 where its user is, never 500', async () => {
+  const { app, asAda, ada } = await startApp()
+  const label = await asAda.labels.create({ name: 'tax', color: '#000000' })
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  const link = await upload(asAda, 'b.txt', 'hello too')
+  /** Sends a request when the row is deleted and not committed yet; what it is answered once it waited and that was committed. */
+  const meanwhile = async (table: 'labels' | 'documents' | 'users', gone: string, ask: () => Promise<Response>) => {
+    const { answer } = await app.db.transaction().execute(async (trx) => {
+      await trx.deleteFrom(table).where('id', '=', gone).execute()
+      const answer = ask()
+      const waits = sql<{
+        waits: boolean
+      }>`select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waits`
+      while (!(await waits.execute(app.db)).rows[0]?.waits) await new Promise((resolve) => setTimeout(resolve, 5))
+      return { answer }
+    })
+    const { status, headers } = await answer
+    return [status, headers.get('retry-after')]
+  }
+  const assign = () => asAda.send('POST', `/api/labels/${label.id}/assign`, { document_ids: [id] })
+  expect(await meanwhile('labels', label.id, assign)).toEqual([404, null])
+  expect(await meanwhile('documents', link.id, () => asAda.send('POST', '/api/shared-links', { document_id: link.id }))).toEqual([
+    404,
+    null,
+  ])
+  await asAda.documents.delete(id)
+  expect(await meanwhile('users', ada.id, () => asAda.send('PUT', '/api/settings', { theme: 'dark' }))).toEqual([503, '1'])
+})

@@ -195,6 +195,10 @@ export async function countOf(db: Db, userId: string): Promise<number> {
   return total
 }
 
+/** Until the transaction ends, nobody else changes what a user owns now. */
+export const hold = (trx: Trx, userId: string): Promise<{ id: string; sha256: string }[]> =>
+  trx.selectFrom('documents').select(['id', 'sha256']).where('owner_id', '=', userId).orderBy('id').forUpdate().execute()
+
 /** Gives all documents of one user to another. */
 export async function transferAll(trx: Trx, from: string, to: string): Promise<void> {
   const moved = await trx
@@ -217,10 +221,7 @@ export async function transferAll(trx: Trx, from: string, to: string): Promise<v
 
 /** Removes all documents of a user. */
 export async function removeAll(trx: Trx, userId: string): Promise<void> {
-  await erase(
-    trx,
-    await trx.selectFrom('documents').select(['id', 'sha256']).where('owner_id', '=', userId).orderBy('id').forUpdate().execute(),
-  )
+  await erase(trx, await hold(trx, userId))
 }
 
 /** Removes all documents of a source. */

@@ -88,7 +88,7 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
 /** Puts a label on documents, all of them or none. Returns how many did not carry it. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
 export async function assign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
-    await get(app, actor, id, trx)
+    await staying(trx, id)
     return labelled.addLabel(app, trx, actor, id, documentIds)
   })
 }
@@ -125,6 +125,12 @@ const select = (db: App['db'], actor: Actor) =>
         .as('document_count'),
     )
     .$castTo<Label>()
+
+/** Until the transaction ends, whoever deletes the label waits. Throws LABEL_NOT_FOUND. */
+async function staying(trx: Trx, id: string): Promise<void> {
+  if (!(await trx.selectFrom('labels').select('id').where('id', '=', id).forKeyShare().executeTakeFirst()))
+    throw new AppError('LABEL_NOT_FOUND')
+}
 
 async function changeable(trx: Trx, actor: Actor, id: string): Promise<void> {
   const label = await trx.selectFrom('labels').select('created_by').where('id', '=', id).forUpdate().executeTakeFirst()

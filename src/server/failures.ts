@@ -1,6 +1,6 @@
 /** The one place where a thrown thing becomes an HTTP answer. */
 import type { H3Event, HTTPError } from 'h3'
-import { isUnavailable } from '../db/db.ts'
+import { isForeignKeyViolation, isUnavailable } from '../db/db.ts'
 import { AppError, type Code } from '../errors.ts'
 import type { Log } from '../log.ts'
 import { FileMissing } from '../ports/files.ts'
@@ -40,6 +40,8 @@ function recognise(error: HTTPError): AppError {
   const cause = error.cause ?? error
   if (cause instanceof AppError) return cause
   if (cause instanceof FileMissing) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 60 }, 'The stored file cannot be read.')
+  // What it hangs on was deleted since we looked, as the account of whoever asks: asked again, it gets the answer that is true then.
+  if (isForeignKeyViolation(cause)) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 1 })
   if (isUnavailable(cause)) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 5 })
   if (error.unhandled) return new AppError('INTERNAL_ERROR')
   return new AppError(general[error.status] ?? 'INTERNAL_ERROR')

@@ -34,21 +34,26 @@ export async function create(app: App, actor: Actor, documentId: string, terms: 
   const creation = { acts: app.config.limits.shared_links_per_hour, window: 3600 }
   if (actor.id !== null) await count(app, `shared-link:${actor.id}`, creation, 'SHARED_LINK_RATE_LIMITED')
   const password_hash = password ? await app.passwords.hash(password) : null
-  const { id } = await app.db
-    .insertInto('shared_links')
-    .values({
-      document_id: document.id,
-      // The operator at the shell is no user: the link counts as the owner's.
-      created_by: actor.id ?? document.owner_id,
-      token: randomBytes(32).toString('base64url'),
-      password_hash,
-      expires_at,
-      max_views,
-      created_at: app.now(),
-    })
-    .returning('id')
-    .executeTakeFirstOrThrow()
-  return select(app.db).where('shared_links.id', '=', id).executeTakeFirstOrThrow()
+  return app.db.transaction().execute(async (trx) => {
+    // The document before the user, as everywhere; from here on it stays until the link is there.
+    const still = await trx.selectFrom('documents').select('id').where('id', '=', document.id).forKeyShare().executeTakeFirst()
+    if (!still) throw new AppError('DOCUMENT_NOT_FOUND')
+    const { id } = await trx
+      .insertInto('shared_links')
+      .values({
+        document_id: document.id,
+        // The operator at the shell is no user: the link counts as the owner's.
+        created_by: actor.id ?? document.owner_id,
+        token: randomBytes(32).toString('base64url'),
+        password_hash,
+        expires_at,
+        max_views,
+        created_at: app.now(),
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow()
+    return select(trx).where('shared_links.id', '=', id).executeTakeFirstOrThrow()
+  })
 }
 
 /** One page of the actor's own links, of everybody's for an admin; newest first. */

@@ -152,6 +152,8 @@ export interface Removal {
 /** Removes a user. Throws USER_NOT_FOUND, CONFLICT for the last active admin and while documents are owned that nothing was said about. */
 export async function remove(app: App, id: string, removal: Removal): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
+    // Documents before people, as everywhere: whoever is at work on one of them may need its owner or an admin next.
+    await documents.hold(trx, id)
     await keepAnAdmin(trx, id)
     // Uploads of this user wait from here on, and find no owner afterwards.
     const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()

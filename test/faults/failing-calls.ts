@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Fault, type Given, needs, needsProgram, openTrial, type Told } from './fault.ts'
+import { type Fault, type Given, needs, needsProgram, needsTracing, openTrial, type Told } from './fault.ts'
 import { attach } from './strace.ts'
 
 const failures = [
@@ -19,7 +19,7 @@ const failures = [
 export const failingCalls: Fault = {
   id: 'F18',
   name: 'EIO on flush, write and rename; EROFS; no descriptors',
-  missing: needs(needsProgram('strace'), needsProgram('prlimit')),
+  missing: needs(needsTracing, needsProgram('prlimit')),
   run,
 }
 

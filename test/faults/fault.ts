@@ -1,5 +1,8 @@
 /** What a fault is given, and what it tells. */
-import { existsSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { accessSync, constants, mkdtempSync, rmdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { hasProgram } from '../support/run.ts'
 import { type Audited, type AuditOptions, audit } from './audit.ts'
 import { type Caller, openCaller } from './caller.ts'
@@ -75,14 +78,40 @@ export async function openTrial(place: Place, patience = 20_000): Promise<Trial>
   }
 }
 
-export const needsProgram = (name: string) => () => (hasProgram(name) ? null : `there is no program ${name}`)
-export const needsRoot = () => (process.getuid?.() === 0 ? null : 'only root can do that')
-export const needsPath = (path: string) => () => (existsSync(path) ? null : `there is no ${path}`)
+export const needsProgram = (name: string) => (): string | null => (hasProgram(name) ? null : `there is no program ${name}`)
+export const needsRoot = (): string | null => (process.getuid?.() === 0 ? null : 'only root can do that')
+
+export const needsWritable = (path: string) => (): string | null => {
+  try {
+    accessSync(path, constants.W_OK)
+    return null
+  } catch {
+    return `${path} is not there, or not to be written`
+  }
+}
+
+/** Attaching to a process that is not one's own child is often forbidden, in containers also for root. */
+export const needsTracing = (): string | null => {
+  if (!hasProgram('strace')) return 'there is no program strace'
+  const child = spawn('sleep', ['5'], { stdio: 'ignore' })
+  const { stderr } = spawnSync('strace', ['-o', '/dev/null', '-p', String(child.pid)], { timeout: 500, killSignal: 'SIGINT' })
+  child.kill()
+  return stderr.includes('attached') ? null : `strace may not attach: ${stderr.toString().trim()}`
+}
+
+/** Root in a container may not. */
+export const needsMounting = (): string | null => {
+  const folder = mkdtempSync(join(tmpdir(), 'dms-mount-'))
+  const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'dms-faults', folder])
+  if (status === 0) spawnSync('umount', [folder])
+  rmdirSync(folder)
+  return status === 0 ? null : `nothing can be mounted: ${stderr?.toString().trim() ?? 'there is no mount'}`
+}
 
 /** The first reason of several. */
 export const needs =
   (...all: readonly (() => string | null)[]) =>
-  () => {
+  (): string | null => {
     for (const one of all) {
       const reason = one()
       if (reason !== null) return reason

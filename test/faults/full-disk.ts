@@ -2,12 +2,12 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Fault, type Given, needsRoot, openTrial, type Told } from './fault.ts'
+import { type Fault, type Given, needs, needsMounting, needsRoot, openTrial, type Told } from './fault.ts'
 
 export const fullDisk: Fault = {
   id: 'F17',
   name: 'disk full, of bytes and of names; read-only',
-  missing: needsRoot,
+  missing: needs(needsRoot, needsMounting),
   run,
 }
 

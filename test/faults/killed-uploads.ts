@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Fault, type Given, needsProgram, openTrial, type Told, type Trial } from './fault.ts'
+import { type Fault, type Given, needsTracing, openTrial, type Told, type Trial } from './fault.ts'
 import type { Running } from './place.ts'
 import { attach } from './strace.ts'
 
@@ -32,7 +32,7 @@ export const killedUploads: Fault = {
   id: 'F01',
   isLong: true,
   name: 'kill -9 at every system call of an upload',
-  missing: needsProgram('strace'),
+  missing: needsTracing,
   run,
 }
 

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { peakMemory } from '../support/process-tree.ts'
-import { type Fault, type Given, needs, needsPath, needsRoot, openTrial, type Told } from './fault.ts'
+import { type Fault, type Given, needs, needsRoot, needsWritable, openTrial, type Told } from './fault.ts'
 
 const groups = '/sys/fs/cgroup/memory'
 const limit = 256 << 20
@@ -15,7 +15,7 @@ const chunk = randomBytes(1_000_000)
 export const littleMemory: Fault = {
   id: 'F36',
   name: '256 MB of memory, 20 large uploads and downloads at once',
-  missing: needs(needsRoot, needsPath(join(groups, 'memory.limit_in_bytes'))),
+  missing: needs(needsRoot, needsWritable(join(groups, 'memory.limit_in_bytes'))),
   run,
 }
 

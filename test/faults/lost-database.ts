@@ -14,6 +14,7 @@ export const restartedDatabase: Fault = {
     underLoad(given, given.isShort ? 3 : 60, 'immediate stops', async (place) => {
       await sleep(3000)
       // What `pg_ctl stop -m immediate` sends. Nobody starts it again but dms.
+      await place.query('select 1', 60_000)
       process.kill(await place.postmaster(), 'SIGQUIT')
     }),
 }

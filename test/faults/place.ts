@@ -12,7 +12,8 @@ import { processTree } from '../support/process-tree.ts'
 import { bareEnvironment, executable } from '../support/run.ts'
 
 export const password = 'a password for the first admin'
-const startTimeout = 60_000
+/** milliseconds; of a machine that has much else to do */
+const startTimeout = 180_000
 const stopTimeout = 60_000
 
 export interface StartOptions {
@@ -52,8 +53,9 @@ export async function openPlace() {
   const tempDir = join(folder, 'temp')
   await mkdir(tempDir)
   const port = await freePort()
-  const running = new Set<Running>()
+  const children = new Set<ChildProcess>()
   const endings: (() => void)[] = []
+  let isRemoved = false
 
   const start = async ({
     env = {},
@@ -61,6 +63,7 @@ export async function openPlace() {
     before = [],
     ready = /^listening on/,
   }: StartOptions = {}) => {
+    if (isRemoved) throw new Error('the place is being removed')
     const [name = '', ...rest] = command
     const [program = '', ...words] = [...before, process.execPath, executable, name, '--data-dir', dataDir, ...rest]
     const begun = performance.now()
@@ -79,13 +82,12 @@ export async function openPlace() {
       }),
       stdio: ['ignore', 'ignore', 'pipe'],
     })
-    const one = await readyOf(child, ready, begun)
-    running.add(one)
-    void one.ended.then(() => running.delete(one))
-    return one
+    children.add(child)
+    child.once('exit', () => children.delete(child))
+    return readyOf(child, ready, begun)
   }
 
-  /** The folder of the database's socket; PostgreSQL writes it down for everybody. */
+  /** PostgreSQL writes down for everybody who it is and where its socket lies. */
   const lockLines = async () => (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')
   const postmaster = async (): Promise<number> => Number((await lockLines())[0])
   const connection = async () => ({ host: (await lockLines())[4], port: 5432, user: 'dms', database: 'dms' })
@@ -122,7 +124,12 @@ export async function openPlace() {
     /** Does that before the folder goes, also when the battery is broken off. */
     atEnd: (ending: () => void) => void endings.push(ending),
     async remove() {
-      for (const one of running) await one.kill()
+      isRemoved = true
+      for (const child of children) {
+        const gone = once(child, 'exit')
+        child.kill('SIGKILL')
+        await gone
+      }
       const pid = await postmaster().catch(() => 0)
       const isThere = () => pid > 0 && processTree(pid)[0]?.command.includes(dataDir)
       if (isThere()) {

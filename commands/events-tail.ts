@@ -35,7 +35,7 @@ export const eventsTail = (cli: Cli): Command =>
       'an admin, or of the user of --as. Notifications are personal.',
     ],
     exits:
-      '0 stopped with Ctrl-C, or --until, --count came · 4 not signed in · 8 --timeout came before them · 69 connection lost · 75 too many connections · 143 SIGTERM',
+      '0 --until or --count came; without them: stopped with Ctrl-C (else 130) · 4 not signed in · 8 --timeout came before them · 69 connection lost · 75 too many connections · 143 SIGTERM',
   })
     .option('--event <names>', 'these only, separated by commas')
     .option('--document <id>', 'of this document only')
@@ -71,8 +71,9 @@ export const eventsTail = (cli: Cli): Command =>
         if ((error as { status?: unknown }).status === 429) throw new Failure('BUSY', (error as Error).message)
         throw error
       }
-      if (flags.until !== undefined || flags.count !== undefined) refuseLate(cli, 'what was waited for did not happen')
-      endWatching(cli, signal)
+      const isAwaited = flags.until !== undefined || flags.count !== undefined
+      if (isAwaited) refuseLate(cli, 'what was waited for did not happen')
+      endWatching(cli, signal, isAwaited)
     })
 
 const concerns = ({ data }: EventMessage, { document, source }: Flags): boolean =>

@@ -17,7 +17,8 @@ ${rows.join('\n')}
 
 At the first SIGINT, SIGTERM or SIGHUP a command begins nothing new, ends what it is at, and prints its summary; at the
 second it ends at once. serve, worker and documents watch are meant to be stopped: 0. events tail and --watch end with 0
-after SIGINT, and with 143 after SIGTERM. SIGUSR1 makes a command say how far it is, a server or worker what it is at.
+after SIGINT (events tail with 130 where --until or --count did not come), and with 143 after SIGTERM. SIGUSR1 makes a
+command say how far it is, and a server or worker what it is at.
 `
 }
 

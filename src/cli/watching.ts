@@ -27,7 +27,9 @@ export async function lookOrWatch(cli: Cli, watch: Watch, open: () => Promise<()
   endWatching(cli, signal)
 }
 
-/** What was to go on until somebody stops it has the exit of what stopped it: 0 for Ctrl-C and --timeout. */
-export function endWatching(cli: Cli, { reason }: AbortSignal): void {
-  if ((reason as Error).message.includes('SIGTERM')) cli.exit = 'TERMINATED'
+/** What was to go on until somebody stops it has the exit of what stopped it: 0 for Ctrl-C, unless something `isAwaited` that did not come. */
+export function endWatching(cli: Cli, { reason }: AbortSignal, isAwaited = false): void {
+  const { message } = reason as Error
+  if (message.includes('SIGTERM')) cli.exit = 'TERMINATED'
+  else if (isAwaited && message.includes('SIGINT')) cli.exit = 'INTERRUPTED'
 }

@@ -60,10 +60,10 @@ function tail(args: readonly string[], env: Record<string, string>) {
   }
 }
 
-test('prints each event at once as a line of JSON, with the time it came; 0 after Ctrl-C, 143 after SIGTERM', async () => {
+test('prints each event at once as a line of JSON, with the time it came; 0 after Ctrl-C, 130 where it was to wait for one, 143 after SIGTERM', async () => {
   const { env, tell, areHeard, bob } = await start()
-  const [one, two] = [tail([], env), tail(['--document', 'other'], env)]
-  await areHeard(2)
+  const [one, two, three] = [tail([], env), tail(['--document', 'other'], env), tail(['--until', 'document_created'], env)]
+  await areHeard(3)
   await tell({ progress: 50 })
   await tell({}, bob)
   await tell({ document_id: 'other' })
@@ -80,6 +80,8 @@ test('prints each event at once as a line of JSON, with the time it came; 0 afte
   expect(await two.events(1)).toMatchObject([{ document_id: 'other' }])
   one.child.kill('SIGINT')
   two.child.kill('SIGTERM')
+  three.child.kill('SIGINT')
+  expect(await three.ended).toMatchObject({ code: 130, stderr: expect.not.stringContaining('error') })
   expect(await one.ended).toMatchObject({ code: 0, stderr: expect.not.stringContaining('error') })
   expect(await two.ended).toMatchObject({ code: 143, stderr: expect.not.stringContaining('error') })
 })

@@ -71,7 +71,7 @@ function placesIn(toml: string): Map<string, string> {
   const places = new Map<string, string>()
   let section = ''
   for (const [index, line] of toml.split('\n').entries()) {
-    const [, indent = '', header, key] = /^(\s*)(?:\[\s*([^[\]]+?)\s*\]|([^\s#=[][^=]*?)\s*=)/.exec(line) ?? []
+    const [, indent = '', header, key] = /^(\s*)(?:\[([^[\]]+)\]|([^\s#=[][^=]*)=)/.exec(line) ?? []
     const name = (header ?? key)?.replace(/["'\s]/g, '')
     if (name === undefined) continue
     if (header !== undefined) section = `${name}.`

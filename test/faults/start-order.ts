@@ -29,7 +29,7 @@ async function run({ place }: Given): Promise<Told> {
     ['bad file', begin(['serve', '--port', '0', '--config', config]), [78], /porrt/],
   ]
   for (const [what, ended, codes, names] of cases) check(what, await ended, codes, names)
-  check('port taken', await begin(['serve', '--port', port]), [78], /port/)
+  check('port taken', await begin(['serve', '--port', port]), [1], /port/)
   taken.close()
 
   // After all of these the place is as it was.

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CompiledQuery } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
@@ -51,8 +52,10 @@ test('two syncs of one source at once: the first ends with 0, the second with 75
   expect((await asAdmin.sources.get(source.id)).status).toBe('syncing')
   const second = await run(['sources', 'sync', 'share', '--json'], { env })
   expect(second.code).toBe(75)
-  const { error } = JSON.parse(second.stderr.trim().split('\n').at(-1) ?? '') as { error: { details: { holder: string } } }
-  expect(error.details.holder).toContain(`pid=${first.pid} `)
+  expect(JSON.parse(second.stderr.trim().split('\n').at(-1) ?? '')).toMatchObject({
+    error: { code: 'SOURCE_SYNC_RUNNING', details: { holder: 'dms sources sync', host: hostname(), pid: first.pid } },
+    exit_code: 75,
+  })
   const all = await run(['sources', 'sync', '--all', '-o', 'jsonl'], { env })
   expect(all.code).toBe(75)
   first.kill('SIGCONT')

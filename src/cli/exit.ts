@@ -25,14 +25,17 @@ export type Exit = keyof typeof exits
 export class Failure extends Error {
   readonly exit: Exit
   readonly fix: string | undefined
-  readonly details: Record<string, unknown>
+  readonly details: object
+  /** what programs are told; default: the name of the exit */
+  readonly code: string | undefined
 
-  constructor(exit: Exit, message: string, { fix, details = {} }: { fix?: string; details?: Record<string, unknown> } = {}) {
+  constructor(exit: Exit, message: string, { fix, details = {}, code }: { fix?: string; details?: object; code?: string } = {}) {
     super(message)
     this.name = 'Failure'
     this.exit = exit
     this.fix = fix
     this.details = details
+    this.code = code
   }
 }
 

@@ -40,6 +40,7 @@ function messageOf(error: unknown): string {
 }
 
 function codeOf(error: unknown, exit: Exit): string {
+  if (error instanceof Failure) return error.code ?? exit
   const { code, status } = error as { code?: unknown; status?: unknown }
   return typeof code === 'string' && typeof status === 'number' ? code : exit
 }
@@ -52,7 +53,7 @@ function detailsOf(error: unknown): object {
 }
 
 /** Who has the lock, in parts: `dms backup pid=42 host=a` is how the database knows them. */
-function holderOf(error: Error): object {
+export function holderOf(error: Error): object {
   const { holder = '', since = null } = error as { holder?: string; since?: Date | null }
   const [, words, pid, host] = /^(.*) pid=(\d+) host=(.*)$/.exec(holder) ?? []
   return {

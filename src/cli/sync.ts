@@ -7,6 +7,7 @@ import type { PullOptions } from '../sources/pulling.ts'
 import type { Item } from './batch.ts'
 import type { Cli } from './context.ts'
 import { type Exit, exitOf, Failure } from './exit.ts'
+import { holderOf } from './failure-lines.ts'
 import type { Progress } from './progress.ts'
 import { lookUntil, refuseLate } from './waiting.ts'
 
@@ -94,7 +95,7 @@ function failed(source: Source, error: unknown, duration_seconds: number): Synce
     message: `already being synced${holder ? ` by ${holder}` : ''}${since ? ` since ${since.toISOString()}` : ''}`,
   }
   const problem = isBusy
-    ? { ...busy, details: holder ? { holder, since } : details }
+    ? { ...busy, details: holder ? holderOf(error as Error) : details }
     : { code: typeof code === 'string' ? code : 'FAILED', message }
   const nothing = { new: 0, changed: 0, unchanged: 0, skipped: 0, deleted: 0, failed: 0, bytes: 0 }
   const item = itemOf(source, isBusy ? 'skipped' : 'failed', isBusy ? 'skipped' : 'failed', nothing, duration_seconds)
@@ -103,7 +104,12 @@ function failed(source: Source, error: unknown, duration_seconds: number): Synce
 
 const unreachable = ['SOURCE_UNREACHABLE', 'SOURCE_BUSY', 'SERVICE_UNAVAILABLE']
 
-const exitOfFailure = (error: unknown, code: string): Exit => (unreachable.includes(code) ? 'UNAVAILABLE' : exitOf(error))
+/** The command ran to its end, and the source failed, where nothing more is to be said. */
+function exitOfFailure(error: unknown, code: string): Exit {
+  const exit = exitOf(error)
+  if (unreachable.includes(code)) return 'UNAVAILABLE'
+  return exit === 'FAILED' ? 'PARTIAL' : exit
+}
 
 const itemOf = ({ name, id }: Source, action: string, state: string, counts: object, duration_seconds: number): Item => ({
   action,
@@ -119,6 +125,6 @@ const seconds = (started: number): number => Math.round(performance.now() - star
 
 /** The error that a command ends with which did nothing because others are at it. */
 export function busyFailure({ key, error }: Item): Failure {
-  const { details = {} } = (error ?? {}) as { details?: Record<string, unknown> }
-  return new Failure('BUSY', `source "${key}" is ${error?.message ?? 'already being synced'}`, { details })
+  const { code, details } = (error ?? {}) as { code?: string; details?: object }
+  return new Failure('BUSY', `source "${key}" is ${error?.message ?? 'already being synced'}`, { code, details })
 }

@@ -69,7 +69,7 @@ describe.each(ways)('%s:', (way) => {
       { key: 'two', state: 'failed', error: { code: 'SOURCE_NOT_FOUND_THERE' } },
     ])
     const refused = await Promise.all([['two'], ['none'], ['one', '--all']].map((given) => dms(['sources', 'sync', ...given])))
-    expect(refused.map(({ code }) => code)).toEqual([1, 6, 2])
+    expect(refused.map(({ code }) => code)).toEqual([3, 6, 2])
     const status = await dms(['sources', 'status', '-o', 'csv', '--fields', 'name,state,processed'])
     expect(status.stdout).toBe('NAME,STATE,PROCESSED\none,completed,3\ntwo,failed,0\n')
     const names = async (source: string) =>

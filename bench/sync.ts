@@ -123,20 +123,32 @@ function show(figures: ReadonlyMap<string, readonly Figures[]>, empty: Figures):
   for (const name of figures.keys()) {
     const cells = Object.values(columns).flatMap((value) => {
       const own = of(name, value)
-      return Number.isNaN(own) ? ['', ''] : [own.toFixed(3), (own / of('bare', value)).toFixed(2)]
+      return [shown(own, 3), shown(own / of('bare', value), 2)]
     })
-    table.push([name, ...cells, (of(name, ({ again }) => again) / of('rclone', ({ again }) => again)).toFixed(2)])
+    table.push([name, ...cells, shown(of(name, ({ again }) => again) / of('rclone', ({ again }) => again), 2)])
   }
   console.log(table.toString())
   const grown = [0, 1].map((index) => (of('dms', ({ peak }) => (peak?.[index] ?? 0) - (empty.peak?.[index] ?? 0)) / 1e6).toFixed(0))
   console.log(
     `dms: again without the start of its program ${of('dms', ({ run }) => run).toFixed(2)} s; of an empty folder, the whole process ${empty.again.toFixed(2)} s`,
   )
-  console.log(`dms, warm: CPU of its database ${of('dms', ({ warm }) => warm?.database).toFixed(3)} s`)
+  console.log(
+    `dms, warm: CPU of its database ${
+      shown(
+        of('dms', ({ warm }) => warm?.database),
+        3,
+      ) || '?'
+    } s`,
+  )
   console.log(
     `dms, memory beside that of an empty folder (${((empty.peak?.[1] ?? 0) / 1e6).toFixed(0)} MB): first +${grown[0]} MB, again +${grown[1]} MB`,
   )
   console.log('wanted of dms: first at most 3 of bare; again, warm, at most 1.3 of bare; again no more than rclone; memory below +100 MB')
+}
+
+/** Nothing where it was not measured. */
+function shown(value: number, digits: number): string {
+  return Number.isNaN(value) ? '' : value.toFixed(digits)
 }
 
 /** Makes the files; their bytes together. Beside them an empty folder, which costs what any sync costs. */

@@ -19,6 +19,7 @@ const floors: readonly (readonly string[])[] = [
     'src/journal.ts',
     'src/alive.ts',
     'src/version.ts',
+    'src/plain.ts',
     'src/secret-file.ts',
   ],
   ['src/http/', 'src/jobs.ts', 'src/claims.ts', 'src/riders.ts', 'src/events.ts', 'src/app.ts', 'src/runs.ts'],

@@ -102,7 +102,7 @@ async function cloneDatabase(): Promise<string> {
     await client.query(statement)
     await client.end()
   }
-  await administer(`create database ${name} template ${template}`)
+  await administer(`create database ${name} template ${template} strategy ${inject('copyStrategy')}`)
   onTestFinished(() => administer(`drop database ${name} with (force)`))
   return urlOf(name)
 }

@@ -1,7 +1,6 @@
 /** One PostgreSQL for the whole run: the embedded one, started here and stopped at the end, with a migrated template that every test clones. And one build. */
 import { execFile } from 'node:child_process'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -10,11 +9,14 @@ import { openDatabase } from '../../src/db/db.ts'
 import { joinEmbedded } from '../../src/db/embedded.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openLog } from '../../src/log.ts'
+import { copyStrategy, quickFolder } from './quick-folder.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
     /** of a database on the server, the name left out: postgres://…/NAME?… */
     databaseUrl: string
+    /** how databases are best copied there */
+    copyStrategy: 'file_copy' | 'wal_log'
   }
 }
 
@@ -23,7 +25,7 @@ export const template = 'dms_template'
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const log = openLog({ level: 'warn', format: 'pretty' })
   const built = build()
-  const dataDir = await mkdtemp(join(tmpdir(), 'dms-test-'))
+  const dataDir = await mkdtemp(join(quickFolder(), 'dms-test-'))
   // The database runs as another user when we are root; that one must get through.
   await chmod(dataDir, 0o711)
   const embedded = await joinEmbedded({ dataDir, log })
@@ -44,6 +46,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await migrate(database, 10_000)
   await database.close()
   project.provide('databaseUrl', url('NAME'))
+  project.provide('copyStrategy', copyStrategy())
   await built.catch((problem) => log.warn(`without a build each dms starts slowly, from its sources: ${problem.stderr}`))
   return async () => {
     await client.end()

@@ -31,7 +31,7 @@ export async function folder(): Promise<string> {
 /** A database without a table, owned by a role that is no superuser, and a folder; both go away with the test. */
 export async function emptyPlace(): Promise<Place> {
   const name = `dms_test_${randomUUID().replaceAll('-', '')}`
-  await administer(`create role ${name} login`, `create database ${name} owner ${name}`)
+  await administer(`create role ${name} login`, `create database ${name} owner ${name} strategy ${inject('copyStrategy')}`)
   onTestFinished(() => administer(`drop database ${name} with (force)`, `drop role ${name}`))
   const databaseUrl = inject('databaseUrl')
     .replace('NAME', name)

@@ -37,7 +37,7 @@ export async function joinEmbedded(options: { dataDir: string; log: Log; startTi
 
   /** Without its connection an owner counts as gone, and the next to leave would stop the server under it. */
   function watch(): void {
-    owner.client.once('end', () => {
+    void owner.lost.then(() => {
       if (leaving.signal.aborted) return
       log.warn('lost the connection to PostgreSQL, joining it again')
       rejoining = rejoin()
@@ -80,6 +80,8 @@ export async function joinEmbedded(options: { dataDir: string; log: Log; startTi
 interface Owner {
   readonly client: Client
   readonly version: string
+  /** its connection has ended; kept from the start, because it may be lost before anybody watches */
+  readonly lost: Promise<void>
 }
 
 /** Becomes an owner, whatever it takes: starts the server, waits for it, or waits until one that is stopping is gone and starts again. */
@@ -118,12 +120,13 @@ async function claim(cluster: Cluster, patience: number): Promise<Owner | null> 
   })
   // an idle client that is cut off emits this; what follows is done on 'end'
   client.on('error', () => undefined)
+  const lost = new Promise<void>((resolve) => client.once('end', resolve))
   try {
     await client.connect()
     await client.query('select pg_advisory_lock_shared($1)', [ownership])
     await makeDatabase(client)
     const { rows } = await client.query<{ server_version: string }>('show server_version')
-    return { client, version: rows[0]!.server_version }
+    return { client, version: rows[0]!.server_version, lost }
   } catch (error) {
     client.end().catch(() => undefined)
     if (isPassing(error)) return null

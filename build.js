@@ -56,7 +56,10 @@ async function bundler() {
 
 async function chunksOf(rolldown, input) {
   const reached = {}
-  const groups = Object.keys(together).map((name) => ({ name, test: (id) => reached[name].has(id) }))
+  const [program, ...lazy] = Object.keys(together).map((name) => ({ name, test: (id) => reached[name].has(id) }))
+  // What commands name at their top is no part of what they load later.
+  const shared = { name: 'shared', test: (id) => reached.commands.has(id) && lazy.some(({ test }) => test(id)) }
+  const groups = [program, shared, ...lazy]
   const bundle = await rolldown({
     cwd: root,
     input,
@@ -71,7 +74,9 @@ async function chunksOf(rolldown, input) {
       {
         name: 'together',
         buildEnd() {
-          for (const [name, starts] of Object.entries(together)) reached[name] = reachedFrom(starts, (id) => this.getModuleInfo(id))
+          const commands = readdirSync(`${root}commands`).map((file) => `commands/${file}`)
+          for (const [name, starts] of Object.entries({ ...together, commands }))
+            reached[name] = reachedFrom(starts, (id) => this.getModuleInfo(id))
         },
       },
     ],

@@ -3,7 +3,7 @@
  *
  *   node bench/cli.ts [--rounds 20] [--program bin/dms.js]
  *
- * Also says which packages each of them loads; fails where one that talks to a database or a server is among them.
+ * Also says which packages, or files of the build, each of them loads; fails where one that talks to a database or a server is among them.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -26,7 +26,8 @@ const lines: Record<string, string[]> = {
   'dms sources sync --help': [values.program, 'sources', 'sync', '--help'],
   'dms completion bash': [values.program, 'completion', 'bash'],
 }
-const heavy = ['pg', 'kysely', 'h3', 'zod', 'undici', 'pino', 'sharp', 'pdfjs-dist', 'tesseract.js', 'meilisearch', 'webdav']
+// The last two are files of the build: all for a server in this process, and for one elsewhere (build.js).
+const heavy = ['pg', 'kysely', 'h3', 'zod', 'undici', 'pino', 'sharp', 'pdfjs-dist', 'tesseract.js', 'meilisearch', 'here', 'there']
 
 const folder = mkdtempSync(join(tmpdir(), 'dms-bench-'))
 try {
@@ -61,7 +62,7 @@ function median(numbers: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }
 
-/** The packages whose files are loaded; what Node itself brings does not count. */
+/** The packages whose files are loaded, and the files of the build; what Node itself brings does not count. */
 function packagesOf(args: string[]): string[] {
   const [hook, list] = [join(folder, 'hook.mjs'), join(folder, 'loaded')]
   writeFileSync(list, '')
@@ -72,5 +73,12 @@ import { registerHooks } from 'node:module'
 registerHooks({ load(url, context, next) { appendFileSync(${JSON.stringify(list)}, url + '\\n'); return next(url, context) } })`,
   )
   execFileSync(process.execPath, [`--import=${hook}`, ...args], { stdio: 'ignore' })
-  return [...new Set(readFileSync(list, 'utf8').match(/(?<=\/node_modules\/)(@[^/]+\/)?[^/\n]+/g) ?? [])]
+  const loaded = readFileSync(list, 'utf8')
+  return [
+    ...new Set(
+      [...loaded.matchAll(/\/node_modules\/((?:@[^/]+\/)?[^/\n]+)|\/dist\/([a-z-]+?)(?:-[\w-]{8})?\.js\n/g)].map(
+        ([, one, file]) => one ?? file ?? '',
+      ),
+    ),
+  ]
 }

@@ -168,19 +168,14 @@ test('an index in many chunks answers as one in a single chunk: all words, filte
     ).toBe(total)
   }
 
-  for (const [size, chunks] of [
-    [13, 3],
-    [1, 36],
-  ] as const) {
-    expect(await remake(ground, size)).toBe(chunks)
-    expectSame(await answers(engine, ground), whole, `${chunks} chunks`)
-    const paged: string[] = []
-    for (let offset = 0; offset < 42; offset += 7) {
-      const query = { text: 'in', fuzzy: false, highlight: false, filter: noFilter, offset, limit: 7, maxResults: 1000 }
-      paged.push(...(await engine.search(query)).hits.map(({ document_id }) => document_id))
-    }
-    expect(paged).toEqual(found('in / 0'))
+  expect(await remake(ground, 3)).toBe(12)
+  expectSame(await answers(engine, ground), whole, 'cut')
+  const paged: string[] = []
+  for (let offset = 0; offset < 42; offset += 7) {
+    const query = { text: 'in', fuzzy: false, highlight: false, filter: noFilter, offset, limit: 7, maxResults: 1000 }
+    paged.push(...(await engine.search(query)).hits.map(({ document_id }) => document_id))
   }
+  expect(paged).toEqual(found('in / 0'))
 
   expect(await remake(ground, 5)).toBe(8)
   const growing = openPostgres(app.db, 5)
@@ -200,7 +195,7 @@ test('an index in many chunks answers as one in a single chunk: all words, filte
   expect(await engine.count()).toBe(58 - gone.length)
   expect(await remake(ground, 1000)).toBe(1)
   expectSame(grown, await answers(engine, ground), 'grown')
-})
+}, 180_000)
 
 test('of more matches than are ranked the best are found in whichever chunk they are, and the cap is said', async () => {
   const { app, ada } = await startApp({ 'search.engine': 'postgres' })

@@ -5,7 +5,8 @@ import type { AdvancedQuery, SearchAnswer } from '../../ports/search.ts'
 import { type Compiled, compile } from './postgres-clauses.ts'
 import { filterHints } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
-import { indexed, match, type Plan, ranges, rank } from './postgres-match.ts'
+import { match } from './postgres-match.ts'
+import { indexed, inPassages, type Plan, ranges, rank } from './postgres-plan.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { quote } from './postgres-vector.ts'
 import { together } from './postgres-words.ts'
@@ -36,15 +37,21 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
   const oneOf = must.length === 0 ? should : []
   const words = [
     ...filters(filter),
-    ...must.flatMap(({ candidate }) => candidate ?? []),
-    ...oneCandidate(oneOf),
-    ...mustNot.flatMap(excluded),
+    ...must.flatMap((clause) => looseOf(clause) ?? []),
+    ...oneCandidate(oneOf, looseOf),
+    ...mustNot.filter((clause) => !isLate(clause)).flatMap(excluded),
+  ]
+  const late = [
+    ...must.filter(isLate).flatMap(({ candidate }) => candidate ?? []),
+    ...(oneOf.some(isLate) ? oneCandidate(oneOf, ({ candidate }) => candidate) : []),
+    ...mustNot.filter(isLate).flatMap(excluded),
   ]
   const decided = [...must.flatMap(passagesOf), ...mustNot.filter(({ test }) => !test).flatMap(exceptPassages)]
+  const isShown = oneOf.every(({ candidate, test }) => candidate !== null && !test)
   const tests = [
     ...must.flatMap(({ test }) => (test ? [seen(test)] : [])),
     ...mustNot.filter(({ test }) => test).map((clause) => sql`not ${passes(clause)}`),
-    ...(oneOf.length === 0 ? [] : [anyOf(oneOf)]),
+    ...(oneOf.length === 0 || isShown ? [] : [anyOf(oneOf)]),
   ]
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
   return {
@@ -54,15 +61,25 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
       oneOf: hasHints ? filterHints(filter) : [],
     }),
     filters: [...ranges(filter), ...decided],
+    late: [
+      ...(late.length === 0 ? [] : [sql`entry.words @@ ${and(late)}::tsquery`]),
+      ...(oneOf.length > 0 && isShown ? [anyOf(oneOf)] : []),
+    ],
     tests,
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
     score: score(must, should),
     best: [],
+    besides: [],
   }
 }
 
-const oneCandidate = (clauses: readonly Compiled[]): string[] => {
-  const candidates = clauses.flatMap(({ candidate }) => candidate ?? [])
+/** Whether the index alone cannot say which documents are candidates. */
+const isLate = ({ candidate, loose }: Compiled): boolean => loose !== undefined && loose !== candidate
+
+const looseOf = ({ candidate, loose }: Compiled): string | null => loose ?? candidate
+
+const oneCandidate = (clauses: readonly Compiled[], of: (clause: Compiled) => string | null): string[] => {
+  const candidates = clauses.flatMap((clause) => of(clause) ?? [])
   return clauses.length > 0 && candidates.length === clauses.length ? [or(candidates)] : []
 }
 
@@ -76,10 +93,11 @@ const excluded = ({ candidate, passages, test }: Compiled): string[] => {
 function passagesOf({ passages }: Compiled): RawBuilder<boolean>[] {
   if (passages.length === 0) return []
   return [
-    sql`(entry.parts = 0 or not exists (
-      select from unnest(${passages}::tsquery[]) as term (query) where not exists (
-        select from search_passages passage
-        where passage.document_id = entry.document_id and passage.chunk = entry.chunk and passage.words @@ term.query)))`,
+    inPassages(
+      passages,
+      passages.map(() => true),
+      passages.map(() => false),
+    ),
   ]
 }
 

@@ -7,7 +7,7 @@ import { plain, type Word, words } from '../words.ts'
 import { rowHints } from './postgres-hints.ts'
 import { longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
 import { filterLexemes, or } from './postgres-query.ts'
-import { isText, lookedUp, oneOfWords, rowsOf, type TextField, weights } from './postgres-rows.ts'
+import { isText, type LookedUp, lookedUp, oneOfWords, rowsOf, type TextField, weights } from './postgres-rows.ts'
 import { nowhere, type Spellings } from './postgres-terms.ts'
 import { inPassages, test } from './postgres-values.ts'
 import { quote } from './postgres-vector.ts'
@@ -17,6 +17,8 @@ export interface Compiled {
   readonly clause: SearchClause
   /** a tsquery that every document answers which passes; for one in one row that is all, unless there is a `test`. null: any document may pass */
   readonly candidate: string | null
+  /** what of the candidate the index answers alone, and perhaps more; not there: all of it */
+  readonly loose?: string
   /** tsqueries, each of which some passage of a long document must answer */
   readonly passages: readonly string[]
   /** what is to be seen in the row of `documents` besides */
@@ -95,7 +97,7 @@ function exact(clause: SearchClause, field: TextField): Compiled {
 }
 
 /** `others`: what counts as a word of the terms besides; only the terms as they are make the score. */
-function byTerms(terms: readonly Term[], field: TextField, others: Spellings): Pick<Compiled, 'candidate' | 'passages' | 'rank'> {
+function byTerms(terms: readonly Term[], field: TextField, others: Spellings): LookedUp & { rank: string } {
   return {
     ...lookedUp(
       terms.map((term) => rowsOf(term, others)),
@@ -146,13 +148,12 @@ function contains(
   })
   // A first word that may be any of too many says nothing.
   const known = others === null ? steps.slice(1) : steps
-  const { candidate, passages } = known.length === 0 ? { candidate: null, passages: [] } : lookedUp([[known]], field)
+  const found = known.length === 0 ? { candidate: null, passages: [] } : lookedUp([[known]], field)
   const isShown = isOneRun && others !== null
-  const passage = passages[0]
+  const passage = found.passages[0]
   return {
     clause,
-    candidate,
-    passages,
+    ...found,
     hints: [],
     test: isShown ? null : passage === undefined ? test(clause) : test(clause, inPassages(clause, passage)),
     readsContent: !isShown && (field === 'content' || field === 'any'),

@@ -1,27 +1,10 @@
 /** Runs a search that is put together: which documents, in which order, how many of which type and label. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
-import type { SearchAnswer, SearchFilter, SearchSort } from '../../ports/search.ts'
+import type { SearchAnswer, SearchSort } from '../../ports/search.ts'
 import { type Chunk, entriesOf, reading } from './postgres-chunks.ts'
+import { lookUp, type Plan, type Planned, where } from './postgres-plan.ts'
 import { or } from './postgres-query.ts'
-
-export interface Plan {
-  /** what the index finds; in terms of `entry`, a row of a chunk */
-  readonly indexed: readonly RawBuilder<unknown>[]
-  /** what is seen in the row itself, and in the passages, likewise */
-  readonly filters: readonly RawBuilder<unknown>[]
-  /** what takes a look at the documents that are left, likewise */
-  readonly tests: readonly RawBuilder<unknown>[]
-  /** so many of them are looked at, the newest; null: all */
-  readonly maxTested: number | null
-  /** 0 to 1, likewise */
-  readonly score: RawBuilder<number>
-  /** tsqueries of what is likely to score best, the best first, none of what another one finds; empty: the index knows nothing of that */
-  readonly best: readonly string[]
-}
-
-/** By whether the entries have hints. */
-export type Planned = (hasHints: boolean) => Plan
 
 export interface Window {
   readonly offset: number
@@ -48,7 +31,7 @@ const maxBest = 300
 /** Chunks in one statement: each takes time to plan, whether or not it is looked into. */
 const maxTogether = 60
 /** Looks into chunks for the best, likewise: where there would be more, some are made one. */
-const maxLooks = 50
+const maxLooks = 24
 
 /** One page of the matches, with totals over at most `maxResults` of them: the first in the order asked for; where that is by score, the newest. */
 export function match(db: Db, planned: Planned, sort: readonly SearchSort[], window: Window): Promise<Matches> {
@@ -103,12 +86,15 @@ async function atOnce(
   return { page, total, isCapped, facets }
 }
 
-/** What to look for the best by, in this order. For many chunks, the newest shows how many documents each of the queries would find, so that only one may find more than are ranked. */
-async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promise<string[]> {
+/** The tsqueries to look for the best by, in this order. For many chunks, the newest shows how many documents each of them finds, so that only the last may find more than are ranked. */
+async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promise<readonly string[]> {
   const { best } = planned(true)
   const [newest] = chunks
-  if (!newest || chunks.length * best.length <= maxLooks) return [...best]
-  const each = best.map((query) => sql`(select count(*) from (${only(planned, query, newest)} limit ${maxBest}) found)::integer`)
+  if (!newest || chunks.length * best.length <= maxLooks) return best
+  const each = best.map((query) => {
+    const found = entries(newest, by(query)(planned)(newest.hasHints))
+    return sql`(select count(*)::integer from (${found} limit ${maxBest}) found)`
+  })
   const { rows } = await sql<{ found: number[] }>`select array[${sql.join(each)}] as found`.execute(db)
   let room = maxBest / chunks.length
   let few = 0
@@ -120,16 +106,19 @@ async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promis
   return [...(few === 0 ? [] : [or(best.slice(0, few))]), ...best.slice(few, few + 1)]
 }
 
-const only = (planned: Planned, query: string, chunk: Chunk): RawBuilder<unknown> => entries(chunk, having(query)(planned(chunk.hasHints)))
-
-const having =
+/** The plan for what this finds of the best. */
+const by =
   (query: string) =>
-  (plan: Plan): Plan => ({ ...plan, indexed: [...plan.indexed, sql`entry.words @@ ${query}::tsquery`] })
+  (planned: Planned): Planned =>
+  (hasHints) => {
+    const plan = planned(hasHints)
+    return { ...plan, indexed: [lookUp(query), ...plan.besides] }
+  }
 
 /** What these find, the best first, at most so many; PostgreSQL looks for the next only while it has not enough. */
 function likely(queries: readonly string[], chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> | null {
   if (queries.length === 0) return null
-  const each = queries.map((query) => sql`(${inChunks(chunks, (hasHints) => having(query)(planned(hasHints)), limit)})`)
+  const each = queries.map((query) => sql`(${inChunks(chunks, by(query)(planned), limit)})`)
   return sql`select * from (${sql.join(each, sql` union all `)}) best limit ${limit}`
 }
 
@@ -141,7 +130,7 @@ async function newest(db: Db, chunks: readonly Chunk[], planned: Planned, maxRes
   const most = Math.min(maxBest, maxResults)
   for (const query of await looks(db, chunks, planned)) {
     if (best.length >= most) break
-    best.push(...(await collect(db, chunks, (hasHints) => having(query)(planned(hasHints)), most - best.length)).found)
+    best.push(...(await collect(db, chunks, by(query)(planned), most - best.length)).found)
   }
   const all = new Map([...best, ...found].map((scored) => [scored.document_id, scored]))
   return { found: [...all.values()].slice(0, maxResults), isCapped: true }
@@ -163,17 +152,17 @@ async function collect(db: Db, chunks: readonly Chunk[], planned: Planned, limit
 
 /** The newest matches of some chunks, the newest first: PostgreSQL looks into the next one only while it has not enough. */
 function inChunks(chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> {
-  const each = chunks.map(
-    (chunk) => sql`(select * from (${entries(chunk, planned(chunk.hasHints))}) entry order by document_id desc limit ${limit})`,
-  )
+  const each = chunks.map((chunk) => sql`(${entries(chunk, planned(chunk.hasHints))} order by document_id desc limit ${limit})`)
   return sql`select document_id, ${planned(true).score} as score from (select * from (${sql.join(each, sql` union all `)}) entry limit ${limit}) entry`
 }
 
 /** What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
-function entries(chunk: Chunk, { indexed, filters }: Plan): RawBuilder<unknown> {
-  return indexed.length === 0
-    ? sql`select entry.* from ${entriesOf(chunk)} ${where(filters)}`
-    : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where(indexed)} offset 0) entry ${where(filters)}`
+function entries(chunk: Chunk, { indexed, filters, late }: Plan): RawBuilder<unknown> {
+  const found =
+    indexed.length === 0
+      ? sql`select entry.* from ${entriesOf(chunk)} ${where(filters)}`
+      : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where([...indexed, ...filters])} offset 0) entry`
+  return late.length === 0 ? found : sql`select entry.* from (${found} order by document_id desc offset 0) entry ${where(late)}`
 }
 
 async function collectTested(
@@ -201,7 +190,7 @@ async function collectTested(
 function testedIn(chunk: Chunk, plan: Plan, limit: number, mayTest: number | null): RawBuilder<unknown> {
   return sql`
     with candidates as materialized (
-      select * from (${entries(chunk, plan)}) entry order by document_id desc ${mayTest === null ? sql`` : sql`limit ${mayTest}`}
+      ${entries(chunk, plan)} order by document_id desc ${mayTest === null ? sql`` : sql`limit ${mayTest}`}
     ), tested as materialized (
       -- As they come, and only until there are enough.
       select * from candidates entry ${where(plan.tests)} limit ${limit}
@@ -220,8 +209,8 @@ async function firstOfAll(
 ): Promise<Collected> {
   const { score, maxTested } = planned(true)
   const each = chunks.map((chunk) => {
-    const { indexed, filters, tests } = planned(chunk.hasHints)
-    const conditions = maxTested === null ? [...indexed, ...filters, ...tests] : [...indexed, ...filters]
+    const { indexed, filters, late, tests } = planned(chunk.hasHints)
+    const conditions = [...indexed, ...filters, ...late, ...(maxTested === null ? tests : [])]
     return sql`select entry.* from ${entriesOf(chunk)} ${where(conditions)}`
   })
   const matching = sql`(${sql.join(each, sql` union all `)}) entry`
@@ -273,38 +262,6 @@ const facetsOf = (ids: RawBuilder<unknown>): RawBuilder<unknown> => sql`
       select label_id, count(*) from (${ids}) found join document_labels on document_id = id group by label_id
     ) carried join labels on labels.id = label_id order by count desc, labels.name
   ) names) as labels`
-
-/** What the index is asked: words, and hints. */
-export function indexed({
-  match,
-  hints,
-  oneOf,
-}: {
-  match: string | null
-  hints: readonly number[]
-  oneOf: readonly (readonly number[])[]
-}) {
-  return [
-    ...(match === null ? [] : [sql`entry.words @@ ${match}::tsquery`]),
-    ...(hints.length === 0 ? [] : [sql`entry.hints @> ${hints}::integer[]`]),
-    ...oneOf.map((some) => sql`entry.hints && ${some}::integer[]`),
-  ]
-}
-
-/** What of a filter is not among the words. */
-export function ranges({ from, to, minConfidence }: SearchFilter): RawBuilder<unknown>[] {
-  return [
-    ...(from ? [sql`entry.created_at >= ${from}`] : []),
-    ...(to ? [sql`entry.created_at <= ${to}`] : []),
-    ...(minConfidence === null ? [] : [sql`entry.confidence >= ${minConfidence}`]),
-  ]
-}
-
-/** From 0 to 1 by the words of a query. */
-export const rank = (query: string): RawBuilder<number> => sql<number>`ts_rank('{0.1, 0.3, 0.6, 1}', words, ${query}::tsquery)`
-
-const where = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
-  all.length === 0 ? sql`` : sql`where ${sql.join([...all], sql` and `)}`
 
 /** As in the list of documents: nothing counts as less than anything. */
 function inOrder(sort: readonly SearchSort[], score: RawBuilder<unknown>): RawBuilder<unknown> {

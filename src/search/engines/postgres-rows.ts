@@ -34,16 +34,32 @@ export const oneOfWords = ({ words, prefix }: Step, weight: Weight, max = Number
 export const inARow = (row: readonly Step[], weight: Weight): string =>
   inRow(row.map((step) => ({ query: oneOfWords(step, weight), offset: step.offset })))
 
-/** What asks for all of these terms, each of which is any of its rows of words; `passages`: what some passage of a long document must answer besides. */
-export function lookedUp(terms: readonly (readonly (readonly Step[])[])[], field: TextField): { candidate: string; passages: string[] } {
+export interface LookedUp {
+  /** a tsquery that every document answers which has the terms; of long ones some others too */
+  readonly candidate: string
+  /** one that the index answers without a look at the words of documents: it finds what `candidate` finds, and perhaps more */
+  readonly loose: string
+  /** what some passage of a long document must answer besides */
+  readonly passages: string[]
+}
+
+/** What asks for all of these terms, each of which is any of its rows of words. */
+export function lookedUp(terms: readonly (readonly (readonly Step[])[])[], field: TextField): LookedUp {
   const weight = weights[field]
   if (weight === 'A' || weight === 'B' || weight === 'C') {
     const marked = (step: Step): string => oneOfWords({ ...step, words: step.words.map((word) => headingLexeme(word, weight)) }, '')
     // The place is looked up in what the marks leave: to see it, PostgreSQL reads all words of a document.
     const inField = (row: readonly Step[]): string => and([...row.map(marked), ...(row.length > 1 ? [inARow(row, weight)] : [])])
-    return { candidate: and(terms.map((rows) => or(rows.map(inField)))), passages: [] }
+    const somewhere = (row: readonly Step[]): string => and(row.map(marked))
+    return {
+      candidate: and(terms.map((rows) => or(rows.map(inField)))),
+      loose: and(terms.map((rows) => or(rows.map(somewhere)))),
+      passages: [],
+    }
   }
   const alone = terms.map((rows) => or(rows.map((row) => inARow(row, weight))))
-  const loose = terms.map((rows) => or(rows.map((row) => and(row.map((step) => oneOfWords(step, ''))))))
-  return { candidate: or([and(alone), and([quote('~long'), ...loose]), quote('~many')]), passages: alone }
+  const apart = terms.map((rows) => or(rows.map((row) => and(row.map((step) => oneOfWords(step, ''))))))
+  const loose = or([and(apart), quote('~many')])
+  const isPlain = weight === '' && terms.every((rows) => rows.every((row) => row.length === 1))
+  return { candidate: isPlain ? loose : or([and(alone), and([quote('~long'), ...apart]), quote('~many')]), loose, passages: alone }
 }

@@ -20,8 +20,10 @@ export interface Check {
 }
 
 export interface Queries {
-  /** finds the documents; long ones only perhaps: see checks. null: the hints say it all */
+  /** finds the documents by what the index knows, and perhaps more: see late and checks. null: the hints say it all */
   readonly match: string | null
+  /** what their words must answer besides; null: nothing */
+  readonly late: string | null
   /** numbers that a document must have, all of them; of each list of `oneOf` one */
   readonly hints: readonly number[]
   readonly oneOf: readonly (readonly number[])[]
@@ -33,8 +35,8 @@ export interface Queries {
   readonly typed: string
   /** for the score: every word in every spelling, begun ones however they go on */
   readonly meant: string
-  /** tsqueries of what is likely to score best, the best first; no two have a document in common */
-  readonly best: readonly string[]
+  /** what is likely to score best: tsqueries that find some of what `match` and `hints` find, the best first, no document twice; with the numbers that are still to be looked for */
+  readonly best: { readonly queries: readonly string[]; readonly hints: readonly number[] }
 }
 
 /** Puts the queries together; null where there is nothing to look for, which must not mean everything. */
@@ -43,11 +45,15 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
   const groups = grouped(terms)
   const wanted = terms.filter(({ negated }) => !negated)
   const asked = groups.map((group) => ask(group, spellings, hasHints))
-  const matches = [...filters(filter), ...asked.flatMap(({ match }) => match ?? [])]
+  const matches = [...filters(filter), ...asked.flatMap(({ loose }) => loose ?? [])]
+  const late = asked.flatMap(({ match, loose }) => (match === null || match === loose ? [] : [match]))
+  const hints = asked.flatMap(({ hints }) => hints)
   const positive = groups.filter(([first]) => !first!.negated)
+  const excluded = asked.flatMap(({ loose }, nth) => (groups[nth]![0]!.negated && loose !== null ? [loose] : []))
   return {
     match: matches.length === 0 ? null : and(matches),
-    hints: asked.flatMap(({ hints }) => hints),
+    late: late.length === 0 ? null : and(late),
+    hints,
     oneOf: hasHints ? filterHints(filter) : [],
     checks: groups.map((group) => ({
       query: alone(group, spellings),
@@ -57,7 +63,11 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
     all: positive.length === 0 ? null : and(positive.map((group) => alone(group, spellings))),
     typed: or(wanted.flatMap((term) => rankedWords(whole(term), new Map()))),
     meant: or(wanted.flatMap((term) => rankedWords(isTooShort(term) ? whole(term) : term, spellings))),
-    best: best(positive, spellings),
+    best: best(
+      positive,
+      spellings,
+      isShown(positive) ? { match: [...filters(filter), ...excluded], hints: [] } : { match: matches, hints },
+    ),
   }
 }
 
@@ -77,14 +87,27 @@ function grouped(terms: readonly Term[]): Term[][] {
   return groups
 }
 
+interface Ask {
+  /** null: the hints say it all */
+  readonly match: string | null
+  /** what of it the index answers alone, and perhaps more; null: nothing */
+  readonly loose: string | null
+  readonly hints: readonly number[]
+}
+
 /** A group as any document must have it that could match. */
-function ask(group: readonly Term[], spellings: Spellings, hasHints: boolean): { match: string | null; hints: number[] } {
+function ask(group: readonly Term[], spellings: Spellings, hasHints: boolean): Ask {
   const [term] = group as [Term, ...Term[]]
-  if (term.negated) return { match: `!${or(group.map((one) => exactly(one, spellings)))}`, hints: [] }
-  const match = or(group.map((one) => lookedUp([rowsOf(one, spellings)], one.field ?? 'any').candidate))
-  if (!hasHints || group.length > 1) return { match, hints: [] }
+  if (term.negated) {
+    const match = `!${or(group.map((one) => exactly(one, spellings)))}`
+    const isPlain = group.every(({ parts, joined, field }) => parts.length === 1 && joined === null && field !== 'content')
+    return { match, loose: isPlain ? match : null, hints: [] }
+  }
+  const found = group.map((one) => lookedUp([rowsOf(one, spellings)], one.field ?? 'any'))
+  const whole = { match: or(found.map(({ candidate }) => candidate)), loose: or(found.map(({ loose }) => loose)) }
+  if (!hasHints || group.length > 1) return { ...whole, hints: [] }
   const hint = prefixOf(term, spellings)
-  return hint === null ? { match, hints: term.joined === null ? rowHints(term.parts) : [] } : { match: null, hints: [hint] }
+  return hint === null ? { ...whole, hints: term.joined === null ? rowHints(term.parts) : [] } : { match: null, loose: null, hints: [hint] }
 }
 
 /** The hint that says all of a term: of a word that is but begun, anywhere in a document. */
@@ -107,24 +130,34 @@ const aloneOne = (term: Term, spellings: Spellings): string =>
 const rankedWords = (term: Term, spellings: Spellings): string[] =>
   rowsOf(term, spellings).flatMap((row) => row.map((step) => oneOfWords(step, weights[term.field ?? 'any'])))
 
+/** Whether a mark of a word says all that is asked: one word is, wherever it stands. */
+const isShown = (groups: readonly (readonly Term[])[]): boolean =>
+  groups.length === 1 && groups[0]!.every(({ parts, joined, field }) => parts.length === 1 && joined === null && field === null)
+
 /** From what says much of every word to what says something of one of them; see grades in postgres-vector.ts. */
-function best(groups: readonly (readonly Term[])[], spellings: Spellings): string[] {
-  if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title'))) return []
+function best(
+  groups: readonly (readonly Term[])[],
+  spellings: Spellings,
+  besides: { readonly match: readonly string[]; readonly hints: readonly number[] },
+): Queries['best'] {
+  if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title')))
+    return { queries: [], hints: [] }
   const graded = (...all: number[]) => all.map((grade) => (word: string) => gradeLexeme(word, grade))
-  const twice = graded(7, 6, 5, 4)
   const title = [(word: string) => headingLexeme(word, 'A')]
   const heading = (['A', 'B', 'C'] as const).map((weight) => (word: string) => headingLexeme(word, weight))
   const all = (marks: readonly Mark[]) => and(groups.map((group) => marked(group, marks, typedOnly)))
   const some = (marks: readonly Mark[]) => or(groups.map((group) => marked(group, marks, typedOnly)))
   const inOrder = [
     ...(groups.length === 1
-      ? [7, 6, 5, 4, 3, 2].map((grade) => all(graded(grade)))
-      : [all(twice), and([all(title), some(twice)]), all(title), some(twice), some(graded(3, 2))]),
-    some(title),
+      ? [all(graded(7, 6)), all(graded(5, 4)), all(graded(3, 2)), all(title)]
+      : [and([all(title), some(graded(7, 6, 5, 4))]), all(title), some(graded(7, 6, 5, 4)), some(title)]),
     and(groups.map((group) => marked(group, title, (step) => ({ ...step, words: step.words.slice(0, 1 + maxOthers) }), spellings))),
     all([...heading, ...graded(1)]),
   ]
-  return [...new Set(inOrder)].map((query, nth, queries) => (nth === 0 ? query : and([query, `!${or(queries.slice(0, nth))}`])))
+  const queries = [...new Set(inOrder)].map((query, nth, queries) =>
+    and([...besides.match, query, ...(nth === 0 ? [] : [`!${or(queries.slice(0, nth))}`])]),
+  )
+  return { queries, hints: besides.hints }
 }
 
 type Mark = (word: string) => string

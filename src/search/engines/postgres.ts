@@ -6,7 +6,8 @@ import { parse } from '../query.ts'
 import { advanced } from './postgres-advanced.ts'
 import { chunksInForce, indexVersion, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
 import { hits } from './postgres-hits.ts'
-import { indexed, match, type Plan, ranges, rank } from './postgres-match.ts'
+import { match } from './postgres-match.ts'
+import { indexed, inPassages, type Plan, ranges, rank } from './postgres-plan.ts'
 import { rebuild } from './postgres-rebuild.ts'
 import { refresh } from './postgres-refresh.ts'
 import { similar } from './postgres-similar.ts'
@@ -91,23 +92,23 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
 
 /** Newest first up to one past the cap; those are ranked, counted and cut into pages. */
 function plan(queries: Queries, { filter }: SearchQuery): Plan {
-  const { checks, best } = queries
+  const { checks, best, oneOf, late } = queries
   return {
     indexed: indexed(queries),
     filters: [
       ...ranges(filter),
-      // A term fails a long document when it is found where it must not be, or not where it must.
-      sql`(entry.parts = 0 or not exists (
-        select from unnest(${checks.map(({ query }) => query)}::tsquery[], ${checks.map(({ phrase }) => phrase)}::boolean[], ${checks.map(({ negated }) => negated)}::boolean[])
-          as term (query, is_phrase, is_negated)
-        where (entry.parts = 2 or is_phrase) and is_negated = exists (
-          select from search_passages passage
-          where passage.document_id = entry.document_id and passage.chunk = entry.chunk and passage.words @@ term.query)))`,
+      inPassages(
+        checks.map(({ query }) => query),
+        checks.map(({ phrase }) => phrase),
+        checks.map(({ negated }) => negated),
+      ),
     ],
+    late: late === null ? [] : [sql`entry.words @@ ${late}::tsquery`],
     tests: [],
     maxTested: null,
     score: score(queries),
-    best,
+    best: best.queries,
+    besides: indexed({ match: null, hints: best.hints, oneOf }),
   }
 }
 

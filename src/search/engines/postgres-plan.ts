@@ -1,0 +1,64 @@
+/** What a search asks of each chunk, in terms of `entry`, a row of it. */
+import { type RawBuilder, sql } from 'kysely'
+import type { SearchFilter } from '../../ports/search.ts'
+
+export interface Plan {
+  /** what the index finds; in terms of `entry`, a row of a chunk */
+  readonly indexed: readonly RawBuilder<unknown>[]
+  /** what is seen in the row itself, and in the passages, likewise */
+  readonly filters: readonly RawBuilder<unknown>[]
+  /** what is seen in its words, of the newest first, until there are enough: reading those of all takes long; likewise */
+  readonly late: readonly RawBuilder<unknown>[]
+  /** what takes a look at the documents that are left, likewise */
+  readonly tests: readonly RawBuilder<unknown>[]
+  /** so many of them are looked at, the newest; null: all */
+  readonly maxTested: number | null
+  /** 0 to 1, likewise */
+  readonly score: RawBuilder<number>
+  /** tsqueries that stand in for what the index is asked, of what is likely to score best, the best first, none of what another one finds; empty: the index knows nothing of that */
+  readonly best: readonly string[]
+  /** what it is asked besides then */
+  readonly besides: readonly RawBuilder<unknown>[]
+}
+
+/** By whether the entries have hints. */
+export type Planned = (hasHints: boolean) => Plan
+
+/** In a subquery, so that PostgreSQL does not guess from the number of words that it had better read every entry: those are long, and kept where it does not see that. */
+export const lookUp = (query: string): RawBuilder<unknown> => sql`entry.words @@ (select ${query}::tsquery)`
+
+/** What the index is asked: words, and hints. */
+export function indexed({
+  match,
+  hints,
+  oneOf,
+}: {
+  match: string | null
+  hints: readonly number[]
+  oneOf: readonly (readonly number[])[]
+}) {
+  return [
+    ...(match === null ? [] : [lookUp(match)]),
+    ...(hints.length === 0 ? [] : [sql`entry.hints @> ${hints}::integer[]`]),
+    ...oneOf.map((some) => sql`entry.hints && ${some}::integer[]`),
+  ]
+}
+
+/** What of a filter is not among the words. */
+export function ranges({ from, to, minConfidence }: SearchFilter): RawBuilder<unknown>[] {
+  return [
+    ...(from ? [sql`entry.created_at >= ${from}`] : []),
+    ...(to ? [sql`entry.created_at <= ${to}`] : []),
+    ...(minConfidence === null ? [] : [sql`entry.confidence >= ${minConfidence}`]),
+  ]
+}
+
+/** That a long document has, and has not, in its passages what an entry alone cannot say: these tsqueries, of which some are phrases, and some must not be there. */
+export const inPassages = (queries: readonly string[], phrases: readonly boolean[], negated: readonly boolean[]): RawBuilder<boolean> =>
+  sql`(entry.parts = 0 or dms_search_in_passages(entry.document_id, entry.chunk, entry.parts, ${queries}::tsquery[], ${phrases}::boolean[], ${negated}::boolean[]))`
+
+/** From 0 to 1 by the words of a query. */
+export const rank = (query: string): RawBuilder<number> => sql<number>`ts_rank('{0.1, 0.3, 0.6, 1}', words, ${query}::tsquery)`
+
+export const where = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
+  all.length === 0 ? sql`` : sql`where ${sql.join([...all], sql` and `)}`

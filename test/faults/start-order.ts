@@ -5,6 +5,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { type Ended, run as runDms } from '../support/run.ts'
 import { type Fault, type Given, openTrial, type Told } from './fault.ts'
+import { password } from './place.ts'
 
 export const startOrder: Fault = { id: 'F32', name: 'started without what it needs', run }
 
@@ -19,7 +20,10 @@ async function run({ place }: Given): Promise<Told> {
   const port = typeof address === 'object' && address ? String(address.port) : ''
 
   const begin = (args: readonly string[], env: Record<string, string> = {}) =>
-    runDms([...args, '--data-dir', place.dataDir], { env: { DMS_LOG_FORMAT: 'json', DMS_STORAGE_MIN_FREE: '0', ...env }, timeout: 60_000 })
+    runDms([...args, '--data-dir', place.dataDir], {
+      env: { DMS_ADMIN_PASSWORD: password, DMS_LOG_FORMAT: 'json', DMS_STORAGE_MIN_FREE: '0', ...env },
+      timeout: 60_000,
+    })
   const cases: [what: string, ended: Promise<Ended>, codes: readonly number[], names: RegExp][] = [
     ['no database', begin(['serve', '--port', '0'], { DATABASE_URL: nowhere }), [69], /database|postgres|ECONNREFUSED/i],
     ['no database, worker', begin(['worker'], { DATABASE_URL: nowhere }), [69], /database|postgres|ECONNREFUSED/i],

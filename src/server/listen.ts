@@ -86,21 +86,21 @@ async function onThisPort(handler: RequestListener, hostname: string, port: numb
   try {
     const { server } = await openPort(handler, { ...options, ...quiet } as unknown as Partial<ListenOptions>)
     return server as Server
-  } catch {
-    throw await reasonAgainst(hostname, port)
+  } catch (error) {
+    throw await reasonAgainst(hostname, port, error as Error)
   }
 }
 
-/** A port that somebody else has may be free at the next start; anything else is wrong in the configuration. */
-async function reasonAgainst(hostname: string, port: number): Promise<Error> {
+/** A port that somebody else has may be free at the next start; anything else, a certificate too, is wrong in the configuration. */
+async function reasonAgainst(hostname: string, port: number, thrown: Error): Promise<Error> {
   const probe = createServer()
   const error = await open(probe, (ready) => probe.listen(port, hostname, ready), '').then(
     () => null,
     (failed: ConfigError) => failed.cause as NodeJS.ErrnoException,
   )
   probe.close()
-  if (error !== null && error.code !== 'EADDRINUSE')
-    return new ConfigError([`server.port: ${port} on ${hostname} cannot be had (${error.message})`])
+  if (error?.code !== 'EADDRINUSE')
+    return new ConfigError([`server.port: ${port} on ${hostname} cannot be had (${(error ?? thrown).message})`])
   const owner = await ownerOf(port)
   return new Error(`port ${port} on ${hostname} is in use${owner ? ` (${owner})` : ''}`)
 }

@@ -90,7 +90,9 @@ async function atOnce(
 async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promise<readonly string[]> {
   const { best } = planned(true)
   const [newest] = chunks
-  if (!newest || chunks.length * best.length <= maxLooks) return best
+  // What the best are looked for by leaves out what hints say.
+  if (!newest || chunks.some(({ hasHints }) => !hasHints)) return []
+  if (chunks.length * best.length <= maxLooks) return best
   const each = best.map((query) => {
     const found = entries(newest, by(query)(planned)(newest.hasHints))
     return sql`(select count(*)::integer from (${found} limit ${maxBest}) found)`

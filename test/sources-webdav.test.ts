@@ -37,6 +37,12 @@ async function listening(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
+const descriptions: Record<WebdavServerName, RegExp> = {
+  apache: /^Apache.*; WebDAV 1, 2$/,
+  nginx: /^nginx.*; WebDAV 1$/,
+  rclone: /^has no name; WebDAV 1, 2$/,
+}
+
 let folders = 0
 
 /** An empty folder of the server, written to over WebDAV. */
@@ -67,6 +73,17 @@ for (const name of ['apache', 'nginx', 'rclone'] as const) {
   describe.runIf(hasWebdavServer(name))(name, () => {
     const server = serverOfGroup(name)
     testSourceType(() => placeOn(server()))
+
+    test('its test says what the server is', async () => {
+      const place = await placeOn(server())
+      const connection = webdav.open(place.address, place.limits)
+      onTestFinished(() => connection.close())
+      const { checks } = await connection.test(new AbortController().signal)
+      expect(checks.map(({ name, ok }) => [name, ok])).toEqual(
+        ['name', 'connection', 'sign-in', 'server', 'listing'].map((one) => [one, true]),
+      )
+      expect(checks[3]?.message).toMatch(descriptions[name])
+    })
 
     test('SOURCE_UNAUTHORIZED for a wrong password, and for none', async () => {
       const place = await placeOn(server())

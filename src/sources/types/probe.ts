@@ -9,13 +9,14 @@ import { failureOf, type Requests } from './requests.ts'
 const sampleSize = 5
 const sampleFolders = 20
 
-/** Looks up the name, connects, and lists until there is enough to show. Never throws. */
+/** Looks up the name, connects, asks what the server is, and lists until there is enough to show. Never throws. */
 export async function probe(
   url: URL,
   guard: Guard,
   signal: AbortSignal,
   requests: Requests,
   walk: SourceConnection['walk'],
+  describe?: (signal: AbortSignal) => Promise<string>,
 ): ReturnType<SourceConnection['test']> {
   const checks: { name: string; ok: boolean; message: string }[] = []
   const sample: string[] = []
@@ -48,6 +49,10 @@ export async function probe(
   if (failure && ['SOURCE_UNAUTHORIZED', 'SOURCE_FORBIDDEN'].includes(failure.code)) note('sign-in', false, failure.message)
   else {
     note('sign-in', true, 'is accepted, or not asked for')
+    // Nothing depends on it, and not every server tells. One that answers, but with no list, may be no such server at all.
+    const isAnswered = failure === null || failure.code === 'SOURCE_PROTOCOL'
+    const description = isAnswered && (await describe?.(signal).catch(() => null))
+    if (description) note('server', true, description)
     note('listing', failure === null, failure?.message ?? 'can be listed')
   }
   return { checks, sample }

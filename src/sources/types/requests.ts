@@ -11,7 +11,7 @@ import { basic, type Challenge, challengesOf, type DigestAnswers, digest } from 
 import { type Guard, guardedConnector } from './guard.ts'
 
 export interface Asked {
-  readonly method: 'GET' | 'PROPFIND'
+  readonly method: 'GET' | 'OPTIONS' | 'PROPFIND'
   readonly url: URL
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string

@@ -80,7 +80,15 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
   return {
     walk: (options) => walk(options),
     read: (file, signal) => readBody(requests, urlBelow(root, file.path, false), file, limits.maxFileSize, signal),
-    test: (signal) => probe(given, guard, signal, requests, (options) => walk(options, 1)),
+    test: (signal) =>
+      probe(
+        given,
+        guard,
+        signal,
+        requests,
+        (options) => walk(options, 1),
+        async (stop) => (await import('./webdav-server.ts')).describeServer(root, requests, stop),
+      ),
     close: () => requests.close(),
   }
 }

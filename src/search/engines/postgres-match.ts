@@ -59,7 +59,10 @@ async function stepByStep(
   return { page, total: found.length, isCapped, facets: await facets(db, found) }
 }
 
-/** The newest matches as below, counted and cut into pages by PostgreSQL itself: sending it a thousand ids back took longer than finding them. */
+/**
+ * The newest matches as below, counted and cut into pages by PostgreSQL itself: sending it a thousand ids back took longer than finding them.
+ * Of too many, where some are likely to be the best, only those are ranked; after them come the newest, because reading the words of a thousand takes longer than all the rest.
+ */
 async function atOnce(
   db: Db,
   chunks: readonly Chunk[],
@@ -67,23 +70,28 @@ async function atOnce(
   order: SearchSort['order'],
   { offset, limit, maxResults }: Window,
 ): Promise<Matches> {
+  const { score } = planned(true)
   const best = likely(await looks(db, chunks, planned), chunks, planned, Math.min(maxBest, maxResults))
-  const direction = order === 'asc' ? sql`asc` : sql`desc`
+  const isCapped = sql<boolean>`((select count(*) from newest) > ${maxResults})`
+  const inOrder =
+    order === 'asc' ? sql`order by score asc nulls first, document_id asc` : sql`order by score desc nulls last, document_id desc`
   const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`
-    with newest as materialized (${inChunks(chunks, planned, maxResults + 1)}),
-      best as materialized (${best ? sql`select * from (${best}) best where (select count(*) from newest) > ${maxResults}` : sql`select * from newest limit 0`}),
+    with newest as materialized (${entriesIn(chunks, planned, maxResults + 1)}),
+      best as materialized (${best ? sql`select entry.*, ${score} as score from (${best}) entry where ${isCapped}` : sql`select entry.*, 0::real as score from newest entry limit 0`}),
       found as materialized (
-        select document_id, score from (
-          select document_id, score, 1 as place from best
-          union all select document_id, score, 2 from newest where document_id not in (select document_id from best)
-        ) candidates order by place, document_id desc limit ${maxResults}
+        select * from best
+        union all (
+          select entry.*, ${best ? sql`case when ${isCapped} then null else ${score} end` : score} as score
+          from newest entry where document_id not in (select document_id from best)
+          order by document_id desc limit ${maxResults} - (select count(*) from best)
+        )
       )
-    select (select count(*)::integer from found) as total, (select count(*) from newest) > ${maxResults} as is_capped,
-      (select coalesce(json_agg(page), '[]') from (
-        select document_id, score from found order by score ${direction}, document_id ${direction} limit ${limit} offset ${offset}
-      ) page) as page, ${facetsOf(sql`select document_id as id from found`)}`.execute(db)
-  const { page, total, is_capped: isCapped, ...facets } = rows[0]!
-  return { page, total, isCapped, facets }
+    select (select count(*)::integer from found) as total, ${isCapped} as is_capped,
+      (select coalesce(json_agg(json_build_object('document_id', document_id, 'score', coalesce(score, ${score}))), '[]') from (
+        select * from found ${inOrder} limit ${limit} offset ${offset}
+      ) entry) as page, ${facetsOf(sql`select document_id as id from found`)}`.execute(db)
+  const { page, total, is_capped, ...facets } = rows[0]!
+  return { page, total, isCapped: is_capped, facets }
 }
 
 /** The tsqueries to look for the best by, in this order. For many chunks, the newest shows how many documents each of them finds, so that only the last may find more than are ranked. */
@@ -120,7 +128,7 @@ const by =
 /** What these find, the best first, at most so many; PostgreSQL looks for the next only while it has not enough. */
 function likely(queries: readonly string[], chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> | null {
   if (queries.length === 0) return null
-  const each = queries.map((query) => sql`(${inChunks(chunks, by(query)(planned), limit)})`)
+  const each = queries.map((query) => sql`(${entriesIn(chunks, by(query)(planned), limit)})`)
   return sql`select * from (${sql.join(each, sql` union all `)}) best limit ${limit}`
 }
 
@@ -144,7 +152,10 @@ async function collect(db: Db, chunks: readonly Chunk[], planned: Planned, limit
   const found: Scored[] = []
   let together = 1
   for (let start = 0; start < chunks.length && found.length < limit; ) {
-    const { rows } = await sql<Scored>`${inChunks(chunks.slice(start, start + together), planned, limit - found.length)}`.execute(db)
+    const { rows } = await sql<Scored>`
+      select document_id, ${planned(true).score} as score from (${entriesIn(chunks.slice(start, start + together), planned, limit - found.length)}) entry`.execute(
+      db,
+    )
     found.push(...rows)
     start += together
     together = Math.min(maxTogether, together * 3)
@@ -153,9 +164,9 @@ async function collect(db: Db, chunks: readonly Chunk[], planned: Planned, limit
 }
 
 /** The newest matches of some chunks, the newest first: PostgreSQL looks into the next one only while it has not enough. */
-function inChunks(chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> {
+function entriesIn(chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> {
   const each = chunks.map((chunk) => sql`(${entries(chunk, planned(chunk.hasHints))} order by document_id desc limit ${limit})`)
-  return sql`select document_id, ${planned(true).score} as score from (select * from (${sql.join(each, sql` union all `)}) entry limit ${limit}) entry`
+  return sql`select * from (${sql.join(each, sql` union all `)}) entry limit ${limit}`
 }
 
 /** What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */

@@ -4,6 +4,7 @@ import pg from 'pg'
 import { AppError } from '../errors.ts'
 import type { Log } from '../log.ts'
 import { cutWhenHung } from './hung.ts'
+import { KeepingClient } from './kept.ts'
 import { openLane } from './pipelined.ts'
 import type { Schema } from './schema.ts'
 import { types } from './values.ts'
@@ -42,7 +43,13 @@ const hungAfter = 1000
 /** Opens the pool; nothing is connected before the first query. */
 export function openDatabase({ address, poolMax, connectTimeout, statementTimeout, log }: DatabaseOptions): Database {
   const common = { ...address, types, connectionTimeoutMillis: connectTimeout, keepAlive: true }
-  const pool = new pg.Pool({ ...common, max: poolMax, application_name: 'dms', statement_timeout: statementTimeout || undefined })
+  const pool = new pg.Pool({
+    ...common,
+    Client: KeepingClient,
+    max: poolMax,
+    application_name: 'dms',
+    statement_timeout: statementTimeout || undefined,
+  })
   // A connection that is cut while a transaction thinks between two queries says so here; unheard, that would end the process. The next query fails.
   pool.on('connect', (client) => {
     client.on('error', () => {})

@@ -1,6 +1,7 @@
 /** Runs a search that is put together: which documents, in which order, how many of which type and label. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
+import { kept } from '../../db/kept.ts'
 import type { SearchAnswer, SearchSort } from '../../ports/search.ts'
 import { type Chunk, entriesOf, reading } from './postgres-chunks.ts'
 import { lookUp, type Plan, type Planned, where } from './postgres-plan.ts'
@@ -75,7 +76,7 @@ async function atOnce(
   const isCapped = sql<boolean>`((select count(*) from newest) > ${maxResults})`
   const inOrder =
     order === 'asc' ? sql`order by score asc nulls first, document_id asc` : sql`order by score desc nulls last, document_id desc`
-  const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`
+  const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`${kept}
     with newest as materialized (${entriesIn(chunks, planned, maxResults + 1)}),
       best as materialized (${best ? sql`select entry.*, ${score} as score from (${best}) entry where ${isCapped}` : sql`select entry.*, 0::real as score from newest entry limit 0`}),
       found as materialized (

@@ -44,7 +44,7 @@ export async function create(app: App, actor: Actor, documentId: string, terms: 
         document_id: document.id,
         // The operator at the shell is no user: the link counts as the owner's.
         created_by: actor.id ?? document.owner_id,
-        token: randomBytes(32).toString('base64url'),
+        token: newToken(),
         password_hash,
         expires_at,
         max_views,
@@ -115,3 +115,9 @@ const joined = (db: Db | Trx) =>
     .selectFrom('shared_links')
     .innerJoin('documents', 'documents.id', 'shared_links.document_id')
     .innerJoin('users', 'users.id', 'shared_links.created_by')
+
+/** 43 characters that fit into an address, and begin no option of a command line. */
+function newToken(): string {
+  const token = randomBytes(32).toString('base64url')
+  return token.startsWith('-') ? newToken() : token
+}

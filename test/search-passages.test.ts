@@ -7,7 +7,7 @@ async function passagesOf(content: string): Promise<Passage[]> {
   await read(
     { title: 'list', labels: [], filename: 'list.txt', content },
     [],
-    { word() {}, endField() {} },
+    { word() {}, newWord() {}, endField() {} },
     async (passage) => void passages.push(passage),
   )
   return passages

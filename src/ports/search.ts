@@ -115,7 +115,7 @@ export interface IndexStatus {
 export interface IndexRebuild {
   /** what the old index is called where it is kept; absent where it cannot be */
   readonly keptAs?: string
-  /** Brings the new index up to date with these documents, as refresh() does with the one in force: again for what changes meanwhile, also after swap(). In ascending order of ids the first time. */
+  /** Brings the new index up to date with these documents, as refresh() does with the one in force: again for what changes meanwhile, also after swap(). In ascending order of ids the first time. What fails may be said by the next call, or by settle(). */
   put(documentIds: readonly string[]): Promise<void>
   /** Waits until all that was put can be found; how many documents the new index has then. */
   settle(): Promise<number>

@@ -46,7 +46,6 @@ const confidenceHint = (confidence: number): number => firstConfidence + Math.fl
 /** The hints of a document in the making. */
 export class Hints {
   readonly #all = new Set<number>()
-  readonly #begun = new Set<string>()
   #before: Word | null = null
 
   constructor(createdAt: Date, confidence: number | null) {
@@ -54,15 +53,16 @@ export class Hints {
     if (confidence !== null) this.#all.add(confidenceHint(confidence))
   }
 
-  /** Words of one field, in their order. */
-  add(word: Word): void {
-    if (!this.#begun.has(word.text)) {
-      this.#begun.add(word.text)
-      for (let length = 1; length <= Math.min(longestPrefix, word.text.length); length++) {
-        const hint = prefixHint(word.text.slice(0, length))
-        if (hint !== null) this.#all.add(hint)
-      }
+  /** A word, once or more often. */
+  begin({ text }: Word): void {
+    for (let length = 1; length <= Math.min(longestPrefix, text.length); length++) {
+      const hint = prefixHint(text.slice(0, length))
+      if (hint !== null) this.#all.add(hint)
     }
+  }
+
+  /** All words of one field, in their order. */
+  follow(word: Word): void {
     if (word.form === 'joined') return
     const pair = this.#before && pairHint(this.#before.text, word.text)
     if (pair !== null) this.#all.add(pair)

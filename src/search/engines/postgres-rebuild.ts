@@ -7,7 +7,9 @@ import { refresh } from './postgres-refresh.ts'
 import type { Memory } from './postgres-words.ts'
 
 /** While one part of the documents is read here, others are written there. */
-const atOnce = 3
+const atOnce = 4
+/** Documents of one part. */
+const partSize = 100
 
 /** Begins a generation, in chunks of so many documents; those that are not in force are removed. */
 export async function rebuild(db: Db, known: Memory, chunkSize: number): Promise<IndexRebuild> {
@@ -29,17 +31,34 @@ export async function rebuild(db: Db, known: Memory, chunkSize: number): Promise
     indexing.catch(() => {})
   }
 
+  const running = new Set<Promise<void>>()
+  let failure: unknown
+  /** Waits for room alone: whoever comes next hears of a failure. */
+  const begin = async (ids: readonly string[]) => {
+    while (running.size >= atOnce) await Promise.race(running)
+    if (failure) throw failure
+    const one: Promise<void> = refresh(db, known, ids, generation)
+      .catch((error) => {
+        failure ??= error
+      })
+      .finally(() => running.delete(one))
+    running.add(one)
+  }
+  const allWritten = async () => {
+    await Promise.all(running)
+    if (failure) throw failure
+  }
+
   const fill = async (ids: readonly string[]) => {
     for (let start = 0; start < ids.length; ) {
       if (room === 0) {
+        await allWritten()
         await finish(chunk)
         chunk = await openChunk(db, generation, false)
         room = chunkSize - (await sizeOf(db, chunk))
       }
-      const some = ids.slice(start, start + room)
-      const part = Math.ceil(some.length / atOnce)
-      const parts = Array.from({ length: atOnce }, (_, nth) => some.slice(nth * part, (nth + 1) * part))
-      await Promise.all(parts.map((ids) => refresh(db, known, ids, generation)))
+      const some = ids.slice(start, start + Math.min(room, partSize))
+      await begin(some)
       room -= some.length
       start += some.length
     }
@@ -48,6 +67,7 @@ export async function rebuild(db: Db, known: Memory, chunkSize: number): Promise
   return {
     put: (ids) => (isFilling ? fill(ids.toSorted()) : refresh(db, known, ids, generation)),
     async settle() {
+      await allWritten()
       if (isFilling) await finish(chunk)
       isFilling = false
       await indexing
@@ -60,6 +80,7 @@ export async function rebuild(db: Db, known: Memory, chunkSize: number): Promise
       await dropOthers(db)
     },
     async discard() {
+      await Promise.all(running)
       await indexing.catch(() => {})
       await dropOthers(db)
     },

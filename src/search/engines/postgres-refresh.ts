@@ -1,6 +1,7 @@
 /** Brings the index up to date with documents. */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../../db/db.ts'
+import type { Word } from '../words.ts'
 import { type Chunk, chunkFor, chunksToWrite, indexVersion, isUndefinedTable, tableOf } from './postgres-chunks.ts'
 import { Hints } from './postgres-hints.ts'
 import { filterLexemes } from './postgres-query.ts'
@@ -136,9 +137,10 @@ async function entryOf(trx: Trx, document: Indexed, chunk: number, seen: Vocabul
   const hints = new Hints(created_at, ocr_confidence)
   seen.speak(document.language)
   const notes = {
-    word(word: Parameters<Hints['add']>[0]) {
+    word: (word: Word) => hints.follow(word),
+    newWord(word: Word) {
       seen.add(word)
-      hints.add(word)
+      hints.begin(word)
     },
     endField: () => hints.endField(),
   }
@@ -156,14 +158,15 @@ function savePassages(trx: Trx, document_id: string, chunk: number): (passage: P
   }
 }
 
+/** A value each, not arrays of them: in those every word would be escaped once more. */
 async function put(trx: Trx, chunk: number, entries: readonly Entry[]): Promise<void> {
+  const rows = entries.map(
+    ({ id, words, hints, parts, createdAt, confidence }) =>
+      sql`(${id}::uuid, ${words}::tsvector, ${hints}::integer[], ${parts}::smallint, ${createdAt}::timestamptz, ${confidence}::real, ${indexVersion}::smallint)`,
+  )
   await sql`
     insert into ${sql.table(tableOf(chunk))} (document_id, words, hints, parts, created_at, confidence, version)
-    select document_id, words::tsvector, hints::integer[], parts, created_at, confidence, ${indexVersion}
-    from unnest(
-      ${entries.map(({ id }) => id)}::uuid[], ${entries.map(({ words }) => words)}::text[], ${entries.map(({ hints }) => hints)}::text[],
-      ${entries.map(({ parts }) => parts)}::smallint[], ${entries.map(({ createdAt }) => createdAt)}::timestamptz[], ${entries.map(({ confidence }) => confidence)}::real[]
-    ) as entry (document_id, words, hints, parts, created_at, confidence)
+    values ${sql.join(rows)}
     on conflict (document_id) do update set
       words = excluded.words, hints = excluded.hints, parts = excluded.parts,
       created_at = excluded.created_at, confidence = excluded.confidence, version = excluded.version`.execute(trx)

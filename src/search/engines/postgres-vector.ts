@@ -28,6 +28,8 @@ export interface Vectors {
 /** Who hears of every word of every field, in their order. */
 export interface Notes {
   word(word: Word): void
+  /** besides, where it is the first time in this document, or nobody remembers */
+  newWord(word: Word): void
   endField(): void
 }
 
@@ -86,7 +88,7 @@ export async function read(
     let last = 0
     for (const word of words(text)) {
       note.word(word)
-      head.add(word.text, base + word.position, weight)
+      if (head.add(word.text, base + word.position, weight)) note.newWord(word)
       marks.add(headingLexeme(word.text, weight))
       last = word.position
     }
@@ -116,8 +118,8 @@ export async function read(
       base = 1 - first.position
       for (const again of recent) vector.add(again.text, base + again.position, weights.content)
     }
-    vector.add(word.text, base + word.position, weights.content)
-    if (vector !== head) head.mention(word.text)
+    const isNew = vector.add(word.text, base + word.position, weights.content)
+    if (vector === head ? isNew : head.mention(word.text)) note.newWord(word)
     recent.push(word)
     if (recent.length > overlap) recent.shift()
   }
@@ -138,16 +140,20 @@ class Vector {
   bytes = 0
   readonly #places = new Map<string, string[]>()
 
-  add(word: string, position: number, weight: Weight): void {
+  /** Whether it is the first time. */
+  add(word: string, position: number, weight: Weight): boolean {
     const places = this.#entry(word)
-    if (places.length >= maxRepeats) return
+    if (places.length >= maxRepeats) return false
     places.push(`${Math.min(position, 16_383)}${weight === 'D' ? '' : weight}`)
     this.bytes += 2
+    return places.length === 1
   }
 
-  /** Adds a word without its place, as long as there is room. */
-  mention(word: string): void {
+  /** Adds a word without its place, as long as there is room; false where it is there already. */
+  mention(word: string): boolean {
+    if (this.#places.has(word)) return false
     if (this.bytes <= maxBytes) this.#entry(word)
+    return true
   }
 
   mark(lexemes: Iterable<string>): void {

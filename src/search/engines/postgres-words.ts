@@ -32,7 +32,7 @@ export class Vocabulary {
   readonly languages = new Set<string>()
 
   add({ text, form }: Word): void {
-    if (this.words.has(text) || this.codes.has(text)) return
+    if (this.words.has(text)) return
     if (isMistypable(text)) this.words.add(text)
     else if ((form === 'word' || form === 'joined') && text.length <= longestWord && this.codes.size < maxCodes) this.codes.add(text)
   }

@@ -330,8 +330,10 @@ async function measure(kinds: readonly [string, Request[]][], ask: (request: Req
     head: [`${count} documents`, 'p50, ms', 'p95, ms', 'most, ms', 'processors, ms', 'found', 'capped'],
     colAligns: ['left', 'right', 'right', 'right', 'right', 'right', 'right'],
   })
+  // A server runs for long: its first requests would count against whatever kind comes first.
+  const first = kinds.flatMap(([, requests]) => requests.slice(0, 5))
+  for (const request of [...first, ...first]) await ask(request)
   for (const [name, requests] of kinds) {
-    for (const request of requests.slice(0, 5)) await ask(request)
     const times: { ms: number; request: Request }[] = []
     let found = 0
     let capped = 0

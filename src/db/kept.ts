@@ -17,9 +17,11 @@ export class KeepingClient extends pg.Client {
 
   constructor(config?: string | pg.ClientConfig) {
     super(config)
-    const query = this.query.bind(this) as (config: unknown, values?: unknown, callback?: unknown) => unknown
-    const send = (text: unknown, values?: unknown, callback?: unknown) =>
-      query(typeof text === 'string' && text.startsWith(mark) ? { name: this.#nameOf(text), text } : text, values, callback)
+    const query = this.query.bind(this) as (config: unknown, ...rest: unknown[]) => Promise<unknown>
+    const send = (text: unknown, ...rest: unknown[]) => {
+      const name = typeof text === 'string' && text.startsWith(mark) ? this.#nameOf(text) : undefined
+      return name === undefined ? query(text, ...rest) : planned(query, { name, text, values: rest[0] })
+    }
     this.query = send as unknown as typeof this.query
   }
 
@@ -29,5 +31,16 @@ export class KeepingClient extends pg.Client {
     const name = createHash('sha1').update(text).digest('base64url')
     this.#names.set(text, name)
     return name
+  }
+}
+
+/** PostgreSQL would plan it anew for the values of the first five times, to see whether that is worth it. */
+async function planned(query: (config: unknown) => Promise<unknown>, config: object): Promise<unknown> {
+  await query('set plan_cache_mode = force_generic_plan')
+  try {
+    return await query(config)
+  } finally {
+    // A connection that failed meanwhile is not used again.
+    await query('reset plan_cache_mode').catch(() => {})
   }
 }

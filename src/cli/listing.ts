@@ -1,5 +1,6 @@
 /** Lists that come in pages: as many rows as asked for, printed while they arrive where the format allows it. */
 import type { Command } from 'commander'
+import type { Listed } from '../client/connection.ts'
 import type { Cli } from './context.ts'
 import { usage } from './exit.ts'
 import type { Shape } from './output.ts'
@@ -20,14 +21,21 @@ export function limitOf({ limit, all }: ListFlags): number {
   return Number(limit)
 }
 
-/** Prints at most `limit` of the rows; with -v it says when there are more. */
-export async function printList<T extends object>(cli: Cli, rows: AsyncIterable<T>, limit: number, shape: Shape<T>): Promise<void> {
+/** Prints at most `limit` of the rows; with -v it says when there are more, and where `rows` knows it, how many. */
+export async function printList<T extends object>(
+  cli: Cli,
+  rows: AsyncIterable<T> & Partial<Pick<Listed<T>, 'total'>>,
+  limit: number,
+  shape: Shape<T>,
+): Promise<void> {
   const isStreamed = cli.options.format === 'jsonl' || cli.options.format === 'id'
   const collected: T[] = []
   let count = 0
   for await (const row of rows) {
     if (count === limit) {
-      if (cli.options.verbose > 0) cli.note(`showing ${limit}; there are more (--all)`)
+      const total = rows.total?.() ?? null
+      if (cli.options.verbose > 0)
+        cli.note(total === null ? `showing ${limit}; there are more: use --all` : `showing ${limit} of ${total}; use --all`)
       break
     }
     count++

@@ -1,6 +1,6 @@
 /** --print-curl: a client that says its requests as lines of curl, as far as they can be known without an answer, and sends nothing. */
 import { type Body, type Client, clientOver } from '../client/client.ts'
-import { type Form, type OpenConnection, withQuery } from '../client/connection.ts'
+import { type Form, type Listed, type OpenConnection, withQuery } from '../client/connection.ts'
 import { Failure } from './exit.ts'
 import type { There } from './there.ts'
 
@@ -34,8 +34,11 @@ export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write
     json === undefined
       ? print(method, path, headers, [])
       : print(method, path, { 'Content-Type': 'application/json', ...headers }, [`-d ${quoted(JSON.stringify(json, withoutSecrets))}`])
-  async function* each<T>(path: string, query: Parameters<OpenConnection['each']>[1]): AsyncGenerator<T> {
-    yield await sent('GET', withQuery(path, { per_page: 100, ...query, page: 1 }))
+  function each<T>(path: string, query: Parameters<OpenConnection['each']>[1]): Listed<T> {
+    async function* entries(): AsyncGenerator<T> {
+      yield await sent('GET', withQuery(path, { per_page: 100, ...query, page: 1 }))
+    }
+    return Object.assign(entries(), { total: () => null })
   }
   const upload = async (path: string, { fields, field, files }: Form, key?: string): Promise<never> => {
     const texts = Object.entries(fields).flatMap(([name, value]) =>

@@ -38,6 +38,12 @@ export interface Page<T> {
   pagination: z.infer<typeof Pagination>
 }
 
+/** The entries of a list, page by page. */
+export interface Listed<T> extends AsyncGenerator<T> {
+  /** how many there are on all pages; null until the first has come */
+  total(): number | null
+}
+
 type HeaderLines = Readonly<Record<string, string>>
 
 export interface Connection {
@@ -48,7 +54,7 @@ export interface Connection {
   /** One request with a body of any kind; the answer as it comes. */
   raw(method: string, path: string, body: Body | null, headers?: HeaderLines): Promise<Response>
   /** All pages of a list, one entry after the other; `field`: where the answer has them. */
-  each<T>(path: string, query: Query, field?: string): AsyncGenerator<T>
+  each<T>(path: string, query: Query, field?: string): Listed<T>
 }
 
 /** A connection for the client's own methods. */
@@ -147,12 +153,17 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     const response = await fetch(...what)
     return (response.status === 204 ? undefined : await response.json()) as T
   }
-  async function* each<T>(path: string, query: Query, field = 'data'): AsyncGenerator<T> {
-    for (let page = 1, more = true; more; page++) {
-      const answer = await call<Pick<Page<T>, 'pagination'>>('GET', withQuery(path, { per_page: 100, ...query, page }))
-      yield* (answer as unknown as Record<string, T[]>)[field] ?? []
-      more = answer.pagination.has_next
+  function each<T>(path: string, query: Query, field = 'data'): Listed<T> {
+    let total: number | null = null
+    async function* entries(): AsyncGenerator<T> {
+      for (let page = 1, more = true; more; page++) {
+        const answer = await call<Pick<Page<T>, 'pagination'>>('GET', withQuery(path, { per_page: 100, ...query, page }))
+        total = answer.pagination.total
+        yield* (answer as unknown as Record<string, T[]>)[field] ?? []
+        more = answer.pagination.has_next
+      }
     }
+    return Object.assign(entries(), { total: () => total })
   }
   const upload: OpenConnection['upload'] = async (path, { fields, field, files }, idempotencyKey) => {
     const init = () => {

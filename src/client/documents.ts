@@ -3,7 +3,7 @@ import type { Changes, KnownAnswer, listQuery, PagesAnswer, ThumbnailQuery } fro
 import type { BulkAnswer, UploadAnswer } from '../documents/uploads.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Retry, RetryAnswer } from '../ocr/routes.ts'
-import { type OpenConnection, type Page, pathOf, type Query, type QueryOf, withQuery } from './connection.ts'
+import { type Listed, type OpenConnection, type Page, pathOf, type Query, type QueryOf, withQuery } from './connection.ts'
 import type { Upload } from './multipart.ts'
 
 export interface UploadOptions {
@@ -32,7 +32,7 @@ export const documents = ({ call, each, fetch, upload }: OpenConnection) => ({
     const response = await fetch('GET', pathOf('documents', id))
     return { document: (await response.json()) as DocumentView, etag: response.headers.get('etag') ?? '' }
   },
-  list: (query: DocumentQuery = {}): AsyncGenerator<DocumentView> => each(pathOf('documents'), query),
+  list: (query: DocumentQuery = {}): Listed<DocumentView> => each(pathOf('documents'), query),
   page: (query: DocumentQuery = {}): Promise<Page<DocumentView>> => call('GET', withQuery(pathOf('documents'), query)),
   upload: async (file: Upload, { idempotencyKey, ...fields }: UploadOptions = {}): Promise<Uploaded> => {
     const form = { fields: inForm(fields), field: 'file', files: [file] }

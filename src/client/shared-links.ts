@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { PublicAnswer, VerifyAnswer } from '../shared-links/public-routes.ts'
 import type { Fields, LinkAnswer, ListAnswer } from '../shared-links/routes.ts'
-import { type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type Listed, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
 
 export type SharedLink = z.infer<typeof LinkAnswer>
 type LinkPage = z.infer<typeof ListAnswer>
@@ -10,9 +10,9 @@ type PageQuery = QueryOf<z.ZodObject<{ page: z.ZodType; per_page: z.ZodType }>>
 /** Links to documents for people without an account, as their owners see them. */
 export const sharedLinks = ({ call, each }: OpenConnection) => ({
   create: (link: z.input<typeof Fields>): Promise<SharedLink> => call('POST', pathOf('shared-links'), link),
-  list: (query: PageQuery = {}): AsyncGenerator<SharedLink> => each(pathOf('shared-links'), query, 'shared_links'),
+  list: (query: PageQuery = {}): Listed<SharedLink> => each(pathOf('shared-links'), query, 'shared_links'),
   page: (query: PageQuery = {}): Promise<LinkPage> => call('GET', withQuery(pathOf('shared-links'), query)),
-  listOf: (documentId: string, query: PageQuery = {}): AsyncGenerator<SharedLink> =>
+  listOf: (documentId: string, query: PageQuery = {}): Listed<SharedLink> =>
     each(pathOf('shared-links', 'document', documentId), query, 'shared_links'),
   revoke: (id: string): Promise<void> => call('DELETE', pathOf('shared-links', id)),
 })

@@ -34,7 +34,7 @@ export const serve = (cli: Cli): Command =>
     .option('--migrate', 'apply pending migrations first (always done for the embedded database)')
     .option('--no-worker', 'leave the jobs to `dms worker`')
     .option('--check', 'check that it could start, and exit')
-    .option('--wait-for-db <duration>', 'how long the database may take to come up', '0s')
+    .option('--wait-for-db <duration>', 'how long the database may take to come up', '30s')
     .action(async (options: Options) => {
       cli.refuseRemote('serve')
       const { runServer } = await import('../src/server/run.ts')

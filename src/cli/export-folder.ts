@@ -125,6 +125,8 @@ async function* chunks(text: string): AsyncGenerator<Uint8Array> {
   yield Buffer.from(text)
 }
 
+/** In the order of ids, whichever came first: two manifests can be compared. */
 async function* linesOf(manifest: ReadonlyMap<string, ManifestLine>): AsyncGenerator<Uint8Array> {
-  for (const line of manifest.values()) yield Buffer.from(`${JSON.stringify(line)}\n`)
+  const lines = [...manifest.values()].sort((one, other) => (one.id < other.id ? -1 : 1))
+  for (const line of lines) yield Buffer.from(`${JSON.stringify(line)}\n`)
 }

@@ -181,6 +181,7 @@ async function checkRest(served: Served, watching: Watch): Promise<void> {
   }
   const idle = watching.readers()
   const peaks = watching.peaks()
+  if (peaks.reader === 0) problems.push('no reading process was ever seen')
   const code = await served.stop()
   if (code !== 0) problems.push(`the server ended with ${code}`)
   const leftovers = await watching.leftovers()

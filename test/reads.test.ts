@@ -1,6 +1,7 @@
 /** The lane for short reads gives what the pool gives, however many are on their way. */
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { kept } from '../src/db/kept.ts'
 import { startApp } from './support/app.ts'
 
 const moments = [
@@ -34,4 +35,23 @@ test('one that fails among many fails alone', async () => {
     1,
   ])
   expect((await divide(5)).rows).toEqual([{ result: 2 }])
+})
+
+test('plans are kept of the statements that were used last, and values are those of each time', async () => {
+  const { app } = await startApp()
+  await app.db.connection().execute(async (db) => {
+    const plus = async (much: number, to: number) =>
+      (await sql<{ sum: number }>`${kept} select ${to}::int + ${sql.lit(much)} as sum`.execute(db)).rows[0]?.sum
+    for (let much = 0; much < 30; much++) expect(await plus(much, 1)).toBe(much + 1)
+    for (const to of [5, 6]) expect(await plus(29, to)).toBe(29 + to)
+    // One that is kept no more is kept again.
+    expect(await plus(0, 7)).toBe(7)
+    const { rows } = await sql<{ statement: string; plans: number }>`
+      select statement, generic_plans as plans from pg_prepared_statements where statement like '%as sum' order by prepare_time`.execute(db)
+    expect(rows).toHaveLength(12)
+    expect(rows.at(-1)?.statement).toContain('+ 0 as')
+    expect(rows.find(({ statement }) => statement.includes('+ 29 as'))?.plans).toBe(3)
+    await expect(sql`${kept} select ${0}::int from nowhere`.execute(db)).rejects.toMatchObject({ code: '42P01' })
+    expect((await sql`show plan_cache_mode`.execute(db)).rows).toEqual([{ plan_cache_mode: 'auto' }])
+  })
 })

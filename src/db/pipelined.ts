@@ -1,5 +1,4 @@
 /** A lane for short reads: one connection on which queries are sent without waiting for the answers of those before, each prepared once. */
-import { createHash } from 'node:crypto'
 import {
   type CompiledQuery,
   type DatabaseConnection,
@@ -16,6 +15,7 @@ import { LRUCache } from 'lru-cache'
 import pg from 'pg'
 import type { Log } from '../log.ts'
 import { cutWhenHung } from './hung.ts'
+import { statementName } from './kept.ts'
 import { openReader, type Read } from './read.ts'
 import type { Schema } from './schema.ts'
 
@@ -73,7 +73,7 @@ export function openLane({ settings, log, hungAfter }: LaneOptions): { reads: Ky
     if (known) return known
     // A name taken from the cache again would stand for another text on the server: those past the limit go unnamed.
     if (names.size >= maxPrepared) return undefined
-    const name = createHash('sha1').update(text).digest('base64url')
+    const name = statementName(text)
     names.set(text, name)
     return name
   }

@@ -6,8 +6,12 @@ import type CliTable3 from 'cli-table3'
 const gap = 2
 const narrowest = 4
 
-/** Made when a text needs it: to load its data takes longer than the rest of a command that prints none. */
-const graphemes = () => new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+let segmenter: Intl.Segmenter | undefined
+/** Made when a text needs it first: to load its data takes longer than the rest of a command that prints none. */
+function graphemes(text: string): Intl.Segments {
+  segmenter ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+  return segmenter.segment(text)
+}
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u
 
@@ -15,7 +19,7 @@ const wide =
 export function displayWidth(text: string): number {
   if (/^[\x20-\x7e]*$/.test(text)) return text.length
   let width = 0
-  for (const { segment } of graphemes().segment(stripVTControlCharacters(text))) width += wide.test(segment) ? 2 : 1
+  for (const { segment } of graphemes(stripVTControlCharacters(text))) width += wide.test(segment) ? 2 : 1
   return width
 }
 
@@ -97,7 +101,7 @@ function cut(text: string, width: number): string {
   if (displayWidth(text) <= width) return text
   let kept = ''
   let used = 0
-  for (const { segment } of graphemes().segment(text)) {
+  for (const { segment } of graphemes(text)) {
     used += displayWidth(segment)
     if (used > width - 1) break
     kept += segment

@@ -1,9 +1,10 @@
 /** Tags of folders: one that has not changed need not be entered, if everything below it was taken in. */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../db/db.ts'
+import type { Pulling } from './pulling.ts'
 
 /** The tag that a folder had when everything below it was last taken in. */
-export async function tagOf(db: Db, sourceId: string, path: string): Promise<string | null> {
+async function tagOf(db: Db, sourceId: string, path: string): Promise<string | null> {
   const row = await db
     .selectFrom('source_folders')
     .select('etag')
@@ -12,6 +13,12 @@ export async function tagOf(db: Db, sourceId: string, path: string): Promise<str
     .executeTakeFirst()
   return row?.etag ?? null
 }
+
+/** How a walk asks for these tags; one that looks at everything again is told of none. */
+export const tagsFor =
+  ({ app, sourceId, options }: Pick<Pulling, 'app' | 'sourceId' | 'options'>) =>
+  async (path: string): Promise<string | null> =>
+    options.full ? null : tagOf(app.db, sourceId, path)
 
 /** Whether the source has folders with tags: few kinds of servers have. */
 export const isAny = async (db: Db, sourceId: string): Promise<boolean> =>

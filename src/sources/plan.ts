@@ -11,7 +11,6 @@ const together = 500
 /** What would be fetched, without fetching it. */
 export async function* plan(pulling: Omit<Pulling, 'run'>): AsyncGenerator<{ action: 'created' | 'updated'; file: SourceFile }> {
   const { app, sourceId, connection, options, signal, isWanted } = pulling
-  const known = (path: string) => (options.full ? Promise.resolve(null) : folders.tagOf(app.db, sourceId, path))
   let some: SourceFile[] = []
   let left = options.maxFiles ?? Number.POSITIVE_INFINITY
   async function* look(): AsyncGenerator<{ action: 'created' | 'updated'; file: SourceFile }> {
@@ -25,7 +24,7 @@ export async function* plan(pulling: Omit<Pulling, 'run'>): AsyncGenerator<{ act
       yield { action: row?.document_id ? 'updated' : 'created', file }
     }
   }
-  for await (const entry of connection.walk({ known, signal })) {
+  for await (const entry of connection.walk({ known: folders.tagsFor(pulling), signal })) {
     if (entry.kind === 'problem') throw new SourceFailure(entry.code, `${entry.path}: ${entry.message}`)
     if (entry.kind === 'file' && isWanted(entry.file.path)) some.push(entry.file)
     if (some.length >= together) yield* look()

@@ -68,8 +68,7 @@ export async function pull(given: Pulling): Promise<void> {
 }
 
 async function walk(pulling: Pulling, seen: Seen, intake: Intake): Promise<void> {
-  const { app, sourceId, connection, options, signal } = pulling
-  const known = (path: string) => (options.full ? Promise.resolve(null) : folders.tagOf(app.db, sourceId, path))
+  const { connection, options, signal } = pulling
   let some: SourceEntry[] = []
   let since = performance.now()
   let left = options.maxFiles ?? Number.POSITIVE_INFINITY
@@ -84,7 +83,7 @@ async function walk(pulling: Pulling, seen: Seen, intake: Intake): Promise<void>
     return left > 0
   }
   try {
-    for await (const entry of connection.walk({ known, signal })) {
+    for await (const entry of connection.walk({ known: folders.tagsFor(pulling), signal })) {
       signal.throwIfAborted()
       some.push(entry)
       if (some.length < together && performance.now() - since < patience) continue

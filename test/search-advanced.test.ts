@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import type { Found } from '../src/search/search.ts'
 import { startApp } from './support/app.ts'
 import { type Draft, insertDocument } from './support/search-suite.ts'
+import { seeded } from './support/seeded.ts'
 
 type Clause = [field: string, value: string | number | boolean, type?: string]
 
@@ -368,15 +369,6 @@ test('odd values are answered and mean themselves', async () => {
     ).toContain(ids.get(value))
   }
 })
-
-/** The same numbers from 0 to 1 each time. */
-function seeded(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state * 48_271) % 2_147_483_647
-    return state / 2_147_483_647
-  }
-}
 
 test('finds exactly what reading every document finds', async () => {
   const { put, titles } = await start()

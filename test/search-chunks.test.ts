@@ -5,21 +5,14 @@ import { noFilter, type SearchAnswer, type SearchEngine, type SearchFilter, type
 import { openPostgres } from '../src/search/engines/postgres.ts'
 import { startApp } from './support/app.ts'
 import { insertDocument, label } from './support/search-suite.ts'
+import { seeded } from './support/seeded.ts'
 
 const vocabulary = ['alpha', 'beta', 'gamma', 'delta', 'invoice', 'invoices', 'harbour', 'tenancy', 'report', 'annual', 'in', 'kitchen']
 
-/** The same numbers below `limit` each time. */
-function numbers(seed: number) {
-  let state = seed
-  return (limit: number) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
-    return Math.floor((state / 2 ** 32) * limit)
-  }
-}
-
 async function start() {
   const { app, ada, bob } = await startApp({ 'search.engine': 'postgres' })
-  const below = numbers(7)
+  const random = seeded(7)
+  const below = (limit: number) => Math.floor(random() * limit)
   const some = (count: number) => Array.from({ length: count }, () => vocabulary[below(vocabulary.length)]).join(' ')
   const texts = new Map<string, string>()
   const put = async () => {

@@ -12,6 +12,7 @@ import { distance, patterns, tolerated } from '../src/search/typos.ts'
 import { fold, words } from '../src/search/words.ts'
 import { startApp, upload } from './support/app.ts'
 import { assign, type Draft, insertDocument, label, searchSuite } from './support/search-suite.ts'
+import { seeded } from './support/seeded.ts'
 
 searchSuite('postgres', async () => {
   const { app, ada, bob } = await startApp({ 'search.engine': 'postgres' })
@@ -318,15 +319,6 @@ test('a document that is deleted while it is being indexed leaves nothing behind
   expect(await app.search.count()).toBe(0)
   expect(await app.db.selectFrom('search_passages').select('passage').execute()).toEqual([])
 })
-
-/** The same numbers from 0 to 1 each time. */
-function seeded(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state * 48_271) % 2_147_483_647
-    return state / 2_147_483_647
-  }
-}
 
 test('every word within reach of a typo fits one of the patterns it is looked for with', () => {
   const random = seeded(7)

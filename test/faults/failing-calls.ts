@@ -26,7 +26,7 @@ export const failingCalls: Fault = {
 async function run({ place }: Given): Promise<Told> {
   // One thread for files, so that the count of a call is the same each time; no worker, whose calls are not meant.
   const server = await place.start({ env: { UV_THREADPOOL_SIZE: '1', DMS_WORKER_EMBEDDED: 'false' } })
-  const worker = await place.start({ command: ['worker'], ready: /work/i })
+  const worker = await place.startWorker()
   const trial = await openTrial(place)
   const { caller, expect } = trial
   await caller.uploadText()

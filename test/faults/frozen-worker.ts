@@ -14,7 +14,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const server = await place.start({ env: { ...env, DMS_WORKER_EMBEDDED: 'false' } })
   const trial = await openTrial(place)
   const { expect, caller } = trial
-  const worker = () => place.start({ env, command: ['worker'], ready: /work/i })
+  const worker = () => place.startWorker({ env })
   let stale = 0
   for (let round = 0; round < rounds; round++) {
     await tesseract.behave('slow')

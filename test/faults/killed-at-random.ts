@@ -4,7 +4,6 @@ import { mixedLoad } from './caller.ts'
 import { type Fault, type Given, openTrial, type Told } from './fault.ts'
 import type { Running } from './place.ts'
 
-const workerCommand = { command: ['worker'], ready: /"worker"|work/i }
 /** of the server and one more worker, with leases that end soon, so that nobody waits for the dead */
 const env = { DMS_WORKER_LEASE: '5s', DMS_OCR_MAX_ATTEMPTS: '10' }
 
@@ -14,7 +13,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const seconds = isShort ? 20 : 600
   const running: Record<'server' | 'worker', Running> = {
     server: await place.start({ env }),
-    worker: await place.start({ ...workerCommand, env }),
+    worker: await place.startWorker({ env }),
   }
   const trial = await openTrial(place, 30_000)
   const stop = new AbortController()
@@ -24,7 +23,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     await sleep(isShort ? 1000 + Math.random() * 2000 : 2000 + Math.random() * 8000)
     const whom = Math.random() < 0.7 ? 'server' : 'worker'
     await running[whom].kill()
-    running[whom] = await place.start(whom === 'server' ? { env } : { ...workerCommand, env })
+    running[whom] = await (whom === 'server' ? place.start({ env }) : place.startWorker({ env }))
   }
   stop.abort()
   await load

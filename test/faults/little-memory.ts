@@ -32,7 +32,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     before: ['sh', '-c', 'echo $$ > "$0" && exec "$@"', join(group, 'cgroup.procs')],
   })
   try {
-    const worker = await place.start({ command: ['worker'], ready: /work/i })
+    const worker = await place.startWorker()
     const trial = await openTrial(place)
     const { ledger, expect, notes, caller } = trial
     await Promise.all(Array.from({ length: atOnce }, uploadOne))

@@ -5,6 +5,7 @@ import { mkdir } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { tie } from '../support/tied.ts'
 import { sha256Of } from './caller.ts'
 import { type Fault, type Given, openTrial, type Told } from './fault.ts'
 
@@ -48,15 +49,7 @@ async function openRelay(folder: string, realFolder: string) {
   const server = createServer((near) => {
     const far = connect(join(realFolder, socketName))
     let isInsert = false
-    for (const [socket, other] of [[near, far] as const, [far, near] as const]) {
-      through.add(socket)
-      socket
-        .on('error', () => other.destroy())
-        .on('close', () => {
-          through.delete(socket)
-          other.destroy()
-        })
-    }
+    tie(near, far, through)
     far.pipe(near)
     near.on('data', (piece) => {
       if (piece.includes('insert into "documents"')) isInsert = true

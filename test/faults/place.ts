@@ -87,6 +87,9 @@ export async function openPlace() {
     return readyOf(child, ready, begun)
   }
 
+  /** A worker of its own, beside a server without one. */
+  const startWorker = (options: Pick<StartOptions, 'env'> = {}) => start({ ...options, command: ['worker'], ready: /worker/i })
+
   /** PostgreSQL writes down for everybody who it is and where its socket lies. */
   const lockLines = async () => (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')
   const postmaster = async (): Promise<number> => Number((await lockLines())[0])
@@ -118,6 +121,7 @@ export async function openPlace() {
     port,
     url: `http://127.0.0.1:${port}`,
     start,
+    startWorker,
     postmaster,
     connection,
     query,

@@ -5,6 +5,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
+import { tie } from './tied.ts'
 
 /** Opens it; it goes away with the test. `url`: of a database of the test. */
 export async function startRelay(url: string) {
@@ -16,16 +17,8 @@ export async function startRelay(url: string) {
   let isSilent = false
   const server = createServer((near) => {
     const far = connect(real)
-    for (const [socket, other] of [[near, far] as const, [far, near] as const]) {
-      through.add(socket)
-      socket
-        .on('error', () => other.destroy())
-        .on('close', () => {
-          through.delete(socket)
-          other.destroy()
-        })
-      if (!isSilent) socket.pipe(other)
-    }
+    tie(near, far, through)
+    if (!isSilent) near.pipe(far).pipe(near)
   })
   const mend = async () => {
     server.listen(join(folder, socketName))

@@ -1,0 +1,8 @@
+/** The same numbers from 0 to 1 each time. */
+export function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state * 48_271) % 2_147_483_647
+    return state / 2_147_483_647
+  }
+}

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { idOf } from '../src/cli/ids.ts'
+import { inTurn } from '../src/cli/in-turn.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
 import type { DocumentView } from '../src/documents/view.ts'
@@ -43,8 +44,7 @@ export const documentsGet = (cli: Cli): Command =>
   }).action(async (given: string[]) => {
     const ids = given.map((id) => idOf(id, 'document'))
     const client = await cli.client()
-    const documents: DocumentView[] = []
-    for (const id of ids) documents.push(await client.documents.get(id))
+    const documents = await inTurn(ids, (id) => client.documents.get(id))
     const [first] = documents
     if (first && documents.length === 1) cli.print(first, { columns: allDocumentColumns })
     else cli.print(documents, { columns: documentColumns })

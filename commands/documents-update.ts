@@ -2,9 +2,11 @@ import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
 import { idOf, idsFrom } from '../src/cli/ids.ts'
+import { inTurn } from '../src/cli/in-turn.ts'
 import { labelIdsOf } from '../src/cli/labels.ts'
 import { manual } from '../src/cli/manual.ts'
 import { metadataOf } from '../src/cli/pairs.ts'
+import { asksOf } from '../src/cli/printing.ts'
 import { several } from '../src/cli/upload-flags.ts'
 import { workThrough } from '../src/cli/work-through.ts'
 import type { Client } from '../src/client/client.ts'
@@ -79,6 +81,7 @@ export const documentsUpdate = (cli: Cli): Command =>
 /** The API takes the whole set of labels: what others changed meanwhile must not be undone. */
 async function update(client: Client, id: string, { title, metadata, added, removed }: Changes): Promise<DocumentView> {
   if (added.length + removed.length === 0) return client.documents.update(id, { title, metadata })
+  if (asksOf(client)) return print(client, id, { title, metadata, added, removed })
   for (let attempt = 1; ; attempt++) {
     const { document, etag } = await client.documents.tagged(id)
     const labels = [...new Set([...document.label_ids, ...added])].filter((label) => !removed.includes(label))
@@ -88,4 +91,15 @@ async function update(client: Client, id: string, { title, metadata, added, remo
       if ((error as { code?: unknown }).code !== 'PRECONDITION_FAILED' || attempt === attempts) throw error
     }
   }
+}
+
+/** Requests that do the same and need to know nothing of the document. */
+async function print(client: Client, id: string, { title, metadata, added, removed }: Changes): Promise<never> {
+  const requests = [
+    ...(title === undefined && !metadata ? [] : [() => client.documents.update(id, { title, metadata })]),
+    ...added.map((label) => () => client.labels.assign(label, [id])),
+    ...removed.map((label) => () => client.labels.unassign(label, [id])),
+  ]
+  await inTurn(requests, async (send) => send())
+  throw new Error('a client that only prints has sent something')
 }

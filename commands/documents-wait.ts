@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { Failure } from '../src/cli/exit.ts'
 import { idOf, idsFrom } from '../src/cli/ids.ts'
+import { inTurn } from '../src/cli/in-turn.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
 import { clientThatWorks, readsHere, refuseLate, waitForDocuments } from '../src/cli/waiting.ts'
@@ -34,6 +35,7 @@ export const documentsWait = (cli: Cli): Command =>
     .action(async (given: string[], flags: { for: 'completed' | 'processed' }) => {
       const ids = (await idsFrom(given)).map((id) => idOf(id, 'document'))
       const client = await clientThatWorks(cli, 'documents wait')
+      if (cli.options.printCurl) return void (await inTurn(ids, (id) => client.documents.get(id)))
       const rows: Row[] = []
       const left = await waitForDocuments(cli, client, ids, (id, document) => {
         if (!document) throw new Failure('NOT_FOUND', `no document ${id}`)

@@ -3,9 +3,11 @@ import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
 import { idOf, idsFrom } from '../src/cli/ids.ts'
 import { manual } from '../src/cli/manual.ts'
+import { asksOf } from '../src/cli/printing.ts'
 import { confirm } from '../src/cli/prompt.ts'
 import { workThrough } from '../src/cli/work-through.ts'
 import type { Client } from '../src/client/client.ts'
+import { pathOf } from '../src/client/connection.ts'
 import type { Priority } from '../src/jobs.ts'
 
 interface Flags {
@@ -66,13 +68,20 @@ export const ocrQueueRetry = (cli: Cli): Command =>
         keyOf: ({ key }) => key,
         isDryRun: dryRun === true,
         async run({ key, document }) {
-          const id = document === null ? (await client.ocrQueue.get(idOf(key, 'OCR job'))).document_id : idOf(document, 'document')
+          const id = document === null ? await documentOf(client, idOf(key, 'OCR job')) : idOf(document, 'document')
           if (dryRun) return { action: 'queued', key, document_id: (await client.documents.get(id)).id }
           const { job_id } = await client.documents.retryOcr(id, { language, priority })
           return { action: 'queued', key, id: job_id, document_id: id }
         },
       })
     })
+
+async function documentOf(client: Client, job: string): Promise<string> {
+  const asks = asksOf(client)
+  return asks
+    ? asks({ path: pathOf('ocr', 'queue', job), filter: '.document_id', into: 'document' })
+    : (await client.ocrQueue.get(job)).document_id
+}
 
 /** Those that failed and have an OCR job to be repeated, whatever became of other jobs of theirs. */
 async function failedDocuments(client: Client): Promise<Again[]> {

@@ -10,5 +10,6 @@ export const sourcesGet = (cli: Cli): Command =>
     exits: '0 shown · 2 several have the name · 6 no such source',
   }).action(async (given: string) => {
     const client = await cli.client()
-    cli.print(await sourceNamed(client, given), { columns: allSourceColumns })
+    const source = await sourceNamed(client, given)
+    cli.print(cli.options.printCurl ? await client.sources.get(source.id) : source, { columns: allSourceColumns })
   })

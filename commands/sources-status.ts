@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { inTurn } from '../src/cli/in-turn.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
 import { sourceNamed } from '../src/cli/sources.ts'
@@ -49,8 +50,7 @@ export const sourcesStatus = (cli: Cli): Command =>
       const client = await cli.client()
       return async () => {
         const sources = given === undefined ? await client.sources.list() : [await sourceNamed(client, given)]
-        const rows: Row[] = []
-        for (const { id, name } of sources) rows.push({ name, ...(await client.sources.syncStatus(id)) })
+        const rows = await inTurn(sources, async ({ id, name }): Promise<Row> => ({ name, ...(await client.sources.syncStatus(id)) }))
         if (given === undefined) cli.print(rows, { columns, id: 'job_id' })
         else cli.print(rows[0] as Row, { columns: columns.map(({ show: _, ...column }) => column), id: 'job_id' })
       }

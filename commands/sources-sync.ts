@@ -3,10 +3,12 @@ import { type Batch, type Item, startBatch } from '../src/cli/batch.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
+import { inTurn } from '../src/cli/in-turn.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
+import { asksOf } from '../src/cli/printing.ts'
 import type { Progress } from '../src/cli/progress.ts'
-import { namedIn } from '../src/cli/sources.ts'
+import { namedIn, sourceNamed } from '../src/cli/sources.ts'
 import { busyFailure, type Synced, type SyncOptions, syncHere, syncThere } from '../src/cli/sync.ts'
 import type { Client } from '../src/client/client.ts'
 import type { Source } from '../src/client/sources.ts'
@@ -73,7 +75,7 @@ export const sourcesSync = (cli: Cli): Command =>
       if (!flags.wait && dryRun) throw usage('--no-wait and --dry-run exclude each other')
       // Asked for at once: from here on a signal ends the sync, not the process.
       void cli.signal
-      if (!flags.wait) return queue(cli, await cli.client(), given, flags)
+      if (!flags.wait || cli.options.printCurl) return queue(cli, await cli.client(), given, flags)
       if (!isHere) {
         const client = await cli.client()
         return work(cli, await selected(client, given, flags), given, (source, progress) =>
@@ -112,6 +114,7 @@ function countOf(flag: string, given: string, max: number): number {
 }
 
 async function selected(client: Client, given: readonly string[], { due }: Flags): Promise<Source[]> {
+  if (asksOf(client) && given.length > 0) return inTurn(given, (name) => sourceNamed(client, name))
   const sources = await client.sources.list()
   if (given.length > 0) return namedIn(sources, given)
   const now = new Date().toISOString()
@@ -154,11 +157,10 @@ function lineOf(item: Item): string {
 }
 
 async function queue(cli: Cli, client: Client, given: readonly string[], flags: Flags): Promise<void> {
-  const rows: { source: string; source_id: string; job_id: string }[] = []
-  for (const { id, name } of await selected(client, given, flags)) {
+  const rows = await inTurn(await selected(client, given, flags), async ({ id, name }) => {
     const { job_id } = await client.sources.sync(id, { full: flags.full === true })
-    rows.push({ source: name, source_id: id, job_id })
-  }
+    return { source: name, source_id: id, job_id }
+  })
   cli.print(rows, { columns: [{ name: 'source' }, { name: 'job_id', title: 'JOB' }, { name: 'source_id', show: 'wide' }], id: 'job_id' })
 }
 

@@ -30,7 +30,7 @@ export const usersDelete = (cli: Cli): Command =>
       const removal = removalOf(documents)
       const client = await cli.client()
       const user = await userNamed(client, given)
-      await confirmName(cli, user, confirm)
+      if (!cli.options.printCurl) await confirmName(cli, user, confirm)
       await client.users.delete(user.id, removal)
       cli.print(user, { columns: allUserColumns, sentence: `✓ User "${user.username}" is removed` })
     })

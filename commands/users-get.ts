@@ -28,5 +28,7 @@ export const usersGet = (cli: Cli): Command =>
     ],
     exits: '0 shown · 4 not signed in · 5 not an admin · 6 no such user · 69 unreachable',
   }).action(async (given: string) => {
-    cli.print(await userNamed(await cli.client(), given), { columns: allUserColumns })
+    const client = await cli.client()
+    const user = await userNamed(client, given)
+    cli.print(cli.options.printCurl ? await client.users.get(user.id) : user, { columns: allUserColumns })
   })

@@ -1,8 +1,7 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
-import { isId } from '../src/cli/ids.ts'
 import { manual } from '../src/cli/manual.ts'
-import { userNamed } from '../src/cli/users.ts'
+import { usernameOf } from '../src/cli/users.ts'
 
 export const usersGroups = (cli: Cli): Command =>
   manual('groups <user>', {
@@ -14,7 +13,7 @@ export const usersGroups = (cli: Cli): Command =>
     exits: '0 listed, also when there are none · 5 not an admin · 6 no such user · 69 unreachable',
   }).action(async (given: string) => {
     const client = await cli.client()
-    const found = await client.users.groups(isId(given) ? (await userNamed(client, given)).username : given)
+    const found = await client.users.groups(await usernameOf(client, given))
     const { format } = cli.options
     if (format === 'json' || format === 'jsonl') return cli.print(found, { columns: [] })
     const rows = found.groups.map((group) => ({ group }))

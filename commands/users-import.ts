@@ -6,6 +6,7 @@ import { csvField } from '../src/cli/cells.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
+import { inTurn } from '../src/cli/in-turn.ts'
 import { manual } from '../src/cli/manual.ts'
 import { inOneLine, type Rejected, rejectsFile } from '../src/cli/user-rejects.ts'
 import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../src/cli/user-rows.ts'
@@ -109,7 +110,9 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   const size = flags.atomic ? batchSize.atomic : Number.isFinite(flags.maxErrors) ? batchSize.careful : batchSize.usual
   const passwordFile = flags.passwordsOut !== undefined && !flags.dryRun ? await newFile(flags.passwordsOut) : null
   try {
-    for (let at = 0; at < good.length && !cli.signal.aborted && rejected.length < flags.maxErrors; at += size) {
+    const parts = Array.from({ length: Math.ceil(good.length / size) }, (_, index) => index * size)
+    await inTurn(parts, async (at) => {
+      if (cli.signal.aborted || rejected.length >= flags.maxErrors) return
       progress.update({ done: at, total: good.length })
       const part = good.slice(at, at + size)
       const users =
@@ -119,7 +122,7 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
         tell(batch, row, result, flags)
         if (result.error) rejected.push({ row, error: result.error })
       }
-    }
+    })
   } finally {
     await passwordFile?.close()
   }

@@ -2,11 +2,14 @@
 import type { Client } from '../client/client.ts'
 import { Failure } from './exit.ts'
 import { isId } from './ids.ts'
+import { asksOf, idNamed } from './printing.ts'
 
 export type Label = Awaited<ReturnType<Client['labels']['list']>>[number]
 
-/** The label that is meant: of an id that is also somebody's name the id counts. Throws Failure NOT_FOUND. */
+/** The label that is meant: of an id that is also somebody's name the id counts. Of a client that only prints, nothing but the id. Throws Failure NOT_FOUND. */
 export async function labelNamed(client: Client, given: string): Promise<Label> {
+  const printed = printedId(client, given)
+  if (printed !== null) return { id: printed } as Label
   return labelIn(await client.labels.list(), given)
 }
 
@@ -14,6 +17,7 @@ export async function labelNamed(client: Client, given: string): Promise<Label> 
 export async function labelIdsOf(client: Client, given: string): Promise<string[]> {
   const wanted = labelsIn([given])
   if (wanted.every(isId)) return wanted
+  if (asksOf(client)) return wanted.map((label) => printedId(client, label) ?? label)
   const labels = await client.labels.list()
   return wanted.map((label) => (isId(label) ? label : labelIn(labels, label).id))
 }
@@ -24,6 +28,13 @@ export const labelsIn = (given: readonly string[]): string[] =>
     .flatMap((value) => value.split(','))
     .map((label) => label.trim())
     .filter((label) => label !== '')
+
+/** Of a client that only prints: what stands for the id in its requests. */
+function printedId(client: Client, given: string): string | null {
+  const asks = asksOf(client)
+  if (!asks || isId(given)) return asks && given.toLowerCase()
+  return asks({ path: '/api/labels', filter: idNamed('labels', ['name']), name: given.trim(), into: 'label' })
+}
 
 function labelIn(labels: readonly Label[], given: string): Label {
   const key = given.trim().toLowerCase()

@@ -17,6 +17,10 @@ export async function visitOf(cli: Cli, given: string): Promise<Visit> {
   const token = path.exec(url.pathname)?.[1]
   if (token === undefined || !/^https?:$/.test(url.protocol)) throw usage(`"${given}" is not the address of a shared link`)
   const base = url.href.slice(0, url.href.indexOf('/api/'))
+  if (cli.options.printCurl) {
+    const { curlClient } = await import('./print-curl.ts')
+    return { token, publicLinks: curlClient({ url: base, caFile: null }, cli.write).publicLinks }
+  }
   if (await isOurs(cli, base)) return { token, publicLinks: (await cli.client()).publicLinks }
   const { remoteClient } = await import('../client/remote.ts')
   const client = remoteClient({ base, token: async () => null })

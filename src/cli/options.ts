@@ -51,7 +51,10 @@ export function addGlobalOptions(program: Command): void {
     new Option('--url <url>', 'work on this server (DMS_URL; token: DMS_TOKEN, DMS_TOKEN_FILE)'),
     new Option('--ca-file <file>', 'trust these certificates (PEM) instead of the system’s (DMS_CA_FILE)'),
     new Option('--insecure-http', 'allow http:// to other machines (DMS_INSECURE_HTTP)'),
-    new Option('--print-curl', 'print the requests as lines of curl, as far as they need no answer, and send nothing'),
+    new Option(
+      '--print-curl',
+      'print the requests as lines for a shell (curl; jq looks names up), as far as they follow from no list, and send nothing',
+    ),
     new Option('--as <user>', 'on this machine: act as this user (DMS_AS)'),
     new Option('--timeout <duration>', 'for the whole command, e.g. 90s or 15m (DMS_TIMEOUT)'),
   )

@@ -1,7 +1,12 @@
-/** --print-curl: a client that says its requests as lines of curl, as far as they can be known without an answer, and sends nothing. */
+/**
+ * --print-curl: a client that says its requests as lines for a shell and sends nothing. What a request needs of another's answer goes through a
+ * variable of that shell.
+ */
+import { randomUUID } from 'node:crypto'
 import { type Body, type Client, clientOver } from '../client/client.ts'
 import { type Form, type Listed, type OpenConnection, withQuery } from '../client/connection.ts'
 import { Failure } from './exit.ts'
+import type { Asks, Printing } from './printing.ts'
 import type { There } from './there.ts'
 
 /** The command ends here, and well. */
@@ -11,11 +16,14 @@ export class Printed extends Failure {
   }
 }
 
-/** Makes it; `write` gets the lines. What needs the answer to go on ends with the first one. */
-export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write: (line: string) => void): Client {
+/** Makes it; `write` gets the lines. Every request but those of `asks` ends what it belongs to: nobody knows the answer. */
+export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write: (line: string) => void): Client & Printing {
   const printed = new Set<string>()
-  const print = (method: string, path: string, headers: Readonly<Record<string, string>>, body: readonly string[]): never => {
-    const words = [
+  /** by what stands for them */
+  const variables = new Map<string, string>()
+  const quoted = (text: string): string => quotedWith(text, variables)
+  const curl = (method: string, path: string, headers: Readonly<Record<string, string>> = {}, body: readonly string[] = []): string =>
+    [
       'curl -fsS',
       ...(method === 'GET' ? [] : [`-X ${method}`]),
       ...(caFile === null ? [] : [`--cacert ${quoted(caFile)}`]),
@@ -24,8 +32,9 @@ export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write
       ...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
       ...body,
       quoted(new URL(path, url).href),
-    ]
-    const line = `${words.join(' ')}\n`
+    ].join(' ')
+  const print = (...request: Parameters<typeof curl>): never => {
+    const line = `${curl(...request)}\n`
     if (!printed.has(line)) write(line)
     printed.add(line)
     throw new Printed()
@@ -51,14 +60,33 @@ export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write
   }
   const raw = async (method: string, path: string, body: Body | null, headers: Readonly<Record<string, string>> = {}): Promise<never> =>
     print(method, path, headers, body ? [`--data-binary ${quoted(`@${body.path ?? '-'}`)}`] : [])
-  return clientOver({ send: sent, fetch: sent, call: sent, each, once: sent, upload, raw })
+  const asked = new Map<string, string>()
+  const asks: Asks = ({ path, filter, name, into }) => {
+    const argument = name === undefined ? '' : ` --arg name ${quoted(name)}`
+    const ask = `${curl('GET', path)} | jq -r${argument} ${quoted(filter)}`
+    const known = asked.get(ask)
+    if (known !== undefined) return known
+    const namesakes = [...variables.values()].filter((variable) => variable.replace(/\d+$/, '') === into).length
+    const variable = namesakes === 0 ? into : `${into}${namesakes + 1}`
+    const standIn = randomUUID()
+    write(`${variable}=$(${ask})\n`)
+    asked.set(ask, standIn)
+    variables.set(standIn, variable)
+    return standIn
+  }
+  return { ...clientOver({ send: sent, fetch: sent, call: sent, each, once: sent, upload, raw }), asks }
 }
 
 /** Where no token is asked for. */
 const isOpen = /^\/(healthz|readyz|api\/(v1\/)?(auth\/(login|register)|health|public\/|openapi\.json|docs))/
 
-/** One word of a shell, whatever is in it. */
-const quoted = (text: string): string => (/^[\w./:@=+,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
+/** One word of a shell, whatever is in it. Where a variable is empty, as nothing was found, the shell stops instead of asking for something else. */
+function quotedWith(text: string, variables: ReadonlyMap<string, string>): string {
+  const [standIn, variable] = [...variables].find(([id]) => text.includes(id)) ?? []
+  if (standIn === undefined) return /^[\w./:@=+,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+  const parts = text.split(standIn).map((part) => (part === '' ? '' : quotedWith(part, variables)))
+  return parts.join(`"\${${variable}:?}"`)
+}
 
 /** A name within -F, where commas and semicolons end it. */
 const formName = (name: string): string => (/[;,"\\]/.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name)

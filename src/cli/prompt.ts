@@ -8,8 +8,9 @@ type Asking = Pick<GlobalOptions, 'canAsk'>
 /** inquirer draws on standard output unless told otherwise, and that is for data. */
 const context = { output: process.stderr, clearPromptOnDone: false }
 
-/** Goes on when the answer is yes; `flag` is what says yes without a question ("--yes"). Throws Failure when it is no. */
-export async function confirm(options: Asking, question: string, flag: string): Promise<void> {
+/** Goes on when the answer is yes, and where nothing would be done anyway; `flag` is what says yes without a question ("--yes"). Throws Failure when it is no. */
+export async function confirm(options: Asking & Partial<Pick<GlobalOptions, 'printCurl'>>, question: string, flag: string): Promise<void> {
+  if (options.printCurl) return
   need(options, question, flag)
   const { confirm: ask } = await import('@inquirer/prompts')
   if (!(await ask({ message: plain(question), default: false }, context))) throw new Failure('FAILED', 'nothing was changed')

@@ -7,6 +7,7 @@ import { durationOf } from './duration.ts'
 import { Failure, usage } from './exit.ts'
 import { isId } from './ids.ts'
 import type { Column } from './output.ts'
+import { asksOf, idNamed } from './printing.ts'
 import { readSecret } from './secret.ts'
 
 export const sourceColumns: Column<Source>[] = [
@@ -31,8 +32,14 @@ export const sourceColumns: Column<Source>[] = [
 /** For one source: all there is. */
 export const allSourceColumns = sourceColumns.map(({ show: _, ...column }) => column)
 
-/** The source that is meant, by name (no case) or id. Throws Failure NOT_FOUND, and USAGE where several have the name. */
+/** The source that is meant, by name (no case) or id. Of a client that only prints, nothing but the id. Throws Failure NOT_FOUND, and USAGE where several have the name. */
 export async function sourceNamed(client: Client, given: string): Promise<Source> {
+  const asks = asksOf(client)
+  if (asks) {
+    const name = given.trim()
+    const id = isId(name) ? name : asks({ path: '/api/sources', filter: idNamed('sources', ['name']), name, into: 'source' })
+    return { id, name } as Source
+  }
   if (isId(given)) return client.sources.get(given.toLowerCase())
   const [source] = namedIn(await client.sources.list(), [given])
   return source as Source

@@ -1,10 +1,13 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import { upload } from '../support/app.ts'
 import { startWay } from '../support/both-ways.ts'
-import { bareEnvironment, executable, findProgram } from '../support/run.ts'
+import { bareEnvironment, executable, findProgram, run } from '../support/run.ts'
+import { startServer, tokenFor } from '../support/server.ts'
 
 test('the same words give the same output and the same exit here and over HTTP', async () => {
   const here = await startWay('here')
@@ -63,17 +66,21 @@ test('2 for what is no request, without sending one', async () => {
 const curl = findProgram('curl')
 if (!curl) process.stderr.write('skipped: without the program `curl` its line cannot be tried\n')
 
-test.skipIf(!curl)('--print-curl sends nothing, tells no token, and what it prints does the same', async () => {
-  const { dms, url, token, asAda, folder } = await startWay('over HTTP')
-  const sh = (line: string) =>
-    new Promise<string>((resolve) => {
-      const child = spawn('sh', ['-c', line], { env: bareEnvironment({ DMS_TOKEN: token }) })
-      let text = ''
-      child.stdout.setEncoding('utf8').on('data', (part: string) => {
+/** Runs lines in a shell that has the token; what they print, or where they failed, on what. */
+const shellWith = (token: string) => (lines: string) =>
+  new Promise<string>((resolve) => {
+    const child = spawn('sh', ['-c', lines], { env: bareEnvironment({ DMS_TOKEN: token }) })
+    let text = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (part: string) => {
         text += part
       })
-      child.on('close', () => resolve(text))
-    })
+    child.on('close', () => resolve(text))
+  })
+
+test.skipIf(!curl)('--print-curl sends nothing, tells no token, and what it prints does the same', async () => {
+  const { dms, url, token, asAda, folder } = await startWay('over HTTP')
+  const sh = shellWith(token)
   const create = await dms(['--print-curl', 'labels', 'create', "it's $HOME"])
   expect(create).toMatchObject({
     code: 0,
@@ -99,6 +106,66 @@ test.skipIf(!curl)('--print-curl sends nothing, tells no token, and what it prin
   expect((await dms(['--print-curl', 'migrate'], { env: { DMS_URL: '' } })).code).toBe(2)
   expect((await dms(['--print-curl', '--local', 'labels', 'list'], { env: { DMS_URL: url } })).code).toBe(2)
 })
+
+const jq = findProgram('jq')
+if (!jq) process.stderr.write('skipped: without the program `jq` a printed look-up cannot be tried\n')
+
+test.skipIf(!curl || !jq)(
+  '--print-curl looks names up in the shell that runs the lines, and shows every one of several requests',
+  async () => {
+    const root = await mkdtemp(join(tmpdir(), 'dms-curl-'))
+    onTestFinished(() => rm(root, { recursive: true, force: true }))
+    const { app, admin, bob, url, asAdmin } = await startServer({ 'sources.local_roots': root })
+    const token = await tokenFor(app, admin)
+    const sh = shellWith(token)
+    const printed = async (...args: string[]) => {
+      const { code, stdout, stderr } = await run(['--print-curl', ...args], { env: { DMS_URL: url, DMS_TOKEN: token } })
+      expect([code, stderr], args.join(' ')).toEqual([0, ''])
+      return stdout
+    }
+    const name = `it's "A" $tax`
+    const label = await asAdmin.labels.create({ name, color: '#123456' })
+    const other = await asAdmin.labels.create({ name: 'Other', color: '#123456' })
+    const [scans, inbox] = [
+      await asAdmin.sources.create({ name: 'Scans', type: 'local_folder', url: root }),
+      await asAdmin.sources.create({ name: 'In', type: 'local_folder', url: root }),
+    ]
+    const documents = [await upload(asAdmin, 'a.txt', 'some words'), await upload(asAdmin, 'b.txt', 'other words')]
+    const ids = documents.map(({ id }) => id)
+    const job = (await asAdmin.ocrQueue.page()).data.find(({ document_id }) => document_id === ids[0])
+
+    const changes = await printed('labels', 'update', name.toUpperCase(), '--colour', '#654321')
+    expect(changes.split('\n')).toEqual([
+      expect.stringMatching(/^label=\$\(curl -fsS .*\/api\/labels \| jq -r --arg name /),
+      expect.stringMatching(/^curl -fsS -X PUT .*\/api\/labels\/"\$\{label:\?\}"$/),
+      '',
+    ])
+    expect(JSON.parse(await sh(changes))).toMatchObject({ id: label.id, color: '#654321' })
+
+    await sh(await printed('documents', 'update', ...ids, '--set', 'k=v', '--add-label', `${name},other`))
+    for (const id of ids)
+      expect(await asAdmin.documents.get(id)).toMatchObject({ labels: expect.arrayContaining([name, 'Other']), metadata: { k: 'v' } })
+    await sh(await printed('documents', 'update', ids[0] ?? '', '--remove-label', 'other'))
+    expect(await asAdmin.documents.get(ids[0] ?? '')).toMatchObject({ label_ids: [label.id] })
+    expect(JSON.parse(await sh(await printed('documents', 'list', '--label', `other,${name}`)))).toMatchObject({ data: [{ id: ids[1] }] })
+
+    const both = (await sh(await printed('documents', 'get', ...ids))).matchAll(/"filename":"(.)/g)
+    expect([...both].map(([, letter]) => letter)).toEqual(['a', 'b'])
+    expect((await printed('documents', 'wait', ...ids)).split('\n')).toHaveLength(3)
+    expect(await sh(await printed('sources', 'sync', 'scans', 'IN'))).toMatch(/job_id.*job_id/s)
+    for (const { id } of [scans, inbox]) expect((await asAdmin.sources.syncStatus(id)).state).toBe('queued')
+    expect(JSON.parse(await sh(await printed('sources', 'get', 'scans')))).toMatchObject({ id: scans.id })
+    expect(JSON.parse(await sh(await printed('users', 'get', bob.email)))).toMatchObject({ username: bob.username })
+    expect(JSON.parse(await sh(await printed('users', 'disable', bob.username)))).toMatchObject({ id: bob.id, disabled: true })
+    expect(await printed('ocr', 'queue', 'retry', job?.id ?? '')).toMatch(
+      /^document=.*\/api\/ocr\/queue\/.*\n.*\/documents\/"\$\{document:\?\}"\/retry-ocr\n$/,
+    )
+    await sh(await printed('labels', 'delete', 'other'))
+    expect((await asAdmin.labels.list()).map(({ id }) => id)).toEqual([label.id])
+    // Nothing is asked for where nothing was found.
+    expect(await sh(await printed('labels', 'delete', other.name))).toMatch(/0 are called Other.*label/s)
+  },
+)
 
 test('0 and silence when the reader of an answer goes away', async () => {
   const { url, token } = await startWay('over HTTP')

@@ -51,6 +51,7 @@ export const serve = (cli: Cli): Command =>
         checkOnly: options.check === true,
         waitForDatabase: durationOf('--wait-for-db', options.waitForDb),
         signal: cli.serviceSignal,
+        lastly: cli.lastly,
         env: cli.env,
         say: (line) => cli.warn(line),
         levelNow: async () => (await cli.config(settings)).config.log.level,

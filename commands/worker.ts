@@ -21,9 +21,11 @@ export const worker = (cli: Cli): Command =>
       ['worker', 'until it is stopped'],
       ['worker --once --max-time 55m --queues ocr -q', 'from cron, every hour'],
     ],
-    exits: '0 stopped or done · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong',
+    exits:
+      '0 stopped or done · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong · 130, 143 second Ctrl-C, SIGTERM',
     notes: [
       'Runs on the server only.',
+      'The first SIGTERM or Ctrl-C lets running jobs end (worker.shutdown_timeout); the second gives them back at once.',
       'SIGHUP takes the level of the log anew and opens the log file again; SIGUSR1 says in the log what is being done.',
     ],
   })
@@ -53,6 +55,7 @@ export const worker = (cli: Cli): Command =>
         ...(maxJobs === undefined ? {} : { maxJobs: Number(maxJobs) }),
         ...(name === undefined ? {} : { label: name }),
         signal,
+        lastly: cli.lastly,
         levelNow: async () => (await cli.config(settings)).config.log.level,
       })
     })

@@ -1,21 +1,18 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { startApp } from './support/app.ts'
 import { until } from './support/processes.ts'
 import { bareEnvironment, executable } from './support/run.ts'
 
-test('worker.health_listen: /healthz, /readyz and /metrics of a worker, and nothing else; --name; SIGUSR1 says what is being done', async () => {
-  const { app, dataDir, databaseUrl } = await startApp()
-  const child = spawn(process.execPath, [executable, 'worker', '--name', 'left'], {
-    env: bareEnvironment({
-      DATABASE_URL: databaseUrl,
-      DMS_DATA_DIR: dataDir,
-      DMS_WORKER_HEALTH_LISTEN: '127.0.0.1:0',
-      DMS_LOG_FORMAT: 'json',
-    }),
+/** A worker in a process of its own, and what it says. */
+function begin({ databaseUrl, dataDir }: { databaseUrl: string; dataDir: string }, args: string[], env: Record<string, string> = {}) {
+  const child = spawn(process.execPath, [executable, 'worker', ...args], {
+    env: bareEnvironment({ DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, DMS_LOG_FORMAT: 'json', ...env }),
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   const exit = once(child, 'exit')
@@ -26,6 +23,13 @@ test('worker.health_listen: /healthz, /readyz and /metrics of a worker, and noth
   const said: string[] = []
   createInterface(child.stderr).on('line', (line) => said.push(line))
   const hears = (part: string) => until(() => said.some((line) => line.includes(part)), 20_000)
+  return { child, exit, said, hears }
+}
+
+test('worker.health_listen: /healthz, /readyz and /metrics of a worker, and nothing else; --name; SIGUSR1 says what is being done; a second SIGTERM gives it back', async () => {
+  const dms = await startApp()
+  const { app } = dms
+  const { child, exit, said, hears } = begin(dms, ['--name', 'left'], { DMS_WORKER_HEALTH_LISTEN: '127.0.0.1:0' })
   await hears('"health":')
   const url = /"health":"([^"]+)"/.exec(said.join())?.[1] ?? ''
   expect(await app.db.selectFrom('workers').select('name').execute()).toEqual([{ name: `${hostname()}/${child.pid}/left` }])
@@ -38,4 +42,28 @@ test('worker.health_listen: /healthz, /readyz and /metrics of a worker, and noth
   await hears('no job runs')
   child.kill('SIGTERM')
   expect(await exit).toEqual([0, null])
+
+  // A sync that waits for its server's first word.
+  const silent = createServer().listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  onTestFinished(() => void silent.close())
+  const { port } = silent.address() as AddressInfo
+  const { id } = await dms.asAdmin.sources.create({ name: 'Silent', type: 'webdav', url: `http://127.0.0.1:${port}/` })
+  const asked = once(silent, 'connection')
+  const busy = begin(dms, [])
+  const { job_id } = await dms.asAdmin.sources.sync(id)
+  const [socket] = (await asked) as [Socket]
+  onTestFinished(() => void socket.destroy())
+  const job = () =>
+    app.db.selectFrom('jobs').select(['status', 'attempts', 'worker', 'lease_until']).where('id', '=', job_id).executeTakeFirst()
+  expect(await job()).toMatchObject({ status: 'processing', attempts: 1 })
+  busy.child.kill('SIGUSR1')
+  await busy.hears('job runs')
+  busy.child.kill('SIGTERM')
+  // A repeat within 300 ms is taken for the same one.
+  await sleep(500)
+  busy.child.kill('SIGTERM')
+  expect(await busy.exit).toEqual([null, 'SIGTERM'])
+  expect(await job()).toEqual({ status: 'pending', attempts: 0, worker: null, lease_until: null })
+  expect(await app.db.selectFrom('workers').select('name').execute()).toEqual([])
 })

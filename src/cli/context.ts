@@ -24,6 +24,8 @@ export interface Cli {
   readonly signal: AbortSignal
   /** the same for a service: the first SIGINT or SIGTERM is its normal end, SIGHUP is left alone; ask for it before `signal` */
   readonly serviceSignal: AbortSignal
+  /** done before a second signal ends a service at once, if it takes no longer than a moment; ask for serviceSignal before */
+  lastly(work: () => Promise<void>): void
   /** ends the command with this exit although nothing was thrown (PARTIAL, PENDING) */
   exit: Exit
   /** prints the result: a list of rows or one object */
@@ -122,6 +124,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     get serviceSignal() {
       return watch(true)
     },
+    lastly: (work) => stop?.lastly(work),
     print: (result, shape) => say(stdout, render(result, shape, cli.options)),
     write: (text) => say(stdout, text),
     note(text) {

@@ -1,16 +1,21 @@
 /** Stopping on request: the first signal asks the command to begin nothing new, the second ends it at once. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Exit } from './exit.ts'
 
 export interface Stop {
   readonly signal: AbortSignal
   /** how a signal ends the command; null while none came */
   readonly exit: Exit | null
+  /** what a second signal waits for, though not for long, before it ends everything */
+  lastly(work: () => Promise<void>): void
   /** listens no more */
   readonly end: () => void
 }
 
 /** A terminal and a parent process may both deliver the same Ctrl-C: a repeat within this time (ms) is no second one. */
 const repeat = 300
+/** Milliseconds that may go by between a second signal and the end. */
+const lastMoment = 3000
 
 const batchSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 /** A service reads its files again on SIGHUP. */
@@ -26,11 +31,14 @@ export function watchStop(timeout: number | null, say: (text: string) => void, i
   let exit: Exit | null = null
   let isStopping = false
   let first = 0
+  let last = null as (() => Promise<void>) | null
   const onSignal = (name: NodeJS.Signals): void => {
     if (isStopping && performance.now() - first < repeat) return
     if (isStopping) {
+      // A third one finds nobody who listens.
       end()
-      process.kill(process.pid, name)
+      const work = last?.().catch(() => {})
+      void Promise.race([work, sleep(lastMoment)]).then(() => process.kill(process.pid, name))
       return
     }
     first = performance.now()
@@ -55,6 +63,9 @@ export function watchStop(timeout: number | null, say: (text: string) => void, i
     signal: controller.signal,
     get exit() {
       return exit
+    },
+    lastly(work) {
+      last = work
     },
     end,
   }

@@ -25,6 +25,8 @@ export interface ServerOptions {
   checkOnly: boolean
   /** aborts: stop, and let what runs end */
   signal: AbortSignal
+  /** takes what is to be done before everything ends at once */
+  lastly(work: () => Promise<void>): void
   /** the variables of this process, for what systemd says in them */
   env: Readonly<Record<string, string | undefined>>
   /** one line to whoever started it */
@@ -68,7 +70,12 @@ async function patiently<T>({ waitForDatabase, signal, say }: ServerOptions, ope
 }
 
 /** `began` is handed what says in the log how it is going. */
-async function serve(app: App, signIns: SignIns, { signal, env, say }: ServerOptions, began: (report: () => void) => void): Promise<void> {
+async function serve(
+  app: App,
+  signIns: SignIns,
+  { signal, lastly, env, say }: ServerOptions,
+  began: (report: () => void) => void,
+): Promise<void> {
   const { config, log } = app
   const manager = serviceManager(env, log)
   const passed = passedSocket(env)
@@ -78,6 +85,7 @@ async function serve(app: App, signIns: SignIns, { signal, env, say }: ServerOpt
   const listening = await listen(h3, config, passed)
   const live = await openLive(app, listening.server)
   const worker = config.worker.embedded ? await startConfigured(app) : null
+  if (worker) lastly(() => worker.letGo())
   const status = `listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`
   say(status)
   began(() => {

@@ -22,6 +22,8 @@ export interface WorkerRun {
   /** follows host and process in its name */
   label?: string
   signal: AbortSignal
+  /** takes what is to be done before everything ends at once */
+  lastly(work: () => Promise<void>): void
   /** the level that the log shall have from now on, asked for on SIGHUP */
   levelNow(): Promise<string>
 }
@@ -60,6 +62,7 @@ async function work(config: Config, log: Log, run: WorkerRun, began: (worker: Wo
   try {
     const worker = await startConfigured(app, run)
     began(worker)
+    run.lastly(() => worker.letGo())
     const health = await openHealth(app, () => signal.aborted)
     log.info({ worker: worker.name, queues: config.worker.queues, health: health?.url }, 'working')
     const stopped = new Promise<void>((resolve) =>

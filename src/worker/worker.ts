@@ -28,6 +28,8 @@ export interface Worker {
   idle(): Promise<void>
   /** Takes no more jobs, waits up to `timeout` milliseconds for running ones, then gives them back unharmed. */
   stop(timeout: number): Promise<void>
+  /** Takes no more jobs and gives back unharmed those that run, without waiting for their ends: the process has to end now. */
+  letGo(): Promise<void>
 }
 
 /** Milliseconds between two signs of life of a worker that has nothing to do; one at work gives one with each renewal of its leases. */
@@ -146,6 +148,13 @@ export async function startWorker(
   const timers = [every(poll_interval, take), every(Math.min(1000, lease / 4), beat), every(Math.min(5000, lease / 2), recover)]
   void take()
 
+  const leave = () =>
+    app.db
+      .deleteFrom('workers')
+      .where('name', '=', name)
+      .execute()
+      .catch(() => {})
+
   const ended = async () => {
     while (isTaking || running.size > 0) await Promise.race([...[...running.values()].map(({ done }) => done), sleep(20)])
   }
@@ -168,11 +177,18 @@ export async function startWorker(
       for (const { abort } of running.values()) abort.abort(new Stopped())
       await ended()
       for (const timer of timers) clearInterval(timer)
-      await app.db
-        .deleteFrom('workers')
-        .where('name', '=', name)
-        .execute()
-        .catch(() => {})
+      await leave()
+    },
+    async letGo() {
+      isStopping = true
+      while (isTaking) await sleep(5)
+      const given = [...running.values()].map(({ job, abort }) => {
+        // Whatever it is at, it writes nothing more.
+        abort.abort(new claims.LeaseLost())
+        return app.db.transaction().execute(giveBack(app, job))
+      })
+      await Promise.allSettled(given)
+      await leave()
     },
   }
 }

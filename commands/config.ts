@@ -54,9 +54,9 @@ const show = (cli: Cli): Command =>
     .action(async (key: string | undefined, flags: ShowFlags) => {
       if (flags.reveal && !flags.yes && cli.options.isTerminal)
         throw usage('--reveal would put secrets on this screen', 'pass --yes, or send the output to a file')
-      const { masked, settingRows } = await import('../src/cli/setting-rows.ts')
+      const { masked, settingRows, withKept } = await import('../src/cli/setting-rows.ts')
       const loaded = await cli.config()
-      cli.print(settingRows(loaded, key, flags), {
+      cli.print(withKept(loaded, settingRows(loaded, key, flags), flags), {
         id: 'key',
         columns: [
           { name: 'key' },

@@ -93,6 +93,17 @@ test('secrets are hidden unless --reveal', async () => {
   expect((await show(['auth.jwt_secret', '--reveal']))[0]).toMatchObject({ value: secret })
 })
 
+test('secrets that dms keeps by itself are shown with the file they are in, and hidden like others', async () => {
+  const env = { DMS_DATA_DIR: folder }
+  const path = write('jwt_secret', `${secret}\n`)
+  const { stdout } = await run(['config', 'show', '--origin', 'auth.jwt_secret'], { env })
+  expect(stdout).toBe(`auth.jwt_secret\t****** (32 chars)\t${path}\n`)
+  const both = await run(['config', 'show', '--reveal', '--json'], { env })
+  const rows = JSON.parse(both.stdout) as { key: string }[]
+  expect(rows.find(({ key }) => key === 'auth.jwt_secret')).toMatchObject({ value: secret, origin: 'file', source: path, secret: true })
+  expect(rows.find(({ key }) => key === 'sources.encryption_key')).toMatchObject({ value: '', origin: 'default', source: '' })
+})
+
 test('2 for a setting that does not exist, with a suggestion', async () => {
   expect(await run(['config', 'show', 'server.prot'])).toMatchObject({
     code: 2,

@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
+import { fitted } from '../src/cli/page.ts'
 import { topics } from '../src/cli/topics.ts'
 
 const names = Object.keys(topics).join(', ')
@@ -17,7 +18,7 @@ export const help = (cli: Cli, whole: () => Promise<Command>): Command =>
     exits: '0 shown · 2 no such command or topic',
   }).action(async (words: string[]) => {
     const topic = words.length === 1 ? topics[words[0] ?? ''] : undefined
-    const text = topic ? await topic() : helpOf(find(await whole(), words))
+    const text = topic ? fitted(await topic(), cli.options.width) : helpOf(find(await whole(), words))
     if (['json', 'jsonl'].includes(cli.options.format)) cli.print({ about: words.join(' '), text }, { columns: [] })
     else cli.write(text)
   })

@@ -1,4 +1,4 @@
-/** The pages of `dms help TOPIC`. */
+/** The pages of `dms help TOPIC`. Two spaces: columns; four: to be copied as it stands. */
 import { exits } from './exit.ts'
 
 export const topics: Readonly<Record<string, () => string | Promise<string>>> = {
@@ -75,7 +75,7 @@ function output(): string {
 written out (\\n, \\x1b). How far a command is, --progress plain|json says on standard error, and SIGUSR1 makes it say
 so at once (kill -USR1). With json and jsonl an error is one line of JSON on standard error:
 
-  {"error":{"code":"…","message":"…","details":{},"timestamp":"…","request_id":null},"exit_code":6}
+    {"error":{"code":"…","message":"…","details":{},"timestamp":"…","request_id":null},"exit_code":6}
 `
 }
 
@@ -110,26 +110,26 @@ function cron(): string {
 for it. Where a sync, an import, a backup, a check, a reindex or an upload of the same folder is going on already, the next one ends with 75; most can
 wait for it (--lock-timeout). In a crontab % has to be written \\%.
 
-  # /etc/cron.d/dms
-  SHELL=/bin/bash
-  PATH=/usr/local/bin:/usr/bin:/bin
-  MAILTO=ops@example.org
-  DMS_NO_INPUT=1
-  */15 * * * *  dms  dms sources sync --due -q
-  */5  * * * *  dms  dms worker --once --max-time 4m -q
-  15 3 * * *    dms  dms backup create -q && dms backup prune --keep 14 -y -q
-  0  4 * * 0    dms  dms check --sample 10\\% -q
-  30 1 * * *    dms  dms users import /srv/hr/staff.csv --on-conflict update --rejects /var/lib/dms/rejects.csv -q
-  */15 * * * *  scan dms --context prod documents upload -r /srv/scans -q
+    # /etc/cron.d/dms
+    SHELL=/bin/bash
+    PATH=/usr/local/bin:/usr/bin:/bin
+    MAILTO=ops@example.org
+    DMS_NO_INPUT=1
+    */15 * * * *  dms  dms sources sync --due -q
+    */5  * * * *  dms  dms worker --once --max-time 4m -q
+    15 3 * * *    dms  dms backup create -q && dms backup prune --keep 14 -y -q
+    0  4 * * 0    dms  dms check --sample 10\\% -q
+    30 1 * * *    dms  dms users import /srv/hr/staff.csv --on-conflict update --rejects /var/lib/dms/rejects.csv -q
+    */15 * * * *  scan dms --context prod documents upload -r /srv/scans -q
 
 The worker is for a server that runs without (serve --no-worker). The last line works on a server elsewhere. Its user
 signed in once, with the place of the password:
 
-  dms login https://dms.example.org --name prod --username scan --password-file ~/.dms-password --save-password-source
+    dms login https://dms.example.org --name prod --username scan --password-file ~/.dms-password --save-password-source
 
 Act on the kind of failure:
 
-  dms documents upload -r ./in -q
-  case $? in 0) ;; 3) echo "some files failed" ;; 69|75) exit 0 ;; *) exit 1 ;; esac
+    dms documents upload -r ./in -q
+    case $? in 0) ;; 3) echo "some files failed" ;; 69|75) exit 0 ;; *) exit 1 ;; esac
 `
 }

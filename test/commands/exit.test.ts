@@ -5,6 +5,8 @@ import { expect, test } from 'vitest'
 import { run as runHere, type Streams } from '../../commands/program.ts'
 import { exitOf, exits, Failure } from '../../src/cli/exit.ts'
 import { humanLines, jsonLine } from '../../src/cli/failure-lines.ts'
+import { fitted } from '../../src/cli/page.ts'
+import { topics } from '../../src/cli/topics.ts'
 import { withLock } from '../../src/db/lock.ts'
 import { AppError, ConfigError, invalid } from '../../src/errors.ts'
 import { upload } from '../support/app.ts'
@@ -151,6 +153,24 @@ test('help exit-codes lists all of them, help environment every variable', async
   const { stdout } = await run(['help', 'exit-codes'])
   expect(stdout.match(/^ +\d+/gm)?.map(Number)).toEqual(Object.values(exits).map(([code]) => code))
   expect((await run(['help', 'environment'])).stdout).toMatch(/DMS_OUTPUT.*JWT_SECRET, JWT_SECRET_FILE +auth\.jwt_secret/s)
+})
+
+test('topics of help are wrapped to the terminal, but for what is to be copied, and in a pipe they stay as they are', async () => {
+  for (const [name, topic] of Object.entries(topics)) {
+    const page = await topic()
+    const lines = fitted(page, 60).split('\n')
+    expect(
+      lines.filter((line) => line.length > 60 && !line.startsWith('    ')),
+      name,
+    ).toEqual([])
+    const words = (text: string) => text.trim().split(/\s+/)
+    expect(words(lines.join('\n')), name).toEqual(words(page))
+    expect(lines).toEqual(expect.arrayContaining(page.split('\n').filter((line) => line.startsWith('    '))))
+  }
+  expect(await run(['help', 'contexts'], { env: { COLUMNS: '60' } })).toMatchObject({ stdout: await topics.contexts?.() })
+  if (!hasProgram('script')) return
+  const { stdout } = await runOnTerminal(['help', 'exit-codes'], { env: { COLUMNS: '60' } })
+  expect(stdout).toBe(fitted((await topics['exit-codes']?.()) ?? '', 60))
 })
 
 test('what help cron shows are commands and flags that there are', async () => {

@@ -8,6 +8,7 @@ import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 import { openPlaces } from '../src/cli/places.ts'
 import { settingRows } from '../src/cli/setting-rows.ts'
+import { summaryOf } from '../src/cli/summary.ts'
 
 interface Flags {
   to?: string
@@ -48,7 +49,7 @@ export const backupCreate = (cli: Cli): Command =>
       if (flags.jobs !== undefined && flags.format !== 'dir')
         throw usage('--jobs is for --format dir: an archive is written one after the other')
       if (flags.to === '-' && flags.format === 'dir') throw usage('--format dir needs a folder, not standard output')
-      const started = performance.now()
+      const started = new Date()
       const places = await openPlaces(cli, 'backup create')
       const { place, sink } = await placeOf(flags, places.config.backup.path)
       const { backUp } = await import('../src/backup/create.ts')
@@ -65,18 +66,16 @@ export const backupCreate = (cli: Cli): Command =>
       for (const { sha256, problem } of manifest.damaged) cli.warn(`warning: stored file ${sha256} is ${problem}`)
       if (manifest.damaged.length > 0) cli.exit = 'PARTIAL'
       const { documents, files, bytes, damaged } = manifest
-      const duration_seconds = Math.round(performance.now() - started) / 1000
-      const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${duration_seconds.toFixed(1)} s: ${place}`
+      const counts = { place, documents, files, bytes, damaged: damaged.length, dry_run: false }
+      const summary = summaryOf(cli, 'backup create', counts, started)
+      const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${summary.duration_seconds.toFixed(1)} s: ${place}`
       // From cron with -q: nothing to be mailed where nothing is wrong.
       if (place === '-' || (cli.options.isQuiet && cli.options.format === 'tsv')) return cli.note(sentence)
-      cli.print(
-        { type: 'summary', command: 'backup create', place, documents, files, bytes, damaged: damaged.length, duration_seconds },
-        {
-          columns: ['place', 'documents', 'files', 'bytes', 'damaged', 'duration_seconds'].map((name) => ({ name })),
-          id: 'place',
-          sentence,
-        },
-      )
+      cli.print(summary, {
+        columns: ['place', 'documents', 'files', 'bytes', 'damaged', 'duration_seconds'].map((name) => ({ name })),
+        id: 'place',
+        sentence,
+      })
     })
 
 async function placeOf({ to, format, jobs = '8' }: Flags, shelf: string): Promise<{ place: string; sink: Sink }> {

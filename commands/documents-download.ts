@@ -1,12 +1,13 @@
 import { stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { type Command, Option } from 'commander'
-import { errorColumn } from '../src/cli/batch.ts'
+import { errorColumn, type Item } from '../src/cli/batch.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { Failure, usage } from '../src/cli/exit.ts'
 import { bodyOf, expectedOf, nameIn, type Place, placeOf, refuseTerminal, toStdout } from '../src/cli/fetched.ts'
 import { idOf, idsFrom } from '../src/cli/ids.ts'
 import { manual } from '../src/cli/manual.ts'
+import type { Column } from '../src/cli/output.ts'
 import { exists, safeName, saveFile } from '../src/cli/save-file.ts'
 import { workThrough } from '../src/cli/work-through.ts'
 import type { Client } from '../src/client/client.ts'
@@ -17,6 +18,16 @@ interface Flags {
   clobber?: boolean
   skipExisting?: boolean
 }
+
+const columns: Column<Item>[] = [
+  // One that failed has but the id that was given.
+  { name: 'id', value: ({ id, key }) => id ?? key },
+  { name: 'path' },
+  { name: 'bytes', align: 'right' },
+  { name: 'sha256' },
+  { name: 'action' },
+  errorColumn,
+]
 
 export const documentsDownload = (cli: Cli): Command =>
   manual('download <id...>', {
@@ -48,7 +59,7 @@ export const documentsDownload = (cli: Cli): Command =>
         phase: 'download',
         things: ids,
         keyOf: (id) => id,
-        columns: [{ name: 'action' }, { name: 'id' }, { name: 'path' }, { name: 'bytes' }, { name: 'sha256' }, errorColumn],
+        columns,
         totalBytes: null,
         run: (id, moved) => download(client, idOf(id, 'document'), target, flags, taken, moved),
       })

@@ -45,7 +45,7 @@ export const documentsWatch = (cli: Cli): Command =>
       const signal = cli.serviceSignal
       await holdFolders(cli, 'documents watch', [folder], durationOf('--lock-timeout', flags.lockTimeout))
       const client = await cli.client()
-      const batch = startBatch(cli, 'documents watch')
+      const batch = startBatch(cli, 'documents watch', { isEndless: true })
       cli.note(`watching ${folder}`)
       await watchFolder(cli, client, {
         folder,

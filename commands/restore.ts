@@ -5,6 +5,7 @@ import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 import { openPlaces } from '../src/cli/places.ts'
+import { summaryOf } from '../src/cli/summary.ts'
 
 interface Flags {
   toDatabase?: string
@@ -38,18 +39,12 @@ export const restore = (cli: Cli): Command =>
       const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
       const settings = settingsOf(flags)
       const source = await backupNamed(cli, given)
-      const started = performance.now()
+      const started = new Date()
       const places = await openPlaces(cli, 'restore', settings)
       const { refuseFull, restore: put } = await import('../src/backup/restore.ts')
       const report = (more: object, sentence: string) => {
-        const duration_seconds = Math.round(performance.now() - started) / 1000
-        const summary = { type: 'summary', command: 'restore', dry_run: flags.dryRun === true, ...more, duration_seconds }
-        cli.print(summary, {
-          columns: Object.keys(summary)
-            .slice(3)
-            .map((name) => ({ name })),
-          sentence,
-        })
+        const summary = summaryOf(cli, 'restore', { dry_run: flags.dryRun === true, ...more }, started)
+        cli.print(summary, { columns: [...Object.keys(more), 'duration_seconds'].map((name) => ({ name })), sentence })
       }
       if (flags.dryRun) {
         await refuseFull(places)

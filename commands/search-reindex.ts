@@ -4,6 +4,7 @@ import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
 import { isId } from '../src/cli/ids.ts'
 import { manual } from '../src/cli/manual.ts'
+import { summaryOf } from '../src/cli/summary.ts'
 import { parseDuration } from '../src/config-values.ts'
 
 interface Flags {
@@ -46,7 +47,7 @@ export const searchReindex = (cli: Cli): Command =>
     .option('--batch-size <n>', 'documents at once (default: search.batch_size)')
     .option('--lock-timeout <duration>', 'wait this long for another reindex to end', '0s')
     .action(async (flags: Flags) => {
-      const started = performance.now()
+      const started = new Date()
       const options = await optionsOf(flags)
       if (!flags.wait) return queue(cli, flags)
       const app = await cli.app('search reindex', { statementTimeout: false })
@@ -58,29 +59,23 @@ export const searchReindex = (cli: Cli): Command =>
         onProgress: (done, total) => progress.update({ done, total }),
       })
       progress.done()
-      const duration_seconds = Math.round(performance.now() - started) / 1000
-      const dry_run = options.dryRun
-      cli.print(
-        {
-          type: 'summary',
-          command: 'search reindex',
-          engine: app.search.name,
-          documents,
-          skipped,
-          swapped,
-          ...(kept === undefined ? {} : { kept }),
-          dry_run,
-          duration_seconds,
-        },
-        {
-          columns: ['engine', 'documents', 'skipped', 'swapped', 'duration_seconds'].map((name) => ({ name })),
-          sentence: skipped
-            ? `nothing to do: all ${documents} documents are in the index`
-            : dry_run
-              ? `would index ${documents} documents`
-              : `indexed ${documents} documents in ${duration_seconds.toFixed(1)} s${kept === undefined ? '' : `; the old index is ${kept}`}`,
-        },
-      )
+      const done = {
+        engine: app.search.name,
+        documents,
+        skipped,
+        swapped,
+        ...(kept === undefined ? {} : { kept }),
+        dry_run: options.dryRun,
+      }
+      const summary = summaryOf(cli, 'search reindex', done, started)
+      cli.print(summary, {
+        columns: ['engine', 'documents', 'skipped', 'swapped', 'duration_seconds'].map((name) => ({ name })),
+        sentence: skipped
+          ? `nothing to do: all ${documents} documents are in the index`
+          : options.dryRun
+            ? `would index ${documents} documents`
+            : `indexed ${documents} documents in ${summary.duration_seconds.toFixed(1)} s${kept === undefined ? '' : `; the old index is ${kept}`}`,
+      })
     })
 
 /** Throws Failure USAGE for what a worker is not told. */

@@ -1,8 +1,8 @@
 /** The result of a command that works through many things: its items as they come, and one summary at the end. */
 import { plain } from '../plain.ts'
 import type { Cli } from './context.ts'
-import { exits } from './exit.ts'
-import type { Column } from './output.ts'
+import { type Column, completed, picked, refuseUnknown } from './output.ts'
+import { summaryOf } from './summary.ts'
 
 /** What happened to one thing. More fields may follow; names are those of the API. */
 export interface Item {
@@ -25,6 +25,9 @@ export const errorColumn: Column<Item> = { name: 'error', value: ({ error }) => 
 
 const usualColumns: readonly Column<Item>[] = [{ name: 'action' }, { name: 'key' }, { name: 'id' }, errorColumn]
 
+/** What items may have besides. */
+const others = ['type', 'bytes', 'document_id', 'job_id', 'line', 'path', 'priority', 'reason', 'sha256', 'status']
+
 /** These count even where they are 0, so that a script finds them. */
 const usual = ['created', 'updated', 'unchanged', 'skipped', 'failed']
 
@@ -32,21 +35,27 @@ export interface BatchOptions {
   readonly isDryRun?: boolean | undefined
   /** of the items, where the usual ones do not tell enough */
   readonly columns?: readonly Column<Item>[] | undefined
+  /** goes on until it is stopped: JSON comes line by line then, whichever was asked for */
+  readonly isEndless?: boolean
   readonly now?: () => Date
 }
 
-/** Starts one; `command` is the words typed ("users import"). */
+/** Starts one; `command` is the words typed ("users import"). Throws Failure USAGE for a field that items do not have. */
 export function startBatch(
   cli: Cli,
   command: string,
-  { isDryRun = false, columns = usualColumns, now = () => new Date() }: BatchOptions = {},
+  { isDryRun = false, columns = usualColumns, isEndless = false, now = () => new Date() }: BatchOptions = {},
 ): Batch {
-  const { format, isHuman } = cli.options
-  const isStreamed = format === 'jsonl' || format === 'id' || (!isHuman && format === 'tsv')
+  const { isHuman, fields } = cli.options
+  const format = isEndless && cli.options.format === 'json' ? 'jsonl' : cli.options.format
+  refuseUnknown(fields, new Set([...usualColumns, ...columns].map(({ name }) => name).concat(others)))
+  const isStreamed = format === 'jsonl' || format === 'id' || format === 'tsv'
   const started = now()
   const counts = new Map(usual.map((action) => [action, 0]))
   const items: Item[] = []
   let bytes = 0
+  let isMore = false
+  const rows = () => items.map((item) => completed(item, fields))
 
   return {
     add(item) {
@@ -54,33 +63,26 @@ export function startBatch(
       bytes += item.bytes ?? 0
       const hasFailed = item.action === 'failed'
       if (hasFailed && (isHuman || format === 'id')) cli.warn(`${plain(item.key)}: ${plain(item.error?.message ?? 'failed')}`)
+      if (isHuman) return
       if (!isStreamed) items.push(item)
-      else if (format === 'jsonl') cli.print({ type: 'item', ...item }, { columns: [] })
-      else if (format === 'tsv') cli.print([item], { columns })
-      else if (item.id) cli.write(`${plain(item.id)}\n`)
+      else if (format === 'jsonl') cli.write(`${JSON.stringify(picked({ type: 'item', ...item }, fields))}\n`)
+      else if (format === 'tsv') {
+        cli.print([completed(item, fields)], { columns, isMore })
+        isMore = true
+      } else if (item.id) cli.write(`${plain(item.id)}\n`)
     },
     finish(more = {}) {
       const total = [...counts.values()].reduce((sum, count) => sum + count, 0)
       const failed = counts.get('failed') ?? 0
       if (failed > 0 && cli.exit === 'OK') cli.exit = failed === total ? 'FAILED' : 'PARTIAL'
-      const finished = now()
-      const summary = {
-        type: 'summary',
-        command,
-        dry_run: isDryRun,
-        total,
-        ...Object.fromEntries(counts),
-        bytes,
-        ...more,
-        started_at: started.toISOString(),
-        finished_at: finished.toISOString(),
-        duration_seconds: (finished.getTime() - started.getTime()) / 1000,
-        exit_code: exits[cli.exit][0],
-      }
+      const counted = { dry_run: isDryRun, total, ...Object.fromEntries(counts), bytes, ...more }
+      const summary = summaryOf(cli, command, counted, started, now())
+      // --fields is about the items; the summary is always whole.
       if (isHuman) cli.write(`${sentence(counts, isDryRun, summary.duration_seconds)}\n`)
-      else if (format === 'json') cli.print({ ...summary, items }, { columns: [] })
-      else if (format === 'jsonl') cli.print(summary, { columns: [] })
-      else if (!isStreamed) cli.print(items, { columns })
+      else if (format === 'json')
+        cli.write(`${JSON.stringify({ ...summary, items: items.map((item) => picked(item, fields)) }, null, 2)}\n`)
+      else if (format === 'jsonl') cli.write(`${JSON.stringify(summary)}\n`)
+      else if (format !== 'id' && !isMore) cli.print(rows(), { columns })
     },
   }
 }

@@ -1,7 +1,7 @@
 /** The result of a command that looks for what is wrong: findings as they come, and one summary at the end. */
 import type { Cli } from './context.ts'
-import { exits } from './exit.ts'
-import { type Column, counted, wrapped } from './output.ts'
+import { type Column, completed, counted, picked, refuseUnknown, wrapped } from './output.ts'
+import { summaryOf } from './summary.ts'
 
 export interface Findings<F extends object> {
   add(finding: F): void
@@ -9,43 +9,38 @@ export interface Findings<F extends object> {
   finish(more?: Readonly<Record<string, unknown>>): void
 }
 
-/** Starts; `sentence` is one finding as a person reads it. */
+/** Starts; `sentence` is one finding as a person reads it, `others` are fields without a column. Throws Failure USAGE for a field that findings do not have. */
 export function startFindings<F extends object>(
   cli: Cli,
   command: string,
   columns: readonly Column<F>[],
   sentence: (finding: F) => string,
+  others: readonly string[] = [],
 ): Findings<F> {
-  const { format, isHuman } = cli.options
+  const { format, isHuman, fields } = cli.options
+  refuseUnknown(fields, new Set([...columns.map(({ name }) => name), 'type', ...others]))
   const isStreamed = isHuman || format === 'jsonl' || format === 'tsv'
   const started = new Date()
   const kept: F[] = []
   let count = 0
+  const rows = () => kept.map((finding) => completed(finding, fields))
   return {
     add(finding) {
-      count++
       if (!isStreamed) kept.push(finding)
       else if (isHuman) cli.write(`${wrapped(sentence(finding), cli.options.width)}\n`)
-      else if (format === 'jsonl') cli.print({ type: 'finding', ...finding }, { columns: [] })
-      else cli.print([finding], { columns })
+      else if (format === 'jsonl') cli.write(`${JSON.stringify(picked({ type: 'finding', ...finding }, fields))}\n`)
+      else cli.print([completed(finding, fields)], { columns, isMore: count > 0 })
+      count++
     },
     finish(more = {}) {
       if (count > 0) cli.exit = 'PARTIAL'
-      const finished = new Date()
-      const summary = {
-        type: 'summary',
-        command,
-        findings: count,
-        ...more,
-        started_at: started.toISOString(),
-        finished_at: finished.toISOString(),
-        duration_seconds: (finished.getTime() - started.getTime()) / 1000,
-        exit_code: exits[cli.exit][0],
-      }
+      const summary = summaryOf(cli, command, { findings: count, ...more }, started)
+      // --fields is about the findings; the summary is always whole.
       if (isHuman) cli.write(`${count === 0 ? '✓ all is well' : counted(count, 'finding')}     ${summary.duration_seconds.toFixed(1)} s\n`)
-      else if (format === 'json') cli.print({ ...summary, items: kept }, { columns: [] })
-      else if (format === 'jsonl') cli.print(summary, { columns: [] })
-      else if (!isStreamed) cli.print(kept, { columns })
+      else if (format === 'json')
+        cli.write(`${JSON.stringify({ ...summary, items: kept.map((finding) => picked(finding, fields)) }, null, 2)}\n`)
+      else if (format === 'jsonl') cli.write(`${JSON.stringify(summary)}\n`)
+      else if (format !== 'tsv' || count === 0) cli.print(rows(), { columns, id: 'document_id' })
     },
   }
 }

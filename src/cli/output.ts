@@ -22,10 +22,12 @@ export interface Column<T = never> {
 
 export interface Shape<T> {
   readonly columns: readonly Column<T>[]
-  /** the field that `-o id` prints; default `id` */
+  /** the field that `-o id` prints, where there is one; default `id` */
   readonly id?: string
   /** what a person on a terminal reads instead, a line or several, unless an output format was asked for */
   readonly sentence?: string | readonly string[]
+  /** rows that follow others of the same list: the headings stand above those */
+  readonly isMore?: boolean
 }
 
 export interface Rendering {
@@ -53,15 +55,19 @@ export function render<T extends object>(result: T | readonly T[], shape: Shape<
   const isList = Array.isArray(result)
   const rows = (isList ? result : [result]) as readonly (T & Row)[]
   const columns = chosen(rows, shape.columns as readonly Column<T>[], options)
+  const headed = shape.isMore ? { ...options, header: false } : options
   switch (options.format) {
     case 'json':
       return `${JSON.stringify(isList ? rows.map((row) => picked(row, options.fields)) : picked(rows[0] ?? {}, options.fields), null, 2)}\n`
     case 'jsonl':
       return rows.map((row) => `${JSON.stringify(picked(row, options.fields))}\n`).join('')
     case 'id':
-      return rows.map((row) => `${cell(row[shape.id ?? 'id'])}\n`).join('')
+      return rows
+        .map((row) => cell(row[shape.id ?? 'id']))
+        .map((id) => (id === '' ? '' : `${id}\n`))
+        .join('')
     default:
-      return isList ? grid(columns.map(titleOf), valuesOf(rows, columns), columns, options) : pairs(rows[0], columns, options)
+      return isList ? grid(columns.map(titleOf), valuesOf(rows, columns), columns, headed) : pairs(rows[0], columns, options)
   }
 }
 
@@ -84,13 +90,23 @@ function chosen<T extends object>(rows: readonly T[], columns: readonly Column<T
   if (fields === null) return columns.filter(({ show }) => show === undefined || (show === 'wide' && format === 'wide'))
   const known = new Set([...columns.map(({ name }) => name), ...rows.flatMap((row) => Object.keys(row))])
   // Without a row the fields beyond the columns are not known, and an empty list must not fail a script.
-  const unknown = rows.length === 0 ? [] : fields.filter((name) => !known.has(name))
-  if (unknown.length > 0) throw usage(`unknown field ${unknown.join(', ')}; known are ${[...known].join(', ')}`)
+  if (rows.length > 0) refuseUnknown(fields, known)
   return fields.map((name) => columns.find((column) => column.name === name) ?? { name })
 }
 
-const picked = (row: Row, fields: readonly string[] | null): Row =>
-  fields ? Object.fromEntries(fields.map((name) => [name, row[name] ?? null])) : row
+/** Throws Failure USAGE where --fields names one that is not known. */
+export function refuseUnknown(fields: readonly string[] | null, known: ReadonlySet<string>): void {
+  const unknown = fields?.filter((name) => !known.has(name)) ?? []
+  if (unknown.length > 0) throw usage(`unknown field ${unknown.join(', ')}; known are ${[...known].join(', ')}`)
+}
+
+/** With null for the fields asked for that it does not have: what comes one by one need not all have the same. */
+export const completed = <T extends object>(thing: T, fields: readonly string[] | null): T =>
+  fields ? { ...Object.fromEntries(fields.map((name) => [name, null])), ...thing } : thing
+
+/** Only the fields asked for, in that order. */
+export const picked = (row: object, fields: readonly string[] | null): object =>
+  fields ? Object.fromEntries(fields.map((name) => [name, (row as Row)[name] ?? null])) : row
 
 const titleOf = ({ name, title }: Column): string => title ?? name.toUpperCase()
 

@@ -101,6 +101,8 @@ test('a backup made while eight clients upload is restored elsewhere: every docu
   const restored = await dms(other, ['restore', archive, '-q', '--json'])
   expect([restored.code, restored.stderr]).toEqual([0, ''])
   expect(summary(restored.stdout).documents).toBe(summary(made.stdout).documents)
+  const ending = { dry_run: false, exit_code: 0, started_at: expect.stringMatching(/Z$/), finished_at: expect.stringMatching(/Z$/) }
+  for (const { stdout } of [made, restored]) expect(summary(stdout)).toMatchObject(ending)
   const checked = await here(other, ['check', '--sample', '100%'])
   expect([checked.code, checked.stdout]).toEqual([0, ''])
 

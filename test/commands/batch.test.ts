@@ -1,12 +1,15 @@
 import { expect, test } from 'vitest'
 import { startBatch } from '../../src/cli/batch.ts'
 import type { Cli } from '../../src/cli/context.ts'
-import { type Format, render } from '../../src/cli/output.ts'
+import { type Format, type Rendering, render } from '../../src/cli/output.ts'
+
+type Asked = Partial<Pick<Rendering, 'isHuman' | 'fields' | 'header'>> & { isEndless?: boolean }
 
 /** Runs a batch of these items in that format; what is said is collected instead of written. */
-function runBatch(format: Format, actions: readonly string[], isHuman = false) {
+function runBatch(format: Format, actions: readonly string[], { isHuman = false, isEndless = false, ...asked }: Asked = {}) {
   const said = { stdout: '', stderr: '' }
-  const rendering = { format, isHuman, fields: null, header: null, isTerminal: isHuman, width: Number.POSITIVE_INFINITY, color: false }
+  const width = Number.POSITIVE_INFINITY
+  const rendering = { format, isHuman, fields: null, header: null, isTerminal: isHuman, width, color: false, ...asked }
   const cli = {
     options: rendering,
     exit: 'OK',
@@ -19,7 +22,7 @@ function runBatch(format: Format, actions: readonly string[], isHuman = false) {
     time += 1000
     return new Date(time)
   }
-  const batch = startBatch(cli, 'users import', { now })
+  const batch = startBatch(cli, 'users import', { now, isEndless })
   for (const [index, action] of actions.entries()) {
     const isFailed = action === 'failed'
     batch.add({
@@ -74,12 +77,35 @@ test('id is what is there now, and failures go to standard error', () => {
   expect(runBatch('id', mixed)).toEqual({ stdout: 'u0\nu2\n', stderr: 'row 1: bad\\nrow\n', exit: 'PARTIAL' })
 })
 
+test('--fields is about the items, whatever a single one of them lacks; the summary stays whole', () => {
+  const fields = ['key', 'bytes', 'error']
+  const inside = { key: 'row 1', bytes: null, error: item.error }
+  expect(JSON.parse(runBatch('json', mixed, { fields }).stdout)).toEqual({
+    ...summary,
+    items: [expect.anything(), inside, expect.anything()],
+  })
+  expect(JSON.parse(runBatch('jsonl', mixed, { fields }).stdout.split('\n')[1] ?? '')).toEqual(inside)
+  expect(runBatch('tsv', mixed, { fields }).stdout).toBe('row 0\t\t\nrow 1\t\tbad\\nrow\nrow 2\t\t\n')
+  expect(() => runBatch('tsv', [], { fields: ['key', 'nothing'] })).toThrow('unknown field nothing; known are action, key')
+})
+
+test('--header: headings once, above all', () => {
+  expect(runBatch('tsv', ['created', 'created'], { header: true }).stdout).toBe(
+    'ACTION\tKEY\tID\tERROR\ncreated\trow 0\tu0\t\ncreated\trow 1\tu1\t\n',
+  )
+  expect(runBatch('tsv', [], { header: true }).stdout).toBe('ACTION\tKEY\tID\tERROR\n')
+})
+
+test('what goes on until it is stopped has a line of JSON for each item, also with json', () => {
+  expect(runBatch('json', mixed, { isEndless: true }).stdout).toBe(runBatch('jsonl', mixed).stdout)
+})
+
 test('tsv has a line for each item', () => {
   expect(runBatch('tsv', mixed).stdout).toBe('created\trow 0\tu0\t\nfailed\trow 1\t\tbad\\nrow\nunchanged\trow 2\tu2\t\n')
 })
 
 test('a person reads one sentence, and what failed', () => {
-  expect(runBatch('table', mixed, true)).toMatchObject({
+  expect(runBatch('table', mixed, { isHuman: true })).toMatchObject({
     stdout: 'created 1 · unchanged 1 · failed 1     1.0 s\n',
     stderr: 'row 1: bad\\nrow\n',
   })

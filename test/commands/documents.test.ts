@@ -165,11 +165,12 @@ describe.each(ways)('%s:', (way) => {
     const { id } = await upload(asAda, 'scan 1.bin', bytes, { title: 'Über/uns' })
     const target = join(folder, 'out', 'deep')
     const row = await dms(['documents', 'download', id, '--to', `${target}/`])
-    expect(row).toMatchObject({ code: 0, stderr: '', stdout: `created\t${id}\t${target}/scan 1.bin\t3000000\t${sha256(bytes)}\t\n` })
+    expect(row).toMatchObject({ code: 0, stderr: '', stdout: `${id}\t${target}/scan 1.bin\t3000000\t${sha256(bytes)}\tcreated\t\n` })
     expect(sha256(await readFile(join(target, 'scan 1.bin')))).toBe(sha256(bytes))
 
     await writeFile(join(target, 'scan 1.bin'), 'mine')
-    expect((await dms(['documents', 'download', id, '--to', target])).code).toBe(7)
+    const refused = await dms(['documents', 'download', id, '--to', target])
+    expect([refused.code, refused.stdout]).toEqual([7, `${id}\t\t\t\tfailed\t${target}/scan 1.bin exists\n`])
     expect(JSON.parse((await dms(['documents', 'download', id, '--to', target, '--skip-existing', '--json'])).stdout)).toMatchObject({
       skipped: 1,
     })

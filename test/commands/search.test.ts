@@ -83,10 +83,11 @@ test('reindex writes every document, and with --if-needed only where something i
   const { app, ada, dms } = await start()
   for (let count = 0; count < 3; count++) await insertDocument(app.db, ada.id, { content: 'word' })
   const done = await dms('reindex', '--if-needed', '--json', '--progress', 'json')
-  expect(JSON.parse(done.stdout)).toMatchObject({ type: 'summary', engine: 'postgres', documents: 3, skipped: false })
+  expect(JSON.parse(done.stdout)).toMatchObject({ type: 'summary', engine: 'postgres', documents: 3, skipped: false, exit_code: 0 })
   expect(JSON.parse(done.stderr.trim().split('\n').at(-1)!)).toMatchObject({ type: 'progress', phase: 'search reindex', done: 3, total: 3 })
   expect(await app.search.count()).toBe(3)
   expect(JSON.parse((await dms('reindex', '--if-needed', '--json')).stdout)).toMatchObject({ documents: 3, skipped: true })
+  expect((await dms('reindex', '--if-needed', '-o', 'id')).stdout).toBe('')
 })
 
 test('reindex: 75 while another one runs, 2 against another server', async () => {

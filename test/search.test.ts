@@ -8,7 +8,7 @@ import { places } from '../src/search/places.ts'
 import { parse } from '../src/search/query.ts'
 import { reindex, status } from '../src/search/reindex.ts'
 import type { Found } from '../src/search/search.ts'
-import { distance, patterns, tolerated } from '../src/search/typos.ts'
+import { blocks, distance, tolerated } from '../src/search/typos.ts'
 import { fold, words } from '../src/search/words.ts'
 import { startApp, upload } from './support/app.ts'
 import { assign, type Draft, insertDocument, label, searchSuite } from './support/search-suite.ts'
@@ -320,7 +320,7 @@ test('a document that is deleted while it is being indexed leaves nothing behind
   expect(await app.db.selectFrom('search_passages').select('passage').execute()).toEqual([])
 })
 
-test('every word within reach of a typo fits one of the patterns it is looked for with', () => {
+test('every word within reach of a typo has one of the pieces it is looked for by', () => {
   const random = seeded(7)
   const pick = (limit: number) => Math.floor(random() * limit)
   const edits: ((word: string, at: number, letter: string) => string)[] = [
@@ -343,8 +343,9 @@ test('every word within reach of a typo fits one of the patterns it is looked fo
     let other = word
     for (let count = 0; count < typos; count++) other = edits[pick(4)]!(other, pick(other.length + 1), 'abcdef'[pick(6)]!)
     if (distance(word, other, typos) > typos) continue
-    const fits = patterns(word, typos).some((pattern) => new RegExp(`^${pattern.replaceAll('%', '.*')}$`).test(other))
-    expect(fits, `${word} ${other} ${patterns(word, typos)}`).toBe(true)
+    const { beginning, middle, ending } = blocks(word, typos)
+    const has = other.startsWith(beginning) || other.endsWith(ending) || (middle !== null && other.includes(middle))
+    expect(has, `${word} ${other} ${beginning} ${middle} ${ending}`).toBe(true)
   }
 })
 
@@ -703,7 +704,7 @@ test('an index of the form before has all its answers, until it is made anew', a
       (await search({ q, filters })).results.map(({ document_id }) => document_id),
       q,
     ).toEqual([id])
-  expect(await status(app)).toMatchObject({ documents: 0, outdated: 1, drift: 1 })
+  expect(await status(app)).toMatchObject({ documents: 0, outdated: 1, missing: 0, drift: 0 })
   expect(await reindex(app, { ifNeeded: true })).toMatchObject({ documents: 1, swapped: true })
   for (const q of ['a', 'annual rep', '"annual report"', '"report of"']) expect((await search({ q, filters })).total, q).toBe(1)
   expect(await reindex(app, { ifNeeded: true })).toMatchObject({ skipped: true })

@@ -30,13 +30,22 @@ export function distance(one: string, other: string, limit: number): number {
   return Math.min(above[other.length]!, limit + 1)
 }
 
-/**
- * LIKE patterns one of which every word within `typos` of `word` fits. Between `typos + 1` blocks one letter is left free, so that a typo
- * (two letters at most, in a swap) spoils one block only, and one block is left whole: the first at the start, the last at the end.
- */
-export function patterns(word: string, typos: 1 | 2): string[] {
+/** Pieces of a word one of which every word within its typos has, `beginning` and `ending` where they are called so. */
+export interface Blocks {
+  readonly beginning: string
+  /** null: two are enough */
+  readonly middle: string | null
+  readonly ending: string
+}
+
+/** Between `typos + 1` blocks one letter is left free, so that a typo (two letters at most, in a swap) spoils one block only, and one block is left whole. */
+export function blocks(word: string, typos: 1 | 2): Blocks {
   const solid = word.length - typos
-  if (typos === 1) return [`${word.slice(0, solid >> 1)}%`, `%${word.slice(1 + (solid >> 1))}`]
+  if (typos === 1) return { beginning: word.slice(0, solid >> 1), middle: null, ending: word.slice(1 + (solid >> 1)) }
   const side = Math.floor((solid - 1) / 3)
-  return [`${word.slice(0, side)}%`, `%${word.slice(side + 1, word.length - side - 1)}%`, `%${word.slice(word.length - side)}`]
+  return {
+    beginning: word.slice(0, side),
+    middle: word.slice(side + 1, word.length - side - 1),
+    ending: word.slice(word.length - side),
+  }
 }

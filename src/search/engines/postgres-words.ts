@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { Term } from '../query.ts'
-import { distance, patterns, tolerated } from '../typos.ts'
+import { blocks, distance, tolerated } from '../typos.ts'
 import type { Word } from '../words.ts'
 import { longestWord } from './postgres-pieces.ts'
 
@@ -15,6 +15,8 @@ const maxTogether = 2_000
 /** Other words of the same stem, of one word and of all words of a query together. */
 const maxStemmed = 30
 const maxStemmedTogether = 300
+/** No word has it: what begins with a piece comes before the piece with this behind it. */
+const lastCharacter = 0x10ffff
 const batch = 5_000
 /** Of one batch of documents; a list of codes costs memory up to here. */
 const maxCodes = 100_000
@@ -119,17 +121,33 @@ export async function stemmed(db: Db, terms: readonly Term[]): Promise<Map<strin
 export async function spellings(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
   const asked = open(terms).flatMap((word) => {
     const typos = tolerated(word)
-    return typos === 0 || word.length > longest ? [] : patterns(word, typos).map((pattern) => ({ word, typos, pattern }))
+    return typos === 0 || word.length > longest ? [] : { word, typos, size: [...word].length, ...blocks(word, typos) }
   })
   if (asked.length === 0) return new Map()
+  const sizes = asked.flatMap((one) =>
+    Array.from({ length: 2 * one.typos + 1 }, (_, more) => ({ ...one, size: one.size - one.typos + more })),
+  )
+  const middles = asked.flatMap((one) => (one.middle === null ? [] : { ...one, middle: `%${one.middle}%` }))
   // levenshtein() counts a swap as two; what it lets through is measured again here.
+  const isNear = sql`levenshtein_less_equal(search_words.word, asked.word, 2 * typos) <= 2 * typos`
+  // Size by size, because the words of one size are together in the indexes; but not of the middles: all of some sizes would be looked up besides.
   const { rows } = await sql<{ asked: string; known: string }>`
-    select distinct asked.word as asked, search_words.word as known
-    from unnest(${asked.map(({ word }) => word)}::text[], ${asked.map(({ pattern }) => pattern)}::text[], ${asked.map(({ typos }) => typos)}::int[])
-      as asked (word, pattern, typos)
-    join search_words on search_words.word like asked.pattern
-      and char_length(search_words.word) between char_length(asked.word) - typos and char_length(asked.word) + typos
-      and levenshtein_less_equal(search_words.word, asked.word, 2 * typos) <= 2 * typos`.execute(db)
+    with asked as (
+      select * from unnest(${sizes.map(({ word }) => word)}::text[], ${sizes.map(({ typos }) => typos)}::int[], ${sizes.map(({ size }) => size)}::int[],
+        ${sizes.map(({ beginning }) => beginning)}::text[], ${sizes.map(({ ending }) => [...ending].reverse().join(''))}::text[])
+        as asked (word, typos, size, beginning, reversed)
+    )
+    select asked.word as asked, search_words.word as known
+    from asked join search_words on char_length(search_words.word) = size and ${isNear}
+      and search_words.word >= beginning and search_words.word < beginning || chr(${lastCharacter}::int)
+    union select asked.word, search_words.word
+    from asked join search_words on char_length(search_words.word) = size and ${isNear}
+      and reverse(search_words.word) >= reversed and reverse(search_words.word) < reversed || chr(${lastCharacter}::int)
+    union select asked.word, search_words.word
+    from unnest(${middles.map(({ word }) => word)}::text[], ${middles.map(({ typos }) => typos)}::int[], ${middles.map(({ size }) => size)}::int[],
+      ${middles.map(({ middle }) => middle)}::text[]) as asked (word, typos, size, pattern),
+    lateral (select word from search_words where word like pattern offset 0) search_words
+    where char_length(search_words.word) between size - typos and size + typos and ${isNear}`.execute(db)
   const known = Map.groupBy(rows, (row) => row.asked)
   const share = Math.min(maxSpellings, Math.ceil(maxTogether / known.size))
   return new Map(

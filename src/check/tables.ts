@@ -69,11 +69,11 @@ export async function* index(app: App, { signal }: Scope): AsyncGenerator<Found>
     select (select count(*) from documents) as documents,
       (select count(*) from jobs where kind in ('index', 'reindex') and status in ('pending', 'processing')) as waiting`.execute(app.db)
   const { documents = 0, waiting = 0 } = rows[0] ?? {}
-  const indexed = await app.search.count()
-  if (indexed === documents || waiting > 0) return
+  const { documents: indexed, missing, extra, outdated } = await app.search.status()
+  if (missing + extra + outdated === 0 || waiting > 0) return
   yield {
     severity: 'warning',
-    message: `the search index has ${indexed} documents of ${documents}`,
+    message: `the search index has ${indexed} documents of ${documents}: ${missing} missing, ${extra} too many, ${outdated} in an older form`,
     expected: documents,
     actual: indexed,
     async repair() {

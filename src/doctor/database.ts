@@ -90,10 +90,11 @@ async function search(patient: Patient): Promise<Opinion> {
     select (select count(*) from documents) as documents,
       (select count(*) from jobs where kind in ('index', 'reindex') and status in ('pending', 'processing')) as waiting`.execute(db)
   const { documents = 0, waiting = 0 } = rows[0] ?? {}
-  const indexed = await app.search.count()
-  if (indexed === documents) return ok(`${app.search.name}: all ${documents} documents`)
+  const { documents: indexed, missing, extra, outdated } = await app.search.status()
+  if (missing + extra + outdated === 0) return ok(`${app.search.name}: all ${documents} documents`)
   if (waiting > 0) return ok(`${app.search.name}: ${indexed} of ${documents} documents, ${waiting} jobs are on their way`)
-  return warn(`the index has ${indexed} documents, the database has ${documents}`, 'dms search reindex --if-needed')
+  const wrong = `${missing} missing, ${extra} too many, ${outdated} in an older form`
+  return warn(`${indexed} of ${documents} documents are in the index as they should be: ${wrong}`, 'dms search reindex --if-needed')
 }
 
 async function worker(patient: Patient): Promise<Opinion> {

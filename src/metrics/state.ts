@@ -171,10 +171,9 @@ async function tableTotals(app: App): Promise<Family[]> {
   const failed = await sql<{ code: string; jobs: number }>`
     select coalesce(error_code, 'UNKNOWN') as code, count(*) as jobs from jobs
     where kind in ('ocr', 'extract') and status = 'failed' group by 1 order by 1`.execute(db)
-  const known = documents.rows.reduce((sum, row) => sum + row.documents, 0)
   const free = await diskFree(app.config)
   // The index may be out of reach by itself; the rest is still worth telling.
-  const indexed = await app.search.count().catch(() => null)
+  const indexed = await app.search.status().catch(() => null)
   return [
     {
       name: 'dms_documents',
@@ -196,8 +195,12 @@ async function tableTotals(app: App): Promise<Family[]> {
     ...(indexed === null
       ? []
       : [
-          gauge('dms_search_index_documents', 'Documents in the search index.', indexed),
-          gauge('dms_search_drift_documents', 'Documents that the index has too few of, or (below 0) too many.', known - indexed),
+          gauge('dms_search_index_documents', 'Documents in the search index.', indexed.documents),
+          gauge(
+            'dms_search_drift_documents',
+            'Documents without an entry in the search index, and entries without a document, together.',
+            indexed.missing + indexed.extra,
+          ),
         ]),
   ]
 }

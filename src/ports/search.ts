@@ -1,4 +1,5 @@
 /** What we ask of a search engine. */
+import { AppError } from '../errors.ts'
 
 /** What documents must be like besides their words. Several values of `mimeTypes` or `status` mean any of them, of `labelIds` all; `not…`: none of them; empty: no matter. A type may be a family: `image/*`. */
 export interface SearchFilter {
@@ -109,6 +110,37 @@ export interface IndexStatus {
   readonly version: number
   /** when the index was made or changed last, as far as the engine knows; null where it does not */
   readonly updatedAt: Date | null
+  /** documents without an entry. Where entries are counted and not compared, one of these hides one of `extra`. */
+  readonly missing: number
+  /** entries without a document */
+  readonly extra: number
+}
+
+/** What is wrong with the entry of a document: there is none; the document is gone; or it was written from other words. */
+export interface EntryFault {
+  readonly document_id: string
+  readonly problem: 'missing' | 'extra' | 'stale'
+  /** words by which it is found and should not be, or values, as `label:…` */
+  readonly left: readonly string[]
+  /** those by which it should be found */
+  readonly lacks: readonly string[]
+}
+
+/** An index as it is looked through for what is wrong in it. */
+export interface IndexContents {
+  /** the engine that it is of */
+  readonly engine: string
+  /** The ids of all its entries, some at a time and in no order; what comes or goes meanwhile may be left out. */
+  ids(): AsyncIterable<readonly string[]>
+  /** What is wrong with the entries of these. One in an older form is right: status() tells of it. What changes meanwhile may seem wrong. */
+  faults(ids: readonly string[]): Promise<readonly EntryFault[]>
+}
+
+/** The engine is there and could not do what it was told; with other documents it may. */
+export class SearchFailure extends AppError {
+  constructor(why: string) {
+    super('SERVICE_UNAVAILABLE', {}, `The search engine failed: ${why}`)
+  }
 }
 
 /** A new index in the making, beside the one in force, which answers all searches until the swap. */
@@ -145,6 +177,8 @@ export interface SearchEngine {
   /** How many documents are in the index, in the form that this version of dms writes. */
   count(): Promise<number>
   status(): Promise<IndexStatus>
+  /** The index in force, and those that it needs besides. */
+  contents(): readonly IndexContents[]
   /** Begins a new index; what an interrupted rebuild left behind is removed first. One at a time: the caller holds the lock `search.reindex`. */
   rebuild(): Promise<IndexRebuild>
   /** Throws where it cannot answer now. */

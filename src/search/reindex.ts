@@ -43,16 +43,19 @@ export interface Health extends IndexStatus {
   engine: string
   /** documents in the database */
   database: number
-  /** documents that the index has too few of, or (below 0) too many */
+  /** entries that are missing, and that are too many; these do not make up for those */
   drift: number
+  /** changes of documents that are not in the index yet, and of them those that have been tried in vain */
+  waiting: number
+  failing: number
 }
 
 const nothingNew = { skipped: false, swapped: false }
 
 /** How the index stands to the database. Throws SERVICE_UNAVAILABLE. */
 export async function status(app: App): Promise<Health> {
-  const [index, database] = await Promise.all([app.search.status(), documentCount(app)])
-  return { ...index, engine: app.search.name, database, drift: database - index.documents }
+  const [index, database, changes] = await Promise.all([app.search.status(), documentCount(app), waitingChanges(app)])
+  return { ...index, engine: app.search.name, database, drift: index.missing + index.extra, ...changes }
 }
 
 /** Brings the index up to date with documents; a new index that is being made hears of them too. */
@@ -74,8 +77,8 @@ export function reindex(app: App, options: ReindexOptions = {}): Promise<Reindex
     const { ids, since, dryRun = false } = options
     if (ids) return refreshThese(app, ids, options)
     if (options.ifNeeded) {
-      const { database, documents, outdated } = await status(app)
-      if (documents === database && outdated === 0) return { ...nothingNew, documents, skipped: true }
+      const { documents, drift, outdated } = await status(app)
+      if (drift === 0 && outdated === 0) return { ...nothingNew, documents, skipped: true }
     }
     const total = await documentCount(app, since)
     if (dryRun) return { ...nothingNew, documents: total }
@@ -208,4 +211,11 @@ async function documentCount(app: App, since?: Date): Promise<number> {
     .$if(since !== undefined, (query) => query.where('updated_at', '>=', since!))
     .executeTakeFirstOrThrow()
   return count
+}
+
+async function waitingChanges(app: App): Promise<{ waiting: number; failing: number }> {
+  const { rows } = await sql<{ waiting: number; failing: number }>`
+    select count(*) as waiting, count(error_code) as failing from jobs
+    where kind = 'index' and status in ('pending', 'processing')`.execute(app.db)
+  return rows[0]!
 }

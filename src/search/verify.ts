@@ -1,21 +1,31 @@
-/** Whether documents are found by what they hold: looked for as anybody would, in the index in force. */
+/** Whether the index holds what the documents hold: every entry has its document and every document its entry; some are looked at word by word, and looked for as anybody would. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { SearchFilter } from '../ports/search.ts'
+import type { EntryFault, IndexContents, SearchFilter } from '../ports/search.ts'
 
 export interface VerifyOptions {
-  /** documents, picked at random */
+  /** documents whose words are looked at, picked at random; of all others only whether they have an entry */
   sample: number
   signal?: AbortSignal
   onProgress?: (done: number, total: number) => void
 }
 
-/** Words of a document by which it is not found. */
-export interface Unfound {
+/**
+ * `missing`: a document without an entry; `extra`: an entry without a document; `stale`: an entry with words that the document has no more, or without
+ * some that it has; `unfound`: a document that is not found by what was searched for.
+ */
+export interface Fault {
   document_id: string
-  field: 'title' | 'content'
-  /** what was searched for */
-  query: string
+  problem: EntryFault['problem'] | 'unfound'
+  /** which engine's index it is in; that of a search for `unfound` */
+  engine: string
+  /** of `unfound`: where the words stand */
+  field: 'title' | 'content' | null
+  /** of `unfound`: what was searched for */
+  query: string | null
+  /** of `stale`: some of the words, or values, that the document has no more, and of those that the entry lacks */
+  left: readonly string[]
+  lacks: readonly string[]
 }
 
 interface Sampled {
@@ -31,15 +41,28 @@ interface Sampled {
 
 /** Documents that are read at once. */
 const atOnce = 20
+/** Missing and extra entries that are told of, of each kind: more of them are all alike. */
+const mostAlike = 1000
+/** Words of an entry that are told of. */
+const mostWords = 20
 /** Of one text: from its beginning, its end, and between. */
 const places = 4
 
-/** Says which are not found, by their owner, type, labels, source and time together with their words; those that wait to be indexed are left out. Throws SERVICE_UNAVAILABLE. Returns how many were looked for. */
-export async function* verify(app: App, { sample, signal, onProgress }: VerifyOptions): AsyncGenerator<Unfound, number> {
+/** Says what is wrong; what waits to be indexed is left out. Throws SERVICE_UNAVAILABLE. Returns of how many documents the words were looked at. */
+export async function* verify(app: App, { sample, signal, onProgress }: VerifyOptions): AsyncGenerator<Fault, number> {
+  const indexes = app.search.contents()
+  for (const index of indexes) {
+    const suspects = await unmatched(app, index, signal)
+    for (let start = 0; start < suspects.length; start += atOnce) {
+      signal?.throwIfAborted()
+      yield* faultsOf(app, index, suspects.slice(start, start + atOnce))
+    }
+  }
   const { rows: picked } = await sql<{ id: string }>`select id from documents order by random() limit ${sample}`.execute(app.db)
   let done = 0
   for (let start = 0; start < picked.length; start += atOnce) {
     const ids = picked.slice(start, start + atOnce).map(({ id }) => id)
+    for (const index of indexes) for await (const fault of faultsOf(app, index, ids)) if (fault.problem === 'stale') yield fault
     for (const document of await documentsOf(app, ids)) {
       signal?.throwIfAborted()
       const missing = await missingOf(app, document)
@@ -51,6 +74,52 @@ export async function* verify(app: App, { sample, signal, onProgress }: VerifyOp
   return done
 }
 
+/** Ids of entries that seem to have no document, and of documents that seem to have no entry. */
+function unmatched(app: App, index: IndexContents, signal: AbortSignal | undefined): Promise<string[]> {
+  return app.db.transaction().execute(async (trx) => {
+    // The ids of a million documents are nothing to a database.
+    await sql`create temporary table seen_entries (id text primary key) on commit drop`.execute(trx)
+    for await (const ids of index.ids()) {
+      signal?.throwIfAborted()
+      await sql`insert into seen_entries select unnest(${[...ids]}::text[]) on conflict do nothing`.execute(trx)
+    }
+    const { rows } = await sql<{ id: string }>`
+      (select id::text from documents except select id from seen_entries limit ${mostAlike})
+      union all (select id from seen_entries except select id::text from documents limit ${mostAlike})`.execute(trx)
+    return rows.map(({ id }) => id)
+  })
+}
+
+/** What is wrong with the entries of these, and was so a moment before, while none of them waited to be indexed. */
+async function* faultsOf(app: App, index: IndexContents, ids: readonly string[]): AsyncGenerator<Fault> {
+  const first = await index.faults(ids)
+  const settled = await withoutWaiting(app, first)
+  if (settled.length === 0) return
+  const second = await index.faults(settled.map(({ document_id }) => document_id))
+  for (const { document_id, problem, left, lacks } of await withoutWaiting(app, second))
+    if (settled.some((one) => one.document_id === document_id && one.problem === problem))
+      yield {
+        document_id,
+        problem,
+        engine: index.engine,
+        field: null,
+        query: null,
+        left: left.slice(0, mostWords),
+        lacks: lacks.slice(0, mostWords),
+      }
+}
+
+async function withoutWaiting(app: App, faults: readonly EntryFault[]): Promise<EntryFault[]> {
+  if (faults.length === 0) return []
+  const { rows } = await sql<{ id: string | null }>`
+    select payload->>'document_id' as id from jobs
+    where kind in ('index', 'reindex') and status in ('pending', 'processing')
+      and (kind = 'reindex' or payload->>'document_id' = any(${faults.map(({ document_id }) => document_id)}::text[]))`.execute(app.db)
+  const waiting = new Set(rows.map(({ id }) => id))
+  // A reindex names no document: it is about all of them.
+  return waiting.has(null) ? [] : faults.filter(({ document_id }) => !waiting.has(document_id))
+}
+
 async function documentsOf(app: App, ids: readonly string[]): Promise<Sampled[]> {
   const { rows } = await sql<Sampled>`
     select id, owner_id, source_id, mime_type, created_at, title, content,
@@ -59,11 +128,11 @@ async function documentsOf(app: App, ids: readonly string[]): Promise<Sampled[]>
   return rows
 }
 
-async function missingOf(app: App, document: Sampled): Promise<Unfound[]> {
-  const missing: Unfound[] = []
+async function missingOf(app: App, document: Sampled): Promise<Fault[]> {
+  const missing: Fault[] = []
+  const about = { document_id: document.id, problem: 'unfound', engine: app.search.name, left: [], lacks: [] } as const
   for (const field of ['title', 'content'] as const)
-    for (const query of phrases(document[field]))
-      if (!(await isFound(app, document, query))) missing.push({ document_id: document.id, field, query })
+    for (const query of phrases(document[field])) if (!(await isFound(app, document, query))) missing.push({ ...about, field, query })
   return missing
 }
 

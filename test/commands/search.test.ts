@@ -131,7 +131,7 @@ test('reindex of some documents, in place, dry and by a worker; 2 for what does 
     expect((await dms('reindex', ...wrong)).code, wrong.join(' ')).toBe(2)
 })
 
-test('verify: 3 for documents that are not found by their words; what waits to be indexed is left out', async () => {
+test('verify: 3 for documents that are not found by their words, or by words that they no longer have; what waits to be indexed is left out', async () => {
   const { app, ada, dms } = await start()
   const right = await insertDocument(app.db, ada.id, { title: 'Right', content: 'landlord and tenant', labels: ['Tax'] })
   const stale = await insertDocument(app.db, ada.id, { title: 'Stale', content: 'harbour dues and much more. '.repeat(40) })
@@ -141,7 +141,19 @@ test('verify: 3 for documents that are not found by their words; what waits to b
   const { code, stdout } = await dms('verify', '--sample', '5', '--json')
   expect([code, JSON.parse(stdout)]).toMatchObject([
     3,
-    { documents: 2, findings: 1, items: [{ document_id: stale, field: 'content', query: '"lighthouse"' }] },
+    {
+      type: 'summary',
+      engine: 'postgres',
+      index: 'generation 1',
+      documents: 2,
+      findings: 2,
+      failed: 1,
+      exit_code: 3,
+      items: [
+        { document_id: stale, problem: 'stale', left: ['and', 'dues', 'harbour', 'more', 'much'], lacks: ['lighthouse'] },
+        { document_id: stale, problem: 'unfound', field: 'content', query: '"lighthouse"' },
+      ],
+    },
   ])
   await app.db.transaction().execute((trx) => enqueue(trx, 'index', { document_id: stale! }))
   expect((await dms('verify')).code).toBe(0)

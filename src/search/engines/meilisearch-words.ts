@@ -23,6 +23,12 @@ export function written(word: string): string {
   return `z${codes.join('')}`
 }
 
+/** The word that was written so, as far as it was not cut. */
+export function read(text: string): string {
+  if (!text.startsWith('z')) return text.slice(1)
+  return (text.slice(1).match(/.{5}/g) ?? []).map((code) => String.fromCodePoint(Number.parseInt(code, 16))).join('')
+}
+
 /** Letters of the shortest word that a typo may have turned into one that tolerates typos. */
 const shortest = 4
 

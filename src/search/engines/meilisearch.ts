@@ -9,6 +9,7 @@ import { type Asked, asked, filterOf, isExpressible } from './meilisearch-query.
 import { nextOf, remake } from './meilisearch-rebuild.ts'
 import { send } from './meilisearch-refresh.ts'
 import { openServer, type ServerOptions } from './meilisearch-server.ts'
+import { contents } from './meilisearch-verify.ts'
 import { hits, type Shown } from './postgres-hits.ts'
 import { build } from './postgres-terms.ts'
 import { spellings } from './postgres-words.ts'
@@ -88,6 +89,8 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       postgres.status(),
     ])
     const { documents, outdated, updatedAt } = own ?? { documents: 0, outdated: 0, updatedAt: null }
+    // Its ids would have to be fetched to be compared: that is left to whoever looks through contents().
+    const drift = known.documents + known.outdated + known.missing - known.extra - documents - outdated
     // A document is whole only where both have it.
     return {
       index,
@@ -95,6 +98,8 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       outdated: Math.max(outdated, known.outdated),
       version: indexVersion,
       updatedAt,
+      missing: Math.max(0, drift, known.missing),
+      extra: Math.max(0, -drift, known.extra),
     }
   }
 
@@ -112,6 +117,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     similar: (query) => postgres.similar(query),
     count: async () => (await status()).documents,
     status,
+    contents: () => [contents(db, server, index), ...postgres.contents()],
     async rebuild() {
       const own = await remake(target, index)
       const other = await postgres.rebuild()

@@ -1,10 +1,10 @@
 /** The embedded engine: search in the PostgreSQL that holds the documents. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
-import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../ports/search.ts'
+import type { SearchAnswer, SearchEngine, SearchQuery } from '../../ports/search.ts'
 import { parse } from '../query.ts'
 import { advanced } from './postgres-advanced.ts'
-import { chunksInForce, indexVersion, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
+import { chunksInForce, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
 import { hits } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
 import { indexed, inPassages, type Plan, ranges, rank } from './postgres-plan.ts'
@@ -12,6 +12,7 @@ import { rebuild } from './postgres-rebuild.ts'
 import { refresh } from './postgres-refresh.ts'
 import { similar } from './postgres-similar.ts'
 import { build, type Queries } from './postgres-terms.ts'
+import { contents, status } from './postgres-verify.ts'
 import { Memory, spellings, stemmed, together } from './postgres-words.ts'
 
 /** Documents that come in between two looks at how full the newest chunk is. */
@@ -38,6 +39,7 @@ export function openPostgres(db: Db, chunkSize = documentsInChunk): SearchEngine
     similar: (query) => similar(db, query),
     count: async () => (await status(db)).documents,
     status: () => status(db),
+    contents: () => [contents(db)],
     rebuild: () => rebuild(db, known, chunkSize),
     async check() {
       await reading(db, async ([newest]) => sql`select from ${sql.table(tableOf(newest!.number))} limit 1`.execute(db))
@@ -49,18 +51,6 @@ export function openPostgres(db: Db, chunkSize = documentsInChunk): SearchEngine
 async function growOn(db: Db, chunkSize: number): Promise<void> {
   const [newest] = await chunksInForce(db)
   if (newest && (await sizeOf(db, newest.number)) >= chunkSize) await openChunk(db, newest.generation, true)
-}
-
-function status(db: Db): Promise<IndexStatus> {
-  return reading(db, async (chunks) => {
-    const each = chunks.map(({ number }) => sql`select version from ${sql.table(tableOf(number))}`)
-    const { rows } = await sql<{ documents: number; outdated: number; made_at: Date }>`
-      select count(*) filter (where version = ${indexVersion}) as documents, count(*) filter (where version <> ${indexVersion}) as outdated,
-        (select max(created_at) from search_chunks where generation = ${chunks[0]!.generation}) as made_at
-      from (${sql.join(each, sql` union all `)}) entries`.execute(db)
-    const { documents, outdated, made_at } = rows[0]!
-    return { index: `generation ${chunks[0]!.generation}`, documents, outdated, version: indexVersion, updatedAt: made_at }
-  })
 }
 
 const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }

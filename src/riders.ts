@@ -25,3 +25,29 @@ export async function finishRiders(trx: Trx, done: readonly Rider<Kind>[]): Prom
     delete from jobs using unnest(${done.map(({ id }) => id)}::uuid[], ${done.map(({ version }) => version)}::text[]) as done (id, version)
     where jobs.id = done.id and jobs.status = 'pending' and jobs.xmin::text = done.version`.execute(trx)
 }
+
+/** Lets as many as would have been riders wait as long as this one, which has just failed for a reason that is not its own. */
+export async function putOff<K extends Kind>(trx: Trx, job: Job<K>, most: number): Promise<void> {
+  await sql`
+    update jobs set run_at = failed.run_at, attempts = jobs.attempts + 1, error_code = failed.error_code, error_message = failed.error_message
+    from jobs failed where failed.id = ${job.id} and failed.status = 'pending' and jobs.id in (
+      select id from jobs where queue = ${job.queue} and kind = ${job.kind} and status = 'pending' and run_at <= now()
+      order by priority desc, run_at, id limit ${most} for update skip locked
+    )`.execute(trx)
+}
+
+/** Those that are looked at, whatever waits besides: if there are more, the next job that ends well brings the others forward. */
+const mostLast = 1000
+
+/** Lets those that failed with this code be tried at once: the reason is gone. */
+export async function bringForward<K extends Kind>(trx: Trx, job: Job<K>, code: string): Promise<void> {
+  await sql`
+    with last as materialized (
+      select id, run_at, error_code from jobs where queue = ${job.queue} and kind = ${job.kind} and status = 'pending'
+      order by priority, run_at desc, id desc limit ${mostLast}
+    )
+    update jobs set run_at = now() where id in (
+      select id from jobs where id in (select id from last where run_at > now() and error_code = ${code}) and status = 'pending'
+      order by id for update skip locked
+    )`.execute(trx)
+}

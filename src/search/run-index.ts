@@ -1,11 +1,14 @@
 /** The index job: one document, and those that wait, as they are when the job runs. */
 import { AppError } from '../errors.ts'
 import type { Handler } from '../jobs.ts'
-import { finishRiders, riders } from '../riders.ts'
+import { SearchFailure } from '../ports/search.ts'
+import { bringForward, finishRiders, putOff, riders } from '../riders.ts'
 import { follow } from './reindex.ts'
 
 /** Documents that are done with one; the others of the queue wait for so long. */
 const most = 100
+/** As of a job that failed because the engine was out of reach. */
+const outOfReach = 'SERVICE_UNAVAILABLE'
 
 export const index: Handler<'index'> = {
   async run(app, job) {
@@ -15,10 +18,16 @@ export const index: Handler<'index'> = {
       await follow(app, [document_id, ...others.map(({ payload }) => payload.document_id)])
     } catch (error) {
       // What is wrong with another is no reason not to do this one.
-      if (others.length === 0 || error instanceof AppError) throw error
+      if (others.length === 0 || (error instanceof AppError && !(error instanceof SearchFailure))) throw error
       await follow(app, [document_id])
-      return undefined
+      return (trx) => bringForward(trx, job, outOfReach)
     }
-    return others.length === 0 ? undefined : (trx) => finishRiders(trx, others)
+    return async (trx) => {
+      await finishRiders(trx, others)
+      await bringForward(trx, job, outOfReach)
+    }
+  },
+  async failed(_app, trx, job, { code }) {
+    if (code === outOfReach) await putOff(trx, job, most)
   },
 }

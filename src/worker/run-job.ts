@@ -10,6 +10,7 @@ import type { Log } from '../log.ts'
 import { FileMissing } from '../ports/files.ts'
 import { MailFailure } from '../ports/mail.ts'
 import { ReadFailure } from '../ports/reading.ts'
+import { SearchFailure } from '../ports/search.ts'
 import { SourceFailure } from '../ports/sources.ts'
 import { handlers } from './handlers.ts'
 
@@ -76,6 +77,7 @@ function problemOf(error: unknown): jobs.Problem {
     return { code: error.code, message: error.message, retry: error.retry }
   if (error instanceof FileMissing) return { code: 'FILE_MISSING', message: 'The stored file cannot be read.', retry: true }
   if (error instanceof MailFailure) return { code: 'MAIL_FAILED', message: error.message, retry: true }
+  if (error instanceof SearchFailure) return { code: 'SEARCH_FAILED', message: error.message, retry: true }
   if (error instanceof AppError && error.status === 503) return { code: error.code, message: error.message, retry: true }
   return { code: 'INTERNAL_ERROR', message: 'The server failed while it worked on this.', retry: true }
 }

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type EnqueuedTask, type Index, Meilisearch, MeilisearchApiError, MeilisearchError, type Task } from 'meilisearch'
 import { AppError } from '../../errors.ts'
 import type { Log } from '../../log.ts'
+import { SearchFailure } from '../../ports/search.ts'
 import type { Entry } from './meilisearch-document.ts'
 import { isSet, settings } from './meilisearch-settings.ts'
 
@@ -72,7 +73,7 @@ export function openServer({ url, apiKey, timeout, maxResults, log }: ServerOpti
     const { status, error } = await finished(uid)
     if (status === 'succeeded' || error?.code === pardoned) return
     log.warn({ task: uid, status, error }, 'Meilisearch failed to do what it was asked')
-    throw new AppError('SERVICE_UNAVAILABLE', {}, `The search engine failed: ${error?.message ?? status}`)
+    throw new SearchFailure(error?.message ?? status)
   }
 
   const room = async (): Promise<void> => {

@@ -202,6 +202,7 @@ export const schema = {
   },
   maintenance: {
     notifications_keep: duration('90d', 'DMS_MAINTENANCE_NOTIFICATIONS_KEEP', '1d', '3650d'),
+    links_keep: duration('365d', 'DMS_MAINTENANCE_LINKS_KEEP', '1d', '3650d'),
     jobs_keep: duration('30d', 'DMS_MAINTENANCE_JOBS_KEEP', '1d', '3650d'),
   },
 }

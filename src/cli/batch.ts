@@ -11,6 +11,8 @@ export interface Item {
   readonly key: string
   readonly id?: string | null
   readonly bytes?: number
+  /** of an item that stands for more than one thing: how many */
+  readonly count?: number
   readonly error?: { readonly code: string; readonly message: string }
   readonly [more: string]: unknown
 }
@@ -59,7 +61,7 @@ export function startBatch(
 
   return {
     add(item) {
-      counts.set(item.action, (counts.get(item.action) ?? 0) + 1)
+      counts.set(item.action, (counts.get(item.action) ?? 0) + (item.count ?? 1))
       bytes += item.bytes ?? 0
       const hasFailed = item.action === 'failed'
       if (hasFailed && (isHuman || format === 'id')) cli.warn(`${plain(item.key)}: ${plain(item.error?.message ?? 'failed')}`)

@@ -1,7 +1,9 @@
 import { chmod, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
+import { withLock } from '../../src/db/lock.ts'
 import { startApp, upload } from '../support/app.ts'
 import { dms, emptyPlace, folder, here, type Place, unindexed } from '../support/places.ts'
 import { startServer } from '../support/server.ts'
@@ -113,7 +115,7 @@ test('--bundle holds settings without secrets and no user text, for nobody else 
   expect((await here(place, ['doctor', '--only', 'nonsense'])).code).toBe(2)
 })
 
-test('maintenance run removes old read notifications and finished jobs, and keeps what is fresh, unread or of a failed document', async () => {
+test('maintenance removes files of nobody, links that ended, read notifications and finished jobs, together or one by one; 75 while another does', async () => {
   const { app, ada, asAda, databaseUrl, dataDir, runJobs } = await startApp()
   const { id: read } = await upload(asAda, 'a.txt', 'a')
   const { id: failed } = await upload(asAda, 'b.txt', 'b')
@@ -131,11 +133,39 @@ test('maintenance run removes old read notifications and finished jobs, and keep
     ])
     .execute()
   await app.db.updateTable('jobs').set({ finished_at: long }).where('document_id', 'in', [read, failed]).execute()
-  const { code, stdout } = await here({ databaseUrl, dataDir }, ['maintenance', 'run', '--json'])
-  expect([code, JSON.parse(stdout)]).toEqual([0, { notifications: 1, jobs: 1 }])
+  const { id: shared, sha256: held } = await upload(asAda, 'c.txt', 'c')
+  const links = await Promise.all(['expired', 'revoked', 'used'].map(() => asAda.sharedLinks.create({ document_id: shared, max_views: 1 })))
+  const [expired, revoked, used] = links.map(({ id }) => id)
+  const ages = new Date(Date.now() - 400 * 86_400_000)
+  await app.db.updateTable('shared_links').set({ expires_at: ages }).where('id', '=', String(expired)).execute()
+  await app.db.updateTable('shared_links').set({ revoked_at: long }).where('id', '=', String(revoked)).execute()
+  const { id: gone, sha256: orphan } = await upload(asAda, 'd.txt', 'd')
+  await app.db.deleteFrom('documents').where('id', '=', gone).execute()
+  // Bytes that got their name, and whose upload was broken off then.
+  const staged = await app.files.stage(Readable.from([Buffer.from('e')]), 10)
+  await staged.commit()
+  await staged.discard()
+
+  const place = { databaseUrl, dataDir }
+  const all = { files: 2, links: 1, notifications: 1, jobs: 1 }
+  const dry = await here(place, ['maintenance', 'run', '-n', '--json'])
+  expect(JSON.parse(dry.stdout)).toMatchObject({ type: 'summary', command: 'maintenance run', dry_run: true, total: 5, removed: 5, ...all })
+  const busy = await withLock(app.database, 'maintenance', 0, () => here(place, ['maintenance', 'vacuum-jobs']))
+  expect([busy.code, busy.stdout]).toEqual([75, ''])
+  expect((await here(place, ['maintenance', 'purge-trash'])).stdout).toBe('removed\tfiles\t2\n')
+  expect(await Promise.all([orphan, staged.sha256, held].map((sha256) => app.files.size(sha256)))).toEqual([null, null, 1])
+  const { code, stdout } = await here(place, ['maintenance', 'run', '--json'])
+  expect([code, JSON.parse(stdout)]).toMatchObject([
+    0,
+    { ...all, files: 0, dry_run: false, total: 3, items: expect.arrayContaining([{ action: 'removed', key: 'jobs', count: 1 }]) },
+  ])
+  const kept = await Array.fromAsync(asAda.sharedLinks.list())
+  expect(kept.map(({ id }) => id).sort()).toEqual([revoked, used].sort())
   const left = await app.db.selectFrom('notifications').select('title').orderBy('title').execute()
   expect(left.map(({ title }) => title)).toEqual(['fresh', 'unread'])
-  expect(await app.db.selectFrom('jobs').select('document_id').where('kind', '=', 'ocr').execute()).toEqual([{ document_id: failed }])
+  expect(await app.db.selectFrom('jobs').select('document_id').where('document_id', 'in', [read, failed]).execute()).toEqual([
+    { document_id: failed },
+  ])
 })
 
 test('config init writes a file that is right, for nobody else to read, and no second time; config env tells what is set', async () => {

@@ -2,7 +2,9 @@ import type { Command } from 'commander'
 import { cell } from '../src/cli/cells.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { Failure, usage } from '../src/cli/exit.ts'
+import { idOf, isId } from '../src/cli/ids.ts'
 import { manual } from '../src/cli/manual.ts'
+import { sourceIdOf } from '../src/cli/sources.ts'
 import { refuseLate } from '../src/cli/waiting.ts'
 import { endWatching } from '../src/cli/watching.ts'
 import type { EventMessage } from '../src/client/event-stream.ts'
@@ -39,7 +41,7 @@ export const eventsTail = (cli: Cli): Command =>
   })
     .option('--event <names>', 'these only, separated by commas')
     .option('--document <id>', 'of this document only')
-    .option('--source <id>', 'of this source only')
+    .option('--source <source>', 'of this source (name or id) only')
     .option('--until <type[:field=value]>', 'end after such an event')
     .option('--count <n>', 'end after so many events')
     .option('--replay', 'begin with what happened in the last ten minutes')
@@ -48,7 +50,8 @@ export const eventsTail = (cli: Cli): Command =>
       const names = flags.event?.split(',').map((name) => name.trim()) ?? all
       const unknown = names.filter((name) => !all.includes(name) && name !== 'notification')
       if (unknown.length > 0) throw usage(`--event ${unknown.join(', ')}: known are ${all.join(', ')}`)
-      const isLast = ending(flags)
+      const isLast = ending(flags, names)
+      const subject = await subjectOf(cli, flags)
       // Ctrl-C is the normal end of it.
       const signal = cli.serviceSignal
       const { target } = cli
@@ -63,7 +66,7 @@ export const eventsTail = (cli: Cli): Command =>
       const stream = eventStream({ ...way, events: names, isReplay: flags.replay === true, signal, lost })
       try {
         for await (const event of stream) {
-          if (!concerns(event, flags)) continue
+          if (!concerns(event, subject)) continue
           show(cli, event)
           if (isLast(event)) return
         }
@@ -76,21 +79,36 @@ export const eventsTail = (cli: Cli): Command =>
       endWatching(cli, signal, isAwaited)
     })
 
-const concerns = ({ data }: EventMessage, { document, source }: Flags): boolean =>
+/** The ids that are meant; a source may be given by its name. Throws Failure NOT_FOUND for what can be none. */
+async function subjectOf(cli: Cli, { document, source }: Flags): Promise<{ document?: string; source?: string }> {
+  return {
+    ...(document === undefined ? {} : { document: idOf(document, 'document') }),
+    ...(source === undefined ? {} : { source: isId(source) ? source.toLowerCase() : await sourceIdOf(await cli.client(), source) }),
+  }
+}
+
+const concerns = ({ data }: EventMessage, { document, source }: { document?: string; source?: string }): boolean =>
   (document === undefined || data.document_id === document) && (source === undefined || data.source_id === source || data.source === source)
 
 /** Whether an event is the last that is asked for. Throws Failure USAGE. */
-function ending({ until, count }: Flags): (event: EventMessage) => boolean {
+function ending({ until, count }: Flags, names: readonly string[]): (event: EventMessage) => boolean {
   const [, type, field, value] = /^(\w+)(?::(\w+)=(.*))?$/.exec(until ?? '') ?? []
   if (until !== undefined && type === undefined) throw usage(`--until ${until}: such as ocr_progress or ocr_progress:status=completed`)
+  if (type !== undefined && !names.map(listName).includes(listName(type)))
+    throw usage(`--until ${until}: that never comes; events asked for are ${names.join(', ')}`)
   if (count !== undefined && !/^[1-9]\d{0,8}$/.test(count)) throw usage(`--count ${count}: a whole number from 1 on`)
   let left = count === undefined ? Number.POSITIVE_INFINITY : Number(count)
   return (event) => {
     left--
-    const isMeant = event.type === type || (type === 'notifications' && event.type === 'notification')
-    return left === 0 || (isMeant && (field === undefined || cell(event.data[field]) === value))
+    return (
+      left === 0 ||
+      (type !== undefined && listName(event.type) === listName(type) && (field === undefined || cell(event.data[field]) === value))
+    )
   }
 }
+
+/** Messages of the list `notifications` are of the type `notification`. */
+const listName = (type: string): string => (type === 'notification' ? 'notifications' : type)
 
 function show(cli: Cli, event: EventMessage): void {
   const received_at = new Date().toISOString()

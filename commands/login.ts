@@ -148,7 +148,13 @@ function tell(cli: Cli, context: string, { url, username, role, expires_at }: Cr
   cli.print(
     { context, url, username, role, token_expires_at: expires_at },
     {
-      columns: [{ name: 'context' }, { name: 'url' }, { name: 'username' }, { name: 'role' }, { name: 'token_expires_at' }],
+      columns: [
+        { name: 'context' },
+        { name: 'url' },
+        { name: 'username' },
+        { name: 'role' },
+        { name: 'token_expires_at', title: 'TOKEN_EXPIRES' },
+      ],
       id: 'context',
       sentence: `✓ signed in to ${url} as ${username} (${role}), context ${context}${until}`,
     },

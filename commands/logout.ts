@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { contextColumns, contextRows, printContext } from '../src/cli/context-rows.ts'
 import { type Context, contextNamed } from '../src/cli/contexts.ts'
 import { changeContexts, readContexts } from '../src/cli/contexts-file.ts'
 import { keepCredential, readCredentials, whileLocked } from '../src/cli/credentials.ts'
@@ -21,7 +22,12 @@ export const logout = (cli: Cli): Command =>
     .action(async (given: string | undefined, { all }: { all?: boolean }) => {
       if (all && given !== undefined) throw usage('a context and --all exclude each other')
       const contexts = await readContexts(cli.env)
-      for (const name of all ? contexts.known.keys() : [given ?? nameInUse(cli)]) await end(cli, name, contextNamed(contexts, name))
+      const names = all ? [...contexts.known.keys()] : [given ?? nameInUse(cli)]
+      for (const name of names) await end(cli, name, contextNamed(contexts, name))
+      const rows = (await contextRows(await readContexts(cli.env), cli.env)).filter(({ name }) => names.includes(name))
+      const sentence = names.map((name) => `✓ signed out of ${name}`)
+      if (all) cli.print(rows, { columns: contextColumns, id: 'name', sentence })
+      else printContext(cli, rows[0], sentence)
     })
 
 function nameInUse(cli: Cli): string {
@@ -44,7 +50,6 @@ async function end(cli: Cli, name: string, context: Context): Promise<void> {
     const { password_file: _file, password_command: _command, ...rest } = known.get(name) ?? context
     return { current, known: new Map([...known, [name, rest]]) }
   })
-  cli.note(`signed out of ${name}`)
 }
 
 /** On the server, so that a copy of the token is worth nothing either. */

@@ -14,7 +14,7 @@ interface Flags extends ListFlags {
 export const linkColumns: Column<SharedLink>[] = [
   { name: 'id' },
   // A token opens the document: lists that are pasted somewhere should not hold it.
-  { name: 'token', show: 'wide', value: ({ token }) => `${token.slice(0, 6)}…` },
+  { name: 'token', value: ({ token }) => `${token.slice(0, 6)}…` },
   { name: 'document_id', title: 'DOCUMENT' },
   { name: 'filename', show: 'wide' },
   { name: 'status', title: 'STATE' },

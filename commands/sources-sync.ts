@@ -1,15 +1,16 @@
 import type { Command } from 'commander'
-import { type Batch, type Item, startBatch } from '../src/cli/batch.ts'
+import { type Batch, errorColumn, type Item, startBatch } from '../src/cli/batch.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
-import { usage } from '../src/cli/exit.ts'
+import { type Exit, Failure, usage } from '../src/cli/exit.ts'
 import { inTurn } from '../src/cli/in-turn.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
 import { asksOf } from '../src/cli/printing.ts'
 import type { Progress } from '../src/cli/progress.ts'
 import { namedIn, sourceNamed } from '../src/cli/sources.ts'
-import { busyFailure, type Synced, type SyncOptions, syncHere, syncThere } from '../src/cli/sync.ts'
+import { busyFailure, failedSync, type Synced, type SyncOptions, syncHere, syncThere } from '../src/cli/sync.ts'
+import { exitOfStop } from '../src/cli/work-through.ts'
 import type { Client } from '../src/client/client.ts'
 import type { Source } from '../src/client/sources.ts'
 
@@ -42,6 +43,7 @@ const planColumns: Column<Item>[] = [
   { name: 'source' },
   { name: 'key', title: 'PATH' },
   { name: 'bytes', align: 'right' },
+  errorColumn,
 ]
 
 export const sourcesSync = (cli: Cli): Command =>
@@ -131,22 +133,39 @@ async function work(
   const batch = startBatch(cli, 'sources sync', { columns })
   const progress = cli.progress('syncing')
   const all: Synced[] = []
-  for (const source of sources) {
-    cli.signal.throwIfAborted()
-    const synced = await run(source, progress)
-    all.push(synced)
-    batch.add(synced.item)
-    // What failed was said on standard error.
-    if (cli.options.isHuman && synced.item.action !== 'failed') cli.write(`${lineOf(synced.item)}\n`)
+  let stopped = null as { error: unknown } | null
+  try {
+    for (const source of sources) {
+      cli.signal.throwIfAborted()
+      const synced = await run(source, progress)
+      all.push(synced)
+      batch.add(synced.item)
+      // What failed was said on standard error.
+      if (!cli.options.isHuman) continue
+      if (synced.item.action !== 'failed') cli.write(`${lineOf(synced.item)}\n`)
+      else if (synced.item.error?.code === 'SOURCE_UNAUTHORIZED') cli.warn(`         fix: dms sources update ${source.id} --password-stdin`)
+    }
+  } catch (error) {
+    if (!cli.signal.aborted) throw error
+    stopped = { error }
   }
   progress.done()
   const busy = all.filter(({ exit }) => exit === 'BUSY')
   const isBusy = busy.length > 0 && (named.length > 0 || busy.length === all.length)
-  if (isBusy) cli.exit = 'BUSY'
-  else if (all.length === 1 && all[0]?.exit) cli.exit = all[0].exit
-  else if (all.some(({ exit }) => exit === 'PARTIAL')) cli.exit = 'PARTIAL'
+  if (stopped) cli.exit = exitOfStop(cli.signal)
+  else if (isBusy) cli.exit = 'BUSY'
+  else cli.exit = exitOfAll(all)
   batch.finish({ sources: all.map(({ item: { action: _, key: __, ...source } }) => source) })
-  if (isBusy && busy[0]) throw busyFailure(busy[0].item)
+  if (stopped && cli.exit === 'PENDING')
+    throw stopped.error instanceof Failure ? stopped.error : new Failure('PENDING', 'the --timeout has passed')
+  if (!stopped && isBusy && busy[0]) throw busyFailure(busy[0].item)
+}
+
+/** That of all, where they have one; OK leaves it to what came of each. */
+function exitOfAll(all: readonly { exit: Exit }[]): Exit {
+  const exits = new Set(all.map(({ exit }) => exit))
+  const [only] = exits
+  return only && exits.size === 1 ? only : exits.has('PARTIAL') ? 'PARTIAL' : 'OK'
 }
 
 function lineOf(item: Item): string {
@@ -170,7 +189,18 @@ async function list(
   plan: (source: Source) => AsyncIterable<{ action: string; file: { path: string; size: number | null } }>,
 ): Promise<void> {
   const batch: Batch = startBatch(cli, 'sources sync', { columns: planColumns, isDryRun: true })
-  for (const source of sources)
-    for await (const { action, file } of plan(source)) batch.add({ action, key: file.path, source: source.name, bytes: file.size ?? 0 })
+  const all: { exit: Exit }[] = []
+  for (const source of sources) {
+    try {
+      for await (const { action, file } of plan(source)) batch.add({ action, key: file.path, source: source.name, bytes: file.size ?? 0 })
+      all.push({ exit: 'OK' })
+    } catch (error) {
+      if (cli.signal.aborted) throw error
+      const { item, exit } = failedSync(source, error, 0)
+      batch.add({ action: 'failed', key: item.key, source: source.name, ...(item.error ? { error: item.error } : {}) })
+      all.push({ exit })
+    }
+  }
+  cli.exit = exitOfAll(all)
   batch.finish()
 }

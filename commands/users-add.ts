@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { manual } from '../src/cli/manual.ts'
-import { newPassword, type PasswordFlags, withPassword } from '../src/cli/new-password.ts'
+import { newPassword, type PasswordFlags, printMadeUp, withPassword } from '../src/cli/new-password.ts'
 import { userNamed } from '../src/cli/users.ts'
 import type { ClientError } from '../src/client/client.ts'
 import { allUserColumns } from './users-get.ts'
@@ -45,8 +45,9 @@ export const usersAdd = (cli: Cli): Command =>
       const sentence = made
         ? `✓ User "${user.username}" made (id ${user.id})`
         : `✓ User "${user.username}" is there already (id ${user.id})`
-      if (!flags.generatePassword) return cli.print(user, { columns: allUserColumns, sentence })
-      cli.note(sentence)
-      // Alone on standard output: `| pass insert -e dms/ana` must get nothing else. A user who was there keeps theirs.
-      if (made) cli.write(`${password}\n`)
+      const shape = { columns: allUserColumns, sentence }
+      // A user who was there keeps their password.
+      if (flags.generatePassword && made) printMadeUp(cli, made, password, shape)
+      else if (flags.generatePassword && !['json', 'jsonl'].includes(cli.options.format)) cli.note(sentence)
+      else cli.print(user, shape)
     })

@@ -10,6 +10,7 @@ import { inTurn } from '../src/cli/in-turn.ts'
 import { manual } from '../src/cli/manual.ts'
 import { inOneLine, type Rejected, rejectsFile } from '../src/cli/user-rejects.ts'
 import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../src/cli/user-rows.ts'
+import { exitOfStop } from '../src/cli/work-through.ts'
 import type { Client } from '../src/client/client.ts'
 import type { ImportReport } from '../src/users/import.ts'
 
@@ -133,12 +134,12 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
     cli.warn(`nothing was written: ${rejected.length} of ${rows.length} rows are bad (--atomic)`)
   }
   if (flags.onConflict === 'fail' && rejected.some(({ error }) => error.code === 'DUPLICATE_RESOURCE')) cli.exit = 'CONFLICT'
+  if (cli.signal.aborted) cli.exit = exitOfStop(cli.signal)
   batch.finish()
   if (flags.rejects !== undefined && rejected.length > 0) {
     await writeFile(flags.rejects, rejectsFile(rejected), { mode: 0o600 })
-    cli.note(
-      `${rejected.length} rows written to ${flags.rejects}; correct them and run: dms users import ${flags.rejects} --on-conflict ${flags.onConflict}`,
-    )
+    const again = `${flags.rejects}${/\.csv$/i.test(flags.rejects) ? '' : ' --format csv'} --on-conflict ${flags.onConflict}`
+    cli.note(`${rejected.length} rows written to ${flags.rejects}; correct them and run: dms users import ${again}`)
   } else if (rejected.length > 0 && file !== '-') cli.note('pass --rejects FILE to have the bad rows in a file')
 }
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { manual } from '../src/cli/manual.ts'
-import { newPassword, type PasswordFlags, withPassword } from '../src/cli/new-password.ts'
+import { newPassword, type PasswordFlags, printMadeUp, withPassword } from '../src/cli/new-password.ts'
 import { userNamed } from '../src/cli/users.ts'
 import { allUserColumns } from './users-get.ts'
 
@@ -22,7 +22,7 @@ export const usersResetPassword = (cli: Cli): Command =>
     const { id } = await userNamed(client, given)
     const user = await client.users.update(id, { password: password ?? '' })
     const sentence = `✓ User "${user.username}" has a new password; all their sessions have ended`
-    if (!flags.generatePassword) return cli.print(user, { columns: allUserColumns, sentence })
-    cli.note(sentence)
-    cli.write(`${password}\n`)
+    const shape = { columns: allUserColumns, sentence }
+    if (flags.generatePassword) printMadeUp(cli, user, password, shape)
+    else cli.print(user, shape)
   })

@@ -25,7 +25,13 @@ export const whoami = (cli: Cli): Command =>
   }).action(async () => {
     const who = await ask(cli)
     cli.print(who, {
-      columns: [{ name: 'context' }, { name: 'url' }, { name: 'username', title: 'USER' }, { name: 'role' }, { name: 'token_expires_at' }],
+      columns: [
+        { name: 'context' },
+        { name: 'url' },
+        { name: 'username', title: 'USER' },
+        { name: 'role' },
+        { name: 'token_expires_at', title: 'TOKEN_EXPIRES' },
+      ],
       id: 'username',
     })
   })

@@ -25,7 +25,7 @@ export const contextColumns: Column<ContextRow>[] = [
   { name: 'current', value: ({ current }) => (current ? '*' : '') },
   { name: 'url' },
   { name: 'username', title: 'USER' },
-  { name: 'token_expires_at' },
+  { name: 'token_expires_at', title: 'TOKEN_EXPIRES' },
   { name: 'password_file', show: 'wide' },
   { name: 'password_command', show: 'wide' },
   { name: 'ca_file', show: 'wide' },
@@ -33,7 +33,7 @@ export const contextColumns: Column<ContextRow>[] = [
 ]
 
 /** One of them; on a terminal `sentence` instead, where there is one. */
-export function printContext(cli: Cli, row: ContextRow | undefined, sentence?: string): void {
+export function printContext(cli: Cli, row: ContextRow | undefined, sentence?: string | readonly string[]): void {
   const columns = contextColumns.map(({ show: _wide, ...column }) => column)
   if (row) cli.print(row, { columns, id: 'name', ...(sentence === undefined ? {} : { sentence }) })
 }

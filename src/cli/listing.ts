@@ -33,14 +33,17 @@ export async function printList<T extends object>(
   let count = 0
   for await (const row of rows) {
     if (count === limit) {
-      const total = rows.total?.() ?? null
-      if (cli.options.verbose > 0)
-        cli.note(total === null ? `showing ${limit}; there are more: use --all` : `showing ${limit} of ${total}; use --all`)
+      cli.note(`showing ${limit}; there are more: use --all`)
       break
     }
     count++
     if (isStreamed) cli.print([row], shape)
     else collected.push(row)
+    // Another page would be fetched only to learn that there is one.
+    const total = rows.total?.() ?? null
+    if (count < limit || (total === null && cli.options.verbose > 0)) continue
+    if (total !== null && total > limit && cli.options.verbose > 0) cli.note(`showing ${limit} of ${total}; use --all`)
+    break
   }
   if (!isStreamed) cli.print(collected, shape)
 }

@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import type { Cli } from './context.ts'
 import { usage } from './exit.ts'
+import type { Shape } from './output.ts'
 import { readSecret } from './secret.ts'
 
 export interface PasswordFlags {
@@ -31,4 +32,12 @@ export async function newPassword(cli: Cli, flags: PasswordFlags): Promise<strin
   if (!generatePassword) return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable }, true)
   const { inventPassword } = await import('../auth/invent-password.ts')
   return inventPassword()
+}
+
+/** Prints a password that was made up: alone, as `| pass insert -e dms/ana` must get nothing else, or in json as a field of whose it is. */
+export function printMadeUp<T extends object>(cli: Cli, owner: T, password: string | null, { columns, sentence }: Shape<T>): void {
+  for (const line of [sentence ?? []].flat()) cli.note(line)
+  const { format } = cli.options
+  if (format === 'json' || format === 'jsonl') cli.print({ ...owner, password }, { columns })
+  else cli.write(`${password}\n`)
 }

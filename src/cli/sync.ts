@@ -43,7 +43,7 @@ export async function syncHere(
     return done(cli, source, run, seconds(started))
   } catch (error) {
     if (cli.signal.aborted) throw error
-    return failed(source, error, seconds(started))
+    return failedSync(source, error, seconds(started))
   } finally {
     clearInterval(timer)
   }
@@ -55,7 +55,7 @@ export async function syncThere(cli: Cli, client: Client, source: Source, full: 
   try {
     await client.sources.sync(source.id, { full })
   } catch (error) {
-    return failed(source, error, seconds(started))
+    return failedSync(source, error, seconds(started))
   }
   let status = null as SyncStatus | null
   const isOver = await lookUntil(cli, async () => {
@@ -69,7 +69,7 @@ export async function syncThere(cli: Cli, client: Client, source: Source, full: 
   const { error, state } = status
   if (state === 'completed') return done(cli, source, status, seconds(started))
   const problem = error ?? { code: 'CANCELLED', message: 'The sync was cancelled.' }
-  return failed(source, Object.assign(new Error(problem.message), { code: problem.code }), seconds(started))
+  return failedSync(source, Object.assign(new Error(problem.message), { code: problem.code }), seconds(started))
 }
 
 async function look(client: Client, source: Source, progress: Progress): Promise<SyncStatus> {
@@ -86,7 +86,8 @@ function done(cli: Cli, source: Source, run: Ended, duration_seconds: number): S
   return { item: itemOf(source, 'synced', 'ok', counts, duration_seconds), exit: failed > 0 ? 'PARTIAL' : 'OK' }
 }
 
-function failed(source: Source, error: unknown, duration_seconds: number): Synced {
+/** A source that could not be synced, or is being synced by others. Throws what is no source's fault. */
+export function failedSync(source: Source, error: unknown, duration_seconds: number): Synced {
   const { code, message, holder, since, details } = error as Error & { code?: unknown; holder?: string; since?: Date; details?: object }
   const isBusy = (error as Error).name === 'Busy' || code === 'SOURCE_SYNC_IN_PROGRESS'
   if (!isBusy && !['SourceFailure', 'AppError', 'RunLost'].includes((error as Error).name) && typeof code !== 'string') throw error

@@ -9,6 +9,8 @@ import { startPerson } from '../support/person.ts'
 import { bareEnvironment, executable, run } from '../support/run.ts'
 import { tokenFor } from '../support/server.ts'
 
+const other = '0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b'
+
 async function start(settings: Parameters<typeof startLive>[0] = {}) {
   const live = await startLive(settings, { servers: 1 })
   const url = (live.urls[0] ?? '').replace('ws', 'http').replace('/ws', '')
@@ -62,11 +64,11 @@ function tail(args: readonly string[], env: Record<string, string>) {
 
 test('prints each event at once as a line of JSON, with the time it came; 0 after Ctrl-C, 130 where it was to wait for one, 143 after SIGTERM', async () => {
   const { env, tell, areHeard, bob } = await start()
-  const [one, two, three] = [tail([], env), tail(['--document', 'other'], env), tail(['--until', 'document_created'], env)]
+  const [one, two, three] = [tail([], env), tail(['--document', other], env), tail(['--until', 'document_created'], env)]
   await areHeard(3)
   await tell({ progress: 50 })
   await tell({}, bob)
-  await tell({ document_id: 'other' })
+  await tell({ document_id: other })
   expect(await one.events(2)).toEqual([
     expect.objectContaining({
       type: 'ocr_progress',
@@ -75,9 +77,9 @@ test('prints each event at once as a line of JSON, with the time it came; 0 afte
       data: expect.objectContaining({ progress: 50 }),
       received_at: expect.any(String),
     }),
-    expect.objectContaining({ document_id: 'other' }),
+    expect.objectContaining({ document_id: other }),
   ])
-  expect(await two.events(1)).toMatchObject([{ document_id: 'other' }])
+  expect(await two.events(1)).toMatchObject([{ document_id: other }])
   one.child.kill('SIGINT')
   two.child.kill('SIGTERM')
   three.child.kill('SIGINT')
@@ -104,6 +106,9 @@ test('2 for an event or an end that does not exist, 4 for a token that is not go
   const { env, url, areHeard } = await start({ 'limits.ws_connections_per_user': 1 })
   expect((await run(['events', 'tail', '--event', 'nothing'], { env })).code).toBe(2)
   expect((await run(['events', 'tail', '--until', 'a:b'], { env })).code).toBe(2)
+  const never = ['--event', 'ocr_progress', '--until', 'document_created']
+  expect(await run(['events', 'tail', ...never], { env })).toMatchObject({ code: 2, stderr: expect.stringContaining('never comes') })
+  expect((await run(['events', 'tail', '--source', 'none'], { env })).code).toBe(6)
   expect((await run(['events', 'tail', '--count', '0'], { env })).code).toBe(2)
   expect((await run(['events', 'tail'], { env: { DMS_URL: url, DMS_TOKEN: 'x' } })).code).toBe(4)
   const first = tail([], env)

@@ -123,7 +123,12 @@ test('logout ends the session on the server too, and forgets where the password 
   const { dms, login, url, passwordFile, credentials } = await start()
   await login('--password-file', passwordFile, '--save-password-source')
   const { token } = (await credentials()).prod!
-  expect(await dms(['logout'])).toMatchObject({ code: 0, stdout: '', stderr: 'signed out of prod\n' })
+  const out = await dms(['logout', '--json'])
+  expect([out.code, JSON.parse(out.stdout), out.stderr]).toEqual([
+    0,
+    expect.objectContaining({ name: 'prod', token_expires_at: null, password_file: null }),
+    '',
+  ])
   expect((await dms(['whoami'], { env: { DMS_URL: url, DMS_TOKEN: token } })).code).toBe(4)
   expect(await dms(['whoami'])).toMatchObject({ code: 4, stderr: expect.stringContaining('not signed in to prod') })
   expect(await dms(['logout', '--all'])).toMatchObject({ code: 0 })

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { startConfigured } from '../../src/worker/run.ts'
@@ -126,13 +127,17 @@ test('the password comes from a file or a pipe, and is seen nowhere', async () =
 }, 60_000)
 
 test('here: --dry-run lists and fetches nothing, --max-files takes some at a time, --no-wait leaves it to a worker', async () => {
-  const { dms, make, put, asAdmin, runJobs } = await start('here')
+  const { dms, make, put, root, asAdmin, runJobs } = await start('here')
   for (const name of ['a', 'b', 'c']) await put(`${name}.txt`, name)
   await make('one')
   const dry = await dms(['sources', 'sync', '--all', '-n', '-o', 'jsonl'])
   expect(dry.code).toBe(0)
   expect(readBatch(dry.stdout)).toMatchObject({ items: [{}, {}, {}], summary: { dry_run: true, created: 3, bytes: 3 } })
   expect((await asAdmin.sources.list())[0]).toMatchObject({ document_count: 0 })
+  const gone = await make('two', { url: join(root, 'none') })
+  const half = await dms(['sources', 'sync', '--all', '-n', '-o', 'jsonl'])
+  expect([half.code, readBatch(half.stdout).items.at(-1)]).toMatchObject([3, { action: 'failed', source: 'two', error: {} }])
+  await asAdmin.sources.delete(gone.id, { documents: 'keep' })
   expect((await dms(['sources', 'sync', 'one', '--max-files', '2', '--concurrency', '1'])).stdout).toMatch(/^one\tok\t2\t0\t0\t/)
   expect((await dms(['sources', 'sync', 'one', '--max-files', '2'])).stdout).toMatch(/^one\tok\t1\t0\t2\t/)
   await put('d.txt', 'd')
@@ -147,12 +152,14 @@ test('here: SIGTERM ends a sync with 143, and what came stays', async () => {
   const { make, put, env, asAdmin } = await start('here')
   for (let file = 0; file < 400; file++) await put(`${file}.txt`, `file ${file}`)
   await make('one')
-  const child = spawn(process.execPath, [executable, 'sources', 'sync', 'one'], { env: bareEnvironment(env), stdio: 'ignore' })
-  const ended = once(child, 'exit')
+  const args = [executable, 'sources', 'sync', 'one', '-o', 'jsonl']
+  const child = spawn(process.execPath, args, { env: bareEnvironment(env), stdio: ['ignore', 'pipe', 'ignore'] })
+  const [said, ended] = [text(child.stdout), once(child, 'exit')]
   const [{ id = '' } = {}] = await asAdmin.sources.list()
   while ((await asAdmin.sources.syncStatus(id)).created === 0) await sleep(5)
   child.kill('SIGTERM')
   expect((await ended)[0]).toBe(143)
+  expect(readBatch(await said)).toMatchObject({ items: [], summary: { command: 'sources sync', exit_code: 143 } })
   const status = await asAdmin.sources.syncStatus(id)
   expect(status).toMatchObject({ state: 'cancelled' })
   expect((await asAdmin.sources.get(id)).document_count).toBe(status.created)

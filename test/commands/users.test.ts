@@ -64,6 +64,11 @@ test('add --generate-password: the password alone on standard output', async () 
   expect(stdout).toMatch(/^\S{24}\n$/)
   expect(stderr).not.toContain(stdout.trim())
   expect(await signIn('ana', stdout.trim())).toBe(200)
+  const again = JSON.parse((await users(['reset-password', 'ana', '--generate-password', '--json'])).stdout)
+  expect(again).toMatchObject({ username: 'ana', password: expect.stringMatching(/^\S{24}$/) })
+  expect(await signIn('ana', again.password)).toBe(200)
+  const there = await users(['add', '--username', 'ana', '--email', 'ana@example.org', '--generate-password', '--if-absent', '--json'])
+  expect(JSON.parse(there.stdout)).toEqual(expect.not.objectContaining({ password: expect.anything() }))
 })
 
 test('a user is found by name, address or id, locked out and let in, made an admin, given a password, and removed by saying the name', async () => {

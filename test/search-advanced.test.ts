@@ -417,6 +417,8 @@ test('long documents: fields, phrases and pieces anywhere, and no false ones', a
   const middle = Array.from({ length: 20_000 }, (_, index) => `the w${index % 5000} of`).join(' ')
   await put({ title: 'Long story', content: `first of all ${middle} hidden treasure, found ${middle} at the very end` })
   await put({ title: 'Hidden', content: 'short story of treasure' })
+  await put({ title: 'W31', content: 'w25' })
+  await put({ title: 'Short', content: 'W21' })
   const cases: [Clause, string[]][] = [
     [['content', 'hidden'], ['Long story']],
     [['title', 'hidden'], ['Hidden']],
@@ -433,12 +435,20 @@ test('long documents: fields, phrases and pieces anywhere, and no false ones', a
     [['content', 'treasure found', 'contains'], []],
     [['content', 'he very en', 'contains'], ['Long story']],
     [['title', 'ong st', 'contains'], ['Long story']],
+    // More words have this piece than are looked for.
+    [
+      ['content', '1', 'contains'],
+      ['Long story', 'Short'],
+    ],
+    [['title', '1', 'contains'], ['W31']],
+    [['content', '1 of the w12', 'contains'], ['Long story']],
+    [['content', '31', 'contains'], ['Long story']],
   ]
   for (const [one, expected] of cases) {
     expect((await titles({ must: [one] })).sort(), `must ${one}`).toEqual(expected)
     expect((await titles({ should: [one] })).sort(), `should ${one}`).toEqual(expected)
     expect((await titles({ must_not: [one] })).sort(), `must_not ${one}`).toEqual(
-      ['Hidden', 'Long story'].filter((title) => !expected.includes(title)),
+      ['Hidden', 'Long story', 'Short', 'W31'].filter((title) => !expected.includes(title)),
     )
   }
   const { results } = await search({ query: { must: [{ field: 'content', value: 'dden trea', type: 'contains' }] } })

@@ -6,7 +6,7 @@ import { type Compiled, compile } from './postgres-clauses.ts'
 import { filterHints } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
-import { indexed, inPassages, type Plan, ranges, rank } from './postgres-plan.ts'
+import { indexed, inPassages, lookUp, lookUpAny, type Plan, ranges, rank } from './postgres-plan.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { quote } from './postgres-vector.ts'
 import { together } from './postgres-words.ts'
@@ -37,7 +37,7 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
   const oneOf = must.length === 0 ? should : []
   const words = [
     ...filters(filter),
-    ...must.flatMap((clause) => looseOf(clause) ?? []),
+    ...must.flatMap((clause) => (clause.apart ? clause.apart.rest : looseOf(clause)) ?? []),
     ...oneCandidate(oneOf, looseOf),
     ...mustNot.filter((clause) => !isLate(clause)).flatMap(excluded),
   ]
@@ -55,16 +55,16 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
   ]
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
   return {
-    indexed: indexed({
-      match: words.length === 0 ? null : and(words),
-      hints: hasHints ? must.flatMap(({ hints }) => hints) : [],
-      oneOf: hasHints ? filterHints(filter) : [],
-    }),
-    filters: [...ranges(filter), ...decided],
-    late: [
-      ...(late.length === 0 ? [] : [sql`entry.words @@ ${and(late)}::tsquery`]),
-      ...(oneOf.length > 0 && isShown ? [anyOf(oneOf)] : []),
+    indexed: [
+      ...indexed({
+        match: words.length === 0 ? null : and(words),
+        hints: hasHints ? must.flatMap(({ hints }) => hints) : [],
+        oneOf: hasHints ? filterHints(filter) : [],
+      }),
+      ...must.flatMap(({ apart }) => (apart ? [lookUpAny(apart.first)] : [])),
     ],
+    filters: [...ranges(filter), ...decided],
+    late: [...(late.length === 0 ? [] : [lookUp(and(late))]), ...(oneOf.length > 0 && isShown ? [anyOf(oneOf)] : [])],
     tests,
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
     score: score(must, should),

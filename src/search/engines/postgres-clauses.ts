@@ -1,13 +1,13 @@
 /** From a condition on a field to what the index and the documents are asked. */
-import type { RawBuilder } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { SearchClause } from '../../ports/search.ts'
 import { phraseOf, type Term, termsOf } from '../query.ts'
 import { plain, type Word, words } from '../words.ts'
 import { rowHints } from './postgres-hints.ts'
-import { longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
-import { filterLexemes, or } from './postgres-query.ts'
-import { isText, type LookedUp, lookedUp, oneOfWords, rowsOf, type TextField, weights } from './postgres-rows.ts'
+import { type Holding, longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
+import { filterLexemes, lexeme, or } from './postgres-query.ts'
+import { each, isText, type LookedUp, lookedUp, oneOfWords, rowsOf, type TextField, weights } from './postgres-rows.ts'
 import { nowhere, type Spellings } from './postgres-terms.ts'
 import { inPassages, test } from './postgres-values.ts'
 import { quote } from './postgres-vector.ts'
@@ -19,6 +19,8 @@ export interface Compiled {
   readonly candidate: string | null
   /** what of the candidate the index answers alone, and perhaps more; not there: all of it */
   readonly loose?: string
+  /** of the same, where that begins with one of many words: one of these, and the rest; see `lookUpAny` */
+  readonly apart?: { readonly first: readonly string[]; readonly rest: string | null } | undefined
   /** tsqueries, each of which some passage of a long document must answer */
   readonly passages: readonly string[]
   /** what is to be seen in the row of `documents` besides */
@@ -35,8 +37,12 @@ export interface Compiled {
   readonly pieces: readonly string[]
 }
 
-/** Words that hold the piece of a clause and count for the score. */
-const maxRanked = 100
+/** Words that hold the piece of a clause and count for the score: to count them takes as long as to find them. */
+const maxRanked = 16
+/** Words that the index is asked for at once. */
+const maxAtOnce = 8
+/** Words that hold the piece of a clause and spare a look at the text, where there are too many to ask for all. */
+const maxSure = 64
 
 const statuses = ['pending', 'processing', 'completed', 'failed']
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
@@ -73,7 +79,7 @@ export async function compile(db: Db, clauses: readonly SearchClause[]): Promise
     const parts = cuts[index]
     if (clause.field === 'labels' && clause.type !== 'match') return onLabels(clause, labels, maxLabels / clauses.length)
     if (isText(clause.field)) {
-      if (parts) return contains(clause, clause.field, parts, asked[index] ? (found.shift() ?? null) : [])
+      if (parts) return contains(clause, clause.field, parts, asked[index] ? found.shift()! : none)
       return clause.type === 'exact' ? exact(clause, clause.field) : matches(clause, clause.field, stems)
     }
     return onValue(clause)
@@ -135,33 +141,46 @@ function cut(value: string): Cut {
 const openPiece = ({ parts, opensLeft, opensRight }: Cut): Piece | null =>
   opensLeft ? { text: parts[0]!.text, atEnd: parts.length > 1 || !opensRight } : null
 
-/** `others`: the words that hold the first one, where it may go on to the left; null: too many to tell. */
-function contains(
-  clause: SearchClause,
-  field: TextField,
-  { parts, opensRight, isOneRun }: Cut,
-  others: readonly string[] | null,
-): Compiled {
+const none: Holding = { words: [], isAll: true }
+
+/** `others`: the words that hold the first one, where it may go on to the left. */
+function contains(clause: SearchClause, field: TextField, { parts, opensRight, isOneRun }: Cut, others: Holding): Compiled {
   const steps = parts.map((word, index) => {
     const prefix = word.form === 'last' || (opensRight && index === parts.length - 1)
-    return { words: [word.text, ...(index === 0 ? (others ?? []) : [])], prefix, offset: word.position }
+    return { words: [word.text, ...(index === 0 && others.isAll ? others.words : [])], prefix, offset: word.position }
   })
   // A first word that may be any of too many says nothing.
-  const known = others === null ? steps.slice(1) : steps
+  const known = others.isAll ? steps : steps.slice(1)
+  const [first, ...rest] = known
   const found = known.length === 0 ? { candidate: null, passages: [] } : lookedUp([[known]], field)
-  const isShown = isOneRun && others !== null
+  const isShown = isOneRun && others.isAll
   const passage = found.passages[0]
   return {
     clause,
     ...found,
+    apart:
+      first && first.words.length > maxAtOnce
+        ? { first: each(first, field), rest: rest.length === 0 ? null : lookedUp([[rest]], field).loose }
+        : undefined,
     hints: [],
-    test: isShown ? null : passage === undefined ? test(clause) : test(clause, inPassages(clause, passage)),
+    test: isShown
+      ? null
+      : passage === undefined
+        ? sure(clause, field, isOneRun ? others.words : [])
+        : test(clause, inPassages(clause, passage)),
     readsContent: !isShown && (field === 'content' || field === 'any'),
     rank: steps.length === 0 ? null : or(steps.map((step) => oneOfWords(step, weights[field], maxRanked))),
     terms: [],
     spellings: new Map(),
     pieces: [clause.value],
   }
+}
+
+/** The test of a clause, which reads no text of a document that has one of these words. */
+function sure(clause: SearchClause, field: TextField, words: readonly string[]): RawBuilder<boolean> {
+  if (words.length === 0) return test(clause)
+  const some = or(words.slice(0, maxSure).map((text) => lexeme({ text, prefix: false }, weights[field])))
+  return sql`case when entry.parts = 0 and entry.words @@ (select ${some}::text::tsquery) then true else ${test(clause)} end`
 }
 
 const maxLabels = 2_000

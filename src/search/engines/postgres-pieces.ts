@@ -15,23 +15,33 @@ const maxBytes = 200_000
 /** Longer words are not listed: a piece is found at their beginning only. */
 export const longestWord = 64
 
-/** For each piece, in their order, the words that hold it; null where there are too many. */
-export async function wordsWith(db: Db, pieces: readonly Piece[]): Promise<(readonly string[] | null)[]> {
+/** Words that hold a piece, the shortest first. */
+export interface Holding {
+  readonly words: readonly string[]
+  /** false: they are too many, and these are but some */
+  readonly isAll: boolean
+}
+
+/** For each piece, in their order, the words that hold it. */
+export async function wordsWith(db: Db, pieces: readonly Piece[]): Promise<Holding[]> {
   if (pieces.length === 0) return []
   const share = Math.ceil(maxTogether / pieces.length)
   // A folded word holds letters and digits only: nothing of it means anything to LIKE.
-  const patterns = pieces.map(({ text, atEnd }) => (atEnd ? `%${text}` : `_%${text}%`))
-  const { rows } = await sql<{ nth: number; word: string }>`
-    select nth, word from unnest(${patterns}::text[]) with ordinality as asked (pattern, nth),
-    lateral (
-      select word from search_words where word like asked.pattern
-      union all select word from search_codes where word like asked.pattern
-      limit ${share + 1}
-    ) found`.execute(db)
+  const each = pieces.map(({ text, atEnd }, nth) => {
+    // Each pattern on its own, so that PostgreSQL sees it while it plans: the index knows nothing of one or two letters, and would be read from end to end for them.
+    const pattern = atEnd ? `%${text}` : `_%${text}%`
+    return sql`
+      (select ${nth}::integer as nth, word from (
+        select word from search_words where word like ${pattern}
+        union all select word from search_codes where word like ${pattern}
+        limit ${share + 1}
+      ) found)`
+  })
+  const { rows } = await sql<{ nth: number; word: string }>`${sql.join(each, sql` union all `)}`.execute(db)
   const found = Map.groupBy(rows, ({ nth }) => nth)
   return pieces.map((_, index) => {
-    const words = (found.get(index + 1) ?? []).map(({ word }) => word)
+    const words = (found.get(index) ?? []).map(({ word }) => word).sort((one, other) => one.length - other.length || (one < other ? -1 : 1))
     const bytes = words.reduce((sum, word) => sum + Buffer.byteLength(word), 0)
-    return words.length > share || bytes > maxBytes / pieces.length ? null : words
+    return { words, isAll: words.length <= share && bytes <= maxBytes / pieces.length }
   })
 }

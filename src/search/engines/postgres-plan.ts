@@ -24,8 +24,12 @@ export interface Plan {
 /** By whether the entries have hints. */
 export type Planned = (hasHints: boolean) => Plan
 
-/** In a subquery, so that PostgreSQL does not guess from the number of words that it had better read every entry: those are long, and kept where it does not see that. */
-export const lookUp = (query: string): RawBuilder<unknown> => sql`entry.words @@ (select ${query}::tsquery)`
+/** In a subquery, so that a long one is read only where it is asked, and that PostgreSQL does not guess from the number of words that it had better read every entry: those are long, and kept where it does not see that. */
+export const lookUp = (query: string): RawBuilder<unknown> => sql`entry.words @@ (select ${query}::text::tsquery)`
+
+/** The same of what answers one of many tsqueries: each is looked up alone. In one of them all, PostgreSQL would hold every document that it finds against every word. */
+export const lookUpAny = (queries: readonly string[]): RawBuilder<unknown> =>
+  sql`entry.words @@ any ((select ${queries}::text[]::tsquery[])::tsquery[])`
 
 /** What the index is asked: words, and hints. */
 export function indexed({
@@ -55,7 +59,7 @@ export function ranges({ from, to, minConfidence }: SearchFilter): RawBuilder<un
 
 /** That a long document has, and has not, in its passages what an entry alone cannot say: these tsqueries, of which some are phrases, and some must not be there. */
 export const inPassages = (queries: readonly string[], phrases: readonly boolean[], negated: readonly boolean[]): RawBuilder<boolean> =>
-  sql`(entry.parts = 0 or dms_search_in_passages(entry.document_id, entry.chunk, entry.parts, ${queries}::tsquery[], ${phrases}::boolean[], ${negated}::boolean[]))`
+  sql`(entry.parts = 0 or dms_search_in_passages(entry.document_id, entry.chunk, entry.parts, (select ${queries}::text[]::tsquery[]), ${phrases}::boolean[], ${negated}::boolean[]))`
 
 /** From 0 to 1 by the words of a query. */
 export const rank = (query: string): RawBuilder<number> => sql<number>`ts_rank('{0.1, 0.3, 0.6, 1}', words, ${query}::tsquery)`

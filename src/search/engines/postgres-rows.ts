@@ -34,6 +34,15 @@ export const oneOfWords = ({ words, prefix }: Step, weight: Weight, max = Number
 export const inARow = (row: readonly Step[], weight: Weight): string =>
   inRow(row.map((step) => ({ query: oneOfWords(step, weight), offset: step.offset })))
 
+/** Tsqueries one of which every document answers that has a word of the step in the field; of long documents some others too. */
+export function each({ words, prefix }: Step, field: TextField): string[] {
+  const weight = weights[field]
+  const isMarked = weight === 'A' || weight === 'B' || weight === 'C'
+  const one = (word: string, index: number) =>
+    lexeme({ text: isMarked ? headingLexeme(word, weight) : word, prefix: prefix && index === 0 })
+  return [...words.map(one), ...(isMarked ? [] : [quote('~many')])]
+}
+
 export interface LookedUp {
   /** a tsquery that every document answers which has the terms; of long ones some others too */
   readonly candidate: string

@@ -6,11 +6,12 @@ import { noFilter, type SearchFilter, type SearchQuery } from '../src/ports/sear
 import { entryOf, maxParts } from '../src/search/engines/meilisearch-document.ts'
 import { asked, filterOf, isExpressible } from '../src/search/engines/meilisearch-query.ts'
 import { exactAttributes, isSet, settings } from '../src/search/engines/meilisearch-settings.ts'
-import { written } from '../src/search/engines/meilisearch-words.ts'
+import { read, written } from '../src/search/engines/meilisearch-words.ts'
 import { openPostgres } from '../src/search/engines/postgres.ts'
 import { parse } from '../src/search/query.ts'
 import { reindex, status } from '../src/search/reindex.ts'
 import { startApp, upload } from './support/app.ts'
+import { startLying } from './support/lying-server.ts'
 import { record, replay } from './support/meilisearch-exchange.ts'
 import { insertDocument, searchSuite } from './support/search-suite.ts'
 
@@ -226,11 +227,39 @@ test('out of reach: 503 SERVICE_UNAVAILABLE for searches, uploads go on, readine
   ).toBe(1)
 })
 
+test('a task that failed, was cancelled or is not known is not taken for done, and a server that says nothing is 503 SERVICE_UNAVAILABLE in time', async () => {
+  const ends = [
+    { status: 'succeeded', error: null },
+    { status: 'failed', error: { code: 'no_space_left_on_device', message: 'No space left on device' } },
+    { status: 'canceled', error: null },
+    null,
+  ]
+  const { url: lying } = await startLying('', ({ method, url = '' }, response) => {
+    const say = (answer: unknown, code = 200) => {
+      response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+    }
+    if (url.endsWith('/search')) return
+    if (url === '/version') return say({ pkgVersion: '1.50.0' })
+    if (url.endsWith('/settings')) return say(settings(1000))
+    if (url.startsWith('/tasks?')) return say({ results: [], total: 0 })
+    if (url.startsWith('/tasks/'))
+      return ends[0] ? say({ uid: 1, ...ends[0] }) : say({ message: 'Task `1` not found.', code: 'task_not_found' }, 404)
+    say(method === 'GET' ? {} : { taskUid: 1 }, method === 'GET' ? 200 : 202)
+  })
+  const { app, ada } = await startApp({ 'search.engine': 'meilisearch', 'search.url': lying, 'search.timeout': '200ms' })
+  const id = await insertDocument(app.db, ada.id)
+  await app.search.refresh([id])
+  for (ends.shift(); ends.length > 0; ends.shift())
+    await expect(app.search.refresh([id]), ends[0]?.status ?? 'unknown').rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
+  await expect(app.search.search({ ...plainly, text: 'word' })).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
+})
+
 test('words are written so that no server cuts them, and beginnings stay beginnings', () => {
   expect(['house', 'élan', '2026', 'елка', 'οδοσ'].map(written)).toEqual(['qhouse', 'qélan', 'q2026', 'ѵелка', 'ϟοδοσ'])
   expect(written('日本')).toBe('z065e50672c')
   expect(written('日本').startsWith(written('日'))).toBe(true)
   expect(written('xелка')).toMatch(/^z[0-9a-f]+$/)
+  for (const word of ['house', 'елка', 'οδοσ', '日本', '😀x']) expect(read(written(word))).toBe(word)
   for (const long of ['a'.repeat(255), 'ß'.repeat(255), '語'.repeat(255), '😀'.repeat(100)])
     expect(Buffer.byteLength(written(long))).toBeLessThanOrEqual(250)
 })

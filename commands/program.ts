@@ -29,6 +29,11 @@ export async function main(argv: readonly string[]): Promise<number> {
 /** The same on another terminal. */
 export async function run(argv: readonly string[], terminal: Streams): Promise<number> {
   const { program, cli } = await programFor(terminal, argv)
+  const code = await codeOf(program, cli, argv)
+  return words[firstWord(program, argv) ?? '']?.isProbe && code > 1 ? 1 : code
+}
+
+async function codeOf(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<number> {
   const failed = await failureOf(() => runInTime(program, cli, argv))
   const closing = failureOf(() => cli.end())
   const unclosed = failed?.error instanceof TooLate ? await within(closingTime, closing) : await closing

@@ -7,6 +7,8 @@ export interface FirstWord {
   /** the same as the command says of itself */
   readonly summary: string
   readonly aliases?: readonly string[]
+  /** ends with 0 or 1, whatever happens: to those who ask, other numbers mean something else */
+  readonly isProbe?: boolean
   /** `whole` is the program with all of its commands */
   readonly load: () => Promise<(cli: Cli, whole: () => Promise<Command>) => Command>
 }
@@ -69,6 +71,7 @@ export const words: Readonly<Record<string, FirstWord>> = {
   events: { summary: 'Events: what happens on the server, as it happens.', load: async () => (await import('./events.ts')).events },
   healthcheck: {
     summary: 'Say whether a server runs: 0 or 1, for Docker and load balancers.',
+    isProbe: true,
     load: async () => (await import('./healthcheck.ts')).healthcheck,
   },
   version: {

@@ -57,10 +57,13 @@ export interface Problem {
   retry: boolean
 }
 
+/** What the log says of a job that is done. */
+export type Facts = Readonly<Record<string, string | number>>
+
 /** What a kind of job does. */
 export interface Handler<K extends Kind> {
-  /** The work. What it returns runs in the transaction that finishes the job: both or neither. */
-  run(app: App, job: Job<K>, signal: AbortSignal): Promise<undefined | ((trx: Trx) => Promise<void>)>
+  /** The work. What it returns runs in the transaction that finishes the job, both or neither, and may tell what the log shall say of it. */
+  run(app: App, job: Job<K>, signal: AbortSignal): Promise<undefined | ((trx: Trx) => Promise<void> | Promise<Facts>)>
   /** What else is true once the job failed: it waits for another try, or (`final`) was given up. Same transaction. */
   failed?(app: App, trx: Trx, job: Job<K>, problem: Problem, final: boolean): Promise<void>
   /** What else is true once the job was given back without a try being counted. Same transaction. */

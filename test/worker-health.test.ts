@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import { startApp } from './support/app.ts'
+import { startApp, upload } from './support/app.ts'
 import { until } from './support/processes.ts'
 import { bareEnvironment, executable } from './support/run.ts'
 
@@ -38,8 +38,12 @@ test('worker.health_listen: /healthz, /readyz and /metrics of a worker, and noth
   expect([ready.status, await ready.json()]).toMatchObject([200, { checks: { database: 'ok', worker: 'ok' } }])
   expect(await (await fetch(`${url}/metrics`)).text()).toContain('dms_jobs{')
   for (const path of ['/api/documents', '/api/auth/login', '/']) expect((await fetch(url + path)).status).toBe(404)
-  child.kill('SIGUSR1')
-  await hears('no job runs')
+  const { id: document_id } = await upload(dms.asAda, 'a.txt', 'some words')
+  const isRead = (line: string) => line.includes('job done') && line.includes('"kind":"ocr"')
+  await until(() => said.some(isRead), 20_000)
+  expect(JSON.parse(said.find(isRead) ?? '')).toMatchObject({ document_id, attempt: 1, language: expect.any(String), pages: 1 })
+  // It may be at the index still.
+  await until(() => child.kill('SIGUSR1') && said.some((line) => line.includes('no job runs')), 20_000)
   child.kill('SIGTERM')
   expect(await exit).toEqual([0, null])
 

@@ -168,14 +168,20 @@ export const failedPage = (db: Db, id: string) =>
     .limit(1)
     .executeTakeFirst()
 
+export interface Finished {
+  readonly pages: number
+  /** of what OCR read, from 0 to 1; null where it read nothing */
+  readonly confidence: number | null
+}
+
 /** Reading is over: the pages become the document's text. With a problem the document is `failed`, and keeps what could be read. */
-export async function finish(app: App, trx: Trx, id: string, problem: { code: string; message: string } | null): Promise<void> {
-  const { rows } = await sql<{ content: string | null; confidence: number | null }>`
+export async function finish(app: App, trx: Trx, id: string, problem: { code: string; message: string } | null): Promise<Finished> {
+  const { rows } = await sql<{ content: string | null; confidence: number | null; pages: number }>`
     select string_agg(text, e'\\n\\n' order by page) filter (where text <> '') as content,
       sum(confidence * length(text)) filter (where source = 'ocr' and confidence is not null)
-        / nullif(sum(length(text)) filter (where source = 'ocr' and confidence is not null), 0) as confidence
+        / nullif(sum(length(text)) filter (where source = 'ocr' and confidence is not null), 0) as confidence, count(*)::int as pages
     from document_pages where document_id = ${id}`.execute(trx)
-  const { content = null, confidence = null } = rows[0] ?? {}
+  const { content = null, confidence = null, pages = 0 } = rows[0] ?? {}
   const status = problem ? 'failed' : 'completed'
   // A reading that came to nothing takes away nothing that an earlier one found.
   const isKept = problem !== null && content === null
@@ -187,9 +193,10 @@ export async function finish(app: App, trx: Trx, id: string, problem: { code: st
     processed_at: app.now(),
   })
   const owner = await trx.selectFrom('documents').select('owner_id').where('id', '=', id).executeTakeFirst()
-  if (!owner) return
+  if (!owner) return { pages, confidence }
   await publish(trx, 'ocr_progress', owner.owner_id, { document_id: id, progress: 100, status })
   await publish(trx, 'document_updated', owner.owner_id, { document_id: id, changes: ['content', 'status'] })
+  return { pages, confidence }
 }
 
 /** Everything is to be read anew, in this language; what was read before stays visible until then. */

@@ -25,7 +25,7 @@ async function read(
   job: Job<'ocr' | 'extract'>,
   signal: AbortSignal,
   withOcr: boolean,
-): Promise<((trx: Trx) => Promise<void>) | undefined> {
+): Promise<((trx: Trx) => Promise<jobs.Facts>) | undefined> {
   const document = await reading.find(app.db, job.document_id ?? '')
   if (!document) return undefined
   await fenced(app, job, (trx) => reading.start(app, trx, document))
@@ -38,8 +38,9 @@ async function read(
     await release()
   }
   return async (trx) => {
-    await reading.finish(app, trx, document.id, null)
+    const { pages, confidence } = await reading.finish(app, trx, document.id, null)
     await tellOwner(app, trx, job, null)
+    return { language: job.payload.language, pages, ...(confidence === null ? {} : { confidence: Number(confidence.toFixed(3)) }) }
   }
 }
 

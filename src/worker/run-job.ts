@@ -29,11 +29,12 @@ export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Prom
   const log = app.log.child({ job: job.id, kind: job.kind, document_id: job.document_id ?? undefined, attempt: job.attempts })
   try {
     const commit = await handlerOf(job).run(app, job, signal)
+    let facts: jobs.Facts = {}
     await insist(app, log, signal, async (trx) => {
       await claims.finish(trx, job)
-      await commit?.(trx)
+      facts = ((await commit?.(trx)) as jobs.Facts | undefined) ?? {}
     })
-    log.info({ duration_ms: Math.round(performance.now() - started) }, 'job done')
+    log.info({ ...facts, duration_ms: Math.round(performance.now() - started) }, 'job done')
   } catch (error) {
     const cause = signal.aborted ? signal.reason : error
     if (cause instanceof claims.LeaseLost) return log.info('job taken away')

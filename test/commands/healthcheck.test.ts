@@ -32,7 +32,8 @@ test('1, and no other number, for everything else', async () => {
     run(['healthcheck', '--url', 'nonsense']),
     run(['healthcheck', '--context', 'nobody']),
     run(['healthcheck'], { env: { DMS_SERVER_PORT: 'many' } }),
+    run(['-q', 'healthcheck', '--nonsense']),
   ])
   mute.close()
-  expect(all.map(({ code }) => code)).toEqual([1, 1, 1, 1, 1, 1])
+  expect(all.map(({ code }) => code)).toEqual([1, 1, 1, 1, 1, 1, 1])
 })

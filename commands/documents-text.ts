@@ -17,6 +17,7 @@ export const documentsText = (cli: Cli): Command =>
     exits: '0 printed · 3 reading it failed; what there is was printed · 6 no such document · 8 not read yet',
   }).action(async (given: string) => {
     const client = await cli.client()
+    if (cli.options.printCurl) return void (await client.documents.text(idOf(given, 'document')))
     const document = await client.documents.get(idOf(given, 'document'))
     const { id, status, error, content = '' } = document
     if (!isFinished(document)) throw new Failure('PENDING', `the document is ${status}`, { fix: `dms documents wait ${id}` })

@@ -33,7 +33,7 @@ export const sharedLinksDownload = (cli: Cli): Command =>
       const { to = '.', clobber = false } = flags
       if (to === '-') refuseTerminal(cli)
       const { token, publicLinks } = await visitOf(cli, given)
-      const needsOne = (await publicLinks.get(token)).requires_password
+      const needsOne = cli.options.printCurl ? hasPassword(cli, flags) : (await publicLinks.get(token)).requires_password
       const response = await publicLinks.download(token, needsOne ? await passwordOf(cli, flags) : undefined)
       if (to === '-') return void (await toStdout(cli, response))
       const place = await placeOf(to, 1)
@@ -49,3 +49,6 @@ export const sharedLinksDownload = (cli: Cli): Command =>
 
 const passwordOf = (cli: Cli, { passwordStdin: isStdin, passwordFile: file }: Flags): Promise<string> =>
   readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable: 'DMS_LINK_PASSWORD' })
+
+const hasPassword = ({ env }: Cli, { passwordStdin, passwordFile }: Flags): boolean =>
+  passwordStdin === true || Boolean(passwordFile ?? env.DMS_LINK_PASSWORD ?? env.DMS_LINK_PASSWORD_FILE)

@@ -43,6 +43,21 @@ export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write
     json === undefined
       ? print(method, path, headers, [])
       : print(method, path, { 'Content-Type': 'application/json', ...headers }, [`-d ${quoted(JSON.stringify(json, withoutSecrets))}`])
+  const newVariable = (name: string): { variable: string; standIn: string } => {
+    const namesakes = [...variables.values()].filter((known) => known.replace(/\d+$/, '') === name).length
+    const variable = namesakes === 0 ? name : `${name}${namesakes + 1}`
+    const standIn = randomUUID()
+    variables.set(standIn, variable)
+    return { variable, standIn }
+  }
+  const secrets = new Map<string, string>()
+  /** Whoever runs the lines sets the variables; until then the shell stops there. */
+  const withoutSecrets = (key: string, value: unknown): unknown => {
+    if (!isSecret.test(key) || typeof value !== 'string') return value
+    const standIn = secrets.get(value) ?? newVariable(key.replace(/\W/g, '_')).standIn
+    secrets.set(value, standIn)
+    return standIn
+  }
   function each<T>(path: string, query: Parameters<OpenConnection['each']>[1]): Listed<T> {
     async function* entries(): AsyncGenerator<T> {
       yield await sent('GET', withQuery(path, { per_page: 100, ...query, page: 1 }))
@@ -66,12 +81,9 @@ export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write
     const ask = `${curl('GET', path)} | jq -r${argument} ${quoted(filter)}`
     const known = asked.get(ask)
     if (known !== undefined) return known
-    const namesakes = [...variables.values()].filter((variable) => variable.replace(/\d+$/, '') === into).length
-    const variable = namesakes === 0 ? into : `${into}${namesakes + 1}`
-    const standIn = randomUUID()
+    const { variable, standIn } = newVariable(into)
     write(`${variable}=$(${ask})\n`)
     asked.set(ask, standIn)
-    variables.set(standIn, variable)
     return standIn
   }
   return { ...clientOver({ send: sent, fetch: sent, call: sent, each, once: sent, upload, raw }), asks }
@@ -91,5 +103,4 @@ function quotedWith(text: string, variables: ReadonlyMap<string, string>): strin
 /** A name within -F, where commas and semicolons end it. */
 const formName = (name: string): string => (/[;,"\\]/.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name)
 
-const withoutSecrets = (key: string, value: unknown): unknown =>
-  /password|secret|token/i.test(key) && typeof value === 'string' ? '******' : value
+const isSecret = /password|secret|token/i

@@ -100,7 +100,13 @@ test.skipIf(!curl)('--print-curl sends nothing, tells no token, and what it prin
   const two = await dms(['--print-curl', 'documents', 'delete', ...ids, '-y'])
   expect([two.code, two.stdout.split('\n').map((line) => line.slice(-36))]).toEqual([0, [...ids, '']])
   const secret = await dms(['--print-curl', 'api', 'POST', '/api/auth/register', '-f', 'username=x', '-f', 'password=hidden'])
+  expect(secret.stdout).toContain(`"password":"'"\${password:?}"'"`)
   expect(secret.stdout).not.toMatch(/hidden|Authorization/)
+  expect(
+    JSON.parse(
+      await sh(`password='a long enough one'; ${secret.stdout.replace('"username":"x"', '"username":"xen","email":"x@example.org"')}`),
+    ),
+  ).toMatchObject({ username: 'xen' })
   const login = await dms(['--print-curl', 'login', url, '--username', 'eve'], { env: { DMS_URL: '' } })
   expect(login.stdout).toMatch(/^curl -fsS -X POST (?!.*Bearer).*"username":"eve".*\/api\/auth\/login\n$/)
   expect((await dms(['--print-curl', 'migrate'], { env: { DMS_URL: '' } })).code).toBe(2)

@@ -187,6 +187,14 @@ test('config init writes a file that is right, for nobody else to read, and no s
   expect(shown.stdout).toContain('DMS_SMTP_FROM="dms <a@example.org>"\n')
   expect(shown.stdout).not.toContain(secret)
   expect((await here(place, ['config', 'env', '-c', path, '--reveal'])).stdout).toContain(`JWT_SECRET=${secret}\n`)
+  const kept = join(place.dataDir, 'secrets.env')
+  const apart = ['config', 'env', '-c', path, '--secrets-file', kept]
+  expect((await here(place, apart)).stdout).not.toContain(secret)
+  expect([await readFile(kept, 'utf8'), (await stat(kept)).mode & 0o777]).toEqual([
+    expect.stringContaining(`JWT_SECRET=${secret}\n`),
+    0o600,
+  ])
+  expect((await here(place, apart)).code).toBe(2)
 })
 
 test('migrate --to stops there, verify takes everything back; serve --wait-for-db gives up in time with 69', async () => {

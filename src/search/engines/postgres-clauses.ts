@@ -42,7 +42,7 @@ const maxRanked = 16
 /** Words that the index is asked for at once. */
 const maxAtOnce = 8
 /** Words that hold the piece of a clause and spare a look at the text, where there are too many to ask for all. */
-const maxSure = 64
+const maxSure = 256
 
 const statuses = ['pending', 'processing', 'completed', 'failed']
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
@@ -179,7 +179,8 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
 /** The test of a clause, which reads no text of a document that has one of these words. */
 function sure(clause: SearchClause, field: TextField, words: readonly string[]): RawBuilder<boolean> {
   if (words.length === 0) return test(clause)
-  const some = or(words.slice(0, maxSure).map((text) => lexeme({ text, prefix: false }, weights[field])))
+  const shortest = words.toSorted((one, other) => one.length - other.length || (one < other ? -1 : 1)).slice(0, maxSure)
+  const some = or(shortest.map((text) => lexeme({ text, prefix: false }, weights[field])))
   return sql`case when entry.parts = 0 and entry.words @@ (select ${some}::text::tsquery) then true else ${test(clause)} end`
 }
 

@@ -15,7 +15,7 @@ const maxBytes = 200_000
 /** Longer words are not listed: a piece is found at their beginning only. */
 export const longestWord = 64
 
-/** Words that hold a piece, the shortest first. */
+/** Words that hold a piece, mostly in the order in which they came up first: common ones before rare ones. */
 export interface Holding {
   readonly words: readonly string[]
   /** false: they are too many, and these are but some */
@@ -40,7 +40,7 @@ export async function wordsWith(db: Db, pieces: readonly Piece[]): Promise<Holdi
   const { rows } = await sql<{ nth: number; word: string }>`${sql.join(each, sql` union all `)}`.execute(db)
   const found = Map.groupBy(rows, ({ nth }) => nth)
   return pieces.map((_, index) => {
-    const words = (found.get(index) ?? []).map(({ word }) => word).sort((one, other) => one.length - other.length || (one < other ? -1 : 1))
+    const words = (found.get(index) ?? []).map(({ word }) => word)
     const bytes = words.reduce((sum, word) => sum + Buffer.byteLength(word), 0)
     return { words, isAll: words.length <= share && bytes <= maxBytes / pieces.length }
   })

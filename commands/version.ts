@@ -2,10 +2,10 @@ import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { DatabaseVersion, ServerVersion } from '../src/cli/versions.ts'
-import { versionOfDms } from '../src/version.ts'
+import { commitOfDms, versionOfDms } from '../src/version.ts'
 
 interface Versions {
-  readonly client: { readonly version: string; readonly node: string; readonly platform: string }
+  readonly client: { readonly version: string; readonly commit: string | null; readonly node: string; readonly platform: string }
   /** null: commands work on this machine */
   readonly server: ServerVersion | null
   /** null: commands work on a server elsewhere, or it is not running */
@@ -23,7 +23,12 @@ export const version = (cli: Cli): Command =>
     exits: '0 said · 2 bad flag · 6 no such context',
     notes: ['A server or database that does not answer within 3 s is no failure: its version is null.'],
   }).action(async () => {
-    const client = { version: versionOfDms(), node: process.versions.node, platform: `${process.platform}-${process.arch}` }
+    const client = {
+      version: versionOfDms(),
+      commit: commitOfDms(),
+      node: process.versions.node,
+      platform: `${process.platform}-${process.arch}`,
+    }
     const versions = { client, ...(await others(cli)) }
     cli.print(versions, {
       columns: [

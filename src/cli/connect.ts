@@ -13,7 +13,7 @@ export async function commandLog({ config, origins }: Loaded, { verbose }: Globa
   const { openLog } = await import('../log.ts')
   const origin = origins.get('log.level')?.origin
   const isAsked = origin === 'flag' || origin === 'env'
-  const byVerbosity: LogOptions['level'] = verbose > 1 ? 'debug' : verbose > 0 ? 'info' : 'warn'
+  const byVerbosity: LogOptions['level'] = verbose > 1 ? 'trace' : verbose > 0 ? 'info' : 'warn'
   return openLog({ level: isAsked ? config.log.level : byVerbosity, format: config.log.format })
 }
 

@@ -1,5 +1,5 @@
 /** The way to PostgreSQL: a pool with kysely over it, and single connections for what must not share one. */
-import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import { Kysely, type KyselyConfig, PostgresDialect, type Transaction } from 'kysely'
 import pg from 'pg'
 import { AppError } from '../errors.ts'
 import type { Log } from '../log.ts'
@@ -59,7 +59,7 @@ export function openDatabase({ address, poolMax, connectTimeout, statementTimeou
   const readTimeout = Math.min(laneTimeout, statementTimeout || laneTimeout)
   const lane = openLane({ settings: { ...common, statement_timeout: readTimeout }, log, hungAfter: readTimeout + hungAfter })
   return {
-    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) }),
+    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }), ...traced(log) }),
     reads: lane.reads,
     async connect(name) {
       const client = new pg.Client({ ...common, application_name: name })
@@ -72,6 +72,12 @@ export function openDatabase({ address, poolMax, connectTimeout, statementTimeou
       await pool.end()
     },
   }
+}
+
+/** Every statement in the log, where somebody follows all there is; without its values, which may be secret. */
+function traced(log: Log): Pick<KyselyConfig, 'log'> {
+  if (!log.isLevelEnabled('trace')) return {}
+  return { log: ({ query, queryDurationMillis }) => log.trace({ sql: query.sql, duration_ms: Math.round(queryDurationMillis) }, 'query') }
 }
 
 /** Whether PostgreSQL is at the query of a connection, or has it waiting: a migration sets its timeout off. Throws where it says nothing. */

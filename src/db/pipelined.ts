@@ -78,12 +78,14 @@ export function openLane({ settings, log, hungAfter }: LaneOptions): { reads: Ky
     return name
   }
 
+  const isTraced = log.isLevelEnabled('trace')
   const executeQuery = async <R>({ sql: text, parameters: values }: CompiledQuery): Promise<QueryResult<R>> => {
     opening ??= connect()
     const { read } = await opening.catch((error) => {
       opening = null
       throw error
     })
+    if (isTraced) log.trace({ sql: text }, 'query')
     try {
       return { rows: (await read({ name: nameOf(text), text, values })) as R[] }
     } catch (error) {

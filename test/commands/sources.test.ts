@@ -120,6 +120,7 @@ test('the password comes from a file or a pipe, and is seen nowhere', async () =
   ]
   expect(ended.map(({ code }) => code)).toEqual([0, 0, 0, 3, 69])
   for (const { stdout, stderr } of ended) expect(stdout + stderr).not.toMatch(/Zebra|crossing/)
+  for (const { stderr } of ended) expect(stderr).toMatch(/"sql":"select .*\$1/)
   const rows = await app.db.selectFrom('sources').selectAll().execute()
   expect(JSON.stringify(rows)).not.toMatch(/Zebra/)
   const moved = await dms(['sources', 'update', 'dav', '--address', 'http://127.0.0.1:10/dav/'])

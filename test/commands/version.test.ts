@@ -12,13 +12,19 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
+const isCheckout = existsSync(new URL('../../.git/HEAD', import.meta.url))
 const expected = (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version
 
 test('version is that of package.json, with the Node it runs on', async () => {
   const { code, stdout } = await run(['version', '--json'])
   expect({ code, ...JSON.parse(stdout) }).toEqual({
     code: 0,
-    client: { version: expected, node: process.versions.node, platform: `${process.platform}-${process.arch}` },
+    client: {
+      version: expected,
+      commit: isCheckout ? expect.stringMatching(/^[0-9a-f]{40,64}$/) : null,
+      node: process.versions.node,
+      platform: `${process.platform}-${process.arch}`,
+    },
     server: null,
     database: null,
   })

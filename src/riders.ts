@@ -26,11 +26,18 @@ export async function finishRiders(trx: Trx, done: readonly Rider<Kind>[]): Prom
     where jobs.id = done.id and jobs.status = 'pending' and jobs.xmin::text = done.version`.execute(trx)
 }
 
+/** Tries that are counted of what is put off: with more it would wait longer and longer, and be given up in the end. */
+const mostCounted = 3
+
 /** Lets as many as would have been riders wait as long as this one, which has just failed for a reason that is not its own. */
 export async function putOff<K extends Kind>(trx: Trx, job: Job<K>, most: number): Promise<void> {
   await sql`
-    update jobs set run_at = failed.run_at, attempts = jobs.attempts + 1, error_code = failed.error_code, error_message = failed.error_message
-    from jobs failed where failed.id = ${job.id} and failed.status = 'pending' and jobs.id in (
+    with failed as (
+      update jobs set attempts = least(attempts, ${mostCounted}) where id = ${job.id} and status = 'pending'
+      returning run_at, attempts, error_code, error_message
+    )
+    update jobs set run_at = failed.run_at, attempts = failed.attempts, error_code = failed.error_code, error_message = failed.error_message
+    from failed where jobs.id in (
       select id from jobs where queue = ${job.queue} and kind = ${job.kind} and status = 'pending' and run_at <= now()
       order by priority desc, run_at, id limit ${most} for update skip locked
     )`.execute(trx)

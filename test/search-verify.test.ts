@@ -96,6 +96,15 @@ test('while the engine is out of reach what waits is put off together, and comes
   expect(asked).toBe(1)
   expect(await jobs()).toEqual(ids.map(() => ({ attempts: 1, error_code: 'SERVICE_UNAVAILABLE', is_later: true })))
   expect(await status(app)).toMatchObject({ missing: 4, waiting: 4, failing: 4 })
+  for (let outage = 0; outage < 4; outage++) {
+    await app.db
+      .updateTable('jobs')
+      .set({ run_at: new Date(0) })
+      .execute()
+    await runJobs(['index'])
+  }
+  expect(asked).toBe(5)
+  expect(new Set((await jobs()).map(({ attempts }) => attempts)), 'so that none waits for long, nor is given up').toEqual(new Set([3]))
 
   Object.assign(app.search, {
     async refresh(some: readonly string[]) {
@@ -106,11 +115,11 @@ test('while the engine is out of reach what waits is put off together, and comes
   const fresh = await insertDocument(app.db, ada.id)
   await put([fresh])
   await runJobs(['index'])
-  expect(await jobs()).toEqual([{ attempts: 2, error_code: 'SEARCH_FAILED', is_later: true }])
+  expect(await jobs()).toEqual([{ attempts: 4, error_code: 'SEARCH_FAILED', is_later: true }])
   expect(await status(app)).toMatchObject({ missing: 1, waiting: 1, failing: 1 })
   await put([fresh])
   await runJobs(['index'])
   expect(await jobs(), 'what was refused is not asked for again with every other').toEqual([
-    { attempts: 2, error_code: 'SEARCH_FAILED', is_later: true },
+    { attempts: 4, error_code: 'SEARCH_FAILED', is_later: true },
   ])
 })

@@ -38,7 +38,7 @@ export const doctor = (cli: Cli): Command =>
     .action(async (flags: Flags) => {
       const { url } = cli.target
       const patient = url === null ? await admitted(cli) : null
-      const all = patient ? await questionsHere(patient) : (await import('../src/doctor/remote.ts')).remote(url ?? '', () => cli.client())
+      const all = patient ? await questionsHere(patient) : await questionsThere(cli, url ?? '')
       const questions = chosen(all, flags)
       if (flags.list)
         return cli.print(
@@ -80,6 +80,18 @@ async function questionsHere(patient: Patient): Promise<Question[]> {
     import('../src/doctor/store.ts'),
   ])
   return [...machine(patient), ...database(patient), ...store(patient)]
+}
+
+async function questionsThere(cli: Cli, url: string): Promise<Question[]> {
+  const [{ remote }, { strangerThere }] = await Promise.all([import('../src/doctor/remote.ts'), import('../src/cli/there.ts')])
+  let stranger: ReturnType<typeof strangerThere> | undefined
+  const ask = async () => {
+    // How it answers now is the question: nothing is tried again.
+    stranger ??= strangerThere({ ...cli.target, url }, { ...cli.way, pause: undefined })
+    return stranger
+  }
+  cli.onEnd(async () => (await stranger?.catch(() => null))?.close())
+  return remote(url, ask, () => cli.client())
 }
 
 function chosen(questions: readonly Question[], { only, skip }: Flags): Question[] {

@@ -1,4 +1,6 @@
 /** A server elsewhere, as far as a client can see it. */
+import { isIP } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'node:tls'
 import type { Client } from '../client/client.ts'
 import { versionOfDms } from '../version.ts'
@@ -7,13 +9,19 @@ import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.t
 /** Days before its end that a certificate is worth a line. */
 const notice = 14
 
-/** `client` is asked for when a question needs to be signed in. */
-export function remote(url: string, client: () => Promise<Client>): Question[] {
+/** Milliseconds for an answer. */
+const patience = 10_000
+
+/** `stranger` is a client without a token; `client` is asked for when a question needs to be signed in. */
+export function remote(url: string, stranger: () => Promise<Pick<Client, 'send'>>, client: () => Promise<Client>): Question[] {
   let isDown = false
   const get = async (path: string): Promise<Response> => {
     if (isDown) throw new NotHere('the server is out of reach')
     try {
-      return await fetch(new URL(path, url), { signal: AbortSignal.timeout(10_000) })
+      const late = sleep(patience, null, { ref: false })
+      const response = await Promise.race([stranger().then(({ send }) => send('GET', path)), late])
+      if (response) return response
+      throw new Error(`no answer within ${patience / 1000} s`)
     } catch (error) {
       isDown = true
       const { cause } = error as { cause?: Error }
@@ -58,9 +66,11 @@ async function tls(url: string): Promise<Opinion> {
   const { protocol, hostname, port } = new URL(url)
   if (protocol !== 'https:')
     return isHere(url) ? ok('none: it is on this machine') : fail('passwords and tokens travel in the clear', 'serve it over https')
+  const host = hostname.replace(/^\[|\]$/g, '')
   const until = await new Promise<Date>((resolve, reject) => {
     const socket = connect(
-      { host: hostname, port: Number(port) || 443, servername: hostname, timeout: 10_000, rejectUnauthorized: false },
+      // Whether it is to be trusted, the first question told.
+      { host, port: Number(port) || 443, ...(isIP(host) ? {} : { servername: host }), timeout: patience, rejectUnauthorized: false },
       () => {
         resolve(new Date(socket.getPeerCertificate().valid_to))
         socket.destroy()

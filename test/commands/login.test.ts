@@ -153,6 +153,9 @@ test.skipIf(!openssl)(
     expect(await login('--password-file', passwordFile, '--ca-file', cert)).toMatchObject({ code: 0 })
     expect(await dms(['whoami', '-o', 'id'])).toMatchObject({ code: 0, stdout: 'eve\n' })
     expect((await dms(['whoami', '--ca-file', key])).code).toBe(78)
+    // The certificate has two days to go.
+    const asked = await dms(['doctor', '--only', 'reachable,tls,version,token', '--fields', 'status'])
+    expect(asked).toMatchObject({ code: 0, stdout: 'ok\nwarn\nok\nok\n' })
     expect((await dms(['--print-curl', 'whoami'])).stdout).toContain(`--cacert ${cert}`)
   },
 )

@@ -3,12 +3,13 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { Busy, withLock } from '../src/db/lock.ts'
 import { openChunk } from '../src/search/engines/postgres-chunks.ts'
-import { snippets } from '../src/search/highlight.ts'
+import { highlighter } from '../src/search/highlight.ts'
 import { places } from '../src/search/places.ts'
 import { parse } from '../src/search/query.ts'
 import { reindex, status } from '../src/search/reindex.ts'
 import type { Found } from '../src/search/search.ts'
 import { blocks, distance, tolerated } from '../src/search/typos.ts'
+import { lookUp } from '../src/search/wanted.ts'
 import { fold, words } from '../src/search/words.ts'
 import { startApp, upload } from './support/app.ts'
 import { assign, type Draft, insertDocument, label, searchSuite } from './support/search-suite.ts'
@@ -451,7 +452,7 @@ test('a snippet holds no markup but <mark>, and without it is a piece of the tex
   for (let round = 0; round < 2000; round++) {
     const text = Array.from({ length: 1 + Math.floor(random() * 60) }, pick).join('')
     const query = Array.from({ length: 1 + Math.floor(random() * 4) }, () => (random() < 0.3 ? `"${pick()} ${pick()}"` : pick())).join(' ')
-    for (const snippet of snippets(text, { terms: parse(query), spellings: new Map([['word', ['ord']]]) }, { size: 40, max: 3 })) {
+    for (const snippet of highlighter({ terms: parse(query), spellings: new Map([['word', ['ord']]]) })(text, { size: 40, max: 3 })) {
       expect(snippet).toContain('<mark>')
       expect(snippet.replace(/<mark>[^<>]+<\/mark>/g, '')).not.toMatch(/[<>"']/)
       const plain = plainOf(snippet.replace(/<\/?mark>/g, ''))
@@ -475,7 +476,7 @@ test('the places of a word are those that reading all words of the text finds', 
     const terms = [
       { parts: [{ text: wanted, offset: 0, prefix: false }], joined: null, negated: false, quoted: true, field: null, alternative: false },
     ]
-    const starts = places(text, { terms, spellings: new Map() }, () => false).map(({ start }) => start)
+    const starts = places(text, lookUp({ terms, spellings: new Map() }), () => false).map(({ start }) => start)
     const expected = read.filter((word) => word.text === wanted).map(({ start }) => start)
     expect([...new Set(starts)].sort(), JSON.stringify([wanted, text])).toEqual([...new Set(expected)].sort())
     seen += expected.length
@@ -483,10 +484,20 @@ test('the places of a word are those that reading all words of the text finds', 
   expect(seen).toBeGreaterThan(1000)
 })
 
+test('places of a word: in a run that begins in another script, past what is cut of an endless one, and joined over any space', () => {
+  const starts = (text: string, query: string) =>
+    places(text, lookUp({ terms: parse(query), spellings: new Map() }), () => false).map(({ start }) => start)
+  expect(starts('see abc東京 there', '"東京"')).toContain(7)
+  expect(starts(`${'2026'.repeat(300)} 2`, '2026')).toEqual([0, 1000])
+  expect(starts(`a broken in-\n${' '.repeat(60)}voice`, '"invoice"')).toEqual([9])
+  expect(starts('GB33 BUKB 2020 1555 5555 55', '"BUKB"')).toEqual([5])
+  expect(starts('an e-mail and an email', '"email"')).toEqual([3, 17])
+})
+
 test('of a long text the snippets with most of the words come first', () => {
   const filler = 'nothing to see here. '.repeat(50)
   const text = `one alone ${filler} one and two together ${filler} two`
-  const found = snippets(text, { terms: parse('one two'), spellings: new Map() }, { size: 60, max: 2 })
+  const found = highlighter({ terms: parse('one two'), spellings: new Map() })(text, { size: 60, max: 2 })
   expect(found[0]).toContain('<mark>one</mark> and <mark>two</mark>')
   expect(found).toHaveLength(2)
   for (const snippet of found) expect(snippet.replace(/<\/?mark>/g, '').length).toBeLessThanOrEqual(60)

@@ -1,6 +1,7 @@
 /** Shows where a query was found: pieces of the text, escaped for HTML, in which <mark> is the only markup. */
 import { piecesIn } from './pieces.ts'
-import { places, type Span, type Wanted } from './places.ts'
+import { type IsEnough, places, type Span } from './places.ts'
+import { lookUp, type Wanted } from './wanted.ts'
 
 /** What to mark; `pieces` wherever they stand, also inside of words. */
 export interface Marker extends Wanted {
@@ -14,20 +15,36 @@ export interface SnippetOptions {
 }
 
 /** The best snippets of a text, most different terms first; none where nothing is found. Without its marks and entities a snippet is a piece of the text as it is. */
-export function snippets(text: string, marker: Marker, { size, max }: SnippetOptions): string[] {
-  const most = marker.terms.filter(({ negated }) => !negated).length
-  const hasPieces = marker.pieces !== undefined && marker.pieces.length > 0
-  // Nothing that comes later is better than what has all of the terms.
-  const isEnough = (some: readonly Span[], upTo: number): boolean => {
-    const last = hasPieces ? undefined : windows(some.toSorted(inOrder), size).filter(({ terms }) => terms === most)[max - 1]
+export type Highlighter = (text: string, options: SnippetOptions) => string[]
+
+/** Made once for all texts in which the same is marked. */
+export function highlighter(marker: Marker): Highlighter {
+  const { terms, pieces = [] } = marker
+  const wanted = lookUp(marker)
+  const most = terms.filter(({ negated }) => !negated).length
+  return (text, { size, max }) => {
+    const inside = piecesIn(text, pieces).map(({ start, end, piece }) => ({ start, end, term: terms.length + piece }))
+    const isEnough = pieces.length > 0 ? never : enough(most, size, max)
+    const spans = [...places(text, wanted, isEnough), ...inside].sort(inOrder)
+    return windows(spans, size)
+      .sort((one, other) => other.terms - one.terms || one.start - other.start)
+      .slice(0, max)
+      .map((window) => show(text, window, spans, size))
+  }
+}
+
+const never: IsEnough = () => false
+
+/** Whether there are `max` windows with all of the terms: nothing that comes later is better. It is looked at where that may be so, and then again with a quarter more text each. */
+function enough(most: number, size: number, max: number): IsEnough {
+  let lookAt = 0
+  return (spans, upTo) => {
+    const [first] = spans
+    if (!first || upTo < Math.max(lookAt, first.start + (max + 1) * size)) return false
+    lookAt = upTo + (upTo - first.start) / 4
+    const last = windows(spans.toSorted(inOrder), size).filter(({ terms }) => terms === most)[max - 1]
     return last !== undefined && Math.max(last.end, last.start + size) + size < upTo
   }
-  const inside = piecesIn(text, marker.pieces ?? []).map(({ start, end, piece }) => ({ start, end, term: marker.terms.length + piece }))
-  const spans = [...places(text, marker, isEnough), ...inside].sort(inOrder)
-  return windows(spans, size)
-    .sort((one, other) => other.terms - one.terms || one.start - other.start)
-    .slice(0, max)
-    .map((window) => show(text, window, spans, size))
 }
 
 const inOrder = (one: Span, other: Span): number => one.start - other.start || one.end - other.end

@@ -1,12 +1,7 @@
-/** Where the terms of a query stand in a text. It is read word by word only around what looks like a word of theirs: to read all of it takes much longer. */
+/** Where the terms of a query stand in a text. Of most words only the first letters are looked at: to read all of it takes much longer. */
 import type { Part, Term } from './query.ts'
-import { maxParts, type Word, words } from './words.ts'
-
-/** What to find; `spellings` are the words that count as one of the query, by that word. */
-export interface Wanted {
-  readonly terms: readonly Term[]
-  readonly spellings: ReadonlyMap<string, readonly string[]>
-}
+import type { Known } from './wanted.ts'
+import { fold, isSpaceless, mayBelong, nextAfterAlone, nextRun, type Run, runAt, type Word, words } from './words.ts'
 
 export interface Span {
   readonly start: number
@@ -18,150 +13,143 @@ export interface Span {
 /** Whether these are enough, in no order; all that begin before `upTo` are among them. */
 export type IsEnough = (spans: readonly Span[], upTo: number) => boolean
 
-/** Spans after which it is first asked whether they are enough; then each time they have doubled. */
-const firstAsked = 4
-
 /** The places, in no order: all, or until there are enough. Time is linear in the length of the text. */
-export function places(text: string, { terms, spellings }: Wanted, isEnough: IsEnough): Span[] {
-  const wanted = lookUp(terms, spellings)
+export function places(text: string, wanted: Known, isEnough: IsEnough): Span[] {
   const spans: Span[] = []
-  const next = (from: number): number => {
-    wanted.like.lastIndex = from
-    return wanted.like.exec(text)?.index ?? -1
-  }
-  let asked = firstAsked
-  let at = wanted.isNothing ? -1 : next(0)
-  for (let from = 0; at >= 0; ) {
-    from = beginning(text, from, at)
-    const row: Word[] = []
-    let placed = 0
-    let jump = -1
-    for (const word of words(from === 0 ? text : text.slice(from))) {
-      if (word.form === 'joined') {
-        place(spans, wanted, terms, text, from, word, row)
-        continue
-      }
-      row.push(word)
-      if (row.length <= wanted.ahead) continue
-      place(spans, wanted, terms, text, from, row[placed++]!, row)
-      const upTo = from + row[placed]!.start
-      if (upTo <= at) continue
-      if (spans.length >= asked) {
-        if (isEnough(spans, upTo)) return spans
-        asked = spans.length * 2
-      }
-      at = next(upTo)
-      if (at < 0) return spans
-      const begins = beginning(text, from + word.end, at)
-      if (begins <= from + word.end) continue
-      jump = begins
-      break
-    }
-    if (jump < 0) {
-      while (placed < row.length) place(spans, wanted, terms, text, from, row[placed++]!, row)
-      return spans
-    }
-    from = jump
+  if (wanted.isNothing) return spans
+  const rows = new Rows(text)
+  for (let at = nextRun(text, 0); at < text.length; ) {
+    const stretch = stretchAt(text, pass(text, at, wanted), wanted)
+    at = stretch.next
+    if (!stretch.isLike) continue
+    for (const { word, first } of read(text, stretch))
+      place(spans, wanted, text, word, first, () => rows.from(stretch.first.start, word.start))
+    if (isEnough(spans, at)) break
   }
   return spans
 }
 
-interface Known {
-  /** word -> terms that it answers alone */
-  readonly whole: ReadonlyMap<string, readonly number[]>
-  readonly prefixes: readonly { readonly prefix: string; readonly term: number }[]
-  /** first word -> terms of several words */
-  readonly starts: ReadonlyMap<string, readonly number[]>
-  readonly isNothing: boolean
-  /** found wherever any of these may begin, and elsewhere */
-  readonly like: RegExp
-  /** words that have to be read beyond one to know all about it */
-  readonly ahead: number
-}
-
-function lookUp(terms: readonly Term[], spellings: Wanted['spellings']): Known {
-  const whole = new Map<string, number[]>()
-  const starts = new Map<string, number[]>()
-  const prefixes: { prefix: string; term: number }[] = []
-  const put = (map: Map<string, number[]>, word: string, term: number) => map.set(word, [...(map.get(word) ?? []), term])
-  let furthest = 0
-  for (const [term, { parts, joined, negated }] of terms.entries()) {
-    if (negated) continue
-    if (joined) put(whole, joined, term)
-    const [first] = parts
-    if (!first) continue
-    if (parts.length > 1) put(starts, first.text, term)
-    else for (const word of new Set([first.text, ...(spellings.get(first.text) ?? [])])) put(whole, word, term)
-    if (joined && parts.at(-1)!.prefix) prefixes.push({ prefix: joined, term })
-    if (parts.length === 1 && first.prefix) prefixes.push({ prefix: first.text, term })
-    furthest = Math.max(furthest, parts.at(-1)!.offset)
+/** The next run that may be wanted or of which more has to be known, from one on that belongs to none before. Nearly all time is spent here. */
+function pass(text: string, from: number, { mayBegin }: Known): number {
+  for (let at = from; ; ) {
+    const next = mayBegin(text, at) ? -1 : nextAfterAlone(text, at)
+    if (next < 0) return at
+    at = next
   }
-  const all = new Set([...whole.keys(), ...starts.keys(), ...prefixes.map(({ prefix }) => prefix)])
-  return { whole, prefixes, starts, isNothing: all.size === 0, like: likeAny(all), ahead: furthest + maxParts + 2 }
 }
 
-/** Characters of a word that are looked at: with more little is gained. */
-const maxLooked = 12
-const plain = /[a-z\d]/
-/** What any other character is folded to is not known here. */
-const other = '[^\\x00-\\x7f]'
+/** Runs that may be parts of one joined word: what is before and after has no part in how they are read. */
+interface Stretch {
+  readonly first: Run
+  readonly last: Run
+  /** whether any of its words may be one that is wanted */
+  readonly isLike: boolean
+  /** where the run after it begins */
+  readonly next: number
+}
 
-/** Where a word begins that is one of these once it is folded, perhaps joined of several; or that is so up to a character that is not in ASCII. */
-function likeAny(all: ReadonlySet<string>): RegExp {
-  const from = (letters: readonly string[]): string => {
-    const [letter, ...rest] = letters
-    if (letter === undefined) return ''
-    if (!plain.test(letter)) return other
-    return `(?:${letter}${rest.length === 0 ? '' : `[^a-z\\d]{0,40}${from(rest)}`}|${other})`
+function stretchAt(text: string, start: number, wanted: Known): Stretch {
+  const first = runAt(text, start)
+  let last = first
+  let isLike = mayBe(text, first, wanted)
+  for (;;) {
+    const next = nextRun(text, last.end)
+    if (next === text.length) return { first, last, isLike, next }
+    const run = runAt(text, next)
+    if (!mayBelong(text, last, run)) return { first, last, isLike, next }
+    isLike ||= mayBe(text, run, wanted)
+    last = run
   }
-  return new RegExp(`(?<![a-z\\d])(?:${[...all].map((word) => from([...word].slice(0, maxLooked))).join('|')})`, 'gi')
 }
 
-/** What ends a word and joins it to no other, which is what all words around depend on. */
-const end = /[a-z\d](?:[.,;:!?)]\s|\n)/gi
-/** Characters before a place in which such an end is looked for, from the last on. */
-const steps = [200, 2_000, 20_000]
+/** In a script without spaces words begin within a run too. */
+const mayBe = (text: string, run: Run, { mayBegin }: Known): boolean => mayBegin(text, run.start) || isSpaceless(text, run)
 
-/** The last place from which the text can be read as if from its beginning to see what is at `at`; `from` where there is none between the two. */
-function beginning(text: string, from: number, at: number): number {
-  for (const step of steps) {
-    const first = Math.max(from, at - step)
-    const last = [...text.slice(first, at).matchAll(end)].at(-1)
-    if (last) return first + last.index + last[0].length
-    if (first === from) break
+interface Read {
+  readonly word: Word
+  /** the first part where it is a joined word; otherwise itself */
+  readonly first: Word
+}
+
+function* read(text: string, { first, last }: Stretch): Generator<Read> {
+  const { start, end } = last
+  if (first === last && !isSpaceless(text, first)) {
+    const word: Word = { text: fold(text.slice(start, end)), position: 1, start, end, form: 'word' }
+    yield { word, first: word }
+    return
   }
-  return from
+  const row: Word[] = []
+  for (const word of words(text, first.start, end)) {
+    if (word.form !== 'joined') row.push(word)
+    yield { word, first: row[word.position - 1]! }
+  }
 }
 
-/** Adds where the terms stand that begin with this word of the row. */
-function place(spans: Span[], wanted: Known, terms: readonly Term[], text: string, from: number, word: Word, row: readonly Word[]): void {
-  const start = from + word.start
-  const add = (term: number) => spans.push({ start, end: endOf(text, start, from + word.end, word, terms[term]!), term })
-  for (const term of wanted.whole.get(word.text) ?? []) add(term)
-  for (const { prefix, term } of wanted.prefixes) {
+/** Adds where the terms stand that begin with this word. */
+function place(spans: Span[], { terms, whole, prefixes, starts }: Known, text: string, word: Word, first: Word, rowFrom: () => Row): void {
+  const { start } = word
+  const add = (term: number) => spans.push({ start, end: endOf(text, word, terms[term]!), term })
+  for (const term of whole.get(word.text) ?? []) add(term)
+  for (const { prefix, term } of prefixes) {
     // Where the first part of a joined word begins like that already, it is marked alone.
-    if (word.text.startsWith(prefix) && !(word.form === 'joined' && row[word.position - 1]!.text.startsWith(prefix))) add(term)
+    if (word.text.startsWith(prefix) && !(word.form === 'joined' && first.text.startsWith(prefix))) add(term)
   }
   if (word.form === 'joined') return
-  for (const term of wanted.starts.get(word.text) ?? []) {
-    const last = lastOf(row, word.position - 1, terms[term]!.parts)
-    if (last) spans.push({ start, end: from + last.end, term })
+  for (const term of starts.get(word.text) ?? []) {
+    const last = lastOf(rowFrom(), terms[term]!.parts)
+    if (last) spans.push({ start, end: last.end, term })
   }
 }
 
 /** Of a pair of characters only the first was asked for where the term is but one. */
-function endOf(text: string, start: number, end: number, { form }: Word, term: Term): number {
+function endOf(text: string, { start, end, form }: Word, term: Term): number {
   if (form !== 'pair' || [...term.parts[0]!.text].length > 1) return end
   return start + String.fromCodePoint(text.codePointAt(start)!).length
 }
 
-/** The last of these words where they stand in a row from `at` on. */
-function lastOf(row: readonly Word[], at: number, parts: readonly Part[]): Word | null {
+/** The last of these words where they stand in a row. */
+function lastOf(row: Row, parts: readonly Part[]): Word | null {
   let last: Word | null = null
   for (const part of parts) {
-    const word = row[at + part.offset]
+    const word = row(part.offset)
     if (!word || !(part.prefix ? word.text.startsWith(part.text) : word.text === part.text)) return null
     last = word
   }
   return last
+}
+
+/** The word that stands so many after the first; none past the end of the text. */
+type Row = (offset: number) => Word | undefined
+
+/** Words in a row from places that come later and later, each word read once. */
+class Rows {
+  readonly #text: string
+  #rest = words('')
+  #read: Word[] = []
+  /** of those that are read, the one with which the row begins */
+  #first = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  /** From the word on that begins at `start`, in a stretch that begins at `stretch`. */
+  from(stretch: number, start: number): Row {
+    if ((this.#read.at(-1)?.end ?? -1) < stretch) {
+      this.#rest = words(this.#text, stretch)
+      this.#read = []
+      this.#first = 0
+    }
+    while ((this.#at(this.#first)?.start ?? start) < start) this.#first++
+    return (offset) => this.#at(this.#first + offset)
+  }
+
+  #at(index: number): Word | undefined {
+    while (this.#read.length <= index) {
+      const { value: word, done } = this.#rest.next()
+      if (done) return undefined
+      if (word.form !== 'joined') this.#read.push(word)
+    }
+    return this.#read[index]
+  }
 }

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { SearchHit } from '../../ports/search.ts'
-import { type Marker, snippets } from '../highlight.ts'
+import { type Highlighter, highlighter, type Marker, type SnippetOptions } from '../highlight.ts'
 import type { Scored } from './postgres-match.ts'
 
 export type MarkedField = 'title' | 'content' | 'filename' | 'labels'
@@ -23,11 +23,12 @@ interface Found extends Omit<SearchHit, 'score' | 'highlights'> {
 export async function hits(db: Db, page: readonly Scored[], shown: Shown): Promise<SearchHit[]> {
   const found = page.length === 0 ? [] : await documents(db, page, shown)
   const byId = new Map(found.map((document) => [document.document_id, document]))
+  const highlighters = highlightersOf(shown.markers)
   return page.flatMap(({ document_id, score }) => {
     const document = byId.get(document_id)
     if (!document) return []
     const { title, filename, mime_type, created_at } = document
-    return { document_id, title, filename, mime_type, score, created_at, highlights: highlights(document, shown.markers) }
+    return { document_id, title, filename, mime_type, score, created_at, highlights: highlights(document, highlighters) }
   })
 }
 
@@ -53,11 +54,20 @@ async function documents(db: Db, page: readonly Scored[], { markers, passage }: 
 const line = { size: 300, max: 1 }
 const excerpt = { size: 200, max: 3 }
 
-function highlights({ title, filename, labels, content }: Found, markers: Shown['markers']): SearchHit['highlights'] {
-  const shown = (field: MarkedField, text: string, options: typeof line) => {
-    const marker = markers[field]
-    return marker ? snippets(text, marker, options).map((snippet) => ({ field, snippet })) : []
+type Highlighters = Readonly<Partial<Record<MarkedField, Highlighter>>>
+
+function highlightersOf({ title, content, filename, labels }: Shown['markers']): Highlighters {
+  return {
+    ...(title && { title: highlighter(title) }),
+    ...(content && { content: highlighter(content) }),
+    ...(filename && { filename: highlighter(filename) }),
+    ...(labels && { labels: highlighter(labels) }),
   }
+}
+
+function highlights({ title, filename, labels, content }: Found, highlighters: Highlighters): SearchHit['highlights'] {
+  const shown = (field: MarkedField, text: string, options: SnippetOptions) =>
+    (highlighters[field]?.(text, options) ?? []).map((snippet) => ({ field, snippet }))
   return [
     ...shown('title', title, line),
     ...shown('content', content, excerpt),

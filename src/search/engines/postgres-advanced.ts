@@ -35,12 +35,17 @@ export async function advanced(db: Db, query: AdvancedQuery): Promise<SearchAnsw
 
 function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, hasHints: boolean): Plan {
   const oneOf = must.length === 0 ? should : []
-  const words = [
+  const wide = must.find(({ apart }) => apart)
+  const besides = [
     ...filters(filter),
-    ...must.flatMap((clause) => (clause.apart ? clause.apart.rest : looseOf(clause)) ?? []),
+    ...must.filter((clause) => clause !== wide).flatMap((clause) => looseOf(clause) ?? []),
     ...oneCandidate(oneOf, looseOf),
     ...mustNot.filter((clause) => !isLate(clause)).flatMap(excluded),
   ]
+  const hints = hasHints ? must.flatMap((clause) => clause.hints) : []
+  const ranged = hasHints ? filterHints(filter) : []
+  const isApart = wide !== undefined && hints.length + ranged.length === 0 && besides.every(isQuick)
+  const words = isApart || !wide ? besides : [...besides, looseOf(wide)!]
   const late = [
     ...must.filter(isLate).flatMap(({ candidate }) => candidate ?? []),
     ...(oneOf.some(isLate) ? oneCandidate(oneOf, ({ candidate }) => candidate) : []),
@@ -56,12 +61,8 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
   return {
     indexed: [
-      ...indexed({
-        match: words.length === 0 ? null : and(words),
-        hints: hasHints ? must.flatMap(({ hints }) => hints) : [],
-        oneOf: hasHints ? filterHints(filter) : [],
-      }),
-      ...must.flatMap(({ apart }) => (apart ? [lookUpAny(apart.first)] : [])),
+      ...indexed({ match: words.length === 0 ? null : and(words), hints, oneOf: ranged }),
+      ...(isApart ? [lookUpAny(wide.apart!)] : []),
     ],
     filters: [...ranges(filter), ...decided],
     late: [...(late.length === 0 ? [] : [lookUp(and(late))]), ...(oneOf.length > 0 && isShown ? [anyOf(oneOf)] : [])],
@@ -72,6 +73,9 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     besides: [],
   }
 }
+
+/** Whether PostgreSQL may well ask this of the index again for each of many words: it takes the one with each of the others. */
+const isQuick = (query: string): boolean => query.length < 1000 && !/[!*]/.test(query)
 
 /** Whether the index alone cannot say which documents are candidates. */
 const isLate = ({ candidate, loose }: Compiled): boolean => loose !== undefined && loose !== candidate

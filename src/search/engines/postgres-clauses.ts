@@ -19,8 +19,8 @@ export interface Compiled {
   readonly candidate: string | null
   /** what of the candidate the index answers alone, and perhaps more; not there: all of it */
   readonly loose?: string
-  /** of the same, where that begins with one of many words: one of these, and the rest; see `lookUpAny` */
-  readonly apart?: { readonly first: readonly string[]; readonly rest: string | null } | undefined
+  /** tsqueries, one of which the index answers for each of these, where they are many; see `lookUpAny` */
+  readonly apart?: readonly string[]
   /** tsqueries, each of which some passage of a long document must answer */
   readonly passages: readonly string[]
   /** what is to be seen in the row of `documents` besides */
@@ -158,10 +158,7 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
   return {
     clause,
     ...found,
-    apart:
-      first && first.words.length > maxAtOnce
-        ? { first: each(first, field), rest: rest.length === 0 ? null : lookedUp([[rest]], field).loose }
-        : undefined,
+    ...(first && rest.length === 0 && first.words.length > maxAtOnce ? { apart: each(first, field) } : {}),
     hints: [],
     test: isShown
       ? null

@@ -7,6 +7,8 @@ import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
 import { startFindings } from '../src/cli/findings.ts'
 import { manual } from '../src/cli/manual.ts'
+import type { Column } from '../src/cli/output.ts'
+import { exitOfStop } from '../src/cli/work-through.ts'
 import { plain } from '../src/plain.ts'
 
 interface Flags {
@@ -17,7 +19,10 @@ interface Flags {
   lockTimeout: string
 }
 
-const columns = ['severity', 'check', 'document_id', 'sha256', 'message', 'repaired'].map((name) => ({ name }))
+const columns: Column<Finding>[] = [
+  ...['severity', 'check', 'document_id', 'sha256', 'message', 'repaired'].map((name) => ({ name })),
+  ...['path', 'expected', 'actual'].map((name) => ({ name, show: 'wide' as const })),
+]
 
 export const check = (cli: Cli): Command =>
   manual('check', {
@@ -43,31 +48,44 @@ export const check = (cli: Cli): Command =>
     .action(async (flags: Flags) => {
       const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
       const [{ check, checks }, app] = await Promise.all([import('../src/check/check.ts'), cli.app('check', { statementTimeout: false })])
+      const sample = await shareOf(flags.sample, app)
       const only = namesOf(flags.checks, Object.keys(checks) as CheckName[])
       const rejects = flags.rejects === undefined ? null : createWriteStream(flags.rejects, { mode: 0o600 })
       const findings = startFindings<Finding>(cli, 'check', columns, sentence)
       const progress = cli.progress('check')
       let kept = Promise.resolve()
-      await check(
-        app,
-        {
-          only,
-          repair: flags.repair === true,
-          lockTimeout,
-          sample: await shareOf(flags.sample, app),
-          signal: cli.signal,
-          onProgress: (done) => progress.update({ done }),
-        },
-        (finding) => {
-          findings.add(finding)
-          if (rejects) kept = kept.then(() => write(rejects, Buffer.from(`${JSON.stringify({ type: 'finding', ...finding })}\n`)))
-        },
+      await untilStopped(cli, () =>
+        check(
+          app,
+          {
+            only,
+            repair: flags.repair === true,
+            lockTimeout,
+            sample,
+            signal: cli.signal,
+            onProgress: (done) => progress.update({ done }),
+          },
+          (finding) => {
+            findings.add(finding)
+            if (rejects) kept = kept.then(() => write(rejects, Buffer.from(`${JSON.stringify({ type: 'finding', ...finding })}\n`)))
+          },
+        ),
       )
       await kept
       if (rejects) await new Promise((resolve) => rejects.end(resolve))
       progress.done()
       findings.finish({ checks: only })
     })
+
+/** What was told to stop ends with what it has found so far. */
+async function untilStopped(cli: Cli, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    if (!cli.signal.aborted) throw error
+  }
+  if (cli.signal.aborted) cli.exit = exitOfStop(cli.signal)
+}
 
 const sentence = ({ severity, check, document_id, sha256, message, repaired }: Finding): string =>
   `${severity === 'error' ? 'FAIL' : 'warn'}  ${check.padEnd(10)}  ${plain(`${document_id ?? sha256 ?? ''} ${message}`.trim())}${repaired === null ? '' : `: ${plain(repaired)}`}`

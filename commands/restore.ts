@@ -10,6 +10,7 @@ import { summaryOf } from '../src/cli/summary.ts'
 interface Flags {
   toDatabase?: string
   filesTo?: string
+  confirm?: string
   reindex: boolean
   dryRun?: boolean
   lockTimeout: string
@@ -32,6 +33,7 @@ export const restore = (cli: Cli): Command =>
   })
     .option('--to-database <url>', 'instead of database.url; without a password in it (PGPASSFILE, PGPASSWORD)')
     .option('--files-to <folder>', 'instead of storage.path')
+    .option('--confirm <database>', 'only into the database of this name')
     .option('--no-reindex', 'leave the index to `dms search reindex` (until then nothing is found)')
     .option('-n, --dry-run', 'read the head of the backup only')
     .option('--lock-timeout <duration>', 'wait this long for a migration or another restore', '0s')
@@ -41,7 +43,10 @@ export const restore = (cli: Cli): Command =>
       const source = await backupNamed(cli, given)
       const started = new Date()
       const places = await openPlaces(cli, 'restore', settings)
-      const { refuseFull, restore: put } = await import('../src/backup/restore.ts')
+      const { databaseName, refuseFull, restore: put } = await import('../src/backup/restore.ts')
+      const name = await databaseName(places)
+      if (flags.confirm !== undefined && flags.confirm !== name)
+        throw usage(`--confirm ${flags.confirm}: the database is called "${name}"; nothing was changed`)
       const report = (more: object, sentence: string) => {
         const summary = summaryOf(cli, 'restore', { dry_run: flags.dryRun === true, ...more }, started)
         cli.print(summary, { columns: [...Object.keys(more), 'duration_seconds'].map((name) => ({ name })), sentence })

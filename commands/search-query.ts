@@ -77,7 +77,7 @@ export const searchQuery = (cli: Cli): Command =>
     .option('--min-confidence <n>', 'OCR confidence from 0 to 1, at least')
     .option('--fuzzy', 'tolerate a typo in words of 5 letters, two from 9 letters on')
     .option('--no-highlight', 'without the places that match')
-    .option('--limit <n>', 'at most so many (up to 1000)', '20')
+    .option('--limit <n>', 'at most so many (up to 1000)', '50')
     .option('--facets', 'count types and labels instead; with -o json the whole answer of the API')
     .option('--exit-empty', 'exit 6 when nothing was found, as grep has an exit of its own')
     .action(async (text: string[], flags: Flags) => {

@@ -61,6 +61,12 @@ export function restore(places: Places, source: Source, options: RestoreOptions)
   )
 }
 
+/** What the database is called that would be filled. */
+export async function databaseName({ database }: Pick<Places, 'database'>): Promise<string> {
+  const { rows } = await sql<{ name: string }>`select current_database() as name`.execute(database.db)
+  return rows[0]?.name ?? ''
+}
+
 /** Throws AppError CONFLICT where there are people, documents or files already; what a broken-off restore left does not count. */
 export async function refuseFull(places: Places): Promise<void> {
   const { db } = places.database

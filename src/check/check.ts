@@ -7,6 +7,8 @@ import { index, links, queue, references, status } from './tables.ts'
 
 export interface Finding extends Omit<Found, 'repair'> {
   check: CheckName
+  /** where the stored file is, or should be; missing where it is about none */
+  path?: string
   /** what was done about it; null: nothing */
   repaired: string | null
 }
@@ -32,7 +34,8 @@ export function check(
     for (const name of only) {
       for await (const { repair: mend, ...finding } of checks[name](app, scope)) {
         scope.signal.throwIfAborted()
-        found({ check: name, ...finding, repaired: repair && mend ? await mend() : null })
+        const path = finding.sha256 === undefined ? {} : { path: app.files.place(finding.sha256) }
+        found({ check: name, ...finding, ...path, repaired: repair && mend ? await mend() : null })
       }
     }
   })

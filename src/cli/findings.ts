@@ -5,7 +5,7 @@ import { summaryOf } from './summary.ts'
 
 export interface Findings<F extends object> {
   add(finding: F): void
-  /** sets the exit PARTIAL where something was found; `more` joins the summary */
+  /** sets the exit PARTIAL where something was found, unless the command has set one; `more` joins the summary */
   finish(more?: Readonly<Record<string, unknown>>): void
 }
 
@@ -33,10 +33,11 @@ export function startFindings<F extends object>(
       count++
     },
     finish(more = {}) {
-      if (count > 0) cli.exit = 'PARTIAL'
+      if (count > 0 && cli.exit === 'OK') cli.exit = 'PARTIAL'
       const summary = summaryOf(cli, command, { findings: count, ...more }, started)
       // --fields is about the findings; the summary is always whole.
-      if (isHuman) cli.write(`${count === 0 ? '✓ all is well' : counted(count, 'finding')}     ${summary.duration_seconds.toFixed(1)} s\n`)
+      const verdict = count > 0 ? counted(count, 'finding') : cli.exit === 'OK' ? '✓ all is well' : 'stopped before anything was found'
+      if (isHuman) cli.write(`${verdict}     ${summary.duration_seconds.toFixed(1)} s\n`)
       else if (format === 'json')
         cli.write(`${JSON.stringify({ ...summary, items: kept.map((finding) => picked(finding, fields)) }, null, 2)}\n`)
       else if (format === 'jsonl') cli.write(`${JSON.stringify(summary)}\n`)

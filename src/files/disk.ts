@@ -51,6 +51,7 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
       await stat(named(sha256)).catch(refuseMissing(sha256))
       return { path: named(sha256), release: async () => {} }
     },
+    place: named,
     async size(sha256) {
       return (await stat(named(sha256)).catch(nothing))?.size ?? null
     },

@@ -24,6 +24,8 @@ export interface FileStore {
   read(sha256: string, range?: { start: number; end: number }): Promise<Readable>
   /** A local path that holds the bytes until `release()`, for programs that need one. Throws FileMissing. */
   local(sha256: string): Promise<{ path: string; release(): Promise<void> }>
+  /** Where an administrator finds the bytes, or should: a path of this machine, or an address. */
+  place(sha256: string): string
   /** Size in bytes, or null where there is no such file. */
   size(sha256: string): Promise<number | null>
   /** Removes the bytes and everything derived from them. */

@@ -98,6 +98,7 @@ test('a backup made while eight clients upload is restored elsewhere: every docu
   expect((await here(place, ['backup', 'verify', archive])).code).toBe(0)
 
   const other = await emptyPlace()
+  expect((await here(other, ['restore', archive, '--confirm', 'another'])).code).toBe(2)
   const restored = await dms(other, ['restore', archive, '-q', '--json'])
   expect([restored.code, restored.stderr]).toEqual([0, ''])
   expect(summary(restored.stdout).documents).toBe(summary(made.stdout).documents)

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { startBatch } from '../../src/cli/batch.ts'
 import type { Cli } from '../../src/cli/context.ts'
+import { startFindings } from '../../src/cli/findings.ts'
 import { type Format, type Rendering, render } from '../../src/cli/output.ts'
 
 type Asked = Partial<Pick<Rendering, 'isHuman' | 'fields' | 'header'>> & { isEndless?: boolean }
@@ -98,6 +99,19 @@ test('--header: headings once, above all', () => {
 
 test('what goes on until it is stopped has a line of JSON for each item, also with json', () => {
   expect(runBatch('json', mixed, { isEndless: true }).stdout).toBe(runBatch('jsonl', mixed).stdout)
+})
+
+test('a search for what is wrong that was stopped says so, and keeps its exit', () => {
+  let said = ''
+  const cli = {
+    options: { format: 'json', isHuman: false, fields: ['sha256'] },
+    exit: 'TERMINATED',
+    write: (text: string) => (said += text),
+  }
+  const findings = startFindings(cli as unknown as Cli, 'check', [{ name: 'sha256' }], String)
+  findings.add({ document_id: 'd1' })
+  findings.finish()
+  expect(JSON.parse(said)).toMatchObject({ findings: 1, exit_code: 143, items: [{ sha256: null }] })
 })
 
 test('tsv has a line for each item', () => {

@@ -47,6 +47,7 @@ test('a stored file that is gone, cut or changed is told of with every document 
       message: expect.stringContaining('corrupt'),
       document_id,
       sha256: whole.sha256,
+      path: whole.path,
       expected: whole.sha256,
       actual: expect.stringMatching(/^[0-9a-f]{64}$/),
       repaired: null,

@@ -4,7 +4,8 @@ import { stripVTControlCharacters, styleText } from 'node:util'
 import type CliTable3 from 'cli-table3'
 
 const gap = 2
-const narrowest = 4
+/** What is left of a column, and what of one among so many that nothing else would fit: a sign and the ellipsis. */
+const narrowest = [4, 2] as const
 
 let segmenter: Intl.Segmenter | undefined
 /** Made when a text needs it first: to load its data takes longer than the rest of a command that prints none. */
@@ -83,15 +84,17 @@ function squeezed(natural: readonly number[], width: number): number[] {
   const widths = [...natural]
   const room = width - gap * (widths.length - 1)
   let excess = widths.reduce((sum, each) => sum + each, 0) - room
-  while (excess > 0) {
-    const widest = Math.max(...widths)
-    if (widest <= narrowest) break
-    const second = Math.max(narrowest, ...widths.filter((each) => each < widest))
-    const index = widths.indexOf(widest)
-    const others = widths.filter((each) => each === widest).length
-    const take = others > 1 ? 1 : Math.min(excess, Math.max(1, widest - second))
-    widths[index] = widest - take
-    excess -= take
+  for (const floor of narrowest) {
+    while (excess > 0) {
+      const widest = Math.max(...widths)
+      if (widest <= floor) break
+      const second = Math.max(floor, ...widths.filter((each) => each < widest))
+      const index = widths.indexOf(widest)
+      const others = widths.filter((each) => each === widest).length
+      const take = others > 1 ? 1 : Math.min(excess, Math.max(1, widest - second))
+      widths[index] = widest - take
+      excess -= take
+    }
   }
   return widths
 }

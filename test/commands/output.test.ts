@@ -6,6 +6,7 @@ import { expect, test } from 'vitest'
 import { type Column, counted, type Rendering, render, wrapped } from '../../src/cli/output.ts'
 import { type ProgressState, startProgress } from '../../src/cli/progress.ts'
 import { confirm } from '../../src/cli/prompt.ts'
+import { displayWidth } from '../../src/cli/table.ts'
 import { hasProgram, run, runLineOnTerminal, runOnTerminal } from '../support/run.ts'
 
 interface Item {
@@ -134,6 +135,18 @@ test.each([
 
 test('--no-header takes the headings away', async () => {
   expect((await run(['config', 'show', 'server.port', '-o', 'csv', '--no-header'])).stdout).toBe('server.port,8080\n')
+})
+
+test('no column of a wide table is lost on a narrow terminal: each is shortened, and no line is wider', () => {
+  const names = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine']
+  const rows = [Object.fromEntries(names.map((name) => [name, `${name} `.repeat(9).trim()]))]
+  for (const width of [40, 60, 80, 120]) {
+    const lines = render(rows, { columns: names.map((name) => ({ name })) }, { ...piped, format: 'table', isTerminal: true, width })
+      .trimEnd()
+      .split('\n')
+    expect(lines.map((line) => line.split(/ {2,}/).length)).toEqual([9, 9])
+    for (const line of lines) expect(displayWidth(line)).toBeLessThanOrEqual(width)
+  }
 })
 
 const onTerminal = test.skipIf(!hasProgram('script'))

@@ -10,7 +10,7 @@ export interface Whoami {
   readonly url: string | null
   readonly username: string
   readonly role: string
-  /** null: nobody asks for a token, or nobody knows */
+  /** null: nobody asks for a token, or it has no end */
   readonly token_expires_at: string | null
 }
 
@@ -44,13 +44,14 @@ async function ask(cli: Cli): Promise<Whoami> {
   }
   if (cli.options.printCurl) await (await cli.client()).auth.profile()
   const there = { ...target, name, url }
-  const { clientThere } = await import('../src/cli/there.ts')
+  const [{ clientThere }, { endOf }] = await Promise.all([import('../src/cli/there.ts'), import('../src/cli/sign-in.ts')])
   const client = await clientThere(there, cli.way)
   try {
     const { username, role } = await client.auth.profile().catch((error) => {
       throw (error as { status?: unknown }).status === 401 ? notSignedIn(there, false) : error
     })
-    return { context: name, url, username, role, token_expires_at: (await client.session.holder())?.expires_at ?? null }
+    const held = await client.session.holder()
+    return { context: name, url, username, role, token_expires_at: held ? held.expires_at : endOf((await client.session.token()) ?? '') }
   } finally {
     await client.close()
   }

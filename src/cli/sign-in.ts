@@ -34,8 +34,8 @@ function narrow(error: unknown): { username: string; role: string } {
   throw error
 }
 
-/** When a token ends, as it says itself; null for API tokens, which do not. */
-function endOf(token: string): string | null {
+/** When a token ends, as it says itself; null for API tokens, which do not. Throws Failure USAGE for what is none. */
+export function endOf(token: string): string | null {
   if (token.startsWith('dms_')) return null
   try {
     const { exp } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp: number }

@@ -116,7 +116,8 @@ test('--with-token takes a token from standard input, --no-store prints one and 
   expect(code).toBe(0)
   expect((await app.tokens.read(stdout.trim()))?.exp).toBeGreaterThan(Date.now() / 1000)
   expect((await dms(['context', 'list', '-o', 'id'])).stdout).toBe('local\nada\n')
-  expect((await dms(['whoami', '-o', 'id'], { env: { DMS_URL: url, DMS_TOKEN: stdout.trim() } })).stdout).toBe('eve\n')
+  const who = JSON.parse((await dms(['whoami', '--json'], { env: { DMS_URL: url, DMS_TOKEN: stdout.trim() } })).stdout)
+  expect(who).toMatchObject({ username: 'eve', token_expires_at: expect.stringMatching(/^\d{4}-.*Z$/) })
 })
 
 test('logout ends the session on the server too, and forgets where the password is; then 4', async () => {

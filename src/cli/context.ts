@@ -24,7 +24,7 @@ export interface Cli {
   readonly signal: AbortSignal
   /** the same for a service: the first SIGINT or SIGTERM is its normal end, SIGHUP is left alone; ask for it before `signal` */
   readonly serviceSignal: AbortSignal
-  /** done before a second signal ends a service at once, if it takes no longer than a moment; ask for serviceSignal before */
+  /** done before a second signal ends everything at once, if it takes no longer than a moment; ask for `signal` or `serviceSignal` before */
   lastly(work: () => Promise<void>): void
   /** ends the command with this exit although nothing was thrown (PARTIAL, PENDING) */
   exit: Exit

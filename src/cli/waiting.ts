@@ -24,6 +24,7 @@ export async function clientThatWorks(cli: Cli, command: string): Promise<Client
   const client = await clientHere(app, cli.options.as)
   const presence = await ensureWorker(app, () => cli.note('no worker is running; documents are read in this process meanwhile'))
   cli.onEnd(() => presence.stop(cli.signal.aborted))
+  cli.lastly(() => presence.letGo())
   return client
 }
 

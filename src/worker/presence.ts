@@ -16,6 +16,8 @@ const indexPatience = 10_000
 export interface Presence {
   /** Gives back unharmed what is being read, and works no more; `atOnce` leaves the index to others as well. */
   stop(atOnce: boolean): Promise<void>
+  /** Gives all back without waiting for anything: the process has to end now. */
+  letGo(): Promise<void>
 }
 
 /** Sees to it that documents are read until `stop()`: by whoever does already, else by this process. `onStart` tells of the latter. */
@@ -42,7 +44,11 @@ export async function ensureWorker(app: App, onStart: () => void): Promise<Prese
     await stop(true)
     throw error
   })
-  return { stop }
+  const letGo = async (): Promise<void> => {
+    clearInterval(again)
+    if (own) await Promise.all([own.reading.letGo(), own.indexing.letGo()])
+  }
+  return { stop, letGo }
 }
 
 /** Two, so that the one can be stopped while the other ends its work. */

@@ -1,5 +1,5 @@
 /**
- * How much is lost by not ranking every match? A part of bench/search.ts: the first ten of each search beside the first ten of the same search with no bound.
+ * How much is lost by not ranking every match? A part of bench/search.ts: the first ten of each search beside the ten of all its matches that score best.
  * `overlap@10`: how many of them are the same. `nDCG@10`: how much of the score that the best ten have those have that are shown, the first counting most.
  */
 import Table from 'cli-table3'
@@ -26,16 +26,19 @@ export async function judge(app: App, kinds: readonly Judged[]): Promise<void> {
     const gains: number[] = []
     const matches: number[] = []
     for (const { text, fuzzy, filter } of queries) {
-      const first = (maxResults: number) =>
-        app.search.search({ text, fuzzy, highlight: false, filter: { ...noFilter, ...filter }, offset: 0, limit: 10, maxResults })
-      const [best, shown] = [await first(everything), await first(app.config.limits.search_max_results)]
-      if (best.hits.length === 0) continue
-      const scores = best.hits.map(({ score }) => score)
+      const first = (limit: number, maxResults: number) =>
+        app.search.search({ text, fuzzy, highlight: false, filter: { ...noFilter, ...filter }, offset: 0, limit, maxResults })
+      const [all, shown] = [await first(everything, everything), await first(10, app.config.limits.search_max_results)]
+      const scores = all.hits
+        .map(({ score }) => score)
+        .sort((one, other) => other - one)
+        .slice(0, 10)
+      if (scores.length === 0) continue
       const least = scores.at(-1) ?? 0
       // What scores as the last of the best is as good as that.
-      overlaps.push(shown.hits.filter(({ score }) => score >= least).length / best.hits.length)
+      overlaps.push(shown.hits.filter(({ score }) => score >= least).length / scores.length)
       gains.push(discounted(shown.hits.map(({ score }) => score)) / discounted(scores) || 0)
-      matches.push(best.total)
+      matches.push(all.total)
     }
     table.push([
       name,

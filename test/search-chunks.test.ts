@@ -203,19 +203,19 @@ test('of more matches than are ranked the best are found in whichever chunk they
   const best: string[] = []
   for (const draft of drafts) best.push(await insertDocument(app.db, ada.id, draft))
   const others: string[] = []
-  for (let nth = 0; nth < 65; nth++)
+  for (let nth = 0; nth < 165; nth++)
     others.push(await insertDocument(app.db, ada.id, { title: `number ${nth}`, content: 'some lease of many' }))
   // Of the same millisecond not in the order in which they were put.
   others.sort()
   const ground = { app } as Ground
   for (const [size, chunks] of [
     [1000, 1],
-    [10, 7],
-    [1, 70],
+    [10, 17],
+    [2, 85],
   ] as const) {
     expect(await remake(ground, size)).toBe(chunks)
-    const ask = (text: string, limit = 100) =>
-      engine.search({ text, fuzzy: false, highlight: false, filter: noFilter, offset: 0, limit, maxResults: 12 })
+    const ask = (text: string, limit = 100, maxResults = 12) =>
+      engine.search({ text, fuzzy: false, highlight: false, filter: noFilter, offset: 0, limit, maxResults })
     const { hits, total, isCapped, facets } = await ask('lease')
     const ids = hits.map(({ document_id }) => document_id)
     expect(ids.slice(0, 5), `${chunks} chunks`).toEqual([0, 1, 2, 4, 3].map((nth) => best[nth]))
@@ -224,6 +224,14 @@ test('of more matches than are ranked the best are found in whichever chunk they
       total: 12,
       isCapped: true,
       facets: { mime_types: { 'text/plain': 12 }, labels: { lease: 1 } },
+    })
+    const all = await ask('lease', 170, 1000)
+    expect(all.hits.map(({ document_id }) => document_id)).toEqual([...ids.slice(0, 5), ...others.toReversed()])
+    expect({ ...all, hits: [] }).toEqual({
+      hits: [],
+      total: 170,
+      isCapped: false,
+      facets: { mime_types: { 'text/plain': 170 }, labels: { lease: 1 } },
     })
     expect((await ask('lease nothing')).hits.map(({ document_id }) => document_id)).toEqual([best[1], best[2]])
     expect((await ask('many lease', 3)).hits.map(({ document_id }) => document_id)).toEqual(others.slice(-3).toReversed())

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db, Trx } from '../../db/db.ts'
 
 /** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
-export const indexVersion = 4
+export const indexVersion = 5
 /** The first version whose entries have hints; see postgres-hints.ts. */
 const firstWithHints = 3
 
@@ -13,6 +13,8 @@ export interface Chunk {
   /** the least id that it may hold; it ends where the next of its generation begins */
   readonly fromId: string
   readonly hasHints: boolean
+  /** the least id of each of its blocks; empty: it has none */
+  readonly blocks: readonly string[]
 }
 
 const leastId = '00000000-0000-0000-0000-000000000000'
@@ -21,34 +23,46 @@ export const tableOf = (chunk: number): string => `search_chunk_${chunk}`
 
 /** The entries of a chunk, as `entry` of a query. Columns by name: the first chunk, made by a migration, has them in another order. */
 export const entriesOf = ({ number }: Chunk): RawBuilder<unknown> =>
-  sql`(select document_id, words, hints, parts, created_at, confidence, version, ${sql.lit(number)}::integer as chunk from ${sql.table(tableOf(number))}) entry`
+  sql`(select document_id, words, hints, parts, created_at, confidence, version, mime_type, label_ids, ${sql.lit(number)}::integer as chunk from ${sql.table(tableOf(number))}) entry`
 
 /** The chunks of the index in force, the newest first. */
 export async function chunksInForce(db: Db): Promise<Chunk[]> {
-  const { rows } = await sql<{ number: number; generation: number; from_id: string; version: number }>`
-    select search_chunks.number, generation, from_id, version
+  const { rows } = await sql<ChunkRow>`
+    select search_chunks.number, generation, from_id, version, blocks
     from search_chunks join search_generation on generation = search_generation.number order by from_id desc`.execute(db)
   return rows.map(toChunk)
 }
 
-const toChunk = (row: { number: number; generation: number; from_id: string; version: number }): Chunk => ({
+interface ChunkRow {
+  number: number
+  generation: number
+  from_id: string
+  version: number
+  blocks: string[]
+}
+
+const toChunk = (row: ChunkRow): Chunk => ({
   number: row.number,
   generation: row.generation,
   fromId: row.from_id,
   hasHints: row.version >= firstWithHints,
+  blocks: row.blocks,
 })
 
 /** The chunks of a generation (null: that in force), the newest first; until the transaction ends none is opened. */
 export async function chunksToWrite(trx: Trx, generation: number | null): Promise<Chunk[]> {
   await sql`select pg_advisory_xact_lock_shared(hashtext('dms search'), hashtext('chunks'))`.execute(trx)
-  const { rows } = await sql<{ number: number; generation: number; from_id: string; version: number }>`
-    select number, generation, from_id, version from search_chunks
+  const { rows } = await sql<ChunkRow>`
+    select number, generation, from_id, version, blocks from search_chunks
     where generation = coalesce(${generation}::integer, (select number from search_generation)) order by from_id desc`.execute(trx)
   return rows.map(toChunk)
 }
 
 /** The one for a document. */
 export const chunkFor = (chunks: readonly Chunk[], id: string): Chunk => chunks.find(({ fromId }) => fromId <= id)!
+
+/** The number of the block for a document; -1 where the chunk has none. */
+export const blockFor = ({ blocks }: Chunk, id: string): number => blocks.findLastIndex((fromId) => fromId <= id)
 
 /** Opens a new chunk behind the newest of a generation, where that holds documents. */
 export async function openChunk(db: Db, generation: number, withIndex: boolean): Promise<number> {
@@ -58,14 +72,33 @@ export async function openChunk(db: Db, generation: number, withIndex: boolean):
     const last = newest && (await lastId(trx, newest))
     if (newest && last === undefined) return newest.number
     const { rows } = await sql<{ number: number }>`
-      insert into search_chunks (generation, from_id, version) values (${generation}, ${last ? after(last) : leastId}, ${indexVersion}) returning number`.execute(
-      trx,
-    )
+      insert into search_chunks (generation, from_id, version, blocks)
+      select ${generation}, from_id, ${indexVersion}, array[from_id] from (select ${last ? after(last) : leastId}::uuid as from_id) beginning
+      returning number`.execute(trx)
     const { number } = rows[0]!
     await createTable(trx, number)
     if (withIndex) await createIndex(trx, number)
     return number
   })
+}
+
+/** Begins a block at an id beyond all that the chunk holds. Whoever writes to it meanwhile may still put such an id into the block before; it is found there as well. */
+export async function openBlock(db: Db, { number }: Pick<Chunk, 'number'>, fromId: string): Promise<void> {
+  await sql`update search_chunks set blocks = blocks || ${fromId}::uuid where number = ${number} and blocks[cardinality(blocks)] < ${fromId}::uuid`.execute(
+    db,
+  )
+}
+
+/** Begins a block behind the last entry of a chunk, where the newest of its blocks holds so many. */
+export async function growBlocks(db: Db, chunk: Chunk, blockSize: number): Promise<void> {
+  const newest = chunk.blocks.at(-1)
+  if (newest === undefined) return
+  const { rows } = await sql<{ entries: number; last: string | null }>`
+    select count(*) as entries, max(document_id::text) as last from ${sql.table(tableOf(chunk.number))} where document_id >= ${newest}`.execute(
+    db,
+  )
+  const { entries, last } = rows[0]!
+  if (last !== null && entries >= blockSize) await openBlock(db, chunk, after(last))
 }
 
 async function lastId(trx: Trx, { number }: Chunk): Promise<string | undefined> {
@@ -89,10 +122,13 @@ async function createTable(trx: Trx, chunk: number): Promise<void> {
       parts       smallint not null,
       created_at  timestamptz not null,
       confidence  real,
-      version     smallint not null
+      version     smallint not null,
+      mime_type   text,
+      label_ids   uuid[]
     ) with (toast_tuple_target = 128)`.execute(trx)
   // Kept apart from the rows, which are looked at by the thousand; not packed, because it hardly makes them smaller and every rank would unpack them.
   await sql`alter table ${sql.table(tableOf(chunk))} alter words set storage external, alter hints set storage external`.execute(trx)
+  await sql`alter table ${sql.table(tableOf(chunk))} alter mime_type set storage main, alter label_ids set storage main`.execute(trx)
   // Numbers about single words would be of no use: an entry is always found by the index.
   await sql`alter table ${sql.table(tableOf(chunk))} alter words set statistics 0, alter hints set statistics 0`.execute(trx)
 }

@@ -7,9 +7,10 @@ import type { Word } from '../words.ts'
 const firstPrefix = 100_000
 const firstMonth = 200_000
 const firstConfidence = 400_000
+const firstBlock = 500_000
 const pairs = 0x10000
 /** Only of short words pairs are hinted at: a longer one is seldom in so many documents that a row with it is slow to find. */
-const longestPaired = 6
+const longestPaired = 12
 
 const characters = '0123456789abcdefghijklmnopqrstuvwxyz'
 const longestPrefix = 3
@@ -43,13 +44,18 @@ const monthHint = (year: number, month: number): number =>
 const monthOf = (at: Date): number => monthHint(at.getUTCFullYear(), at.getUTCMonth())
 const confidenceHint = (confidence: number): number => firstConfidence + Math.floor(confidence * 10)
 
+/** That an entry is in this block of its chunk; see postgres-chunks.ts. */
+export const blockHint = (block: number): number => firstBlock + block
+
 /** The hints of a document in the making. */
 export class Hints {
   readonly #all = new Set<number>()
   #before: Word | null = null
 
-  constructor(createdAt: Date, confidence: number | null) {
+  /** `block`: -1 for none */
+  constructor(createdAt: Date, confidence: number | null, block: number) {
     this.#all.add(monthOf(createdAt))
+    if (block >= 0) this.#all.add(blockHint(block))
     if (confidence !== null) this.#all.add(confidenceHint(confidence))
   }
 

@@ -4,6 +4,7 @@ import type { Db } from '../../db/db.ts'
 import { kept } from '../../db/kept.ts'
 import type { SearchAnswer, SearchSort } from '../../ports/search.ts'
 import { type Chunk, entriesOf, reading } from './postgres-chunks.ts'
+import { blockHint } from './postgres-hints.ts'
 import { lookUp, type Plan, type Planned, where } from './postgres-plan.ts'
 import { or } from './postgres-query.ts'
 
@@ -27,12 +28,21 @@ interface Collected {
   readonly isCapped: boolean
 }
 
-/** Of more matches than are ranked, so many that are likely to be the best are ranked with the newest. */
-const maxBest = 300
+/** Matches that are all ranked. */
+const maxRanked = 300
+/** Of more: so many, those that are likely to be the best, and the newest. */
+const maxBest = 200
 /** Chunks in one statement: each takes time to plan, whether or not it is looked into. */
 const maxTogether = 60
 /** Looks into chunks for the best, likewise: where there would be more, some are made one. */
-const maxLooks = 24
+const maxLooks = 60
+/** Blocks that are looked into at once, from the newest on: nearly always, the first hold enough of what there is too much of. */
+const blocksAtOnce = [2, 3]
+
+/** A chunk, or these blocks of it. */
+interface Slice extends Chunk {
+  readonly only: readonly number[] | null
+}
 
 /** One page of the matches, with totals over at most `maxResults` of them: the first in the order asked for; where that is by score, the newest. */
 export function match(db: Db, planned: Planned, sort: readonly SearchSort[], window: Window): Promise<Matches> {
@@ -62,7 +72,7 @@ async function stepByStep(
 
 /**
  * The newest matches as below, counted and cut into pages by PostgreSQL itself: sending it a thousand ids back took longer than finding them.
- * Of too many, where some are likely to be the best, only those are ranked; after them come the newest, because reading the words of a thousand takes longer than all the rest.
+ * Of many, where some are likely to be the best, only those are ranked; after them come the newest, because reading the words of a thousand takes longer than all the rest.
  */
 async function atOnce(
   db: Db,
@@ -72,17 +82,19 @@ async function atOnce(
   { offset, limit, maxResults }: Window,
 ): Promise<Matches> {
   const { score } = planned(true)
+  const isAscending = order === 'asc'
   const best = likely(await looks(db, chunks, planned), chunks, planned, Math.min(maxBest, maxResults))
-  const isCapped = sql<boolean>`((select count(*) from newest) > ${maxResults})`
-  const inOrder =
-    order === 'asc' ? sql`order by score asc nulls first, document_id asc` : sql`order by score desc nulls last, document_id desc`
+  const isMoreThan = (count: number) => sql<boolean>`((select count(*) from newest) > ${count})`
+  const isCapped = isMoreThan(maxResults)
+  const isMany = isAscending ? isCapped : isMoreThan(Math.min(maxRanked, maxResults))
+  const inOrder = isAscending ? sql`order by score asc nulls first, document_id asc` : sql`order by score desc nulls last, document_id desc`
   const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`${kept}
-    with newest as materialized (${entriesIn(chunks, planned, maxResults + 1)}),
-      best as materialized (${best ? sql`select entry.*, ${score} as score from (${best}) entry where ${isCapped}` : sql`select entry.*, 0::real as score from newest entry limit 0`}),
+    with newest as materialized (${entriesIn(slices(chunks, planned), planned, maxResults + 1)}),
+      best as materialized (${best ? sql`select entry.*, ${score} as score from (${best}) entry where ${isMany}` : sql`select entry.*, 0::real as score from newest entry limit 0`}),
       found as materialized (
         select * from best
         union all (
-          select entry.*, ${best ? sql`case when ${isCapped} then null else ${score} end` : score} as score
+          select entry.*, ${best ? sql`case when ${isMany} and row_number() over (order by document_id desc) > ${maxBest} - (select count(*) from best) then null else ${score} end` : score} as score
           from newest entry where document_id not in (select document_id from best)
           order by document_id desc limit ${maxResults} - (select count(*) from best)
         )
@@ -90,9 +102,23 @@ async function atOnce(
     select (select count(*)::integer from found) as total, ${isCapped} as is_capped,
       (select coalesce(json_agg(json_build_object('document_id', document_id, 'score', coalesce(score, ${score}))), '[]') from (
         select * from found ${inOrder} limit ${limit} offset ${offset}
-      ) entry) as page, ${facetsOf(sql`select document_id as id from found`)}`.execute(db)
+      ) entry) as page, ${facetsOf(sql`found`)}`.execute(db)
   const { page, total, is_capped, ...facets } = rows[0]!
   return { page, total, isCapped: is_capped, facets }
+}
+
+/** The chunks, the newest blocks apart. */
+function slices(chunks: readonly Chunk[], planned: Planned): Slice[] {
+  let nth = 0
+  return chunks.flatMap((chunk): Slice[] => {
+    const whole = { ...chunk, only: null }
+    if (nth === blocksAtOnce.length || chunk.blocks.length === 0 || planned(chunk.hasHints).indexed.length === 0) return [whole]
+    const blocks = chunk.blocks.map((_, block) => block)
+    const parts: Slice[] = []
+    while (blocks.length > 0 && nth < blocksAtOnce.length) parts.push({ ...chunk, only: blocks.splice(-blocksAtOnce[nth++]!) })
+    if (parts.length === 1 && blocks.length === 0) return [whole]
+    return blocks.length === 0 ? parts : [...parts, { ...chunk, only: blocks }]
+  })
 }
 
 /** The tsqueries to look for the best by, in this order. For many chunks, the newest shows how many documents each of them finds, so that only the last may find more than are ranked. */
@@ -165,17 +191,18 @@ async function collect(db: Db, chunks: readonly Chunk[], planned: Planned, limit
 }
 
 /** The newest matches of some chunks, the newest first: PostgreSQL looks into the next one only while it has not enough. */
-function entriesIn(chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> {
+function entriesIn(chunks: readonly (Chunk | Slice)[], planned: Planned, limit: number): RawBuilder<unknown> {
   const each = chunks.map((chunk) => sql`(${entries(chunk, planned(chunk.hasHints))} order by document_id desc limit ${limit})`)
   return sql`select * from (${sql.join(each, sql` union all `)}) entry limit ${limit}`
 }
 
 /** What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
-function entries(chunk: Chunk, { indexed, filters, late }: Plan): RawBuilder<unknown> {
+function entries(chunk: Chunk | Slice, { indexed, filters, late }: Plan): RawBuilder<unknown> {
+  const only = 'only' in chunk && chunk.only !== null ? [sql`entry.hints && ${chunk.only.map(blockHint)}::integer[]`] : []
   const found =
     indexed.length === 0
       ? sql`select entry.* from ${entriesOf(chunk)} ${where(filters)}`
-      : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where([...indexed, ...filters])} offset 0) entry`
+      : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where([...indexed, ...only, ...filters])} offset 0) entry`
   return late.length === 0 ? found : sql`select entry.* from (${found} order by document_id desc offset 0) entry ${where(late)}`
 }
 
@@ -259,21 +286,24 @@ async function inOrderOfScore(db: Db, found: readonly Scored[], sort: readonly S
 
 async function facets(db: Db, found: readonly Scored[]): Promise<SearchAnswer['facets']> {
   if (found.length === 0) return { mime_types: {}, labels: {} }
-  const ids = sql`select id from unnest(${found.map(({ document_id }) => document_id)}::uuid[]) id`
-  const { rows } = await sql<
-    SearchAnswer['facets']
-  >`with found as materialized (${ids}) select ${facetsOf(sql`select id from found`)}`.execute(db)
+  const { rows } = await sql<SearchAnswer['facets']>`
+    with found as materialized (
+      select document_id, null::text as mime_type, null::uuid[] as label_ids from unnest(${found.map(({ document_id }) => document_id)}::uuid[]) document_id
+    ) select ${facetsOf(sql`found`)}`.execute(db)
   return rows[0]!
 }
 
-/** Two columns: how many of these documents are of which type, and have which label. */
-const facetsOf = (ids: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+/** Two columns: how many of these entries are of which type, and have which label. What an entry does not say of itself is seen in its document. */
+const facetsOf = (entries: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   (select coalesce(json_object_agg(mime_type, count), '{}') from (
-    select mime_type, count(*) from (${ids}) found join documents using (id) group by mime_type order by count(*) desc, mime_type
-  ) types) as mime_types,
+    select coalesce(entry.mime_type, (select documents.mime_type from documents where id = document_id)) as mime_type, count(*)
+    from ${entries} entry group by 1 order by count(*) desc, 1
+  ) types where mime_type is not null) as mime_types,
   (select coalesce(json_object_agg(name, count), '{}') from (
     select labels.name, count from (
-      select label_id, count(*) from (${ids}) found join document_labels on document_id = id group by label_id
+      select label_id, count(*) from ${entries} entry,
+        unnest(coalesce(entry.label_ids, array(select label_id from document_labels where document_labels.document_id = entry.document_id))) label_id
+      group by label_id
     ) carried join labels on labels.id = label_id order by count desc, labels.name
   ) names) as labels`
 

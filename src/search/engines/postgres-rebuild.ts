@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { IndexRebuild } from '../../ports/search.ts'
-import { createIndex, dropChunk, openChunk, sizeOf, tableOf } from './postgres-chunks.ts'
+import { createIndex, dropChunk, openBlock, openChunk, sizeOf, tableOf } from './postgres-chunks.ts'
 import { refresh } from './postgres-refresh.ts'
 import type { Memory } from './postgres-words.ts'
 
@@ -11,8 +11,8 @@ const atOnce = 4
 /** Documents of one part. */
 const partSize = 100
 
-/** Begins a generation, in chunks of so many documents; those that are not in force are removed. */
-export async function rebuild(db: Db, known: Memory, chunkSize: number): Promise<IndexRebuild> {
+/** Begins a generation, in chunks and blocks of so many documents; those that are not in force are removed. */
+export async function rebuild(db: Db, known: Memory, chunkSize: number, blockSize: number): Promise<IndexRebuild> {
   await dropOthers(db)
   const { rows } = await sql<{ generation: number }>`
     select greatest(search_generation.number, max(generation)) + 1 as generation from search_generation left join search_chunks on true
@@ -20,6 +20,7 @@ export async function rebuild(db: Db, known: Memory, chunkSize: number): Promise
   const { generation } = rows[0]!
   let chunk = await openChunk(db, generation, false)
   let room = chunkSize
+  let roomInBlock = blockSize
   let isFilling = true
   let indexing: Promise<unknown> = Promise.resolve()
 
@@ -56,10 +57,16 @@ export async function rebuild(db: Db, known: Memory, chunkSize: number): Promise
         await finish(chunk)
         chunk = await openChunk(db, generation, false)
         room = chunkSize - (await sizeOf(db, chunk))
+        roomInBlock = blockSize
       }
-      const some = ids.slice(start, start + Math.min(room, partSize))
+      if (roomInBlock === 0) {
+        await openBlock(db, { number: chunk }, ids[start]!)
+        roomInBlock = blockSize
+      }
+      const some = ids.slice(start, start + Math.min(room, roomInBlock, partSize))
       await begin(some)
       room -= some.length
+      roomInBlock -= some.length
       start += some.length
     }
   }

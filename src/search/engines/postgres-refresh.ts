@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db, Trx } from '../../db/db.ts'
 import type { Word } from '../words.ts'
-import { type Chunk, chunkFor, chunksToWrite, indexVersion, isUndefinedTable, tableOf } from './postgres-chunks.ts'
+import { blockFor, type Chunk, chunkFor, chunksToWrite, indexVersion, isUndefinedTable, tableOf } from './postgres-chunks.ts'
 import { Hints } from './postgres-hints.ts'
 import { filterLexemes } from './postgres-query.ts'
 import { type Passage, read } from './postgres-vector.ts'
@@ -37,6 +37,8 @@ interface Entry {
   readonly parts: number
   readonly createdAt: Date
   readonly confidence: number | null
+  readonly mimeType: string
+  readonly labelIds: readonly string[]
 }
 
 /** Puts these documents into the index (that of a generation, or that in force), or takes them out where they are gone. */
@@ -95,7 +97,7 @@ async function write(trx: Trx, chunks: readonly Chunk[], ids: readonly string[],
   const numbers = chunks.map(({ number }) => number)
   await sql`delete from search_passages where document_id = any(${ids}::uuid[]) and chunk = any(${numbers}::integer[])`.execute(trx)
   const entries: Entry[] = []
-  for (const document of documents) entries.push(await entryOf(trx, document, chunkFor(chunks, document.id).number, seen))
+  for (const document of documents) entries.push(await entryOf(trx, document, chunkFor(chunks, document.id), seen))
   // Only now are the documents locked, so that nobody who changes them waits while long texts are read; whoever deletes one waits for us, or has done it.
   const { rows } = await sql<{ id: string }>`
     select id from documents where id = any(${documents.map(({ id }) => id)}::uuid[]) order by id for key share`.execute(trx)
@@ -125,7 +127,7 @@ export async function documentsOf(trx: Trx, ids: readonly string[]): Promise<Ind
   return rows
 }
 
-async function entryOf(trx: Trx, document: Indexed, chunk: number, seen: Vocabulary): Promise<Entry> {
+async function entryOf(trx: Trx, document: Indexed, chunk: Chunk, seen: Vocabulary): Promise<Entry> {
   const { id, created_at, ocr_confidence } = document
   const filters = [
     filterLexemes.owner(document.owner_id),
@@ -134,7 +136,7 @@ async function entryOf(trx: Trx, document: Indexed, chunk: number, seen: Vocabul
     ...document.label_ids.map(filterLexemes.label),
     ...(document.source_id === null ? [] : [filterLexemes.source(document.source_id)]),
   ]
-  const hints = new Hints(created_at, ocr_confidence)
+  const hints = new Hints(created_at, ocr_confidence, blockFor(chunk, id))
   seen.speak(document.language)
   const notes = {
     word: (word: Word) => hints.follow(word),
@@ -144,8 +146,19 @@ async function entryOf(trx: Trx, document: Indexed, chunk: number, seen: Vocabul
     },
     endField: () => hints.endField(),
   }
-  const { words, parts } = await read({ ...document, labels: document.label_names }, filters, notes, savePassages(trx, id, chunk))
-  return { chunk, id, words, hints: hints.text(), parts, createdAt: created_at, confidence: ocr_confidence }
+  const { number } = chunk
+  const { words, parts } = await read({ ...document, labels: document.label_names }, filters, notes, savePassages(trx, id, number))
+  return {
+    chunk: number,
+    id,
+    words,
+    hints: hints.text(),
+    parts,
+    createdAt: created_at,
+    confidence: ocr_confidence,
+    mimeType: document.mime_type,
+    labelIds: document.label_ids,
+  }
 }
 
 function savePassages(trx: Trx, document_id: string, chunk: number): (passage: Passage) => Promise<void> {
@@ -161,15 +174,16 @@ function savePassages(trx: Trx, document_id: string, chunk: number): (passage: P
 /** A value each, not arrays of them: in those every word would be escaped once more. */
 async function put(trx: Trx, chunk: number, entries: readonly Entry[]): Promise<void> {
   const rows = entries.map(
-    ({ id, words, hints, parts, createdAt, confidence }) =>
-      sql`(${id}::uuid, ${words}::tsvector, ${hints}::integer[], ${parts}::smallint, ${createdAt}::timestamptz, ${confidence}::real, ${indexVersion}::smallint)`,
+    ({ id, words, hints, parts, createdAt, confidence, mimeType, labelIds }) =>
+      sql`(${id}::uuid, ${words}::tsvector, ${hints}::integer[], ${parts}::smallint, ${createdAt}::timestamptz, ${confidence}::real, ${indexVersion}::smallint, ${mimeType}, ${labelIds}::uuid[])`,
   )
   await sql`
-    insert into ${sql.table(tableOf(chunk))} (document_id, words, hints, parts, created_at, confidence, version)
+    insert into ${sql.table(tableOf(chunk))} (document_id, words, hints, parts, created_at, confidence, version, mime_type, label_ids)
     values ${sql.join(rows)}
     on conflict (document_id) do update set
       words = excluded.words, hints = excluded.hints, parts = excluded.parts,
-      created_at = excluded.created_at, confidence = excluded.confidence, version = excluded.version`.execute(trx)
+      created_at = excluded.created_at, confidence = excluded.confidence, version = excluded.version,
+      mime_type = excluded.mime_type, label_ids = excluded.label_ids`.execute(trx)
 }
 
 async function remove(trx: Trx, chunks: readonly Chunk[], ids: readonly string[]): Promise<void> {

@@ -4,7 +4,7 @@ import type { Term } from '../query.ts'
 import { filterHints, prefixHint, rowHints } from './postgres-hints.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { inARow, lookedUp, oneOfWords, rowsOf, type Step, weights } from './postgres-rows.ts'
-import { gradeLexeme, headingLexeme, quote } from './postgres-vector.ts'
+import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
 
 /** Words that count as one of the query and are looked for in titles besides. */
 const maxOthers = 8
@@ -143,17 +143,39 @@ function best(
   if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title')))
     return { queries: [], hints: [] }
   const graded = (...all: number[]) => all.map((grade) => (word: string) => gradeLexeme(word, grade))
-  const title = [(word: string) => headingLexeme(word, 'A')]
-  const heading = (['A', 'B', 'C'] as const).map((weight) => (word: string) => headingLexeme(word, weight))
+  const heading = (...weights: HeadingWeight[]) => weights.map((weight) => (word: string) => headingLexeme(word, weight))
   const all = (marks: readonly Mark[]) => and(groups.map((group) => marked(group, marks, typedOnly)))
   const some = (marks: readonly Mark[]) => or(groups.map((group) => marked(group, marks, typedOnly)))
-  const inOrder = [
-    ...(groups.length === 1
-      ? [all(graded(7, 6)), all(graded(5, 4)), all(graded(3, 2)), all(title)]
-      : [and([all(title), some(graded(7, 6, 5, 4))]), all(title), some(graded(7, 6, 5, 4)), some(title)]),
-    and(groups.map((group) => marked(group, title, (step) => ({ ...step, words: step.words.slice(0, 1 + maxOthers) }), spellings))),
-    all([...heading, ...graded(1)]),
-  ]
+  const meant = (marks: readonly Mark[]) => and(groups.map((group) => marked(group, marks, nearest, spellings)))
+  const often = graded(7, 6, 5, 4)
+  const inOrder =
+    groups.length === 1
+      ? [
+          all(graded(7, 6)),
+          all(graded(5, 4)),
+          meant(often),
+          all(graded(3, 2)),
+          meant(graded(3, 2)),
+          all(heading('A')),
+          meant(heading('A')),
+          all(heading('B')),
+          all(heading('C')),
+          meant(heading('B', 'C')),
+          all(graded(1)),
+          meant(graded(1)),
+        ]
+      : [
+          and([all(heading('A')), some(often)]),
+          all(heading('A')),
+          some(often),
+          some(heading('A')),
+          meant(heading('A')),
+          or(groups.map((group) => marked(group, heading('A'), nearest, spellings))),
+          some(heading('B')),
+          some(heading('C')),
+          all(graded(1)),
+          some(graded(1)),
+        ]
   const queries = [...new Set(inOrder)].map((query, nth, queries) =>
     and([...besides.match, query, ...(nth === 0 ? [] : [`!${or(queries.slice(0, nth))}`])]),
   )
@@ -163,6 +185,7 @@ function best(
 type Mark = (word: string) => string
 
 const typedOnly = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1), prefix: false })
+const nearest = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1 + maxOthers) })
 
 /** That some term of a group has all its words with one of the marks. */
 function marked(group: readonly Term[], marks: readonly Mark[], meant: (step: Step) => Step, spellings: Spellings = new Map()): string {

@@ -4,7 +4,7 @@ import type { Db } from '../../db/db.ts'
 import type { SearchAnswer, SearchEngine, SearchQuery } from '../../ports/search.ts'
 import { parse } from '../query.ts'
 import { advanced } from './postgres-advanced.ts'
-import { chunksInForce, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
+import { chunksInForce, growBlocks, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
 import { hits } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
 import { indexed, inPassages, type Plan, ranges, rank } from './postgres-plan.ts'
@@ -20,19 +20,22 @@ const lookEvery = 1000
 
 /** Documents of one chunk: more make each look into a chunk slow, fewer make many looks. */
 const documentsInChunk = 25_000
+/** Blocks of a full chunk. */
+const blocksInChunk = 10
 
 /** Opens the engine; what it keeps is in the tables search_…, made by the migrations and by itself. `chunkSize`: of the chunks that it makes; it reads those of any size. */
 export function openPostgres(db: Db, chunkSize = documentsInChunk): SearchEngine {
   const known = new Memory()
+  const blockSize = Math.ceil(chunkSize / blocksInChunk)
   let written = 0
   return {
     name: 'postgres',
     async refresh(ids) {
       await refresh(db, known, ids)
       written += ids.length
-      if (written < Math.min(lookEvery, chunkSize)) return
+      if (written < Math.min(lookEvery, blockSize)) return
       written = 0
-      await growOn(db, chunkSize)
+      await growOn(db, chunkSize, blockSize)
     },
     search: (query) => search(db, query),
     advanced: (query) => advanced(db, query),
@@ -40,17 +43,19 @@ export function openPostgres(db: Db, chunkSize = documentsInChunk): SearchEngine
     count: async () => (await status(db)).documents,
     status: () => status(db),
     contents: () => [contents(db)],
-    rebuild: () => rebuild(db, known, chunkSize),
+    rebuild: () => rebuild(db, known, chunkSize, blockSize),
     async check() {
       await reading(db, async ([newest]) => sql`select from ${sql.table(tableOf(newest!.number))} limit 1`.execute(db))
     },
   }
 }
 
-/** Opens a new chunk where the newest is full. */
-async function growOn(db: Db, chunkSize: number): Promise<void> {
+/** Opens a new chunk where the newest is full, and a new block of it where its newest is. */
+async function growOn(db: Db, chunkSize: number, blockSize: number): Promise<void> {
   const [newest] = await chunksInForce(db)
-  if (newest && (await sizeOf(db, newest.number)) >= chunkSize) await openChunk(db, newest.generation, true)
+  if (!newest) return
+  if ((await sizeOf(db, newest.number)) >= chunkSize) await openChunk(db, newest.generation, true)
+  else await growBlocks(db, newest, blockSize)
 }
 
 const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
-import { durationOf } from '../src/cli/duration.ts'
+import { ageOf, durationOf } from '../src/cli/duration.ts'
 import { type ListFlags, limitOf, printList, withLimit } from '../src/cli/listing.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
@@ -15,15 +15,17 @@ interface Flags extends ListFlags {
 const columns: Column<OcrJob>[] = [
   { name: 'id', title: 'JOB' },
   { name: 'document_id', title: 'DOCUMENT' },
-  { name: 'filename' },
+  { name: 'title' },
   { name: 'status' },
   { name: 'priority' },
   { name: 'attempts', align: 'right' },
-  { name: 'progress', align: 'right', value: ({ progress }) => `${progress}%` },
-  { name: 'created_at', title: 'CREATED' },
+  { name: 'age', align: 'right', value: ({ created_at }) => ageOf(created_at, new Date()) },
   { name: 'error', value: ({ error }) => error && `${error.code}: ${error.message}` },
+  { name: 'filename', show: 'wide' },
+  { name: 'progress', show: 'wide', align: 'right', value: ({ progress }) => `${progress}%` },
   { name: 'language', show: 'wide' },
   { name: 'worker', show: 'wide' },
+  { name: 'created_at', title: 'CREATED', show: 'wide' },
   { name: 'started_at', title: 'STARTED', show: 'wide' },
   { name: 'completed_at', title: 'COMPLETED', show: 'wide' },
 ]

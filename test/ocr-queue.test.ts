@@ -41,6 +41,7 @@ test('a job from waiting to done, as its owner sees it', async () => {
     id: expect.any(String),
     document_id: id,
     filename: 'a.pdf',
+    title: 'a',
     status: 'pending',
     priority: 'normal',
     attempts: 0,

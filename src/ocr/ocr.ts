@@ -15,6 +15,7 @@ import { checkLanguage } from '../settings/ocr-language.ts'
 export interface Item extends Omit<Row<'jobs'>, 'payload'> {
   payload: { language: string }
   filename: string
+  title: string
 }
 
 export interface Status {
@@ -82,7 +83,7 @@ export async function list(
   if (priority) query = query.where('jobs.priority', '=', jobs.priorities[priority])
   const items = await query
     .selectAll('jobs')
-    .select('documents.filename')
+    .select(['documents.filename', 'documents.title'])
     .orderBy(sql`case jobs.status when 'processing' then 0 when 'pending' then 1 else 2 end`)
     .orderBy('jobs.priority', 'desc')
     .orderBy(sql`case when jobs.finished_at is null then jobs.run_at end`)
@@ -100,7 +101,7 @@ export async function list(
 export async function get(app: App, actor: Actor, id: string): Promise<Item> {
   const item = await seen(app, actor)
     .selectAll('jobs')
-    .select('documents.filename')
+    .select(['documents.filename', 'documents.title'])
     .where('jobs.id', '=', id)
     .$castTo<Item>()
     .executeTakeFirst()

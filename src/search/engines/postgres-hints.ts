@@ -9,7 +9,7 @@ const firstMonth = 200_000
 const firstConfidence = 400_000
 const firstBlock = 500_000
 const pairs = 0x10000
-/** Only of short words pairs are hinted at: a longer one is seldom in so many documents that a row with it is slow to find. */
+/** Of longer words pairs are not hinted at: they are codes and addresses, in so few documents that a row with one is found soon. */
 const longestPaired = 12
 
 const characters = '0123456789abcdefghijklmnopqrstuvwxyz'

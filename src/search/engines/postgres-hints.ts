@@ -9,8 +9,6 @@ const firstMonth = 200_000
 const firstConfidence = 400_000
 const firstBlock = 500_000
 const pairs = 0x10000
-/** Of longer words pairs are not hinted at: they are codes and addresses, in so few documents that a row with one is found soon. */
-const longestPaired = 12
 
 const characters = '0123456789abcdefghijklmnopqrstuvwxyz'
 const longestPrefix = 3
@@ -29,9 +27,8 @@ export function prefixHint(prefix: string): number | null {
   return firstPrefix + code
 }
 
-/** That these two words follow each other, or two others whose number is the same by chance; null where that is not hinted at. */
-export function pairHint(one: string, other: string): number | null {
-  if (one.length > longestPaired || other.length > longestPaired) return null
+/** That these two words follow each other, or two others whose number is the same by chance. */
+function pairHint(one: string, other: string): number {
   let hash = 0x811c9dc5
   for (const text of [one, ' ', other]) {
     for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
@@ -70,8 +67,7 @@ export class Hints {
   /** All words of one field, in their order. */
   follow(word: Word): void {
     if (word.form === 'joined') return
-    const pair = this.#before && pairHint(this.#before.text, word.text)
-    if (pair !== null) this.#all.add(pair)
+    if (this.#before) this.#all.add(pairHint(this.#before.text, word.text))
     this.#before = word
   }
 
@@ -104,5 +100,5 @@ const range = (first: number, last: number): number[] => Array.from({ length: Ma
 export const rowHints = (parts: readonly Part[]): number[] =>
   parts.slice(1).flatMap((part, index) => {
     const before = parts[index]!
-    return part.offset === before.offset + 1 && !part.prefix ? (pairHint(before.text, part.text) ?? []) : []
+    return part.offset === before.offset + 1 && !part.prefix ? pairHint(before.text, part.text) : []
   })

@@ -115,6 +115,8 @@ test('--with-token takes a token from standard input, --no-store prints one and 
   const { code, stdout } = await dms(['login', url, '--username', 'eve', '--password-file', passwordFile, '--no-store'])
   expect(code).toBe(0)
   expect((await app.tokens.read(stdout.trim()))?.exp).toBeGreaterThan(Date.now() / 1000)
+  const asJson = await dms(['login', url, '--username', 'eve', '--password-file', passwordFile, '--no-store', '-o', 'jsonl'])
+  expect(JSON.parse(asJson.stdout)).toEqual({ token: expect.any(String), expires_at: expect.any(String) })
   expect((await dms(['context', 'list', '-o', 'id'])).stdout).toBe('local\nada\n')
   const who = JSON.parse((await dms(['whoami', '--json'], { env: { DMS_URL: url, DMS_TOKEN: stdout.trim() } })).stdout)
   expect(who).toMatchObject({ username: 'eve', token_expires_at: expect.stringMatching(/^\d{4}-.*Z$/) })

@@ -31,10 +31,10 @@ const plainly: Omit<SearchQuery, 'text'> = {
 }
 
 describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (skipped: MEILI_BIN names no program)' : ''}`, () => {
-  async function start({ under = [] }: { under?: readonly string[] } = {}) {
+  async function start() {
     const meilisearch = await meilisearchServer()
     onTestFinished(() => meilisearch.remove())
-    await meilisearch.start(under)
+    await meilisearch.start()
     const settings = { 'search.engine': 'meilisearch', 'search.url': meilisearch.url, 'search.api_key': meilisearch.key }
     return { meilisearch, ...(await startApp({ ...settings, 'search.timeout': patience })) }
   }

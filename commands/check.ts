@@ -33,7 +33,8 @@ export const check = (cli: Cli): Command =>
       ['check --checks checksums --sample 10% -q', 'weekly, from cron'],
       ['check --repair', 'and mend what can be made anew'],
     ],
-    exits: '0 all is well · 3 something was found (repaired or not) · 69 database unreachable · 75 another check is going on',
+    exits:
+      '0 all is well · 3 something was found (repaired or not) · 8 --timeout passed · 69 database unreachable · 75 another check is going on',
     notes: [
       'Checks: files, checksums, orphans, references, status, queue, links, index.',
       '--repair queues documents again, rebuilds the index, and moves files of nobody to .set-aside in the store. It deletes no',

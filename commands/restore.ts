@@ -25,7 +25,7 @@ export const restore = (cli: Cli): Command =>
       ['restore /mnt/nas/dms -n', 'what is in it, and whether it could be restored here'],
     ],
     exits:
-      '0 done · 3 done, but some files were lost before the backup · 6 no such backup · 7 the place is not empty · 75 busy · 78 the backup is newer than this dms',
+      '0 done · 2 --confirm names another database · 3 done, but some files were lost before the backup · 6 no such backup · 7 the place is not empty · 75 busy · 78 the backup is newer than this dms',
     notes: [
       'Backups of older versions are brought up to date. All tables are restored or none; a restore that was broken off can be run again.',
       'The database may be a role of its own: no superuser is needed.',

@@ -55,7 +55,8 @@ export const sourcesSync = (cli: Cli): Command =>
       ['sources sync --all -n', 'list what would be fetched'],
       ['sources sync invoices --no-wait -o id', 'leave it to a worker; prints the job'],
     ],
-    exits: '0 synced, or nothing is due · 3 some files or sources failed · 6 no such source · 69 unreachable · 75 is being synced already',
+    exits:
+      '0 synced, or nothing is due · 3 some files or sources failed · 6 no such source · 8 --timeout passed · 69 unreachable · 75 is being synced already',
     notes: [
       'On the server itself the files are fetched in this process; a worker reads them. With --url a worker of that server does both.',
       'Begun again after whatever stopped it, it fetches nothing twice that was taken in.',

@@ -8,7 +8,7 @@ import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
 import { indexed, inPassages, lookUp, lookUpAny, type Plan, ranges, rank } from './postgres-plan.ts'
 import { and, filters, or } from './postgres-query.ts'
-import { quote } from './postgres-vector.ts'
+import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
 import { together } from './postgres-words.ts'
 
 /** Texts that one search reads because the index alone cannot say whether they match. */
@@ -58,21 +58,40 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     ...mustNot.filter(({ test }) => test).map((clause) => sql`not ${passes(clause)}`),
     ...(oneOf.length === 0 || isShown ? [] : [anyOf(oneOf)]),
   ]
+  const indexedBy = (query: readonly string[]) => [
+    ...indexed({ match: query.length === 0 ? null : and(query), hints, oneOf: ranged }),
+    ...(isApart ? [lookUpAny(wide.apart!)] : []),
+  ]
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
   return {
-    indexed: [
-      ...indexed({ match: words.length === 0 ? null : and(words), hints, oneOf: ranged }),
-      ...(isApart ? [lookUpAny(wide.apart!)] : []),
-    ],
+    indexed: indexedBy(words),
     filters: [...ranges(filter), ...decided],
     late: [...(late.length === 0 ? [] : [lookUp(and(late))]), ...(oneOf.length > 0 && isShown ? [anyOf(oneOf)] : [])],
     tests,
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
     score: score(must, should),
-    best: [],
-    besides: [],
+    best: isApart ? [] : best([...must, ...should], words),
+    besides: indexedBy([]),
   }
 }
+
+/** From what says much of all clauses to what says something of one of them; see grades in postgres-vector.ts. */
+function best(clauses: readonly Compiled[], besides: readonly string[]): string[] {
+  const telling = clauses.filter(({ telling }) => telling.length > 0)
+  if (telling.length === 0) return []
+  const much = telling.map((clause) => marked(clause, ['A'], [7, 6, 5, 4, 3, 2]))
+  const some = telling.map((clause) => marked(clause, ['B', 'C'], [1]))
+  const inOrder = [...new Set([and(much), or(much), and(some), or(some)])]
+  return inOrder.map((query, nth) => and([...besides, query, ...(nth === 0 ? [] : [`!${or(inOrder.slice(0, nth))}`])]))
+}
+
+/** That a document has one of these marks for a word of the clause. */
+const marked = ({ telling }: Compiled, headings: readonly HeadingWeight[], grades: readonly number[]): string =>
+  or(
+    telling
+      .flatMap((word) => [...headings.map((weight) => headingLexeme(word, weight)), ...grades.map((grade) => gradeLexeme(word, grade))])
+      .map(quote),
+  )
 
 /** Whether PostgreSQL may well ask this of the index again for each of many words: it takes the one with each of the others. */
 const isQuick = (query: string): boolean => query.length < 1000 && !/[!*]/.test(query)

@@ -32,6 +32,8 @@ export interface Compiled {
   /** a tsquery for the score; null where the clause is not about words */
   readonly rank: string | null
   readonly terms: readonly Term[]
+  /** words, of which a document that has one often, or in its title, is likely to score well */
+  readonly telling: readonly string[]
   /** what counts as a word of the terms besides */
   readonly spellings: Spellings
   readonly pieces: readonly string[]
@@ -55,6 +57,7 @@ const base = {
   readsContent: false,
   rank: null,
   terms: [],
+  telling: [],
   spellings: new Map(),
   pieces: [],
 } as const
@@ -89,8 +92,10 @@ export async function compile(db: Db, clauses: readonly SearchClause[]): Promise
 function matches(clause: SearchClause, field: TextField, spellings: Spellings): Compiled {
   const terms = termsOf(clause.value)
   if (terms.length === 0) return { ...base, clause, candidate: nowhere }
-  return { ...base, clause, ...byTerms(terms, field, spellings), terms, spellings }
+  return { ...base, clause, ...byTerms(terms, field, spellings), terms, telling: wordsOf(terms), spellings }
 }
+
+const wordsOf = (terms: readonly Term[]): string[] => terms.flatMap(({ parts }) => parts.map(({ text }) => text))
 
 /** Of content, and of any field, the phrase; of the others the whole. */
 function exact(clause: SearchClause, field: TextField): Compiled {
@@ -98,7 +103,7 @@ function exact(clause: SearchClause, field: TextField): Compiled {
   const term = phraseOf(clause.value)
   if (!term) return isPhrase ? { ...base, clause, candidate: nowhere } : { ...base, clause, test: test(clause) }
   const hints = term.joined === null ? rowHints(term.parts) : []
-  const found = { ...base, clause, ...byTerms([term], field, new Map()), hints, terms: [term] }
+  const found = { ...base, clause, ...byTerms([term], field, new Map()), hints, terms: [term], telling: wordsOf([term]) }
   return isPhrase ? found : { ...found, test: test(clause) }
 }
 
@@ -168,6 +173,7 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
     readsContent: !isShown && (field === 'content' || field === 'any'),
     rank: steps.length === 0 ? null : or(steps.map((step) => oneOfWords(step, weights[field], maxRanked))),
     terms: [],
+    telling: steps.length === 1 ? steps[0]!.words.slice(0, maxRanked) : [],
     spellings: new Map(),
     pieces: [clause.value],
   }

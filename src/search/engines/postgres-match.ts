@@ -94,7 +94,7 @@ async function atOnce(
       found as materialized (
         select * from best
         union all (
-          select entry.*, ${best ? sql`case when ${isMany} and row_number() over (order by document_id desc) > ${maxBest} - (select count(*) from best) then null else ${score} end` : score} as score
+          select entry.*, case when ${isMany} and row_number() over (order by document_id desc) > ${maxBest} - (select count(*) from best) then null else ${score} end as score
           from newest entry where document_id not in (select document_id from best)
           order by document_id desc limit ${maxResults} - (select count(*) from best)
         )

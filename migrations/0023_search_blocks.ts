@@ -7,6 +7,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   for (const chunk of await chunks(db)) {
     await sql`alter table ${sql.id(chunk)} add column mime_type text, add column label_ids uuid[]`.execute(db)
     await sql`alter table ${sql.id(chunk)} alter mime_type set storage main, alter label_ids set storage main`.execute(db)
+    // What is not begun yet is of today's form.
+    await sql`update search_chunks set version = 5, blocks = array[from_id] where 'search_chunk_' || number = ${chunk} and not exists (select from ${sql.id(chunk)})`.execute(
+      db,
+    )
   }
 }
 

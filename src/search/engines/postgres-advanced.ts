@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { AdvancedQuery, SearchAnswer } from '../../ports/search.ts'
-import { type Compiled, compile } from './postgres-clauses.ts'
+import { type Compiled, compile, withHints } from './postgres-clauses.ts'
 import { filterHints } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
@@ -29,7 +29,12 @@ export async function advanced(db: Db, query: AdvancedQuery): Promise<SearchAnsw
     should: all.slice(must.length, must.length + should.length),
     mustNot: all.slice(must.length + should.length),
   }
-  const { page, ...matches } = await match(db, (hasHints) => plan(conditions, query, hasHints), query.sort, query)
+  const hinted = {
+    must: conditions.must.map(withHints),
+    should: conditions.should.map(withHints),
+    mustNot: conditions.mustNot.map(withHints),
+  }
+  const { page, ...matches } = await match(db, (hasHints) => plan(hasHints ? hinted : conditions, query, hasHints), query.sort, query)
   return { ...matches, hits: await hits(db, page, query.highlight ? shown(conditions) : { markers: {}, passage: null }) }
 }
 

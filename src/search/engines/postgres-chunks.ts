@@ -4,8 +4,8 @@ import type { Db, Trx } from '../../db/db.ts'
 
 /** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
 export const indexVersion = 5
-/** The first version whose entries have hints; see postgres-hints.ts. */
-const firstWithHints = 3
+/** The first version whose entries have all the hints (see postgres-hints.ts) and marks (see postgres-vector.ts) that searches count on; older ones are searched without. */
+const firstWithHints = 5
 
 export interface Chunk {
   readonly number: number

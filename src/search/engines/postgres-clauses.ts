@@ -7,7 +7,7 @@ import { plain, type Word, words } from '../words.ts'
 import { rowHints } from './postgres-hints.ts'
 import { type Holding, longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
 import { filterLexemes, lexeme, or } from './postgres-query.ts'
-import { each, isText, type LookedUp, lookedUp, oneOfWords, rowsOf, type TextField, weights } from './postgres-rows.ts'
+import { each, eachInText, isText, type LookedUp, lookedUp, oneOfWords, rowsOf, type TextField, weights } from './postgres-rows.ts'
 import { nowhere, type Spellings } from './postgres-terms.ts'
 import { inPassages, test } from './postgres-values.ts'
 import { quote } from './postgres-vector.ts'
@@ -19,8 +19,12 @@ export interface Compiled {
   readonly candidate: string | null
   /** what of the candidate the index answers alone, and perhaps more; not there: all of it */
   readonly loose?: string
-  /** tsqueries, one of which the index answers for each of these, where they are many; see `lookUpAny` */
+  /** see LookedUp */
+  readonly known?: string
+  /** tsqueries, one of which the index answers for each of what is `loose`, where they are many; see `lookUpAny` */
   readonly apart?: readonly string[]
+  /** the same of what is `known` */
+  readonly knownApart?: readonly string[]
   /** tsqueries, each of which some passage of a long document must answer */
   readonly passages: readonly string[]
   /** what is to be seen in the row of `documents` besides */
@@ -37,6 +41,13 @@ export interface Compiled {
   /** what counts as a word of the terms besides */
   readonly spellings: Spellings
   readonly pieces: readonly string[]
+}
+
+/** The clause for entries that have hints: what the index knows of it alone need not be looked up otherwise. */
+export const withHints = (clause: Compiled): Compiled => {
+  const { known, apart, knownApart } = clause
+  if (known === undefined) return clause
+  return { ...clause, candidate: known, loose: known, ...(apart && knownApart ? { apart: knownApart } : {}) }
 }
 
 /** Words that hold the piece of a clause and count for the score: to count them takes as long as to find them. */
@@ -163,7 +174,7 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
   return {
     clause,
     ...found,
-    ...(first && rest.length === 0 && first.words.length > maxAtOnce ? { apart: each(first, field) } : {}),
+    ...(first && rest.length === 0 && first.words.length > maxAtOnce ? { apart: each(first, field), knownApart: eachInText(first) } : {}),
     hints: [],
     test: isShown
       ? null

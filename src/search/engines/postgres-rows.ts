@@ -2,7 +2,7 @@
 import type { SearchField } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { and, inRow, lexeme, or } from './postgres-query.ts'
-import { headingLexeme, quote } from './postgres-vector.ts'
+import { headingLexeme, headingOnlyLexeme, quote } from './postgres-vector.ts'
 
 export const weights = { any: '', title: 'A', labels: 'B', filename: 'C', content: 'D' } as const
 export type TextField = keyof typeof weights
@@ -43,11 +43,16 @@ export function each({ words, prefix }: Step, field: TextField): string[] {
   return [...words.map(one), ...(isMarked ? [] : [quote('~many')])]
 }
 
+/** The same of what `known` of the step asks for in the text. */
+export const eachInText = ({ words }: Step): string[] => [...words.map(inText), quote('~many')]
+
 export interface LookedUp {
   /** a tsquery that every document answers which has the terms; of long ones some others too */
   readonly candidate: string
   /** one that the index answers without a look at the words of documents: it finds what `candidate` finds, and perhaps more */
   readonly loose: string
+  /** one that the index answers without such a look for exactly what answers `candidate`, where the entries have hints; not there: there is none */
+  readonly known?: string
   /** what some passage of a long document must answer besides */
   readonly passages: string[]
 }
@@ -69,6 +74,17 @@ export function lookedUp(terms: readonly (readonly (readonly Step[])[])[], field
   const alone = terms.map((rows) => or(rows.map((row) => inARow(row, weight))))
   const apart = terms.map((rows) => or(rows.map((row) => and(row.map((step) => oneOfWords(step, ''))))))
   const loose = or([and(apart), quote('~many')])
-  const isPlain = weight === '' && terms.every((rows) => rows.every((row) => row.length === 1))
-  return { candidate: isPlain ? loose : or([and(alone), and([quote('~long'), ...apart]), quote('~many')]), loose, passages: alone }
+  const isAlone = terms.every((rows) => rows.every((row) => row.length === 1))
+  if (weight === '' && isAlone) return { candidate: loose, loose, passages: alone }
+  const candidate = or([and(alone), and([quote('~long'), ...apart]), quote('~many')])
+  if (!isAlone || terms.some((rows) => rows.some(([step]) => step!.prefix))) return { candidate, loose, passages: alone }
+  return {
+    candidate,
+    loose,
+    known: or([and(terms.map((rows) => or(rows.flatMap(([step]) => step!.words.map(inText))))), quote('~many')]),
+    passages: alone,
+  }
 }
+
+/** A word, whole, in the text. */
+const inText = (word: string): string => and([quote(word), `!${quote(headingOnlyLexeme(word))}`])

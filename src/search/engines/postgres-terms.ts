@@ -3,7 +3,7 @@ import type { SearchFilter } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { filterHints, prefixHint, rowHints } from './postgres-hints.ts'
 import { and, filters, or } from './postgres-query.ts'
-import { inARow, lookedUp, oneOfWords, rowsOf, type Step, weights } from './postgres-rows.ts'
+import { inARow, type LookedUp, lookedUp, oneOfWords, rowsOf, type Step, weights } from './postgres-rows.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
 
 /** Words that count as one of the query and are looked for in titles besides. */
@@ -103,12 +103,16 @@ function ask(group: readonly Term[], spellings: Spellings, hasHints: boolean): A
     const isPlain = group.every(({ parts, joined, field }) => parts.length === 1 && joined === null && field !== 'content')
     return { match, loose: isPlain ? match : null, hints: [] }
   }
-  const found = group.map((one) => lookedUp([rowsOf(one, spellings)], one.field ?? 'any'))
+  const found = group.map((one) => exact(lookedUp([rowsOf(one, spellings)], one.field ?? 'any'), hasHints))
   const whole = { match: or(found.map(({ candidate }) => candidate)), loose: or(found.map(({ loose }) => loose)) }
   if (!hasHints || group.length > 1) return { ...whole, hints: [] }
   const hint = prefixOf(term, spellings)
   return hint === null ? { ...whole, hints: term.joined === null ? rowHints(term.parts) : [] } : { match: null, loose: null, hints: [hint] }
 }
+
+/** What the index knows alone need not be looked up otherwise. */
+const exact = (found: LookedUp, hasHints: boolean): Pick<LookedUp, 'candidate' | 'loose'> =>
+  hasHints && found.known !== undefined ? { candidate: found.known, loose: found.known } : found
 
 /** The hint that says all of a term: of a word that is but begun, anywhere in a document. */
 function prefixOf({ parts, joined, field }: Term, spellings: Spellings): number | null {

@@ -43,6 +43,9 @@ export const counts = { A: 1, B: 0.6, C: 0.3, D: 0.1 } as const satisfies Record
 /** A word of the title, a label or the filename once more: the index knows words, but not where they stand. */
 export const headingLexeme = (word: string, weight: HeadingWeight): string => `~${weight}${word}`
 
+/** A word of the title, a label or the filename that the text does not have: what stands in the text is looked up without it. */
+export const headingOnlyLexeme = (word: string): string => `~N${word}`
+
 /**
  * How much a document says about a word, in grades, the best first: what the word alone would score, as ts_rank counts it (each place by its weight over the
  * square of its number), is at least so much. Twice in the title, in the title and the filename, often in the text; once in the title or a label has marks already.
@@ -84,12 +87,14 @@ export async function read(
   const head = new Vector()
   let base = 0
   const marks = new Set(filters)
+  const notInText = new Set<string>()
   const heading = (text: string, weight: HeadingWeight): void => {
     let last = 0
     for (const word of words(text)) {
       note.word(word)
       if (head.add(word.text, base + word.position, weight)) note.newWord(word)
       marks.add(headingLexeme(word.text, weight))
+      notInText.add(word.text)
       last = word.position
     }
     base += last + gap
@@ -108,6 +113,7 @@ export async function read(
   for (const word of words(content)) {
     if (++read % stepWords === 0) await breathe()
     note.word(word)
+    notInText.delete(word.text)
     const local = base + word.position
     if (local > maxPositions || vector.bytes > maxBytes || (local > minPositions && vector.isFull(word.text))) {
       await save({ words: vector.text(), ...characters(start, word.start) })
@@ -124,6 +130,7 @@ export async function read(
     if (recent.length > overlap) recent.shift()
   }
   for (const grade of head.grades()) marks.add(grade)
+  for (const word of notInText) marks.add(headingOnlyLexeme(word))
   if (vector === head) {
     head.mark(marks)
     return { words: head.text(), parts: 0 }

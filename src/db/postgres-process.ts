@@ -1,6 +1,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
 import { open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises'
+import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -25,7 +26,7 @@ const settings = (cluster: Cluster): Record<string, string | number> => ({
   synchronous_commit: 'on',
   wal_compression: 'on',
   max_connections: 100,
-  shared_buffers: '128MB',
+  shared_buffers: `${sharedBuffers()}MB`,
   work_mem: '8MB',
   maintenance_work_mem: '128MB',
   random_page_cost: 1.1,
@@ -33,6 +34,12 @@ const settings = (cluster: Cluster): Record<string, string | number> => ({
   log_timezone: 'UTC',
   lc_messages: 'C',
 })
+
+/** In MB: an eighth of the memory that there is for us. What PostgreSQL does not hold itself it copies from the system's cache, page by page, each time that it is needed. */
+function sharedBuffers(): number {
+  const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) / 2 ** 20
+  return Math.round(Math.min(2048, Math.max(32, memory / 8)))
+}
 
 /** Starts the server in a session of its own: it outlives us, hears no Ctrl-C of our terminal and holds none of our descriptors. */
 export async function startServer(cluster: Cluster): Promise<Server> {

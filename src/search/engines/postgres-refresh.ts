@@ -127,15 +127,17 @@ export async function documentsOf(trx: Trx, ids: readonly string[]): Promise<Ind
   return rows
 }
 
+/** What filters look a document up by, as words. */
+export const filtersOf = (document: Indexed): string[] => [
+  filterLexemes.owner(document.owner_id),
+  filterLexemes.mimeType(document.mime_type),
+  filterLexemes.status(document.status),
+  ...document.label_ids.map(filterLexemes.label),
+  ...(document.source_id === null ? [] : [filterLexemes.source(document.source_id)]),
+]
+
 async function entryOf(trx: Trx, document: Indexed, chunk: Chunk, seen: Vocabulary): Promise<Entry> {
   const { id, created_at, ocr_confidence } = document
-  const filters = [
-    filterLexemes.owner(document.owner_id),
-    filterLexemes.mimeType(document.mime_type),
-    filterLexemes.status(document.status),
-    ...document.label_ids.map(filterLexemes.label),
-    ...(document.source_id === null ? [] : [filterLexemes.source(document.source_id)]),
-  ]
   const hints = new Hints(created_at, ocr_confidence, blockFor(chunk, id))
   seen.speak(document.language)
   const notes = {
@@ -147,7 +149,8 @@ async function entryOf(trx: Trx, document: Indexed, chunk: Chunk, seen: Vocabula
     endField: () => hints.endField(),
   }
   const { number } = chunk
-  const { words, parts } = await read({ ...document, labels: document.label_names }, filters, notes, savePassages(trx, id, number))
+  const fields = { ...document, labels: document.label_names }
+  const { words, parts } = await read(fields, filtersOf(document), notes, savePassages(trx, id, number))
   return {
     chunk: number,
     id,

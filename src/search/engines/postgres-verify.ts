@@ -3,8 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db, Trx } from '../../db/db.ts'
 import type { EntryFault, IndexContents, IndexStatus } from '../../ports/search.ts'
 import { type Chunk, chunkFor, chunksInForce, indexVersion, isUndefinedTable, reading, tableOf } from './postgres-chunks.ts'
-import { filterLexemes } from './postgres-query.ts'
-import { documentsOf, type Indexed } from './postgres-refresh.ts'
+import { documentsOf, filtersOf, type Indexed } from './postgres-refresh.ts'
 import { type Notes, read } from './postgres-vector.ts'
 
 /** Counts entries with and without a document, and documents without an entry, all at one moment. */
@@ -91,14 +90,7 @@ const silent: Notes = { word() {}, newWord() {}, endField() {} }
 /** What would be written for a document. */
 async function vectors(document: Indexed): Promise<string[]> {
   const passages: string[] = []
-  const filters = [
-    filterLexemes.owner(document.owner_id),
-    filterLexemes.mimeType(document.mime_type),
-    filterLexemes.status(document.status),
-    ...document.label_ids.map(filterLexemes.label),
-    ...(document.source_id === null ? [] : [filterLexemes.source(document.source_id)]),
-  ]
-  const { words } = await read({ ...document, labels: document.label_names }, filters, silent, async ({ words }) => {
+  const { words } = await read({ ...document, labels: document.label_names }, filtersOf(document), silent, async ({ words }) => {
     passages.push(words)
   })
   return [words, ...passages]

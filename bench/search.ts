@@ -42,6 +42,8 @@ const { values } = parseArgs({
 const count = Number(values.documents)
 const rounds = Number(values.queries)
 const bestOf = Number(values['best-of'])
+/** Documents up to which all matches are ranked to judge the first ten by, unless that is asked for. */
+const mostJudged = 200_000
 
 interface Request {
   q?: string
@@ -128,7 +130,7 @@ async function run(app: App): Promise<void> {
     }
     const kinds = requestsBy(words, await samples(app))
     await measure(kinds, (request) => ask(server.url, request))
-    if (values.only === '' || values.only === 'quality') await quality(app, words, await samples(app))
+    if ((values.only === '' && count <= mostJudged) || values.only === 'quality') await quality(app, words, await samples(app))
     const { MEILI_URL: url, MEILI_API_KEY: apiKey = '' } = process.env
     if (url) await measureMeilisearch({ url, apiKey, keep: values['data-dir'] !== undefined }, flagsFor(app.config.data_dir), kinds, ask)
   } finally {

@@ -75,19 +75,18 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     tests,
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
     score: score(must, should),
-    best: isApart ? [] : best([...must, ...should], words),
-    besides: indexedBy([]),
+    best: isApart ? [] : best([...must, ...should]),
+    besides: { match: words, others: indexedBy([]) },
   }
 }
 
 /** From what says much of all clauses to what says something of one of them; see grades in postgres-vector.ts. */
-function best(clauses: readonly Compiled[], besides: readonly string[]): string[] {
+function best(clauses: readonly Compiled[]): string[] {
   const telling = clauses.filter(({ telling }) => telling.length > 0)
   if (telling.length === 0) return []
   const much = telling.map((clause) => marked(clause, ['A'], [7, 6, 5, 4, 3, 2]))
   const some = telling.map((clause) => marked(clause, ['B', 'C'], [1]))
-  const inOrder = [...new Set([and(much), or(much), and(some), or(some)])]
-  return inOrder.map((query, nth) => and([...besides, query, ...(nth === 0 ? [] : [`!${or(inOrder.slice(0, nth))}`])]))
+  return [...new Set([and(much), or(much), and(some), or(some)])]
 }
 
 /** That a document has one of these marks for a word of the clause. */

@@ -6,7 +6,7 @@ import type { SearchAnswer, SearchSort } from '../../ports/search.ts'
 import { type Chunk, entriesOf, reading } from './postgres-chunks.ts'
 import { blockHint } from './postgres-hints.ts'
 import { lookUp, type Plan, type Planned, where } from './postgres-plan.ts'
-import { or } from './postgres-query.ts'
+import { and, or } from './postgres-query.ts'
 
 export interface Window {
   readonly offset: number
@@ -121,18 +121,24 @@ function slices(chunks: readonly Chunk[], planned: Planned): Slice[] {
   })
 }
 
-/** The tsqueries to look for the best by, in this order. For many chunks, the newest shows how many documents each of them finds, so that only the last may find more than are ranked. */
-async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promise<readonly string[]> {
-  const { best } = planned(true)
+/** Some of the marks of a plan by which the best are looked for, from one on up to another: what has any of them, and none of those before. */
+interface Look {
+  readonly from: number
+  readonly to: number
+}
+
+/** How to look for the best, in this order. For many chunks, the newest shows how many documents have each mark, so that only the last look may find more than are ranked. */
+async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promise<readonly Look[]> {
+  const each = planned(true).best.map((_, nth): Look => ({ from: nth, to: nth + 1 }))
   const [newest] = chunks
   // What the best are looked for by leaves out what hints say.
   if (!newest || chunks.some(({ hasHints }) => !hasHints)) return []
-  if (chunks.length * best.length <= maxLooks) return best
-  const each = best.map((query) => {
-    const found = entries(newest, by(query)(planned)(newest.hasHints))
+  if (chunks.length * each.length <= maxLooks) return each
+  const counts = each.map((look) => {
+    const found = entries(newest, by(look)(planned)(newest.hasHints))
     return sql`(select count(*)::integer from (${found} limit ${maxBest}) found)`
   })
-  const { rows } = await sql<{ found: number[] }>`select array[${sql.join(each)}] as found`.execute(db)
+  const { rows } = await sql<{ found: number[] }>`select array[${sql.join(counts)}] as found`.execute(db)
   let room = maxBest / chunks.length
   let few = 0
   for (const found of rows[0]!.found) {
@@ -140,22 +146,24 @@ async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promis
     if (room < 0) break
     few++
   }
-  return [...(few === 0 ? [] : [or(best.slice(0, few))]), ...best.slice(few, few + 1)]
+  return [...(few === 0 ? [] : [{ from: 0, to: few }]), ...each.slice(few, few + 1)]
 }
 
 /** The plan for what this finds of the best. */
 const by =
-  (query: string) =>
+  ({ from, to }: Look) =>
   (planned: Planned): Planned =>
   (hasHints) => {
     const plan = planned(hasHints)
-    return { ...plan, indexed: [lookUp(query), ...plan.besides] }
+    const { best, besides } = plan
+    const query = and([...besides.match, or(best.slice(from, to)), ...(from === 0 ? [] : [`!${or(best.slice(0, from))}`])])
+    return { ...plan, indexed: [lookUp(query), ...besides.others] }
   }
 
 /** What these find, the best first, at most so many; PostgreSQL looks for the next only while it has not enough. */
-function likely(queries: readonly string[], chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> | null {
-  if (queries.length === 0) return null
-  const each = queries.map((query) => sql`(${entriesIn(chunks, by(query)(planned), limit)})`)
+function likely(looks: readonly Look[], chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> | null {
+  if (looks.length === 0) return null
+  const each = looks.map((look) => sql`(${entriesIn(chunks, by(look)(planned), limit)})`)
   return sql`select * from (${sql.join(each, sql` union all `)}) best limit ${limit}`
 }
 
@@ -165,9 +173,9 @@ async function newest(db: Db, chunks: readonly Chunk[], planned: Planned, maxRes
   if (found.length <= maxResults) return { found, isCapped: isCut }
   const best: Scored[] = []
   const most = Math.min(maxBest, maxResults)
-  for (const query of await looks(db, chunks, planned)) {
+  for (const look of await looks(db, chunks, planned)) {
     if (best.length >= most) break
-    best.push(...(await collect(db, chunks, by(query)(planned), most - best.length)).found)
+    best.push(...(await collect(db, chunks, by(look)(planned), most - best.length)).found)
   }
   const all = new Map([...best, ...found].map((scored) => [scored.document_id, scored]))
   return { found: [...all.values()].slice(0, maxResults), isCapped: true }

@@ -15,10 +15,10 @@ export interface Plan {
   readonly maxTested: number | null
   /** 0 to 1, likewise */
   readonly score: RawBuilder<number>
-  /** tsqueries that stand in for what the index is asked, of what is likely to score best, the best first, none of what another one finds; empty: the index knows nothing of that */
+  /** what is likely to score best, by marks alone: tsqueries, those that say most first; empty: the index knows nothing of that */
   readonly best: readonly string[]
-  /** what it is asked besides then */
-  readonly besides: readonly RawBuilder<unknown>[]
+  /** what is asked besides of those that have such marks, as a tsquery and otherwise */
+  readonly besides: { readonly match: readonly string[]; readonly others: readonly RawBuilder<unknown>[] }
 }
 
 /** By whether the entries have hints. */

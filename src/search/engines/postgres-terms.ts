@@ -35,8 +35,10 @@ export interface Queries {
   readonly typed: string
   /** for the score: every word in every spelling, begun ones however they go on */
   readonly meant: string
-  /** what is likely to score best: tsqueries that find some of what `match` and `hints` find, the best first, no document twice; with the numbers that are still to be looked for */
-  readonly best: { readonly queries: readonly string[]; readonly hints: readonly number[] }
+  /** what is likely to score best, by marks; see Plan */
+  readonly best: readonly string[]
+  /** what is asked besides of those that have such marks */
+  readonly besides: { readonly match: readonly string[]; readonly hints: readonly number[] }
 }
 
 /** Puts the queries together; null where there is nothing to look for, which must not mean everything. */
@@ -63,11 +65,8 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
     all: positive.length === 0 ? null : and(positive.map((group) => alone(group, spellings))),
     typed: or(wanted.flatMap((term) => rankedWords(whole(term), new Map()))),
     meant: or(wanted.flatMap((term) => rankedWords(isTooShort(term) ? whole(term) : term, spellings))),
-    best: best(
-      positive,
-      spellings,
-      isShown(positive) ? { match: [...filters(filter), ...excluded], hints: [] } : { match: matches, hints },
-    ),
+    best: best(positive, spellings),
+    besides: isShown(positive) ? { match: [...filters(filter), ...excluded], hints: [] } : { match: matches, hints },
   }
 }
 
@@ -139,13 +138,8 @@ const isShown = (groups: readonly (readonly Term[])[]): boolean =>
   groups.length === 1 && groups[0]!.every(({ parts, joined, field }) => parts.length === 1 && joined === null && field === null)
 
 /** From what says much of every word to what says something of one of them; see grades in postgres-vector.ts. */
-function best(
-  groups: readonly (readonly Term[])[],
-  spellings: Spellings,
-  besides: { readonly match: readonly string[]; readonly hints: readonly number[] },
-): Queries['best'] {
-  if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title')))
-    return { queries: [], hints: [] }
+function best(groups: readonly (readonly Term[])[], spellings: Spellings): string[] {
+  if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title'))) return []
   const graded = (...all: number[]) => all.map((grade) => (word: string) => gradeLexeme(word, grade))
   const heading = (...weights: HeadingWeight[]) => weights.map((weight) => (word: string) => headingLexeme(word, weight))
   const all = (marks: readonly Mark[]) => and(groups.map((group) => marked(group, marks, typedOnly)))
@@ -180,10 +174,7 @@ function best(
           all(graded(1)),
           some(graded(1)),
         ]
-  const queries = [...new Set(inOrder)].map((query, nth, queries) =>
-    and([...besides.match, query, ...(nth === 0 ? [] : [`!${or(queries.slice(0, nth))}`])]),
-  )
-  return { queries, hints: besides.hints }
+  return [...new Set(inOrder)]
 }
 
 type Mark = (word: string) => string

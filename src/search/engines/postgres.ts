@@ -87,7 +87,7 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
 
 /** Newest first up to one past the cap; those are ranked, counted and cut into pages. */
 function plan(queries: Queries, { filter }: SearchQuery): Plan {
-  const { checks, best, oneOf, late } = queries
+  const { checks, best, besides, oneOf, late } = queries
   return {
     indexed: indexed(queries),
     filters: [
@@ -102,8 +102,8 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
     tests: [],
     maxTested: null,
     score: score(queries),
-    best: best.queries,
-    besides: indexed({ match: null, hints: best.hints, oneOf }),
+    best,
+    besides: { match: besides.match, others: indexed({ match: null, hints: besides.hints, oneOf }) },
   }
 }
 

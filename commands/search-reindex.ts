@@ -59,8 +59,10 @@ export const searchReindex = (cli: Cli): Command =>
         onProgress: (done, total) => progress.update({ done, total }),
       })
       progress.done()
+      const { index } = await app.search.status()
       const done = {
         engine: app.search.name,
+        index,
         documents,
         skipped,
         swapped,

@@ -65,9 +65,7 @@ export async function* verify(app: App, { sample, signal, onProgress }: VerifyOp
     for (const index of indexes) for await (const fault of faultsOf(app, index, ids)) if (fault.problem === 'stale') yield fault
     for (const document of await documentsOf(app, ids)) {
       signal?.throwIfAborted()
-      const missing = await missingOf(app, document)
-      // What changed since it was read is not looked at again: its job is there to be seen.
-      if (missing.length > 0 && !(await isUnderway(app, document))) yield* missing
+      yield* await unfoundOf(app, document)
       onProgress?.(++done, picked.length)
     }
   }
@@ -126,6 +124,15 @@ async function documentsOf(app: App, ids: readonly string[]): Promise<Sampled[]>
       array(select label_id from document_labels where document_id = documents.id) as label_ids
     from documents where id = any(${ids}::uuid[])`.execute(app.db)
   return rows
+}
+
+/** What a document is not found by, now and a moment before, while it did not wait to be indexed: a job that ended in between is not to be seen. */
+async function unfoundOf(app: App, document: Sampled): Promise<Fault[]> {
+  if ((await missingOf(app, document)).length === 0 || (await isUnderway(app, document))) return []
+  const [again] = await documentsOf(app, [document.id])
+  if (!again) return []
+  const missing = await missingOf(app, again)
+  return missing.length > 0 && (await isUnderway(app, again)) ? [] : missing
 }
 
 async function missingOf(app: App, document: Sampled): Promise<Fault[]> {

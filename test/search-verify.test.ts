@@ -66,6 +66,9 @@ test('words, labels and passages that a document has no more are found in its en
   })
   await app.search.refresh([short, book, moved])
   expect(await faultsOf(app)).toEqual([])
+  // One that is to be read anew is told to the index when it has been.
+  await app.db.updateTable('documents').set({ status: 'pending' }).where('id', '=', short).execute()
+  expect(await faultsOf(app)).toEqual([])
 })
 
 test('while the engine is out of reach what waits is put off together, and comes at once when it is back; what it refuses holds up nothing else', async () => {

@@ -115,7 +115,13 @@ async function withoutWaiting(app: App, faults: readonly EntryFault[]): Promise<
       and (kind = 'reindex' or payload->>'document_id' = any(${faults.map(({ document_id }) => document_id)}::text[]))`.execute(app.db)
   const waiting = new Set(rows.map(({ id }) => id))
   // A reindex names no document: it is about all of them.
-  return waiting.has(null) ? [] : faults.filter(({ document_id }) => !waiting.has(document_id))
+  if (waiting.has(null)) return []
+  const stale = faults.filter(({ problem }) => problem === 'stale').map(({ document_id }) => document_id)
+  const { rows: reading } = await sql<{ id: string }>`
+    select id from documents where id = any(${stale}::uuid[]) and status in ('pending', 'processing')`.execute(app.db)
+  // That a document is being read is told to the index when it has been.
+  for (const { id } of reading) waiting.add(id)
+  return faults.filter(({ document_id }) => !waiting.has(document_id))
 }
 
 async function documentsOf(app: App, ids: readonly string[]): Promise<Sampled[]> {

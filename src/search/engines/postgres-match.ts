@@ -248,6 +248,12 @@ function testedIn(chunk: Chunk, plan: Plan, limit: number, mayTest: number | nul
     from (select count(*)::integer as seen from candidates) looked left join tested entry on true`
 }
 
+/** What documents are sorted by that their entries have too. */
+const entryColumns: ReadonlyMap<SearchSort['field'], RawBuilder<unknown>> = new Map([
+  ['created_at', sql`entry.created_at`],
+  ['ocr_confidence', sql`entry.confidence`],
+])
+
 /** Those that come first in the order asked for, over all chunks. */
 async function firstOfAll(
   db: Db,
@@ -267,9 +273,15 @@ async function firstOfAll(
     maxTested === null
       ? matching
       : sql`(select entry.* from (select * from ${matching} order by document_id desc limit ${maxTested}) entry ${where(planned(true).tests)}) entry`
+  const ofEntry = (field: SearchSort['field']) => (field === 'score' ? score : entryColumns.get(field))
+  const isInEntries = sort.every(({ field }) => ofEntry(field) !== undefined)
+  const key = (field: SearchSort['field']) => ofEntry(field) ?? sql.ref(`documents.${field}`)
+  // Only of the first the words are read, unless the score is part of the order.
   const { rows } = await sql<Scored>`
-    select entry.document_id, ${score} as score from ${source} join documents on documents.id = entry.document_id
-    order by ${inOrder(sort, score)} limit ${maxResults + 1}`.execute(db)
+    select document_id, ${score} as score from (
+      select entry.* from ${source} ${isInEntries ? sql`` : sql`join documents on documents.id = entry.document_id`}
+      order by ${inOrder(sort, key)} limit ${maxResults + 1}
+    ) entry`.execute(db)
   const isCut = maxTested !== null && (await isMoreThan(db, matching, maxTested))
   return { found: rows.slice(0, maxResults), isCapped: rows.length > maxResults || isCut }
 }
@@ -285,10 +297,11 @@ async function inOrderOfScore(db: Db, found: readonly Scored[], sort: readonly S
   if (others.every(({ field }) => field === 'score')) {
     return found.toSorted((one, other) => sign * (one.score - other.score || (one.document_id < other.document_id ? -1 : 1)))
   }
+  const key = (field: SearchSort['field']) => (field === 'score' ? sql`entry.score` : sql.ref(`documents.${field}`))
   const { rows } = await sql<Scored>`
     select entry.document_id, entry.score
     from unnest(${found.map(({ document_id }) => document_id)}::uuid[], ${found.map(({ score }) => score)}::real[]) as entry (document_id, score)
-    join documents on documents.id = entry.document_id order by ${inOrder(sort, sql`entry.score`)}`.execute(db)
+    join documents on documents.id = entry.document_id order by ${inOrder(sort, key)}`.execute(db)
   return rows
 }
 
@@ -316,8 +329,8 @@ const facetsOf = (entries: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   ) names) as labels`
 
 /** As in the list of documents: nothing counts as less than anything. */
-function inOrder(sort: readonly SearchSort[], score: RawBuilder<unknown>): RawBuilder<unknown> {
+function inOrder(sort: readonly SearchSort[], key: (field: SearchSort['field']) => RawBuilder<unknown>): RawBuilder<unknown> {
   const direction = (order: SearchSort['order']) => (order === 'asc' ? sql`asc nulls first` : sql`desc nulls last`)
-  const keys = sort.map(({ field, order }) => sql`${field === 'score' ? score : sql.ref(`documents.${field}`)} ${direction(order)}`)
+  const keys = sort.map(({ field, order }) => sql`${key(field)} ${direction(order)}`)
   return sql.join([...keys, sql`entry.document_id ${direction(sort[0]!.order)}`])
 }

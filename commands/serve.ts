@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { manual } from '../src/cli/manual.ts'
@@ -9,6 +9,7 @@ interface Options {
   socket?: string
   migrate?: boolean
   worker: boolean
+  withWorker?: boolean
   check?: boolean
   waitForDb: string
 }
@@ -33,6 +34,7 @@ export const serve = (cli: Cli): Command =>
     .option('--socket <path>', 'unix socket to listen on instead')
     .option('--migrate', 'apply pending migrations first (always done for the embedded database)')
     .option('--no-worker', 'leave the jobs to `dms worker`')
+    .addOption(new Option('--with-worker', 'do them here, whatever worker.embedded says').conflicts('worker'))
     .option('--check', 'check that it could start, and exit')
     .option('--wait-for-db <duration>', 'how long the database may take to come up', '30s')
     .action(async (options: Options) => {
@@ -42,7 +44,7 @@ export const serve = (cli: Cli): Command =>
         ...(options.host === undefined ? {} : { 'server.host': options.host }),
         ...(options.port === undefined ? {} : { 'server.port': options.port }),
         ...(options.socket === undefined ? {} : { 'server.socket': options.socket }),
-        ...(options.worker ? {} : { 'worker.embedded': false }),
+        ...(options.withWorker || !options.worker ? { 'worker.embedded': options.worker } : {}),
       }
       const { config, warnings } = await cli.config(settings)
       for (const warning of warnings) cli.warn(`warning: ${warning}`)

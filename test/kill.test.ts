@@ -47,7 +47,8 @@ test('kill -9 while uploads and OCR run: every acknowledged document is there wi
   }
   expect(ledger.size).toBeGreaterThan(rounds)
 
-  const server = await startKillable(dataDir, environment)
+  // The flag is above the setting: what is left is read here.
+  const server = await startKillable(dataDir, { ...environment, DMS_WORKER_EMBEDDED: 'false' }, ['--with-worker'])
   const postgres = await joinEmbedded({ dataDir, log: openLog({ level: 'silent', format: 'json' }) })
   const client = new pg.Client(postgres.connection)
   await client.connect()

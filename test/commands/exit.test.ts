@@ -74,6 +74,11 @@ test.each([
   ['too many arguments', ['version', 'now'], /^error: too many arguments/],
   ['a wrong format', ['version', '-o', 'xml'], /^error: option '-o, --output <format>' argument 'xml' is invalid/],
   ['two targets', ['version', '--local', '--url', 'http://x'], /^error: option '--local' cannot be used with option '--url <url>'/],
+  [
+    'a worker that is wanted and not',
+    ['serve', '--with-worker', '--no-worker'],
+    /^error: option '--with-worker' cannot be used with option '--no-worker'/,
+  ],
   ['a timeout that is none', ['version', '--timeout', 'soon'], /^error: --timeout: "soon" is not a duration/],
   ['an unknown topic', ['help', 'nonsense'], 'error: there is no command or topic "nonsense"\n         fix: dms help\n'],
 ])('2 for %s', async (_, args, stderr) => {

@@ -16,8 +16,8 @@ export interface Killable {
 }
 
 /** Starts it on any free port; throws with what it said when it does not come up. */
-export async function startKillable(dataDir: string, env: Record<string, string> = {}): Promise<Killable> {
-  const child = spawn(process.execPath, [executable, 'serve', '--data-dir', dataDir, '--port', '0'], {
+export async function startKillable(dataDir: string, env: Record<string, string> = {}, flags: readonly string[] = []): Promise<Killable> {
+  const child = spawn(process.execPath, [executable, 'serve', '--data-dir', dataDir, '--port', '0', ...flags], {
     env: bareEnvironment({
       DMS_ADMIN_PASSWORD: password,
       DMS_API_CALLS_PER_MINUTE: '0',

@@ -24,17 +24,14 @@ interface Conditions {
 export async function advanced(db: Db, query: AdvancedQuery): Promise<SearchAnswer> {
   const { must, should, mustNot } = query
   const all = await compile(db, [...must, ...should, ...mustNot])
-  const conditions = {
+  const conditionsOf = (all: readonly Compiled[]): Conditions => ({
     must: all.slice(0, must.length),
     should: all.slice(must.length, must.length + should.length),
     mustNot: all.slice(must.length + should.length),
-  }
-  const hinted = {
-    must: conditions.must.map(withHints),
-    should: conditions.should.map(withHints),
-    mustNot: conditions.mustNot.map(withHints),
-  }
-  const { page, ...matches } = await match(db, (hasHints) => plan(hasHints ? hinted : conditions, query, hasHints), query.sort, query)
+  })
+  const conditions = conditionsOf(all)
+  const planned = { hinted: plan(conditionsOf(all.map(withHints)), query, true), plain: plan(conditions, query, false) }
+  const { page, ...matches } = await match(db, planned, query.sort, query)
   return { ...matches, hits: await hits(db, page, query.highlight ? shown(conditions) : { markers: {}, passage: null }) }
 }
 

@@ -93,17 +93,15 @@ export async function openBlock(db: Db, { number }: Pick<Chunk, 'number'>, fromI
 export async function growBlocks(db: Db, chunk: Chunk, blockSize: number): Promise<void> {
   const newest = chunk.blocks.at(-1)
   if (newest === undefined) return
-  const { rows } = await sql<{ entries: number; last: string | null }>`
-    select count(*) as entries, max(document_id::text) as last from ${sql.table(tableOf(chunk.number))} where document_id >= ${newest}`.execute(
-    db,
-  )
-  const { entries, last } = rows[0]!
-  if (last !== null && entries >= blockSize) await openBlock(db, chunk, after(last))
+  const { rows } = await sql<{ entries: number }>`
+    select count(*) as entries from ${sql.table(tableOf(chunk.number))} where document_id >= ${newest}`.execute(db)
+  const last = rows[0]!.entries >= blockSize && (await lastId(db, chunk))
+  if (last) await openBlock(db, chunk, after(last))
 }
 
-async function lastId(trx: Trx, { number }: Chunk): Promise<string | undefined> {
+async function lastId(db: Db, { number }: Chunk): Promise<string | undefined> {
   const { rows } = await sql<{ document_id: string }>`
-    select document_id from ${sql.table(tableOf(number))} order by document_id desc limit 1`.execute(trx)
+    select document_id from ${sql.table(tableOf(number))} order by document_id desc limit 1`.execute(db)
   return rows[0]?.document_id
 }
 

@@ -3,10 +3,11 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import { kept } from '../../db/kept.ts'
 import type { SearchAnswer, SearchSort } from '../../ports/search.ts'
+import { by, likely, looks, maxBest } from './postgres-best.ts'
 import { type Chunk, entriesOf, reading } from './postgres-chunks.ts'
-import { blockHint } from './postgres-hints.ts'
-import { lookUp, type Plan, type Planned, where } from './postgres-plan.ts'
-import { and, or } from './postgres-query.ts'
+import { entries, entriesIn, slices } from './postgres-entries.ts'
+import { facets, facetsOf } from './postgres-facets.ts'
+import { type Plan, type Planned, planFor, where } from './postgres-plan.ts'
 
 export interface Window {
   readonly offset: number
@@ -30,25 +31,14 @@ interface Collected {
 
 /** Matches that are all ranked. */
 const maxRanked = 300
-/** Of more: so many, those that are likely to be the best, and the newest. */
-const maxBest = 200
 /** Chunks in one statement: each takes time to plan, whether or not it is looked into. */
 const maxTogether = 60
-/** Looks into chunks for the best, likewise: where there would be more, some are made one. */
-const maxLooks = 60
-/** Blocks that are looked into at once, from the newest on: nearly always, the first hold enough of what there is too much of. */
-const blocksAtOnce = [2, 3]
-
-/** A chunk, or these blocks of it. */
-interface Slice extends Chunk {
-  readonly only: readonly number[] | null
-}
 
 /** One page of the matches, with totals over at most `maxResults` of them: the first in the order asked for; where that is by score, the newest. */
 export function match(db: Db, planned: Planned, sort: readonly SearchSort[], window: Window): Promise<Matches> {
   const isByScore = sort.every(({ field }) => field === 'score')
   return reading(db, (chunks) =>
-    isByScore && planned(true).tests.length === 0 && chunks.length <= maxTogether
+    isByScore && planned.hinted.tests.length === 0 && chunks.length <= maxTogether
       ? atOnce(db, chunks, planned, sort[0]!.order, window)
       : stepByStep(db, chunks, planned, sort, window),
   )
@@ -67,7 +57,15 @@ async function stepByStep(
     : await firstOfAll(db, chunks, planned, sort, maxResults)
   const ordered = isByScore ? await inOrderOfScore(db, found, sort) : found
   const page = ordered.slice(offset, offset + limit)
-  return { page, total: found.length, isCapped, facets: await facets(db, found) }
+  return {
+    page,
+    total: found.length,
+    isCapped,
+    facets: await facets(
+      db,
+      found.map(({ document_id }) => document_id),
+    ),
+  }
 }
 
 /**
@@ -81,7 +79,7 @@ async function atOnce(
   order: SearchSort['order'],
   { offset, limit, maxResults }: Window,
 ): Promise<Matches> {
-  const { score } = planned(true)
+  const { score } = planned.hinted
   const isAscending = order === 'asc'
   const best = likely(await looks(db, chunks, planned), chunks, planned, Math.min(maxBest, maxResults))
   const isMoreThan = (count: number) => sql<boolean>`((select count(*) from newest) > ${count})`
@@ -107,66 +105,6 @@ async function atOnce(
   return { page, total, isCapped: is_capped, facets }
 }
 
-/** The chunks, the newest blocks apart. */
-function slices(chunks: readonly Chunk[], planned: Planned): Slice[] {
-  let nth = 0
-  return chunks.flatMap((chunk): Slice[] => {
-    const whole = { ...chunk, only: null }
-    if (nth === blocksAtOnce.length || chunk.blocks.length === 0 || planned(chunk.hasHints).indexed.length === 0) return [whole]
-    const blocks = chunk.blocks.map((_, block) => block)
-    const parts: Slice[] = []
-    while (blocks.length > 0 && nth < blocksAtOnce.length) parts.push({ ...chunk, only: blocks.splice(-blocksAtOnce[nth++]!) })
-    if (parts.length === 1 && blocks.length === 0) return [whole]
-    return blocks.length === 0 ? parts : [...parts, { ...chunk, only: blocks }]
-  })
-}
-
-/** Some of the marks of a plan by which the best are looked for, from one on up to another: what has any of them, and none of those before. */
-interface Look {
-  readonly from: number
-  readonly to: number
-}
-
-/** How to look for the best, in this order. For many chunks, the newest shows how many documents have each mark, so that only the last look may find more than are ranked. */
-async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promise<readonly Look[]> {
-  const each = planned(true).best.map((_, nth): Look => ({ from: nth, to: nth + 1 }))
-  const [newest] = chunks
-  // What the best are looked for by leaves out what hints say.
-  if (!newest || chunks.some(({ hasHints }) => !hasHints)) return []
-  if (chunks.length * each.length <= maxLooks) return each
-  const counts = each.map((look) => {
-    const found = entries(newest, by(look)(planned)(newest.hasHints))
-    return sql`(select count(*)::integer from (${found} limit ${maxBest}) found)`
-  })
-  const { rows } = await sql<{ found: number[] }>`select array[${sql.join(counts)}] as found`.execute(db)
-  let room = maxBest / chunks.length
-  let few = 0
-  for (const found of rows[0]!.found) {
-    room -= found
-    if (room < 0) break
-    few++
-  }
-  return [...(few === 0 ? [] : [{ from: 0, to: few }]), ...each.slice(few, few + 1)]
-}
-
-/** The plan for what this finds of the best. */
-const by =
-  ({ from, to }: Look) =>
-  (planned: Planned): Planned =>
-  (hasHints) => {
-    const plan = planned(hasHints)
-    const { best, besides } = plan
-    const query = and([...besides.match, or(best.slice(from, to)), ...(from === 0 ? [] : [`!${or(best.slice(0, from))}`])])
-    return { ...plan, indexed: [lookUp(query), ...besides.others] }
-  }
-
-/** What these find, the best first, at most so many; PostgreSQL looks for the next only while it has not enough. */
-function likely(looks: readonly Look[], chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> | null {
-  if (looks.length === 0) return null
-  const each = looks.map((look) => sql`(${entriesIn(chunks, by(look)(planned), limit)})`)
-  return sql`select * from (${sql.join(each, sql` union all `)}) best limit ${limit}`
-}
-
 /** The newest matches, from the newest chunk to the oldest, until there are enough; where there are too many, some of the best besides. */
 async function newest(db: Db, chunks: readonly Chunk[], planned: Planned, maxResults: number): Promise<Collected> {
   const { found, isCut } = await collect(db, chunks, planned, maxResults + 1)
@@ -175,20 +113,20 @@ async function newest(db: Db, chunks: readonly Chunk[], planned: Planned, maxRes
   const most = Math.min(maxBest, maxResults)
   for (const look of await looks(db, chunks, planned)) {
     if (best.length >= most) break
-    best.push(...(await collect(db, chunks, by(look)(planned), most - best.length)).found)
+    best.push(...(await collect(db, chunks, by(look, planned), most - best.length)).found)
   }
   const all = new Map([...best, ...found].map((scored) => [scored.document_id, scored]))
   return { found: [...all.values()].slice(0, maxResults), isCapped: true }
 }
 
 async function collect(db: Db, chunks: readonly Chunk[], planned: Planned, limit: number): Promise<{ found: Scored[]; isCut: boolean }> {
-  const { tests, maxTested } = planned(true)
+  const { tests, maxTested } = planned.hinted
   if (tests.length > 0) return collectTested(db, chunks, planned, limit, maxTested)
   const found: Scored[] = []
   let together = 1
   for (let start = 0; start < chunks.length && found.length < limit; ) {
     const { rows } = await sql<Scored>`
-      select document_id, ${planned(true).score} as score from (${entriesIn(chunks.slice(start, start + together), planned, limit - found.length)}) entry`.execute(
+      select document_id, ${planned.hinted.score} as score from (${entriesIn(chunks.slice(start, start + together), planned, limit - found.length)}) entry`.execute(
       db,
     )
     found.push(...rows)
@@ -196,22 +134,6 @@ async function collect(db: Db, chunks: readonly Chunk[], planned: Planned, limit
     together = Math.min(maxTogether, together * 3)
   }
   return { found, isCut: false }
-}
-
-/** The newest matches of some chunks, the newest first: PostgreSQL looks into the next one only while it has not enough. */
-function entriesIn(chunks: readonly (Chunk | Slice)[], planned: Planned, limit: number): RawBuilder<unknown> {
-  const each = chunks.map((chunk) => sql`(${entries(chunk, planned(chunk.hasHints))} order by document_id desc limit ${limit})`)
-  return sql`select * from (${sql.join(each, sql` union all `)}) entry limit ${limit}`
-}
-
-/** What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
-function entries(chunk: Chunk | Slice, { indexed, filters, late }: Plan): RawBuilder<unknown> {
-  const only = 'only' in chunk && chunk.only !== null ? [sql`entry.hints && ${chunk.only.map(blockHint)}::integer[]`] : []
-  const found =
-    indexed.length === 0
-      ? sql`select entry.* from ${entriesOf(chunk)} ${where(filters)}`
-      : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where([...indexed, ...only, ...filters])} offset 0) entry`
-  return late.length === 0 ? found : sql`select entry.* from (${found} order by document_id desc offset 0) entry ${where(late)}`
 }
 
 async function collectTested(
@@ -228,7 +150,7 @@ async function collectTested(
     if (found.length >= limit || mayTest === 0) break
     const { rows } = await sql<
       Scored & { seen: number }
-    >`${testedIn(chunk, planned(chunk.hasHints), limit - found.length, mayTest)}`.execute(db)
+    >`${testedIn(chunk, planFor(planned, chunk), limit - found.length, mayTest)}`.execute(db)
     found.push(...rows.flatMap(({ document_id, score }) => (document_id === null ? [] : [{ document_id, score }])))
     tested += rows[0]?.seen ?? 0
   }
@@ -262,9 +184,9 @@ async function firstOfAll(
   sort: readonly SearchSort[],
   maxResults: number,
 ): Promise<Collected> {
-  const { score, maxTested } = planned(true)
+  const { score, maxTested } = planned.hinted
   const each = chunks.map((chunk) => {
-    const { indexed, filters, late, tests } = planned(chunk.hasHints)
+    const { indexed, filters, late, tests } = planFor(planned, chunk)
     const conditions = [...indexed, ...filters, ...late, ...(maxTested === null ? tests : [])]
     return sql`select entry.* from ${entriesOf(chunk)} ${where(conditions)}`
   })
@@ -272,7 +194,7 @@ async function firstOfAll(
   const source =
     maxTested === null
       ? matching
-      : sql`(select entry.* from (select * from ${matching} order by document_id desc limit ${maxTested}) entry ${where(planned(true).tests)}) entry`
+      : sql`(select entry.* from (select * from ${matching} order by document_id desc limit ${maxTested}) entry ${where(planned.hinted.tests)}) entry`
   const ofEntry = (field: SearchSort['field']) => (field === 'score' ? score : entryColumns.get(field))
   const isInEntries = sort.every(({ field }) => ofEntry(field) !== undefined)
   const key = (field: SearchSort['field']) => ofEntry(field) ?? sql.ref(`documents.${field}`)
@@ -304,29 +226,6 @@ async function inOrderOfScore(db: Db, found: readonly Scored[], sort: readonly S
     join documents on documents.id = entry.document_id order by ${inOrder(sort, key)}`.execute(db)
   return rows
 }
-
-async function facets(db: Db, found: readonly Scored[]): Promise<SearchAnswer['facets']> {
-  if (found.length === 0) return { mime_types: {}, labels: {} }
-  const { rows } = await sql<SearchAnswer['facets']>`
-    with found as materialized (
-      select document_id, null::text as mime_type, null::uuid[] as label_ids from unnest(${found.map(({ document_id }) => document_id)}::uuid[]) document_id
-    ) select ${facetsOf(sql`found`)}`.execute(db)
-  return rows[0]!
-}
-
-/** Two columns: how many of these entries are of which type, and have which label. What an entry does not say of itself is seen in its document. */
-const facetsOf = (entries: RawBuilder<unknown>): RawBuilder<unknown> => sql`
-  (select coalesce(json_object_agg(mime_type, count), '{}') from (
-    select coalesce(entry.mime_type, (select documents.mime_type from documents where id = document_id)) as mime_type, count(*)
-    from ${entries} entry group by 1 order by count(*) desc, 1
-  ) types where mime_type is not null) as mime_types,
-  (select coalesce(json_object_agg(name, count), '{}') from (
-    select labels.name, count from (
-      select label_id, count(*) from ${entries} entry,
-        unnest(coalesce(entry.label_ids, array(select label_id from document_labels where document_labels.document_id = entry.document_id))) label_id
-      group by label_id
-    ) carried join labels on labels.id = label_id order by count desc, labels.name
-  ) names) as labels`
 
 /** As in the list of documents: nothing counts as less than anything. */
 function inOrder(sort: readonly SearchSort[], key: (field: SearchSort['field']) => RawBuilder<unknown>): RawBuilder<unknown> {

@@ -21,8 +21,13 @@ export interface Plan {
   readonly besides: { readonly match: readonly string[]; readonly others: readonly RawBuilder<unknown>[] }
 }
 
-/** By whether the entries have hints. */
-export type Planned = (hasHints: boolean) => Plan
+/** What is asked of entries that have hints, and of those that have none. */
+export interface Planned {
+  readonly hinted: Plan
+  readonly plain: Plan
+}
+
+export const planFor = ({ hinted, plain }: Planned, { hasHints }: { readonly hasHints: boolean }): Plan => (hasHints ? hinted : plain)
 
 /** In a subquery, so that a long one is read only where it is asked, and that PostgreSQL does not guess from the number of words that it had better read every entry: those are long, and kept where it does not see that. */
 export const lookUp = (query: string): RawBuilder<unknown> => sql`entry.words @@ (select ${query}::text::tsquery)`

@@ -66,7 +66,7 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   const others = together(stems, typos)
   const [hinted, plain] = [true, false].map((hasHints) => build(terms, others, query.filter, hasHints))
   if (!hinted || !plain) return nothing
-  const planned = (hasHints: boolean) => plan(hasHints ? hinted : plain, query)
+  const planned = { hinted: plan(hinted, query), plain: plan(plain, query) }
   const { page, ...matches } = await match(db, planned, [{ field: 'score', order: 'desc' }], query)
   const { all, meant } = hinted
   const isMarked = query.highlight && all !== null

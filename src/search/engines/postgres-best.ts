@@ -1,0 +1,58 @@
+/** What is likely to score best, of more matches than are ranked. */
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from '../../db/db.ts'
+import type { Chunk } from './postgres-chunks.ts'
+import { entries, entriesIn } from './postgres-entries.ts'
+import { lookUp, type Plan, type Planned, planFor } from './postgres-plan.ts'
+import { and, or } from './postgres-query.ts'
+
+/** So many are ranked then: those that are likely to be the best, and the newest. */
+export const maxBest = 200
+/** Looks into chunks: each takes time to plan, so that where there would be more, some are made one. */
+const maxLooks = 60
+
+/** Some of the marks of a plan by which the best are looked for, from one on up to another: what has any of them, and none of those before. */
+export interface Look {
+  readonly from: number
+  readonly to: number
+}
+
+/** How to look for the best, in this order. For many chunks, the newest shows how many documents have each mark, so that only the last look may find more than are ranked. */
+export async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promise<readonly Look[]> {
+  const each = planned.hinted.best.map((_, nth): Look => ({ from: nth, to: nth + 1 }))
+  const [newest] = chunks
+  // What the best are looked for by leaves out what hints say.
+  if (!newest || chunks.some(({ hasHints }) => !hasHints)) return []
+  if (chunks.length * each.length <= maxLooks) return each
+  const counts = each.map((look) => {
+    const found = entries(newest, planFor(by(look, planned), newest))
+    return sql`(select count(*)::integer from (${found} limit ${maxBest}) found)`
+  })
+  const { rows } = await sql<{ found: number[] }>`select array[${sql.join(counts)}] as found`.execute(db)
+  let room = maxBest / chunks.length
+  let few = 0
+  for (const found of rows[0]!.found) {
+    room -= found
+    if (room < 0) break
+    few++
+  }
+  return [...(few === 0 ? [] : [{ from: 0, to: few }]), ...each.slice(few, few + 1)]
+}
+
+/** The plans for what this finds of the best. */
+export function by(look: Look, { hinted, plain }: Planned): Planned {
+  return { hinted: marked(look, hinted), plain: marked(look, plain) }
+}
+
+function marked({ from, to }: Look, plan: Plan): Plan {
+  const { best, besides } = plan
+  const query = and([...besides.match, or(best.slice(from, to)), ...(from === 0 ? [] : [`!${or(best.slice(0, from))}`])])
+  return { ...plan, indexed: [lookUp(query), ...besides.others] }
+}
+
+/** What these find, the best first, at most so many; PostgreSQL looks for the next only while it has not enough. */
+export function likely(looks: readonly Look[], chunks: readonly Chunk[], planned: Planned, limit: number): RawBuilder<unknown> | null {
+  if (looks.length === 0) return null
+  const each = looks.map((look) => sql`(${entriesIn(chunks, by(look, planned), limit)})`)
+  return sql`select * from (${sql.join(each, sql` union all `)}) best limit ${limit}`
+}

@@ -1,0 +1,42 @@
+/** The entries of chunks that match: the newest first, and no more than are wanted. */
+import { type RawBuilder, sql } from 'kysely'
+import { type Chunk, entriesOf } from './postgres-chunks.ts'
+import { blockHint } from './postgres-hints.ts'
+import { type Plan, type Planned, planFor, where } from './postgres-plan.ts'
+
+/** Blocks that are looked into at once, from the newest on: nearly always, the first hold enough of what there is too much of. */
+const blocksAtOnce = [2, 3]
+
+/** A chunk, or these blocks of it. */
+interface Slice extends Chunk {
+  readonly only?: readonly number[]
+}
+
+/** The chunks, the newest blocks apart. */
+export function slices(chunks: readonly Chunk[], planned: Planned): Slice[] {
+  let nth = 0
+  return chunks.flatMap((chunk): Slice[] => {
+    if (nth === blocksAtOnce.length || chunk.blocks.length === 0 || planFor(planned, chunk).indexed.length === 0) return [chunk]
+    const blocks = chunk.blocks.map((_, block) => block)
+    const parts: Slice[] = []
+    while (blocks.length > 0 && nth < blocksAtOnce.length) parts.push({ ...chunk, only: blocks.splice(-blocksAtOnce[nth++]!) })
+    if (parts.length === 1 && blocks.length === 0) return [chunk]
+    return blocks.length === 0 ? parts : [...parts, { ...chunk, only: blocks }]
+  })
+}
+
+/** The newest matches of some chunks, the newest first: PostgreSQL looks into the next one only while it has not enough. */
+export function entriesIn(chunks: readonly Slice[], planned: Planned, limit: number): RawBuilder<unknown> {
+  const each = chunks.map((chunk) => sql`(${entries(chunk, planFor(planned, chunk))} order by document_id desc limit ${limit})`)
+  return sql`select * from (${sql.join(each, sql` union all `)}) entry limit ${limit}`
+}
+
+/** What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
+export function entries(chunk: Slice, { indexed, filters, late }: Plan): RawBuilder<unknown> {
+  const only = chunk.only ? [sql`entry.hints && ${chunk.only.map(blockHint)}::integer[]`] : []
+  const found =
+    indexed.length === 0
+      ? sql`select entry.* from ${entriesOf(chunk)} ${where(filters)}`
+      : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where([...indexed, ...only, ...filters])} offset 0) entry`
+  return late.length === 0 ? found : sql`select entry.* from (${found} order by document_id desc offset 0) entry ${where(late)}`
+}

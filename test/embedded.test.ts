@@ -20,6 +20,7 @@ import { afterAll, afterEach, expect, test } from 'vitest'
 import { type EmbeddedPostgres, joinEmbedded } from '../src/db/embedded.ts'
 import { ConfigError } from '../src/errors.ts'
 import { openLog } from '../src/log.ts'
+import { signal } from './support/process-tree.ts'
 
 const log = openLog({ level: 'silent', format: 'json' })
 const isRoot = process.getuid?.() === 0
@@ -45,7 +46,7 @@ const started: ChildProcessWithoutNullStreams[] = []
 afterEach(async () => {
   await Promise.all(joined.splice(0).map((postgres) => postgres.release()))
   for (const child of started.splice(0)) child.kill('SIGKILL')
-  for (const pid of servers()) process.kill(pid, 'SIGKILL')
+  for (const pid of servers()) signal(pid, 'SIGKILL')
 })
 afterAll(() => rmSync(top, { recursive: true, force: true }))
 

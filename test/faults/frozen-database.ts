@@ -1,6 +1,6 @@
 /** F13: PostgreSQL neither answers nor goes away. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { processTree } from '../support/process-tree.ts'
+import { processTree, signal } from '../support/process-tree.ts'
 import { type Fault, type Given, openTrial, type Told } from './fault.ts'
 
 /** seconds that dms is told to wait for a statement, and for a connection */
@@ -30,7 +30,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const late: Promise<{ status: number; seconds: number }>[] = []
   let peak = before
   try {
-    for (const pid of frozen) process.kill(pid, 'SIGSTOP')
+    for (const pid of frozen) signal(pid, 'SIGSTOP')
     const [id = ''] = ledger.uploads.keys()
     for (const end = performance.now() + seconds * 1000; performance.now() < end; ) {
       late.push(
@@ -46,7 +46,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     const { status } = await fetch(new URL('/readyz', place.url))
     expect(status === 503, `/readyz says ${status}`)
   } finally {
-    for (const pid of frozen) process.kill(pid, 'SIGCONT')
+    for (const pid of frozen) signal(pid, 'SIGCONT')
   }
   const answers = await Promise.all(late)
   const slowest = Math.max(...answers.map((answer) => answer.seconds))

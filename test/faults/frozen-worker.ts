@@ -1,6 +1,6 @@
 /** F05: a worker is frozen in the middle of a job, another one takes over, and then the first one goes on. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { processTree } from '../support/process-tree.ts'
+import { processTree, signal } from '../support/process-tree.ts'
 import { type Fault, type Given, openTrial, type Told, type Trial } from './fault.ts'
 import type { Place } from './place.ts'
 import { fakeTesseract, picture } from './tesseract.ts'
@@ -23,12 +23,12 @@ async function run({ place, isShort }: Given): Promise<Told> {
     await until(trial, 'the first worker has the job', async () => (await jobOf(place, id)).worker?.includes(`/${first.pid}`) ?? false)
     await sleep(1000)
     const frozen = processTree(first.pid).map(({ pid }) => pid)
-    for (const pid of frozen) process.kill(pid, 'SIGSTOP')
+    for (const pid of frozen) signal(pid, 'SIGSTOP')
     await tesseract.behave('good')
     const second = await worker()
     await until(trial, 'the second worker has ended the job', async () => (await jobOf(place, id)).status === 'completed')
     const before = JSON.stringify(await jobOf(place, id))
-    for (const pid of frozen) process.kill(pid, 'SIGCONT')
+    for (const pid of frozen) signal(pid, 'SIGCONT')
     await sleep(5000)
     if (JSON.stringify(await jobOf(place, id)) !== before) stale++
     expect(first.isUp(), 'the worker that was frozen ended')

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { processTree } from '../support/process-tree.ts'
+import { processTree, signal } from '../support/process-tree.ts'
 import { bareEnvironment, executable } from '../support/run.ts'
 
 export const password = 'a password for the first admin'
@@ -137,8 +137,8 @@ export async function openPlace() {
       const pid = await postmaster().catch(() => 0)
       const isThere = () => pid > 0 && processTree(pid)[0]?.command.includes(dataDir)
       if (isThere()) {
-        for (const { pid: each } of processTree(pid)) process.kill(each, 'SIGCONT')
-        process.kill(pid, 'SIGINT')
+        for (const { pid: each } of processTree(pid)) signal(each, 'SIGCONT')
+        signal(pid, 'SIGINT')
         for (let round = 0; isThere() && round < 500; round++) await sleep(20)
       }
       for (const ending of endings.splice(0).reverse()) ending()

@@ -26,6 +26,15 @@ export function processTree(pid: number): TreeProcess[] {
 /** Whether this very process still runs. */
 export const isStillThere = ({ pid, startedAt }: TreeProcess): boolean => startOf(pid) === startedAt && processTree(pid).length > 0
 
+/** Sends a signal to a process that may have ended since it was listed: to that one there is nothing to say. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
 /** The most memory that a process has held since its start, in bytes. */
 export const peakMemory = (pid: number): number => Number(/^VmHWM:\s+(\d+) kB/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0) * 1024
 

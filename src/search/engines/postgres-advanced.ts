@@ -6,7 +6,7 @@ import { type Compiled, compile, withHints } from './postgres-clauses.ts'
 import { filterHints } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
-import { indexed, inPassages, lookUp, lookUpAny, type Plan, ranges, rank } from './postgres-plan.ts'
+import { indexed, inPassages, inRows, lookUpAny, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
 import { together } from './postgres-words.ts'
@@ -48,11 +48,13 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
   const ranged = hasHints ? filterHints(filter) : []
   const isApart = wide !== undefined && hints.length + ranged.length === 0 && besides.every(isQuick)
   const words = isApart || !wide ? besides : [...besides, looseOf(wide)!]
-  const late = [
-    ...must.filter(isLate).flatMap(({ candidate }) => candidate ?? []),
+  const lateMust = must.filter(isLate)
+  const others = [
     ...(oneOf.some(isLate) ? oneCandidate(oneOf, ({ candidate }) => candidate) : []),
     ...mustNot.filter(isLate).flatMap(excluded),
   ]
+  const late = [...lateMust.flatMap(({ candidate }) => candidate ?? []), ...others]
+  const rows = lateMust.flatMap(({ row }) => row ?? [])
   const decided = [...must.flatMap(passagesOf), ...mustNot.filter(({ test }) => !test).flatMap(exceptPassages)]
   const isShown = oneOf.every(({ candidate, test }) => candidate !== null && !test)
   const tests = [
@@ -68,10 +70,14 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
   return {
     indexed: indexedBy(words),
     filters: [...ranges(filter), ...decided],
-    late: [...(late.length === 0 ? [] : [lookUp(and(late))]), ...(oneOf.length > 0 && isShown ? [anyOf(oneOf)] : [])],
+    late: [
+      ...(late.length === 0 ? [] : [inRows(rows.length === late.length ? rows : null, and(late))]),
+      ...(oneOf.length > 0 && isShown ? [anyOf(oneOf)] : []),
+    ],
     tests,
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
-    score: score(must, should),
+    score: score(must, should, 'words'),
+    roughly: score(must, should, 'telling'),
     best: isApart ? [] : best([...must, ...should]),
     besides: { match: words, others: indexedBy([]) },
   }
@@ -149,9 +155,9 @@ function anyOf(clauses: readonly Compiled[]): RawBuilder<boolean> {
 }
 
 /** By words; what is not about words counts as one more word each, which is there or not. */
-function score(must: readonly Compiled[], should: readonly Compiled[]): RawBuilder<number> {
+function score(must: readonly Compiled[], should: readonly Compiled[], of: Ranked): RawBuilder<number> {
   const ranks = [...must, ...should].flatMap((clause) => clause.rank ?? [])
-  const byWords = ranks.length === 0 ? sql<number>`0::real` : sql<number>`least(1, ${rank(or(ranks))})`
+  const byWords = ranks.length === 0 ? sql<number>`0::real` : sql<number>`least(1, ${rank(or(ranks), of)})`
   const others = should.filter((clause) => clause.rank === null)
   if (others.length === 0) return byWords
   return sql`((${byWords} + ${sql.join(

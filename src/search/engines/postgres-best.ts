@@ -10,6 +10,8 @@ import { and, or } from './postgres-query.ts'
 export const maxBest = 200
 /** Looks into chunks: each takes time to plan, so that where there would be more, some are made one. */
 const maxLooks = 60
+/** The newest chunk that has so large a part of what a chunk has on average shows what is in the others. */
+const sampled = 8
 
 /** Some of the marks of a plan by which the best are looked for, from one on up to another: what has any of them, and none of those before. */
 export interface Look {
@@ -17,19 +19,20 @@ export interface Look {
   readonly to: number
 }
 
-/** How to look for the best, in this order. For many chunks, the newest shows how many documents have each mark, so that only the last look may find more than are ranked. */
+/** How to look for the best, in this order. For many chunks, one of them shows how many documents have each mark, so that only the last look may find more than are ranked. */
 export async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promise<readonly Look[]> {
   const each = planned.hinted.best.map((_, nth): Look => ({ from: nth, to: nth + 1 }))
-  const [newest] = chunks
+  const all = chunks.reduce((sum, { size }) => sum + size, 0)
+  const sample = chunks.find(({ size }) => size * chunks.length * sampled >= all)
   // What the best are looked for by leaves out what hints say.
-  if (!newest || chunks.some(({ hasHints }) => !hasHints)) return []
+  if (!sample || chunks.some(({ hasHints }) => !hasHints)) return []
   if (chunks.length * each.length <= maxLooks) return each
   const counts = each.map((look) => {
-    const found = entries(newest, planFor(by(look, planned), newest))
+    const found = entries(sample, planFor(by(look, planned), sample))
     return sql`(select count(*)::integer from (${found} limit ${maxBest}) found)`
   })
   const { rows } = await sql<{ found: number[] }>`select array[${sql.join(counts)}] as found`.execute(db)
-  let room = maxBest / chunks.length
+  let room = (maxBest * sample.size) / all
   let few = 0
   for (const found of rows[0]!.found) {
     room -= found

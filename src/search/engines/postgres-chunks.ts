@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db, Trx } from '../../db/db.ts'
 
 /** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
-export const indexVersion = 5
+export const indexVersion = 6
 /** The first version whose entries have all the hints (see postgres-hints.ts) and marks (see postgres-vector.ts) that searches count on; older ones are searched without. */
 const firstWithHints = 5
 
@@ -15,6 +15,8 @@ export interface Chunk {
   readonly hasHints: boolean
   /** the least id of each of its blocks; empty: it has none */
   readonly blocks: readonly string[]
+  /** how many entries it has, about; at least 1 */
+  readonly size: number
 }
 
 const leastId = '00000000-0000-0000-0000-000000000000'
@@ -23,12 +25,12 @@ export const tableOf = (chunk: number): string => `search_chunk_${chunk}`
 
 /** The entries of a chunk, as `entry` of a query. Columns by name: the first chunk, made by a migration, has them in another order. */
 export const entriesOf = ({ number }: Chunk): RawBuilder<unknown> =>
-  sql`(select document_id, words, hints, parts, created_at, confidence, version, mime_type, label_ids, ${sql.lit(number)}::integer as chunk from ${sql.table(tableOf(number))}) entry`
+  sql`(select document_id, words, hints, parts, created_at, confidence, version, mime_type, label_ids, telling, word_order, ${sql.lit(number)}::integer as chunk from ${sql.table(tableOf(number))}) entry`
 
 /** The chunks of the index in force, the newest first. */
 export async function chunksInForce(db: Db): Promise<Chunk[]> {
   const { rows } = await sql<ChunkRow>`
-    select search_chunks.number, generation, from_id, version, blocks
+    select search_chunks.number, generation, from_id, version, blocks, (select reltuples from pg_class where oid = to_regclass('search_chunk_' || search_chunks.number)) as size
     from search_chunks join search_generation on generation = search_generation.number order by from_id desc`.execute(db)
   return rows.map(toChunk)
 }
@@ -39,6 +41,7 @@ interface ChunkRow {
   from_id: string
   version: number
   blocks: string[]
+  size?: number | null
 }
 
 const toChunk = (row: ChunkRow): Chunk => ({
@@ -47,6 +50,7 @@ const toChunk = (row: ChunkRow): Chunk => ({
   fromId: row.from_id,
   hasHints: row.version >= firstWithHints,
   blocks: row.blocks,
+  size: Math.max(1, row.size ?? 1),
 })
 
 /** The chunks of a generation (null: that in force), the newest first; until the transaction ends none is opened. */
@@ -122,13 +126,18 @@ async function createTable(trx: Trx, chunk: number): Promise<void> {
       confidence  real,
       version     smallint not null,
       mime_type   text,
-      label_ids   uuid[]
+      label_ids   uuid[],
+      telling     tsvector,
+      word_order  bytea
     ) with (toast_tuple_target = 128)`.execute(trx)
   // Kept apart from the rows, which are looked at by the thousand; not packed, because it hardly makes them smaller and every rank would unpack them.
   await sql`alter table ${sql.table(tableOf(chunk))} alter words set storage external, alter hints set storage external`.execute(trx)
-  await sql`alter table ${sql.table(tableOf(chunk))} alter mime_type set storage main, alter label_ids set storage main`.execute(trx)
+  await sql`alter table ${sql.table(tableOf(chunk))} alter mime_type set storage main, alter label_ids set storage main,
+    alter telling set storage main, alter word_order set storage main`.execute(trx)
   // Numbers about single words would be of no use: an entry is always found by the index.
-  await sql`alter table ${sql.table(tableOf(chunk))} alter words set statistics 0, alter hints set statistics 0`.execute(trx)
+  await sql`alter table ${sql.table(tableOf(chunk))} alter words set statistics 0, alter hints set statistics 0, alter telling set statistics 0`.execute(
+    trx,
+  )
 }
 
 export async function createIndex(db: Db, chunk: number): Promise<void> {

@@ -5,6 +5,7 @@ import type { SearchClause } from '../../ports/search.ts'
 import { phraseOf, type Term, termsOf } from '../query.ts'
 import { plain, type Word, words } from '../words.ts'
 import { rowHints } from './postgres-hints.ts'
+import { inOrder } from './postgres-order.ts'
 import { type Holding, longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
 import { filterLexemes, lexeme, or } from './postgres-query.ts'
 import { each, eachInText, isText, type LookedUp, lookedUp, oneOfWords, rowsOf, type TextField, weights } from './postgres-rows.ts'
@@ -31,6 +32,8 @@ export interface Compiled {
   readonly test: RawBuilder<boolean> | null
   /** numbers that every such document has; see postgres-hints.ts */
   readonly hints: readonly number[]
+  /** what shows in the text that the clause is answered; not there: nothing does. See postgres-order.ts */
+  readonly row?: Buffer | null
   /** the test reads the text of documents */
   readonly readsContent: boolean
   /** a tsquery for the score; null where the clause is not about words */
@@ -115,7 +118,7 @@ function exact(clause: SearchClause, field: TextField): Compiled {
   if (!term) return isPhrase ? { ...base, clause, candidate: nowhere } : { ...base, clause, test: test(clause) }
   const hints = term.joined === null ? rowHints(term.parts) : []
   const found = { ...base, clause, ...byTerms([term], field, new Map()), hints, terms: [term], telling: wordsOf([term]) }
-  return isPhrase ? found : { ...found, test: test(clause) }
+  return isPhrase ? { ...found, row: inOrder(term.parts) } : { ...found, test: test(clause) }
 }
 
 /** `others`: what counts as a word of the terms besides; only the terms as they are make the score. */

@@ -2,6 +2,7 @@
 import type { SearchFilter } from '../../ports/search.ts'
 import type { Part } from '../query.ts'
 import type { Word } from '../words.ts'
+import { hashOf } from './postgres-order.ts'
 
 /** Ranges of numbers that do not meet. */
 const firstPrefix = 100_000
@@ -28,13 +29,7 @@ export function prefixHint(prefix: string): number | null {
 }
 
 /** That these two words follow each other, or two others whose number is the same by chance. */
-function pairHint(one: string, other: string): number {
-  let hash = 0x811c9dc5
-  for (const text of [one, ' ', other]) {
-    for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
-  }
-  return ((hash ^ (hash >>> 16)) >>> 0) % pairs
-}
+const pairHint = (one: string, other: string): number => hashOf(`${one} ${other}`) % pairs
 
 const monthHint = (year: number, month: number): number =>
   firstMonth + Math.min(Math.max(year * 12 + month, 0), firstConfidence - firstMonth - 1)

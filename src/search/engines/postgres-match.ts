@@ -4,7 +4,7 @@ import type { Db } from '../../db/db.ts'
 import { kept } from '../../db/kept.ts'
 import type { SearchAnswer, SearchSort } from '../../ports/search.ts'
 import { by, likely, looks, maxBest } from './postgres-best.ts'
-import { type Chunk, entriesOf, reading } from './postgres-chunks.ts'
+import { type Chunk, chunkFor, entriesOf, reading } from './postgres-chunks.ts'
 import { entries, entriesIn, slices } from './postgres-entries.ts'
 import { facets, facetsOf } from './postgres-facets.ts'
 import { type Plan, type Planned, planFor, where } from './postgres-plan.ts'
@@ -24,13 +24,15 @@ export interface Matches extends Omit<SearchAnswer, 'hits'> {
   readonly page: readonly Scored[]
 }
 
+/** The scores are rough. */
 interface Collected {
   readonly found: readonly Scored[]
   readonly isCapped: boolean
 }
 
-/** Matches that are all ranked. */
-const maxRanked = 300
+/** Matches that are all ranked by all their words. Of more, these come first: the order of the others is that of what stands in their rows. */
+const maxRanked = 100
+const maxFirst = 40
 /** Chunks in one statement: each takes time to plan, whether or not it is looked into. */
 const maxTogether = 60
 
@@ -55,8 +57,9 @@ async function stepByStep(
   const { found, isCapped } = isByScore
     ? await newest(db, chunks, planned, maxResults)
     : await firstOfAll(db, chunks, planned, sort, maxResults)
-  const ordered = isByScore ? await inOrderOfScore(db, found, sort) : found
-  const page = ordered.slice(offset, offset + limit)
+  const page = isByScore
+    ? (await inOrderOfScore(db, await ranked(db, chunks, planned, found, sort[0]!.order), sort)).slice(offset, offset + limit)
+    : await exactly(db, chunks, planned, found.slice(offset, offset + limit))
   return {
     page,
     total: found.length,
@@ -70,7 +73,7 @@ async function stepByStep(
 
 /**
  * The newest matches as below, counted and cut into pages by PostgreSQL itself: sending it a thousand ids back took longer than finding them.
- * Of many, where some are likely to be the best, only those are ranked; after them come the newest, because reading the words of a thousand takes longer than all the rest.
+ * Where there are too many, some of the best besides.
  */
 async function atOnce(
   db: Db,
@@ -79,30 +82,68 @@ async function atOnce(
   order: SearchSort['order'],
   { offset, limit, maxResults }: Window,
 ): Promise<Matches> {
-  const { score } = planned.hinted
-  const isAscending = order === 'asc'
+  const { score, roughly } = planned.hinted
   const best = likely(await looks(db, chunks, planned), chunks, planned, Math.min(maxBest, maxResults))
   const isMoreThan = (count: number) => sql<boolean>`((select count(*) from newest) > ${count})`
   const isCapped = isMoreThan(maxResults)
-  const isMany = isAscending ? isCapped : isMoreThan(Math.min(maxRanked, maxResults))
-  const inOrder = isAscending ? sql`order by score asc nulls first, document_id asc` : sql`order by score desc nulls last, document_id desc`
+  const isAscending = order === 'asc'
+  const first = isAscending ? sql`${maxResults}` : sql`case when ${isMoreThan(maxRanked)} then ${maxFirst}::integer else ${maxRanked}::integer end`
+  const inOrder = isAscending
+    ? sql`score asc nulls first, document_id asc`
+    : sql`is_first desc, score desc nulls last, rough desc, document_id desc`
   const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`${kept}
     with newest as materialized (${entriesIn(slices(chunks, planned), planned, maxResults + 1)}),
-      best as materialized (${best ? sql`select entry.*, ${score} as score from (${best}) entry where ${isMany}` : sql`select entry.*, 0::real as score from newest entry limit 0`}),
+      best as materialized (${best ? sql`select entry.* from (${best}) entry where ${isCapped}` : sql`select entry.* from newest entry limit 0`}),
       found as materialized (
-        select * from best
-        union all (
-          select entry.*, case when ${isMany} and row_number() over (order by document_id desc) > ${maxBest} - (select count(*) from best) then null else ${score} end as score
-          from newest entry where document_id not in (select document_id from best)
-          order by document_id desc limit ${maxResults} - (select count(*) from best)
-        )
+        select entry.*, ${roughly} as rough from (
+          select * from best
+          union all (
+            select * from newest where document_id not in (select document_id from best) order by document_id desc limit ${maxResults} - (select count(*) from best)
+          )
+        ) entry
+      ),
+      first as materialized (
+        select document_id, rough, ${score} as score from (select * from found order by rough desc, document_id desc limit ${first}) entry
+      ),
+      -- None of the others counts more than one of the first.
+      ranked as (
+        select document_id, rough, score, true as is_first from first
+        union all select document_id, rough, least(rough, (select min(score) from first)), false from found where document_id not in (select document_id from first)
       )
     select (select count(*)::integer from found) as total, ${isCapped} as is_capped,
-      (select coalesce(json_agg(json_build_object('document_id', document_id, 'score', coalesce(score, ${score}))), '[]') from (
-        select * from found ${inOrder} limit ${limit} offset ${offset}
+      (select coalesce(json_agg(json_build_object('document_id', document_id, 'score', score)), '[]') from (
+        select * from ranked order by ${inOrder} limit ${limit} offset ${offset}
       ) entry) as page, ${facetsOf(sql`found`)}`.execute(db)
   const { page, total, is_capped, ...facets } = rows[0]!
   return { page, total, isCapped: is_capped, facets }
+}
+
+/** The same order of matches whose scores are rough. */
+async function ranked(
+  db: Db,
+  chunks: readonly Chunk[],
+  planned: Planned,
+  found: readonly Scored[],
+  order: SearchSort['order'],
+): Promise<readonly Scored[]> {
+  if (order === 'asc' || found.length <= maxRanked) return exactly(db, chunks, planned, found)
+  const all = found.toSorted((one, other) => other.score - one.score || (one.document_id < other.document_id ? 1 : -1))
+  const first = await exactly(db, chunks, planned, all.slice(0, maxFirst))
+  const least = Math.min(...first.map(({ score }) => score))
+  return [...first, ...all.slice(maxFirst).map((scored) => ({ ...scored, score: Math.min(scored.score, least) }))]
+}
+
+/** These, with their scores by all words of their entries. */
+async function exactly(db: Db, chunks: readonly Chunk[], planned: Planned, found: readonly Scored[]): Promise<Scored[]> {
+  if (found.length === 0) return []
+  const each = [...Map.groupBy(found, ({ document_id }) => chunkFor(chunks, document_id))].map(
+    ([chunk, some]) =>
+      sql`select entry.* from ${entriesOf(chunk)} where document_id = any(${some.map(({ document_id }) => document_id)}::uuid[])`,
+  )
+  const { rows } =
+    await sql<Scored>`select document_id, ${planned.hinted.score} as score from (${sql.join(each, sql` union all `)}) entry`.execute(db)
+  const scores = new Map(rows.map(({ document_id, score }) => [document_id, score]))
+  return found.map((scored) => ({ ...scored, score: scores.get(scored.document_id) ?? scored.score }))
 }
 
 /** The newest matches, from the newest chunk to the oldest, until there are enough; where there are too many, some of the best besides. */
@@ -126,7 +167,7 @@ async function collect(db: Db, chunks: readonly Chunk[], planned: Planned, limit
   let together = 1
   for (let start = 0; start < chunks.length && found.length < limit; ) {
     const { rows } = await sql<Scored>`
-      select document_id, ${planned.hinted.score} as score from (${entriesIn(chunks.slice(start, start + together), planned, limit - found.length)}) entry`.execute(
+      select document_id, ${planned.hinted.roughly} as score from (${entriesIn(chunks.slice(start, start + together), planned, limit - found.length)}) entry`.execute(
       db,
     )
     found.push(...rows)
@@ -166,7 +207,7 @@ function testedIn(chunk: Chunk, plan: Plan, limit: number, mayTest: number | nul
       -- As they come, and only until there are enough.
       select * from candidates entry ${where(plan.tests)} limit ${limit}
     )
-    select document_id, ${plan.score} as score, seen
+    select document_id, ${plan.roughly} as score, seen
     from (select count(*)::integer as seen from candidates) looked left join tested entry on true`
 }
 
@@ -184,7 +225,7 @@ async function firstOfAll(
   sort: readonly SearchSort[],
   maxResults: number,
 ): Promise<Collected> {
-  const { score, maxTested } = planned.hinted
+  const { score, roughly, maxTested } = planned.hinted
   const each = chunks.map((chunk) => {
     const { indexed, filters, late, tests } = planFor(planned, chunk)
     const conditions = [...indexed, ...filters, ...late, ...(maxTested === null ? tests : [])]
@@ -198,9 +239,9 @@ async function firstOfAll(
   const ofEntry = (field: SearchSort['field']) => (field === 'score' ? score : entryColumns.get(field))
   const isInEntries = sort.every(({ field }) => ofEntry(field) !== undefined)
   const key = (field: SearchSort['field']) => ofEntry(field) ?? sql.ref(`documents.${field}`)
-  // Only of the first the words are read, unless the score is part of the order.
+  // No words are read, unless the score is part of the order.
   const { rows } = await sql<Scored>`
-    select document_id, ${score} as score from (
+    select document_id, ${roughly} as score from (
       select entry.* from ${source} ${isInEntries ? sql`` : sql`join documents on documents.id = entry.document_id`}
       order by ${inOrder(sort, key)} limit ${maxResults + 1}
     ) entry`.execute(db)

@@ -13,8 +13,9 @@ export interface Plan {
   readonly tests: readonly RawBuilder<unknown>[]
   /** so many of them are looked at, the newest; null: all */
   readonly maxTested: number | null
-  /** 0 to 1, likewise */
+  /** 0 to 1, likewise: by all words of an entry, and about the same by what stands in its row */
   readonly score: RawBuilder<number>
+  readonly roughly: RawBuilder<number>
   /** what is likely to score best, by marks alone: tsqueries, those that say most first; empty: the index knows nothing of that */
   readonly best: readonly string[]
   /** what is asked besides of those that have such marks, as a tsquery and otherwise */
@@ -66,8 +67,20 @@ export function ranges({ from, to, minConfidence }: SearchFilter): RawBuilder<un
 export const inPassages = (queries: readonly string[], phrases: readonly boolean[], negated: readonly boolean[]): RawBuilder<boolean> =>
   sql`(entry.parts = 0 or dms_search_in_passages(entry.document_id, entry.chunk, entry.parts, (select ${queries}::text[]::tsquery[]), ${phrases}::boolean[], ${negated}::boolean[]))`
 
+/** That words stand in a row, each of these rows in the text: what shows their order, or where there is none, the words. */
+export const inRows = (rows: readonly Buffer[] | null, query: string): RawBuilder<boolean> => {
+  const words = sql<boolean>`entry.words @@ ${query}::tsquery`
+  if (rows === null || rows.length === 0) return words
+  const each = rows.map((row) => sql`position(${row}::bytea in entry.word_order) > 0`)
+  return sql`(coalesce(${sql.join(each, sql` and `)}, false) or ${words})`
+}
+
+/** What is ranked: all words of an entry, or those of which it says most (the others count as if they were not there). */
+export type Ranked = 'words' | 'telling'
+
 /** From 0 to 1 by the words of a query. */
-export const rank = (query: string): RawBuilder<number> => sql<number>`ts_rank('{0.1, 0.3, 0.6, 1}', words, ${query}::tsquery)`
+export const rank = (query: string, of: Ranked = 'words'): RawBuilder<number> =>
+  sql<number>`ts_rank('{0.1, 0.3, 0.6, 1}', ${of === 'words' ? sql`words` : sql`coalesce(telling, words)`}, ${query}::tsquery)`
 
 export const where = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
   all.length === 0 ? sql`` : sql`where ${sql.join([...all], sql` and `)}`

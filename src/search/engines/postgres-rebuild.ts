@@ -11,16 +11,21 @@ const atOnce = 4
 /** Documents of one part. */
 const partSize = 100
 
-/** Begins a generation, in chunks and blocks of so many documents; those that are not in force are removed. */
-export async function rebuild(db: Db, known: Memory, chunkSize: number, blockSize: number): Promise<IndexRebuild> {
+/** How many documents the next chunk is to hold, of so many that are left; and each of its blocks. */
+export type Sizes = (left: number) => { readonly chunk: number; readonly block: number }
+
+/** Begins a generation, in chunks of these sizes; those that are not in force are removed. */
+export async function rebuild(db: Db, known: Memory, sizes: Sizes): Promise<IndexRebuild> {
   await dropOthers(db)
+  let left = await documentCount(db)
   const { rows } = await sql<{ generation: number }>`
     select greatest(search_generation.number, max(generation)) + 1 as generation from search_generation left join search_chunks on true
     group by search_generation.number`.execute(db)
   const { generation } = rows[0]!
   let chunk = await openChunk(db, generation, false)
-  let room = chunkSize
-  let roomInBlock = blockSize
+  let size = sizes(left)
+  let room = size.chunk
+  let roomInBlock = size.block
   let isFilling = true
   let indexing: Promise<unknown> = Promise.resolve()
 
@@ -56,17 +61,19 @@ export async function rebuild(db: Db, known: Memory, chunkSize: number, blockSiz
         await allWritten()
         await finish(chunk)
         chunk = await openChunk(db, generation, false)
-        room = chunkSize - (await sizeOf(db, chunk))
-        roomInBlock = blockSize
+        size = sizes(left)
+        room = size.chunk - (await sizeOf(db, chunk))
+        roomInBlock = size.block
       }
       if (roomInBlock === 0) {
         await openBlock(db, { number: chunk }, ids[start]!)
-        roomInBlock = blockSize
+        roomInBlock = size.block
       }
       const some = ids.slice(start, start + Math.min(room, roomInBlock, partSize))
       await begin(some)
       room -= some.length
       roomInBlock -= some.length
+      left -= some.length
       start += some.length
     }
   }
@@ -92,6 +99,11 @@ export async function rebuild(db: Db, known: Memory, chunkSize: number, blockSiz
       await dropOthers(db)
     },
   }
+}
+
+async function documentCount(db: Db): Promise<number> {
+  const { rows } = await sql<{ count: number }>`select count(*)::integer as count from documents`.execute(db)
+  return rows[0]!.count
 }
 
 async function chunksOf(db: Db, generation: number): Promise<number[]> {

@@ -33,6 +33,8 @@ interface Entry {
   readonly chunk: number
   readonly id: string
   readonly words: string
+  readonly telling: string
+  readonly order: Buffer | null
   readonly hints: string
   readonly parts: number
   readonly createdAt: Date
@@ -150,11 +152,11 @@ async function entryOf(trx: Trx, document: Indexed, chunk: Chunk, seen: Vocabula
   }
   const { number } = chunk
   const fields = { ...document, labels: document.label_names }
-  const { words, parts } = await read(fields, filtersOf(document), notes, savePassages(trx, id, number))
+  const { parts, ...vectors } = await read(fields, filtersOf(document), notes, savePassages(trx, id, number))
   return {
     chunk: number,
     id,
-    words,
+    ...vectors,
     hints: hints.text(),
     parts,
     createdAt: created_at,
@@ -177,16 +179,18 @@ function savePassages(trx: Trx, document_id: string, chunk: number): (passage: P
 /** A value each, not arrays of them: in those every word would be escaped once more. */
 async function put(trx: Trx, chunk: number, entries: readonly Entry[]): Promise<void> {
   const rows = entries.map(
-    ({ id, words, hints, parts, createdAt, confidence, mimeType, labelIds }) =>
-      sql`(${id}::uuid, ${words}::tsvector, ${hints}::integer[], ${parts}::smallint, ${createdAt}::timestamptz, ${confidence}::real, ${indexVersion}::smallint, ${mimeType}, ${labelIds}::uuid[])`,
+    ({ id, words, telling, order, hints, parts, createdAt, confidence, mimeType, labelIds }) =>
+      sql`(${id}::uuid, ${words}::tsvector, ${hints}::integer[], ${parts}::smallint, ${createdAt}::timestamptz, ${confidence}::real, ${indexVersion}::smallint, ${mimeType}, ${labelIds}::uuid[], ${telling}::tsvector, ${order}::bytea)`,
   )
   await sql`
-    insert into ${sql.table(tableOf(chunk))} (document_id, words, hints, parts, created_at, confidence, version, mime_type, label_ids)
+    insert into ${sql.table(tableOf(chunk))} (document_id, words, hints, parts, created_at, confidence, version, mime_type, label_ids, telling, word_order)
     values ${sql.join(rows)}
     on conflict (document_id) do update set
       words = excluded.words, hints = excluded.hints, parts = excluded.parts,
       created_at = excluded.created_at, confidence = excluded.confidence, version = excluded.version,
-      mime_type = excluded.mime_type, label_ids = excluded.label_ids`.execute(trx)
+      mime_type = excluded.mime_type, label_ids = excluded.label_ids, telling = excluded.telling, word_order = excluded.word_order`.execute(
+    trx,
+  )
 }
 
 async function remove(trx: Trx, chunks: readonly Chunk[], ids: readonly string[]): Promise<void> {

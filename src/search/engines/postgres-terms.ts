@@ -2,6 +2,7 @@
 import type { SearchFilter } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { filterHints, prefixHint, rowHints } from './postgres-hints.ts'
+import { inOrder } from './postgres-order.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { inARow, type LookedUp, lookedUp, oneOfWords, rowsOf, type Step, weights } from './postgres-rows.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
@@ -24,6 +25,8 @@ export interface Queries {
   readonly match: string | null
   /** what their words must answer besides; null: nothing */
   readonly late: string | null
+  /** rows of words, each of which shows in the text that a part of `late` is answered; null: not all of it can be shown so. See postgres-order.ts */
+  readonly rows: readonly Buffer[] | null
   /** numbers that a document must have, all of them; of each list of `oneOf` one */
   readonly hints: readonly number[]
   readonly oneOf: readonly (readonly number[])[]
@@ -48,13 +51,15 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
   const wanted = terms.filter(({ negated }) => !negated)
   const asked = groups.map((group) => ask(group, spellings, hasHints))
   const matches = [...filters(filter), ...asked.flatMap(({ loose }) => loose ?? [])]
-  const late = asked.flatMap(({ match, loose }) => (match === null || match === loose ? [] : [match]))
+  const late = asked.flatMap(({ match, loose, row }) => (match === null || match === loose ? [] : [{ match, row }]))
+  const rows = late.flatMap(({ row }) => row ?? [])
   const hints = asked.flatMap(({ hints }) => hints)
   const positive = groups.filter(([first]) => !first!.negated)
   const excluded = asked.flatMap(({ loose }, nth) => (groups[nth]![0]!.negated && loose !== null ? [loose] : []))
   return {
     match: matches.length === 0 ? null : and(matches),
-    late: late.length === 0 ? null : and(late),
+    late: late.length === 0 ? null : and(late.map(({ match }) => match)),
+    rows: rows.length === late.length ? rows : null,
     hints,
     oneOf: hasHints ? filterHints(filter) : [],
     checks: groups.map((group) => ({
@@ -92,6 +97,8 @@ interface Ask {
   /** what of it the index answers alone, and perhaps more; null: nothing */
   readonly loose: string | null
   readonly hints: readonly number[]
+  /** what shows in the text that the term is there; null: nothing does */
+  readonly row: Buffer | null
 }
 
 /** A group as any document must have it that could match. */
@@ -100,13 +107,20 @@ function ask(group: readonly Term[], spellings: Spellings, hasHints: boolean): A
   if (term.negated) {
     const match = `!${or(group.map((one) => exactly(one, spellings)))}`
     const isPlain = group.every(({ parts, joined, field }) => parts.length === 1 && joined === null && field !== 'content')
-    return { match, loose: isPlain ? match : null, hints: [] }
+    return { match, loose: isPlain ? match : null, hints: [], row: null }
   }
   const found = group.map((one) => exact(lookedUp([rowsOf(one, spellings)], one.field ?? 'any'), hasHints))
-  const whole = { match: or(found.map(({ candidate }) => candidate)), loose: or(found.map(({ loose }) => loose)) }
+  const isInText = term.field === null || term.field === 'content'
+  const whole = {
+    match: or(found.map(({ candidate }) => candidate)),
+    loose: or(found.map(({ loose }) => loose)),
+    row: group.length === 1 && isInText ? inOrder(term.parts) : null,
+  }
   if (!hasHints || group.length > 1) return { ...whole, hints: [] }
   const hint = prefixOf(term, spellings)
-  return hint === null ? { ...whole, hints: term.joined === null ? rowHints(term.parts) : [] } : { match: null, loose: null, hints: [hint] }
+  return hint === null
+    ? { ...whole, hints: term.joined === null ? rowHints(term.parts) : [] }
+    : { match: null, loose: null, hints: [hint], row: null }
 }
 
 /** What the index knows alone need not be looked up otherwise. */
@@ -146,7 +160,7 @@ function best(groups: readonly (readonly Term[])[], spellings: Spellings): strin
   const some = (marks: readonly Mark[]) => or(groups.map((group) => marked(group, marks, typedOnly)))
   const meant = (marks: readonly Mark[]) => and(groups.map((group) => marked(group, marks, nearest, spellings)))
   const often = graded(7, 6, 5, 4)
-  const inOrder =
+  const fromMuch =
     groups.length === 1
       ? [
           all(graded(7, 6)),
@@ -174,7 +188,7 @@ function best(groups: readonly (readonly Term[])[], spellings: Spellings): strin
           all(graded(1)),
           some(graded(1)),
         ]
-  return [...new Set(inOrder)]
+  return [...new Set(fromMuch)]
 }
 
 type Mark = (word: string) => string

@@ -1,6 +1,7 @@
 /** From a document to what PostgreSQL indexes of it. */
 import { setImmediate as breathe } from 'node:timers/promises'
 import { type Word, words } from '../words.ts'
+import { Order } from './postgres-order.ts'
 
 export interface Fields {
   readonly title: string
@@ -21,6 +22,10 @@ export interface Passage {
 export interface Vectors {
   /** a tsvector, as text */
   readonly words: string
+  /** another, of the words that the document says most about; see `telling` */
+  readonly telling: string
+  /** the words of the content in their order; null: they are too many, or not all in one row. See postgres-order.ts */
+  readonly order: Buffer | null
   /** see search_entries.parts */
   readonly parts: 0 | 1 | 2
 }
@@ -64,6 +69,10 @@ const grades = [
 /** That a document is of that grade for the word: the index knows words, but not how often they are there. */
 export const gradeLexeme = (word: string, grade: number): string => `~${grade}${word}`
 
+/** Words, and places of each, that `telling` has: it stands in the row, of which many are read. What comes after so many places hardly counts. */
+const maxTelling = 64
+const maxTold = 12
+
 const maxPositions = 16_000
 const maxRepeats = 255
 /** A word in every eighth place would cut passages short: it loses positions instead. */
@@ -106,6 +115,7 @@ export async function read(
 
   const { content } = fields
   const characters = counter(content)
+  const order = new Order()
   const recent: Word[] = []
   let vector = head
   let start = 0
@@ -114,6 +124,7 @@ export async function read(
     if (++read % stepWords === 0) await breathe()
     note.word(word)
     notInText.delete(word.text)
+    order.follow(word)
     const local = base + word.position
     if (local > maxPositions || vector.bytes > maxBytes || (local > minPositions && vector.isFull(word.text))) {
       await save({ words: vector.text(), ...characters(start, word.start) })
@@ -133,12 +144,12 @@ export async function read(
   for (const word of notInText) marks.add(headingOnlyLexeme(word))
   if (vector === head) {
     head.mark(marks)
-    return { words: head.text(), parts: 0 }
+    return { words: head.text(), telling: head.telling(), order: order.bytes(), parts: 0 }
   }
   await save({ words: vector.text(), ...characters(start, content.length) })
   const parts = head.bytes > maxBytes ? 2 : 1
   head.mark(parts === 2 ? [...marks, '~long', '~many'] : [...marks, '~long'])
-  return { words: head.text(), parts }
+  return { words: head.text(), telling: head.telling(), order: null, parts }
 }
 
 /** A tsvector in the making. */
@@ -175,6 +186,16 @@ class Vector {
     })
   }
 
+  /** The words that are there more than once, or in a heading: of very many those that count most. */
+  telling(): string {
+    const all = [...this.#places].flatMap(([word, places]) => {
+      if (places.length === 0 || (places.length === 1 && isInText(places))) return []
+      return { word, places, score: scoreOf(places) }
+    })
+    const some = all.length <= maxTelling ? all : all.sort((one, other) => other.score - one.score).slice(0, maxTelling)
+    return some.map(({ word, places }) => `${quote(word)}:${places.slice(0, maxTold).join(',')}`).join(' ')
+  }
+
   isFull(word: string): boolean {
     return (this.#places.get(word)?.length ?? 0) >= maxRepeats
   }
@@ -197,11 +218,16 @@ class Vector {
 
 /** 0: none. Most words are there once or twice and have none. */
 function gradeOf(places: readonly string[]): number {
-  const isInText = !/\D$/.test(places[0] ?? '1')
-  if (isInText && places.length < 4) return 0
-  const sum = places.slice(0, 20).reduce((sum, place, nth) => sum + (counts[place.at(-1) as HeadingWeight] ?? counts.D) / (nth + 1) ** 2, 0)
+  if (places.length < 4 && isInText(places)) return 0
+  const sum = scoreOf(places)
   return grades.find(({ from }) => sum >= from)?.grade ?? 0
 }
+
+/** Whether a word stands in no heading: those come first. */
+const isInText = (places: readonly string[]): boolean => !/\D$/.test(places[0] ?? '1')
+
+const scoreOf = (places: readonly string[]): number =>
+  places.slice(0, 20).reduce((sum, place, nth) => sum + (counts[place.at(-1) as HeadingWeight] ?? counts.D) / (nth + 1) ** 2, 0)
 
 /** As tsvector and tsquery want it. */
 export const quote = (lexeme: string): string => `'${lexeme.replace(/['\\]/g, '$&$&')}'`

@@ -7,8 +7,8 @@ import { advanced } from './postgres-advanced.ts'
 import { chunksInForce, growBlocks, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
 import { hits } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
-import { indexed, inPassages, type Plan, ranges, rank } from './postgres-plan.ts'
-import { rebuild } from './postgres-rebuild.ts'
+import { indexed, inPassages, inRows, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
+import { rebuild, type Sizes } from './postgres-rebuild.ts'
 import { refresh } from './postgres-refresh.ts'
 import { similar } from './postgres-similar.ts'
 import { build, type Queries } from './postgres-terms.ts'
@@ -18,15 +18,22 @@ import { Memory, spellings, stemmed, together } from './postgres-words.ts'
 /** Documents that come in between two looks at how full the newest chunk is. */
 const lookEvery = 1000
 
-/** Documents of one chunk: more make each look into a chunk slow, fewer make many looks. */
+/** Documents of one of the newest chunks: more make each look into a chunk slow, fewer make many looks. */
 const documentsInChunk = 25_000
 /** Blocks of a full chunk. */
 const blocksInChunk = 10
 
-/** Opens the engine; what it keeps is in the tables search_…, made by the migrations and by itself. `chunkSize`: of the chunks that it makes; it reads those of any size. */
-export function openPostgres(db: Db, chunkSize = documentsInChunk): SearchEngine {
+/** Half of what is left is one chunk, so that each of the older ones, which are looked into only when the newer have not enough, has about as many as all newer together. */
+const halves = (left: number): number => Math.max(documentsInChunk, Math.ceil(left / 2))
+
+/** Opens the engine; what it keeps is in the tables search_…, made by the migrations and by itself. `chunkSize`: of all chunks that it makes; it reads those of any size. */
+export function openPostgres(db: Db, chunkSize?: number): SearchEngine {
   const known = new Memory()
-  const blockSize = Math.ceil(chunkSize / blocksInChunk)
+  const sizes: Sizes = (left) => {
+    const chunk = chunkSize ?? halves(left)
+    return { chunk, block: Math.ceil(chunk / blocksInChunk) }
+  }
+  const { chunk: newestSize, block: blockSize } = sizes(0)
   let written = 0
   return {
     name: 'postgres',
@@ -35,7 +42,7 @@ export function openPostgres(db: Db, chunkSize = documentsInChunk): SearchEngine
       written += ids.length
       if (written < Math.min(lookEvery, blockSize)) return
       written = 0
-      await growOn(db, chunkSize, blockSize)
+      await growOn(db, newestSize, blockSize)
     },
     search: (query) => search(db, query),
     advanced: (query) => advanced(db, query),
@@ -43,7 +50,7 @@ export function openPostgres(db: Db, chunkSize = documentsInChunk): SearchEngine
     count: async () => (await status(db)).documents,
     status: () => status(db),
     contents: () => [contents(db)],
-    rebuild: () => rebuild(db, known, chunkSize, blockSize),
+    rebuild: () => rebuild(db, known, sizes),
     async check() {
       await reading(db, async ([newest]) => sql`select from ${sql.table(tableOf(newest!.number))} limit 1`.execute(db))
     },
@@ -87,7 +94,7 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
 
 /** Newest first up to one past the cap; those are ranked, counted and cut into pages. */
 function plan(queries: Queries, { filter }: SearchQuery): Plan {
-  const { checks, best, besides, oneOf, late } = queries
+  const { checks, best, besides, oneOf, late, rows } = queries
   return {
     indexed: indexed(queries),
     filters: [
@@ -98,17 +105,18 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
         checks.map(({ negated }) => negated),
       ),
     ],
-    late: late === null ? [] : [sql`entry.words @@ ${late}::tsquery`],
+    late: late === null ? [] : [inRows(rows, late)],
     tests: [],
     maxTested: null,
-    score: score(queries),
+    score: score(queries, 'words'),
+    roughly: score(queries, 'telling'),
     best,
     besides: { match: besides.match, others: indexed({ match: null, hints: besides.hints, oneOf }) },
   }
 }
 
 /** Words OR-ed, so that time does not grow with the square of their number; a word as it was typed counts twice as much as one with a typo, of its stem, or that only begins so. */
-function score({ typed, meant }: Queries): RawBuilder<number> {
+function score({ typed, meant }: Queries, of: Ranked): RawBuilder<number> {
   if (typed === '') return sql`0::real`
-  return typed === meant ? sql`least(1, ${rank(typed)})` : sql`least(1, (${rank(typed)} + ${rank(meant)}) / 2)`
+  return typed === meant ? sql`least(1, ${rank(typed, of)})` : sql`least(1, (${rank(typed, of)} + ${rank(meant, of)}) / 2)`
 }

@@ -44,8 +44,8 @@ async function start() {
 type Ground = Awaited<ReturnType<typeof start>>
 
 /** Indexes all documents anew, in chunks of that size; how many chunks it took. */
-async function remake({ app }: Ground, size: number): Promise<number> {
-  const made = await openPostgres(app.db, size).rebuild()
+async function remake({ app }: Ground, size: number | ((left: number) => number)): Promise<number> {
+  const made = await openPostgres(app.db, typeof size === 'number' ? () => size : size).rebuild()
   const rows = await app.db.selectFrom('documents').select('id').orderBy('id').execute()
   await made.put(rows.map(({ id }) => id))
   expect(await made.settle()).toBe(rows.length)
@@ -170,8 +170,12 @@ test('an index in many chunks answers as one in a single chunk: all words, filte
   }
   expect(paged).toEqual(found('in / 0'))
 
+  // 18, 9, 5, 3 and 1
+  expect(await remake(ground, (left) => Math.max(3, Math.ceil(left / 2)))).toBe(5)
+  expectSame(await answers(engine, ground), whole, 'the older half in one')
+
   expect(await remake(ground, 5)).toBe(8)
-  const growing = openPostgres(app.db, 5)
+  const growing = openPostgres(app.db, () => 5)
   const added: string[] = []
   for (let nth = 0; nth < 22; nth++) {
     const id = await put()

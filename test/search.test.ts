@@ -503,6 +503,27 @@ test('of a long text the snippets with most of the words come first', () => {
   for (const snippet of found) expect(snippet.replace(/<\/?mark>/g, '').length).toBeLessThanOrEqual(60)
 })
 
+test('a phrase is found in a text of any length and in a title, where it is looked for; its words the other way round are none', async () => {
+  const { put, search, asAda } = await start()
+  const short = await put({ title: 'Short', content: 'the silver harbour' })
+  const long = await put({ title: 'Long', content: `${'filler '.repeat(2000)}silver harbour` })
+  const title = await put({ title: 'Silver harbour', content: 'harbour' })
+  await put({ title: 'Harbour', content: 'harbour silver, or silver and harbour' })
+  const found = async (q: string) => (await search({ q })).results.map(({ document_id }) => document_id).toSorted()
+  expect(await found('"silver harbour"')).toEqual([short, long, title].toSorted())
+  expect(await found('content:"silver harbour"')).toEqual([short, long].toSorted())
+  expect(await found('title:"silver harbour"')).toEqual([title])
+  expect(await found('"the silver harbour"')).toEqual([short])
+  expect(await found('"silver harbour" filler')).toEqual([long])
+  for (const [field, wanted] of [
+    ['content', [short, long]],
+    ['any', [short, long, title]],
+  ] as const) {
+    const { results } = await asAda.search.advanced({ query: { must: [{ field, type: 'exact', value: 'silver harbour' }] } })
+    expect(results.map(({ document_id }) => document_id).toSorted(), field).toEqual([...wanted].toSorted())
+  }
+})
+
 test('words of one stem find each other in the languages of the documents, below the word itself; phrases, -not and exact stay as they are', async () => {
   const { app, put, search, asAda } = await start()
   const ids = [
@@ -704,11 +725,14 @@ test('changes made while the engine is out of reach are found once it is back, a
   expect(await app.search.count()).toBe(1)
 })
 
-test('an index of the form before has all its answers, until it is made anew', async () => {
+test.each([
+  [2, `hints = '{}', telling = null, word_order = null`],
+  [5, 'telling = null, word_order = null'],
+])('an index of form %i has all its answers, until it is made anew', async (version, without) => {
   const { app, put, search } = await start()
   const id = await put({ title: 'Old', content: 'annual report of 2025', confidence: 0.8, createdAt: new Date('2025-05-05T00:00:00Z') })
-  await sql`update search_chunks set version = 2`.execute(app.db)
-  await sql`update search_chunk_1 set hints = '{}', version = 2`.execute(app.db)
+  await sql`update search_chunks set version = ${version}`.execute(app.db)
+  await sql`update search_chunk_1 set ${sql.raw(without)}, version = ${version}::smallint`.execute(app.db)
   const filters = { date_range: { from: '2025-01-01', to: '2025-12-31' }, min_confidence: 0.5 }
   for (const q of ['a', 'annual rep', '"annual report"', '"report of"'])
     expect(

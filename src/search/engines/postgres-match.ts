@@ -87,7 +87,9 @@ async function atOnce(
   const isMoreThan = (count: number) => sql<boolean>`((select count(*) from newest) > ${count})`
   const isCapped = isMoreThan(maxResults)
   const isAscending = order === 'asc'
-  const first = isAscending ? sql`${maxResults}` : sql`case when ${isMoreThan(maxRanked)} then ${maxFirst}::integer else ${maxRanked}::integer end`
+  const first = isAscending
+    ? sql`${maxResults}`
+    : sql`case when ${isMoreThan(maxRanked)} then ${maxFirst}::integer else ${maxRanked}::integer end`
   const inOrder = isAscending
     ? sql`score asc nulls first, document_id asc`
     : sql`is_first desc, score desc nulls last, rough desc, document_id desc`

@@ -26,13 +26,10 @@ const blocksInChunk = 10
 /** Half of what is left is one chunk, so that each of the older ones, which are looked into only when the newer have not enough, has about as many as all newer together. */
 const halves = (left: number): number => Math.max(documentsInChunk, Math.ceil(left / 2))
 
-/** Opens the engine; what it keeps is in the tables search_…, made by the migrations and by itself. `chunkSize`: of all chunks that it makes; it reads those of any size. */
-export function openPostgres(db: Db, chunkSize?: number): SearchEngine {
+/** Opens the engine; what it keeps is in the tables search_…, made by the migrations and by itself. `chunkSize`: of the chunks that it makes, where so many documents are left; it reads those of any size. */
+export function openPostgres(db: Db, chunkSize: (left: number) => number = halves): SearchEngine {
   const known = new Memory()
-  const sizes: Sizes = (left) => {
-    const chunk = chunkSize ?? halves(left)
-    return { chunk, block: Math.ceil(chunk / blocksInChunk) }
-  }
+  const sizes: Sizes = (left) => ({ chunk: chunkSize(left), block: Math.ceil(chunkSize(left) / blocksInChunk) })
   const { chunk: newestSize, block: blockSize } = sizes(0)
   let written = 0
   return {

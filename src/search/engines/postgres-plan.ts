@@ -1,6 +1,7 @@
 /** What a search asks of each chunk, in terms of `entry`, a row of it. */
 import { type RawBuilder, sql } from 'kysely'
 import type { SearchFilter } from '../../ports/search.ts'
+import { counts } from './postgres-vector.ts'
 
 export interface Plan {
   /** what the index finds; in terms of `entry`, a row of a chunk */
@@ -75,12 +76,17 @@ export const inRows = (rows: readonly Buffer[] | null, query: string): RawBuilde
   return sql`(coalesce(${sql.join(each, sql` and `)}, false) or ${words})`
 }
 
-/** What is ranked: all words of an entry, or those of which it says most (the others count as if they were not there). */
+/** What is ranked: all words of an entry, or those of which it says most; of the others it is taken that each is there once. */
 export type Ranked = 'words' | 'telling'
 
-/** From 0 to 1 by the words of a query. */
-export const rank = (query: string, of: Ranked = 'words'): RawBuilder<number> =>
-  sql<number>`ts_rank('{0.1, 0.3, 0.6, 1}', ${of === 'words' ? sql`words` : sql`coalesce(telling, words)`}, ${query}::tsquery)`
+/** What a word that is in the text once counts to ts_rank, which divides by the most that a word can count: the sum of the inverse squares. */
+const once = (counts.D * 6) / Math.PI ** 2
+
+/** From 0 to 1 by the words of a query; of what is telling it may be more. */
+export const rank = (query: string, of: Ranked = 'words'): RawBuilder<number> => {
+  const by = (vector: RawBuilder<unknown>) => sql<number>`ts_rank('{0.1, 0.3, 0.6, 1}', ${vector}, ${query}::tsquery)`
+  return of === 'words' ? by(sql`words`) : sql`(${once}::real + ${by(sql`coalesce(telling, words)`)})`
+}
 
 export const where = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>
   all.length === 0 ? sql`` : sql`where ${sql.join([...all], sql` and `)}`

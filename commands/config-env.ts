@@ -38,7 +38,7 @@ export const configEnv = (cli: Cli): Command =>
       if (secretsFile !== undefined) await writeSecrets(secretsFile, secrets)
       else for (const { name } of secrets) cli.note(`left out: ${name}, a secret (--secrets-file, --reveal)`)
       const known = variables.filter(({ isLeftOut }) => !isLeftOut).map(({ name, value }) => ({ name, value }))
-      if (['json', 'jsonl'].includes(cli.options.format)) cli.print(known, { columns: [{ name: 'name' }, { name: 'value' }], id: 'name' })
+      if (cli.options.isJson) cli.print(known, { columns: [{ name: 'name' }, { name: 'value' }], id: 'name' })
       else cli.write(linesOf(known))
     })
 

@@ -21,8 +21,8 @@ export const documentsText = (cli: Cli): Command =>
     const document = await client.documents.get(idOf(given, 'document'))
     const { id, status, error, content = '' } = document
     if (!isFinished(document)) throw new Failure('PENDING', `the document is ${status}`, { fix: `dms documents wait ${id}` })
-    const { format, isTerminal } = cli.options
-    if (format === 'json' || format === 'jsonl') cli.print({ id, status, content }, { columns: [] })
+    const { isJson, isTerminal } = cli.options
+    if (isJson) cli.print({ id, status, content }, { columns: [] })
     else cli.write(isTerminal ? harmless(content) : content)
     if (status === 'failed') throw new Failure('PARTIAL', `reading it failed: ${error?.message}`, { details: { code: error?.code } })
   })

@@ -19,7 +19,7 @@ export const help = (cli: Cli, whole: () => Promise<Command>): Command =>
   }).action(async (words: string[]) => {
     const topic = words.length === 1 ? topics[words[0] ?? ''] : undefined
     const text = topic ? fitted(await topic(), cli.options.width) : helpOf(find(await whole(), words))
-    if (['json', 'jsonl'].includes(cli.options.format)) cli.print({ about: words.join(' '), text }, { columns: [] })
+    if (cli.options.isJson) cli.print({ about: words.join(' '), text }, { columns: [] })
     else cli.write(text)
   })
 

@@ -63,7 +63,7 @@ export const login = (cli: Cli): Command =>
       const credential = await signIn(cli, there, flags, source, known)
       if (!flags.store) {
         const { token, expires_at } = credential
-        return ['json', 'jsonl'].includes(cli.options.format) ? cli.print({ token, expires_at }, { columns: [] }) : cli.write(`${token}\n`)
+        return cli.options.isJson ? cli.print({ token, expires_at }, { columns: [] }) : cli.write(`${token}\n`)
       }
       const { insecure_http, ca_file, ...before } = known ?? {}
       const isInsecure = cli.options.asked.isInsecureAllowed || insecure_http

@@ -14,7 +14,7 @@ export const metricsPrometheus = (cli: Cli): Command =>
   }).action(async () => {
     const client = await cli.client()
     const text = await client.metrics.prometheus()
-    const { format } = cli.options
-    if (format === 'json' || format === 'jsonl') cli.print({ text }, { columns: [] })
+    const { isJson } = cli.options
+    if (isJson) cli.print({ text }, { columns: [] })
     else cli.write(text)
   })

@@ -51,7 +51,7 @@ export const ocrQueueStatus = (cli: Cli): Command =>
 
 /** One line with columns; for programs the object of the API; on a terminal `sentence`, where there is one. */
 export function printStatus(cli: Cli, status: OcrStatus, sentence?: string): void {
-  const isJson = cli.options.format === 'json' || cli.options.format === 'jsonl'
+  const { isJson } = cli.options
   cli.print(isJson ? status : [status], { columns, id: 'pending', ...(sentence === undefined ? {} : { sentence }) })
 }
 

@@ -164,7 +164,7 @@ function report(error: unknown, program: Command, cli: OwnedCli, mark: string): 
   let isJson = program.opts<{ json?: boolean }>().json === true
   let isVerbose = false
   try {
-    isJson = cli.options.format === 'json' || cli.options.format === 'jsonl'
+    isJson = cli.options.isJson
     isVerbose = cli.options.verbose > 0
   } catch {
     // The flags themselves are what is wrong.

@@ -141,11 +141,11 @@ async function collect(client: Client, ask: Ask, limit: number) {
 }
 
 function printFacets(cli: Cli, found: SearchAnswer): void {
-  const { format } = cli.options
+  const { isJson } = cli.options
   const rows = Object.entries(found.facets).flatMap(([facet, counts]) =>
     Object.entries(counts).map(([name, count]) => ({ facet, name, count })),
   )
-  if (format === 'json' || format === 'jsonl') cli.print(found, { columns: [] })
+  if (isJson) cli.print(found, { columns: [] })
   else cli.print(rows, { columns: [{ name: 'facet' }, { name: 'name' }, { name: 'count', align: 'right' }], id: 'name' })
 }
 

@@ -35,7 +35,7 @@ export const searchStatus = (cli: Cli): Command =>
         { name: 'version', title: 'SCHEMA', align: 'right' as const },
         { name: 'updated_at', title: 'UPDATED' },
       ]
-      const isJson = cli.options.format === 'json' || cli.options.format === 'jsonl'
+      const { isJson } = cli.options
       cli.print(isJson ? found : [found], { columns, id: 'engine' })
       if (check && (found.drift > 0 || found.outdated > 0 || found.failing > 0)) cli.exit = 'PENDING'
     })

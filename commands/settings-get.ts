@@ -23,7 +23,7 @@ export const settingsGet = (cli: Cli): Command =>
     const client = await cli.client()
     const settings = await client.settings.get()
     if (wanted === undefined) return cli.print(settings, { columns: settingColumns, id: 'theme' })
-    const { format } = cli.options
-    if (format === 'json' || format === 'jsonl') return cli.print({ [wanted]: settings[wanted] }, { columns: [] })
+    const { isJson } = cli.options
+    if (isJson) return cli.print({ [wanted]: settings[wanted] }, { columns: [] })
     cli.write(`${settings[wanted]}\n`)
   })

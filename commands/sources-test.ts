@@ -31,7 +31,7 @@ export const sourcesTest = (cli: Cli): Command =>
         : await client.sources.test((await sourceNamed(client, given ?? '')).id)
       if (!ok) cli.exit = 'PARTIAL'
       const columns = [{ name: 'name', title: 'CHECK' }, { name: 'result' }, { name: 'message' }]
-      if (['json', 'jsonl'].includes(cli.options.format)) cli.print({ ok, checks, sample }, { columns: [] })
+      if (cli.options.isJson) cli.print({ ok, checks, sample }, { columns: [] })
       else
         cli.print(
           checks.map((check) => ({ ...check, result: check.ok ? 'ok' : 'failed' })),

@@ -35,8 +35,7 @@ export const tokensCreate = (cli: Cli): Command =>
         ...(lifetime === undefined ? {} : { expires_at: new Date(Date.now() + lifetime).toISOString() }),
         ...(user === undefined ? {} : { user }),
       })
-      if (cli.options.format === 'json' || cli.options.format === 'jsonl')
-        return cli.print({ ...made, token }, { columns: [...tokenColumns, { name: 'token', show: 'wide' }] })
+      if (cli.options.isJson) return cli.print({ ...made, token }, { columns: [...tokenColumns, { name: 'token', show: 'wide' }] })
       cli.note(`✓ Token "${made.name}" of ${made.username} made (id ${made.id}); it is not shown again`)
       cli.write(`${token}\n`)
     })

@@ -48,6 +48,6 @@ export const usersAdd = (cli: Cli): Command =>
       const shape = { columns: allUserColumns, sentence }
       // A user who was there keeps their password.
       if (flags.generatePassword && made) printMadeUp(cli, made, password, shape)
-      else if (flags.generatePassword && !['json', 'jsonl'].includes(cli.options.format)) cli.note(sentence)
+      else if (flags.generatePassword && !cli.options.isJson) cli.note(sentence)
       else cli.print(user, shape)
     })

@@ -20,8 +20,8 @@ export const usersExport = (cli: Cli): Command =>
     .option('--with-hashes', 'with password_hash, so that passwords stay the same')
     .action(async ({ withHashes = false }: { withHashes?: boolean }) => {
       const rows = withHashes ? await rowsWithHashes(cli) : await rowsOf(cli)
-      const { format, header } = cli.options
-      if (format === 'json' || format === 'jsonl') return cli.print(rows, { columns: [] })
+      const { isJson, header } = cli.options
+      if (isJson) return cli.print(rows, { columns: [] })
       const columns = userColumns.filter((name) => name !== 'password' && (withHashes || name !== 'password_hash'))
       const lines = rows.map((row) => columns.map((name) => row[name] ?? ''))
       cli.write((header === false ? lines : [columns, ...lines]).map((line) => `${line.map(csvField).join(',')}\n`).join(''))

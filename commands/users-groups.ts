@@ -14,8 +14,8 @@ export const usersGroups = (cli: Cli): Command =>
   }).action(async (given: string) => {
     const client = await cli.client()
     const found = await client.users.groups(await usernameOf(client, given))
-    const { format } = cli.options
-    if (format === 'json' || format === 'jsonl') return cli.print(found, { columns: [] })
+    const { isJson } = cli.options
+    if (isJson) return cli.print(found, { columns: [] })
     const rows = found.groups.map((group) => ({ group }))
     cli.print(rows, { columns: [{ name: 'group' }], id: 'group' })
   })

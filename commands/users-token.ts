@@ -18,7 +18,6 @@ export const usersToken = (cli: Cli): Command =>
     const user = await users.named(app.db, name)
     if (!user) throw new Failure('NOT_FOUND', `there is no user "${name}"`)
     const { token, expires_at } = await mint(app, user)
-    if (cli.options.format === 'json' || cli.options.format === 'jsonl')
-      cli.print({ token, expires_at, username: user.username }, { columns: [] })
+    if (cli.options.isJson) cli.print({ token, expires_at, username: user.username }, { columns: [] })
     else cli.write(`${token}\n`)
   })

@@ -37,7 +37,7 @@ export async function newPassword(cli: Cli, flags: PasswordFlags): Promise<strin
 /** Prints a password that was made up: alone, as `| pass insert -e dms/ana` must get nothing else, or in json as a field of whose it is. */
 export function printMadeUp<T extends object>(cli: Cli, owner: T, password: string | null, { columns, sentence }: Shape<T>): void {
   for (const line of [sentence ?? []].flat()) cli.note(line)
-  const { format } = cli.options
-  if (format === 'json' || format === 'jsonl') cli.print({ ...owner, password }, { columns })
+  const { isJson } = cli.options
+  if (isJson) cli.print({ ...owner, password }, { columns })
   else cli.write(`${password}\n`)
 }

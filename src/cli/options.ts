@@ -8,6 +8,8 @@ import type { Asked } from './target.ts'
 export type ProgressMode = 'auto' | 'plain' | 'json' | 'none'
 
 export interface GlobalOptions extends Rendering {
+  /** whole objects are wanted, as one or a line each */
+  readonly isJson: boolean
   /** settings given as flags, by dotted key */
   readonly settings: Readonly<Record<string, string>>
   /** the configuration file that --config names */
@@ -93,13 +95,15 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     : ((given('output') as Format | 'auto' | undefined) ?? oneOf(env, 'DMS_OUTPUT', ['auto', ...formats]) ?? 'auto')
   const timeout = given('timeout') ?? (env.DMS_TIMEOUT || undefined)
   const settings = { data_dir: given('dataDir'), 'log.level': given('logLevel'), 'log.format': given('logFormat') }
+  const format = output === 'auto' ? (isTerminal ? 'table' : 'tsv') : output
   return {
     settings: Object.fromEntries(Object.entries(settings).filter((entry): entry is [string, string] => entry[1] !== undefined)),
     config: given('config'),
     asked: askedTarget(opts, given, env),
     printCurl: opts.printCurl === true,
     as: given('as') ?? (env.DMS_AS || null),
-    format: output === 'auto' ? (isTerminal ? 'table' : 'tsv') : output,
+    format,
+    isJson: format === 'json' || format === 'jsonl',
     isHuman: isTerminal && output === 'auto',
     fields:
       given('fields')

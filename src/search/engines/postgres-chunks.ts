@@ -1,6 +1,7 @@
 /** Where entries of the index are: in chunks by document id, a table each, of which the newest is searched first. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db, Trx } from '../../db/db.ts'
+import { kept } from '../../db/kept.ts'
 
 /** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
 export const indexVersion = 6
@@ -29,7 +30,7 @@ export const entriesOf = ({ number }: Chunk): RawBuilder<unknown> =>
 
 /** The chunks of the index in force, the newest first. */
 export async function chunksInForce(db: Db): Promise<Chunk[]> {
-  const { rows } = await sql<ChunkRow>`
+  const { rows } = await sql<ChunkRow>`${kept}
     select search_chunks.number, generation, from_id, version, blocks, (select reltuples from pg_class where oid = to_regclass('search_chunk_' || search_chunks.number)) as size
     from search_chunks join search_generation on generation = search_generation.number order by from_id desc`.execute(db)
   return rows.map(toChunk)

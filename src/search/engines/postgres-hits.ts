@@ -1,6 +1,7 @@
 /** One page of what was found, as it is shown: with the places that match. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
+import { kept } from '../../db/kept.ts'
 import type { SearchHit } from '../../ports/search.ts'
 import { type Highlighter, highlighter, type Marker, type SnippetOptions } from '../highlight.ts'
 import type { Scored } from './postgres-match.ts'
@@ -32,22 +33,23 @@ export async function hits(db: Db, page: readonly Scored[], shown: Shown): Promi
   })
 }
 
-/** Of a long document the passage that says most about the query, instead of all its text. */
+/** Of a long document the passage that says most about the query, instead of all its text. Each is looked up alone: joined, a plan of the days when there were few would read them all for as long as it is kept. */
 async function documents(db: Db, page: readonly Scored[], { markers, passage }: Shown): Promise<Found[]> {
   const best = passage ? sql`words @@ ${passage.all}::tsquery desc, ts_rank(words, ${passage.meant}::tsquery) desc,` : sql``
-  const { rows } = await sql<Found>`
+  const { rows } = await sql<Found>`${kept}
     select documents.id as document_id, title, filename, mime_type, documents.created_at,
       ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,
       ${markers.content ? sql`case when passage.length is null then content else substr(content, passage.start_at + 1, passage.length) end` : sql`''`} as content
-    from documents ${
+    from unnest(${page.map(({ document_id }) => document_id)}::uuid[]) asked (id) cross join lateral (
+      select id, title, filename, mime_type, created_at, content from documents where id = asked.id offset 0
+    ) documents ${
       markers.content
         ? sql`left join lateral (
             select start_at, length from search_passages where search_passages.document_id = documents.id
             order by ${best} passage limit 1
           ) passage on true`
         : sql``
-    }
-    where documents.id = any(${page.map(({ document_id }) => document_id)}::uuid[])`.execute(db)
+    }`.execute(db)
   return rows
 }
 

@@ -1,6 +1,7 @@
 /** The words that occur in documents, so that a typo can be led back to what was meant, and a word to others of its stem. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
+import { kept } from '../../db/kept.ts'
 import type { Term } from '../query.ts'
 import { blocks, distance, tolerated } from '../typos.ts'
 import type { Word } from '../words.ts'
@@ -100,11 +101,14 @@ const open = (terms: readonly Term[]): string[] => [
 export async function stemmed(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
   const words = open(terms).filter(isMistypable)
   if (words.length === 0) return new Map()
-  const { rows } = await sql<{ asked: string; known: string }>`
-    select distinct asked.word as asked, search_stems.word as known
+  // Each stem looked up alone: joined, PostgreSQL would read all there are for five words or so.
+  const { rows } = await sql<{ asked: string; known: string }>`${kept}
+    select distinct asked.word as asked, known.word as known
     from unnest(${words}::text[]) asked (word) cross join search_languages
-    join search_stems on search_stems.language = search_languages.language and stem = dms_stem(search_languages.language, asked.word)
-    where search_stems.word <> asked.word`.execute(db)
+    cross join lateral (
+      select word from search_stems where language = search_languages.language and stem = dms_stem(search_languages.language, asked.word) offset 0
+    ) known
+    where known.word <> asked.word`.execute(db)
   const share = Math.min(maxStemmed, Math.ceil(maxStemmedTogether / words.length))
   return new Map(
     [...Map.groupBy(rows, ({ asked }) => asked)].map(([word, found]) => [
@@ -129,25 +133,27 @@ export async function spellings(db: Db, terms: readonly Term[]): Promise<Map<str
   )
   const middles = asked.flatMap((one) => (one.middle === null ? [] : { ...one, middle: `%${one.middle}%` }))
   // levenshtein() counts a swap as two; what it lets through is measured again here.
-  const isNear = sql`levenshtein_less_equal(search_words.word, asked.word, 2 * typos) <= 2 * typos`
+  const isNear = sql`levenshtein_less_equal(known.word, asked.word, 2 * typos) <= 2 * typos`
   // Size by size, because the words of one size are together in the indexes; but not of the middles: all of some sizes would be looked up besides.
-  const { rows } = await sql<{ asked: string; known: string }>`
+  const { rows } = await sql<{ asked: string; known: string }>`${kept}
     with asked as (
       select * from unnest(${sizes.map(({ word }) => word)}::text[], ${sizes.map(({ typos }) => typos)}::int[], ${sizes.map(({ size }) => size)}::int[],
         ${sizes.map(({ beginning }) => beginning)}::text[], ${sizes.map(({ ending }) => [...ending].reverse().join(''))}::text[])
         as asked (word, typos, size, beginning, reversed)
     )
-    select asked.word as asked, search_words.word as known
-    from asked join search_words on char_length(search_words.word) = size and ${isNear}
-      and search_words.word >= beginning and search_words.word < beginning || chr(${lastCharacter}::int)
-    union select asked.word, search_words.word
-    from asked join search_words on char_length(search_words.word) = size and ${isNear}
-      and reverse(search_words.word) >= reversed and reverse(search_words.word) < reversed || chr(${lastCharacter}::int)
-    union select asked.word, search_words.word
+    select asked.word as asked, known.word as known
+    from asked cross join lateral (
+      select word from search_words where char_length(word) = size and word >= beginning and word < beginning || chr(${lastCharacter}::int) offset 0
+    ) known where ${isNear}
+    union select asked.word, known.word
+    from asked cross join lateral (
+      select word from search_words where char_length(word) = size and reverse(word) >= reversed and reverse(word) < reversed || chr(${lastCharacter}::int) offset 0
+    ) known where ${isNear}
+    union select asked.word, known.word
     from unnest(${middles.map(({ word }) => word)}::text[], ${middles.map(({ typos }) => typos)}::int[], ${middles.map(({ size }) => size)}::int[],
       ${middles.map(({ middle }) => middle)}::text[]) as asked (word, typos, size, pattern),
-    lateral (select word from search_words where word like pattern offset 0) search_words
-    where char_length(search_words.word) between size - typos and size + typos and ${isNear}`.execute(db)
+    lateral (select word from search_words where word like pattern offset 0) known
+    where char_length(known.word) between size - typos and size + typos and ${isNear}`.execute(db)
   const known = Map.groupBy(rows, (row) => row.asked)
   const share = Math.min(maxSpellings, Math.ceil(maxTogether / known.size))
   return new Map(

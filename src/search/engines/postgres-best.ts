@@ -1,6 +1,7 @@
 /** What is likely to score best, of more matches than are ranked. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
+import { kept } from '../../db/kept.ts'
 import type { Chunk } from './postgres-chunks.ts'
 import { entries, entriesIn } from './postgres-entries.ts'
 import { lookUp, type Plan, type Planned, planFor } from './postgres-plan.ts'
@@ -31,7 +32,7 @@ export async function looks(db: Db, chunks: readonly Chunk[], planned: Planned):
     const found = entries(sample, planFor(by(look, planned), sample))
     return sql`(select count(*)::integer from (${found} limit ${maxBest}) found)`
   })
-  const { rows } = await sql<{ found: number[] }>`select array[${sql.join(counts)}] as found`.execute(db)
+  const { rows } = await sql<{ found: number[] }>`${kept}select array[${sql.join(counts)}] as found`.execute(db)
   let room = (maxBest * sample.size) / all
   let few = 0
   for (const found of rows[0]!.found) {

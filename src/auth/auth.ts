@@ -2,6 +2,8 @@
 import { hash, randomUUID } from 'node:crypto'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
+import type { Db } from '../db/db.ts'
+import { statement } from '../db/statement.ts'
 import { AppError, invalid } from '../errors.ts'
 import { count, type Limit, network, refuse } from '../http/rate-limit.ts'
 import type { Session } from '../http/route.ts'
@@ -88,16 +90,20 @@ export async function bearer(app: App, token: string): Promise<{ actor: Actor; s
 }
 
 /** One short query with each request; that is what makes a logout or a demotion count everywhere at once. */
-function holder({ reads }: App, { sub, jti, ver }: Claims): Promise<Actor | undefined> {
-  return reads
+async function holder({ reads }: App, { sub, jti, ver }: Claims): Promise<Actor | undefined> {
+  const [actor] = await enabled(reads, sub, ver, jti)
+  return actor
+}
+
+const enabled = statement((db: Db, id: string, version: number, jti: string) =>
+  db
     .selectFrom('users')
     .select(['id', 'role', 'username'])
-    .where('id', '=', sub)
-    .where('token_version', '=', ver)
+    .where('id', '=', id)
+    .where('token_version', '=', version)
     .where('disabled', '=', false)
-    .where(({ not, exists, selectFrom }) => not(exists(selectFrom('revoked_tokens').select('jti').where('jti', '=', jti))))
-    .executeTakeFirst()
-}
+    .where(({ not, exists, selectFrom }) => not(exists(selectFrom('revoked_tokens').select('jti').where('jti', '=', jti)))),
+)
 
 /** Ends the session on every server process. */
 export async function logout(app: App, actor: Actor, session: Session | undefined): Promise<void> {

@@ -101,7 +101,7 @@ const open = (terms: readonly Term[]): string[] => [
 export async function stemmed(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
   const words = open(terms).filter(isMistypable)
   if (words.length === 0) return new Map()
-  // Each stem looked up alone: joined, PostgreSQL would read all there are for five words or so.
+  // Each stem looked up alone: joined, PostgreSQL would read all there are for half a dozen words.
   const { rows } = await sql<{ asked: string; known: string }>`${kept}
     select distinct asked.word as asked, known.word as known
     from unnest(${words}::text[]) asked (word) cross join search_languages

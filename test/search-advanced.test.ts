@@ -419,6 +419,9 @@ test('long documents: fields, phrases and pieces anywhere, and no false ones', a
   await put({ title: 'Hidden', content: 'short story of treasure' })
   await put({ title: 'W31', content: 'w25' })
   await put({ title: 'Short', content: 'W21' })
+  // Too long to be listed, and its beginning is in the title besides.
+  await put({ title: 'Zzyx', content: `Zzyx${'abcd'.repeat(20)}` })
+  await put({ title: 'Zzyxa', content: 'xZzy' })
   const cases: [Clause, string[]][] = [
     [['content', 'hidden'], ['Long story']],
     [['title', 'hidden'], ['Hidden']],
@@ -443,12 +446,17 @@ test('long documents: fields, phrases and pieces anywhere, and no false ones', a
     [['title', '1', 'contains'], ['W31']],
     [['content', '1 of the w12', 'contains'], ['Long story']],
     [['content', '31', 'contains'], ['Long story']],
+    [['content', 'zzyx', 'contains'], ['Zzyx']],
+    [
+      ['content', 'zzy', 'contains'],
+      ['Zzyx', 'Zzyxa'],
+    ],
   ]
   for (const [one, expected] of cases) {
     expect((await titles({ must: [one] })).sort(), `must ${one}`).toEqual(expected)
     expect((await titles({ should: [one] })).sort(), `should ${one}`).toEqual(expected)
     expect((await titles({ must_not: [one] })).sort(), `must_not ${one}`).toEqual(
-      ['Hidden', 'Long story', 'Short', 'W31'].filter((title) => !expected.includes(title)),
+      ['Hidden', 'Long story', 'Short', 'W31', 'Zzyx', 'Zzyxa'].filter((title) => !expected.includes(title)),
     )
   }
   const { results } = await search({ query: { must: [{ field: 'content', value: 'dden trea', type: 'contains' }] } })

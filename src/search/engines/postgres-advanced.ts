@@ -48,13 +48,15 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
   const ranged = hasHints ? filterHints(filter) : []
   const isApart = wide !== undefined && hints.length + ranged.length === 0 && besides.every(isQuick)
   const words = isApart || !wide ? besides : [...besides, looseOf(wide)!]
-  const lateMust = must.filter(isLate)
+  const lateOnes = must.filter(isLate)
   const others = [
     ...(oneOf.some(isLate) ? oneCandidate(oneOf, ({ candidate }) => candidate) : []),
     ...mustNot.filter(isLate).flatMap(excluded),
   ]
-  const late = [...lateMust.flatMap(({ candidate }) => candidate ?? []), ...others]
-  const rows = lateMust.flatMap(({ row }) => row ?? [])
+  const late = [...lateOnes.flatMap(({ candidate }) => candidate ?? []), ...others]
+  const rows = lateOnes.flatMap(({ row }) => row ?? [])
+  // Where one of several is enough, each document is looked at besides.
+  const doubts = hasHints && oneOf.length === 0 && !mustNot.some(isLate) ? lateOnes.flatMap(({ doubt }) => doubt ?? []) : []
   const decided = [...must.flatMap(passagesOf), ...mustNot.filter(({ test }) => !test).flatMap(exceptPassages)]
   const isShown = oneOf.every(({ candidate, test }) => candidate !== null && !test)
   const tests = [
@@ -74,7 +76,9 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
       ...(late.length === 0 ? [] : [inRows(rows.length === late.length ? rows : null, and(late))]),
       ...(oneOf.length > 0 && isShown ? [anyOf(oneOf)] : []),
     ],
+    ...(doubts.length > 0 && doubts.length === lateOnes.length ? { doubt: or(doubts) } : {}),
     tests,
+    ...(hasHints && tests.length === 1 && must.some(({ sure }) => sure) ? { sure: must.flatMap(({ sure }) => sure ?? []) } : {}),
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
     score: score(must, should, 'words'),
     roughly: score(must, should, 'telling'),

@@ -51,7 +51,7 @@ export function by(look: Look, { hinted, plain }: Planned): Planned {
 function marked({ from, to }: Look, plan: Plan): Plan {
   const { best, besides } = plan
   const query = and([...besides.match, or(best.slice(from, to)), ...(from === 0 ? [] : [`!${or(best.slice(0, from))}`])])
-  return { ...plan, indexed: [lookUp(query), ...besides.others] }
+  return { ...plan, indexed: [lookUp(query), ...besides.others], sure: undefined }
 }
 
 /** What these find, the best first, at most so many; PostgreSQL looks for the next only while it has not enough. */

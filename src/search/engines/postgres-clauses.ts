@@ -8,7 +8,19 @@ import { rowHints } from './postgres-hints.ts'
 import { inOrder } from './postgres-order.ts'
 import { type Holding, longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
 import { filterLexemes, lexeme, or } from './postgres-query.ts'
-import { each, eachInText, isText, type LookedUp, lookedUp, oneOfWords, rowsOf, type TextField, weights } from './postgres-rows.ts'
+import {
+  allInText,
+  begunOutside,
+  each,
+  eachInText,
+  isText,
+  type LookedUp,
+  lookedUp,
+  oneOfWords,
+  rowsOf,
+  type TextField,
+  weights,
+} from './postgres-rows.ts'
 import { nowhere, type Spellings } from './postgres-terms.ts'
 import { inPassages, test } from './postgres-values.ts'
 import { quote } from './postgres-vector.ts'
@@ -24,8 +36,10 @@ export interface Compiled {
   readonly known?: string
   /** tsqueries, one of which the index answers for each of what is `loose`, where they are many; see `lookUpAny` */
   readonly apart?: readonly string[]
-  /** the same of what is `known` */
+  /** the same where entries have hints: of what is `known`, or of what only those may answer wrongly that answer `doubt` */
   readonly knownApart?: readonly string[]
+  /** a tsquery that the index answers alone */
+  readonly doubt?: string
   /** tsqueries, each of which some passage of a long document must answer */
   readonly passages: readonly string[]
   /** what is to be seen in the row of `documents` besides */
@@ -34,6 +48,8 @@ export interface Compiled {
   readonly hints: readonly number[]
   /** what shows in the text that the clause is answered; not there: nothing does. See postgres-order.ts */
   readonly row?: Buffer | null
+  /** tsqueries, one of which the index answers only for what passes the test, where entries have hints and are in one row */
+  readonly sure?: readonly string[]
   /** the test reads the text of documents */
   readonly readsContent: boolean
   /** a tsquery for the score; null where the clause is not about words */
@@ -48,7 +64,8 @@ export interface Compiled {
 
 /** The clause for entries that have hints: what the index knows of it alone need not be looked up otherwise. */
 export const withHints = (clause: Compiled): Compiled => {
-  const { known, apart, knownApart } = clause
+  const { known, doubt, apart, knownApart } = clause
+  if (doubt !== undefined && knownApart) return { ...clause, loose: or(knownApart), ...(apart ? { apart: knownApart } : {}) }
   if (known === undefined) return clause
   return { ...clause, candidate: known, loose: known, ...(apart && knownApart ? { apart: knownApart } : {}) }
 }
@@ -171,19 +188,22 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
   // A first word that may be any of too many says nothing.
   const known = others.isAll ? steps : steps.slice(1)
   const [first, ...rest] = known
+  const isAlone = first !== undefined && rest.length === 0
   const found = known.length === 0 ? { candidate: null, passages: [] } : lookedUp([[known]], field)
   const isShown = isOneRun && others.isAll
   const passage = found.passages[0]
+  const some = isOneRun ? shortest(others.words) : []
   return {
     clause,
     ...found,
-    ...(first && rest.length === 0 && first.words.length > maxAtOnce ? { apart: each(first, field), knownApart: eachInText(first) } : {}),
+    ...(isAlone ? { knownApart: eachInText(first) } : {}),
+    ...(isAlone && first.prefix && field === 'content' ? { doubt: begunOutside(first.words[0]!) } : {}),
+    ...(isAlone && first.words.length > maxAtOnce ? { apart: each(first, field) } : {}),
     hints: [],
-    test: isShown
-      ? null
-      : passage === undefined
-        ? sure(clause, field, isOneRun ? others.words : [])
-        : test(clause, inPassages(clause, passage)),
+    ...(some.length > 0 && !isShown && passage === undefined && field === 'content'
+      ? { sure: allInText(others.words.slice(0, maxSure)) }
+      : {}),
+    test: isShown ? null : passage === undefined ? sureTest(clause, field, some) : test(clause, inPassages(clause, passage)),
     readsContent: !isShown && (field === 'content' || field === 'any'),
     rank: steps.length === 0 ? null : or(steps.map((step) => oneOfWords(step, weights[field], maxRanked))),
     terms: [],
@@ -194,12 +214,14 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
 }
 
 /** The test of a clause, which reads no text of a document that has one of these words. */
-function sure(clause: SearchClause, field: TextField, words: readonly string[]): RawBuilder<boolean> {
+function sureTest(clause: SearchClause, field: TextField, words: readonly string[]): RawBuilder<boolean> {
   if (words.length === 0) return test(clause)
-  const shortest = words.toSorted((one, other) => one.length - other.length || (one < other ? -1 : 1)).slice(0, maxSure)
-  const some = or(shortest.map((text) => lexeme({ text, prefix: false }, weights[field])))
+  const some = or(words.map((text) => lexeme({ text, prefix: false }, weights[field])))
   return sql`case when entry.parts = 0 and entry.words @@ (select ${some}::text::tsquery) then true else ${test(clause)} end`
 }
+
+const shortest = (words: readonly string[]): string[] =>
+  words.toSorted((one, other) => one.length - other.length || (one < other ? -1 : 1)).slice(0, maxSure)
 
 const maxLabels = 2_000
 

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type Chunk, entriesOf } from './postgres-chunks.ts'
 import { blockHint } from './postgres-hints.ts'
-import { type Plan, type Planned, planFor, where } from './postgres-plan.ts'
+import { lookUp, lookUpAny, type Plan, type Planned, planFor, where } from './postgres-plan.ts'
 
 /** Blocks that are looked into at once, from the newest on: nearly always, the first hold enough of what there is too much of. */
 const blocksAtOnce = [2, 3]
@@ -32,11 +32,25 @@ export function entriesIn(chunks: readonly Slice[], planned: Planned, limit: num
 }
 
 /** What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
-export function entries(chunk: Slice, { indexed, filters, late }: Plan): RawBuilder<unknown> {
+export function entries(chunk: Slice, { indexed, filters, late, doubt }: Plan): RawBuilder<unknown> {
   const only = chunk.only ? [sql`entry.hints && ${chunk.only.map(blockHint)}::integer[]`] : []
   const found =
     indexed.length === 0
       ? sql`select entry.* from ${entriesOf(chunk)} ${where(filters)}`
       : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where([...indexed, ...only, ...filters])} offset 0) entry`
-  return late.length === 0 ? found : sql`select entry.* from (${found} order by document_id desc offset 0) entry ${where(late)}`
+  if (late.length === 0) return found
+  const seen = doubt === undefined ? late : [sql`(document_id not in (${answering(doubt, chunk)}) or ${sql.join([...late], sql` and `)})`]
+  return sql`select entry.* from (${found} order by document_id desc offset 0) entry ${where(seen)}`
+}
+
+const answering = (query: string, chunk: Chunk): RawBuilder<unknown> =>
+  sql`select document_id from ${entriesOf(chunk)} where ${lookUp(query)}`
+
+/** Documents of the newest blocks of a chunk, as ids, that the index alone says pass the tests of a plan; null: it says that of none. */
+export function surely(chunk: Chunk, { sure }: Plan): RawBuilder<unknown> | null {
+  const blocks = chunk.blocks.map((_, block) => blockHint(block)).slice(-blocksAtOnce[0]!)
+  if (!sure || blocks.length === 0) return null
+  return sql`
+    select document_id from ${entriesOf(chunk)}
+    where ${lookUpAny(sure)} and entry.hints && ${blocks}::integer[] and entry.parts = 0`
 }

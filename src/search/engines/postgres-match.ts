@@ -5,7 +5,7 @@ import { kept } from '../../db/kept.ts'
 import type { SearchAnswer, SearchSort } from '../../ports/search.ts'
 import { by, likely, looks, maxBest } from './postgres-best.ts'
 import { type Chunk, chunkFor, entriesOf, reading } from './postgres-chunks.ts'
-import { entries, entriesIn, slices } from './postgres-entries.ts'
+import { entries, entriesIn, slices, surely } from './postgres-entries.ts'
 import { facets, facetsOf } from './postgres-facets.ts'
 import { type Plan, type Planned, planFor, where } from './postgres-plan.ts'
 
@@ -202,15 +202,20 @@ async function collectTested(
 
 /** The newest of one chunk that pass the tests, or one row of nothing; with each row how many were looked at. */
 function testedIn(chunk: Chunk, plan: Plan, limit: number, mayTest: number | null): RawBuilder<unknown> {
+  const sure = surely(chunk, plan)
+  const tests = sure ? [sql`(document_id in (${sure}) or ${sql.join([...plan.tests], sql` and `)})`] : plan.tests
   return sql`
     with candidates as materialized (
       ${entries(chunk, plan)} order by document_id desc ${mayTest === null ? sql`` : sql`limit ${mayTest}`}
     ), tested as materialized (
       -- As they come, and only until there are enough.
-      select * from candidates entry ${where(plan.tests)} limit ${limit}
+      select * from candidates entry ${where(tests)} limit ${limit}
     )
     select document_id, ${plan.roughly} as score, seen
-    from (select count(*)::integer as seen from candidates) looked left join tested entry on true`
+    from (
+      -- Where there are enough, nobody asks, and the others need not be fetched.
+      select case when (select count(*) from tested) < ${limit} then (select count(*)::integer from candidates) else 0 end as seen
+    ) looked left join tested entry on true`
 }
 
 /** What documents are sorted by that their entries have too. */

@@ -10,8 +10,12 @@ export interface Plan {
   readonly filters: readonly RawBuilder<unknown>[]
   /** what is seen in its words, of the newest first, until there are enough: reading those of all takes long; likewise */
   readonly late: readonly RawBuilder<unknown>[]
+  /** a tsquery: what does not answer it needs no such look; not there: all do */
+  readonly doubt?: string
   /** what takes a look at the documents that are left, likewise */
   readonly tests: readonly RawBuilder<unknown>[]
+  /** tsqueries: what answers one of them, and is in one row, passes the tests; see `lookUpAny` */
+  readonly sure?: readonly string[] | undefined
   /** so many of them are looked at, the newest; null: all */
   readonly maxTested: number | null
   /** 0 to 1, likewise: by all words of an entry, and about the same by what stands in its row */

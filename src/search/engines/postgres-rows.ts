@@ -34,17 +34,33 @@ export const oneOfWords = ({ words, prefix }: Step, weight: Weight, max = Number
 export const inARow = (row: readonly Step[], weight: Weight): string =>
   inRow(row.map((step) => ({ query: oneOfWords(step, weight), offset: step.offset })))
 
+/** Words in one look into the index: each look reads anew what is asked besides, and one with many words holds what it finds against each of them. */
+const wordsInLook = 16
+
 /** Tsqueries one of which every document answers that has a word of the step in the field; of long documents some others too. */
 export function each({ words, prefix }: Step, field: TextField): string[] {
   const weight = weights[field]
   const isMarked = weight === 'A' || weight === 'B' || weight === 'C'
   const one = (word: string, index: number) =>
     lexeme({ text: isMarked ? headingLexeme(word, weight) : word, prefix: prefix && index === 0 })
-  return [...words.map(one), ...(isMarked ? [] : [quote('~many')])]
+  return inLooks([...words.map(one), ...(isMarked ? [] : [quote('~many')])])
 }
 
-/** The same of what `known` of the step asks for in the text. */
-export const eachInText = ({ words }: Step): string[] => [...words.map(inText), quote('~many')]
+/** The same of those that have it in the text, where entries have hints; besides, those that have a word of the title or the like that begins with the first, where that may go on: see `begunOutside`. */
+export const eachInText = ({ words, prefix }: Step): string[] =>
+  inLooks([...words.map((word, index) => (prefix && index === 0 ? lexeme({ text: word, prefix }) : inText(word))), quote('~many')])
+
+/** Tsqueries one of which only what has one of these words in the text answers, where entries have hints. */
+export const allInText = (words: readonly string[]): string[] => inLooks(words.map(inText))
+
+/** What has a word that begins so in the title, a label or the filename, but not in the text. */
+export const begunOutside = (word: string): string => lexeme({ text: headingOnlyLexeme(word), prefix: true })
+
+function inLooks(queries: readonly string[]): string[] {
+  return Array.from({ length: Math.ceil(queries.length / wordsInLook) }, (_, nth) =>
+    or(queries.slice(nth * wordsInLook, (nth + 1) * wordsInLook)),
+  )
+}
 
 export interface LookedUp {
   /** a tsquery that every document answers which has the terms; of long ones some others too */

@@ -20,9 +20,15 @@ export interface Look {
   readonly to: number
 }
 
-/** How to look for the best, in this order. For many chunks, one of them shows how many documents have each mark, so that only the last look may find more than are ranked. */
-export async function looks(db: Db, chunks: readonly Chunk[], planned: Planned): Promise<readonly Look[]> {
-  const each = planned.hinted.best.map((_, nth): Look => ({ from: nth, to: nth + 1 }))
+/** One for each mark. */
+export const eachLook = ({ hinted }: Planned): readonly Look[] => hinted.best.map((_, nth) => ({ from: nth, to: nth + 1 }))
+
+/**
+ * How to look for the best, in this order. For many chunks, one of them shows how many documents have each mark, so that only the last look may find more than are ranked.
+ * null: that one has so few matches that all of them will hardly be more than `maxResults`, up to which the best need not be looked for.
+ */
+export async function looks(db: Db, chunks: readonly Chunk[], planned: Planned, maxResults: number): Promise<readonly Look[] | null> {
+  const each = eachLook(planned)
   const all = chunks.reduce((sum, { size }) => sum + size, 0)
   const sample = chunks.find(({ size }) => size * chunks.length * sampled >= all)
   // What the best are looked for by leaves out what hints say.
@@ -32,10 +38,21 @@ export async function looks(db: Db, chunks: readonly Chunk[], planned: Planned):
     const found = entries(sample, planFor(by(look, planned), sample))
     return sql`(select count(*)::integer from (${found} limit ${maxBest}) found)`
   })
-  const { rows } = await sql<{ found: number[] }>`${kept}select array[${sql.join(counts)}] as found`.execute(db)
-  let room = (maxBest * sample.size) / all
+  const share = sample.size / all
+  const few = Math.ceil((maxResults * share) / 2)
+  const { rows } = await sql<{ found: number[] | null }>`${kept}
+    select case when (select count(*) from (${entries(sample, planFor(planned, sample))} limit ${few}) matches) >= ${few} then array[${sql.join(counts)}] end as found`.execute(
+    db,
+  )
+  const { found: numbers } = rows[0]!
+  return numbers && looksFor(numbers, each, maxBest * share)
+}
+
+/** Those that find few together as one, and the next. */
+function looksFor(numbers: readonly number[], each: readonly Look[], most: number): readonly Look[] {
+  let room = most
   let few = 0
-  for (const found of rows[0]!.found) {
+  for (const found of numbers) {
     room -= found
     if (room < 0) break
     few++

@@ -3,13 +3,11 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { SearchAnswer } from '../../ports/search.ts'
 
-/** Of these documents. */
-export async function facets(db: Db, ids: readonly string[]): Promise<SearchAnswer['facets']> {
-  if (ids.length === 0) return { mime_types: {}, labels: {} }
-  const { rows } = await sql<SearchAnswer['facets']>`
-    with found as materialized (
-      select document_id, null::text as mime_type, null::uuid[] as label_ids from unnest(${ids}::uuid[]) document_id
-    ) select ${facetsOf(sql`found`)}`.execute(db)
+export const noFacets: SearchAnswer['facets'] = { mime_types: {}, labels: {} }
+
+/** Of these entries. */
+export async function facets(db: Db, entries: RawBuilder<unknown>): Promise<SearchAnswer['facets']> {
+  const { rows } = await sql<SearchAnswer['facets']>`with found as materialized (${entries}) select ${facetsOf(sql`found`)}`.execute(db)
   return rows[0]!
 }
 

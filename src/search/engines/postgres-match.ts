@@ -3,10 +3,10 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import { kept } from '../../db/kept.ts'
 import type { SearchAnswer, SearchSort } from '../../ports/search.ts'
-import { by, likely, looks, maxBest } from './postgres-best.ts'
+import { by, eachLook, type Look, likely, looks, maxBest } from './postgres-best.ts'
 import { type Chunk, chunkFor, entriesOf, reading } from './postgres-chunks.ts'
 import { entries, entriesIn, slices, surely } from './postgres-entries.ts'
-import { facets, facetsOf } from './postgres-facets.ts'
+import { facets, facetsOf, noFacets } from './postgres-facets.ts'
 import { type Plan, type Planned, planFor, where } from './postgres-plan.ts'
 
 export interface Window {
@@ -64,26 +64,31 @@ async function stepByStep(
     page,
     total: found.length,
     isCapped,
-    facets: await facets(
-      db,
-      found.map(({ document_id }) => document_id),
-    ),
+    facets: found.length === 0 ? noFacets : await facets(db, entriesWith(chunks, found)),
   }
+}
+
+/** In one statement, once it is known how to look for the best. */
+async function atOnce(db: Db, chunks: readonly Chunk[], planned: Planned, order: SearchSort['order'], window: Window): Promise<Matches> {
+  const likeliest = await looks(db, chunks, planned, window.maxResults)
+  const answer = await together(db, chunks, planned, order, window, likeliest ?? [])
+  return likeliest === null && answer.isCapped ? together(db, chunks, planned, order, window, eachLook(planned)) : answer
 }
 
 /**
  * The newest matches as below, counted and cut into pages by PostgreSQL itself: sending it a thousand ids back took longer than finding them.
  * Where there are too many, some of the best besides.
  */
-async function atOnce(
+async function together(
   db: Db,
   chunks: readonly Chunk[],
   planned: Planned,
   order: SearchSort['order'],
   { offset, limit, maxResults }: Window,
+  likeliest: readonly Look[],
 ): Promise<Matches> {
   const { score, roughly } = planned.hinted
-  const best = likely(await looks(db, chunks, planned), chunks, planned, Math.min(maxBest, maxResults))
+  const best = likely(likeliest, chunks, planned, Math.min(maxBest, maxResults))
   const isMoreThan = (count: number) => sql<boolean>`((select count(*) from newest) > ${count})`
   const isCapped = isMoreThan(maxResults)
   const isAscending = order === 'asc'
@@ -135,15 +140,20 @@ async function ranked(
   return [...first, ...all.slice(maxFirst).map((scored) => ({ ...scored, score: Math.min(scored.score, least) }))]
 }
 
-/** These, with their scores by all words of their entries. */
-async function exactly(db: Db, chunks: readonly Chunk[], planned: Planned, found: readonly Scored[]): Promise<Scored[]> {
-  if (found.length === 0) return []
+/** The entries of these, of which there is at least one. */
+function entriesWith(chunks: readonly Chunk[], found: readonly Scored[]): RawBuilder<unknown> {
   const each = [...Map.groupBy(found, ({ document_id }) => chunkFor(chunks, document_id))].map(
     ([chunk, some]) =>
       sql`select entry.* from ${entriesOf(chunk)} where document_id = any(${some.map(({ document_id }) => document_id)}::uuid[])`,
   )
+  return sql.join(each, sql` union all `)
+}
+
+/** These, with their scores by all words of their entries. */
+async function exactly(db: Db, chunks: readonly Chunk[], planned: Planned, found: readonly Scored[]): Promise<Scored[]> {
+  if (found.length === 0) return []
   const { rows } =
-    await sql<Scored>`select document_id, ${planned.hinted.score} as score from (${sql.join(each, sql` union all `)}) entry`.execute(db)
+    await sql<Scored>`select document_id, ${planned.hinted.score} as score from (${entriesWith(chunks, found)}) entry`.execute(db)
   const scores = new Map(rows.map(({ document_id, score }) => [document_id, score]))
   return found.map((scored) => ({ ...scored, score: scores.get(scored.document_id) ?? scored.score }))
 }
@@ -154,7 +164,7 @@ async function newest(db: Db, chunks: readonly Chunk[], planned: Planned, maxRes
   if (found.length <= maxResults) return { found, isCapped: isCut }
   const best: Scored[] = []
   const most = Math.min(maxBest, maxResults)
-  for (const look of await looks(db, chunks, planned)) {
+  for (const look of (await looks(db, chunks, planned, maxResults)) ?? eachLook(planned)) {
     if (best.length >= most) break
     best.push(...(await collect(db, chunks, by(look, planned), most - best.length)).found)
   }

@@ -105,7 +105,7 @@ async function run(app: App): Promise<void> {
   if (known === 0) await fill(app, words)
   if (known === 0 || values.reindex) await index(app)
   if (values.fill) return
-  await warm(app.config.data_dir)
+  await warm(app)
   const people = await app.db.selectFrom('users').select(['id', 'username', 'role']).orderBy('username').execute()
   const server = await listen(buildServer(app), app.config)
   try {
@@ -139,9 +139,9 @@ async function run(app: App): Promise<void> {
   }
 }
 
-/** Reads the database's files once, into the system's cache: a server has been asked before. */
-async function warm(data_dir: string): Promise<void> {
-  const folder = join(data_dir, 'postgres', 'base')
+/** What a server has in memory that has been asked for long: of the index the newest chunks, as far as they fit, and in the system's cache all files of the database. */
+async function warm({ db, config }: App): Promise<void> {
+  const folder = join(config.data_dir, 'postgres', 'base')
   const block = Buffer.alloc(1 << 20)
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue
@@ -149,6 +149,13 @@ async function warm(data_dir: string): Promise<void> {
     while ((await file.read(block, 0, block.length, null)).bytesRead > 0);
     await file.close()
   }
+  await sql`create extension if not exists pg_prewarm`.execute(db)
+  await sql`
+    select sum(pg_prewarm(oid)) from (
+      select pg_class.oid, sum(pg_relation_size(pg_class.oid)) over (order by from_id desc, pg_class.oid) as bytes
+      from search_chunks join search_generation on generation = search_generation.number
+      join pg_class on relname like 'search_chunk_' || search_chunks.number || '%'
+    ) relations where bytes < 0.8 * (select setting::float8 * 8192 from pg_settings where name = 'shared_buffers')`.execute(db)
 }
 
 async function token(app: App, sub: string): Promise<string> {

@@ -10,7 +10,7 @@ import { and, or } from './postgres-query.ts'
 /** So many are ranked then: those that are likely to be the best, and the newest. */
 export const maxBest = 200
 /** Looks into chunks: each takes time to plan, so that where there would be more, some are made one. */
-const maxLooks = 60
+const maxLooks = 12
 /** The newest chunk that has so large a part of what a chunk has on average shows what is in the others. */
 const sampled = 8
 

@@ -105,7 +105,7 @@ export async function compile(db: Db, clauses: readonly SearchClause[]): Promise
   const labels = clauses.some(({ field, type }) => field === 'labels' && type !== 'match')
     ? await db.selectFrom('labels').select(['id', 'name']).execute()
     : []
-  const stems = await stemmed(
+  const { others: stems } = await stemmed(
     db,
     clauses.filter(({ field, type }) => type === 'match' && isText(field)).flatMap(({ value }) => termsOf(value)),
   )

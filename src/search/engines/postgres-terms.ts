@@ -44,8 +44,14 @@ export interface Queries {
   readonly besides: { readonly match: readonly string[]; readonly hints: readonly number[] }
 }
 
-/** Puts the queries together; null where there is nothing to look for, which must not mean everything. */
-export function build(terms: readonly Term[], spellings: Spellings, filter: SearchFilter, hasHints: boolean): Queries | null {
+/** Puts the queries together; null where there is nothing to look for, which must not mean everything. `known`: words that documents have as they are. */
+export function build(
+  terms: readonly Term[],
+  spellings: Spellings,
+  known: ReadonlySet<string>,
+  filter: SearchFilter,
+  hasHints: boolean,
+): Queries | null {
   if (terms.length === 0) return null
   const groups = grouped(terms)
   const wanted = terms.filter(({ negated }) => !negated)
@@ -56,6 +62,9 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
   const hints = asked.flatMap(({ hints }) => hints)
   const positive = groups.filter(([first]) => !first!.negated)
   const excluded = asked.flatMap(({ loose }, nth) => (groups[nth]![0]!.negated && loose !== null ? [loose] : []))
+  // To go through all words that begin like one takes long, in each look anew; where there is that word itself, those that only begin so are not what is likely.
+  const settled = (term: Term) => (term.parts.length === 1 && known.has(term.parts[0]!.text) ? whole(term) : term)
+  const besides = groups.map((group) => ask(group.map(settled), spellings, hasHints))
   return {
     match: matches.length === 0 ? null : and(matches),
     late: late.length === 0 ? null : and(late.map(({ match }) => match)),
@@ -71,7 +80,9 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
     typed: or(wanted.flatMap((term) => rankedWords(whole(term), new Map()))),
     meant: or(wanted.flatMap((term) => rankedWords(isTooShort(term) ? whole(term) : term, spellings))),
     best: best(positive, spellings),
-    besides: isShown(positive) ? { match: [...filters(filter), ...excluded], hints: [] } : { match: matches, hints },
+    besides: isShown(positive)
+      ? { match: [...filters(filter), ...excluded], hints: [] }
+      : { match: [...filters(filter), ...besides.flatMap(({ loose }) => loose ?? [])], hints: besides.flatMap(({ hints }) => hints) },
   }
 }
 

@@ -97,28 +97,37 @@ const open = (terms: readonly Term[]): string[] => [
   ...new Set(terms.filter(({ parts, quoted, negated }) => parts.length === 1 && !quoted && !negated).map(({ parts }) => parts[0]!.text)),
 ]
 
-/** For each word of the terms that has any: the known words of the same stem, in the languages of the documents. */
-export async function stemmed(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
+export interface Stemmed {
+  /** for each word of the terms that has any: the known words of the same stem, in the languages of the documents */
+  readonly others: ReadonlyMap<string, readonly string[]>
+  /** words of the terms that are known to be in documents themselves */
+  readonly known: ReadonlySet<string>
+}
+
+/** What is known of the words of the terms, and of their stems. */
+export async function stemmed(db: Db, terms: readonly Term[]): Promise<Stemmed> {
   const words = open(terms).filter(isMistypable)
-  if (words.length === 0) return new Map()
+  if (words.length === 0) return { others: new Map(), known: new Set() }
   // Each stem looked up alone: joined, PostgreSQL would read all there are for half a dozen words.
   const { rows } = await sql<{ asked: string; known: string }>`${kept}
     select distinct asked.word as asked, known.word as known
     from unnest(${words}::text[]) asked (word) cross join search_languages
     cross join lateral (
       select word from search_stems where language = search_languages.language and stem = dms_stem(search_languages.language, asked.word) offset 0
-    ) known
-    where known.word <> asked.word`.execute(db)
+    ) known`.execute(db)
   const share = Math.min(maxStemmed, Math.ceil(maxStemmedTogether / words.length))
-  return new Map(
-    [...Map.groupBy(rows, ({ asked }) => asked)].map(([word, found]) => [
-      word,
-      found
-        .map(({ known }) => known)
-        .sort((one, other) => one.length - other.length || (one < other ? -1 : 1))
-        .slice(0, share),
-    ]),
+  const byWord = Map.groupBy(
+    rows.filter(({ asked, known }) => known !== asked),
+    ({ asked }) => asked,
   )
+  const others = [...byWord].map(([word, found]): [string, string[]] => [
+    word,
+    found
+      .map(({ known }) => known)
+      .sort((one, other) => one.length - other.length || (one < other ? -1 : 1))
+      .slice(0, share),
+  ])
+  return { others: new Map(others), known: new Set(rows.filter(({ asked, known }) => known === asked).map(({ asked }) => asked)) }
 }
 
 /** For each word of the terms that may hold typos: the known words that it could have been meant to be. */

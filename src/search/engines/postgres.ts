@@ -67,8 +67,8 @@ const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { m
 async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   const terms = parse(query.text)
   const [typos, stems] = await Promise.all([query.fuzzy ? spellings(db, terms) : new Map<string, string[]>(), stemmed(db, terms)])
-  const others = together(stems, typos)
-  const [hinted, plain] = [true, false].map((hasHints) => build(terms, others, query.filter, hasHints))
+  const others = together(stems.others, typos)
+  const [hinted, plain] = [true, false].map((hasHints) => build(terms, others, stems.known, query.filter, hasHints))
   if (!hinted || !plain) return nothing
   const planned = { hinted: plan(hinted, query), plain: plan(plain, query) }
   const { page, ...matches } = await match(db, planned, [{ field: 'score', order: 'desc' }], query)

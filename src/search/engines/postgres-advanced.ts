@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { AdvancedQuery, SearchAnswer } from '../../ports/search.ts'
 import { type Compiled, compile, withHints } from './postgres-clauses.ts'
-import { filterHints } from './postgres-hints.ts'
+import { filterHints, shortOnes } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
 import { indexed, inPassages, inRows, lookUpAny, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
@@ -64,8 +64,8 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     ...mustNot.filter(({ test }) => test).map((clause) => sql`not ${passes(clause)}`),
     ...(oneOf.length === 0 || isShown ? [] : [anyOf(oneOf)]),
   ]
-  const indexedBy = (query: readonly string[]) => [
-    ...indexed({ match: query.length === 0 ? null : and(query), hints, oneOf: ranged }),
+  const indexedBy = (query: readonly string[], oneOf = ranged) => [
+    ...indexed({ match: query.length === 0 ? null : and(query), hints, oneOf }),
     ...(isApart ? [lookUpAny(wide.apart!)] : []),
   ]
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
@@ -83,7 +83,7 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     score: score(must, should, 'words'),
     roughly: score(must, should, 'telling'),
     best: isApart ? [] : best([...must, ...should]),
-    besides: { match: words, others: indexedBy([]) },
+    besides: { match: words, others: indexedBy([], shortOnes(ranged)) },
   }
 }
 

@@ -25,10 +25,13 @@ export function slices(chunks: readonly Chunk[], planned: Planned): Slice[] {
   })
 }
 
-/** The newest matches of some chunks, the newest first: PostgreSQL looks into the next one only while it has not enough. */
+/** The newest matches of some chunks, the newest first: PostgreSQL looks into the next one only while it has not enough. Of each what is needed to rank and to count it, and its rough score as `rough`. */
 export function entriesIn(chunks: readonly Slice[], planned: Planned, limit: number): RawBuilder<unknown> {
-  const each = chunks.map((chunk) => sql`(${entries(chunk, planFor(planned, chunk))} order by document_id desc limit ${limit})`)
-  return sql`select * from (${sql.join(each, sql` union all `)}) entry limit ${limit}`
+  const needed = sql`document_id, words, telling, parts, chunk, mime_type, label_ids`
+  const each = chunks.map(
+    (chunk) => sql`(select ${needed} from (${entries(chunk, planFor(planned, chunk))}) entry order by document_id desc limit ${limit})`,
+  )
+  return sql`select document_id, words, parts, chunk, mime_type, label_ids, ${planned.hinted.roughly} as rough from (${sql.join(each, sql` union all `)}) entry limit ${limit}`
 }
 
 /** What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */

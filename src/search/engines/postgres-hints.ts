@@ -84,6 +84,13 @@ export function filterHints({ from, to, minConfidence }: SearchFilter): number[]
   ]
 }
 
+/** Numbers of one list that are looked up again and again: of more than a year's months, to look at the dates of what is found takes less. */
+const maxLookedUp = 12
+
+/** Those of the lists that are short. */
+export const shortOnes = <List extends readonly number[]>(lists: readonly List[]): List[] =>
+  lists.filter((list) => list.length <= maxLookedUp)
+
 function monthsBetween(from: Date, to: Date): number[][] {
   const [first, last] = [monthOf(from), monthOf(to)]
   return last - first < maxMonths ? [range(first, last)] : []

@@ -87,7 +87,7 @@ async function together(
   { offset, limit, maxResults }: Window,
   likeliest: readonly Look[],
 ): Promise<Matches> {
-  const { score, roughly } = planned.hinted
+  const { score } = planned.hinted
   const best = likely(likeliest, chunks, planned, Math.min(maxBest, maxResults))
   const isMoreThan = (count: number) => sql<boolean>`((select count(*) from newest) > ${count})`
   const isCapped = isMoreThan(maxResults)
@@ -100,14 +100,12 @@ async function together(
     : sql`is_first desc, score desc nulls last, rough desc, document_id desc`
   const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`${kept}
     with newest as materialized (${entriesIn(slices(chunks, planned), planned, maxResults + 1)}),
-      best as materialized (${best ? sql`select entry.* from (${best}) entry where ${isCapped}` : sql`select entry.* from newest entry limit 0`}),
+      best as materialized (${best ? sql`select * from (${best}) likely where ${isCapped}` : sql`select * from newest limit 0`}),
       found as materialized (
-        select entry.*, ${roughly} as rough from (
-          select * from best
-          union all (
-            select * from newest where document_id not in (select document_id from best) order by document_id desc limit ${maxResults} - (select count(*) from best)
-          )
-        ) entry
+        select * from best
+        union all (
+          select * from newest where document_id not in (select document_id from best) order by document_id desc limit ${maxResults} - (select count(*) from best)
+        )
       ),
       first as materialized (
         select document_id, rough, ${score} as score from (select * from found order by rough desc, document_id desc limit ${first}) entry
@@ -179,7 +177,7 @@ async function collect(db: Db, chunks: readonly Chunk[], planned: Planned, limit
   let together = 1
   for (let start = 0; start < chunks.length && found.length < limit; ) {
     const { rows } = await sql<Scored>`
-      select document_id, ${planned.hinted.roughly} as score from (${entriesIn(chunks.slice(start, start + together), planned, limit - found.length)}) entry`.execute(
+      select document_id, rough as score from (${entriesIn(chunks.slice(start, start + together), planned, limit - found.length)}) entry`.execute(
       db,
     )
     found.push(...rows)

@@ -5,6 +5,7 @@ import type { SearchAnswer, SearchEngine, SearchQuery } from '../../ports/search
 import { parse } from '../query.ts'
 import { advanced } from './postgres-advanced.ts'
 import { chunksInForce, growBlocks, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
+import { shortOnes } from './postgres-hints.ts'
 import { hits } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
 import { indexed, inPassages, inRows, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
@@ -108,7 +109,7 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
     score: score(queries, 'words'),
     roughly: score(queries, 'telling'),
     best,
-    besides: { match: besides.match, others: indexed({ match: null, hints: besides.hints, oneOf }) },
+    besides: { match: besides.match, others: indexed({ match: null, hints: besides.hints, oneOf: shortOnes(oneOf) }) },
   }
 }
 

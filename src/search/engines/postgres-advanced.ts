@@ -69,8 +69,9 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     ...(isApart ? [lookUpAny(wide.apart!)] : []),
   ]
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
+  const wanted = indexedBy(words)
   return {
-    indexed: indexedBy(words),
+    indexed: wanted,
     filters: [...ranges(filter), ...decided],
     late: [
       ...(late.length === 0 ? [] : [inRows(rows.length === late.length ? rows : null, and(late))]),
@@ -83,6 +84,7 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     score: score(must, should, 'words'),
     roughly: score(must, should, 'telling'),
     best: isApart ? [] : best([...must, ...should]),
+    about: wanted,
     besides: { match: words, others: indexedBy([], shortOnes(ranged)) },
   }
 }

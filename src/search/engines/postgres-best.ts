@@ -34,14 +34,16 @@ export async function looks(db: Db, chunks: readonly Chunk[], planned: Planned, 
   // What the best are looked for by leaves out what hints say.
   if (!sample || chunks.some(({ hasHints }) => !hasHints)) return []
   if (chunks.length * each.length <= maxLooks) return each
+  // Only about: no words are read for it.
+  const matches = { ...planFor(planned, sample), late: [] }
   const counts = each.map((look) => {
-    const found = entries(sample, planFor(by(look, planned), sample))
+    const found = entries(sample, marked(look, matches))
     return sql`(select count(*)::integer from (${found} limit ${maxBest}) found)`
   })
   const share = sample.size / all
   const few = Math.ceil((maxResults * share) / 2)
   const { rows } = await sql<{ found: number[] | null }>`${kept}
-    select case when (select count(*) from (${entries(sample, planFor(planned, sample))} limit ${few}) matches) >= ${few} then array[${sql.join(counts)}] end as found`.execute(
+    select case when (select count(*) from (${entries(sample, { ...matches, indexed: matches.about })} limit ${few}) matches) >= ${few} then array[${sql.join(counts)}] end as found`.execute(
     db,
   )
   const { found: numbers } = rows[0]!

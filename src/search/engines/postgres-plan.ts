@@ -23,6 +23,8 @@ export interface Plan {
   readonly roughly: RawBuilder<number>
   /** what is likely to score best, by marks alone: tsqueries, those that say most first; empty: the index knows nothing of that */
   readonly best: readonly string[]
+  /** what the index finds about as many of, in less time; likewise */
+  readonly about: readonly RawBuilder<unknown>[]
   /** what is asked besides of those that have such marks, as a tsquery and otherwise */
   readonly besides: { readonly match: readonly string[]; readonly others: readonly RawBuilder<unknown>[] }
 }

@@ -40,6 +40,8 @@ export interface Queries {
   readonly meant: string
   /** what is likely to score best, by marks; see Plan */
   readonly best: readonly string[]
+  /** the same as match and hints, but for words that only begin like one that is known as it is */
+  readonly about: { readonly match: readonly string[]; readonly hints: readonly number[] }
   /** what is asked besides of those that have such marks */
   readonly besides: { readonly match: readonly string[]; readonly hints: readonly number[] }
 }
@@ -64,7 +66,8 @@ export function build(
   const excluded = asked.flatMap(({ loose }, nth) => (groups[nth]![0]!.negated && loose !== null ? [loose] : []))
   // To go through all words that begin like one takes long, in each look anew; where there is that word itself, those that only begin so are not what is likely.
   const settled = (term: Term) => (term.parts.length === 1 && known.has(term.parts[0]!.text) ? whole(term) : term)
-  const besides = groups.map((group) => ask(group.map(settled), spellings, hasHints))
+  const few = groups.map((group) => ask(group.map(settled), spellings, hasHints))
+  const about = { match: [...filters(filter), ...few.flatMap(({ loose }) => loose ?? [])], hints: few.flatMap(({ hints }) => hints) }
   return {
     match: matches.length === 0 ? null : and(matches),
     late: late.length === 0 ? null : and(late.map(({ match }) => match)),
@@ -80,9 +83,8 @@ export function build(
     typed: or(wanted.flatMap((term) => rankedWords(whole(term), new Map()))),
     meant: or(wanted.flatMap((term) => rankedWords(isTooShort(term) ? whole(term) : term, spellings))),
     best: best(positive, spellings),
-    besides: isShown(positive)
-      ? { match: [...filters(filter), ...excluded], hints: [] }
-      : { match: [...filters(filter), ...besides.flatMap(({ loose }) => loose ?? [])], hints: besides.flatMap(({ hints }) => hints) },
+    about,
+    besides: isShown(positive) ? { match: [...filters(filter), ...excluded], hints: [] } : about,
   }
 }
 

@@ -139,7 +139,7 @@ async function run(app: App): Promise<void> {
   }
 }
 
-/** What a server has in memory that has been asked for long: of the index the newest chunks, as far as they fit, and in the system's cache all files of the database. */
+/** What a server has in memory that has been asked for long: tables and indexes as far as they fit, then texts and words; and in the system's cache all files of the database. */
 async function warm({ db, config }: App): Promise<void> {
   const folder = join(config.data_dir, 'postgres', 'base')
   const block = Buffer.alloc(1 << 20)
@@ -152,9 +152,8 @@ async function warm({ db, config }: App): Promise<void> {
   await sql`create extension if not exists pg_prewarm`.execute(db)
   await sql`
     select sum(pg_prewarm(oid)) from (
-      select pg_class.oid, sum(pg_relation_size(pg_class.oid)) over (order by from_id desc, pg_class.oid) as bytes
-      from search_chunks join search_generation on generation = search_generation.number
-      join pg_class on relname like 'search_chunk_' || search_chunks.number || '%'
+      select oid, sum(pg_relation_size(oid)) over (order by relkind = 't', pg_relation_size(oid), oid) as bytes
+      from pg_class where relkind in ('r', 'i', 't') and relnamespace in ('public'::regnamespace, 'pg_toast'::regnamespace)
     ) relations where bytes < 0.8 * (select setting::float8 * 8192 from pg_settings where name = 'shared_buffers')`.execute(db)
 }
 

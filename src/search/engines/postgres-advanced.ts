@@ -6,7 +6,7 @@ import { type Compiled, compile, withHints } from './postgres-clauses.ts'
 import { filterHints, shortOnes } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
-import { indexed, inPassages, inRows, lookUpAny, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
+import { indexed, inPassages, inRows, isOfTime, lookUpAny, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
 import { together } from './postgres-words.ts'
@@ -84,7 +84,7 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     score: score(must, should, 'words'),
     roughly: score(must, should, 'telling'),
     best: isApart ? [] : best([...must, ...should]),
-    about: wanted,
+    about: isOfTime(filter) ? null : wanted,
     besides: { match: words, others: indexedBy([], shortOnes(ranged)) },
   }
 }

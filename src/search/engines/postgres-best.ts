@@ -33,32 +33,44 @@ export async function looks(db: Db, chunks: readonly Chunk[], planned: Planned, 
   const sample = chunks.find(({ size }) => size * chunks.length * sampled >= all)
   // What the best are looked for by leaves out what hints say.
   if (!sample || chunks.some(({ hasHints }) => !hasHints)) return []
-  if (chunks.length * each.length <= maxLooks) return each
+  const { about } = planFor(planned, sample)
+  if (chunks.length * each.length <= maxLooks || about === null) return each
   // Only about: no words are read for it.
   const matches = { ...planFor(planned, sample), late: [] }
-  const counts = each.map((look) => {
-    const found = entries(sample, marked(look, matches))
-    return sql`(select count(*)::integer from (${found} limit ${maxBest}) found)`
-  })
   const share = sample.size / all
   const few = Math.ceil((maxResults * share) / 2)
-  const { rows } = await sql<{ found: number[] | null }>`${kept}
-    select case when (select count(*) from (${entries(sample, { ...matches, indexed: matches.about })} limit ${few}) matches) >= ${few} then array[${sql.join(counts)}] end as found`.execute(
+  const room = Math.floor(maxBest * share)
+  const count = (nth: number) => sql`(select found from ${sql.id(`look_${nth}`)})`
+  const counts = each.map(
+    (look, nth) =>
+      sql`${sql.id(`look_${nth}`)} as materialized (select count(*)::integer as found from (${entries(sample, marked(look, matches))} limit ${maxBest}) found)`,
+  )
+  // One after the other, until there are enough.
+  const needed = each.map((_, nth) =>
+    nth === 0
+      ? count(0)
+      : sql`case when ${sql.join(
+          each.slice(0, nth).map((_, before) => count(before)),
+          sql` + `,
+        )} <= ${room} then ${count(nth)} end`,
+  )
+  const { rows } = await sql<{ found: (number | null)[] | null }>`${kept}
+    with ${sql.join(counts)}
+    select case when (select count(*) from (${entries(sample, { ...matches, indexed: about })} limit ${few}) matches) >= ${few} then array[${sql.join(needed)}] end as found`.execute(
     db,
   )
-  const { found: numbers } = rows[0]!
-  return numbers && looksFor(numbers, each, maxBest * share)
+  const { found } = rows[0]!
+  return found && looksFor(found, each, room)
 }
 
-/** Those that find few together as one, and the next. */
-function looksFor(numbers: readonly number[], each: readonly Look[], most: number): readonly Look[] {
+/** Those that find few together as one, and the next. null: so many were not needed. */
+function looksFor(found: readonly (number | null)[], each: readonly Look[], most: number): readonly Look[] {
   let room = most
-  let few = 0
-  for (const found of numbers) {
-    room -= found
-    if (room < 0) break
-    few++
-  }
+  const enough = found.findIndex((count) => {
+    room -= count ?? Number.POSITIVE_INFINITY
+    return room < 0
+  })
+  const few = enough === -1 ? each.length : enough
   return [...(few === 0 ? [] : [{ from: 0, to: few }]), ...each.slice(few, few + 1)]
 }
 

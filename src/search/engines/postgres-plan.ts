@@ -23,8 +23,8 @@ export interface Plan {
   readonly roughly: RawBuilder<number>
   /** what is likely to score best, by marks alone: tsqueries, those that say most first; empty: the index knows nothing of that */
   readonly best: readonly string[]
-  /** what the index finds about as many of, in less time; likewise */
-  readonly about: readonly RawBuilder<unknown>[]
+  /** what the index finds about as many of, in less time, likewise; null: one chunk does not show how many there are in others */
+  readonly about: readonly RawBuilder<unknown>[] | null
   /** what is asked besides of those that have such marks, as a tsquery and otherwise */
   readonly besides: { readonly match: readonly string[]; readonly others: readonly RawBuilder<unknown>[] }
 }
@@ -60,6 +60,9 @@ export function indexed({
     ...oneOf.map((some) => sql`entry.hints && ${some}::integer[]`),
   ]
 }
+
+/** Whether it asks for documents of some time: these are in some chunks and not in others. */
+export const isOfTime = ({ from, to }: SearchFilter): boolean => from !== null || to !== null
 
 /** What of a filter is not among the words. */
 export function ranges({ from, to, minConfidence }: SearchFilter): RawBuilder<unknown>[] {

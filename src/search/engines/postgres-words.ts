@@ -110,11 +110,15 @@ export async function stemmed(db: Db, terms: readonly Term[]): Promise<Stemmed> 
   if (words.length === 0) return { others: new Map(), known: new Set() }
   // Each stem looked up alone: joined, PostgreSQL would read all there are for half a dozen words.
   const { rows } = await sql<{ asked: string; known: string }>`${kept}
-    select distinct asked.word as asked, known.word as known
+    select asked.word as asked, known.word as known
     from unnest(${words}::text[]) asked (word) cross join search_languages
     cross join lateral (
       select word from search_stems where language = search_languages.language and stem = dms_stem(search_languages.language, asked.word) offset 0
-    ) known`.execute(db)
+    ) known
+    union select asked.word, known.word
+    from unnest(${words}::text[]) asked (word) cross join lateral (select word from search_words where word = asked.word offset 0) known`.execute(
+    db,
+  )
   const share = Math.min(maxStemmed, Math.ceil(maxStemmedTogether / words.length))
   const byWord = Map.groupBy(
     rows.filter(({ asked, known }) => known !== asked),

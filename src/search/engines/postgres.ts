@@ -8,7 +8,7 @@ import { chunksInForce, growBlocks, openChunk, reading, sizeOf, tableOf } from '
 import { shortOnes } from './postgres-hints.ts'
 import { hits } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
-import { indexed, inPassages, inRows, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
+import { indexed, inPassages, inRows, isOfTime, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
 import { and } from './postgres-query.ts'
 import { rebuild, type Sizes } from './postgres-rebuild.ts'
 import { refresh } from './postgres-refresh.ts'
@@ -110,7 +110,7 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
     score: score(queries, 'words'),
     roughly: score(queries, 'telling'),
     best,
-    about: indexed({ match: about.match.length === 0 ? null : and(about.match), hints: about.hints, oneOf }),
+    about: isOfTime(filter) ? null : indexed({ match: about.match.length === 0 ? null : and(about.match), hints: about.hints, oneOf }),
     besides: { match: besides.match, others: indexed({ match: null, hints: besides.hints, oneOf: shortOnes(oneOf) }) },
   }
 }

@@ -72,6 +72,7 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
   const wanted = indexedBy(words)
   return {
     indexed: wanted,
+    isApart,
     filters: [...ranges(filter), ...decided],
     late: [
       ...(late.length === 0 ? [] : [inRows(rows.length === late.length ? rows : null, and(late))]),

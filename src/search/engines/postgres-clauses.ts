@@ -5,7 +5,6 @@ import type { SearchClause } from '../../ports/search.ts'
 import { phraseOf, type Term, termsOf } from '../query.ts'
 import { plain, type Word, words } from '../words.ts'
 import { rowHints } from './postgres-hints.ts'
-import { inOrder } from './postgres-order.ts'
 import { type Holding, longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
 import { filterLexemes, lexeme, or } from './postgres-query.ts'
 import {
@@ -17,6 +16,8 @@ import {
   type LookedUp,
   lookedUp,
   oneOfWords,
+  type Row,
+  rowOf,
   rowsOf,
   type TextField,
   weights,
@@ -46,8 +47,8 @@ export interface Compiled {
   readonly test: RawBuilder<boolean> | null
   /** numbers that every such document has; see postgres-hints.ts */
   readonly hints: readonly number[]
-  /** what shows in the text that the clause is answered; not there: nothing does. See postgres-order.ts */
-  readonly row?: Buffer | null
+  /** all that the clause asks of the words; not there: it is no row. See rowOf */
+  readonly row?: Row | null
   /** tsqueries, one of which the index answers only for what passes the test, where entries have hints and are in one row */
   readonly sure?: readonly string[]
   /** the test reads the text of documents */
@@ -135,7 +136,7 @@ function exact(clause: SearchClause, field: TextField): Compiled {
   if (!term) return isPhrase ? { ...base, clause, candidate: nowhere } : { ...base, clause, test: test(clause) }
   const hints = term.joined === null ? rowHints(term.parts) : []
   const found = { ...base, clause, ...byTerms([term], field, new Map()), hints, terms: [term], telling: wordsOf([term]) }
-  return isPhrase ? { ...found, row: inOrder(term.parts) } : { ...found, test: test(clause) }
+  return isPhrase ? { ...found, row: rowOf({ ...term, field: field === 'content' ? 'content' : null }) } : { ...found, test: test(clause) }
 }
 
 /** `others`: what counts as a word of the terms besides; only the terms as they are make the score. */

@@ -12,11 +12,12 @@ interface Slice extends Chunk {
   readonly only?: readonly number[]
 }
 
-/** The chunks, the newest blocks apart. */
+/** The chunks, the newest blocks apart; but for many lookups, each of which would be made once for each of the parts. */
 export function slices(chunks: readonly Chunk[], planned: Planned): Slice[] {
   let nth = 0
   return chunks.flatMap((chunk): Slice[] => {
-    if (nth === blocksAtOnce.length || chunk.blocks.length === 0 || planFor(planned, chunk).indexed.length === 0) return [chunk]
+    const { indexed, isApart } = planFor(planned, chunk)
+    if (nth === blocksAtOnce.length || chunk.blocks.length === 0 || indexed.length === 0 || isApart) return [chunk]
     const blocks = chunk.blocks.map((_, block) => block)
     const parts: Slice[] = []
     while (blocks.length > 0 && nth < blocksAtOnce.length) parts.push({ ...chunk, only: blocks.splice(-blocksAtOnce[nth++]!) })
@@ -49,11 +50,14 @@ export function entries(chunk: Slice, { indexed, filters, late, doubt }: Plan): 
 const answering = (query: string, chunk: Chunk): RawBuilder<unknown> =>
   sql`select document_id from ${entriesOf(chunk)} where ${lookUp(query)}`
 
-/** Documents of the newest blocks of a chunk, as ids, that the index alone says pass the tests of a plan; null: it says that of none. */
+/**
+ * Documents of the newest blocks of a chunk, as ids, that the index alone says pass the tests of a plan; null: it says that of none.
+ * The blocks are not looked up: PostgreSQL might find all their entries by that, and look for the many words in each.
+ */
 export function surely(chunk: Chunk, { sure }: Plan): RawBuilder<unknown> | null {
-  const blocks = chunk.blocks.map((_, block) => blockHint(block)).slice(-blocksAtOnce[0]!)
-  if (!sure || blocks.length === 0) return null
+  const from = chunk.blocks.at(-blocksAtOnce[0]!) ?? chunk.blocks[0]
+  if (!sure || from === undefined) return null
   return sql`
-    select document_id from ${entriesOf(chunk)}
-    where ${lookUpAny(sure)} and entry.hints && ${blocks}::integer[] and entry.parts = 0`
+    select document_id from (select document_id, parts from ${entriesOf(chunk)} where ${lookUpAny(sure)} offset 0) entry
+    where document_id >= ${from}::uuid and parts = 0`
 }

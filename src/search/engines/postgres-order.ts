@@ -1,5 +1,4 @@
 /** The words of a text in their order, two bytes each: shows that words stand in a row without a look at the words themselves. */
-import type { Part } from '../query.ts'
 import type { Word } from '../words.ts'
 
 /** Words of a text that has an order: about three pages. Of a longer one it would fill the row, of which many are read. */
@@ -31,11 +30,8 @@ export class Order {
   }
 }
 
-/** What the order of every text contains in which these words follow each other; null where that cannot be said. Another text has it by chance, one of some millions. */
-export function inOrder(parts: readonly Part[]): Buffer | null {
-  const isPlain = parts.length > 1 && parts.every(({ prefix, offset }, nth) => !prefix && offset === nth)
-  return isPlain ? bytesOf(parts.map(({ text }) => codeOf(text))) : null
-}
+/** What the order of every text contains in which these words follow each other. Another text has it by chance, one of some millions. */
+export const orderOf = (words: readonly string[]): Buffer => bytesOf(words.map(codeOf))
 
 function bytesOf(codes: readonly number[]): Buffer {
   const bytes = Buffer.alloc(codes.length * 2)

@@ -1,11 +1,14 @@
 /** What a search asks of each chunk, in terms of `entry`, a row of it. */
 import { type RawBuilder, sql } from 'kysely'
 import type { SearchFilter } from '../../ports/search.ts'
-import { counts } from './postgres-vector.ts'
+import type { Row } from './postgres-rows.ts'
+import { counts, maxTelling } from './postgres-vector.ts'
 
 export interface Plan {
   /** what the index finds; in terms of `entry`, a row of a chunk */
   readonly indexed: readonly RawBuilder<unknown>[]
+  /** that is one of many tsqueries, each looked up alone; see `lookUpAny` */
+  readonly isApart?: boolean
   /** what is seen in the row itself, and in the passages, likewise */
   readonly filters: readonly RawBuilder<unknown>[]
   /** what is seen in its words, of the newest first, until there are enough: reading those of all takes long; likewise */
@@ -77,12 +80,20 @@ export function ranges({ from, to, minConfidence }: SearchFilter): RawBuilder<un
 export const inPassages = (queries: readonly string[], phrases: readonly boolean[], negated: readonly boolean[]): RawBuilder<boolean> =>
   sql`(entry.parts = 0 or dms_search_in_passages(entry.document_id, entry.chunk, entry.parts, (select ${queries}::text[]::tsquery[]), ${phrases}::boolean[], ${negated}::boolean[]))`
 
-/** That words stand in a row, each of these rows in the text: what shows their order, or where there is none, the words. */
-export const inRows = (rows: readonly Buffer[] | null, query: string): RawBuilder<boolean> => {
+/** That words stand in rows as a query asks: the order of a text shows it, and the words are read only where there is none, or where a row may be in a heading. */
+export function inRows(rows: readonly Row[] | null, query: string): RawBuilder<boolean> {
   const words = sql<boolean>`entry.words @@ ${query}::tsquery`
   if (rows === null || rows.length === 0) return words
-  const each = rows.map((row) => sql`position(${row}::bytea in entry.word_order) > 0`)
-  return sql`(coalesce(${sql.join(each, sql` and `)}, false) or ${words})`
+  const inText = rows.map(({ order }) => sql`position(${order}::bytea in entry.word_order) > 0`)
+  const somewhere = rows.map(({ headings }, nth) =>
+    headings === null
+      ? inText[nth]!
+      : sql`(${inText[nth]!} or entry.telling @@ ${headings}::tsquery or length(entry.telling) >= ${maxTelling})`,
+  )
+  const isInHeading = rows.some(({ headings }) => headings !== null)
+  return sql`case when entry.word_order is null then ${words} when ${sql.join(inText, sql` and `)} then true ${
+    isInHeading ? sql`when ${sql.join(somewhere, sql` and `)} then ${words} ` : sql``
+  }else false end`
 }
 
 /** What is ranked: all words of an entry, or those of which it says most; of the others it is taken that each is there once. */

@@ -1,6 +1,7 @@
 /** Rows of words, as tsqueries: what must stand in a field, one after the other. */
 import type { SearchField } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
+import { orderOf } from './postgres-order.ts'
 import { and, inRow, lexeme, or } from './postgres-query.ts'
 import { headingLexeme, headingOnlyLexeme, quote } from './postgres-vector.ts'
 
@@ -104,3 +105,19 @@ export function lookedUp(terms: readonly (readonly (readonly Step[])[])[], field
 
 /** A word, whole, in the text. */
 const inText = (word: string): string => and([quote(word), `!${quote(headingOnlyLexeme(word))}`])
+
+/** Words that follow each other. */
+export interface Row {
+  /** what shows it in the order of a text; see postgres-order.ts */
+  readonly order: Buffer
+  /** a tsquery that every document answers which has them all in headings; null: there they do not count */
+  readonly headings: string | null
+}
+
+/** The row of a phrase that every entry with it has a hint of (see rowHints in postgres-hints.ts); null where its order does not show it. */
+export function rowOf({ parts, joined, field }: Term): Row | null {
+  const isPlain = joined === null && parts.length > 1 && parts.every(({ prefix, offset }, nth) => !prefix && offset === nth)
+  if (!isPlain || (field !== null && field !== 'content')) return null
+  const order = orderOf(parts.map(({ text }) => text))
+  return { order, headings: field === 'content' ? null : and(parts.map(({ text }) => `${quote(text)}:ABC`)) }
+}

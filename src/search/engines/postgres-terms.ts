@@ -2,9 +2,8 @@
 import type { SearchFilter } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { filterHints, prefixHint, rowHints } from './postgres-hints.ts'
-import { inOrder } from './postgres-order.ts'
 import { and, filters, or } from './postgres-query.ts'
-import { inARow, type LookedUp, lookedUp, oneOfWords, rowsOf, type Step, weights } from './postgres-rows.ts'
+import { inARow, type LookedUp, lookedUp, oneOfWords, type Row, rowOf, rowsOf, type Step, weights } from './postgres-rows.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
 
 /** Words that count as one of the query and are looked for in titles besides. */
@@ -25,8 +24,8 @@ export interface Queries {
   readonly match: string | null
   /** what their words must answer besides; null: nothing */
   readonly late: string | null
-  /** rows of words, each of which shows in the text that a part of `late` is answered; null: not all of it can be shown so. See postgres-order.ts */
-  readonly rows: readonly Buffer[] | null
+  /** all that is `late`, as rows of words; null: it is more. See rowOf */
+  readonly rows: readonly Row[] | null
   /** numbers that a document must have, all of them; of each list of `oneOf` one */
   readonly hints: readonly number[]
   readonly oneOf: readonly (readonly number[])[]
@@ -110,8 +109,8 @@ interface Ask {
   /** what of it the index answers alone, and perhaps more; null: nothing */
   readonly loose: string | null
   readonly hints: readonly number[]
-  /** what shows in the text that the term is there; null: nothing does */
-  readonly row: Buffer | null
+  /** see rowOf */
+  readonly row: Row | null
 }
 
 /** A group as any document must have it that could match. */
@@ -123,11 +122,10 @@ function ask(group: readonly Term[], spellings: Spellings, hasHints: boolean): A
     return { match, loose: isPlain ? match : null, hints: [], row: null }
   }
   const found = group.map((one) => exact(lookedUp([rowsOf(one, spellings)], one.field ?? 'any'), hasHints))
-  const isInText = term.field === null || term.field === 'content'
   const whole = {
     match: or(found.map(({ candidate }) => candidate)),
     loose: or(found.map(({ loose }) => loose)),
-    row: group.length === 1 && isInText ? inOrder(term.parts) : null,
+    row: group.length === 1 ? rowOf(term) : null,
   }
   if (!hasHints || group.length > 1) return { ...whole, hints: [] }
   const hint = prefixOf(term, spellings)

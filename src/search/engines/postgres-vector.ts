@@ -69,8 +69,8 @@ const grades = [
 /** That a document is of that grade for the word: the index knows words, but not how often they are there. */
 export const gradeLexeme = (word: string, grade: number): string => `~${grade}${word}`
 
-/** Words, and places of each, that `telling` has: it stands in the row, of which many are read. What comes after so many places hardly counts. */
-const maxTelling = 64
+/** Words, those of headings first, and places of each, that `telling` has: it stands in the row, of which many are read. What comes after so many places hardly counts. */
+export const maxTelling = 64
 const maxTold = 12
 
 const maxPositions = 16_000

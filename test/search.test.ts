@@ -524,6 +524,18 @@ test('a phrase is found in a text of any length and in a title, where it is look
   }
 })
 
+test('the last word finds what only begins so, whether or not it is a word itself; below what has it', async () => {
+  const { put, search } = await start()
+  const longer = await put({ title: 'One', content: 'the harbourmaster' })
+  const found = async (q: string) => (await search({ q })).results.map(({ document_id }) => document_id)
+  expect(await found('harbour')).toEqual([longer])
+  const word = await put({ title: 'Two', content: 'a harbour' })
+  const numbered = await put({ title: 'Three', content: 'harbour2 of three' })
+  expect(await found('harbour')).toEqual([word, numbered, longer])
+  expect(await found('three harbour')).toEqual([numbered])
+  expect(await found('harbour three')).toEqual([])
+})
+
 test('words of one stem find each other in the languages of the documents, below the word itself; phrases, -not and exact stay as they are', async () => {
   const { app, put, search, asAda } = await start()
   const ids = [

@@ -7,6 +7,8 @@ export interface Part {
   readonly offset: number
   /** whether words that only begin so count too */
   readonly prefix: boolean
+  /** whether it is known to stand for itself in documents, and not only to begin words */
+  readonly isWord?: boolean
 }
 
 /** Something to be found, or (`negated`) not to be found: one word, or several in a row. */

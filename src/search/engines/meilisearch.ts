@@ -170,7 +170,7 @@ async function isEmpty(db: Db): Promise<boolean> {
 /** What is marked, and which passage of a long document is shown. */
 async function shown(db: Db, terms: readonly Term[], { fuzzy, highlight, filter }: SearchQuery): Promise<Shown> {
   const others = highlight && fuzzy ? await spellings(db, terms) : new Map<string, string[]>()
-  const queries = highlight ? build(terms, others, new Set(), filter, false) : null
+  const queries = highlight ? build(terms, others, filter, false) : null
   if (!queries || queries.all === null) return { markers: {}, passage: null }
   const marker = { terms, spellings: others }
   return {

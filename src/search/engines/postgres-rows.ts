@@ -16,6 +16,8 @@ export interface Step {
   readonly words: readonly string[]
   readonly prefix: boolean
   readonly offset: number
+  /** see Part */
+  readonly isWord?: boolean
 }
 
 /** A term as rows, one of which is enough. `others`: what else counts as a word of it, where it is one alone. */
@@ -25,12 +27,26 @@ export function rowsOf({ parts, joined }: Term, others: ReadonlyMap<string, read
     words: [part.text, ...(parts.length === 1 ? (others.get(part.text) ?? []) : [])],
     prefix: part.prefix,
     offset: part.offset,
+    ...(part.isWord && { isWord: true }),
   }))
   return [inOrder, ...(joined === null ? [] : [[{ words: [joined], prefix: last.prefix, offset: 0 }]])]
 }
 
 export const oneOfWords = ({ words, prefix }: Step, weight: Weight, max = Number.POSITIVE_INFINITY): string =>
   or(words.slice(0, max).map((text, index) => lexeme({ text, prefix: prefix && index === 0 }, weight)))
+
+/**
+ * The same for the index. Of all that begins so PostgreSQL makes a list first, in which a common word alone has most: that one is looked up for itself, and what it goes on to by its next letter.
+ * (A word in two alphabets is not found by its beginning then.)
+ */
+export const oneOfLookedUp = (step: Step, weight: Weight): string => {
+  const [word = ''] = step.words
+  if (!step.isWord || !step.prefix || !/^[a-z0-9]+$/.test(word)) return oneOfWords(step, weight)
+  const longer = [...nextLetters].map((letter) => lexeme({ text: word + letter, prefix: true }, weight))
+  return or([...step.words.map((text) => lexeme({ text, prefix: false }, weight)), or(longer)])
+}
+
+const nextLetters = 'abcdefghijklmnopqrstuvwxyz0123456789'
 
 export const inARow = (row: readonly Step[], weight: Weight): string =>
   inRow(row.map((step) => ({ query: oneOfWords(step, weight), offset: step.offset })))
@@ -89,7 +105,7 @@ export function lookedUp(terms: readonly (readonly (readonly Step[])[])[], field
     }
   }
   const alone = terms.map((rows) => or(rows.map((row) => inARow(row, weight))))
-  const apart = terms.map((rows) => or(rows.map((row) => and(row.map((step) => oneOfWords(step, ''))))))
+  const apart = terms.map((rows) => or(rows.map((row) => and(row.map((step) => oneOfLookedUp(step, ''))))))
   const loose = or([and(apart), quote('~many')])
   const isAlone = terms.every((rows) => rows.every((row) => row.length === 1))
   if (weight === '' && isAlone) return { candidate: loose, loose, passages: alone }

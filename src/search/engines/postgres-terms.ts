@@ -45,14 +45,8 @@ export interface Queries {
   readonly besides: { readonly match: readonly string[]; readonly hints: readonly number[] }
 }
 
-/** Puts the queries together; null where there is nothing to look for, which must not mean everything. `known`: words that documents have as they are. */
-export function build(
-  terms: readonly Term[],
-  spellings: Spellings,
-  known: ReadonlySet<string>,
-  filter: SearchFilter,
-  hasHints: boolean,
-): Queries | null {
+/** Puts the queries together; null where there is nothing to look for, which must not mean everything. */
+export function build(terms: readonly Term[], spellings: Spellings, filter: SearchFilter, hasHints: boolean): Queries | null {
   if (terms.length === 0) return null
   const groups = grouped(terms)
   const wanted = terms.filter(({ negated }) => !negated)
@@ -64,7 +58,7 @@ export function build(
   const positive = groups.filter(([first]) => !first!.negated)
   const excluded = asked.flatMap(({ loose }, nth) => (groups[nth]![0]!.negated && loose !== null ? [loose] : []))
   // To go through all words that begin like one takes long, in each look anew; where there is that word itself, those that only begin so are not what is likely.
-  const settled = (term: Term) => (term.parts.length === 1 && known.has(term.parts[0]!.text) ? whole(term) : term)
+  const settled = (term: Term) => (term.parts.length === 1 && term.parts[0]!.isWord ? whole(term) : term)
   const few = groups.map((group) => ask(group.map(settled), spellings, hasHints))
   const about = { match: [...filters(filter), ...few.flatMap(({ loose }) => loose ?? [])], hints: few.flatMap(({ hints }) => hints) }
   return {

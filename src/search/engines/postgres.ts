@@ -70,7 +70,8 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   const terms = parse(query.text)
   const [typos, stems] = await Promise.all([query.fuzzy ? spellings(db, terms) : new Map<string, string[]>(), stemmed(db, terms)])
   const others = together(stems.others, typos)
-  const [hinted, plain] = [true, false].map((hasHints) => build(terms, others, stems.known, query.filter, hasHints))
+  const asked = terms.map((term) => ({ ...term, parts: term.parts.map((part) => ({ ...part, isWord: stems.known.has(part.text) })) }))
+  const [hinted, plain] = [true, false].map((hasHints) => build(asked, others, query.filter, hasHints))
   if (!hinted || !plain) return nothing
   const planned = { hinted: plan(hinted, query), plain: plan(plain, query) }
   const { page, ...matches } = await match(db, planned, [{ field: 'score', order: 'desc' }], query)

@@ -33,10 +33,11 @@ export async function looks(db: Db, chunks: readonly Chunk[], planned: Planned, 
   const sample = chunks.find(({ size }) => size * chunks.length * sampled >= all)
   // What the best are looked for by leaves out what hints say.
   if (!sample || chunks.some(({ hasHints }) => !hasHints)) return []
-  const { about } = planFor(planned, sample)
+  const plan = planFor(planned, sample)
+  const { about } = plan
   if (chunks.length * each.length <= maxLooks || about === null) return each
   // Only about: no words are read for it.
-  const matches = { ...planFor(planned, sample), late: [] }
+  const matches = { ...plan, late: [] }
   const share = sample.size / all
   const few = Math.ceil((maxResults * share) / 2)
   const room = Math.floor(maxBest * share)

@@ -31,7 +31,10 @@ const halves = (left: number): number => Math.max(documentsInChunk, Math.ceil(le
 /** Opens the engine; what it keeps is in the tables search_…, made by the migrations and by itself. `chunkSize`: of the chunks that it makes, where so many documents are left; it reads those of any size. */
 export function openPostgres(db: Db, chunkSize: (left: number) => number = halves): SearchEngine {
   const known = new Memory()
-  const sizes: Sizes = (left) => ({ chunk: chunkSize(left), block: Math.ceil(chunkSize(left) / blocksInChunk) })
+  const sizes: Sizes = (left) => {
+    const chunk = chunkSize(left)
+    return { chunk, block: Math.ceil(chunk / blocksInChunk) }
+  }
   const { chunk: newestSize, block: blockSize } = sizes(0)
   let written = 0
   return {

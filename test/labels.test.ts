@@ -8,6 +8,8 @@ interface Label {
   description: string
   document_count: number
   created_by: string
+  created_at: string
+  updated_at: string
 }
 
 const unknown = '01890a5d-ac96-774b-bcce-b302099a8057'
@@ -17,6 +19,7 @@ describe('labels', () => {
     const { asAda, asBob } = await startApp()
     const label = await asAda.call<Label>('POST', '/api/labels', { name: ' Invoices ', color: '#Ff8800' })
     expect(label).toMatchObject({ name: 'Invoices', color: '#Ff8800', description: '', document_count: 0, created_by: 'ada' })
+    expect(label.updated_at).toBe(label.created_at)
     expect(await asBob.call('GET', '/api/labels')).toMatchObject({ labels: [{ id: label.id, name: 'Invoices' }] })
   })
 

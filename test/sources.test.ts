@@ -35,6 +35,7 @@ test('201, 200, 204: made, shown, changed and removed; never with username or pa
     created_at: expect.any(String),
     updated_at: expect.any(String),
   })
+  expect([source.updated_at, source.next_sync]).toEqual([source.created_at, source.created_at])
   expect(await asAda.sources.list()).toEqual([source])
   expect(await asAda.sources.get(source.id)).toEqual(source)
   expect(await asAda.sources.update(source.id, { name: 'Other', sync_interval: 0 })).toMatchObject({

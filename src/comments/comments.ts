@@ -121,13 +121,14 @@ export async function create(app: App, actor: Actor, documentId: string, { conte
   const acts = app.config.limits.comments_per_minute
   if (acts > 0) await countAct(app, `comment:${userId}`, { acts, window: 60 }, 'COMMENT_RATE_LIMITED')
   return app.db.transaction().execute(async (trx) => {
+    const at = app.now()
     const id = await insert(trx, {
       document_id: document.id,
       parent_id,
       user_id: userId,
       content,
-      created_at: app.now(),
-      updated_at: app.now(),
+      created_at: at,
+      updated_at: at,
     })
     if (document.owner_id !== userId) {
       const message = `${username} commented on ${document.filename}: ${shortened(content)}`

@@ -48,6 +48,7 @@ export async function storeMany(
     ) as twin`.execute(trx)
   const { rows } = await sql<{ id: string }>`select dms_uuidv7() as id from generate_series(1, ${arrivals.length}::int)`.execute(trx)
   const ids = rows.map(({ id }) => id)
+  const at = app.now()
   const first = new Map(twins.map(({ sha256, id }) => [sha256, id]))
   const documents = await Promise.all(
     arrivals.map(async ({ staged: { sha256, size, head }, path }, index) => {
@@ -69,8 +70,8 @@ export async function storeMany(
         duplicate_of: twin,
         source_id: sourceId,
         source_path: path,
-        created_at: app.now(),
-        updated_at: app.now(),
+        created_at: at,
+        updated_at: at,
       }
     }),
   )

@@ -46,6 +46,7 @@ export async function store(app: App, trx: Trx, ownerId: string, staged: StagedF
   await staged.commit()
   const filename = cleanFilename(given.filename)
   const title = given.title?.trim() || titleOf(filename)
+  const at = app.now()
   const { id } = await trx
     .insertInto('documents')
     .values({
@@ -59,8 +60,8 @@ export async function store(app: App, trx: Trx, ownerId: string, staged: StagedF
       language: given.language,
       metadata: JSON.stringify(merge({}, given.metadata ?? {})),
       duplicate_of: twin?.id ?? null,
-      created_at: app.now(),
-      updated_at: app.now(),
+      created_at: at,
+      updated_at: at,
     })
     .returning('id')
     .executeTakeFirstOrThrow()

@@ -59,7 +59,8 @@ const taken = 'A label of that name exists.'
 
 /** Makes a label. Throws DUPLICATE_RESOURCE where one has that name, in whatever case. */
 export async function create(app: App, actor: Actor, fields: Fields): Promise<Label> {
-  const values = { ...fields, name_key: labelKey(fields.name), created_by: actor.id, created_at: app.now(), updated_at: app.now() }
+  const at = app.now()
+  const values = { ...fields, name_key: labelKey(fields.name), created_by: actor.id, created_at: at, updated_at: at }
   const { id } = await uniquelyNamed(() => app.db.insertInto('labels').values(values).returning('id').executeTakeFirstOrThrow(), taken)
   return get(app, actor, id)
 }

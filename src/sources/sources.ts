@@ -56,6 +56,7 @@ export async function create(app: App, actor: Actor, { owner, username, password
     await check(app, { ...fields, username, password }, await roleOf(trx, ownerId))
     checkPatterns(fields.file_patterns)
     const sync_interval = fields.sync_interval ?? Math.round(app.config.sources.default_interval / 1000)
+    const at = app.now()
     const { id } = await trx
       .insertInto('sources')
       .values({
@@ -63,10 +64,10 @@ export async function create(app: App, actor: Actor, { owner, username, password
         file_patterns: [...fields.file_patterns],
         owner_id: ownerId,
         sync_interval,
-        next_sync: sync_interval === 0 ? null : app.now(),
+        next_sync: sync_interval === 0 ? null : at,
         totals: '{}',
-        created_at: app.now(),
-        updated_at: app.now(),
+        created_at: at,
+        updated_at: at,
       })
       .returning('id')
       .executeTakeFirstOrThrow()

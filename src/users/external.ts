@@ -41,6 +41,7 @@ async function linked(
   if (!local) return undefined
   if (!config.oidc.link_by_email || !isEmailVerified || local.oidc_subject !== null)
     throw new AppError('DUPLICATE_RESOURCE', { field: 'email' }, 'There is another account with this e-mail address.')
+  const at = now()
   return trx
     .updateTable('users')
     .set({
@@ -48,8 +49,8 @@ async function linked(
       oidc_subject: subject,
       auth_method: 'oidc',
       password_hash: null,
-      email_verified_at: now(),
-      updated_at: now(),
+      email_verified_at: at,
+      updated_at: at,
     })
     .where('id', '=', local.id)
     .returningAll()

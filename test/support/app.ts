@@ -35,9 +35,14 @@ export async function startApp(settings: Settings = {}) {
     },
   })
   let shift = 0
+  let shown = 0
   const app = await openApp(config, openLog({ level: 'error', format: 'json' }), {
     migrate: 'never',
-    now: () => new Date(Date.now() + shift),
+    // Never the same moment twice: what is of one moment shows it by being asked for once.
+    now: () => {
+      shown = Math.max(shown + 1, Date.now() + shift)
+      return new Date(shown)
+    },
   })
   onTestFinished(async () => {
     await app.close()

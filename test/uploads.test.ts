@@ -63,6 +63,7 @@ test('201 with the document, once the file is durable and the job is queued', as
     duplicate_of: null,
     processed_at: null,
   })
+  expect(answer.document?.updated_at).toBe(answer.document?.created_at)
   expect(await storeFiles(dataDir)).toEqual({ named: [sha('hello')], staged: [] })
   const jobs = await app.db.selectFrom('jobs').select(['kind', 'status']).orderBy('kind').execute()
   expect(jobs).toEqual([

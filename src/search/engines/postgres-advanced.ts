@@ -6,7 +6,7 @@ import { type Compiled, compile, withHints } from './postgres-clauses.ts'
 import { filterHints, shortOnes } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
-import { indexed, inPassages, inRows, isOfTime, lookUpAny, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
+import { indexed, inPassages, inRows, lookUpAny, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
 import { together } from './postgres-words.ts'
@@ -69,9 +69,8 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     ...(isApart ? [lookUpAny(wide.apart!)] : []),
   ]
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
-  const wanted = indexedBy(words)
   return {
-    indexed: wanted,
+    indexed: indexedBy(words),
     isApart,
     filters: [...ranges(filter), ...decided],
     late: [
@@ -84,9 +83,8 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
     score: score(must, should, 'words'),
     roughly: score(must, should, 'telling'),
-    best: isApart ? [] : best([...must, ...should]),
-    about: isOfTime(filter) ? null : wanted,
-    besides: { match: words, others: indexedBy([], shortOnes(ranged)) },
+    best: isApart ? [] : best([...must, ...should]).map((mark) => ({ mark, besides: words })),
+    besides: indexedBy([], shortOnes(ranged)),
   }
 }
 

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import { kept } from '../../db/kept.ts'
 import type { SearchAnswer, SearchSort } from '../../ports/search.ts'
-import { by, eachLook, type Look, likely, looks, maxBest } from './postgres-best.ts'
+import { likely, maxBest } from './postgres-best.ts'
 import { type Chunk, chunkFor, entriesOf, reading } from './postgres-chunks.ts'
 import { entries, entriesIn, slices, surely } from './postgres-entries.ts'
 import { facets, facetsOf, noFacets } from './postgres-facets.ts'
@@ -41,7 +41,7 @@ export function match(db: Db, planned: Planned, sort: readonly SearchSort[], win
   const isByScore = sort.every(({ field }) => field === 'score')
   return reading(db, (chunks) =>
     isByScore && planned.hinted.tests.length === 0 && chunks.length <= maxTogether
-      ? atOnce(db, chunks, planned, sort[0]!.order, window)
+      ? together(db, chunks, planned, sort[0]!.order, window)
       : stepByStep(db, chunks, planned, sort, window),
   )
 }
@@ -68,13 +68,6 @@ async function stepByStep(
   }
 }
 
-/** In one statement, once it is known how to look for the best. */
-async function atOnce(db: Db, chunks: readonly Chunk[], planned: Planned, order: SearchSort['order'], window: Window): Promise<Matches> {
-  const likeliest = await looks(db, chunks, planned, window.maxResults)
-  const answer = await together(db, chunks, planned, order, window, likeliest ?? [])
-  return likeliest === null && answer.isCapped ? together(db, chunks, planned, order, window, eachLook(planned)) : answer
-}
-
 /**
  * The newest matches as below, counted and cut into pages by PostgreSQL itself: sending it a thousand ids back took longer than finding them.
  * Where there are too many, some of the best besides.
@@ -85,10 +78,9 @@ async function together(
   planned: Planned,
   order: SearchSort['order'],
   { offset, limit, maxResults }: Window,
-  likeliest: readonly Look[],
 ): Promise<Matches> {
   const { score } = planned.hinted
-  const best = likely(likeliest, chunks, planned, Math.min(maxBest, maxResults))
+  const best = likely(chunks, planned, Math.min(maxBest, maxResults))
   const isMoreThan = (count: number) => sql<boolean>`((select count(*) from newest) > ${count})`
   const isCapped = isMoreThan(maxResults)
   const isAscending = order === 'asc'
@@ -160,13 +152,9 @@ async function exactly(db: Db, chunks: readonly Chunk[], planned: Planned, found
 async function newest(db: Db, chunks: readonly Chunk[], planned: Planned, maxResults: number): Promise<Collected> {
   const { found, isCut } = await collect(db, chunks, planned, maxResults + 1)
   if (found.length <= maxResults) return { found, isCapped: isCut }
-  const best: Scored[] = []
-  const most = Math.min(maxBest, maxResults)
-  for (const look of (await looks(db, chunks, planned, maxResults)) ?? eachLook(planned)) {
-    if (best.length >= most) break
-    best.push(...(await collect(db, chunks, by(look, planned), most - best.length)).found)
-  }
-  const all = new Map([...best, ...found].map((scored) => [scored.document_id, scored]))
+  const best = likely(chunks, planned, Math.min(maxBest, maxResults))
+  const { rows } = best ? await sql<Scored>`select document_id, rough as score from (${best}) entry`.execute(db) : { rows: [] }
+  const all = new Map([...rows, ...found].map((scored) => [scored.document_id, scored]))
   return { found: [...all.values()].slice(0, maxResults), isCapped: true }
 }
 

@@ -24,12 +24,18 @@ export interface Plan {
   /** 0 to 1, likewise: by all words of an entry, and about the same by what stands in its row */
   readonly score: RawBuilder<number>
   readonly roughly: RawBuilder<number>
-  /** what is likely to score best, by marks alone: tsqueries, those that say most first; empty: the index knows nothing of that */
-  readonly best: readonly string[]
-  /** what the index finds about as many of, in less time, likewise; null: one chunk does not show how many there are in others */
-  readonly about: readonly RawBuilder<unknown>[] | null
-  /** what is asked besides of those that have such marks, as a tsquery and otherwise */
-  readonly besides: { readonly match: readonly string[]; readonly others: readonly RawBuilder<unknown>[] }
+  /** what is likely to score best, by marks alone, those that say most first; empty: the index knows nothing of that */
+  readonly best: readonly Mark[]
+  /** what the index is asked of all that have such marks, likewise */
+  readonly besides: readonly RawBuilder<unknown>[]
+}
+
+/** By which some of the best are found. */
+export interface Mark {
+  /** a tsquery */
+  readonly mark: string
+  /** tsqueries: what is asked of them besides */
+  readonly besides: readonly string[]
 }
 
 /** What is asked of entries that have hints, and of those that have none. */
@@ -63,9 +69,6 @@ export function indexed({
     ...oneOf.map((some) => sql`entry.hints && ${some}::integer[]`),
   ]
 }
-
-/** Whether it asks for documents of some time: these are in some chunks and not in others. */
-export const isOfTime = ({ from, to }: SearchFilter): boolean => from !== null || to !== null
 
 /** What of a filter is not among the words. */
 export function ranges({ from, to, minConfidence }: SearchFilter): RawBuilder<unknown>[] {

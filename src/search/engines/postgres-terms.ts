@@ -2,6 +2,7 @@
 import type { SearchFilter } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { filterHints, prefixHint, rowHints } from './postgres-hints.ts'
+import type { Mark } from './postgres-plan.ts'
 import { and, filters, or } from './postgres-query.ts'
 import { inARow, type LookedUp, lookedUp, oneOfWords, type Row, rowOf, rowsOf, type Step, weights } from './postgres-rows.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
@@ -38,11 +39,9 @@ export interface Queries {
   /** for the score: every word in every spelling, begun ones however they go on */
   readonly meant: string
   /** what is likely to score best, by marks; see Plan */
-  readonly best: readonly string[]
-  /** the same as match and hints, but for words that only begin like one that is known as it is */
-  readonly about: { readonly match: readonly string[]; readonly hints: readonly number[] }
-  /** what is asked besides of those that have such marks */
-  readonly besides: { readonly match: readonly string[]; readonly hints: readonly number[] }
+  readonly best: readonly Mark[]
+  /** numbers that those must have which have such marks, all of them */
+  readonly besides: readonly number[]
 }
 
 /** Puts the queries together; null where there is nothing to look for, which must not mean everything. */
@@ -56,11 +55,14 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
   const rows = late.flatMap(({ row }) => row ?? [])
   const hints = asked.flatMap(({ hints }) => hints)
   const positive = groups.filter(([first]) => !first!.negated)
-  const excluded = asked.flatMap(({ loose }, nth) => (groups[nth]![0]!.negated && loose !== null ? [loose] : []))
-  // To go through all words that begin like one takes long, in each look anew; where there is that word itself, those that only begin so are not what is likely.
+  // To go through all words that begin like one takes long, for each mark anew; where there is that word itself, those that only begin so are not what is likely.
   const settled = (term: Term) => (term.parts.length === 1 && term.parts[0]!.isWord ? whole(term) : term)
   const few = groups.map((group) => ask(group.map(settled), spellings, hasHints))
-  const about = { match: [...filters(filter), ...few.flatMap(({ loose }) => loose ?? [])], hints: few.flatMap(({ hints }) => hints) }
+  const besides = (isOne: (group: readonly Term[]) => boolean) => [
+    ...filters(filter),
+    ...few.flatMap(({ loose }, nth) => (loose !== null && isOne(groups[nth]!) ? [loose] : [])),
+  ]
+  const [of, ofAll] = [besides(() => true), besides(([first]) => first!.negated)]
   return {
     match: matches.length === 0 ? null : and(matches),
     late: late.length === 0 ? null : and(late.map(({ match }) => match)),
@@ -75,9 +77,8 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
     all: positive.length === 0 ? null : and(positive.map((group) => alone(group, spellings))),
     typed: or(wanted.flatMap((term) => rankedWords(whole(term), new Map()))),
     meant: or(wanted.flatMap((term) => rankedWords(isTooShort(term) ? whole(term) : term, spellings))),
-    best: best(positive, spellings),
-    about,
-    besides: isShown(positive) ? { match: [...filters(filter), ...excluded], hints: [] } : about,
+    best: best(positive, spellings).map(({ mark, isOfAll }) => ({ mark, besides: isOfAll ? ofAll : of })),
+    besides: isShown(positive) ? [] : few.flatMap(({ hints }) => hints),
   }
 }
 
@@ -156,14 +157,22 @@ const rankedWords = (term: Term, spellings: Spellings): string[] =>
 const isShown = (groups: readonly (readonly Term[])[]): boolean =>
   groups.length === 1 && groups[0]!.every(({ parts, joined, field }) => parts.length === 1 && joined === null && field === null)
 
+/** Of what has this mark is known that it has the words of all groups, or of some. */
+interface Likely {
+  readonly mark: string
+  readonly isOfAll: boolean
+}
+
 /** From what says much of every word to what says something of one of them; see grades in postgres-vector.ts. */
-function best(groups: readonly (readonly Term[])[], spellings: Spellings): string[] {
+function best(groups: readonly (readonly Term[])[], spellings: Spellings): Likely[] {
   if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title'))) return []
   const graded = (...all: number[]) => all.map((grade) => (word: string) => gradeLexeme(word, grade))
   const heading = (...weights: HeadingWeight[]) => weights.map((weight) => (word: string) => headingLexeme(word, weight))
-  const all = (marks: readonly Mark[]) => and(groups.map((group) => marked(group, marks, typedOnly)))
-  const some = (marks: readonly Mark[]) => or(groups.map((group) => marked(group, marks, typedOnly)))
-  const meant = (marks: readonly Mark[]) => and(groups.map((group) => marked(group, marks, nearest, spellings)))
+  const each = (marks: readonly MarkOf[]) => groups.map((group) => marked(group, marks, typedOnly))
+  const meantBy = (marks: readonly MarkOf[]) => groups.map((group) => marked(group, marks, nearest, spellings))
+  const all = (marks: readonly MarkOf[]) => ({ mark: and(each(marks)), isOfAll: true })
+  const meant = (marks: readonly MarkOf[]) => ({ mark: and(meantBy(marks)), isOfAll: true })
+  const some = (marks: readonly MarkOf[]) => ({ mark: or(each(marks)), isOfAll: false })
   const often = graded(7, 6, 5, 4)
   const fromMuch =
     groups.length === 1
@@ -182,27 +191,27 @@ function best(groups: readonly (readonly Term[])[], spellings: Spellings): strin
           meant(graded(1)),
         ]
       : [
-          and([all(heading('A')), some(often)]),
+          { mark: and([...each(heading('A')), or(each(often))]), isOfAll: true },
           all(heading('A')),
           some(often),
           some(heading('A')),
           meant(heading('A')),
-          or(groups.map((group) => marked(group, heading('A'), nearest, spellings))),
+          { mark: or(meantBy(heading('A'))), isOfAll: false },
           some(heading('B')),
           some(heading('C')),
           all(graded(1)),
           some(graded(1)),
         ]
-  return [...new Set(fromMuch)]
+  return [...new Map(fromMuch.map((one) => [one.mark, one])).values()]
 }
 
-type Mark = (word: string) => string
+type MarkOf = (word: string) => string
 
 const typedOnly = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1), prefix: false })
 const nearest = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1 + maxOthers) })
 
 /** That some term of a group has all its words with one of the marks. */
-function marked(group: readonly Term[], marks: readonly Mark[], meant: (step: Step) => Step, spellings: Spellings = new Map()): string {
+function marked(group: readonly Term[], marks: readonly MarkOf[], meant: (step: Step) => Step, spellings: Spellings = new Map()): string {
   const one = (step: Step) => or(marks.map((mark) => oneOfWords({ ...step, words: step.words.map(mark) }, '')))
   const rows = (term: Term) => rowsOf(isTooShort(term) ? whole(term) : term, spellings)
   return or(group.flatMap((term) => rows(term).map((row) => and(row.map((step) => one(meant(step)))))))

@@ -8,8 +8,7 @@ import { chunksInForce, growBlocks, openChunk, reading, sizeOf, tableOf } from '
 import { shortOnes } from './postgres-hints.ts'
 import { hits } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
-import { indexed, inPassages, inRows, isOfTime, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
-import { and } from './postgres-query.ts'
+import { indexed, inPassages, inRows, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
 import { rebuild, type Sizes } from './postgres-rebuild.ts'
 import { refresh } from './postgres-refresh.ts'
 import { similar } from './postgres-similar.ts'
@@ -97,7 +96,7 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
 
 /** Newest first up to one past the cap; those are ranked, counted and cut into pages. */
 function plan(queries: Queries, { filter }: SearchQuery): Plan {
-  const { checks, best, about, besides, oneOf, late, rows } = queries
+  const { checks, best, besides, oneOf, late, rows } = queries
   return {
     indexed: indexed(queries),
     filters: [
@@ -114,8 +113,7 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
     score: score(queries, 'words'),
     roughly: score(queries, 'telling'),
     best,
-    about: isOfTime(filter) ? null : indexed({ match: about.match.length === 0 ? null : and(about.match), hints: about.hints, oneOf }),
-    besides: { match: besides.match, others: indexed({ match: null, hints: besides.hints, oneOf: shortOnes(oneOf) }) },
+    besides: indexed({ match: null, hints: besides, oneOf: shortOnes(oneOf) }),
   }
 }
 

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Chunk } from './postgres-chunks.ts'
 import { entriesIn } from './postgres-entries.ts'
 import { type Plan, type Planned, where } from './postgres-plan.ts'
-import { and, or } from './postgres-query.ts'
+import { and } from './postgres-query.ts'
 
 /** So many are ranked then: those that are likely to be the best, and the newest. */
 export const maxBest = 200
@@ -15,11 +15,14 @@ export const maxBest = 200
 export function likely(chunks: readonly Chunk[], { hinted }: Planned, limit: number): RawBuilder<unknown> | null {
   const { best, besides, tests, maxTested } = hinted
   if (best.length === 0 || chunks.some(({ hasHints }) => !hasHints)) return null
-  const before = (nth: number) => best.slice(0, nth).map(({ mark }) => mark)
-  const marks = best.map(({ mark, besides }, nth) => and([...besides, mark, ...(nth === 0 ? [] : [`!${or(before(nth))}`])]))
+  const marks = best.map(({ mark, besides }) => and([...besides, mark]))
   const marked: Plan = { ...hinted, indexed: [sql`entry.words @@ mark.query`, ...besides], isApart: false }
   const found = entriesIn(chunks, { hinted: marked, plain: marked }, limit)
   const each = sql`select entry.* from unnest(${marks}::text[]::tsquery[]) mark (query) cross join lateral (${found}) entry`
-  if (tests.length === 0) return sql`${each} limit ${limit}`
-  return sql`select entry.* from (${each} limit ${maxTested}::integer) entry ${where(tests)} limit ${limit}`
+  const some =
+    tests.length === 0
+      ? sql`${each} limit ${limit}`
+      : sql`select entry.* from (${each} limit ${maxTested}::integer) entry ${where(tests)} limit ${limit}`
+  // Some have several marks. That of the others is left out there would take longer.
+  return sql`select distinct on (document_id) * from (${some}) entry`
 }

@@ -26,7 +26,7 @@ export const tableOf = (chunk: number): string => `search_chunk_${chunk}`
 
 /** The entries of a chunk, as `entry` of a query. Columns by name: the first chunk, made by a migration, has them in another order. */
 export const entriesOf = ({ number }: Chunk): RawBuilder<unknown> =>
-  sql`(select document_id, words, hints, parts, created_at, confidence, version, mime_type, label_ids, telling, word_order, ${sql.lit(number)}::integer as chunk from ${sql.table(tableOf(number))}) entry`
+  sql`(select document_id, words, hints, parts, created_at, confidence, version, mime_type, label_ids, telling, word_order, ctid as place, ${sql.lit(number)}::integer as chunk from ${sql.table(tableOf(number))}) entry`
 
 /** The chunks of the index in force, the newest first. */
 export async function chunksInForce(db: Db): Promise<Chunk[]> {

@@ -29,23 +29,31 @@ export function slices(chunks: readonly Chunk[], planned: Planned): Slice[] {
 /** The newest matches of some chunks, the newest first: PostgreSQL looks into the next one only while it has not enough. Of each what is needed to rank and to count it, and its rough score as `rough`. */
 export function entriesIn(chunks: readonly Slice[], planned: Planned, limit: number): RawBuilder<unknown> {
   const needed = sql`document_id, words, telling, parts, chunk, mime_type, label_ids`
-  const each = chunks.map(
-    (chunk) => sql`(select ${needed} from (${entries(chunk, planFor(planned, chunk))}) entry order by document_id desc limit ${limit})`,
-  )
+  const each = chunks.map((chunk) => sql`(${entries(chunk, planFor(planned, chunk), needed)} limit ${limit})`)
   return sql`select document_id, words, parts, chunk, mime_type, label_ids, ${planned.hinted.roughly} as rough from (${sql.join(each, sql` union all `)}) entry limit ${limit}`
 }
 
-/** What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
-export function entries(chunk: Slice, { indexed, filters, late, doubt }: Plan): RawBuilder<unknown> {
+/** Those of one chunk, the newest first. What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
+export function entries(chunk: Slice, plan: Plan, columns: RawBuilder<unknown> = sql`entry.*`): RawBuilder<unknown> {
+  const { indexed, isApart, filters, late, doubt } = plan
   const only = chunk.only ? [sql`entry.hints && ${chunk.only.map(blockHint)}::integer[]`] : []
   const found =
     indexed.length === 0
       ? sql`select entry.* from ${entriesOf(chunk)} ${where(filters)}`
       : sql`select entry.* from (select entry.* from ${entriesOf(chunk)} ${where([...indexed, ...only, ...filters])} offset 0) entry`
-  if (late.length === 0) return found
-  const seen = doubt === undefined ? late : [sql`(document_id not in (${answering(doubt, chunk)}) or ${sql.join([...late], sql` and `)})`]
-  return sql`select entry.* from (${found} order by document_id desc offset 0) entry ${where(seen)}`
+  const seen =
+    late.length === 0 || doubt === undefined
+      ? late
+      : [sql`(document_id not in (${answering(doubt, chunk)}) or ${sql.join([...late], sql` and `)})`]
+  if (isApart) return sql`select ${columns} from (${inPlaces(chunk, found)}) entry ${where(seen)}`
+  if (late.length === 0) return sql`select ${columns} from (${found}) entry order by document_id desc`
+  return sql`select ${columns} from (${found} order by document_id desc offset 0) entry ${where(seen)} order by document_id desc`
 }
+
+/** These in their order, each read anew once it is asked for: of very many, to sort all that stands in them takes longer than to find them. */
+const inPlaces = (chunk: Chunk, found: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  select entry.* from (select place from (${found}) entry order by document_id desc offset 0) placed
+  cross join lateral (select entry.* from ${entriesOf(chunk)} where entry.place = placed.place offset 0) entry`
 
 const answering = (query: string, chunk: Chunk): RawBuilder<unknown> =>
   sql`select document_id from ${entriesOf(chunk)} where ${lookUp(query)}`

@@ -202,7 +202,7 @@ function testedIn(chunk: Chunk, plan: Plan, limit: number, mayTest: number | nul
   const tests = sure ? [sql`(document_id in (${sure}) or ${sql.join([...plan.tests], sql` and `)})`] : plan.tests
   return sql`
     with candidates as materialized (
-      ${entries(chunk, plan)} order by document_id desc ${mayTest === null ? sql`` : sql`limit ${mayTest}`}
+      ${entries(chunk, plan)} ${mayTest === null ? sql`` : sql`limit ${mayTest}`}
     ), tested as materialized (
       -- As they come, and only until there are enough.
       select * from candidates entry ${where(tests)} limit ${limit}

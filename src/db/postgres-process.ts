@@ -25,6 +25,9 @@ const settings = (cluster: Cluster): Record<string, string | number> => ({
   full_page_writes: 'on',
   synchronous_commit: 'on',
   wal_compression: 'on',
+  // Nobody copies its log: what is made in one go, as an index is, need not be in there.
+  wal_level: 'minimal',
+  max_wal_senders: 0,
   max_connections: 100,
   shared_buffers: `${sharedBuffers()}MB`,
   work_mem: '8MB',

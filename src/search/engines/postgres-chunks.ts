@@ -130,8 +130,8 @@ async function createTable(trx: Trx, chunk: number): Promise<void> {
       label_ids   uuid[],
       telling     tsvector,
       word_order  bytea
-    ) with (toast_tuple_target = 128)`.execute(trx)
-  // Kept apart from the rows, which are looked at by the thousand; not packed, because it hardly makes them smaller and every rank would unpack them.
+    )`.execute(trx)
+  // Kept apart from rows of 2 kB and more, which are looked at by the thousand; not packed, because it hardly makes them smaller and every rank would unpack them.
   await sql`alter table ${sql.table(tableOf(chunk))} alter words set storage external, alter hints set storage external`.execute(trx)
   await sql`alter table ${sql.table(tableOf(chunk))} alter mime_type set storage main, alter label_ids set storage main,
     alter telling set storage main, alter word_order set storage main`.execute(trx)

@@ -171,7 +171,11 @@ function best(groups: readonly (readonly Term[])[], spellings: Spellings): Likel
   const each = (marks: readonly MarkOf[]) => groups.map((group) => marked(group, marks, typedOnly))
   const meantBy = (marks: readonly MarkOf[]) => groups.map((group) => marked(group, marks, nearest, spellings))
   const all = (marks: readonly MarkOf[]) => ({ mark: and(each(marks)), isOfAll: true })
-  const meant = (marks: readonly MarkOf[]) => ({ mark: and(meantBy(marks)), isOfAll: true })
+  // What has the mark for the words as they were typed came before.
+  const meant = (marks: readonly MarkOf[]) => {
+    const [typed, any] = [and(each(marks)), and(meantBy(marks))]
+    return typed === any ? [] : { mark: and([any, `!${typed}`]), isOfAll: true }
+  }
   const some = (marks: readonly MarkOf[]) => ({ mark: or(each(marks)), isOfAll: false })
   const often = graded(7, 6, 5, 4)
   const fromMuch =
@@ -202,7 +206,7 @@ function best(groups: readonly (readonly Term[])[], spellings: Spellings): Likel
           all(graded(1)),
           some(graded(1)),
         ]
-  return [...new Map(fromMuch.map((one) => [one.mark, one])).values()]
+  return [...new Map(fromMuch.flat().map((one) => [one.mark, one])).values()]
 }
 
 type MarkOf = (word: string) => string

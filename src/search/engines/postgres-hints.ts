@@ -2,6 +2,7 @@
 import type { SearchFilter } from '../../ports/search.ts'
 import type { Part } from '../query.ts'
 import type { Word } from '../words.ts'
+import { integers } from './postgres-binary.ts'
 import { hashOf } from './postgres-order.ts'
 
 /** Ranges of numbers that do not meet. */
@@ -70,9 +71,9 @@ export class Hints {
     this.#before = null
   }
 
-  /** As PostgreSQL reads an array. */
-  text(): string {
-    return `{${[...this.#all].join(',')}}`
+  /** An array of integers; see postgres-binary.ts */
+  encoded(): Buffer {
+    return integers(this.#all)
   }
 }
 

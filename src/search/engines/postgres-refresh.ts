@@ -32,10 +32,10 @@ export interface Indexed {
 interface Entry {
   readonly chunk: number
   readonly id: string
-  readonly words: string
-  readonly telling: string
+  readonly words: Buffer
+  readonly telling: Buffer
   readonly order: Buffer | null
-  readonly hints: string
+  readonly hints: Buffer
   readonly parts: number
   readonly createdAt: Date
   readonly confidence: number | null
@@ -157,7 +157,7 @@ async function entryOf(trx: Trx, document: Indexed, chunk: Chunk, seen: Vocabula
     chunk: number,
     id,
     ...vectors,
-    hints: hints.text(),
+    hints: hints.encoded(),
     parts,
     createdAt: created_at,
     confidence: ocr_confidence,
@@ -176,7 +176,7 @@ function savePassages(trx: Trx, document_id: string, chunk: number): (passage: P
   }
 }
 
-/** A value each, not arrays of them: in those every word would be escaped once more. */
+/** A value each, not arrays of them: those would be text. */
 async function put(trx: Trx, chunk: number, entries: readonly Entry[]): Promise<void> {
   const rows = entries.map(
     ({ id, words, telling, order, hints, parts, createdAt, confidence, mimeType, labelIds }) =>

@@ -1,6 +1,7 @@
 /** From a document to what PostgreSQL indexes of it. */
 import { setImmediate as breathe } from 'node:timers/promises'
 import { type Word, words } from '../words.ts'
+import { placeOf, positionOf, tsvector, weightOf } from './postgres-binary.ts'
 import { Order } from './postgres-order.ts'
 
 export interface Fields {
@@ -12,18 +13,18 @@ export interface Fields {
 
 /** A piece of a long document. */
 export interface Passage {
-  /** a tsvector, as text; of the first one it holds title, labels and filename too */
-  readonly words: string
+  /** a tsvector; of the first one it holds title, labels and filename too. See postgres-binary.ts */
+  readonly words: Buffer
   /** of the content, in characters */
   readonly start: number
   readonly length: number
 }
 
 export interface Vectors {
-  /** a tsvector, as text */
-  readonly words: string
+  /** a tsvector; see postgres-binary.ts */
+  readonly words: Buffer
   /** another, of the words that the document says most about; see `telling` */
-  readonly telling: string
+  readonly telling: Buffer
   /** the words of the content in their order; null: they are too many, or not all in one row. See postgres-order.ts */
   readonly order: Buffer | null
   /** see search_entries.parts */
@@ -44,6 +45,9 @@ type Weight = (typeof weights)[keyof typeof weights]
 export type HeadingWeight = Exclude<Weight, 'D'>
 /** What one word of a field counts for the score. */
 export const counts = { A: 1, B: 0.6, C: 0.3, D: 0.1 } as const satisfies Record<Weight, number>
+
+const weightNumbers = { A: 3, B: 2, C: 1, D: 0 } as const satisfies Record<Weight, number>
+const countsByNumber = [counts.D, counts.C, counts.B, counts.A]
 
 /** A word of the title, a label or the filename once more: the index knows words, but not where they stand. */
 export const headingLexeme = (word: string, weight: HeadingWeight): string => `~${weight}${word}`
@@ -127,7 +131,7 @@ export async function read(
     order.follow(word)
     const local = base + word.position
     if (local > maxPositions || vector.bytes > maxBytes || (local > minPositions && vector.isFull(word.text))) {
-      await save({ words: vector.text(), ...characters(start, word.start) })
+      await save({ words: vector.encoded(), ...characters(start, word.start) })
       vector = new Vector()
       // Not simply the first: a joined form follows its parts and has the position of the first of them.
       const first = recent.reduce((least, again) => (again.position < least.position ? again : least), recent[0] ?? word)
@@ -144,25 +148,27 @@ export async function read(
   for (const word of notInText) marks.add(headingOnlyLexeme(word))
   if (vector === head) {
     head.mark(marks)
-    return { words: head.text(), telling: head.telling(), order: order.bytes(), parts: 0 }
+    return { words: head.encoded(), telling: head.telling(), order: order.bytes(), parts: 0 }
   }
-  await save({ words: vector.text(), ...characters(start, content.length) })
+  await save({ words: vector.encoded(), ...characters(start, content.length) })
   const parts = head.bytes > maxBytes ? 2 : 1
   head.mark(parts === 2 ? [...marks, '~long', '~many'] : [...marks, '~long'])
-  return { words: head.text(), telling: head.telling(), order: null, parts }
+  return { words: head.encoded(), telling: head.telling(), order: null, parts }
 }
 
 /** A tsvector in the making. */
 class Vector {
   /** what it takes in PostgreSQL, about */
   bytes = 0
-  readonly #places = new Map<string, string[]>()
+  /** of each word; see postgres-binary.ts */
+  readonly #places = new Map<string, number[]>()
 
   /** Whether it is the first time. */
   add(word: string, position: number, weight: Weight): boolean {
     const places = this.#entry(word)
-    if (places.length >= maxRepeats) return false
-    places.push(`${Math.min(position, 16_383)}${weight === 'D' ? '' : weight}`)
+    const place = placeOf(position, weightNumbers[weight])
+    if (places.length >= maxRepeats || (places.length > 0 && positionOf(places.at(-1)!) >= positionOf(place))) return false
+    places.push(place)
     this.bytes += 2
     return places.length === 1
   }
@@ -180,36 +186,40 @@ class Vector {
 
   /** The grades of its words, of those that have one. */
   grades(): string[] {
-    return [...this.#places].flatMap(([word, places]) => {
+    const found: string[] = []
+    for (const [word, places] of this.#places) {
       const grade = gradeOf(places)
-      return grade === 0 ? [] : [gradeLexeme(word, grade)]
-    })
+      if (grade !== 0) found.push(gradeLexeme(word, grade))
+    }
+    return found
   }
 
   /** The words that are there more than once, or in a heading: of very many those that count most. */
-  telling(): string {
-    const all = [...this.#places].flatMap(([word, places]) => {
-      if (places.length === 0 || (places.length === 1 && isInText(places))) return []
-      return { word, places, score: scoreOf(places) }
-    })
-    const some = all.length <= maxTelling ? all : all.sort((one, other) => other.score - one.score).slice(0, maxTelling)
-    return some.map(({ word, places }) => `${quote(word)}:${places.slice(0, maxTold).join(',')}`).join(' ')
+  telling(): Buffer {
+    const all: { word: string; places: number[] }[] = []
+    for (const [word, places] of this.#places) if (places.length > 1 || !isInText(places)) all.push({ word, places })
+    const some =
+      all.length <= maxTelling
+        ? all
+        : all
+            .map((one) => ({ ...one, score: scoreOf(one.places) }))
+            .sort((one, other) => other.score - one.score)
+            .slice(0, maxTelling)
+    return tsvector(new Map(some.map(({ word, places }) => [word, places.slice(0, maxTold)])))
   }
 
   isFull(word: string): boolean {
     return (this.#places.get(word)?.length ?? 0) >= maxRepeats
   }
 
-  text(): string {
-    let text = ''
-    for (const [word, places] of this.#places) text += places.length > 0 ? `${quote(word)}:${places.join(',')} ` : `${quote(word)} `
-    return text
+  encoded(): Buffer {
+    return tsvector(this.#places)
   }
 
-  #entry(word: string): string[] {
+  #entry(word: string): number[] {
     const known = this.#places.get(word)
     if (known) return known
-    const places: string[] = []
+    const places: number[] = []
     this.#places.set(word, places)
     this.bytes += Buffer.byteLength(word) + 4
     return places
@@ -217,17 +227,20 @@ class Vector {
 }
 
 /** 0: none. Most words are there once or twice and have none. */
-function gradeOf(places: readonly string[]): number {
+function gradeOf(places: readonly number[]): number {
   if (places.length < 4 && isInText(places)) return 0
   const sum = scoreOf(places)
   return grades.find(({ from }) => sum >= from)?.grade ?? 0
 }
 
 /** Whether a word stands in no heading: those come first. */
-const isInText = (places: readonly string[]): boolean => !/\D$/.test(places[0] ?? '1')
+const isInText = ([first]: readonly number[]): boolean => first === undefined || weightOf(first) === weightNumbers.D
 
-const scoreOf = (places: readonly string[]): number =>
-  places.slice(0, 20).reduce((sum, place, nth) => sum + (counts[place.at(-1) as HeadingWeight] ?? counts.D) / (nth + 1) ** 2, 0)
+function scoreOf(places: readonly number[]): number {
+  let sum = 0
+  for (let nth = 0; nth < Math.min(places.length, 20); nth++) sum += countsByNumber[weightOf(places[nth]!)]! / (nth + 1) ** 2
+  return sum
+}
 
 /** As tsvector and tsquery want it. */
 export const quote = (lexeme: string): string => `'${lexeme.replace(/['\\]/g, '$&$&')}'`

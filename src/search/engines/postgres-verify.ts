@@ -69,8 +69,8 @@ async function faults(trx: Trx, ids: readonly string[]): Promise<EntryFault[]> {
   return found
 }
 
-/** Lexemes of an entry with its passages, held against those of `wanted`, tsvectors as text. */
-async function compare(db: Db, { number }: Chunk, id: string, wanted: readonly string[]) {
+/** Lexemes of an entry with its passages, held against those of `wanted`, tsvectors. */
+async function compare(db: Db, { number }: Chunk, id: string, wanted: readonly Buffer[]) {
   const difference = (one: string, other: string): RawBuilder<string[]> =>
     sql`array(select lexeme from ${sql.table(one)} except select lexeme from ${sql.table(other)})`
   const { rows } = await sql<{ is_there: boolean; is_old: boolean; left: string[]; lacks: string[] }>`
@@ -79,17 +79,20 @@ async function compare(db: Db, { number }: Chunk, id: string, wanted: readonly s
         select unnest(tsvector_to_array(words)) as lexeme from entry
         union select unnest(tsvector_to_array(words)) from search_passages where document_id = ${id} and chunk = ${number}
       ),
-      wanted as (select unnest(tsvector_to_array(vector::tsvector)) as lexeme from unnest(${wanted}::text[]) vector)
+      wanted as (${sql.join([nothing, ...wanted.map(lexemesOf)], sql` union all `)})
     select exists (select from entry) as is_there, exists (select from entry where version <> ${indexVersion}) as is_old,
       ${difference('there', 'wanted')} as left, ${difference('wanted', 'there')} as lacks`.execute(db)
   return rows[0]!
 }
 
+const lexemesOf = (vector: Buffer) => sql`select unnest(tsvector_to_array(${vector}::tsvector)) as lexeme`
+const nothing = sql`select null::text as lexeme where false`
+
 const silent: Notes = { word() {}, newWord() {}, endField() {} }
 
 /** What would be written for a document. */
-async function vectors(document: Indexed): Promise<string[]> {
-  const passages: string[] = []
+async function vectors(document: Indexed): Promise<Buffer[]> {
+  const passages: Buffer[] = []
   const { words } = await read({ ...document, labels: document.label_names }, filtersOf(document), silent, async ({ words }) => {
     passages.push(words)
   })

@@ -23,6 +23,6 @@ export function likely(chunks: readonly Chunk[], { hinted }: Planned, limit: num
     tests.length === 0
       ? sql`${each} limit ${limit}`
       : sql`select entry.* from (${each} limit ${maxTested}::integer) entry ${where(tests)} limit ${limit}`
-  // Some have several marks. That of the others is left out there would take longer.
+  // Some have several marks: to leave out, with each mark, what has one of those before takes longer.
   return sql`select distinct on (document_id) * from (${some}) entry`
 }

@@ -16,8 +16,6 @@ export interface Chunk {
   readonly hasHints: boolean
   /** the least id of each of its blocks; empty: it has none */
   readonly blocks: readonly string[]
-  /** how many entries it has, about; at least 1 */
-  readonly size: number
 }
 
 const leastId = '00000000-0000-0000-0000-000000000000'
@@ -31,8 +29,8 @@ export const entriesOf = ({ number }: Chunk): RawBuilder<unknown> =>
 /** The chunks of the index in force, the newest first. */
 export async function chunksInForce(db: Db): Promise<Chunk[]> {
   const { rows } = await sql<ChunkRow>`${kept}
-    select search_chunks.number, generation, from_id, version, blocks, (select reltuples from pg_class where oid = to_regclass('search_chunk_' || search_chunks.number)) as size
-    from search_chunks join search_generation on generation = search_generation.number order by from_id desc`.execute(db)
+    select search_chunks.number, generation, from_id, version, blocks from search_chunks
+    join search_generation on generation = search_generation.number order by from_id desc`.execute(db)
   return rows.map(toChunk)
 }
 
@@ -42,7 +40,6 @@ interface ChunkRow {
   from_id: string
   version: number
   blocks: string[]
-  size?: number | null
 }
 
 const toChunk = (row: ChunkRow): Chunk => ({
@@ -51,7 +48,6 @@ const toChunk = (row: ChunkRow): Chunk => ({
   fromId: row.from_id,
   hasHints: row.version >= firstWithHints,
   blocks: row.blocks,
-  size: Math.max(1, row.size ?? 1),
 })
 
 /** The chunks of a generation (null: that in force), the newest first; until the transaction ends none is opened. */

@@ -71,7 +71,7 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
   return {
     indexed: indexedBy(words),
-    isApart,
+    isLong: isApart,
     filters: [...ranges(filter), ...decided],
     late: [
       ...(late.length === 0 ? [] : [inRows(rows.length === late.length ? rows : null, and(late))]),

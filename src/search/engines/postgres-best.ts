@@ -16,7 +16,7 @@ export function likely(chunks: readonly Chunk[], { hinted }: Planned, limit: num
   const { best, besides, tests, maxTested } = hinted
   if (best.length === 0 || chunks.some(({ hasHints }) => !hasHints)) return null
   const marks = best.map(({ mark, besides }) => and([...besides, mark]))
-  const marked: Plan = { ...hinted, indexed: [sql`entry.words @@ mark.query`, ...besides], isApart: false }
+  const marked: Plan = { ...hinted, indexed: [sql`entry.words @@ mark.query`, ...besides], isLong: false }
   const found = entriesIn(chunks, { hinted: marked, plain: marked }, limit)
   const each = sql`select entry.* from unnest(${marks}::text[]::tsquery[]) mark (query) cross join lateral (${found}) entry`
   const some =

@@ -12,12 +12,12 @@ interface Slice extends Chunk {
   readonly only?: readonly number[]
 }
 
-/** The chunks, the newest blocks apart; but for many lookups, each of which would be made once for each of the parts. */
+/** The chunks, the newest blocks apart; but for what takes long to look up. */
 export function slices(chunks: readonly Chunk[], planned: Planned): Slice[] {
   let nth = 0
   return chunks.flatMap((chunk): Slice[] => {
-    const { indexed, isApart } = planFor(planned, chunk)
-    if (nth === blocksAtOnce.length || chunk.blocks.length === 0 || indexed.length === 0 || isApart) return [chunk]
+    const { indexed, isLong } = planFor(planned, chunk)
+    if (nth === blocksAtOnce.length || chunk.blocks.length === 0 || indexed.length === 0 || isLong) return [chunk]
     const blocks = chunk.blocks.map((_, block) => block)
     const parts: Slice[] = []
     while (blocks.length > 0 && nth < blocksAtOnce.length) parts.push({ ...chunk, only: blocks.splice(-blocksAtOnce[nth++]!) })
@@ -35,7 +35,7 @@ export function entriesIn(chunks: readonly Slice[], planned: Planned, limit: num
 
 /** Those of one chunk, the newest first. What the index finds is put in order only then: to find it in order, PostgreSQL would read the words of every entry. */
 export function entries(chunk: Slice, plan: Plan, columns: RawBuilder<unknown> = sql`entry.*`): RawBuilder<unknown> {
-  const { indexed, isApart, filters, late, doubt } = plan
+  const { indexed, isLong, filters, late, doubt } = plan
   const only = chunk.only ? [sql`entry.hints && ${chunk.only.map(blockHint)}::integer[]`] : []
   const found =
     indexed.length === 0
@@ -45,7 +45,7 @@ export function entries(chunk: Slice, plan: Plan, columns: RawBuilder<unknown> =
     late.length === 0 || doubt === undefined
       ? late
       : [sql`(document_id not in (${answering(doubt, chunk)}) or ${sql.join([...late], sql` and `)})`]
-  if (isApart) return sql`select ${columns} from (${inPlaces(chunk, found)}) entry ${where(seen)}`
+  if (isLong) return sql`select ${columns} from (${inPlaces(chunk, found)}) entry ${where(seen)}`
   if (late.length === 0) return sql`select ${columns} from (${found}) entry order by document_id desc`
   return sql`select ${columns} from (${found} order by document_id desc offset 0) entry ${where(seen)} order by document_id desc`
 }

@@ -7,8 +7,8 @@ import { counts, maxTelling } from './postgres-vector.ts'
 export interface Plan {
   /** what the index finds; in terms of `entry`, a row of a chunk */
   readonly indexed: readonly RawBuilder<unknown>[]
-  /** that is one of many tsqueries, each looked up alone; see `lookUpAny` */
-  readonly isApart?: boolean
+  /** that takes long, because it is many words: better once than for each part of a chunk */
+  readonly isLong?: boolean
   /** what is seen in the row itself, and in the passages, likewise */
   readonly filters: readonly RawBuilder<unknown>[]
   /** what is seen in its words, of the newest first, until there are enough: reading those of all takes long; likewise */

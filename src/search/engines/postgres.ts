@@ -66,6 +66,9 @@ async function growOn(db: Db, chunkSize: number, blockSize: number): Promise<voi
   else await growBlocks(db, newest, blockSize)
 }
 
+/** Characters of a tsquery: some sixty words. */
+const longQuery = 800
+
 const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
 
 async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
@@ -99,6 +102,7 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
   const { checks, best, besides, oneOf, late, rows } = queries
   return {
     indexed: indexed(queries),
+    isLong: queries.match !== null && queries.match.length > longQuery,
     filters: [
       ...ranges(filter),
       inPassages(

@@ -241,3 +241,42 @@ test('of more matches than are ranked the best are found in whichever chunk they
     expect((await ask('many lease', 3)).hits.map(({ document_id }) => document_id)).toEqual(others.slice(-3).toReversed())
   }
 })
+
+test('a piece that very many words hold is found in all of them, and in enough of them where there are more than are ranked', async () => {
+  const { app, ada } = await startApp({ 'search.engine': 'postgres' })
+  const engine = openPostgres(app.db)
+  const ids: string[] = []
+  for (let nth = 0; nth < 200; nth++)
+    ids.push(
+      await insertDocument(app.db, ada.id, {
+        title: `number ${nth}`,
+        content: nth % 5 === 0 ? 'some sublease' : `code a${nth}lease of it`,
+      }),
+    )
+  const ground = { app } as Ground
+  for (const size of [1000, 40, 5]) {
+    await remake(ground, size)
+    const ask = (maxResults: number, sort: SearchSort[] = [{ field: 'score', order: 'desc' }]) =>
+      engine.advanced({
+        must: [{ field: 'content', type: 'contains', value: 'leas' }],
+        should: [],
+        mustNot: [],
+        sort,
+        filter: noFilter,
+        highlight: false,
+        offset: 0,
+        limit: 200,
+        maxResults,
+      })
+    const found = ({ hits }: SearchAnswer) => new Set(hits.map(({ document_id }) => document_id))
+    const all = await ask(1000)
+    expect([all.total, all.isCapped, found(all)]).toEqual([200, false, new Set(ids)])
+    const some = await ask(12)
+    expect([some.total, some.isCapped, found(some).size]).toEqual([12, true, 12])
+    expect([...found(some)].filter((id) => !found(all).has(id))).toEqual([])
+    const newest = await ask(12, [{ field: 'created_at', order: 'desc' }])
+    expect(newest.hits.map(({ document_id }) => document_id)).toEqual(
+      (await ask(1000, [{ field: 'created_at', order: 'desc' }])).hits.slice(0, 12).map(({ document_id }) => document_id),
+    )
+  }
+})

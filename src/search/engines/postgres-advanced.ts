@@ -31,7 +31,8 @@ export async function advanced(db: Db, query: AdvancedQuery): Promise<SearchAnsw
   })
   const conditions = conditionsOf(all)
   const planned = { hinted: plan(conditionsOf(all.map(withHints)), query, true), plain: plan(conditions, query, false) }
-  const { page, ...matches } = await match(db, planned, query.sort, query)
+  const few = all.some(({ common }) => common) && plan(conditionsOf(all.map((clause) => withHints(clause.common ?? clause))), query, true)
+  const { page, ...matches } = await match(db, planned, query.sort, query, few ? { hinted: few, plain: few } : undefined)
   return { ...matches, hits: await hits(db, page, query.highlight ? shown(conditions) : { markers: {}, passage: null }) }
 }
 

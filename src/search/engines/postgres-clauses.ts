@@ -8,7 +8,7 @@ import { rowHints } from './postgres-hints.ts'
 import { type Holding, longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
 import { filterLexemes, lexeme, or } from './postgres-query.ts'
 import {
-  allInText,
+  allIn,
   begunOutside,
   each,
   eachInText,
@@ -61,6 +61,8 @@ export interface Compiled {
   /** what counts as a word of the terms besides */
   readonly spellings: Spellings
   readonly pieces: readonly string[]
+  /** the clause for some of its words, of which each alone shows that a document passes, where entries have hints; not there: it has few */
+  readonly common?: Compiled
 }
 
 /** The clause for entries that have hints: what the index knows of it alone need not be looked up otherwise. */
@@ -77,6 +79,9 @@ const maxRanked = 16
 const maxAtOnce = 8
 /** Words that hold the piece of a clause and spare a look at the text, where there are too many to ask for all. */
 const maxSure = 256
+
+/** Words that hold the piece of a clause and are looked for first, where there are far more: those that came up first, as common ones do. */
+const maxCommon = 64
 
 const statuses = ['pending', 'processing', 'completed', 'failed']
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
@@ -194,25 +199,33 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
   const isShown = isOneRun && others.isAll
   const passage = found.passages[0]
   const some = isOneRun ? shortest(others.words) : []
-  return {
+  const shown = {
     clause,
-    ...found,
-    ...(isAlone ? { knownApart: eachInText(first) } : {}),
-    ...(isAlone && first.prefix && field === 'content' ? { doubt: begunOutside(first.words[0]!) } : {}),
-    ...(isAlone && first.words.length > maxAtOnce ? { apart: each(first, field) } : {}),
-    hints: [],
-    ...(some.length > 0 && !isShown && passage === undefined && field === 'content'
-      ? { sure: allInText(others.words.slice(0, maxSure)) }
-      : {}),
-    test: isShown ? null : passage === undefined ? sureTest(clause, field, some) : test(clause, inPassages(clause, passage)),
-    readsContent: !isShown && (field === 'content' || field === 'any'),
     rank: steps.length === 0 ? null : or(steps.map((step) => oneOfWords(step, weights[field], maxRanked))),
     terms: [],
     telling: steps.length === 1 ? steps[0]!.words.slice(0, maxRanked) : [],
     spellings: new Map(),
     pieces: [clause.value],
   }
+  const common = isOneRun && isWords(field) && others.words.length > 2 * maxCommon ? allIn(others.words.slice(0, maxCommon), field) : null
+  return {
+    ...shown,
+    ...found,
+    ...(isAlone ? { knownApart: eachInText(first) } : {}),
+    ...(isAlone && first.prefix && field === 'content' ? { doubt: begunOutside(first.words[0]!) } : {}),
+    ...(isAlone && first.words.length > maxAtOnce ? { apart: each(first, field) } : {}),
+    hints: [],
+    ...(some.length > 0 && !isShown && passage === undefined && field === 'content'
+      ? { sure: allIn(others.words.slice(0, maxSure), field) }
+      : {}),
+    test: isShown ? null : passage === undefined ? sureTest(clause, field, some) : test(clause, inPassages(clause, passage)),
+    readsContent: !isShown && (field === 'content' || field === 'any'),
+    ...(common ? { common: { ...base, ...shown, candidate: or(common), apart: common } } : {}),
+  }
 }
+
+/** Whether a field has so many words that those of one piece may be in more documents than anybody reads. */
+const isWords = (field: TextField): field is 'content' | 'any' => field === 'content' || field === 'any'
 
 /** The test of a clause, which reads no text of a document that has one of these words. */
 function sureTest(clause: SearchClause, field: TextField, words: readonly string[]): RawBuilder<boolean> {

@@ -36,14 +36,21 @@ const maxFirst = 40
 /** Chunks in one statement: each takes time to plan, whether or not it is looked into. */
 const maxTogether = 60
 
-/** One page of the matches, with totals over at most `maxResults` of them: the first in the order asked for; where that is by score, the newest. */
-export function match(db: Db, planned: Planned, sort: readonly SearchSort[], window: Window): Promise<Matches> {
+/**
+ * One page of the matches, with totals over at most `maxResults` of them: the first in the order asked for; where that is by score, the newest.
+ * `common`: finds only some of them, in less time; nothing else is looked for where these are already too many in the newest chunk.
+ */
+export function match(db: Db, planned: Planned, sort: readonly SearchSort[], window: Window, common?: Planned): Promise<Matches> {
   const isByScore = sort.every(({ field }) => field === 'score')
-  return reading(db, (chunks) =>
-    isByScore && planned.hinted.tests.length === 0 && chunks.length <= maxTogether
-      ? together(db, chunks, planned, sort[0]!.order, window)
-      : stepByStep(db, chunks, planned, sort, window),
-  )
+  return reading(db, async (chunks) => {
+    const isTogether = ({ hinted }: Planned) => isByScore && hinted.tests.length === 0 && chunks.length <= maxTogether
+    const { order } = sort[0]!
+    if (common && order === 'desc' && isTogether(common) && chunks.every(({ hasHints }) => hasHints)) {
+      const answer = await together(db, chunks, common, order, window, chunks.slice(0, 1))
+      if (answer.isCapped) return answer
+    }
+    return isTogether(planned) ? together(db, chunks, planned, order, window) : stepByStep(db, chunks, planned, sort, window)
+  })
 }
 
 async function stepByStep(
@@ -78,6 +85,7 @@ async function together(
   planned: Planned,
   order: SearchSort['order'],
   { offset, limit, maxResults }: Window,
+  newest = chunks,
 ): Promise<Matches> {
   const { score } = planned.hinted
   const best = likely(chunks, planned, Math.min(maxBest, maxResults))
@@ -91,7 +99,7 @@ async function together(
     ? sql`score asc nulls first, document_id asc`
     : sql`is_first desc, score desc nulls last, rough desc, document_id desc`
   const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`${kept}
-    with newest as materialized (${entriesIn(slices(chunks, planned), planned, maxResults + 1)}),
+    with newest as materialized (${entriesIn(slices(newest, planned), planned, maxResults + 1)}),
       best as materialized (${best ? sql`select * from (${best}) likely where ${isCapped}` : sql`select * from newest limit 0`}),
       found as materialized (
         select * from best

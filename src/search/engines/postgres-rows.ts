@@ -67,8 +67,9 @@ export function each({ words, prefix }: Step, field: TextField): string[] {
 export const eachInText = ({ words, prefix }: Step): string[] =>
   inLooks([...words.map((word, index) => (prefix && index === 0 ? lexeme({ text: word, prefix }) : inText(word))), quote('~many')])
 
-/** Tsqueries one of which only what has one of these words in the text answers, where entries have hints. */
-export const allInText = (words: readonly string[]): string[] => inLooks(words.map(inText))
+/** Tsqueries one of which only what has one of these words in the text, or anywhere, answers, where entries have hints. */
+export const allIn = (words: readonly string[], field: 'content' | 'any'): string[] =>
+  inLooks(words.map(field === 'content' ? inText : quote))
 
 /** What has a word that begins so in the title, a label or the filename, but not in the text. */
 export const begunOutside = (word: string): string => lexeme({ text: headingOnlyLexeme(word), prefix: true })

@@ -201,7 +201,7 @@ test('of more matches than are ranked the best are found in whichever chunk they
     { title: 'lease lease lease', content: 'lease' },
     { title: 'lease', filename: 'lease.txt', content: 'nothing' },
     { title: 'lease', content: 'nothing' },
-    { title: 'untitled', content: 'lease lease lease lease lease' },
+    { title: 'untitled', content: `${'lease '.repeat(5)}${'number '.repeat(5)}` },
     { title: 'untitled', content: 'rent', labels: ['lease'] },
   ]
   const best: string[] = []
@@ -237,6 +237,8 @@ test('of more matches than are ranked the best are found in whichever chunk they
       isCapped: false,
       facets: { mime_types: { 'text/plain': 170 }, labels: { lease: 1 } },
     })
+    const inTitle = await ask('title:number', 100, 12)
+    expect([inTitle.total, inTitle.hits.some(({ document_id }) => best.includes(document_id))]).toEqual([12, false])
     expect((await ask('lease nothing')).hits.map(({ document_id }) => document_id)).toEqual([best[1], best[2]])
     expect((await ask('many lease', 3)).hits.map(({ document_id }) => document_id)).toEqual(others.slice(-3).toReversed())
   }
@@ -274,6 +276,18 @@ test('a piece that very many words hold is found in all of them, and in enough o
     const some = await ask(12)
     expect([some.total, some.isCapped, found(some).size]).toEqual([12, true, 12])
     expect([...found(some)].filter((id) => !found(all).has(id))).toEqual([])
+    const none = await engine.advanced({
+      must: [{ field: 'content', type: 'match', value: 'code' }],
+      should: [],
+      mustNot: [{ field: 'content', type: 'contains', value: 'leas' }],
+      sort: [{ field: 'score', order: 'desc' }],
+      filter: noFilter,
+      highlight: false,
+      offset: 0,
+      limit: 200,
+      maxResults: 12,
+    })
+    expect(none.total).toBe(0)
     const newest = await ask(12, [{ field: 'created_at', order: 'desc' }])
     expect(newest.hits.map(({ document_id }) => document_id)).toEqual(
       (await ask(1000, [{ field: 'created_at', order: 'desc' }])).hits.slice(0, 12).map(({ document_id }) => document_id),

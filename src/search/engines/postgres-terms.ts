@@ -62,7 +62,8 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
     ...filters(filter),
     ...few.flatMap(({ loose }, nth) => (loose !== null && isOne(groups[nth]!) ? [loose] : [])),
   ]
-  const [of, ofAll] = [besides(() => true), besides(([first]) => first!.negated)]
+  const inOneField = positive.some((group) => group.some(({ field }) => field !== null))
+  const [of, ofAll] = [besides(() => true), besides(([first]) => inOneField || first!.negated)]
   return {
     match: matches.length === 0 ? null : and(matches),
     late: late.length === 0 ? null : and(late.map(({ match }) => match)),
@@ -157,7 +158,7 @@ const rankedWords = (term: Term, spellings: Spellings): string[] =>
 const isShown = (groups: readonly (readonly Term[])[]): boolean =>
   groups.length === 1 && groups[0]!.every(({ parts, joined, field }) => parts.length === 1 && joined === null && field === null)
 
-/** Of what has this mark is known that it has the words of all groups, or of some. */
+/** Of what has this mark is known that it has the words of all groups somewhere, or of some. */
 interface Likely {
   readonly mark: string
   readonly isOfAll: boolean

@@ -209,8 +209,6 @@ test('of more matches than are ranked the best are found in whichever chunk they
   const others: string[] = []
   for (let nth = 0; nth < 165; nth++)
     others.push(await insertDocument(app.db, ada.id, { title: `number ${nth}`, content: 'some lease of many' }))
-  // Of the same millisecond not in the order in which they were put.
-  others.sort()
   const ground = { app } as Ground
   for (const [size, chunks] of [
     [1000, 1],

@@ -77,7 +77,7 @@ async function stepByStep(
 
 /**
  * The newest matches as below, counted and cut into pages by PostgreSQL itself: sending it a thousand ids back took longer than finding them.
- * Where there are too many, some of the best besides.
+ * Where there are too many, some of the best besides. `searched`: the chunks of which the newest are.
  */
 async function together(
   db: Db,
@@ -85,7 +85,7 @@ async function together(
   planned: Planned,
   order: SearchSort['order'],
   { offset, limit, maxResults }: Window,
-  newest = chunks,
+  searched = chunks,
 ): Promise<Matches> {
   const { score } = planned.hinted
   const best = likely(chunks, planned, Math.min(maxBest, maxResults))
@@ -99,7 +99,7 @@ async function together(
     ? sql`score asc nulls first, document_id asc`
     : sql`is_first desc, score desc nulls last, rough desc, document_id desc`
   const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`${kept}
-    with newest as materialized (${entriesIn(slices(newest, planned), planned, maxResults + 1)}),
+    with newest as materialized (${entriesIn(slices(searched, planned), planned, maxResults + 1)}),
       best as materialized (${best ? sql`select * from (${best}) likely where ${isCapped}` : sql`select * from newest limit 0`}),
       found as materialized (
         select * from best

@@ -144,15 +144,16 @@ export async function complete(app: App, run: Run, total: number, late: Counts):
     await count(trx, run, late)
     const ended = await end(app, trx, run.id, 'completed', null)
     if (!ended || ended.holder !== run.holder) throw new RunLost()
+    const at = app.now()
     const source = await trx
       .updateTable('sources')
       .set({
         status: sql<'active'>`case status when 'disabled' then status else 'active' end`,
-        last_sync: app.now(),
+        last_sync: at,
         last_error: null,
         failures: 0,
       })
-      .set({ next_sync: next(app.now()) })
+      .set({ next_sync: next(at) })
       .where('id', '=', run.source_id)
       .returning(['owner_id', 'name'])
       .executeTakeFirst()

@@ -104,11 +104,8 @@ export async function update(
     if (isMoved || isNewKey) await check(app, { type: source.type, url, recursive, ...credentials }, await roleOf(trx, source.owner_id))
     // What was refused or out of reach may not be so any more.
     const isDue = isMoved || isNewKey || changes.status === 'active'
-    const next = isDue
-      ? app.now()
-      : changes.sync_interval === undefined
-        ? source.next_sync
-        : after(source.last_sync ?? app.now(), sync_interval)
+    const at = app.now()
+    const next = isDue ? at : changes.sync_interval === undefined ? source.next_sync : after(source.last_sync ?? at, sync_interval)
     await trx
       .updateTable('sources')
       .set({
@@ -116,7 +113,7 @@ export async function update(
         ...(file_patterns ? { file_patterns: [...file_patterns] } : {}),
         ...(isNewKey ? { credentials: await seal(app, trx, id, credentials) } : {}),
         next_sync: sync_interval === 0 ? null : next,
-        updated_at: app.now(),
+        updated_at: at,
       })
       .where('id', '=', id)
       .execute()

@@ -99,8 +99,9 @@ export interface Changes {
  */
 export async function change(app: App, trx: Trx, id: string, { email, email_verified, ...changes }: Changes): Promise<User> {
   if (changes.role === 'user' || changes.disabled) await keepAnAdmin(trx, id)
-  const set: Updateable<Schema['users']> = { ...changes, updated_at: app.now() }
-  if (email !== undefined) Object.assign(set, addressed(email, email_verified ? app.now() : null))
+  const at = app.now()
+  const set: Updateable<Schema['users']> = { ...changes, updated_at: at }
+  if (email !== undefined) Object.assign(set, addressed(email, email_verified ? at : null))
   const endsSessions = changes.password_hash !== undefined || changes.disabled === true
   const query = trx
     .updateTable('users')

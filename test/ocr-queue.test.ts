@@ -252,6 +252,23 @@ test('retry-ocr reads anew, in the language and with the priority asked for; a w
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'completed', content: 'text of page 1\n\ntext of page 2' })
 })
 
+test('a search by status knows at once that a document is to be read anew', async () => {
+  const { app, asAda, runJobs } = await startApp()
+  const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
+  await read(app, fakeReader(1, always(new ReadFailure('READ_TIMEOUT'))))
+  const found = async (status: string) => {
+    await runJobs(['index'])
+    const { results } = await asAda.call<{ results: { document_id: string }[] }>(
+      'GET',
+      `/api/search?q=${encodeURIComponent(`a status:${status}`)}`,
+    )
+    return results.map(({ document_id }) => document_id)
+  }
+  expect(await found('failed')).toEqual([id])
+  await asAda.call('POST', `/api/documents/${id}/retry-ocr`, {})
+  expect([await found('failed'), await found('pending')]).toEqual([[], [id]])
+})
+
 test('409 CONFLICT for retry-ocr while the document is read', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')

@@ -202,19 +202,7 @@ export async function finish(app: App, trx: Trx, id: string, problem: { code: st
 /** Everything is to be read anew, in this language; what was read before stays visible until then. */
 export async function reset(app: App, trx: Trx, id: string, language: string): Promise<void> {
   await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
-  await trx
-    .updateTable('documents')
-    .set((eb) => ({
-      language,
-      ocr_enabled: true,
-      status: 'pending' as const,
-      error_code: null,
-      error_message: null,
-      version: eb('version', '+', 1),
-      updated_at: app.now(),
-    }))
-    .where('id', '=', id)
-    .execute()
+  await touch(app, trx, id, { language, ocr_enabled: true, status: 'pending', error_code: null, error_message: null })
   await tellWaiting(trx, id)
 }
 

@@ -591,7 +591,9 @@ test('filters are typed as words: type, label, date, status, owner; what is wron
     ['date:2026-02-11..', 'Letter', 0],
     ['status:failed', 'Note', 0],
     ['owner:ada type:pdf', 'Letter', 0],
-    ['owner:bob word', '', 0],
+    ['owner:bob word', '', 1],
+    ['owner:nobody word', '', 1],
+    ['owner:bob owner:ada word', 'Letter,Note,Scan', 1],
     ['10:30', 'Note', 0],
     ['https://example.org/word', '', 0],
     ['word type:nonsense', 'Letter,Note,Scan', 1],
@@ -603,14 +605,35 @@ test('filters are typed as words: type, label, date, status, owner; what is wron
     ['word -label:none', 'Letter,Note,Scan', 1],
     ['word -owner:bob', 'Letter,Note,Scan', 1],
     ['author:word', '', 1],
+    ['constructor:word', '', 1],
+    ['__proto__:word', '', 1],
+    ['__proto__: word', '', 0],
     ['"word', 'Letter,Note,Scan', 1],
     ['OR word', 'Letter,Note,Scan', 1],
     ['word OR', 'Letter,Note,Scan', 1],
     ['word OR type:pdf', 'Letter', 1],
-    ['type:', '', 0],
+    ['-absent OR word', 'Letter,Note,Scan', 1],
+    ['!!! OR word', 'Letter,Note,Scan', 1],
+    ['letter OR OR note', 'Letter,Note', 1],
+    ['word OR OR', 'Letter,Note,Scan', 1],
+    ['word date:2026-03..2026-02', '', 1],
+    ['word date:2026 date:2026-13 date:2026-13', 'Letter,Scan', 1],
+    ['type:', '', 1],
+    ['word title: letter', '', 1],
+    ['title:"" word', 'Letter,Note,Scan', 1],
+    ['letter AND word', '', 1],
+    ['word NOT letter', '', 1],
+    ['"AND" -"NOT" word', '', 0],
+    ['lett* word', '', 1],
+    ['*ord', '', 1],
+    ['wor* type:pdf', 'Letter', 0],
+    ['!!!', '', 1],
+    ['type:pdf !!!', 'Letter', 1],
+    ['-absent', 'Letter,Note,Scan', 0],
   ]
   for (const [q, titles, warnings] of cases) expect([q, ...(await found(q))]).toEqual([q, titles, warnings])
   expect(await found('owner:ada type:pdf', asAdmin)).toEqual(['Letter', 0])
+  expect(await found('owner:nobody type:pdf', asAdmin)).toEqual(['', 1])
   const narrowed = (filters: object) => asAda.search.query('word type:image', { filters })
   expect((await narrowed({ mime_types: ['image/png', 'text/plain'] })).total).toBe(1)
   expect((await narrowed({ mime_types: ['text/plain'] })).total).toBe(0)

@@ -60,8 +60,13 @@ export interface Found {
 /** What the actor may see and matches, best first. Throws VALIDATION_ERROR for a page past the window, SERVICE_UNAVAILABLE. */
 export async function search(app: App, actor: Actor, { q, fuzzy, ...asked }: Search): Promise<Found> {
   const typed = read(q)
-  const isListing = typed.isFiltered && parse(typed.text).length === 0
-  return find(app, actor, asked, typed, (options) =>
+  const isWordless = parse(typed.text).length === 0
+  const isListing = typed.isFiltered && isWordless
+  const isLeftOut = isWordless && (typed.text !== '' || !typed.isFiltered)
+  const warnings = isLeftOut
+    ? [...typed.warnings, `no word in it${isListing ? ' besides the filters' : ': nothing is found'}`]
+    : typed.warnings
+  return find(app, actor, asked, { ...typed, warnings }, (options) =>
     isListing ? app.search.advanced({ ...options, ...noConditions }) : app.search.search({ ...options, text: typed.text, fuzzy }),
   )
 }
@@ -100,7 +105,7 @@ async function find(
   const { hits, total, isCapped, facets } = filter ? await ask({ filter, highlight, offset, limit, maxResults }) : nothing
   return {
     results: hits,
-    warnings,
+    warnings: [...new Set(warnings)],
     total,
     total_capped: isCapped,
     facets,
@@ -114,6 +119,12 @@ async function resolve(app: App, actor: Actor, filters: Filters, typed: Typed, w
   const owners = [...new Set([filters.owner, typed.owner].filter((owner) => owner !== undefined && owner !== null))]
   const ownerIds = [...new Set(await Promise.all(owners.map((owner) => ownerId(app, owner))))]
   const asked = ownerIds[0] ?? null
+  if (typed.owner !== null) {
+    const meant = ownerIds.at(-1) ?? null
+    // Whether there is such a user is nobody's business but an admin's.
+    if (!isAdmin(actor) && meant !== actor.id) warnings.push(`owner:${typed.owner} is not you: you find what is yours`)
+    if (isAdmin(actor) && meant === null) warnings.push(`owner:${typed.owner} does not exist: nothing is theirs`)
+  }
   if (ownerIds.length > 1 || (ownerIds.length > 0 && asked === null)) return null
   if (!isAdmin(actor) && asked !== null && asked !== actor.id) return null
   const wanted = [...(filters.labels ?? []), ...(filters.label_ids ?? []), ...typed.labels]

@@ -81,6 +81,7 @@ const readers: Readonly<Record<string, Read>> = {
   },
   owner: (made, value, isNegated) => {
     if (isNegated) return refuse(made, 'owner')
+    if (made.owner !== null && made.owner !== value) made.warnings.push(`owner:${made.owner} is ignored: only the last owner counts`)
     made.owner = value
   },
   date: (made, value, isNegated) => {
@@ -88,11 +89,15 @@ const readers: Readonly<Record<string, Read>> = {
     const span = spanOf(value)
     if (!span) made.warnings.push(`date:${value} is not of the form 2026, 2026-03, 2026-03-17, or two of them with .. between: ignored`)
     else {
+      if (span.from && span.to && span.from > span.to) made.warnings.push(`date:${value} ends before it begins: nothing is of that time`)
       made.from = latest(made.from, span.from)
       made.to = earliest(made.to, span.to)
     }
   },
 }
+
+/** A field may be typed as anything, also as __proto__ or constructor. */
+const readerOf = (field: string): Read | undefined => (Object.hasOwn(readers, field) ? readers[field] : undefined)
 
 const refuse = (made: Making, field: string): void => void made.warnings.push(`-${field}: cannot be asked for: ignored`)
 
@@ -116,7 +121,7 @@ export function read(query: string): Typed {
     const field = name.toLowerCase()
     const value = phrase ?? word ?? ''
     if (phrase !== undefined && closing === '') made.warnings.push('a quotation mark is not closed: the phrase goes on to the end')
-    const reader = readers[field]
+    const reader = readerOf(field)
     if (reader && value.trim() !== '') {
       reader(made, value.trim(), minus === '-')
       isFiltered = true
@@ -124,7 +129,9 @@ export function read(query: string): Typed {
       isAfterFilter = true
       continue
     }
-    if (whole === 'OR' && (kept.length === 0 || isAfterFilter)) made.warnings.push('OR stands between two words: ignored here')
+    const empty = value.trim() === '' ? field : /^-?([a-z_]+):$/i.exec(value)?.[1]?.toLowerCase()
+    if (empty && (isTermField(empty) || readerOf(empty))) made.warnings.push(`${empty}: has nothing behind it, and is no field then`)
+    if (whole === 'OR' && (isAfterFilter || !mayBeEither(kept.at(-1)))) made.warnings.push('OR stands between two words: ignored here')
     else {
       if (minus === '-' && kept.at(-1) === 'OR') dropOr(made, kept)
       if (field !== '' && !isTermField(field) && field.length > 1 && !noField.test(value))
@@ -134,10 +141,24 @@ export function read(query: string): Typed {
     isAfterFilter = false
   }
   if (kept.length > 1 && kept.at(-1) === 'OR') dropOr(made, kept)
+  for (const [nth, text] of kept.entries()) if (!text.includes('"')) warnOfForeign(made, text, nth === kept.length - 1)
   return { ...made, text: kept.join(' '), isFiltered }
 }
 
 const isTermField = (field: string): boolean => (termFields as readonly string[]).includes(field)
+
+/** Whether something else may stand for it: a word or phrase that is looked for. */
+const mayBeEither = (text: string | undefined): boolean =>
+  text !== undefined && text !== 'OR' && !text.startsWith('-') && /[\p{L}\p{N}]/u.test(text)
+
+/** What other search boxes take for a sign, and this one for a word or for nothing. */
+function warnOfForeign({ warnings }: Making, word: string, isLast: boolean): void {
+  if (word === 'AND') warnings.push('AND is searched for as a word: all words must match without it')
+  if (word === 'NOT') warnings.push('NOT is searched for as a word: -word leaves out')
+  const isBegun = isLast && /^[^*]*\*$/.test(word)
+  if (!isBegun && /[\p{L}\p{N}]\*|\*[\p{L}\p{N}]/u.test(word))
+    warnings.push('* stands for nothing: only the last word finds what begins so')
+}
 
 function dropOr(made: Making, kept: string[]): void {
   kept.pop()

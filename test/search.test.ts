@@ -658,7 +658,13 @@ test('suggestions go on with the last word as documents of the asker have it, me
   expect(await asAda.search.suggest('reche')).toEqual([])
   expect(await asBob.search.suggest('rech')).toEqual([{ text: 'rechenschaft', documents: 1 }])
   expect(await asAdmin.search.suggest('rech')).toHaveLength(4)
-  for (const q of ['rech ', '"rech"', '-rech', '!!']) expect(await asAda.search.suggest(q), q).toEqual([])
+  expect(await asAda.search.suggest('owner:ada type:txt -telekom rech')).toEqual([
+    { text: 'owner:ada type:txt -telekom rechnung', documents: 1 },
+  ])
+  expect(await asAda.search.suggest('telekom Title:rech')).toEqual([{ text: 'telekom Title:rechnung', documents: 1 }])
+  expect(await asAda.search.suggest('filename:na')).toEqual([{ text: 'filename:nameless', documents: 2 }])
+  const nothing = ['rech type:txt', 'type:pdf rech', 'owner:bob rech', 'label:none rech', 'rech label:"my rech', '"my rech']
+  for (const q of ['rech ', '"rech"', '-rech', '!!', ...nothing]) expect(await asAda.search.suggest(q), q).toEqual([])
 })
 
 test('similar: 404 DOCUMENT_NOT_FOUND for the document of another, and none of anybody else is named', async () => {

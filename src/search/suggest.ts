@@ -1,9 +1,10 @@
 /** How a query could go on: words of documents that the asker may see. */
 import type { Actor } from '../actor.ts'
-import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { noFilter, type SearchFilter } from '../ports/search.ts'
-import { parse } from './query.ts'
+import type { SearchQuery } from '../ports/search.ts'
+import { resolve } from './filter.ts'
+import { parse, straight, type Term, termFields } from './query.ts'
+import { read } from './syntax.ts'
 import { distance, tolerated } from './typos.ts'
 import { words } from './words.ts'
 
@@ -18,21 +19,26 @@ export interface Suggestion {
 const maxDocuments = 50
 const maxRead = 20_000
 
-/** What the actor sees, and nothing else of anybody. */
-export const seenBy = (actor: Actor): SearchFilter => ({ ...noFilter, ownerId: isAdmin(actor) ? null : actor.id })
+const field = new RegExp(`^(?:${termFields.join('|')}):`, 'i')
 
 /** The last word of `text`, which may be but begun, as documents have it that match the whole; where none does, with its typos mended. Throws SERVICE_UNAVAILABLE. */
 export async function suggest(app: App, actor: Actor, text: string, limit: number): Promise<Suggestion[]> {
-  const term = parse(text).at(-1)
+  const typed = read(text)
+  const term = parse(typed.text).at(-1)
   const begun = term?.parts.at(-1)
-  if (!term || !begun?.prefix) return []
-  const before = text.slice(0, text.length - (/\S+$/.exec(text)?.[0].length ?? 0))
-  const isPartly = text.endsWith(' ') || term.parts.length > 1
-  if (isPartly) return []
-  const whole = await completions(app, actor, text, (word) => word.startsWith(begun.text))
+  if (!term || !begun?.prefix || term.parts.length > 1) return []
+  const last = (/\S+$/.exec(text)?.[0] ?? '').replace(field, '')
+  // Behind a space nothing is begun, and what ends in a filter ends in no word.
+  const isInPhrase = straight(text).split('"').length % 2 === 0
+  if (last === '' || isInPhrase || !typed.text.endsWith(last)) return []
+  const filter = await resolve(app, actor, {}, typed, [])
+  if (!filter) return []
+  const asked = { text: typed.text, filter }
+  const whole = await completions(app, asked, term, (word) => word.startsWith(begun.text))
   const typos = tolerated(begun.text)
   const found =
-    whole.size > 0 || typos === 0 ? whole : await completions(app, actor, text, (word) => distance(begun.text, word, typos) <= typos, true)
+    whole.size > 0 || typos === 0 ? whole : await completions(app, asked, term, (word) => distance(begun.text, word, typos) <= typos, true)
+  const before = text.slice(0, text.length - last.length)
   return [...found.values()]
     .sort((one, other) => other.documents - one.documents || (one.text < other.text ? -1 : 1))
     .slice(0, limit)
@@ -42,29 +48,29 @@ export async function suggest(app: App, actor: Actor, text: string, limit: numbe
 /** By the folded word: as it is mostly written, and in how many documents. */
 async function completions(
   app: App,
-  actor: Actor,
-  text: string,
+  asked: Pick<SearchQuery, 'text' | 'filter'>,
+  { field: only }: Term,
   isMeant: (word: string) => boolean,
   fuzzy = false,
 ): Promise<Map<string, Suggestion>> {
-  const options = { highlight: false, filter: seenBy(actor), offset: 0, limit: maxDocuments, maxResults: maxDocuments }
-  const { hits } = await app.search.search({ ...options, text, fuzzy })
+  const options = { ...asked, fuzzy, highlight: false, offset: 0, limit: maxDocuments, maxResults: maxDocuments }
+  const { hits } = await app.search.search(options)
   const ids = hits.map(({ document_id }) => document_id)
   if (ids.length === 0) return new Map()
   const rows = await app.db
     .selectFrom('documents')
-    .select((eb) => ['title', eb.fn<string>('left', ['content', eb.val(maxRead)]).as('content')])
+    .select((eb) => ['title', 'filename', eb.fn<string>('left', ['content', eb.val(maxRead)]).as('content')])
     .where('id', 'in', ids)
     .execute()
   const documentsWith = new Map<string, number>()
   const written = new Map<string, Map<string, number>>()
-  for (const { title, content } of rows) {
+  for (const { title, filename, content } of rows) {
     const seen = new Set<string>()
-    for (const field of [title, content]) {
-      for (const word of words(field)) {
+    for (const text of only === null ? [title, content] : [{ title, filename, content }[only]]) {
+      for (const word of words(text)) {
         if (word.form !== 'word' || !isMeant(word.text)) continue
         seen.add(word.text)
-        const form = field.slice(word.start, word.end).toLowerCase()
+        const form = text.slice(word.start, word.end).toLowerCase()
         const forms = written.get(word.text) ?? new Map<string, number>()
         written.set(word.text, forms.set(form, (forms.get(form) ?? 0) + 1))
       }

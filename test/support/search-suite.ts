@@ -503,6 +503,23 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await engine.similar({ documentId: randomUUID(), filter: noFilter, limit: 5 })).toEqual([])
   })
 
+  test(
+    its('by likeness finds texts in scripts without spaces, and nothing that has but the ending of its filename in common'),
+    async () => {
+      const { put, engine } = await start()
+      const [contract, blank] = (await put(
+        { title: '契約', content: '賃貸借契約書。東京都の部屋を借りる。', filename: 'a.txt' },
+        { title: '', content: '', filename: 'b.txt' },
+        { title: '別の契約', content: '賃貸借契約。大阪の部屋を借りる。', filename: 'c.pdf' },
+        { title: '料理', content: '小麦粉とバターと砂糖', filename: 'd.txt' },
+      )) as [string, string]
+      const like = async (documentId: string) =>
+        (await engine.similar({ documentId, filter: noFilter, limit: 10 })).map(({ title }) => title)
+      expect(await like(contract)).toEqual(['別の契約'])
+      expect(await like(blank)).toEqual([])
+    },
+  )
+
   test(its('makes a new index beside the one in force, which answers until the swap; what changes later is put into both'), async () => {
     const { db, engine, put, titles } = await start()
     const ids = (

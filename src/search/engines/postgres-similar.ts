@@ -17,6 +17,9 @@ const maxFinding = 8
 /** Documents that a word is counted in, and that are ranked. */
 const maxSeen = 1000
 
+/** In scripts without spaces a pair of characters says about as much as a word elsewhere. */
+const spacelessPair = '^[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}$'
+
 /** The best first; none where the document is not in the index. */
 export async function similar(db: Db, query: SimilarQuery): Promise<readonly SearchHit[]> {
   const scored = await reading(db, (chunks) => find(db, chunks, query))
@@ -51,7 +54,9 @@ async function telling(db: Db, chunks: readonly Chunk[], documentId: string): Pr
   const { rows: words } = await sql<{ word: string; times: number }>`
     select lexeme as word, array_length(positions, 1) + case when 'A' = any(weights) then 3 else 0 end as times
     from ${own}, unnest(words)
-    where document_id = ${documentId} and char_length(lexeme) between 3 and 40 and lexeme !~ '^~|^[0-9]+$' and positions is not null
+    where document_id = ${documentId} and (char_length(lexeme) between 3 and 40 or lexeme ~ ${spacelessPair}) and lexeme !~ '^~|^[0-9]+$'
+      -- What stands in the filename alone is mostly what many end in.
+      and weights && '{A,B,D}'
     order by times desc, char_length(lexeme) desc, lexeme limit ${maxCounted}`.execute(db)
   const { rows: seen } = await sql<{ nth: number; documents: number }>`
     select nth, documents from unnest(${words.map(({ word }) => quote(word))}::text[]) with ordinality as asked (query, nth), lateral (

@@ -56,7 +56,7 @@ export const searchQuery = (cli: Cli): Command =>
     ],
     notes: [
       '--field [+|-]FIELD[:match|contains|exact]:TEXT: + must be, - must not be; of those with neither at least one, or they only rank where there is a +.',
-      'Fields: any, title, content, filename, labels, mime_type, status, source_id, metadata.KEY. Given with text: its words must be somewhere in the document.',
+      'Fields: any, title, content, filename, labels, mime_type, status, source_id, metadata.KEY. Given with text: its words must be somewhere in the document; phrases, -words, OR and filters are not understood in it then.',
     ],
     exits: '0 searched, also when nothing was found (then 6 with --exit-empty) · 2 bad filter · 4 not signed in · 69 search unreachable',
   })
@@ -86,6 +86,7 @@ export const searchQuery = (cli: Cli): Command =>
       if (text.length === 0 && flags.field.length === 0) throw usage('what to search for: words, or --field')
       const filters = filtersOf(flags)
       const isAdvanced = flags.field.length > 0 || flags.sort.length > 0
+      if (isAdvanced) await refuseSyntax(text.join(' '))
       const ask = isAdvanced ? byConditions(text.join(' '), flags, filters) : byWords(text.join(' '), flags, filters)
       const client = await cli.client()
       if (flags.source !== undefined) filters.source_id = await sourceIdOf(client, flags.source)
@@ -103,6 +104,14 @@ type Ask = (client: Client, page: number, per_page: number) => Promise<SearchAns
 function byWords(q: string, flags: Flags, filters: Filters): Ask {
   const shared = { filters, fuzzy: flags.fuzzy === true, highlight: flags.highlight }
   return (client, page, per_page) => client.search.query(q, { ...shared, page, per_page })
+}
+
+/** Conditions know no signs: what is said not to be there would be looked for. Throws Failure USAGE. */
+async function refuseSyntax(text: string): Promise<void> {
+  const [{ parse }, { read }] = await Promise.all([import('../src/search/query.ts'), import('../src/search/syntax.ts')])
+  const isMore = parse(text).some(({ quoted, negated, alternative, field }) => quoted || negated || alternative || field !== null)
+  if (isMore || read(text).isFiltered)
+    throw usage('with --field and --sort the text is words only: --field +any:exact:TEXT is a phrase, --field -any:WORD leaves out')
 }
 
 /** Throws Failure USAGE. */
@@ -142,6 +151,7 @@ async function collect(client: Client, ask: Ask, limit: number) {
 
 function printFacets(cli: Cli, found: SearchAnswer): void {
   const { isJson } = cli.options
+  for (const warning of found.warnings) cli.warn(warning)
   const rows = Object.entries(found.facets).flatMap(([facet, counts]) =>
     Object.entries(counts).map(([name, count]) => ({ facet, name, count })),
   )

@@ -67,6 +67,8 @@ test('query --field asks for conditions on fields, --sort for an order', async (
   ])
     expect((await dms('query', ...bad)).code, String(bad)).toBe(2)
   expect((await dms('query', 'x', '--sort', 'title', '--fuzzy')).code).toBe(2)
+  for (const text of ['invoice -tax', '"of March"', 'letter OR invoice', 'title:letter', 'invoice label:tax'])
+    expect((await dms('query', text, '--sort', 'title')).code, text).toBe(2)
 })
 
 test('query: 0 where nothing is found, 2 for a bad filter or limit', async () => {
@@ -175,4 +177,5 @@ test('similar and suggest; warnings about a query go to stderr', async () => {
   const { code, stderr, stdout } = await dms('query', 'landlord type:nonsense', '-o', 'id')
   expect([code, stdout.split('\n').length]).toEqual([0, 3])
   expect(stderr).toContain('type:nonsense')
+  expect((await dms('query', 'landlord type:nonsense', '--facets')).stderr).toContain('type:nonsense')
 })

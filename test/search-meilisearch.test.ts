@@ -273,7 +273,8 @@ test('a query is put so that only what may be mistyped or go on stands without q
   expect(ask('annual rep')).toEqual(['"qannual" qrep', 'everywhere'])
   expect(ask('annual report', true)).toEqual(['qannual qreport', 'everywhere'])
   expect(ask('of annual "the house" -plan', true)).toEqual(['qannual "qof" "qthe qhouse" -"qplan" ', 'everywhere'])
-  expect(ask('annual !', true)).toEqual(['qannual ', 'everywhere'])
+  expect(ask('annual !', true)).toEqual(['qannual', 'everywhere'])
+  expect(ask('annual -plan', true)).toEqual(['qannual -"qplan" ', 'everywhere'])
   expect(ask('-plan')).toEqual(['-"qplan" ', 'everywhere'])
 })
 

@@ -540,7 +540,7 @@ test('words of one stem find each other in the languages of the documents, below
   const { app, put, search, asAda } = await start()
   const ids = [
     await put({ title: 'One', content: 'the invoices of march' }),
-    await put({ title: 'Two', content: 'an invoice of march' }),
+    await put({ title: 'Two', content: 'an invoice of march by e-mail' }),
     await put({ title: 'Drei', content: 'die Häuser am See' }),
   ]
   await app.db.updateTable('documents').set({ language: 'deu' }).where('id', '=', ids[2]!).execute()
@@ -554,6 +554,8 @@ test('words of one stem find each other in the languages of the documents, below
   expect(await titles('Hause')).toEqual(['Drei'])
   expect(await titles('"an invoices"')).toEqual([])
   expect(await titles('march -invoice')).toEqual(['One'])
+  expect(await titles('e-mails march')).toEqual(['Two'])
+  expect(await titles('"e-mails" march')).toEqual([])
   expect((await search({ q: 'invoicing' })).results[0]?.highlights[0]?.snippet).toMatch(/<mark>invoices?<\/mark>/)
   const conditions = (type: 'match' | 'exact', value: string) => ({ query: { must: [{ field: 'content' as const, type, value }] } })
   expect((await asAda.search.advanced(conditions('match', 'invoicing'))).total).toBe(2)

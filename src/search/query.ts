@@ -39,6 +39,8 @@ const iban = /\b[a-z]{2}\d{2}(?: [a-z\d]{4})(?: (?=[a-z]*\d)[a-z\d]{4}){1,6}(?: 
 /** The terms of a query, each once; none where it holds no letter and no digit. Any text is a query: there are no mistakes. */
 export function parse(query: string): Term[] {
   const found = [...asOne(straight(query)).matchAll(item)]
+  // Signs behind it make the last word no other.
+  const last = found.findLastIndex(([, , , phrase, word]) => /[\p{L}\p{N}]/u.test(phrase ?? word ?? ''))
   let isAfterOr = false
   const terms: Term[] = []
   for (const [index, [whole, minus, field, phrase, word]] of found.entries()) {
@@ -50,7 +52,7 @@ export function parse(query: string): Term[] {
     }
     const quoted = phrase !== undefined
     const negated = minus === '-'
-    const prefix = !quoted && !negated && index === found.length - 1
+    const prefix = !quoted && !negated && index === last
     const term = read(phrase ?? word ?? '', { negated, quoted, prefix, field: (field as TermField) ?? null, alternative: isAfterOr })
     if (term) terms.push(term)
     isAfterOr = false

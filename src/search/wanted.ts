@@ -25,7 +25,7 @@ export function lookUp({ terms, spellings }: Wanted): Known {
   const prefixes: { prefix: string; term: number }[] = []
   for (const [term, { parts, joined, negated }] of terms.entries()) {
     if (negated) continue
-    if (joined) put(whole, joined, term)
+    if (joined) for (const word of new Set([joined, ...(spellings.get(joined) ?? [])])) put(whole, word, term)
     const [first] = parts
     if (!first) continue
     if (parts.length > 1) put(starts, first.text, term)

@@ -141,6 +141,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('invoice yellow')).toEqual(['A'])
     expect(await titles('yellow inv')).toEqual(['A'])
     expect(await titles('inv yellow')).toEqual([])
+    for (const sign of ['&', '…', '!', '""']) expect(await titles(`yellow inv ${sign}`), sign).toEqual(['A'])
     expect(await titles('yellow absent')).toEqual([])
   })
 
@@ -208,8 +209,8 @@ export function searchSuite(name: string, prepare: Prepare): void {
   })
 
   test(its('tolerates one typo from 5 letters on, two from 9, and none unless asked'), async () => {
-    const { put, titles } = await start()
-    await put({ title: 'House', content: 'house of archaeology, Straßenbahn, Ёлочка' })
+    const { put, titles, snippets } = await start()
+    await put({ title: 'House', content: 'house of archaeology, Straßenbahn, Ёлочка, Lloyd-George' })
     const oneOff = [
       'hose',
       'hoose',
@@ -229,6 +230,10 @@ export function searchSuite(name: string, prepare: Prepare): void {
     for (const typo of ['hoose', 'archaelogy']) expect(await titles(`${typo} of`), typo).toEqual([])
     for (const far of ['hxxse', 'fo', 'oof', 'archxxxlogy', '"hoose"'])
       expect(await titles(`${far} house`, { fuzzy: true }), far).toEqual([])
+    expect(await titles('Loyd-Goerge of', { fuzzy: true })).toEqual(['House'])
+    for (const options of [{}, { fuzzy: true }]) expect(await titles('"Loyd-Goerge"', options)).toEqual([])
+    expect(await titles('Loyd-Goerge of')).toEqual([])
+    expect((await snippets('lloyd-georgs', { fuzzy: true }))[0]?.snippet).toContain('<mark>Lloyd-George</mark>')
     expect(await titles('house', { fuzzy: true })).toEqual(['House'])
     expect(await titles('house -hoose', { fuzzy: true })).toEqual(['House'])
   })

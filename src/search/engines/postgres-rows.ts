@@ -20,7 +20,7 @@ export interface Step {
   readonly isWord?: boolean
 }
 
-/** A term as rows, one of which is enough. `others`: what else counts as a word of it, where it is one alone. */
+/** A term as rows, one of which is enough. `others`: what else counts as a word of it, where it is one alone or its parts are written as one. */
 export function rowsOf({ parts, joined }: Term, others: ReadonlyMap<string, readonly string[]>): Step[][] {
   const last = parts.at(-1)!
   const inOrder = parts.map((part) => ({
@@ -29,7 +29,7 @@ export function rowsOf({ parts, joined }: Term, others: ReadonlyMap<string, read
     offset: part.offset,
     ...(part.isWord && { isWord: true }),
   }))
-  return [inOrder, ...(joined === null ? [] : [[{ words: [joined], prefix: last.prefix, offset: 0 }]])]
+  return [inOrder, ...(joined === null ? [] : [[{ words: [joined, ...(others.get(joined) ?? [])], prefix: last.prefix, offset: 0 }]])]
 }
 
 export const oneOfWords = ({ words, prefix }: Step, weight: Weight, max = Number.POSITIVE_INFINITY): string =>

@@ -92,9 +92,13 @@ export async function remember(db: Db, known: Memory, { words, codes, languages 
   }
 }
 
-/** The words of the terms that may stand for others: one alone, not quoted, not excluded. */
+/** The words of the terms that may stand for others: one alone, or parts written as one, not quoted, not excluded. */
 const open = (terms: readonly Term[]): string[] => [
-  ...new Set(terms.filter(({ parts, quoted, negated }) => parts.length === 1 && !quoted && !negated).map(({ parts }) => parts[0]!.text)),
+  ...new Set(
+    terms
+      .filter(({ quoted, negated }) => !quoted && !negated)
+      .flatMap(({ parts, joined }) => (parts.length === 1 ? parts[0]!.text : (joined ?? []))),
+  ),
 ]
 
 export interface Stemmed {

@@ -255,6 +255,19 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(scores).toEqual(scores.toSorted((one, other) => other - one))
   })
 
+  test(its('ranks words that are near each other before those that are far apart'), async () => {
+    const { put, ask } = await start()
+    await put(
+      { title: 'Near', content: `yellow submarine ${'and more '.repeat(20)}` },
+      { title: 'Far', content: `yellow ${'and more '.repeat(20)} submarine` },
+    )
+    for (const text of ['yellow submarine', 'submarine yellow', 'yellow submarine -green'])
+      expect(
+        (await ask(text)).hits.map(({ title }) => title),
+        text,
+      ).toEqual(['Near', 'Far'])
+  })
+
   test(its('marks exactly what matched, in the words of the document'), async () => {
     const { put, snippets } = await start()
     await put({

@@ -38,6 +38,8 @@ export interface Queries {
   readonly typed: string
   /** for the score: every word in every spelling, begun ones however they go on */
   readonly meant: string
+  /** for the score: of each two words that were typed one after the other, that they stand near each other */
+  readonly near: readonly string[]
   /** what is likely to score best, by marks; see Plan */
   readonly best: readonly Mark[]
   /** numbers that those must have which have such marks, all of them */
@@ -78,6 +80,7 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
     all: positive.length === 0 ? null : and(positive.map((group) => alone(group, spellings))),
     typed: or(wanted.flatMap((term) => rankedWords(whole(term), new Map()))),
     meant: or(wanted.flatMap((term) => rankedWords(isTooShort(term) ? whole(term) : term, spellings))),
+    near: near(positive),
     best: best(positive, spellings).map(({ mark, isOfAll }) => ({ mark, besides: isOfAll ? ofAll : of })),
     besides: isShown(positive) ? [] : few.flatMap(({ hints }) => hints),
   }
@@ -153,6 +156,21 @@ const aloneOne = (term: Term, spellings: Spellings): string =>
 
 const rankedWords = (term: Term, spellings: Spellings): string[] =>
   rowsOf(term, spellings).flatMap((row) => row.map((step) => oneOfWords(step, weights[term.field ?? 'any'])))
+
+/** Pairs that are counted, and words from the one to the other. */
+const maxPairs = 8
+const nearby = [1, 2, 3]
+
+/** A phrase, and what is one of several, says nothing of how near it should be to another. */
+function near(groups: readonly (readonly Term[])[]): string[] {
+  const words = groups.map(([term, ...others]) =>
+    others.length > 0 || term!.parts.length > 1 || term!.field !== null ? null : quote(term!.parts[0]!.text),
+  )
+  const pairs = words.slice(1).flatMap((word, nth): [string, string][] => (word && words[nth] ? [[words[nth], word]] : []))
+  return pairs
+    .slice(0, maxPairs)
+    .map(([one, other]) => or(nearby.flatMap((far) => [`(${one} <${far}> ${other})`, `(${other} <${far}> ${one})`])))
+}
 
 /** Whether a mark of a word says all that is asked: one word is, wherever it stands. */
 const isShown = (groups: readonly (readonly Term[])[]): boolean =>

@@ -121,8 +121,16 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
   }
 }
 
-/** Words OR-ed, so that time does not grow with the square of their number; a word as it was typed counts twice as much as one with a typo, of its stem, or that only begins so. */
-function score({ typed, meant }: Queries, of: Ranked): RawBuilder<number> {
+/** Words OR-ed, so that time does not grow with the square of their number; a word as it was typed counts twice as much as one with a typo, of its stem, or that only begins so; words that are near each other count a little more. */
+function score({ typed, meant, near }: Queries, of: Ranked): RawBuilder<number> {
   if (typed === '') return sql`0::real`
-  return typed === meant ? sql`least(1, ${rank(typed, of)})` : sql`least(1, (${rank(typed, of)} + ${rank(meant, of)}) / 2)`
+  const byWords = typed === meant ? rank(typed, of) : sql<number>`(${rank(typed, of)} + ${rank(meant, of)}) / 2`
+  // Places stand in the words alone, which are read of the first only.
+  return near.length === 0 || of !== 'words' ? sql`least(1, ${byWords})` : sql`least(1, ${byWords} + ${nearness(near)})`
 }
+
+/** Less than a word counts that is there once, so that it decides between what is about as good. */
+const mostForNearness = 0.03
+
+const nearness = (pairs: readonly string[]): RawBuilder<number> =>
+  sql`(select count(*) * ${mostForNearness / pairs.length}::real from unnest(${pairs}::text[]::tsquery[]) pair where words @@ pair)::real`

@@ -6,6 +6,7 @@ import type { Db } from '../../src/db/db.ts'
 import {
   type AdvancedQuery,
   noFilter,
+  type SearchAnswer,
   type SearchClause,
   type SearchEngine,
   type SearchFilter,
@@ -373,7 +374,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
   })
 
   test(its('finds words and phrases anywhere in a long document'), async () => {
-    const { put, titles, snippets, ask } = await start()
+    const { put, titles, snippets, ask, find } = await start()
     const middle = Array.from({ length: 40_000 }, (_, index) => `the w${index % 5000} of`).join(' ')
     await put(
       { title: 'Long', content: `first of all ${middle} hidden treasure ${middle} at the very end` },
@@ -393,6 +394,15 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('hidden -"treasure hidden"')).toEqual(['Long', 'Short'])
     expect((await snippets('"hidden treasure"'))[0]?.snippet).toContain('<mark>hidden treasure</mark>')
     expect((await ask('treasure')).hits[0]?.highlights[0]?.snippet).toContain('hidden <mark>treasure</mark>')
+    // The title is in the first passage, and is no reason to show that one.
+    const inText = ({ hits }: SearchAnswer) => hits[0]?.highlights.find(({ field }) => field === 'content')?.snippet
+    for (const text of ['long treasure', 'title:long treasure', '"hidden treasure" long nameless'])
+      expect(inText(await ask(text)), text).toMatch(/<mark>(hidden )?treasure<\/mark>/)
+    const must = [
+      { field: 'title', value: 'Long', type: 'match' },
+      { field: 'content', value: 'treasure', type: 'match' },
+    ] as const
+    expect(inText(await find({ must }))).toContain('hidden <mark>treasure</mark>')
   })
 
   test(its('finds words of a document that has more different ones than fit'), async () => {

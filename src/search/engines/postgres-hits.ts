@@ -35,7 +35,9 @@ export async function hits(db: Db, page: readonly Scored[], shown: Shown): Promi
 
 /** Of a long document the passage that says most about the query, instead of all its text. Each is looked up alone: joined, a plan of the days when there were few would read them all for as long as it is kept. */
 async function documents(db: Db, page: readonly Scored[], { markers, passage }: Shown): Promise<Found[]> {
-  const best = passage ? sql`words @@ ${passage.all}::tsquery desc, ts_rank(words, ${passage.meant}::tsquery) desc,` : sql``
+  // By its text alone: the first holds the title, labels and filename too.
+  const said = passage ? sql`ts_rank('{1, 0, 0, 0}', words, ${passage.meant}::tsquery)` : sql`0`
+  const best = passage ? sql`said > 0 and words @@ ${passage.all}::tsquery desc, said desc,` : sql``
   const { rows } = await sql<Found>`${kept}
     select documents.id as document_id, title, filename, mime_type, documents.created_at,
       ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,
@@ -45,7 +47,7 @@ async function documents(db: Db, page: readonly Scored[], { markers, passage }: 
     ) documents ${
       markers.content
         ? sql`left join lateral (
-            select start_at, length from search_passages where search_passages.document_id = documents.id
+            select start_at, length from search_passages cross join lateral (select ${said} as said offset 0) of_text where search_passages.document_id = documents.id
             order by ${best} passage limit 1
           ) passage on true`
         : sql``

@@ -396,7 +396,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect((await ask('treasure')).hits[0]?.highlights[0]?.snippet).toContain('hidden <mark>treasure</mark>')
     // The title is in the first passage, and is no reason to show that one.
     const inText = ({ hits }: SearchAnswer) => hits[0]?.highlights.find(({ field }) => field === 'content')?.snippet
-    for (const text of ['long treasure', 'title:long treasure', '"hidden treasure" long nameless'])
+    for (const text of ['tr', 'long treasure', 'title:long treasure', '"hidden treasure" long nameless'])
       expect(inText(await ask(text)), text).toMatch(/<mark>(hidden )?treasure<\/mark>/)
     const must = [
       { field: 'title', value: 'Long', type: 'match' },

@@ -37,7 +37,9 @@ export async function hits(db: Db, page: readonly Scored[], shown: Shown): Promi
 async function documents(db: Db, page: readonly Scored[], { markers, passage }: Shown): Promise<Found[]> {
   // By its text alone: the first holds the title, labels and filename too.
   const said = passage ? sql`ts_rank('{1, 0, 0, 0}', words, ${passage.meant}::tsquery)` : sql`0`
-  const best = passage ? sql`said > 0 and words @@ ${passage.all}::tsquery desc, said desc,` : sql``
+  const hasAll = passage ? sql`words @@ ${passage.all}::tsquery` : sql`true`
+  // A word of which but a letter or two was typed counts nothing: it is in `all` only.
+  const best = passage ? sql`said > 0 and ${hasAll} desc, said desc, ${hasAll} desc,` : sql``
   const { rows } = await sql<Found>`${kept}
     select documents.id as document_id, title, filename, mime_type, documents.created_at,
       ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,

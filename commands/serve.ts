@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { manual } from '../src/cli/manual.ts'
+import { serviceConfig } from '../src/cli/service-config.ts'
 
 interface Options {
   host?: string
@@ -46,7 +47,7 @@ export const serve = (cli: Cli): Command =>
         ...(options.socket === undefined ? {} : { 'server.socket': options.socket }),
         ...(options.withWorker || !options.worker ? { 'worker.embedded': options.worker } : {}),
       }
-      const { config, warnings } = await cli.config(settings)
+      const { config, warnings } = await serviceConfig(cli, settings)
       for (const warning of warnings) cli.warn(`warning: ${warning}`)
       await runServer(config, {
         migrate: options.migrate ? 'always' : 'embedded',
@@ -56,6 +57,6 @@ export const serve = (cli: Cli): Command =>
         lastly: cli.lastly,
         env: cli.env,
         say: (line) => cli.warn(line),
-        levelNow: async () => (await cli.config(settings)).config.log.level,
+        levelNow: async () => (await serviceConfig(cli, settings)).config.log.level,
       })
     })

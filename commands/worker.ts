@@ -3,6 +3,7 @@ import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
+import { serviceConfig } from '../src/cli/service-config.ts'
 
 interface Options {
   queues?: string
@@ -47,7 +48,7 @@ export const worker = (cli: Cli): Command =>
         ...(options.queues === undefined ? {} : { 'worker.queues': options.queues }),
         ...(options.concurrency === undefined ? {} : { 'worker.concurrency': options.concurrency }),
       }
-      const { config, warnings } = await cli.config(settings)
+      const { config, warnings } = await serviceConfig(cli, settings)
       for (const warning of warnings) cli.warn(`warning: ${warning}`)
       const signal = most === null ? cli.serviceSignal : AbortSignal.any([cli.serviceSignal, AbortSignal.timeout(most)])
       await runWorker(config, {
@@ -56,6 +57,6 @@ export const worker = (cli: Cli): Command =>
         ...(name === undefined ? {} : { label: name }),
         signal,
         lastly: cli.lastly,
-        levelNow: async () => (await cli.config(settings)).config.log.level,
+        levelNow: async () => (await serviceConfig(cli, settings)).config.log.level,
       })
     })

@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { hostname } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
@@ -70,4 +72,18 @@ test('worker.health_listen: /healthz, /readyz and /metrics of a worker, and noth
   expect(await busy.exit).toEqual([null, 'SIGTERM'])
   expect(await job()).toEqual({ status: 'pending', attempts: 0, worker: null, lease_until: null })
   expect(await app.db.selectFrom('workers').select('name').execute()).toEqual([])
+})
+
+test('--once -q says nothing where all goes well, whatever log.level says; --log-level and a log in a file do', async () => {
+  const dms = await startApp()
+  await upload(dms.asAda, 'a.txt', 'some words')
+  const { said, exit } = begin(dms, ['--once', '-q'], { DMS_LOG_LEVEL: 'info' })
+  expect([await exit, said]).toEqual([[0, null], []])
+  const asked = begin(dms, ['--once', '-q', '--log-level', 'info'])
+  expect(await asked.exit).toEqual([0, null])
+  expect(asked.said.join()).toContain('working')
+  const file = join(dms.dataDir, 'worker.log')
+  const logged = begin(dms, ['--once', '-q'], { DMS_LOG_FILE: file })
+  expect([await logged.exit, logged.said]).toEqual([[0, null], []])
+  expect(await readFile(file, 'utf8')).toContain('working')
 })

@@ -12,7 +12,8 @@ async function run() {
   // Whoever reads our output may stop early (`dms documents list | head`): that is no failure.
   process.stdout.on('error', (error) => {
     if (error.code === 'EPIPE') process.exit(0)
-    throw error
+    process.stderr.write(`error: standard output: ${error.message}\n`)
+    process.exit(1)
   })
   process.stderr.on('error', () => {})
   const root = fileURLToPath(new URL('../', import.meta.url))

@@ -2,7 +2,7 @@
 import { Command, Help } from 'commander'
 import { createCli, exitAfter, type OwnedCli } from '../src/cli/context.ts'
 import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
-import { humanLines, jsonLine } from '../src/cli/failure-lines.ts'
+import { humanLines, jsonLine, withPlace } from '../src/cli/failure-lines.ts'
 import { boxWrap, minWidthToWrap } from '../src/cli/manual.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { environment } from '../src/environment.ts'
@@ -39,7 +39,7 @@ async function codeOf(program: Command, cli: OwnedCli, argv: readonly string[]):
   const unclosed = failed?.error instanceof TooLate ? await within(closingTime, closing) : await closing
   const failure = failed ?? unclosed
   if (!failure) return exits[exitAfter(cli)][0]
-  const { error } = failure
+  const error = withPlace(failure.error)
   const isAborted = error instanceof Error && error.name === 'AbortError'
   if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
   if (!isShown(error)) report(error, program, cli, isJournal(cli.env) ? '<3>' : '')

@@ -72,6 +72,9 @@ const network =
   /^(ECONN|EHOST|ENET|EPIPE$|ENOTFOUND|EAI_|ETIMEDOUT|UND_ERR_(CONNECT|SOCKET|HEADERS|BODY)|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/
 /** SQLSTATEs: cannot connect, starting up or shutting down, too many connections. */
 const databaseDown = /^(08\w{3}|57P0[1-3]|53300)$/
+/** What the driver of the database says without a code: no answer in time, or an end in the middle. */
+const databaseLost =
+  /^(Connection terminated|timeout expired$|timeout exceeded when trying to connect|Client has encountered a connection error)/
 /** SQLSTATEs: wrong password, no such role, no such database. */
 const databaseRefuses = /^(28\w{3}|3D000)$/
 
@@ -81,12 +84,14 @@ export function exitOf(error: unknown): Exit {
   if (error instanceof ConfigError) return 'CONFIG'
   if (error instanceof AppError) return ofAnswer(error.code, error.status)
   if (!(error instanceof Error)) return 'FAILED'
-  const { code = '', status } = error as { code?: unknown; status?: unknown }
+  const { code = '', status, syscall } = error as { code?: unknown; status?: unknown; syscall?: unknown }
   if (typeof code === 'string' && code.startsWith('commander.')) return isShown(error) ? 'OK' : 'USAGE'
   if (typeof status === 'number') return ofAnswer(String(code), status)
   const named = byName[error.name]
   if (named) return named
   if (network.test(String(code)) || databaseDown.test(String(code))) return 'UNAVAILABLE'
+  // A unix socket that is missing, or closed to us, is a file as well.
+  if (syscall === 'connect' || (code === '' && databaseLost.test(error.message))) return 'UNAVAILABLE'
   if (databaseRefuses.test(String(code))) return 'CONFIG'
   // fetch wraps the reason, and a dual-stack connection collects one per address.
   const inner = error instanceof AggregateError ? error.errors[0] : error.cause

@@ -1,11 +1,22 @@
 /** What is said on standard error when a command fails. */
-import { ConfigError } from '../errors.ts'
+import { AppError, ConfigError } from '../errors.ts'
 import { plain, plainJson } from '../plain.ts'
 import { type Exit, exitOf, exits, Failure } from './exit.ts'
 
 interface Issue {
   path: string
   message: string
+}
+
+/**
+ * The error, or where it says only how a connection failed, one that says to what as well. Servers elsewhere are named where they are asked
+ * (there.ts), engines and sources by their own errors: what is left is the database.
+ */
+export function withPlace(error: unknown): unknown {
+  const isTold = !(error instanceof Error) || error instanceof Failure || error instanceof AppError || 'status' in error
+  const isPipe = (error as { code?: unknown }).code === 'EPIPE'
+  if (isTold || isPipe || error.name === 'TimeoutError' || exitOf(error) !== 'UNAVAILABLE') return error
+  return new Failure('UNAVAILABLE', `the database cannot be reached: ${messageOf(error)}`, { fix: 'dms doctor --only config,database' })
 }
 
 /** For people: one line a problem, then how to mend it. `verbose` adds the stack of what was not foreseen. */

@@ -114,7 +114,7 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     verbose: typeof opts.verbose === 'number' ? opts.verbose : level(env),
     progress: (given('progress') as ProgressMode | undefined) ?? oneOf(env, 'DMS_PROGRESS', ['auto', 'plain', 'json', 'none']) ?? 'auto',
     canAsk: opts.input !== false && !flag(env, 'DMS_NO_INPUT') && stderr.isTTY === true && terminal.stdin.isTTY === true,
-    timeout: timeout === undefined ? null : milliseconds(timeout),
+    timeout: timeout === undefined ? null : milliseconds(given('timeout') === undefined ? 'DMS_TIMEOUT' : '--timeout', timeout),
     isTerminal,
     width: isTerminal ? widthOf(terminal) : Number.POSITIVE_INFINITY,
     color: colored(opts.color === false ? 'never' : given('color'), env, isTerminal),
@@ -167,10 +167,10 @@ function flag(env: Terminal['env'], name: string): boolean {
 const level = (env: Terminal['env']): number =>
   /^[0-9]$/.test(env.DMS_VERBOSE ?? '') ? Number(env.DMS_VERBOSE) : Number(flag(env, 'DMS_VERBOSE'))
 
-function milliseconds(text: string): number {
+function milliseconds(place: string, text: string): number {
   try {
     return parseDuration(text)
   } catch (error) {
-    throw usage(`--timeout: "${text}" ${(error as Error).message}`)
+    throw usage(`${place}: "${text}" ${(error as Error).message}`)
   }
 }

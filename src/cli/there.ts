@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { type Client, type RemoteOptions, remoteClient } from '../client/remote.ts'
 import { plain } from '../plain.ts'
-import { Failure } from './exit.ts'
+import { exitOf, Failure } from './exit.ts'
 import type { Env } from './folders.ts'
 import type { GlobalOptions } from './options.ts'
 import { openSession, type Session } from './session.ts'
@@ -78,10 +78,11 @@ async function remote(
 ): Promise<RemoteClient> {
   const around: RemoteOptions['around'] = async (request, send) => {
     if (isChange(request)) await tell()
-    if (options.verbose < 2) return send()
+    const reach = () => send().catch((error) => Promise.reject(unreached(target, error)))
+    if (options.verbose < 2) return reach()
     const start = performance.now()
     const ended = (came: unknown) => note(`${line(request)}  ${plain(String(came))}  ${Math.round(performance.now() - start)} ms`)
-    return send().then(
+    return reach().then(
       (response) => {
         ended(response.status)
         return response
@@ -93,6 +94,15 @@ async function remote(
     )
   }
   return remoteClient({ ...session, ...(await certificatesOf(target)), base: target.url, pause, around })
+}
+
+/** A connection that failed, and to what; every other error as it is. */
+function unreached({ name, url, context }: There, error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof Failure || exitOf(error) !== 'UNAVAILABLE') return error
+  const reason = error.message || (error instanceof AggregateError && error.errors[0]?.message) || error.name
+  const where = context === null ? `--url ${url}` : `--context ${name}`
+  // Whether it may be tried again is told by the code of the cause.
+  return Object.assign(new Failure('UNAVAILABLE', `${url} cannot be reached: ${reason}`, { fix: `dms ${where} doctor` }), { cause: error })
 }
 
 /** Signing in and asking for something in a body change nothing that belongs to anybody. */

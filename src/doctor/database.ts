@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { queue as stuck } from '../check/tables.ts'
 import * as migrations from '../db/migrate.ts'
-import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
+import { Failing, fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
 import { missingFolder } from './machine.ts'
 import type { Patient } from './patient.ts'
 
@@ -33,7 +33,12 @@ async function current(patient: Patient) {
 }
 
 async function reachable(patient: Patient): Promise<Opinion> {
-  const { db, isEmbedded } = await patient.database()
+  const { db, isEmbedded } = await patient.database().catch((error: Error) => {
+    const { url } = patient.loaded.config.database
+    // The embedded one says itself what keeps it from starting.
+    if (url === '' || error instanceof NotHere) throw error
+    throw new Failing(error.message, 'is it running, and is database.url right? dms config show database --origin')
+  })
   const started = performance.now()
   const { rows } = await sql<{ version: string; number: number }>`
     select current_setting('server_version') as version, current_setting('server_version_num')::int as number`.execute(db)

@@ -47,7 +47,7 @@ async function inTime(ask: Question['ask']): Promise<Opinion> {
     return await Promise.race([ask(), tooLate])
   } catch (error) {
     if (error instanceof NotHere) return { status: 'skip', message: error.message }
-    return { status: 'fail', message: (error as Error).message.split('\n', 1)[0] ?? 'failed' }
+    return fail((error as Error).message.split('\n', 1)[0] ?? 'failed', error instanceof Failing ? error.fix : undefined)
   } finally {
     late.abort()
   }
@@ -55,6 +55,16 @@ async function inTime(ask: Question['ask']): Promise<Opinion> {
 
 /** What a question needs is not there, and another question tells of that. */
 export class NotHere extends Error {}
+
+/** What keeps a question from being answered, and what mends it. */
+export class Failing extends Error {
+  readonly fix: string
+
+  constructor(message: string, fix: string) {
+    super(message)
+    this.fix = fix
+  }
+}
 
 export const ok = (message: string): Opinion => ({ status: 'ok', message })
 export const warn = (message: string, fix?: string, mend?: Opinion['mend']): Opinion => opinion('warn', message, fix, mend)

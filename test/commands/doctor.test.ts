@@ -79,7 +79,11 @@ test('a database that is not migrated, and one that is not there: what hangs on 
   expect((await ask(place, ['--only', 'schema'])).of('schema')?.status).toBe('fail')
   const gone = await ask({ ...place, databaseUrl: 'postgres://nobody@127.0.0.1:1/none' })
   expect(gone.code).toBe(3)
-  expect(gone.of('database')).toMatchObject({ status: 'fail', message: expect.stringContaining('ECONNREFUSED') })
+  expect(gone.of('database')).toMatchObject({
+    status: 'fail',
+    message: expect.stringContaining('ECONNREFUSED'),
+    fix: expect.stringContaining('dms config show database --origin'),
+  })
   expect(gone.of('queue')?.status).toBe('skip')
 })
 

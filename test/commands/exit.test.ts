@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { expect, test } from 'vitest'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
 import { run as runHere, type Streams } from '../../commands/program.ts'
 import { exitOf, exits, Failure } from '../../src/cli/exit.ts'
 import { humanLines, jsonLine } from '../../src/cli/failure-lines.ts'
@@ -36,6 +38,8 @@ test.each<[string, unknown, number]>([
   ['a refused connection inside a failed fetch', new TypeError('fetch failed', { cause: withCode('ECONNREFUSED') }), 69],
   ['both addresses refused', new AggregateError([withCode('ECONNREFUSED'), withCode('ECONNREFUSED')]), 69],
   ['a database that starts up', withCode('57P03'), 69],
+  ['a unix socket that is not there', Object.assign(withCode('ENOENT'), { syscall: 'connect' }), 69],
+  ['a file that is not there', Object.assign(withCode('ENOENT'), { syscall: 'open' }), 1],
   ['a wrong database password', withCode('28P01'), 78],
   ['a lock that another run holds', named('Busy'), 75],
   ['a newer schema', named('NewerSchema'), 78],
@@ -127,6 +131,10 @@ test('2 for a variable that makes no sense', async () => {
     code: 2,
     stderr: 'error: DMS_QUIET: "perhaps" is neither true nor false\n',
   })
+  expect(await run(['version'], { env: { DMS_TIMEOUT: 'soon' } })).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^error: DMS_TIMEOUT: "soon" is not a duration/),
+  })
 })
 
 test('2 with its help on standard error for a group without a subcommand', async () => {
@@ -195,6 +203,19 @@ test('0 and silence when the reader of the output goes away', async () => {
   expect(await new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })))).toEqual({ code: 0, stderr: '' })
 })
 
+test.skipIf(!existsSync('/dev/full'))('1 and a line, no trace, when the output cannot be written', async () => {
+  const line = [process.execPath, executable, 'help', 'environment'].map((word) => `'${word}'`).join(' ')
+  const child = spawn('sh', ['-c', `exec ${line} > /dev/full`], { env: bareEnvironment(), stdio: ['ignore', 'ignore', 'pipe'] })
+  let stderr = ''
+  child.stderr.on('data', (text: Buffer) => {
+    stderr += text.toString()
+  })
+  expect(await new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })))).toEqual({
+    code: 1,
+    stderr: 'error: standard output: ENOSPC: no space left on device, write\n',
+  })
+})
+
 /** A server that takes connections and never answers. */
 async function withSilentServer(work: (url: string) => Promise<void>): Promise<void> {
   const server = createServer()
@@ -227,8 +248,33 @@ test('69 when nobody listens', async () => {
   expect(await run(['users', 'list'], { env: { DMS_URL: gone } })).toMatchObject({
     code: 69,
     stdout: '',
-    stderr: expect.stringMatching(/^error: .*ECONNREFUSED/),
+    stderr: expect.stringMatching(`^error: ${gone} cannot be reached: .*ECONNREFUSED.*\n +fix: dms --url ${gone} doctor\n$`),
   })
+})
+
+test('69 and its name for a database that is not there, has no socket, or says nothing', async () => {
+  const silent = createTcpServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void silent.close())
+  await once(silent, 'listening')
+  const places = ['127.0.0.1:1/none', 'localhost/none?host=/nonexistent', `127.0.0.1:${(silent.address() as AddressInfo).port}/none`]
+  for (const place of places) {
+    const env = { DATABASE_URL: `postgres://nobody@${place}`, DMS_DATABASE_CONNECT_TIMEOUT: '1s' }
+    for (const words of [
+      ['users', 'list'],
+      ['migrate', 'check'],
+      ['backup', 'create', '--to', '-'],
+      ['worker', '--once'],
+    ])
+      expect([place, words, await run(words, { env })]).toMatchObject([
+        place,
+        words,
+        {
+          code: 69,
+          stdout: '',
+          stderr: expect.stringMatching(/^error: the database cannot be reached: .*\n {9}fix: dms doctor --only config,database\n$/),
+        },
+      ])
+  }
 })
 
 test('2 for a server-only command with another machine as target, and for --as there', async () => {

@@ -11,7 +11,7 @@ export const contextRemove = (cli: Cli): Command =>
     summary: 'Forget a context and its token.',
     examples: [
       ['context remove prod', ''],
-      ['logout prod && dms context remove prod', 'also end its session on the server'],
+      ['dms logout prod && dms context remove prod', 'also end its session on the server'],
     ],
     exits: '0 forgotten · 6 no such context',
   })

@@ -22,7 +22,7 @@ export const restore = (cli: Cli): Command =>
     examples: [
       ['restore dms-20261120T031500Z.tar --data-dir /srv/dms', 'one of backup.path'],
       ['age -d -i key dms.tar.age | dms restore -', 'from a pipe'],
-      ['restore /mnt/nas/dms -n', 'what is in it, and whether it could be restored here'],
+      ['dms restore /mnt/nas/dms -n', 'what is in it, and whether it could be restored here'],
     ],
     exits:
       '0 done · 2 --confirm names another database · 3 done, but some files were lost before the backup · 6 no such backup · 7 the place is not empty · 75 busy · 78 the backup is newer than this dms',

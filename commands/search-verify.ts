@@ -13,7 +13,7 @@ export const searchVerify = (cli: Cli): Command =>
     summary: 'Hold the search index against the documents, and say where they differ. Runs on the server, also while it serves.',
     examples: [
       ['search verify', 'all entries, and the words of a thousand documents, picked at random'],
-      ['search verify --sample 100 -q || dms search reindex', 'from cron'],
+      ['dms search verify --sample 100 -q || dms search reindex', 'from cron'],
     ],
     notes: [
       'missing: a document without an entry; extra: an entry without a document (of each a thousand are told of). Of the sample, stale: an entry with words that its',

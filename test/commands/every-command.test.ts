@@ -64,6 +64,9 @@ test.each(leaves.map(({ name }) => name))(
     expect(await runHere([...name.split(' '), '--help'], streams)).toBe(0)
     expect(stdout()).toMatch(/^Usage: dms .*\nExamples:\n.*\nExit codes: 0 /s)
     expect(stdout()).toContain(`dms ${name}`)
+    // A line that is copied begins with a program, and a word of dms is none.
+    const copied = [...stdout().matchAll(/^ {2}\$ (\S+)/gm)].map(([, first = '']) => first)
+    expect(copied.filter((first) => program.commands.some((each) => each.name() === first))).toEqual([])
     const narrow = screen({}, 60)
     expect(await runHere([...name.split(' '), '--help'], narrow.streams)).toBe(0)
     const wide = narrow

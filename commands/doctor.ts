@@ -37,6 +37,7 @@ export const doctor = (cli: Cli): Command =>
     .option('--bundle <file>', 'write what a bug report needs to this .tar.gz')
     .action(async (flags: Flags) => {
       const { url } = cli.target
+      if (cli.options.printCurl) throw usage('--print-curl: doctor looks at more than answers to requests')
       const patient = url === null ? await admitted(cli) : null
       const all = patient ? await questionsHere(patient) : await questionsThere(cli, url ?? '')
       const questions = chosen(all, flags)

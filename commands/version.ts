@@ -42,6 +42,7 @@ export const version = (cli: Cli): Command =>
 
 async function others(cli: Cli): Promise<Pick<Versions, 'server' | 'database'>> {
   const { url, caFile } = cli.target
+  if (cli.options.printCurl) await (await cli.client()).send('GET', '/api/openapi.json')
   const { versionOfDatabase, versionOfServer } = await import('../src/cli/versions.ts')
   if (url !== null) return { server: await versionOfServer(url, caFile), database: null }
   const { inspectConfig } = await import('../src/config-load.ts')

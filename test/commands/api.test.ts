@@ -192,3 +192,13 @@ test('-vv says each request without what opens a door', async () => {
   expect(stderr).toMatch(/^GET http:\S+\/public\/shared\/…\?token=… {2}404 {2}\d+ ms\n/)
   expect(stderr).not.toMatch(/abcdefg|geheim/)
 })
+
+test('--print-curl sends nothing either where it is no change that is asked for', async () => {
+  const nobody = { env: { DMS_URL: 'http://127.0.0.1:1', DMS_TOKEN: 'token' } }
+  for (const word of ['version', 'healthcheck', 'whoami'])
+    expect([word, await run(['--print-curl', word], nobody)]).toMatchObject([
+      word,
+      { code: 0, stdout: expect.stringMatching(/^curl .*:1\/\S+\n$/) },
+    ])
+  expect(await run(['--print-curl', 'doctor'], nobody)).toMatchObject({ code: 2, stdout: '' })
+})

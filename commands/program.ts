@@ -39,9 +39,11 @@ async function codeOf(program: Command, cli: OwnedCli, argv: readonly string[]):
   const unclosed = failed?.error instanceof TooLate ? await within(closingTime, closing) : await closing
   const failure = failed ?? unclosed
   if (!failure) return exits[exitAfter(cli)][0]
-  const error = withPlace(failure.error)
-  const isAborted = error instanceof Error && error.name === 'AbortError'
+  const isAborted = failure.error instanceof Error && failure.error.name === 'AbortError'
   if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
+  // What was broken off says that it was; why, only the signal knows: --timeout.
+  const isLate = isAborted && cli.stop?.signal.aborted
+  const error = isLate ? cli.stop?.signal.reason : withPlace(failure.error)
   if (!isShown(error)) report(error, program, cli, isJournal(cli.env) ? '<3>' : '')
   return exits[exitOf(error)][0]
 }

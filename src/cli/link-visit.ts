@@ -22,8 +22,9 @@ export async function visitOf(cli: Cli, given: string): Promise<Visit> {
     return { token, publicLinks: curlClient({ url: base, caFile: null }, cli.write).publicLinks }
   }
   if (await isOurs(cli, base)) return { token, publicLinks: (await cli.client()).publicLinks }
-  const { remoteClient } = await import('../client/remote.ts')
-  const client = remoteClient({ base, token: async () => null })
+  const { strangerThere } = await import('./there.ts')
+  const { caFile } = cli.options.asked
+  const client = await strangerThere({ name: base, url: base, context: null, isByUrl: true, caFile }, cli.way)
   cli.onEnd(() => client.close())
   return { token, publicLinks: client.publicLinks }
 }

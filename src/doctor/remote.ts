@@ -35,7 +35,11 @@ export function remote(url: string, stranger: () => Promise<Pick<Client, 'send'>
     { id: 'version', about: 'its version and ours', ask: () => version(get) },
     { id: 'clock', about: 'its clock and ours', ask: () => clock(get) },
     { id: 'metrics', about: 'whether strangers read /metrics', ask: () => metrics(get, url) },
-    { id: 'token', about: 'whether we are signed in', ask: () => token(client) },
+    {
+      id: 'token',
+      about: 'whether we are signed in',
+      ask: () => (isDown ? Promise.reject(new NotHere('the server is out of reach')) : token(client)),
+    },
   ]
 }
 

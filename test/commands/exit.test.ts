@@ -240,10 +240,24 @@ test('69 when --timeout passes while a server says nothing, and soon after', asy
   })
 })
 
+test('69 when --timeout passes while a server that is away is tried again', async () => {
+  expect(await run(['users', 'list', '--url', 'http://127.0.0.1:1', '--timeout', '1s'])).toMatchObject({
+    code: 69,
+    stdout: '',
+    stderr: 'error: --timeout of 1 s has passed\n',
+  })
+})
+
 test('69 when nobody listens', async () => {
   let gone = ''
   await withSilentServer(async (url) => {
     gone = url
+  })
+  // A link goes to its own server, and no database of ours is asked.
+  const link = `${gone}/api/public/shared/abcdefghijklmnopqrstuvwx`
+  expect(await run(['shared-links', 'info', link])).toMatchObject({
+    code: 69,
+    stderr: expect.stringContaining(`${gone} cannot be reached`),
   })
   expect(await run(['users', 'list'], { env: { DMS_URL: gone } })).toMatchObject({
     code: 69,

@@ -27,7 +27,7 @@ export const documentsExport = (cli: Cli): Command =>
         ['dms documents export --to - | age -r "$KEY" > all.tar.age', 'into a pipe'],
       ],
       exits:
-        '0 all there · 2 bad filter · 3 some could not be fetched · 4 not signed in · 7 the archive exists · 69 unreachable · 130 interrupted',
+        '0 all there · 2 bad filter · 3 some could not be fetched · 4 not signed in · 6 no such label, source or owner · 7 the archive exists · 69 unreachable · 130 interrupted',
       notes: [
         'Files are named after those that were uploaded, with the end of the id: contract-9c1f3a5b7d2e.pdf. manifest.jsonl holds a line of JSON for each, with its name in "file".',
         'In a folder, what is there already is not fetched again, and files of others are left alone.',

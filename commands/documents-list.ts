@@ -63,7 +63,7 @@ export const documentsList = (cli: Cli): Command =>
           ['documents list --since 7d --all -o csv --fields created_at,title,labels', 'for a report'],
           ['documents list --label invoices --sort size --order desc', ''],
         ],
-        exits: '0 listed, also when there are none · 2 bad filter · 4 not signed in · 69 unreachable',
+        exits: '0 listed, also when there are none · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 unreachable',
       }).alias('ls'),
     )
       .addOption(

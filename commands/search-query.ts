@@ -1,10 +1,12 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { usage } from '../src/cli/exit.ts'
+import { labelNamed } from '../src/cli/labels.ts'
 import { manual } from '../src/cli/manual.ts'
 import type { Column } from '../src/cli/output.ts'
 import { type Conditions, condition, sortKey } from '../src/cli/search-conditions.ts'
 import { sourceIdOf } from '../src/cli/sources.ts'
+import { ownerIdOf } from '../src/cli/users.ts'
 import type { Client } from '../src/client/client.ts'
 import type { SearchAnswer } from '../src/client/search.ts'
 
@@ -58,7 +60,8 @@ export const searchQuery = (cli: Cli): Command =>
       '--field [+|-]FIELD[:match|contains|exact]:TEXT: + must be, - must not be; of those with neither at least one, or they only rank where there is a +.',
       'Fields: any, title, content, filename, labels, mime_type, status, source_id, metadata.KEY. Given with text: its words must be somewhere in the document; phrases, -words, OR and filters are not understood in it then.',
     ],
-    exits: '0 searched, also when nothing was found (then 6 with --exit-empty) · 2 bad filter · 4 not signed in · 69 search unreachable',
+    exits:
+      '0 searched, also when nothing was found (then 6 with --exit-empty) · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 search unreachable',
   })
     .option('--field <condition>', 'a condition on a field, see below; again for more', several, [])
     .option(
@@ -89,6 +92,8 @@ export const searchQuery = (cli: Cli): Command =>
       if (isAdvanced) await refuseSyntax(text.join(' '))
       const ask = isAdvanced ? byConditions(text.join(' '), flags, filters) : byWords(text.join(' '), flags, filters)
       const client = await cli.client()
+      for (const label of flags.label) filters.labels?.push((await labelNamed(client, label)).id)
+      if (flags.owner !== undefined) filters.owner = await ownerIdOf(client, flags.owner)
       if (flags.source !== undefined) filters.source_id = await sourceIdOf(client, flags.source)
       if (flags.facets) return printFacets(cli, await ask(client, 1, Math.min(limit, perPage)))
       const { hits, total, isCapped, warnings } = await collect(client, ask, limit)
@@ -124,16 +129,15 @@ function byConditions(text: string, flags: Flags, filters: Filters): Ask {
   return (client, page, per_page) => client.call('POST', '/api/search/advanced', { ...shared, page, per_page })
 }
 
-/** Without the source, which may be given by its name. */
-function filtersOf({ mime, label, status, owner, from, to, minConfidence }: Flags): Filters {
+/** Without labels, owner and source, which may be given by their names. */
+function filtersOf({ mime, status, from, to, minConfidence }: Flags): Filters {
   const range = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
   return {
     mime_types: mime,
-    labels: label,
+    labels: [],
     // Whether it is one, the server knows best.
     status: status as NonNullable<Filters['status']>,
     date_range: range,
-    ...(owner === undefined ? {} : { owner }),
     ...(minConfidence === undefined ? {} : { min_confidence: Number(minConfidence) }),
   }
 }

@@ -4,6 +4,7 @@ import type { Client, Query } from '../client/client.ts'
 import { durationOf } from './duration.ts'
 import { labelIdsOf } from './labels.ts'
 import { sourceIdOf } from './sources.ts'
+import { ownerIdOf } from './users.ts'
 
 export interface FilterFlags {
   status?: string
@@ -27,14 +28,14 @@ export const withFilters = (command: Command, end: '--to' | '--until' = '--to'):
     .addOption(new Option('--since <duration>', 'created within this time, e.g. 24h or 7d').conflicts('from'))
     .option('--owner <user>', 'of this user (name or id) only; for admins')
 
-/** What they ask the server for. Throws Failure USAGE; NOT_FOUND for a label or a source that does not exist. */
+/** What they ask the server for. Throws Failure USAGE; NOT_FOUND for a label, a source or an owner that does not exist: --delete-extra takes nothing found for nothing left. */
 export async function filtersOf(client: Client, { status, source, label, from, to, since, owner }: FilterFlags): Promise<Query> {
   return {
     status,
     source_id: source === undefined ? undefined : await sourceIdOf(client, source),
     date_from: since === undefined ? from : new Date(Date.now() - durationOf('--since', since)).toISOString(),
     date_to: to,
-    owner,
+    owner: owner === undefined ? undefined : await ownerIdOf(client, owner),
     label_ids: label === undefined ? undefined : (await labelIdsOf(client, label)).join(','),
   }
 }

@@ -13,13 +13,12 @@ export async function labelNamed(client: Client, given: string): Promise<Label> 
   return labelIn(await client.labels.list(), given)
 }
 
-/** Ids of labels given by id or name, separated by commas. Throws Failure NOT_FOUND for a name that no label has. */
+/** Ids of labels given by id or name, separated by commas. Throws Failure NOT_FOUND for what no label has. */
 export async function labelIdsOf(client: Client, given: string): Promise<string[]> {
   const wanted = labelsIn([given])
-  if (wanted.every(isId)) return wanted
   if (asksOf(client)) return wanted.map((label) => printedId(client, label) ?? label)
   const labels = await client.labels.list()
-  return wanted.map((label) => (isId(label) ? label : labelIn(labels, label).id))
+  return wanted.map((label) => labelIn(labels, label).id)
 }
 
 /** The names or ids in values of a flag that may be given again and hold commas. */

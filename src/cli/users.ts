@@ -24,6 +24,18 @@ export async function userNamed(client: Client, given: string): Promise<UserView
   throw new Failure('NOT_FOUND', `no user "${given}"`)
 }
 
+/** The id of whose things are meant. Throws Failure NOT_FOUND; FORBIDDEN where somebody who is no admin names another. */
+export async function ownerIdOf(client: Client, given: string): Promise<string> {
+  try {
+    return (await userNamed(client, given)).id
+  } catch (error) {
+    if ((error as { status?: unknown }).status !== 403) throw error
+    const { id, username, email } = await client.auth.profile()
+    if ([id, username, email].some((own) => own.toLowerCase() === given.trim().toLowerCase())) return id
+    throw error
+  }
+}
+
 /** Without a look-up where a name or an address is given. Throws Failure NOT_FOUND. */
 export async function usernameOf(client: Client, given: string): Promise<string> {
   if (!isId(given)) return given

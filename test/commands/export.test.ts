@@ -5,6 +5,7 @@ import { readTar } from '../../src/backup/tar.ts'
 import { exportName } from '../../src/cli/export-names.ts'
 import { upload } from '../support/app.ts'
 import { startWay } from '../support/both-ways.ts'
+import { run } from '../support/run.ts'
 
 const linesIn = (text: string): Record<string, unknown>[] =>
   text
@@ -53,6 +54,22 @@ test('export to a folder: files, texts and a manifest; again only what changed; 
     `same-${one.id.slice(-12)}.txt`,
     `same-${one.id.slice(-12)}.txt.txt`,
   ])
+})
+
+test('6 for an owner or a label that is not there, 5 for another where nobody else is known, and --delete-extra leaves the mirror as it is', async () => {
+  const { dms, folder, asAda, databaseUrl, dataDir } = await startWay('here')
+  await upload(asAda, 'a.txt', 'one')
+  const to = join(folder, 'out')
+  expect((await dms(['documents', 'export', '--to', to, '--owner', 'Ada'])).code).toBe(0)
+  const before = await readdir(to)
+  expect(before).toHaveLength(2)
+  const again = ['documents', 'export', '--to', to, '--delete-extra']
+  const noLabel = '01900000-0000-7000-8000-0123456789ab'
+  expect((await dms([...again, '--label', noLabel])).code).toBe(6)
+  expect((await dms([...again, '--owner', 'nobody'])).code).toBe(5)
+  const asOperator = { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } }
+  expect(await run([...again, '--owner', 'nobody'], asOperator)).toMatchObject({ code: 6, stderr: 'error: no user "nobody"\n' })
+  expect(await readdir(to)).toEqual(before)
 })
 
 test('export as an archive: to a file, whole or not at all, and to standard output; 7 where the file exists', async () => {

@@ -32,6 +32,8 @@ test('query lists what was found, best first, in every format; -o id is ids alon
   )
   expect((await dms('query', 'invoice', '--mime', 'application/pdf', '-o', 'id')).stdout).toBe(`${first}\n`)
   expect((await dms('query', 'invoice', '--label', 'tax', '--owner', 'ada', '-o', 'id')).stdout).toBe(`${second}\n`)
+  for (const flag of ['--label', '--owner'])
+    expect(await dms('query', 'invoice', flag, 'none')).toMatchObject({ code: 6, stdout: '', stderr: expect.stringContaining('no ') })
   expect((await dms('query', 'invocie', '--fuzzy', '--limit', '1', '-o', 'id')).stdout).toBe(`${first}\n`)
   expect((await dms('query', 'invocie', '-o', 'id')).stdout).toBe('')
   expect((await dms('query', 'invoice', '--facets', '-o', 'tsv')).stdout).toBe(

@@ -1,5 +1,5 @@
 /** The tree of words, the flags of all, and the one catch that turns whatever happens into an exit code and a line on standard error. */
-import { Command, Help } from 'commander'
+import { Command, Help, Option } from 'commander'
 import { createCli, exitAfter, type OwnedCli } from '../src/cli/context.ts'
 import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
 import { humanLines, jsonLine, withPlace } from '../src/cli/failure-lines.ts'
@@ -84,7 +84,7 @@ function addFlags(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
     .version(versionOfDms(), '-V, --version', 'the version alone')
     .helpCommand(false)
     .exitOverride()
-    .configureHelp({ showGlobalOptions: false, minWidthToWrap, subcommandTerm, boxWrap })
+    .configureHelp({ showGlobalOptions: false, minWidthToWrap, subcommandTerm, optionDescription, boxWrap })
     .configureOutput({
       outputError() {},
       writeOut: cli.write,
@@ -98,6 +98,16 @@ function addFlags(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
 /** Below `dms` itself the bare words: of most of them nothing else is known there. */
 const subcommandTerm: Help['subcommandTerm'] = (command) =>
   command.parent?.parent ? Help.prototype.subcommandTerm(command) : [command.name(), ...command.aliases()].join('|')
+
+/** A default as it would be typed; of a flag that may be given again it is nothing, and left out. */
+const optionDescription: Help['optionDescription'] = (option) => {
+  const { defaultValue, defaultValueDescription } = option
+  if (Array.isArray(defaultValue) && defaultValue.length === 0) return option.description
+  const isText = typeof defaultValue === 'string' && defaultValueDescription === undefined
+  if (!isText) return Help.prototype.optionDescription(option)
+  const shown = Object.assign(new Option(option.flags, option.description), option, { defaultValueDescription: defaultValue })
+  return Help.prototype.optionDescription(shown)
+}
 
 /** Commands made in files of their own know nothing of the program's settings until they are told. */
 function inherit(parent: Command): void {

@@ -43,12 +43,18 @@ function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if (/^(Exit|Abort)PromptError$/.test(error.name)) return 'the question was not answered'
   // Commander writes its own prefix and puts its suggestion on a second line.
-  const message = error.message.replace(/^error: /, '').replace(/\n\((Did you mean .*)\)$/s, ' — $1')
+  const message = ofFile(error.message.replace(/^error: /, '').replace(/\n\((Did you mean .*)\)$/s, ' — $1'))
   if (message === '' && error instanceof AggregateError) return messageOf(error.errors[0])
   return message === 'fetch failed' && error.cause instanceof Error
     ? `the server cannot be reached: ${messageOf(error.cause)}`
     : message || error.name
 }
+
+/** What Node says of a file in the words of other programs: "notes.txt: no such file or directory". */
+export const ofFile = (message: string): string =>
+  message.replace(/^(.*: )?E[A-Z0-9]+: ([^,]+), \w+ '([^']+)'$/s, (_, place: string | undefined, reason: string, path: string) =>
+    place?.endsWith(`${path}: `) ? `${place}${reason}` : `${place ?? ''}${path}: ${reason}`,
+  )
 
 function codeOf(error: unknown, exit: Exit): string {
   if (error instanceof Failure) return error.code ?? exit

@@ -2,6 +2,7 @@
 import { type Batch, type BatchOptions, type Item, startBatch } from './batch.ts'
 import type { Cli } from './context.ts'
 import { type Exit, exitOf, Failure, isShown } from './exit.ts'
+import { ofFile } from './failure-lines.ts'
 
 /** Does one piece of work under its own key: its item, or its failure, is added. False: begin nothing more. */
 export type Each = (key: string, work: (moved: (bytes: number) => void) => Promise<Item | null>) => Promise<boolean>
@@ -140,7 +141,7 @@ function endsAll(error: unknown): boolean {
 export function problemOf(error: unknown): NonNullable<Item['error']> {
   const { code, message, details } = error as { code?: unknown; message: string; details?: { max_bytes?: unknown } }
   const most = typeof details?.max_bytes === 'number' ? ` At most ${details.max_bytes} bytes.` : ''
-  return { code: typeof code === 'string' ? code : exitOf(error), message: `${refusalsIn(error)[0]?.message ?? message}${most}` }
+  return { code: typeof code === 'string' ? code : exitOf(error), message: `${refusalsIn(error)[0]?.message ?? ofFile(message)}${most}` }
 }
 
 /** What a server found wrong with which value; nothing for other errors. */

@@ -61,7 +61,7 @@ describe.each(ways)('%s:', (way) => {
     expect(readBatch(mixed.stdout).items).toMatchObject([
       { action: 'failed', key: empty, error: { code: 'VALIDATION_ERROR', message: 'the file is empty' } },
       { action: 'created', key: good },
-      { action: 'failed', key: gone, error: { code: 'ENOENT' } },
+      { action: 'failed', key: gone, error: { code: 'ENOENT', message: `${gone}: no such file or directory` } },
     ])
     expect((await dms(['documents', 'upload', gone])).code).toBe(1)
     const label = await dms(['documents', 'upload', good, '--label', 'no such'])

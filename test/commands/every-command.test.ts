@@ -64,6 +64,8 @@ test.each(leaves.map(({ name }) => name))(
     expect(await runHere([...name.split(' '), '--help'], streams)).toBe(0)
     expect(stdout()).toMatch(/^Usage: dms .*\nExamples:\n.*\nExit codes: 0 /s)
     expect(stdout()).toContain(`dms ${name}`)
+    // What would be typed, and not how it is written in a program.
+    expect(stdout()).not.toMatch(/\(default: (\[|")/)
     // A line that is copied begins with a program, and a word of dms is none.
     const copied = [...stdout().matchAll(/^ {2}\$ (\S+)/gm)].map(([, first = '']) => first)
     expect(copied.filter((first) => program.commands.some((each) => each.name() === first))).toEqual([])

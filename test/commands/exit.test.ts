@@ -58,6 +58,11 @@ test('a failure is one line for people, with what is wrong and how to mend it', 
   ])
   expect(humanLines(new ConfigError(['a', 'b']), false)).toEqual(['error: a', 'error: b'])
   expect(humanLines(new Error('odd\u001b[2J'), false)).toEqual(['error: odd\\x1b[2J'])
+  expect(humanLines(new Error("ENOENT: no such file or directory, open 'a.csv'"), false)).toEqual([
+    'error: a.csv: no such file or directory',
+  ])
+  expect(humanLines(new Error("X_FILE=/a: EACCES: permission denied, open '/a'"), false)).toEqual(['error: X_FILE=/a: permission denied'])
+  expect(humanLines(new Error("--to: EEXIST: file already exists, open 'a'"), false)).toEqual(['error: --to: a: file already exists'])
   expect(humanLines(named('ExitPromptError'), false)).toEqual(['error: the question was not answered'])
   expect(humanLines(new Error('odd'), true).join('\n')).toMatch(/^error: odd\n +at /)
 })

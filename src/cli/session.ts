@@ -34,13 +34,16 @@ export interface SessionOptions {
 export function openSession(target: Target, session: SessionOptions): Session {
   const { DMS_TOKEN: token, DMS_TOKEN_FILE: file } = session.env
   if (target.isByUrl && token && file) throw usage('DMS_TOKEN and DMS_TOKEN_FILE are both set; use one of them')
-  if (target.isByUrl && token) return { token: async () => token, renew: async () => null, holder: async () => null }
-  if (target.isByUrl && file) return sessionOfFile(file)
+  if (target.isByUrl && token) {
+    const renew = () => Promise.reject(refusedToken(target, 'DMS_TOKEN'))
+    return { token: async () => token, renew, holder: async () => null }
+  }
+  if (target.isByUrl && file) return sessionOfFile(target, file)
   return sessionOfContext(target, session)
 }
 
 /** Somebody else keeps the file up to date: it is read again when its token is refused. */
-function sessionOfFile(file: string): Session {
+function sessionOfFile(target: Target, file: string): Session {
   let held: Promise<string> | null = null
   const token = () => {
     held ??= readFile(file, 'utf8').then(
@@ -56,7 +59,8 @@ function sessionOfFile(file: string): Session {
     async renew(refused) {
       held = null
       const now = await token()
-      return now === refused ? null : now
+      if (now === refused) throw refusedToken(target, `DMS_TOKEN_FILE=${file}`)
+      return now
     },
     holder: async () => null,
   }
@@ -142,6 +146,12 @@ export function notSignedIn({ name, url }: Target, isOver: boolean): Failure {
     fix: name === url ? `dms login ${url}, or set DMS_TOKEN or DMS_TOKEN_FILE` : `dms login ${url} --name ${name}`,
   })
 }
+
+/** What a variable holds is for somebody else to exchange. */
+const refusedToken = ({ url }: Target, place: string): Failure =>
+  new Failure('AUTH', `${url} refuses the token of ${place}: it has ended, or was never its`, {
+    fix: `dms login ${url}, or a token that does not end: dms tokens create`,
+  })
 
 const endsSoon = (credential: Credential): boolean => !isInTime(credential, margin)
 

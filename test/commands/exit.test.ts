@@ -1,8 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { run as runHere, type Streams } from '../../commands/program.ts'
 import { exitOf, exits, Failure } from '../../src/cli/exit.ts'
@@ -243,6 +245,22 @@ test('69 when --timeout passes while a server says nothing, and soon after', asy
     })
     expect(performance.now() - started).toBeLessThan(10_000)
   })
+})
+
+test('4 for a token of a variable that is refused: which one, and how to get another', async () => {
+  const { url, dataDir } = await startServer()
+  const file = join(dataDir, 'token')
+  await writeFile(file, 'of nobody\n')
+  for (const [name, value, place] of [
+    ['DMS_TOKEN', 'of nobody', 'DMS_TOKEN:'],
+    ['DMS_TOKEN_FILE', file, `DMS_TOKEN_FILE=${file}:`],
+  ] as const)
+    for (const words of [['documents', 'list'], ['whoami'], ['events', 'tail']])
+      expect([name, words, await run(words, { env: { DMS_URL: url, [name]: value } })]).toMatchObject([
+        name,
+        words,
+        { code: 4, stdout: '', stderr: expect.stringMatching(`^error: ${url} refuses the token of ${place} .*\n +fix: dms login ${url},`) },
+      ])
 })
 
 test('69 when --timeout passes while a server that is away is tried again', async () => {

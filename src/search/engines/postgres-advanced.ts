@@ -7,7 +7,7 @@ import { filterHints, shortOnes } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
 import { indexed, inPassages, inRows, lookUpAny, type Plan, type Planned, type Ranked, ranges, rank } from './postgres-plan.ts'
-import { and, filters, or } from './postgres-query.ts'
+import { and, eachAlone, filters, or } from './postgres-query.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
 import { together } from './postgres-words.ts'
 
@@ -46,16 +46,17 @@ function commonly({ must, ...others }: Conditions, query: AdvancedQuery): Planne
 function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, hasHints: boolean): Plan {
   const oneOf = must.length === 0 ? should : []
   const wide = must.find(({ apart }) => apart)
-  const besides = [
-    ...filters(filter),
+  const filtered = filters(filter)
+  const wanted = [
+    ...filtered.wanted,
     ...must.filter((clause) => clause !== wide).flatMap((clause) => looseOf(clause) ?? []),
     ...oneCandidate(oneOf, looseOf),
-    ...mustNot.filter((clause) => !isLate(clause)).flatMap(excluded),
   ]
+  const unwanted = [...filtered.unwanted, ...mustNot.filter((clause) => !isLate(clause)).flatMap(excluded)]
   const hints = hasHints ? must.flatMap((clause) => clause.hints) : []
   const ranged = hasHints ? filterHints(filter) : []
-  const isApart = wide !== undefined && hints.length + ranged.length === 0 && besides.every(isQuick)
-  const words = isApart || !wide ? besides : [...besides, looseOf(wide)!]
+  const isApart = wide !== undefined && hints.length + ranged.length === 0 && [...wanted, ...unwanted].every(isQuick)
+  const words = eachAlone(isApart || !wide ? wanted : [...wanted, looseOf(wide)!], unwanted)
   const lateOnes = must.filter(isLate)
   const others = [
     ...(oneOf.some(isLate) ? oneCandidate(oneOf, ({ candidate }) => candidate) : []),
@@ -73,7 +74,7 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     ...(oneOf.length === 0 || isShown ? [] : [anyOf(oneOf)]),
   ]
   const indexedBy = (query: readonly string[], oneOf = ranged) => [
-    ...indexed({ match: query.length === 0 ? null : and(query), hints, oneOf }),
+    ...indexed({ matches: query, hints, oneOf }),
     ...(isApart ? [lookUpAny(wide.apart!)] : []),
   ]
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length

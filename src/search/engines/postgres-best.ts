@@ -15,10 +15,14 @@ export const maxBest = 200
 export function likely(chunks: readonly Chunk[], { hinted }: Planned, limit: number): RawBuilder<unknown> | null {
   const { best, besides, tests, maxTested } = hinted
   if (best.length === 0 || chunks.some(({ hasHints }) => !hasHints)) return null
-  const marks = best.map(({ mark, besides }) => and([...besides, mark]))
-  const marked: Plan = { ...hinted, indexed: [sql`entry.words @@ mark.query`, ...besides], isLong: false }
+  // The mark and what is asked besides each alone, as in eachAlone() of postgres-query.ts.
+  const isMore = best.some(({ besides }) => besides.length > 0)
+  const marks = best.map(({ mark }) => mark)
+  const others = isMore ? best.map(({ mark, besides }) => (besides.length === 0 ? mark : and(besides))) : []
+  const asked = [sql`entry.words @@ mark.query`, ...(isMore ? [sql`entry.words @@ mark.besides`] : []), ...besides]
+  const marked: Plan = { ...hinted, indexed: asked, isLong: false }
   const found = entriesIn(chunks, { hinted: marked, plain: marked }, limit)
-  const each = sql`select entry.* from unnest(${marks}::text[]::tsquery[]) mark (query) cross join lateral (${found}) entry`
+  const each = sql`select entry.* from unnest(${marks}::text[]::tsquery[], ${others}::text[]::tsquery[]) mark (query, besides) cross join lateral (${found}) entry`
   const some =
     tests.length === 0
       ? sql`${each} limit ${limit}`

@@ -53,18 +53,18 @@ export const lookUp = (query: string): RawBuilder<unknown> => sql`entry.words @@
 export const lookUpAny = (queries: readonly string[]): RawBuilder<unknown> =>
   sql`entry.words @@ any ((select ${queries}::text[]::tsquery[])::tsquery[])`
 
-/** What the index is asked: words, and hints. */
+/** What the index is asked: tsqueries, and hints. */
 export function indexed({
-  match,
+  matches,
   hints,
   oneOf,
 }: {
-  match: string | null
+  matches: readonly string[]
   hints: readonly number[]
   oneOf: readonly (readonly number[])[]
 }) {
   return [
-    ...(match === null ? [] : [lookUp(match)]),
+    ...matches.map(lookUp),
     ...(hints.length === 0 ? [] : [sql`entry.hints @> ${hints}::integer[]`]),
     ...oneOf.map((some) => sql`entry.hints && ${some}::integer[]`),
   ]

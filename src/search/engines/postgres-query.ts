@@ -16,18 +16,32 @@ export const filterLexemes = {
 export const inRow = (steps: readonly { query: string; offset: number }[]): string =>
   `(${steps.map(({ query, offset }, index) => (index === 0 ? query : ` <${offset - steps[index - 1]!.offset}> ${query}`)).join('')})`
 
-/** The filters that are among the words. */
-export function filters({ ownerId, mimeTypes, notMimeTypes, labelIds, notLabelIds, status, sourceId }: SearchFilter): string[] {
+/**
+ * All that is asked, as tsqueries that the index is asked each alone: it goes on from what answers one to what answers the next. In one of them all, it would hold whatever
+ * has one of the rarer words of any of them against the whole. What is not to be there is asked with the first, because alone it would be asked of every entry.
+ */
+export function eachAlone(wanted: readonly string[], unwanted: readonly string[]): string[] {
+  const [first, ...others] = wanted
+  if (first === undefined) return unwanted.length === 0 ? [] : [and(unwanted)]
+  return [and([first, ...unwanted]), ...others]
+}
+
+/** The filters that are among the words: what of them a document must have, and what it must not. */
+export function filters({ ownerId, mimeTypes, notMimeTypes, labelIds, notLabelIds, status, sourceId }: SearchFilter): {
+  wanted: string[]
+  unwanted: string[]
+} {
   const oneOf = (queries: readonly string[]) => (queries.length === 0 ? [] : [or(queries)])
-  return [
-    ...(ownerId === null ? [] : [quote(filterLexemes.owner(ownerId))]),
-    ...oneOf(mimeTypes.map(ofType)),
-    ...notMimeTypes.map((name) => `!${ofType(name)}`),
-    ...labelIds.map((id) => quote(filterLexemes.label(id))),
-    ...notLabelIds.map((id) => `!${quote(filterLexemes.label(id))}`),
-    ...oneOf(status.map((one) => quote(filterLexemes.status(one)))),
-    ...(sourceId === null ? [] : [quote(filterLexemes.source(sourceId))]),
-  ]
+  return {
+    wanted: [
+      ...(ownerId === null ? [] : [quote(filterLexemes.owner(ownerId))]),
+      ...(sourceId === null ? [] : [quote(filterLexemes.source(sourceId))]),
+      ...labelIds.map((id) => quote(filterLexemes.label(id))),
+      ...oneOf(mimeTypes.map(ofType)),
+      ...oneOf(status.map((one) => quote(filterLexemes.status(one)))),
+    ],
+    unwanted: [...notMimeTypes.map((name) => `!${ofType(name)}`), ...notLabelIds.map((id) => `!${quote(filterLexemes.label(id))}`)],
+  }
 }
 
 const ofType = (name: string): string =>

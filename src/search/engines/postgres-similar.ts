@@ -7,7 +7,7 @@ import { filterHints } from './postgres-hints.ts'
 import { hits } from './postgres-hits.ts'
 import type { Scored } from './postgres-match.ts'
 import { indexed, ranges, rank } from './postgres-plan.ts'
-import { and, filters, or } from './postgres-query.ts'
+import { eachAlone, filters, or } from './postgres-query.ts'
 import { quote } from './postgres-vector.ts'
 
 /** Words of the document that are counted, the ones it has most often; of these, so many that are rarest rank others, and so many find them. */
@@ -29,12 +29,13 @@ export async function similar(db: Db, query: SimilarQuery): Promise<readonly Sea
 async function find(db: Db, chunks: readonly Chunk[], { documentId, filter, limit }: SimilarQuery): Promise<Scored[]> {
   const words = await telling(db, chunks, documentId)
   if (words.length === 0) return []
-  const finding = and([...filters(filter), or(words.slice(0, maxFinding).map(quote))])
+  const { wanted, unwanted } = filters(filter)
+  const finding = eachAlone([...wanted, or(words.slice(0, maxFinding).map(quote))], unwanted)
   const found: Scored[] = []
   for (const chunk of chunks) {
     if (found.length >= maxSeen) break
     const conditions = [
-      ...indexed({ match: finding, hints: [], oneOf: chunk.hasHints ? filterHints(filter) : [] }),
+      ...indexed({ matches: finding, hints: [], oneOf: chunk.hasHints ? filterHints(filter) : [] }),
       ...ranges(filter),
       sql`entry.document_id <> ${documentId}`,
     ]

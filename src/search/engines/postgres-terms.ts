@@ -3,7 +3,7 @@ import type { SearchFilter } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { filterHints, prefixHint, rowHints } from './postgres-hints.ts'
 import type { Mark } from './postgres-plan.ts'
-import { and, filters, or } from './postgres-query.ts'
+import { and, eachAlone, filters, or } from './postgres-query.ts'
 import { inARow, type LookedUp, lookedUp, oneOfWords, type Row, rowOf, rowsOf, type Step, weights } from './postgres-rows.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
 
@@ -21,8 +21,8 @@ export interface Check {
 }
 
 export interface Queries {
-  /** finds the documents by what the index knows, and perhaps more: see late and checks. null: the hints say it all */
-  readonly match: string | null
+  /** tsqueries that find the documents, all of them, by what the index knows, and perhaps more: see late and checks. None: the hints say it all */
+  readonly matches: readonly string[]
   /** what their words must answer besides; null: nothing */
   readonly late: string | null
   /** all that is `late`, as rows of words; null: it is more. See rowOf */
@@ -52,7 +52,9 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
   const groups = grouped(terms)
   const wanted = terms.filter(({ negated }) => !negated)
   const asked = groups.map((group) => ask(group, spellings, hasHints))
-  const matches = [...filters(filter), ...asked.flatMap(({ loose }) => loose ?? [])]
+  const { wanted: filtered, unwanted } = filters(filter)
+  const found = (isNegated: boolean) =>
+    asked.flatMap(({ loose }, nth) => (loose !== null && groups[nth]![0]!.negated === isNegated ? [loose] : []))
   const late = asked.flatMap(({ match, loose, row }) => (match === null || match === loose ? [] : [{ match, row }]))
   const rows = late.flatMap(({ row }) => row ?? [])
   const hints = asked.flatMap(({ hints }) => hints)
@@ -61,13 +63,14 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
   const settled = (term: Term) => (term.parts.length === 1 && term.parts[0]!.isWord ? whole(term) : term)
   const few = groups.map((group) => ask(group.map(settled), spellings, hasHints))
   const besides = (isOne: (group: readonly Term[]) => boolean) => [
-    ...filters(filter),
+    ...filtered,
+    ...unwanted,
     ...few.flatMap(({ loose }, nth) => (loose !== null && isOne(groups[nth]!) ? [loose] : [])),
   ]
   const inOneField = positive.some((group) => group.some(({ field }) => field !== null))
   const [of, ofAll] = [besides(() => true), besides(([first]) => inOneField || first!.negated)]
   return {
-    match: matches.length === 0 ? null : and(matches),
+    matches: eachAlone([...filtered, ...found(false)], [...unwanted, ...found(true)]),
     late: late.length === 0 ? null : and(late.map(({ match }) => match)),
     rows: rows.length === late.length ? rows : null,
     hints,

@@ -102,7 +102,7 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
   const { checks, best, besides, oneOf, late, rows } = queries
   return {
     indexed: indexed(queries),
-    isLong: queries.match !== null && queries.match.length > longQuery,
+    isLong: queries.matches.some((query) => query.length > longQuery),
     filters: [
       ...ranges(filter),
       inPassages(
@@ -117,7 +117,7 @@ function plan(queries: Queries, { filter }: SearchQuery): Plan {
     score: score(queries, 'words'),
     roughly: score(queries, 'telling'),
     best,
-    besides: indexed({ match: null, hints: besides, oneOf: shortOnes(oneOf) }),
+    besides: indexed({ matches: [], hints: besides, oneOf: shortOnes(oneOf) }),
   }
 }
 

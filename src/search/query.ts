@@ -9,6 +9,8 @@ export interface Part {
   readonly prefix: boolean
   /** whether it is known to stand for itself in documents, and not only to begin words */
   readonly isWord?: boolean
+  /** the known words that begin so, where it is but begun; not there: they are not known, or too many. See begun in postgres-words.ts */
+  readonly begun?: readonly string[]
 }
 
 /** Something to be found, or (`negated`) not to be found: one word, or several in a row. */

@@ -4,9 +4,9 @@ import type { Db, Trx } from '../../db/db.ts'
 import { kept } from '../../db/kept.ts'
 
 /** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
-export const indexVersion = 6
-/** The first version whose entries have all the hints (see postgres-hints.ts) and marks (see postgres-vector.ts) that searches count on; older ones are searched without. */
-const firstWithHints = 5
+export const indexVersion = 7
+/** The first version whose entries have all the hints (see postgres-hints.ts), marks and codes (see postgres-vector.ts) that searches count on; older ones are searched without. */
+const firstWithHints = 7
 
 export interface Chunk {
   readonly number: number

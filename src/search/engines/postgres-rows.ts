@@ -3,7 +3,7 @@ import type { SearchField } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { orderOf } from './postgres-order.ts'
 import { and, inRow, lexeme, or } from './postgres-query.ts'
-import { headingLexeme, headingOnlyLexeme, quote } from './postgres-vector.ts'
+import { codeLexeme, headingLexeme, headingOnlyLexeme, quote } from './postgres-vector.ts'
 
 export const weights = { any: '', title: 'A', labels: 'B', filename: 'C', content: 'D' } as const
 export type TextField = keyof typeof weights
@@ -18,6 +18,7 @@ export interface Step {
   readonly offset: number
   /** see Part */
   readonly isWord?: boolean
+  readonly begun?: readonly string[]
 }
 
 /** A term as rows, one of which is enough. `others`: what else counts as a word of it, where it is one alone or its parts are written as one. */
@@ -28,6 +29,7 @@ export function rowsOf({ parts, joined }: Term, others: ReadonlyMap<string, read
     prefix: part.prefix,
     offset: part.offset,
     ...(part.isWord && { isWord: true }),
+    ...(part.begun && { begun: part.begun }),
   }))
   return [inOrder, ...(joined === null ? [] : [[{ words: [joined, ...(others.get(joined) ?? [])], prefix: last.prefix, offset: 0 }]])]
 }
@@ -36,11 +38,13 @@ export const oneOfWords = ({ words, prefix }: Step, weight: Weight, max = Number
   or(words.slice(0, max).map((text, index) => lexeme({ text, prefix: prefix && index === 0 }, weight)))
 
 /**
- * The same for the index. Of all that begins so PostgreSQL makes a list first, in which a common word alone has most: that one is looked up for itself, and what it goes on to by its next letter.
- * (A word in two alphabets is not found by its beginning then.)
+ * The same for the index. Of all that begins so PostgreSQL makes a list first, in which common words have most: so those that are known are looked up by name, and only what is not made of letters alone
+ * by how it begins. Where they are not known, the word itself is looked up by name, and what it goes on to by its next letter. (A word in two alphabets is not found by its beginning then.)
  */
 export const oneOfLookedUp = (step: Step, weight: Weight): string => {
   const [word = ''] = step.words
+  if (step.prefix && step.begun && weight === '')
+    return or([...new Set([...step.words, ...step.begun])].map(quote).concat(lexeme({ text: codeLexeme(word), prefix: true })))
   if (!step.isWord || !step.prefix || !/^[a-z0-9]+$/.test(word)) return oneOfWords(step, weight)
   const longer = [...nextLetters].map((letter) => lexeme({ text: word + letter, prefix: true }, weight))
   return or([...step.words.map((text) => lexeme({ text, prefix: false }, weight)), or(longer)])

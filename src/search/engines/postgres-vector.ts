@@ -3,6 +3,7 @@ import { setImmediate as breathe } from 'node:timers/promises'
 import { type Word, words } from '../words.ts'
 import { placeOf, positionOf, tsvector, weightOf } from './postgres-binary.ts'
 import { Order } from './postgres-order.ts'
+import { isCode } from './postgres-words.ts'
 
 export interface Fields {
   readonly title: string
@@ -55,6 +56,9 @@ export const headingLexeme = (word: string, weight: HeadingWeight): string => `~
 /** A word of the title, a label or the filename that the text does not have: what stands in the text is looked up without it. */
 export const headingOnlyLexeme = (word: string): string => `~N${word}`
 
+/** A word that is not made of letters alone once more, so that those which begin like one of letters are found apart: the others are known by name. See begun in postgres-words.ts */
+export const codeLexeme = (word: string): string => `~=${word}`
+
 /**
  * How much a document says about a word, in grades, the best first: what the word alone would score, as ts_rank counts it (each place by its weight over the
  * square of its number), is at least so much. Twice in the title, in the title and the filename, often in the text; once in the title or a label has marks already.
@@ -101,11 +105,15 @@ export async function read(
   let base = 0
   const marks = new Set(filters)
   const notInText = new Set<string>()
+  const first = (word: Word): void => {
+    note.newWord(word)
+    if (isCode(word.text)) head.mention(codeLexeme(word.text))
+  }
   const heading = (text: string, weight: HeadingWeight): void => {
     let last = 0
     for (const word of words(text)) {
       note.word(word)
-      if (head.add(word.text, base + word.position, weight)) note.newWord(word)
+      if (head.add(word.text, base + word.position, weight)) first(word)
       marks.add(headingLexeme(word.text, weight))
       notInText.add(word.text)
       last = word.position
@@ -140,7 +148,7 @@ export async function read(
       for (const again of recent) vector.add(again.text, base + again.position, weights.content)
     }
     const isNew = vector.add(word.text, base + word.position, weights.content)
-    if (vector === head ? isNew : head.mention(word.text)) note.newWord(word)
+    if (vector === head ? isNew : head.mention(word.text)) first(word)
     recent.push(word)
     if (recent.length > overlap) recent.shift()
   }

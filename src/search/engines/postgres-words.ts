@@ -15,6 +15,8 @@ const maxSpellings = 200
 const maxTogether = 2_000
 /** Other words of the same stem, of one word and of all words of a query together. */
 const maxStemmed = 30
+/** Words that begin like one that is but begun: of these each is looked up alone. */
+const maxBegun = 250
 const maxStemmedTogether = 300
 /** No word has it: what begins with a piece comes before the piece with this behind it. */
 const lastCharacter = 0x10ffff
@@ -26,6 +28,9 @@ const maxKnown = 400_000
 
 /** Whether a word is one that somebody could mean with a typo. */
 const isMistypable = (word: string): boolean => word.length >= shortest && word.length <= longest && /^\p{L}+$/u.test(word)
+
+/** Whether it begins like a word of letters that is long enough for `begun`, but is none that is remembered as such. */
+export const isCode = (word: string): boolean => /^\p{L}{4}./u.test(word) && !isMistypable(word)
 
 /** Distinct words in the making: those that somebody could mean with a typo, and all others of which somebody could ask for a piece. */
 export class Vocabulary {
@@ -106,24 +111,59 @@ export interface Stemmed {
   readonly others: ReadonlyMap<string, readonly string[]>
   /** words of the terms that are known to be in documents themselves */
   readonly known: ReadonlySet<string>
+  /** for a word that is but begun: all known words of letters that begin so; not there: they are too many, or nobody knows */
+  readonly begun: ReadonlyMap<string, readonly string[]>
 }
 
-/** What is known of the words of the terms, and of their stems. */
+/** What is known of the words of the terms, of their stems, and of how those go on that are but begun. */
 export async function stemmed(db: Db, terms: readonly Term[]): Promise<Stemmed> {
   const words = open(terms).filter(isMistypable)
-  if (words.length === 0) return { others: new Map(), known: new Set() }
+  const beginnings = terms
+    .flatMap(({ parts: [part, ...others] }) => (part!.prefix && others.length === 0 ? [part!.text] : []))
+    .filter(isMistypable)
+  if (words.length + beginnings.length === 0) return { others: new Map(), known: new Set(), begun: new Map() }
   // Each stem looked up alone: joined, PostgreSQL would read all there are for half a dozen words.
-  const { rows } = await sql<{ asked: string; known: string }>`${kept}
-    select asked.word as asked, known.word as known
+  const { rows } = await sql<{ asked: string; known: string; begins: boolean }>`${kept}
+    select asked.word as asked, known.word as known, false as begins
     from unnest(${words}::text[]) asked (word) cross join search_languages
     cross join lateral (
       select word from search_stems where language = search_languages.language and stem = dms_stem(search_languages.language, asked.word) offset 0
     ) known
-    union select asked.word, known.word
-    from unnest(${words}::text[]) asked (word) cross join lateral (select word from search_words where word = asked.word offset 0) known`.execute(
-    db,
+    union select asked.word, known.word, false
+    from unnest(${words}::text[]) asked (word) cross join lateral (select word from search_words where word = asked.word offset 0) known
+    union all select asked.word, known.word, true
+    from unnest(${beginnings}::text[]) asked (word) cross join lateral (
+      select word from search_words where word > asked.word and word < asked.word || chr(${lastCharacter}::int) limit ${maxBegun + 1}
+    ) known`.execute(db)
+  return {
+    ...ofStems(
+      rows.filter(({ begins }) => !begins),
+      words.length,
+    ),
+    begun: ofBeginnings(
+      beginnings,
+      rows.filter(({ begins }) => begins),
+    ),
+  }
+}
+
+function ofBeginnings(beginnings: readonly string[], rows: readonly Known[]): Map<string, readonly string[]> {
+  const found = Map.groupBy(rows, ({ asked }) => asked)
+  return new Map(
+    beginnings.flatMap((word): [string, string[]][] => {
+      const known = (found.get(word) ?? []).map(({ known }) => known)
+      return known.length > maxBegun ? [] : [[word, known]]
+    }),
   )
-  const share = Math.min(maxStemmed, Math.ceil(maxStemmedTogether / words.length))
+}
+
+interface Known {
+  readonly asked: string
+  readonly known: string
+}
+
+function ofStems(rows: readonly Known[], words: number): Omit<Stemmed, 'begun'> {
+  const share = Math.min(maxStemmed, Math.ceil(maxStemmedTogether / words))
   const byWord = Map.groupBy(
     rows.filter(({ asked, known }) => known !== asked),
     ({ asked }) => asked,

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { SearchAnswer, SearchEngine, SearchQuery } from '../../ports/search.ts'
-import { parse } from '../query.ts'
+import { parse, type Term } from '../query.ts'
 import { advanced } from './postgres-advanced.ts'
 import { chunksInForce, growBlocks, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
 import { shortOnes } from './postgres-hints.ts'
@@ -14,7 +14,7 @@ import { refresh } from './postgres-refresh.ts'
 import { similar } from './postgres-similar.ts'
 import { build, type Queries } from './postgres-terms.ts'
 import { contents, status } from './postgres-verify.ts'
-import { Memory, spellings, stemmed, together } from './postgres-words.ts'
+import { Memory, type Stemmed, spellings, stemmed, together } from './postgres-words.ts'
 
 /** Documents that come in between two looks at how full the newest chunk is. */
 const lookEvery = 1000
@@ -66,8 +66,8 @@ async function growOn(db: Db, chunkSize: number, blockSize: number): Promise<voi
   else await growBlocks(db, newest, blockSize)
 }
 
-/** Characters of a tsquery: some sixty words. */
-const longQuery = 800
+/** Words that are looked for besides those of a query: more take long. */
+const manyOthers = 60
 
 const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
 
@@ -75,10 +75,17 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   const terms = parse(query.text)
   const [typos, stems] = await Promise.all([query.fuzzy ? spellings(db, terms) : new Map<string, string[]>(), stemmed(db, terms)])
   const others = together(stems.others, typos)
-  const asked = terms.map((term) => ({ ...term, parts: term.parts.map((part) => ({ ...part, isWord: stems.known.has(part.text) })) }))
-  const [hinted, plain] = [true, false].map((hasHints) => build(asked, others, query.filter, hasHints))
+  const [hinted, plain] = [true, false].map((hasHints) =>
+    build(
+      terms.map((term) => known(term, stems, hasHints)),
+      others,
+      query.filter,
+      hasHints,
+    ),
+  )
   if (!hinted || !plain) return nothing
-  const planned = { hinted: plan(hinted, query), plain: plan(plain, query) }
+  const isLong = [...others.values()].reduce((sum, words) => sum + words.length, 0) > manyOthers
+  const planned = { hinted: plan(hinted, query, isLong), plain: plan(plain, query, isLong) }
   const { page, ...matches } = await match(db, planned, [{ field: 'score', order: 'desc' }], query)
   const { all, meant } = hinted
   const isMarked = query.highlight && all !== null
@@ -97,12 +104,21 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   }
 }
 
+/** A term with what is known of its words; entries without hints do not have all that `begun` counts on. */
+const known = (term: Term, stems: Stemmed, hasHints: boolean): Term => ({
+  ...term,
+  parts: term.parts.map((part) => {
+    const begun = part.prefix && hasHints ? stems.begun.get(part.text) : undefined
+    return { ...part, isWord: stems.known.has(part.text), ...(begun && { begun }) }
+  }),
+})
+
 /** Newest first up to one past the cap; those are ranked, counted and cut into pages. */
-function plan(queries: Queries, { filter }: SearchQuery): Plan {
+function plan(queries: Queries, { filter }: SearchQuery, isLong: boolean): Plan {
   const { checks, best, besides, oneOf, late, rows } = queries
   return {
     indexed: indexed(queries),
-    isLong: queries.matches.some((query) => query.length > longQuery),
+    isLong,
     filters: [
       ...ranges(filter),
       inPassages(

@@ -6,11 +6,11 @@ import { integers } from './postgres-binary.ts'
 import { hashOf } from './postgres-order.ts'
 
 /** Ranges of numbers that do not meet. */
-const firstPrefix = 100_000
-const firstMonth = 200_000
-const firstConfidence = 400_000
-const firstBlock = 500_000
-const pairs = 0x10000
+const firstPrefix = 300_000
+const firstMonth = 400_000
+const firstConfidence = 600_000
+const firstBlock = 700_000
+const pairs = 0x40000
 
 const characters = '0123456789abcdefghijklmnopqrstuvwxyz'
 const longestPrefix = 3

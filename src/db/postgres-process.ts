@@ -43,7 +43,7 @@ const settings = (cluster: Cluster): Record<string, string | number> => ({
 /** In MB: a quarter of the memory that there is for us. What PostgreSQL does not hold itself it copies from the system's cache, page by page, each time that it is needed. */
 function sharedBuffers(): number {
   const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) / 2 ** 20
-  return Math.round(Math.min(8192, Math.max(32, memory / 4)))
+  return Math.round(Math.min(8192, Math.max(32, Math.max(memory / 4, 0.4 * (memory - 2048)))))
 }
 
 /** Starts the server in a session of its own: it outlives us, hears no Ctrl-C of our terminal and holds none of our descriptors. */

@@ -536,6 +536,25 @@ test('the last word finds what only begins so, whether or not it is a word itsel
   expect(await found('harbour three')).toEqual([])
 })
 
+test('of several words the rarer ones say more about a document', async () => {
+  const { put, search, asAda } = await start()
+  const often = (word: string) => Array.from({ length: 4 }, () => word).join(' ; ')
+  await put({ title: 'Rare', content: `the invoice that was sent to us for ${often('quarry')}` })
+  await put({ title: 'Common', content: `${often('invoice')} which came to us from the quarry` })
+  for (let nth = 0; nth < 40; nth++) await put({ title: `Letter ${nth}`, content: 'the invoice of that month' })
+  for (const q of ['invoice quarry', 'quarry invoice', 'invoice OR quarry']) {
+    expect(
+      (await search({ q })).results.slice(0, 2).map(({ title }) => title),
+      q,
+    ).toEqual(['Rare', 'Common'])
+  }
+  const clause = (value: string) => ({ field: 'content', value, type: 'match' })
+  for (const query of [{ should: [clause('invoice'), clause('quarry')] }, { must: [clause('invoice quarry')] }]) {
+    const { results } = await asAda.call<Found>('POST', '/api/search/advanced', { query })
+    expect(results.slice(0, 2).map(({ title }) => title)).toEqual(['Rare', 'Common'])
+  }
+})
+
 test('words of one stem find each other in the languages of the documents, below the word itself; phrases, -not and exact stay as they are', async () => {
   const { app, put, search, asAda } = await start()
   const ids = [

@@ -40,10 +40,10 @@ const settings = (cluster: Cluster): Record<string, string | number> => ({
   lc_messages: 'C',
 })
 
-/** In MB: a quarter of the memory that there is for us. What PostgreSQL does not hold itself it copies from the system's cache, page by page, each time that it is needed. */
+/** In MB: a quarter of the memory that there is for us, of what is beyond 2 GB two fifths, and no more than 8 GB. What PostgreSQL does not hold itself it copies from the system's cache, page by page, each time that it is needed. */
 function sharedBuffers(): number {
   const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) / 2 ** 20
-  return Math.round(Math.min(8192, Math.max(32, Math.max(memory / 4, 0.4 * (memory - 2048)))))
+  return Math.round(Math.min(8192, Math.max(32, memory / 4, 0.4 * (memory - 2048))))
 }
 
 /** Starts the server in a session of its own: it outlives us, hears no Ctrl-C of our terminal and holds none of our descriptors. */

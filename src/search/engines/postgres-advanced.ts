@@ -2,12 +2,13 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { AdvancedQuery, SearchAnswer } from '../../ports/search.ts'
-import { type Compiled, compile, withHints } from './postgres-clauses.ts'
+import { type Compiled, compile, withHints, wordsIn } from './postgres-clauses.ts'
 import { filterHints, shortOnes } from './postgres-hints.ts'
 import { hits, type MarkedField, type Shown } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
-import { indexed, inPassages, inRows, lookUpAny, type Plan, type Planned, type Ranked, ranges, rank } from './postgres-plan.ts'
+import { indexed, inPassages, inRows, lookUpAny, type Plan, type Planned, type Ranked, ranges, rankOfAll } from './postgres-plan.ts'
 import { and, eachAlone, filters, or } from './postgres-query.ts'
+import { type Rarities, rarestOf, rarities } from './postgres-rarity.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
 import { together } from './postgres-words.ts'
 
@@ -23,7 +24,8 @@ interface Conditions {
 /** One page of the documents that meet the conditions. */
 export async function advanced(db: Db, query: AdvancedQuery): Promise<SearchAnswer> {
   const { must, should, mustNot } = query
-  const all = await compile(db, [...must, ...should, ...mustNot])
+  const clauses = [...must, ...should]
+  const [all, rare] = await Promise.all([compile(db, [...clauses, ...mustNot]), rarities(db, wordsIn(clauses))])
   const conditionsOf = (all: readonly Compiled[]): Conditions => ({
     must: all.slice(0, must.length),
     should: all.slice(must.length, must.length + should.length),
@@ -31,19 +33,19 @@ export async function advanced(db: Db, query: AdvancedQuery): Promise<SearchAnsw
   })
   const conditions = conditionsOf(all)
   const hinted = conditionsOf(all.map(withHints))
-  const planned = { hinted: plan(hinted, query, true), plain: plan(conditions, query, false) }
-  const { page, ...matches } = await match(db, planned, query.sort, query, commonly(hinted, query))
+  const planned = { hinted: plan(hinted, query, rare, true), plain: plan(conditions, query, rare, false) }
+  const { page, ...matches } = await match(db, planned, query.sort, query, commonly(hinted, query, rare))
   return { ...matches, hits: await hits(db, page, query.highlight ? shown(conditions) : { markers: {}, passage: null }) }
 }
 
 /** What finds some of them in less time, where entries have hints; not there: nothing does. */
-function commonly({ must, ...others }: Conditions, query: AdvancedQuery): Planned | undefined {
+function commonly({ must, ...others }: Conditions, query: AdvancedQuery, rare: Rarities): Planned | undefined {
   if (!must.some(({ common }) => common)) return undefined
-  const few = plan({ ...others, must: must.map((clause) => clause.common ?? clause) }, query, true)
+  const few = plan({ ...others, must: must.map((clause) => clause.common ?? clause) }, query, rare, true)
   return { hinted: few, plain: few }
 }
 
-function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, hasHints: boolean): Plan {
+function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, rare: Rarities, hasHints: boolean): Plan {
   const oneOf = must.length === 0 ? should : []
   const wide = must.find(({ apart }) => apart)
   const filtered = filters(filter)
@@ -90,8 +92,8 @@ function plan({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, 
     tests,
     ...(hasHints && tests.length === 1 && must.some(({ sure }) => sure) ? { sure: must.flatMap(({ sure }) => sure ?? []) } : {}),
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
-    score: score(must, should, 'words'),
-    roughly: score(must, should, 'telling'),
+    score: score(must, should, rare, 'words'),
+    roughly: score(must, should, rare, 'telling'),
     best: isApart ? [] : best([...must, ...should]).map((mark) => ({ mark, besides: words })),
     besides: indexedBy([], shortOnes(ranged)),
   }
@@ -168,11 +170,11 @@ function anyOf(clauses: readonly Compiled[]): RawBuilder<boolean> {
   return clauses.every(({ candidate, test }) => candidate !== null && !test) ? sql`(entry.parts = 0 or ${any})` : any
 }
 
-/** By words; what is not about words counts as one more word each, which is there or not. */
-function score(must: readonly Compiled[], should: readonly Compiled[], of: Ranked): RawBuilder<number> {
-  const ranks = [...must, ...should].flatMap((clause) => clause.rank ?? [])
-  const byWords = ranks.length === 0 ? sql<number>`0::real` : sql<number>`least(1, ${rank(or(ranks), of)})`
-  const others = should.filter((clause) => clause.rank === null)
+/** By words, the rare ones more than the common; what is not about words counts as one more word each, which is there or not. */
+function score(must: readonly Compiled[], should: readonly Compiled[], rare: Rarities, of: Ranked): RawBuilder<number> {
+  const ranked = [...must, ...should].flatMap(({ ranked }) => ranked.map(({ query, words }) => ({ query, weight: rarestOf(words, rare) })))
+  const byWords = ranked.length === 0 ? sql<number>`0::real` : sql<number>`least(1, ${rankOfAll(ranked, of)})`
+  const others = should.filter(({ ranked }) => ranked.length === 0)
   if (others.length === 0) return byWords
   return sql`((${byWords} + ${sql.join(
     others.map((clause) => sql`${passes(clause)}::integer`),
@@ -190,8 +192,8 @@ function shown({ must, should }: Conditions): Shown {
     const spellings = on.reduce((all, compiled) => together(all, compiled.spellings), new Map<string, string[]>())
     return terms.length + pieces.length === 0 ? {} : { [field]: { terms, pieces, spellings } }
   }
-  const inText = asked.filter(({ clause, rank }) => rank !== null && (clause.field === 'content' || clause.field === 'any'))
-  const meant = inText.flatMap(({ rank }) => rank ?? [])
+  const inText = asked.filter(({ clause, ranked }) => ranked.length > 0 && (clause.field === 'content' || clause.field === 'any'))
+  const meant = inText.flatMap(({ ranked }) => ranked.map(({ query }) => query))
   const exact = inText.flatMap(({ passages }) => passages)
   return {
     markers: { ...marker('title'), ...marker('content'), ...marker('filename'), ...marker('labels') },

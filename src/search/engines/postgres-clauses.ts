@@ -53,8 +53,8 @@ export interface Compiled {
   readonly sure?: readonly string[]
   /** the test reads the text of documents */
   readonly readsContent: boolean
-  /** a tsquery for the score; null where the clause is not about words */
-  readonly rank: string | null
+  /** for the score; empty where the clause is not about words */
+  readonly ranked: readonly RankedTerm[]
   readonly terms: readonly Term[]
   /** words, of which a document that has one often, or in its title, is likely to score well */
   readonly telling: readonly string[]
@@ -63,6 +63,14 @@ export interface Compiled {
   readonly pieces: readonly string[]
   /** the clause for some of its words, of which each alone shows that a document passes, where entries have hints; not there: it has few */
   readonly common?: Compiled
+}
+
+/** What counts for the score. */
+export interface RankedTerm {
+  /** a tsquery */
+  readonly query: string
+  /** its words as they were typed; none: it is a piece of words */
+  readonly words: readonly string[]
 }
 
 /** The clause for entries that have hints: what the index knows of it alone need not be looked up otherwise. */
@@ -92,7 +100,7 @@ const base = {
   hints: [],
   test: null,
   readsContent: false,
-  rank: null,
+  ranked: [],
   terms: [],
   telling: [],
   spellings: new Map(),
@@ -132,6 +140,10 @@ function matches(clause: SearchClause, field: TextField, spellings: Spellings): 
   return { ...base, clause, ...byTerms(terms, field, spellings), terms, telling: wordsOf(terms), spellings }
 }
 
+/** The words that clauses ask for as such. */
+export const wordsIn = (clauses: readonly SearchClause[]): string[] =>
+  wordsOf(clauses.filter(({ field, type }) => isText(field) && type !== 'contains').flatMap(({ value }) => termsOf(value)))
+
 const wordsOf = (terms: readonly Term[]): string[] => terms.flatMap(({ parts }) => parts.map(({ text }) => text))
 
 /** Of content, and of any field, the phrase; of the others the whole. */
@@ -145,13 +157,16 @@ function exact(clause: SearchClause, field: TextField): Compiled {
 }
 
 /** `others`: what counts as a word of the terms besides; only the terms as they are make the score. */
-function byTerms(terms: readonly Term[], field: TextField, others: Spellings): LookedUp & { rank: string } {
+function byTerms(terms: readonly Term[], field: TextField, others: Spellings): LookedUp & { ranked: RankedTerm[] } {
   return {
     ...lookedUp(
       terms.map((term) => rowsOf(term, others)),
       field,
     ),
-    rank: or(terms.flatMap((term) => rowsOf(term, others).flatMap((row) => row.map((step) => oneOfWords(step, weights[field]))))),
+    ranked: terms.map((term) => ({
+      query: or(rowsOf(term, others).flatMap((row) => row.map((step) => oneOfWords(step, weights[field])))),
+      words: wordsOf([term]),
+    })),
   }
 }
 
@@ -201,7 +216,7 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
   const some = isOneRun ? shortest(others.words) : []
   const shown = {
     clause,
-    rank: steps.length === 0 ? null : or(steps.map((step) => oneOfWords(step, weights[field], maxRanked))),
+    ranked: steps.length === 0 ? [] : [{ query: or(steps.map((step) => oneOfWords(step, weights[field], maxRanked))), words: [] }],
     terms: [],
     telling: steps.length === 1 ? steps[0]!.words.slice(0, maxRanked) : [],
     spellings: new Map(),

@@ -1,6 +1,7 @@
 /** What a search asks of each chunk, in terms of `entry`, a row of it. */
 import { type RawBuilder, sql } from 'kysely'
 import type { SearchFilter } from '../../ports/search.ts'
+import { or } from './postgres-query.ts'
 import type { Row } from './postgres-rows.ts'
 import { counts, maxTelling } from './postgres-vector.ts'
 
@@ -109,6 +110,27 @@ const once = (counts.D * 6) / Math.PI ** 2
 export const rank = (query: string, of: Ranked = 'words'): RawBuilder<number> => {
   const by = (vector: RawBuilder<unknown>) => sql<number>`ts_rank('{0.1, 0.3, 0.6, 1}', ${vector}, ${query}::tsquery)`
   return of === 'words' ? by(sql`words`) : sql`(${once}::real + ${by(sql`coalesce(telling, words)`)})`
+}
+
+/** What is ranked by itself, and how much of the score that is, beside the others. */
+export interface Weighted {
+  /** a tsquery */
+  readonly query: string
+  readonly weight: number
+}
+
+/** More are ranked as one. */
+const maxWeighted = 8
+
+/** The same, of which each counts by its weight. */
+export function rankOfAll(all: readonly Weighted[], of: Ranked): RawBuilder<number> {
+  const [first] = all
+  if (all.length > maxWeighted || all.every(({ weight }) => weight === first!.weight)) return rank(or(all.map(({ query }) => query)), of)
+  const sum = all.reduce((sum, { weight }) => sum + weight, 0)
+  return sql`(${sql.join(
+    all.map(({ query, weight }) => sql`${weight / sum}::real * ${rank(query, of)}`),
+    sql` + `,
+  )})`
 }
 
 export const where = (all: readonly RawBuilder<unknown>[]): RawBuilder<unknown> =>

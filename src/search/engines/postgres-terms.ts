@@ -2,7 +2,7 @@
 import type { SearchFilter } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { filterHints, prefixHint, rowHints } from './postgres-hints.ts'
-import type { Mark } from './postgres-plan.ts'
+import type { Mark, Weighted } from './postgres-plan.ts'
 import { and, eachAlone, filters, or } from './postgres-query.ts'
 import { inARow, type LookedUp, lookedUp, oneOfWords, type Row, rowOf, rowsOf, type Step, weights } from './postgres-rows.ts'
 import { gradeLexeme, type HeadingWeight, headingLexeme, quote } from './postgres-vector.ts'
@@ -35,7 +35,7 @@ export interface Queries {
   /** all positive terms at once; null where there is none */
   readonly all: string | null
   /** for the score: every word as it was typed, and whole */
-  readonly typed: string
+  readonly typed: readonly Weighted[]
   /** for the score: every word in every spelling, begun ones however they go on */
   readonly meant: string
   /** for the score: of each two words that were typed one after the other, that they stand near each other */
@@ -47,7 +47,13 @@ export interface Queries {
 }
 
 /** Puts the queries together; null where there is nothing to look for, which must not mean everything. */
-export function build(terms: readonly Term[], spellings: Spellings, filter: SearchFilter, hasHints: boolean): Queries | null {
+export function build(
+  terms: readonly Term[],
+  spellings: Spellings,
+  filter: SearchFilter,
+  hasHints: boolean,
+  rarity: (term: Term) => number = () => 1,
+): Queries | null {
   if (terms.length === 0) return null
   const groups = grouped(terms)
   const wanted = terms.filter(({ negated }) => !negated)
@@ -81,7 +87,7 @@ export function build(terms: readonly Term[], spellings: Spellings, filter: Sear
       negated: group[0]!.negated,
     })),
     all: positive.length === 0 ? null : and(positive.map((group) => alone(group, spellings))),
-    typed: or(wanted.flatMap((term) => rankedWords(whole(term), new Map()))),
+    typed: wanted.map((term) => ({ query: or(rankedWords(whole(term), new Map())), weight: rarity(term) })),
     meant: or(wanted.flatMap((term) => rankedWords(isTooShort(term) ? whole(term) : term, spellings))),
     near: near(positive),
     best: best(positive, spellings).map(({ mark, isOfAll }) => ({ mark, besides: isOfAll ? ofAll : of })),

@@ -8,7 +8,9 @@ import { chunksInForce, growBlocks, openChunk, reading, sizeOf, tableOf } from '
 import { shortOnes } from './postgres-hints.ts'
 import { hits } from './postgres-hits.ts'
 import { match } from './postgres-match.ts'
-import { indexed, inPassages, inRows, type Plan, type Ranked, ranges, rank } from './postgres-plan.ts'
+import { indexed, inPassages, inRows, type Plan, type Ranked, ranges, rank, rankOfAll } from './postgres-plan.ts'
+import { or } from './postgres-query.ts'
+import { rarestOf, rarities } from './postgres-rarity.ts'
 import { rebuild, type Sizes } from './postgres-rebuild.ts'
 import { refresh } from './postgres-refresh.ts'
 import { similar } from './postgres-similar.ts'
@@ -73,7 +75,11 @@ const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { m
 
 async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   const terms = parse(query.text)
-  const [typos, stems] = await Promise.all([query.fuzzy ? spellings(db, terms) : new Map<string, string[]>(), stemmed(db, terms)])
+  const [typos, stems, rare] = await Promise.all([
+    query.fuzzy ? spellings(db, terms) : new Map<string, string[]>(),
+    stemmed(db, terms),
+    rarities(db, wordsOf(terms)),
+  ])
   const others = together(stems.others, typos)
   const [hinted, plain] = [true, false].map((hasHints) =>
     build(
@@ -81,6 +87,11 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
       others,
       query.filter,
       hasHints,
+      ({ parts }) =>
+        rarestOf(
+          parts.map(({ text }) => text),
+          rare,
+        ),
     ),
   )
   if (!hinted || !plain) return nothing
@@ -103,6 +114,9 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
     }),
   }
 }
+
+const wordsOf = (terms: readonly Term[]): string[] =>
+  terms.filter(({ negated }) => !negated).flatMap(({ parts }) => parts.map(({ text }) => text))
 
 /** A term with what is known of its words; entries without hints do not have all that `begun` counts on. */
 const known = (term: Term, stems: Stemmed, hasHints: boolean): Term => ({
@@ -137,10 +151,11 @@ function plan(queries: Queries, { filter }: SearchQuery, isLong: boolean): Plan 
   }
 }
 
-/** Words OR-ed, so that time does not grow with the square of their number; a word as it was typed counts twice as much as one with a typo, of its stem, or that only begins so; words that are near each other count a little more. */
+/** By words, the rare ones more than the common; a word as it was typed counts twice as much as one with a typo, of its stem, or that only begins so; words that are near each other count a little more. */
 function score({ typed, meant, near }: Queries, of: Ranked): RawBuilder<number> {
-  if (typed === '') return sql`0::real`
-  const byWords = typed === meant ? rank(typed, of) : sql<number>`(${rank(typed, of)} + ${rank(meant, of)}) / 2`
+  if (typed.length === 0) return sql`0::real`
+  const byTyped = rankOfAll(typed, of)
+  const byWords = or(typed.map(({ query }) => query)) === meant ? byTyped : sql<number>`(${byTyped} + ${rank(meant, of)}) / 2`
   // Places stand in the words alone, which are read of the first only.
   return near.length === 0 || of !== 'words' ? sql`least(1, ${byWords})` : sql`least(1, ${byWords} + ${nearness(near)})`
 }

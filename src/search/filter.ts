@@ -58,7 +58,8 @@ export async function resolve(app: App, actor: Actor, filters: Filters, typed: T
     sourceId: filters.source_id?.toLowerCase() ?? null,
     from: latest(filters.date_range?.from ?? null, typed.from),
     to: earliest(filters.date_range?.to ?? null, typed.to),
-    minConfidence: filters.min_confidence ?? null,
+    // What was not read by OCR has no confidence: 0 is to leave out nothing.
+    minConfidence: filters.min_confidence || null,
   }
 }
 

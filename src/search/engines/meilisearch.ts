@@ -186,9 +186,9 @@ interface Counted {
 
 function facetsOf(documents: readonly Counted[]): SearchAnswer['facets'] {
   const count = (values: readonly string[]) => {
-    const counts: Record<string, number> = {}
-    for (const value of values) counts[value] = (counts[value] ?? 0) + 1
-    return inOrder(counts)
+    const counts = new Map<string, number>()
+    for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1)
+    return inOrder(Object.fromEntries(counts))
   }
   return { mime_types: count(documents.map(({ mime_type }) => mime_type)), labels: count(documents.flatMap(({ labels }) => labels)) }
 }

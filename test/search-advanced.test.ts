@@ -205,7 +205,7 @@ test('no condition lists what passes the filters, newest first', async () => {
   expect((await search({}, asBob)).total).toBe(0)
   expect(await titles({}, { filters: { mime_types: ['image/png'] } })).toEqual(['A'])
   expect(await titles({}, { filters: { min_confidence: 0.5 } })).toEqual(['B'])
-  await put({ title: 'C', confidence: null, createdAt: new Date('2026-03-03T12:00:00Z') })
+  await put({ title: 'C', createdAt: new Date('2026-03-03T12:00:00Z') })
   expect(await titles({}, { filters: { min_confidence: 0 } })).toEqual(['C', 'B', 'A'])
   expect(await titles({}, { filters: { labels: ['red'] } })).toEqual(['B'])
   expect(await titles({}, { filters: { date_range: { from: '2026-03-01', to: '2026-03-01' } } })).toEqual(['A'])

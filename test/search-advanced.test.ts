@@ -212,6 +212,34 @@ test('no condition lists what passes the filters, newest first', async () => {
   expect(await titles({}, { filters: { labels: ['none'] } })).toEqual([])
 })
 
+test('sorted by date over years, in both directions, also behind the months that are hinted at', async () => {
+  const { put, search } = await start({ 'limits.search_max_results': 12 })
+  const years = [2026, 1999, 1970, 2024, 1815, 2038, 2025, 2010, 2016, 2022]
+  for (const year of years) await put({ title: `x ${year}`, content: 'x', createdAt: new Date(Date.UTC(year, year % 12, 5)) })
+  await put({ title: 'y', content: 'y', createdAt: new Date('2040-01-01T00:00:00Z') })
+  const inOrder = years.toSorted((one, other) => one - other).map((year) => `x ${year}`)
+  const sorted = async (order: string, how: object = {}) => {
+    const { results, total, total_capped } = await search({
+      query: { must: [{ field: 'content', value: 'x', type: 'match' }] },
+      sort: [{ field: 'created_at', order }],
+      per_page: 100,
+      ...how,
+    })
+    return { titles: results.map(({ title }) => title), total, total_capped }
+  }
+  expect(await sorted('asc')).toEqual({ titles: inOrder, total: 10, total_capped: false })
+  expect(await sorted('desc')).toEqual({ titles: inOrder.toReversed(), total: 10, total_capped: false })
+  const from = { filters: { date_range: { from: '2020-01-01', to: '2030-12-31' } } }
+  expect((await sorted('desc', from)).titles).toEqual(['x 2026', 'x 2025', 'x 2024', 'x 2022'])
+  for (let nth = 0; nth < 5; nth++) await put({ title: `x 2025 ${nth}`, content: 'x', createdAt: new Date(Date.UTC(2025, 11, 5 + nth)) })
+  expect(await sorted('desc')).toMatchObject({
+    titles: expect.not.arrayContaining(['x 1815', 'x 1970', 'x 1999']),
+    total: 12,
+    total_capped: true,
+  })
+  expect((await sorted('asc')).titles.slice(0, 3)).toEqual(['x 1815', 'x 1970', 'x 1999'])
+})
+
 test('sorted by several fields, the best of all within the window; ids decide between equals', async () => {
   const { put, search } = await start({ 'limits.search_max_results': 3 })
   const ids: Record<string, string> = {}

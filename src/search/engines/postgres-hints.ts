@@ -37,6 +37,22 @@ const monthHint = (year: number, month: number): number =>
 const monthOf = (at: Date): number => monthHint(at.getUTCFullYear(), at.getUTCMonth())
 const confidenceHint = (confidence: number): number => firstConfidence + Math.floor(confidence * 10)
 
+/** Months that are looked into one after the other, three times as many each time: the first hold enough of what there is too much of. */
+const monthsAtOnce = [1, 3, 9, 27, 81]
+
+/** From the month of a moment on, back in time where `isBack`: for some months in a row each their hints, and where they end, with what comes behind. */
+export function monthsFrom(at: Date, isBack: boolean): { readonly stretches: readonly number[][]; readonly end: Date } {
+  const step = isBack ? -1 : 1
+  let next = monthOf(at)
+  const stretches = monthsAtOnce.map((count) => {
+    const some = Array.from({ length: count }, (_, nth) => next + step * nth)
+    next += step * count
+    return some
+  })
+  const first = (isBack ? next + 1 : next) - firstMonth
+  return { stretches, end: new Date(Date.UTC(Math.floor(first / 12), first % 12)) }
+}
+
 /** That an entry is in this block of its chunk; see postgres-chunks.ts. */
 export const blockHint = (block: number): number => firstBlock + block
 

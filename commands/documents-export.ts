@@ -12,6 +12,7 @@ interface Flags extends Omit<FilterFlags, 'to'> {
   until?: string
   withText?: boolean
   deleteExtra?: boolean
+  allowEmpty?: boolean
   clobber?: boolean
   concurrency: string
 }
@@ -27,10 +28,11 @@ export const documentsExport = (cli: Cli): Command =>
         ['dms documents export --to - | age -r "$KEY" > all.tar.age', 'into a pipe'],
       ],
       exits:
-        '0 all there · 2 bad filter · 3 some could not be fetched · 4 not signed in · 6 no such label, source or owner · 7 the archive exists · 69 unreachable · 130 interrupted',
+        '0 all there · 2 bad filter · 3 some could not be fetched · 4 not signed in · 6 no such label, source or owner · 7 the archive exists, or --delete-extra would leave nothing · 69 unreachable · 130 interrupted',
       notes: [
         'Files are named after those that were uploaded, with the end of the id: contract-9c1f3a5b7d2e.pdf. manifest.jsonl holds a line of JSON for each, with its name in "file".',
         'In a folder, what is there already is not fetched again, and files of others are left alone.',
+        'Where no document matches, --delete-extra removes nothing and ends with 7, unless --allow-empty says that a mirror may be emptied.',
       ],
     }),
     '--until',
@@ -38,13 +40,15 @@ export const documentsExport = (cli: Cli): Command =>
     .requiredOption('--to <place>', 'a folder, FILE.tar, or - for an archive on standard output')
     .option('--with-text', 'the text that was read beside each, as FILE.txt')
     .option('--delete-extra', 'remove what an earlier export wrote to this folder and this one does not have')
+    .option('--allow-empty', 'with --delete-extra: also where no document matches, so that all of it goes')
     .option('--clobber', 'replace an archive that exists')
     .option('--concurrency <n>', 'files at once, to a folder', '4')
     .action(async (flags: Flags) => {
-      const { to, withText = false, deleteExtra = false, clobber = false, concurrency, until, ...others } = flags
+      const { to, withText = false, deleteExtra = false, allowEmpty = false, clobber = false, concurrency, until, ...others } = flags
       const filters: FilterFlags = { ...others, ...(until === undefined ? {} : { to: until }) }
       const isTar = to === '-' || to.endsWith('.tar')
       if (isTar && deleteExtra) throw usage('--delete-extra is for a folder')
+      if (allowEmpty && !deleteExtra) throw usage('--allow-empty goes with --delete-extra')
       if (!/^([1-9]|[1-5]\d|6[0-4])$/.test(concurrency)) throw usage(`--concurrency ${concurrency}: a whole number from 1 to 64`)
       if (to === '-') refuseTerminal(cli)
       const client = await cli.client()
@@ -62,5 +66,10 @@ export const documentsExport = (cli: Cli): Command =>
         return
       }
       const { exportToFolder } = await import('../src/cli/export-folder.ts')
-      await exportToFolder(cli, client, documents, to, { withText, deletesExtra: deleteExtra, concurrency: Number(concurrency) })
+      await exportToFolder(cli, client, documents, to, {
+        withText,
+        deletesExtra: deleteExtra,
+        allowsEmpty: allowEmpty,
+        concurrency: Number(concurrency),
+      })
     })

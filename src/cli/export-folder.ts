@@ -7,7 +7,7 @@ import type { Client } from '../client/client.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Item } from './batch.ts'
 import type { Cli } from './context.ts'
-import { usage } from './exit.ts'
+import { Failure, usage } from './exit.ts'
 import { exportName, lineOf, type ManifestLine, manifestName, textName } from './export-names.ts'
 import { bodyOf, expectedOf } from './fetched.ts'
 import { saveFile } from './save-file.ts'
@@ -17,12 +17,14 @@ export interface ExportOptions {
   readonly withText: boolean
   /** removes what earlier exports wrote and this one does not have */
   readonly deletesExtra: boolean
+  /** even all of it */
+  readonly allowsEmpty: boolean
   readonly concurrency: number
 }
 
 const unknown = { size: null, sha256: null }
 
-/** Writes them, and the manifest at the end, also of an export that was stopped. Throws Failure USAGE where the folder cannot be made. */
+/** Writes them, and the manifest at the end, also of an export that was stopped. Throws Failure USAGE where the folder cannot be made, CONFLICT where a mirror would be emptied. */
 export async function exportToFolder(
   cli: Cli,
   client: Client,
@@ -34,6 +36,7 @@ export async function exportToFolder(
     throw usage(`--to ${folder}: ${error.message}`)
   })
   const manifest = await readManifest(folder)
+  if (options.deletesExtra && !options.allowsEmpty && documents.length === 0 && manifest.size > 0) throw wouldEmpty(folder, manifest.size)
   const wanted = new Set(documents.map(({ id }) => id))
   await workThrough(cli, {
     command: 'documents export',
@@ -59,6 +62,12 @@ export async function exportToFolder(
     },
   })
 }
+
+/** A filter that finds nothing is more often a mistake than the end of all documents. */
+const wouldEmpty = (folder: string, files: number): Failure =>
+  new Failure('CONFLICT', `no document matches, and --delete-extra would remove all that earlier exports wrote to ${folder} (${files})`, {
+    fix: 'look at the filters with "dms documents list", or pass --allow-empty',
+  })
 
 async function fetchTo(client: Client, { id }: DocumentView, path: string, moved: (bytes: number) => void): Promise<void> {
   const response = await client.documents.download(id)

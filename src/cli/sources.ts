@@ -45,9 +45,8 @@ export async function sourceNamed(client: Client, given: string): Promise<Source
   return source as Source
 }
 
-/** Its id; an id is not looked up, as there may be documents of a source that is gone. Throws as sourceNamed() does. */
-export const sourceIdOf = async (client: Client, given: string): Promise<string> =>
-  isId(given) ? given : (await sourceNamed(client, given)).id
+/** Its id, looked up also where an id is given: no document is of a source that is gone. Throws as sourceNamed() does. */
+export const sourceIdOf = async (client: Client, given: string): Promise<string> => (await sourceNamed(client, given)).id
 
 /** The same for several, each once. */
 export function namedIn(sources: readonly Source[], names: readonly string[]): Source[] {

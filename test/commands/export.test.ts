@@ -56,7 +56,7 @@ test('export to a folder: files, texts and a manifest; again only what changed; 
   ])
 })
 
-test('6 for an owner or a label that is not there, 5 for another where nobody else is known, and --delete-extra leaves the mirror as it is', async () => {
+test('6 for an owner, a source or a label that is not there, 5 for another where nobody else is known, and --delete-extra leaves the mirror as it is', async () => {
   const { dms, folder, asAda, databaseUrl, dataDir } = await startWay('here')
   await upload(asAda, 'a.txt', 'one')
   const to = join(folder, 'out')
@@ -64,12 +64,34 @@ test('6 for an owner or a label that is not there, 5 for another where nobody el
   const before = await readdir(to)
   expect(before).toHaveLength(2)
   const again = ['documents', 'export', '--to', to, '--delete-extra']
-  const noLabel = '01900000-0000-7000-8000-0123456789ab'
-  expect((await dms([...again, '--label', noLabel])).code).toBe(6)
+  const none = '01900000-0000-7000-8000-0123456789ab'
+  for (const flag of ['--label', '--source']) expect((await dms([...again, flag, none])).code).toBe(6)
   expect((await dms([...again, '--owner', 'nobody'])).code).toBe(5)
   const asOperator = { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } }
   expect(await run([...again, '--owner', 'nobody'], asOperator)).toMatchObject({ code: 6, stderr: 'error: no user "nobody"\n' })
   expect(await readdir(to)).toEqual(before)
+})
+
+test('7 where no document matches and --delete-extra would empty the mirror, but not with --allow-empty, nor where there is none yet', async () => {
+  const { dms, folder, asAda } = await startWay('here')
+  const { id } = await upload(asAda, 'a.txt', 'one')
+  const to = join(folder, 'out')
+  const mirror = ['documents', 'export', '--to', to, '--delete-extra']
+  const nothing = [...mirror, '--until', '2001-01-01']
+  expect((await dms(nothing)).code).toBe(0)
+  expect((await dms(mirror)).code).toBe(0)
+  const before = (await readdir(to)).sort()
+  expect(before).toEqual([`a-${id.slice(-12)}.txt`, 'manifest.jsonl'])
+  const refused = await dms(nothing)
+  expect(refused).toMatchObject({
+    code: 7,
+    stdout: '',
+    stderr: expect.stringMatching(/^error: no document matches.*\n +fix: .*--allow-empty/),
+  })
+  expect((await readdir(to)).sort()).toEqual(before)
+  expect(await dms([...nothing, '--allow-empty', '--json'])).toMatchObject({ code: 0, stdout: expect.stringContaining('"deleted": 1') })
+  expect(await readdir(to)).toEqual(['manifest.jsonl'])
+  expect((await dms(['documents', 'export', '--to', to, '--allow-empty'])).code).toBe(2)
 })
 
 test('export as an archive: to a file, whole or not at all, and to standard output; 7 where the file exists', async () => {

@@ -5,6 +5,7 @@ import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
 import { humanLines, jsonLine, withPlace } from '../src/cli/failure-lines.ts'
 import { boxWrap, minWidthToWrap } from '../src/cli/manual.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
+import { withFlags } from '../src/cli/typed-flags.ts'
 import { environment } from '../src/environment.ts'
 import { isJournal } from '../src/journal.ts'
 import { versionOfDms } from '../src/version.ts'
@@ -34,6 +35,10 @@ export async function run(argv: readonly string[], terminal: Streams): Promise<n
 }
 
 async function codeOf(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<number> {
+  let command = program
+  program.hook('preAction', (_, running) => {
+    command = running
+  })
   const failed = await failureOf(() => runInTime(program, cli, argv))
   const closing = failureOf(() => cli.end())
   const unclosed = failed?.error instanceof TooLate ? await within(closingTime, closing) : await closing
@@ -44,7 +49,7 @@ async function codeOf(program: Command, cli: OwnedCli, argv: readonly string[]):
   // What was broken off says that it was; why, only the signal knows: --timeout.
   const isLate = isAborted && cli.stop?.signal.aborted
   const error = isLate ? cli.stop?.signal.reason : withPlace(failure.error)
-  if (!isShown(error)) report(error, program, cli, isJournal(cli.env) ? '<3>' : '')
+  if (!isShown(error)) report(withFlags(asLogged(error, cli), command), program, cli, isJournal(cli.env) ? '<3>' : '')
   return exits[exitOf(error)][0]
 }
 
@@ -167,6 +172,12 @@ async function failureOf(work: () => Promise<void>): Promise<{ error: unknown } 
   } catch (error) {
     return { error }
   }
+}
+
+/** The error without the id of a request that no log knows: of what is asked in this process, only failures are logged. */
+function asLogged(error: unknown, { isHere }: OwnedCli): unknown {
+  const { status, request_id } = error as { status?: unknown; request_id?: unknown }
+  return isHere && request_id && Number(status) < 500 ? Object.assign(error as Error, { request_id: null }) : error
 }
 
 /** `mark` makes an error of a line in the journal of systemd. */

@@ -59,6 +59,8 @@ export interface Cli {
 export interface OwnedCli extends Cli {
   /** reads what options need, before any action */
   prepare(): Promise<void>
+  /** the API was asked in this process */
+  readonly isHere: boolean
   /** what came while somebody looked at `signal` */
   readonly stop: Stop | null
   end(): Promise<void>
@@ -70,6 +72,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   const endings: (() => void | Promise<void>)[] = []
   const started = performance.now()
   let options: GlobalOptions | null = null
+  let isHere = false
   let stop: Stop | null = null
   let shown: Progress | null = null
   let findTarget = (): Target => targetOf(cli.options.asked, { current: 'local', known: new Map() })
@@ -114,6 +117,9 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     get options() {
       options ??= readGlobalOptions(program, terminal)
       return options
+    },
+    get isHere() {
+      return isHere
     },
     get stop() {
       return stop
@@ -174,6 +180,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
         if (cli.options.printCurl)
           throw usage('--print-curl needs a server elsewhere: this machine is asked without HTTP', 'pass --url URL or --context NAME')
         const { clientHere } = await import('./connect.ts')
+        isHere = true
         return clientHere(await open(), cli.options.as)
       }
       const there: There = { ...target, url: target.url }

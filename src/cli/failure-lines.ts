@@ -6,6 +6,8 @@ import { type Exit, exitOf, exits, Failure } from './exit.ts'
 interface Issue {
   path: string
   message: string
+  /** with its value, where it was typed with one (typed-flags.ts) */
+  flag?: string
 }
 
 /**
@@ -22,8 +24,11 @@ export function withPlace(error: unknown): unknown {
 /** For people: one line a problem, then how to mend it. `verbose` adds the stack of what was not foreseen. */
 export function humanLines(error: unknown, verbose: boolean): string[] {
   if (error instanceof ConfigError) return error.problems.map((problem) => `error: ${plain(problem)}`)
-  const lines = [`error: ${plain(messageOf(error))}`]
-  for (const { path, message } of issuesOf(error)) lines.push(`         ${plain(path)}: ${plain(message)}`)
+  const issues = issuesOf(error)
+  const isAboutFlags = issues.length > 0 && issues.every(({ flag }) => flag !== undefined)
+  const lines = isAboutFlags ? [] : [`error: ${plain(messageOf(error))}`]
+  for (const { path, flag = path, message } of issues)
+    lines.push(`${isAboutFlags ? 'error: ' : '         '}${plain(flag)}: ${plain(message)}`)
   const { request_id, fix } = error as { request_id?: unknown; fix?: unknown }
   if (typeof fix === 'string') lines.push(`         fix: ${plain(fix)}`)
   if (typeof request_id === 'string') lines.push(`         request id: ${plain(request_id)}`)
@@ -83,5 +88,10 @@ export function holderOf(error: Error): object {
 
 function issuesOf(error: unknown): Issue[] {
   const { issues } = detailsOf(error) as { issues?: unknown }
-  return Array.isArray(issues) ? issues.map((issue: Partial<Issue>) => ({ path: String(issue.path), message: String(issue.message) })) : []
+  if (!Array.isArray(issues)) return []
+  return issues.map(({ path, message, flag }: Partial<Issue>) => ({
+    path: String(path),
+    message: String(message),
+    ...(typeof flag === 'string' ? { flag } : {}),
+  }))
 }

@@ -9,7 +9,7 @@ import { startWay } from '../support/both-ways.ts'
 import { bareEnvironment, executable, findProgram, run } from '../support/run.ts'
 import { startServer, tokenFor } from '../support/server.ts'
 
-test('the same words give the same output and the same exit here and over HTTP', async () => {
+test('the same words give the same output and the same exit here and over HTTP, where a log has the id of a request', async () => {
   const here = await startWay('here')
   const label = (await here.asAda.labels.create({ name: 'Tax', color: '#123456' })).id
   const there = { DMS_URL: here.url, DMS_TOKEN: here.token, DMS_AS: '', DATABASE_URL: '', DMS_DATA_DIR: '/nonexistent' }
@@ -24,14 +24,15 @@ test('the same words give the same output and the same exit here and over HTTP',
     ['api', 'POST', '/api/labels', '-f', 'name=Tax'],
     ['api', 'PUT', `/api/labels/${label}`, '-f', 'description=paid ✓', '-H', 'X-Request-Id: one', '--json'],
   ]
-  const withoutIds = (text: string) => text.replaceAll(/("updated_at":")[^"]+/g, '$1').replaceAll(/request id: \S+/g, 'request id')
+  const withoutIds = (text: string) => text.replaceAll(/("updated_at":")[^"]+/g, '$1').replaceAll(/ +request id: \S+\n/g, '')
   for (const line of lines) {
     const [one, two] = await Promise.all([here.dms(line), here.dms(line, { env: there })])
     expect({ ...two, stdout: withoutIds(two.stdout), stderr: withoutIds(two.stderr) }, line.join(' ')).toEqual({
       ...one,
       stdout: withoutIds(one.stdout),
-      stderr: withoutIds(one.stderr),
+      stderr: one.stderr,
     })
+    expect(two.stderr.includes('request id: '), line.join(' ')).toBe(two.code !== 0)
   }
   for (const env of [{}, there]) {
     const made = JSON.parse((await here.dms(['api', 'POST', '/api/labels', '--input', file], { env })).stdout) as {

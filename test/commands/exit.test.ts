@@ -101,6 +101,42 @@ test.each([
   })
 })
 
+test('2 for values that the API refuses, under the flags that were typed; the id of a request is said where a log has it', async () => {
+  const { app, url, ada, databaseUrl, dataDir } = await startServer()
+  const here = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
+  const there = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, ada) }
+  const refused = async (args: readonly string[], env: Record<string, string> = here) => {
+    const { code, stdout, stderr } = await run(args, { env })
+    expect([code, stdout]).toEqual([2, ''])
+    return stderr.trimEnd().split('\n')
+  }
+  const aDate = '--from nope: an RFC 3339 date or date and time'
+  const aStatus = /^error: --status bogus: .*"failed"/
+  expect(await refused(['search', 'query', 'x', '--from', 'nope'])).toEqual([`error: ${aDate}`])
+  expect(await refused(['documents', 'list', '--status', 'bogus', '--from', 'nope'])).toEqual([
+    expect.stringMatching(aStatus),
+    `error: ${aDate}`,
+  ])
+  expect(await refused(['search', 'query', 'x', '--status', 'failed', '--status', 'bogus'])).toEqual([expect.stringMatching(aStatus)])
+  expect(await refused(['documents', 'list', '--from', 'nope'], there)).toEqual([
+    `error: ${aDate}`,
+    expect.stringMatching(/^ +request id: [\w-]+$/),
+  ])
+  const [line = ''] = await refused(['labels', 'create', 'x', '--colour', 'red', '--json'])
+  expect(JSON.parse(line)).toMatchObject({
+    error: {
+      message: '--colour red: a colour of the form #RRGGBB',
+      details: { issues: [{ path: 'color', flag: '--colour red' }] },
+      request_id: null,
+    },
+  })
+  // What comes from an argument keeps the name it has in the API.
+  expect(await refused(['labels', 'create', 'x'.repeat(200)])).toEqual([
+    'error: The request is not valid.',
+    expect.stringMatching(/^ +name: /),
+  ])
+})
+
 test('every exit code is what some command ends with; 130 and 143 are in signals.test.ts', async () => {
   const { app, url, ada, admin, databaseUrl, dataDir, asAda, asAdmin } = await startServer()
   await asAdmin.labels.create({ name: 'Inbox', color: '#112233' })

@@ -1,0 +1,59 @@
+/** Values that the API refused, by the flags they were typed with: it knows them by the names of its fields. */
+import type { Command } from 'commander'
+
+interface Refusal {
+  readonly path: string
+  readonly message: string
+}
+
+/** Fields whose flags are called otherwise. */
+const flagsOf: Readonly<Record<string, readonly string[]>> = {
+  date_from: ['from', 'since'],
+  date_to: ['until', 'to'],
+  expires_at: ['expires'],
+  source_id: ['source'],
+  labels: ['label', 'add-label'],
+  label_ids: ['label'],
+  mime_types: ['mime'],
+  must: ['field'],
+  should: ['field'],
+  must_not: ['field'],
+  scopes: ['scope'],
+  color: ['colour'],
+  url: ['address'],
+  sync_interval: ['interval'],
+  file_patterns: ['pattern'],
+  metadata: ['set'],
+}
+
+/** A longer value says nothing on a line of its own. */
+const longest = 60
+
+/** The error; where the API refused values, they have their flags with them, and where it refused nothing else, the message is about these. */
+export function withFlags(error: unknown, command: Command): unknown {
+  const { details } = error as { details?: { issues?: unknown } }
+  if (!(error instanceof Error) || !Array.isArray(details?.issues)) return error
+  const issues = (details.issues as Refusal[]).map(({ path, message }) => ({ path, message, ...flagFor(command, path) }))
+  const isAll = issues.length > 0 && issues.every(({ flag }) => flag !== undefined)
+  const message = issues.map(({ flag, message }) => `${flag}: ${message}`).join('; ')
+  return Object.assign(error, { details: { ...details, issues } }, isAll ? { message } : {})
+}
+
+function flagFor(command: Command, path: unknown): { flag?: string } {
+  const parts = String(path).split('.')
+  for (const [at, part] of parts.entries()) {
+    for (const name of [part.replaceAll('_', '-'), ...(Object.hasOwn(flagsOf, part) ? (flagsOf[part] ?? []) : [])]) {
+      const option = command.options.find(({ long }) => long === `--${name}`)
+      const key = option?.attributeName()
+      if (key === undefined || command.getOptionValueSource(key) !== 'cli') continue
+      const given: unknown = command.getOptionValue(key)
+      const value = Array.isArray(given) ? given[given.length === 1 ? 0 : placeOf(part, parts[at + 1])] : given
+      return { flag: typeof value === 'string' && value.length <= longest ? `--${name} ${value}` : `--${name}` }
+    }
+  }
+  return {}
+}
+
+/** Conditions are told apart by their signs: their places there are not those in the line. */
+const placeOf = (part: string, place: string | undefined): number =>
+  flagsOf[part]?.[0] === 'field' ? Number.NaN : Number(place ?? Number.NaN)

@@ -9,6 +9,9 @@ export const metricsSystem = (cli: Cli): Command =>
       ['metrics system', ''],
       ['metrics system -o json | jq .disk_usage', ''],
     ],
+    notes: [
+      'On the server itself connections and uptime are those that its servers note down: all connections, and the uptime of the one that has run longest; 0 where none runs.',
+    ],
     exits: '0 said · 4 not signed in · 69 unreachable',
   }).action(async () => {
     const client = await cli.client()

@@ -159,7 +159,7 @@ export interface Schema {
     /** in the order of commits; null: not given yet */
     position: number | null
   }
-  servers: { id: string; http_connections: Generated<number>; ws_connections: Generated<number>; seen_at: UpdatedAt }
+  servers: { id: string; http_connections: Generated<number>; ws_connections: Generated<number>; started_at: CreatedAt; seen_at: UpdatedAt }
   live_places: { id: string; user_id: string; server_id: string; taken_at: CreatedAt }
   queue_counts: { key: string; user_id: string | null; pending: number; processing: number; completed: number; at: UpdatedAt }
   notifications: {

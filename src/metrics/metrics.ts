@@ -13,14 +13,15 @@ export interface SystemMetrics {
   disk_usage: number
   /** HTTP connections and WebSockets of all server processes */
   active_connections: number
-  /** of this process */
+  /** of the server that answers; to the shell beside the servers: of the one that has run longest, 0 where none runs */
   uptime_seconds: number
 }
 
 /** The machine that answers, and the connections of all. */
-export async function system(app: App): Promise<SystemMetrics> {
-  const [cpu_usage, disk_usage, { http, ws }] = await Promise.all([cpuUsage(), diskUsage(app.config), openConnections(app.db)])
-  return { cpu_usage, memory_usage: memoryUsage(), disk_usage, active_connections: http + ws, uptime_seconds: Math.floor(process.uptime()) }
+export async function system(app: App, isServer: boolean): Promise<SystemMetrics> {
+  const [cpu_usage, disk_usage, { http, ws, uptime }] = await Promise.all([cpuUsage(), diskUsage(app.config), openConnections(app.db)])
+  const uptime_seconds = isServer ? Math.floor(process.uptime()) : uptime
+  return { cpu_usage, memory_usage: memoryUsage(), disk_usage, active_connections: http + ws, uptime_seconds }
 }
 
 export interface Day {

@@ -31,8 +31,8 @@ export const OcrAnswer = z.object({
 })
 
 export const routes = (app: App): Route[] => [
-  user('GET /api/metrics/system', { summary: 'How busy the server is: percentages of its host', answer: SystemAnswer }, () =>
-    metrics.system(app),
+  user('GET /api/metrics/system', { summary: 'How busy the server is: percentages of its host', answer: SystemAnswer }, ({ event }) =>
+    metrics.system(app, !event.context.isLocal),
   ),
   user(
     'GET /api/metrics/ocr',

@@ -38,7 +38,8 @@ export async function openPresence(
       const { http, ws } = await count()
       await sql`delete from servers where seen_at < now() - ${silence} * interval '1 ms' and id <> ${id}`.execute(db)
       const { rows } = await sql<{ is_new: boolean }>`
-        insert into servers (id, http_connections, ws_connections) values (${id}, ${http}, ${ws})
+        insert into servers (id, http_connections, ws_connections, started_at)
+          values (${id}, ${http}, ${ws}, now() - ${process.uptime()} * interval '1 s')
         on conflict (id) do update set http_connections = ${http}, ws_connections = ${ws}, seen_at = now()
         returning xmax = 0 as is_new`.execute(db)
       const wasLost = isKnown && rows[0]?.is_new === true

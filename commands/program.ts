@@ -2,7 +2,7 @@
 import { Command, Help, Option } from 'commander'
 import { createCli, exitAfter, type OwnedCli } from '../src/cli/context.ts'
 import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
-import { humanLines, jsonLine, withPlace } from '../src/cli/failure-lines.ts'
+import { humanLines, jsonLine, withPlace, withWait } from '../src/cli/failure-lines.ts'
 import { boxWrap, minWidthToWrap } from '../src/cli/manual.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
 import { withFlags } from '../src/cli/typed-flags.ts'
@@ -49,7 +49,8 @@ async function codeOf(program: Command, cli: OwnedCli, argv: readonly string[]):
   // What was broken off says that it was; why, only the signal knows: --timeout.
   const isLate = isAborted && cli.stop?.signal.aborted
   const error = isLate ? cli.stop?.signal.reason : withPlace(failure.error)
-  if (!isShown(error)) report(withFlags(asLogged(error, cli), command), program, cli, isJournal(cli.env) ? '<3>' : '')
+  const canWait = command.options.some(({ long }) => long === '--lock-timeout')
+  if (!isShown(error)) report(withFlags(withWait(asLogged(error, cli), canWait), command), program, cli, isJournal(cli.env) ? '<3>' : '')
   return exits[exitOf(error)][0]
 }
 

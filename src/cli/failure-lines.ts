@@ -21,6 +21,13 @@ export function withPlace(error: unknown): unknown {
   return new Failure('UNAVAILABLE', `the database cannot be reached: ${messageOf(error)}`, { fix: 'dms doctor --only config,database' })
 }
 
+/** A lock that another run of dms has; of a command that can wait for it, with the flag that does. */
+export function withWait(error: unknown, canWait: boolean): unknown {
+  if (!canWait || !(error instanceof Error) || exitOf(error) !== 'BUSY' || !('pid' in detailsOf(error)) || 'fix' in detailsOf(error))
+    return error
+  return Object.assign(error, { fix: '--lock-timeout 10m waits for it' })
+}
+
 /** For people: one line a problem, then how to mend it. `verbose` adds the stack of what was not foreseen. */
 export function humanLines(error: unknown, verbose: boolean): string[] {
   if (error instanceof ConfigError) return error.problems.map((problem) => `error: ${plain(problem)}`)
@@ -69,9 +76,9 @@ function codeOf(error: unknown, exit: Exit): string {
 
 function detailsOf(error: unknown): object {
   if (error instanceof ConfigError) return { problems: error.problems }
-  if (error instanceof Error && error.name === 'Busy') return holderOf(error)
   const { details, fix } = error as { details?: unknown; fix?: unknown }
-  return { ...(typeof details === 'object' ? details : {}), ...(typeof fix === 'string' ? { fix } : {}) }
+  const known = error instanceof Error && error.name === 'Busy' ? holderOf(error) : details
+  return { ...(typeof known === 'object' ? known : {}), ...(typeof fix === 'string' ? { fix } : {}) }
 }
 
 /** Who has the lock, in parts: `dms backup pid=42 host=a` is how the database knows them. */

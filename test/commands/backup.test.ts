@@ -326,7 +326,10 @@ test('75 for the second of two at once, with who has the lock; a purge waits unt
     connection(place).then((client) => client.query(`select from pg_stat_activity where application_name = 'dms backup snapshot'`))
   await expect.poll(async () => (await locks()).rows.length, { timeout: 20_000 }).toBe(1)
   const second = await here(place, ['backup', 'create', '--to', join(dataDir, 'y.tar')])
-  expect([second.code, second.stderr]).toEqual([75, expect.stringMatching(/backup: already running \(dms backup pid=\d+/)])
+  expect([second.code, second.stderr]).toEqual([
+    75,
+    expect.stringMatching(/backup: already running \(dms backup pid=\d+.*\n +fix: --lock-timeout 10m waits for it\n$/),
+  ])
   expect((await readdir(dataDir)).filter((name) => name.startsWith('y.tar'))).toEqual([])
   await app.db
     .insertInto('jobs')

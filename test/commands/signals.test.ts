@@ -73,7 +73,7 @@ test('upload: after SIGHUP no other file is begun, it ends with 143, and a rerun
   // While it is at the folder nobody else is.
   await new Promise((resolve) => child.stdout.once('readable', resolve))
   const busy = await dms([...args.slice(0, -2), '--json'])
-  const details = { holder: 'dms documents upload', host: hostname(), pid: child.pid }
+  const details = { holder: 'dms documents upload', host: hostname(), pid: child.pid, fix: '--lock-timeout 10m waits for it' }
   expect([busy.code, JSON.parse(busy.stderr)]).toMatchObject([75, { error: { details } }])
   child.kill('SIGHUP')
   const { summary } = readBatch(await textOf(child.stdout))

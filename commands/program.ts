@@ -175,10 +175,10 @@ async function failureOf(work: () => Promise<void>): Promise<{ error: unknown } 
   }
 }
 
-/** The error without the id of a request that no log knows: of what is asked in this process, only failures are logged. */
+/** The error without the id of a request that no log knows: of what is asked in this process, only what failed unforeseen is logged. */
 function asLogged(error: unknown, { isHere }: OwnedCli): unknown {
   const { status, request_id } = error as { status?: unknown; request_id?: unknown }
-  return isHere && request_id && Number(status) < 500 ? Object.assign(error as Error, { request_id: null }) : error
+  return isHere && request_id && Number(status) !== 500 ? Object.assign(error as Error, { request_id: null }) : error
 }
 
 /** `mark` makes an error of a line in the journal of systemd. */

@@ -23,8 +23,10 @@ const general: Readonly<Record<number, Code>> = {
 export function failure(error: HTTPError, event: H3Event, log: Log, now: Date): Response {
   const known = recognise(error)
   const id = requestId(event)
+  // Who asks at the shell is told of what is away by the command itself, and of where it was noticed with -v.
+  const level = event.context.isLocal && known.status === 503 ? 'info' : 'error'
   if (known.status >= 500)
-    log.error({ err: error.cause ?? error, request_id: id, method: event.req.method, path: shownPath(event) }, 'request failed')
+    log[level]({ err: error.cause ?? error, request_id: id, method: event.req.method, path: shownPath(event) }, 'request failed')
   const { code, message, details, status } = known
   event.context.failure = code
   const body = { error: { code, message, details, timestamp: now.toISOString(), request_id: id } }

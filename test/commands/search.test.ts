@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { withLock } from '../../src/db/lock.ts'
 import { enqueue } from '../../src/jobs.ts'
 import { startApp } from '../support/app.ts'
+import { freePort } from '../support/free-port.ts'
 import { run } from '../support/run.ts'
 import { insertDocument } from '../support/search-suite.ts'
 
@@ -40,6 +41,25 @@ test('query lists what was found, best first, in every format; -o id is ids alon
     'mime_types\tapplication/pdf\t1\nmime_types\ttext/plain\t1\nlabels\tTax\t1\n',
   )
   expect(JSON.parse((await dms('query', 'invoice', '--facets', '--json')).stdout)).toMatchObject({ total: 2, total_capped: false })
+})
+
+test('69 with Meilisearch away: the reason and the error, and with -v where it was noticed', async () => {
+  const { dataDir, databaseUrl } = await startApp()
+  const env = {
+    DATABASE_URL: databaseUrl,
+    DMS_DATA_DIR: dataDir,
+    DMS_SEARCH_ENGINE: 'meilisearch',
+    DMS_MEILI_URL: `http://127.0.0.1:${await freePort()}`,
+  }
+  const short = await run(['search', 'query', 'invoice'], { env })
+  expect(short).toMatchObject({
+    code: 69,
+    stdout: '',
+    stderr: expect.stringMatching(/ECONNREFUSED.*\nerror: The search engine is out of reach\.\n$/),
+  })
+  expect(short.stderr).not.toMatch(/request failed|request id|"stack"/)
+  const long = await run(['search', 'query', 'invoice', '-v'], { env })
+  expect([long.code, long.stderr]).toEqual([69, expect.stringMatching(/"stack":".* at .*"msg":"request failed"/)])
 })
 
 test('query --field asks for conditions on fields, --sort for an order', async () => {

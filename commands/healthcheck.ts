@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { exitOf } from '../src/cli/exit.ts'
 import { manual } from '../src/cli/manual.ts'
 
 /** Milliseconds: Docker and load balancers ask often, and what hangs does not serve. */
@@ -35,7 +36,12 @@ export const healthcheck = (cli: Cli): Command =>
       } catch (error) {
         // Whatever it is: another number would mean something else to those who ask.
         cli.exit = 'FAILED'
-        if (!cli.options.isQuiet) cli.warn(`error: ${reasonOf(error)}`)
+        if (cli.options.isQuiet) return
+        cli.warn(`error: ${reasonOf(error)}`)
+        if (exitOf(error) === 'UNAVAILABLE' && cli.target.url === null)
+          cli.warn(
+            '         fix: dms healthcheck --url http://127.0.0.1:PORT, where the server was started with another --port than is configured',
+          )
       }
     })
 

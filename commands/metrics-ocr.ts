@@ -19,5 +19,5 @@ export const metricsOcr = (cli: Cli): Command =>
       { name: 'languages_used' },
       { name: 'daily_stats', show: 'wide' as const },
     ]
-    cli.print(await client.metrics.ocr(), { columns, id: 'total_processed' })
+    cli.print(await client.metrics.ocr(), { columns })
   })

@@ -16,5 +16,5 @@ export const metricsSystem = (cli: Cli): Command =>
   }).action(async () => {
     const client = await cli.client()
     const columns = ['cpu_usage', 'memory_usage', 'disk_usage', 'active_connections', 'uptime_seconds'].map((name) => ({ name }))
-    cli.print(await client.metrics.system(), { columns, id: 'uptime_seconds' })
+    cli.print(await client.metrics.system(), { columns })
   })

@@ -221,14 +221,25 @@ describe('what is wrong with a backup', () => {
     const { place, dataDir } = await someDocuments()
     const to = join(dataDir, 'mirror')
     await here(place, ['backup', 'create', '--format', 'dir', '--to', to])
-    expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
+    const whole = JSON.parse((await here(place, ['backup', 'verify', to, '--json'])).stdout)
+    expect(whole).toMatchObject({
+      type: 'summary',
+      command: 'backup verify',
+      findings: 0,
+      backup: { documents: expect.any(Number) },
+      exit_code: 0,
+      items: [],
+    })
     const files = (await readdir(join(to, 'files'), { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
     const [first, second] = files.map((entry) => join(entry.parentPath, entry.name)) as [string, string]
     await rm(first)
     await truncate(second, 1)
     const { code, stdout } = await here(place, ['backup', 'verify', to, '--json'])
     expect(code).toBe(3)
-    expect((JSON.parse(stdout) as { problem: string }[]).map(({ problem }) => problem).sort()).toEqual(['corrupt', 'missing'])
+    const { items, ...summary } = JSON.parse(stdout) as { items: { problem: string }[]; findings: number; exit_code: number }
+    expect(items.map(({ problem }) => problem).sort()).toEqual(['corrupt', 'missing'])
+    expect(summary).toMatchObject({ findings: 2, exit_code: 3 })
+    expect((await here(place, ['backup', 'verify', to, '-o', 'id'])).stdout.trimEnd().split('\n')).toHaveLength(2)
   })
 
   test('a stored file that was lost before: the backup has all the others, says which is missing, exits 3, and so does the restore', async () => {

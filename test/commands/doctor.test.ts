@@ -97,9 +97,19 @@ test('a server elsewhere: reachable, version, clock, token; without one every qu
   expect(there.code).toBe(0)
   const stranger = await ask(place, ['--url', url, '--only', 'token'])
   expect([stranger.code, stranger.of('token')?.fix]).toEqual([3, 'dms login'])
+  const alone = await ask(place, ['--url', 'http://127.0.0.1:1', '--only', 'token'], { DMS_TOKEN: token })
+  expect([alone.code, alone.of('token')?.fix]).toEqual([3, undefined])
+  expect(alone.of('token')).toMatchObject({ status: 'fail', message: expect.stringContaining('cannot be reached') })
   const nowhere = await ask(place, ['--url', 'http://127.0.0.1:1'])
   expect(nowhere.of('reachable')).toMatchObject({ status: 'fail', message: expect.stringContaining('cannot be reached') })
   for (const id of ['clock', 'token']) expect(nowhere.of(id), id).toMatchObject({ status: 'skip', message: 'the server is out of reach' })
+})
+
+test('metrics system: no number of it is an id', async () => {
+  const { databaseUrl, dataDir } = await startApp()
+  const place = { databaseUrl, dataDir }
+  expect(await here(place, ['metrics', 'system', '-o', 'id'])).toMatchObject({ code: 0, stdout: '' })
+  expect((await here(place, ['metrics', 'system', '-o', 'tsv'])).stdout).toMatch(/^uptime_seconds\t0$/m)
 })
 
 test('--bundle holds settings without secrets and no user text, for nobody else to read; --list and unknown names', async () => {

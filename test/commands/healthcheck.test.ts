@@ -1,6 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
 import { run } from '../support/run.ts'
 import { startServer } from '../support/server.ts'
 
@@ -36,4 +37,7 @@ test('1, and no other number, for everything else', async () => {
   ])
   mute.close()
   expect(all.map(({ code }) => code)).toEqual([1, 1, 1, 1, 1, 1, 1])
+  const elsewhere = await run(['healthcheck'], { env: { DMS_SERVER_PORT: String(await freePort()) } })
+  expect(elsewhere).toMatchObject({ code: 1, stderr: expect.stringMatching(/ECONNREFUSED.*\n +fix: dms healthcheck --url .* --port/) })
+  expect(all[2]?.stderr).not.toContain('--port')
 })

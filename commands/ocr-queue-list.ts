@@ -1,8 +1,10 @@
 import { type Command, Option } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { statuses } from '../src/cli/document-filters.ts'
 import { ageOf, durationOf } from '../src/cli/duration.ts'
 import { type ListFlags, limitOf, printList, withLimit } from '../src/cli/listing.ts'
 import { manual } from '../src/cli/manual.ts'
+import { Offering } from '../src/cli/offering.ts'
 import type { Column } from '../src/cli/output.ts'
 import type { OcrJob } from '../src/client/client.ts'
 
@@ -42,7 +44,12 @@ export const ocrQueueList = (cli: Cli): Command =>
       exits: '0 listed, also when there are none · 2 bad filter · 4 not signed in · 69 unreachable',
     })
       .alias('ls')
-      .option('--status <names>', 'pending, processing, completed, failed, cancelled; several with commas')
+      .addOption(
+        new Offering('--status <names>', 'pending, processing, completed, failed, cancelled; several with commas', [
+          ...statuses,
+          'cancelled',
+        ]),
+      )
       .addOption(new Option('--priority <priority>', 'of this one only').choices(['low', 'normal', 'high', 'urgent']))
       .option('--older-than <duration>', 'queued longer ago than this, e.g. 1h'),
   ).action(async (flags: Flags) => {

@@ -1,8 +1,10 @@
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
+import { statuses } from '../src/cli/document-filters.ts'
 import { usage } from '../src/cli/exit.ts'
 import { labelNamed } from '../src/cli/labels.ts'
 import { manual } from '../src/cli/manual.ts'
+import { Offering } from '../src/cli/offering.ts'
 import type { Column } from '../src/cli/output.ts'
 import { type Conditions, condition, sortKey } from '../src/cli/search-conditions.ts'
 import { sourceIdOf } from '../src/cli/sources.ts'
@@ -72,7 +74,11 @@ export const searchQuery = (cli: Cli): Command =>
     )
     .option('--mime <type>', 'of this type only; again for more', several, [])
     .option('--label <label>', 'with this label (name or id) only; again for those with several', several, [])
-    .option('--status <status>', 'pending, processing, completed or failed only; again for more', several, [])
+    .addOption(
+      new Offering('--status <status>', 'pending, processing, completed or failed only; again for more', statuses)
+        .argParser(several)
+        .default([]),
+    )
     .option('--source <source>', 'from this source (name or id) only')
     .option('--owner <user>', 'of this user (name or id) only; for admins')
     .option('--from <date>', 'created on this day or later')

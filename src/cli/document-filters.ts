@@ -3,8 +3,12 @@ import { type Command, Option } from 'commander'
 import type { Client, Query } from '../client/client.ts'
 import { durationOf } from './duration.ts'
 import { labelIdsOf } from './labels.ts'
+import { Offering } from './offering.ts'
 import { sourceIdOf } from './sources.ts'
 import { ownerIdOf } from './users.ts'
+
+/** Of a document. */
+export const statuses = ['pending', 'processing', 'completed', 'failed']
 
 export interface FilterFlags {
   status?: string
@@ -20,7 +24,7 @@ export interface FilterFlags {
 /** Adds them; `end` is the flag for the end of the time span, where --to says something else. */
 export const withFilters = (command: Command, end: '--to' | '--until' = '--to'): Command =>
   command
-    .option('--status <names>', 'pending, processing, completed, failed; several with commas')
+    .addOption(new Offering('--status <names>', 'pending, processing, completed, failed; several with commas', statuses))
     .option('--source <source>', 'from this source (name or id) only')
     .option('--label <labels>', 'with this label (name or id) only; several with commas: with all of them')
     .option('--from <date>', 'created at this time or later (2026-11-20, 2026-11-20T08:00:00Z)')

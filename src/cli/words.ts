@@ -1,6 +1,7 @@
 /** The tree of words as data, for what is made from it: completion, manual pages. */
 import type { Argument, Command, Option } from 'commander'
 import { type Manual, manualOf } from './manual.ts'
+import { Offering } from './offering.ts'
 
 export interface Word {
   /** all the words that lead here: "dms sources sync" */
@@ -61,9 +62,9 @@ function flagOf(option: Option, description: string): Flag {
   return { flags, names, description, value: required && !optional ? asValue(name, option) : null }
 }
 
-const asValue = (name: string, { argChoices, variadic }: Pick<Argument | Option, 'argChoices' | 'variadic'>): Value => ({
+const asValue = (name: string, given: Argument | Option): Value => ({
   name,
-  choices: argChoices ?? [],
+  choices: given.argChoices ?? (given instanceof Offering ? given.offers : []),
   isFile: /\b(file|path|place|folder|backup)\b/.test(name),
-  isVariadic: variadic,
+  isVariadic: given.variadic,
 })

@@ -2,10 +2,13 @@
 import { createRequire } from 'node:module'
 import { stripVTControlCharacters, styleText } from 'node:util'
 import type CliTable3 from 'cli-table3'
+import { isId } from './ids.ts'
 
 const gap = 2
+/** What a text may be cut to before a time has to be a date. */
+const readable = 10
 /** What is left of a column, and what of one among so many that nothing else would fit: a sign and the ellipsis. */
-const narrowest = [4, 2] as const
+const [narrow, narrowest] = [4, 2]
 
 let segmenter: Intl.Segmenter | undefined
 /** Made when a text needs it first: to load its data takes longer than the rest of a command that prints none. */
@@ -35,8 +38,7 @@ export interface TableOptions {
 export function table(head: readonly string[] | null, rows: readonly (readonly string[])[], { width, color, right }: TableOptions): string {
   // Loaded here, not at the top: most runs print no table. It colours head and borders even into pipes unless told not to.
   const Table = createRequire(import.meta.url)('cli-table3') as typeof CliTable3
-  const all = head ? [head, ...rows] : rows
-  const widths = squeezed(naturalWidths(all), width)
+  const { all, widths } = fitted(head, rows, width, right)
   const last = widths.length - 1
   const lines = new Table({
     chars: borderless,
@@ -79,24 +81,88 @@ function naturalWidths(rows: readonly (readonly string[])[]): number[] {
   return widths
 }
 
-/** Takes from the widest column until everything fits, but leaves each some characters. */
-function squeezed(natural: readonly number[], width: number): number[] {
-  const widths = [...natural]
-  const room = width - gap * (widths.length - 1)
-  let excess = widths.reduce((sum, each) => sum + each, 0) - room
-  for (const floor of narrowest) {
-    while (excess > 0) {
-      const widest = Math.max(...widths)
-      if (widest <= floor) break
-      const second = Math.max(floor, ...widths.filter((each) => each < widest))
-      const index = widths.indexOf(widest)
-      const others = widths.filter((each) => each === widest).length
-      const take = others > 1 ? 1 : Math.min(excess, Math.max(1, widest - second))
-      widths[index] = widest - take
-      excess -= take
-    }
+/**
+ * The rows and the widths of their columns, so that everything fits: times lose their seconds first, then other texts are cut, then times are
+ * dates, then numbers are cut. Ids stay whole where there is room for something beside them: half of one is good for nothing.
+ */
+function fitted(
+  head: readonly string[] | null,
+  rows: readonly (readonly string[])[],
+  width: number,
+  right: readonly boolean[],
+): { all: (readonly string[])[]; widths: number[] } {
+  const withTimes = (shown: string) => {
+    const body = rows.map((row) => row.map((text, index) => (kinds[index] === 'time' ? text.replace(time, shown) : text)))
+    return head ? [head, ...body] : body
   }
-  return widths
+  let all: (readonly string[])[] = head ? [head, ...rows] : [...rows]
+  let widths = naturalWidths(all)
+  const room = width - gap * (widths.length - 1)
+  const kinds = kept(
+    widths.map((_, index) => kindOf(rows, index, right[index] === true)),
+    widths,
+    room,
+  )
+  const squeeze = (floor: number, ...which: Kind[]) =>
+    squeezed(
+      widths,
+      room,
+      floor,
+      widths.keys().filter((index) => which.includes(kinds[index] as Kind)),
+    )
+  const shorten = (shown: string) => {
+    if (sumOf(widths) <= room) return
+    all = withTimes(shown)
+    widths = naturalWidths(all).map((each, index) => (kinds[index] === 'time' ? each : (widths[index] ?? each)))
+  }
+  shorten('$1$2Z')
+  squeeze(narrowest, 'nothing')
+  squeeze(readable, 'text')
+  shorten('$1')
+  squeeze(narrow, 'text')
+  squeeze(narrow, 'text', 'number')
+  squeeze(narrow, 'text', 'number', 'time')
+  squeeze(narrowest, 'text', 'number', 'time', 'id')
+  return { all, widths }
+}
+
+type Kind = 'nothing' | 'id' | 'time' | 'number' | 'text'
+
+const time = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d):\d\d(?:\.\d+)?Z$/
+
+function kindOf(rows: readonly (readonly string[])[], index: number, isRight: boolean): Kind {
+  const texts = rows.map((row) => row[index] ?? '').filter((text) => text !== '')
+  if (texts.length === 0) return 'nothing'
+  if (texts.every(isId)) return 'id'
+  return texts.every((text) => time.test(text)) ? 'time' : isRight ? 'number' : 'text'
+}
+
+/** Of ids those that can stay whole: all, or the first, whose the row is; the others are texts. */
+function kept(kinds: readonly Kind[], natural: readonly number[], room: number): Kind[] {
+  const least = { nothing: narrowest, text: narrow, time: readable, id: Number.POSITIVE_INFINITY, number: Number.POSITIVE_INFINITY }
+  const first = kinds.indexOf('id')
+  const ways = [() => true, (index: number) => index === first, () => false].map((isKept) =>
+    kinds.map((kind, index) => (kind === 'id' && !isKept(index) ? 'text' : kind)),
+  )
+  const fits = (way: readonly Kind[]) => sumOf(natural.map((each, index) => Math.min(each, least[way[index] as Kind]))) <= room
+  return ways.find(fits) ?? (ways.at(-1) as Kind[])
+}
+
+const sumOf = (widths: readonly number[]): number => widths.reduce((sum, each) => sum + each, 0)
+
+/** Takes from the widest of these columns until everything fits, or nothing of them is above the floor. */
+function squeezed(widths: number[], room: number, floor: number, which: Iterable<number>): void {
+  const indices = [...which]
+  for (let excess = sumOf(widths) - room; excess > 0; ) {
+    const of = indices.map((index) => widths[index] as number)
+    const widest = Math.max(...of)
+    if (widest <= floor) break
+    const second = Math.max(floor, ...of.filter((each) => each < widest))
+    const others = of.filter((each) => each === widest).length
+    const take = others > 1 ? 1 : Math.min(excess, Math.max(1, widest - second))
+    widths[indices[of.indexOf(widest)] as number] = widest - take
+    excess -= take
+  }
 }
 
 /** The text in at most `width` columns, with an ellipsis where something is missing. */

@@ -63,7 +63,7 @@ function output(): string {
   return `Results go to standard output. Progress, questions, logs and errors go to standard error.
 
   -o auto    table on a terminal, tsv elsewhere (the default)
-  -o table   columns for people, cut to the width of the terminal
+  -o table   columns for people, cut to the width of the terminal: times first, then texts; ids stay whole while they can
   -o wide    the same with more columns
   -o tsv     separated by tabs, not cut; with headings on a terminal only (--header, --no-header)
   -o csv     RFC 4180, with headings

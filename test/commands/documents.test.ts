@@ -304,6 +304,10 @@ test.runIf(hasProgram('script'))(
     expect(uploaded.stdout).toContain('created 1')
     const [document] = (await asAda.call<{ data: { id: string }[] }>('GET', '/api/documents')).data
     const id = document?.id ?? ''
+    // Half an id could not be copied: no command takes one.
+    const listed = await runOnTerminal(['documents', 'list'], { env: { ...env, COLUMNS: '80' } })
+    expect(listed.stdout).toContain(`\n${id}  a  `)
+    expect(listed.stdout).toMatch(/ \d{4}-\d\d-\d\d\n$/)
     const text = await runOnTerminal(['documents', 'text', id], { env })
     expect(text.stdout).not.toContain('\u001b[31m')
     expect(await runOnTerminal(['documents', 'download', id, '--to', '-'], { env })).toMatchObject({ code: 2 })

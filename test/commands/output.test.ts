@@ -137,6 +137,31 @@ test('--no-header takes the headings away', async () => {
   expect((await run(['config', 'show', 'server.port', '-o', 'csv', '--no-header'])).stdout).toBe('server.port,8080\n')
 })
 
+test('a table that does not fit: times are cut first, then texts, then times are dates; ids stay whole while something fits beside them', () => {
+  const rows = ['Minutes of the harbour board', 'Harbour fees'].map((title, index) => ({
+    id: `01a1f973-04fd-738c-9b41-6e0d2f8a57c${index}`,
+    title,
+    label: null,
+    size: 141_404,
+    created_at: '2026-11-22T06:06:41.123Z',
+  }))
+  const named: Column<(typeof rows)[number]>[] = [
+    { name: 'id' },
+    { name: 'title' },
+    { name: 'label' },
+    { name: 'size', align: 'right' },
+    { name: 'created_at', title: 'CREATED' },
+  ]
+  const id = rows[0]?.id
+  const at = (width: number) => render(rows, { columns: named }, { ...piped, format: 'table', isTerminal: true, width }).split('\n')[1]
+  expect(at(120)).toBe(`${id}  Minutes of the harbour board         141404  2026-11-22T06:06:41.123Z`)
+  expect(at(100)).toBe(`${id}  Minutes of the harbour board         141404  2026-11-22T06:06Z`)
+  expect(at(80)).toBe(`${id}  Minutes of…      141404  2026-11-22T06:06Z`)
+  expect(at(75)).toBe(`${id}  Minutes o…      141404  2026-11-22`)
+  expect(at(66)).toBe(`${id}  Min…      141404  2026-11-22`)
+  expect(at(60)).toBe('01a1f973-04f…  Minutes of th…      141404  2026-11-22T06:06Z')
+})
+
 test('no column of a wide table is lost on a narrow terminal: each is shortened, and no line is wider', () => {
   const names = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine']
   const rows = [Object.fromEntries(names.map((name) => [name, `${name} `.repeat(9).trim()]))]

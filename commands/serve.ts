@@ -36,7 +36,7 @@ export const serve = (cli: Cli): Command =>
     .option('--migrate', 'apply pending migrations first (always done for the embedded database)')
     .option('--no-worker', 'leave the jobs to `dms worker`')
     .addOption(new Option('--with-worker', 'do them here, whatever worker.embedded says').conflicts('worker'))
-    .option('--check', 'check that it could start, and exit')
+    .option('--check', 'check that it could start, also that its port is free, and exit')
     .option('--wait-for-db <duration>', 'how long the database may take to come up', '30s')
     .action(async (options: Options) => {
       cli.refuseRemote('serve')

@@ -114,8 +114,13 @@ test('a socket that was opened for it is served, and stays open after it; 1 and 
   onTestFinished(() => void holder.close())
   const { port } = holder.address() as { port: number }
   const { fd } = (holder as unknown as { _handle: { fd: number } })._handle
-  const taken = await run(['serve', '--no-worker', '--port', String(port)], { env: await placeOf() })
-  expect([taken.code, taken.stderr]).toEqual([1, expect.stringContaining(`port ${port} on 127.0.0.1 is in use (pid ${process.pid}, `)])
+  const env = await placeOf()
+  for (const more of [[], ['--check']]) {
+    const taken = await run(['serve', '--no-worker', '--port', String(port), ...more], { env })
+    expect([taken.code, taken.stderr]).toEqual([1, expect.stringContaining(`port ${port} on 127.0.0.1 is in use (pid ${process.pid}, `)])
+  }
+  const free = await run(['serve', '--port', '0', '--check'], { env })
+  expect([free.code, free.stderr]).toEqual([0, expect.stringMatching(/^could start \(schema /m)])
   const { address, stop } = await serve(['--port', '1'], { LISTEN_FDS: '1' }, fd)
   expect(address).toBe(`http://127.0.0.1:${port}`)
   await expect.poll(() => healthOf(address).catch(() => 0), { timeout: 10_000 }).toBe(200)

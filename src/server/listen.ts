@@ -33,6 +33,13 @@ export async function listen(h3: H3, config: Config, passed: number | null = nul
   return { url, server, renewCertificate, close: (timeout) => close(server, timeout) }
 }
 
+/** Takes the address that listen() would, and gives it back; a socket that somebody has opened for us is had. Throws as listen() does. */
+export async function tryListening(config: Config, passed: number | null = null): Promise<void> {
+  if (passed !== null) return
+  const { server } = await opened((_, response) => void response.writeHead(503, { connection: 'close' }).end(), config, null)
+  await close(server, 0)
+}
+
 type Opened = Promise<{ server: Server; url: string }>
 
 function opened(handler: RequestListener, config: Config, passed: number | null): Opened {

@@ -9,7 +9,7 @@ import { onSignals, openLog } from '../log.ts'
 import { type OpenOptions, openApp } from '../open-app.ts'
 import { ensureFirstAdmin } from '../users/first-admin.ts'
 import { startConfigured } from '../worker/run.ts'
-import { listen } from './listen.ts'
+import { listen, tryListening } from './listen.ts'
 import { openLive } from './live.ts'
 import { openMetricsPort } from './metrics-port.ts'
 import { openRecorder } from './recorder.ts'
@@ -42,7 +42,11 @@ export async function runServer(config: Config, options: ServerOptions): Promise
   await onSignals(log, { levelNow: options.levelNow, tell: () => tell() }, async () => {
     const app = await patiently(options, () => openApp(config, log, { migrate: options.migrate }))
     try {
-      if (options.checkOnly) return options.say(`could start (${await summary(app)})`)
+      if (options.checkOnly) {
+        if (config.metrics.enabled) (await openMetricsPort(app, openRecorder())).close()
+        await tryListening(config, passedSocket(options.env))
+        return options.say(`could start (${await summary(app)})`)
+      }
       await welcomeFirstAdmin(app, options.say)
       const signIns = rememberSignIns(app)
       const began = (report: () => void) => {

@@ -272,6 +272,10 @@ test('a query is put so that only what may be mistyped or go on stands without q
   expect(ask('annual report')).toEqual(['"qannual" qreport', 'exact'])
   expect(ask('annual rep')).toEqual(['"qannual" qrep', 'everywhere'])
   expect(ask('annual report', true)).toEqual(['qannual qreport', 'everywhere'])
+  expect([ask('re2024'), ask('re2024', true)]).toEqual([
+    ['qre2024', 'exact'],
+    ['qre2024', 'exact'],
+  ])
   expect(ask('of annual "the house" -plan', true)).toEqual(['qannual "qof" "qthe qhouse" -"qplan" ', 'everywhere'])
   expect(ask('annual !', true)).toEqual(['qannual', 'everywhere'])
   expect(ask('annual -plan', true)).toEqual(['qannual -"qplan" ', 'everywhere'])

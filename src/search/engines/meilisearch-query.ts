@@ -3,7 +3,7 @@ import type { SearchFilter } from '../../ports/search.ts'
 import type { Term } from '../query.ts'
 import { tolerated } from '../typos.ts'
 import { exactAttributes } from './meilisearch-settings.ts'
-import { written } from './meilisearch-words.ts'
+import { minSizeForTypos, written } from './meilisearch-words.ts'
 
 /** Meilisearch reads ten words and phrases and forgets the rest. */
 const maxTerms = 9
@@ -44,7 +44,7 @@ export function asked(terms: readonly Term[], fuzzy: boolean): Asked {
   return {
     // A space behind the last word says that it is whole.
     q: `${[...loose.map(word), ...exact.map(phrase)].join(' ')} ${begun ? word(begun) : ''}`.trimStart(),
-    attributes: !fuzzy && begun && tolerated(begun.parts[0]!.text) > 0 ? exactAttributes : null,
+    attributes: begun && loose.length === 0 && !isLoose(begun) && word(begun).length >= minSizeForTypos.oneTypo ? exactAttributes : null,
   }
 }
 

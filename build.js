@@ -88,7 +88,15 @@ async function chunksOf(rolldown, input) {
     codeSplitting: { groups },
   })
   await bundle.close()
-  return output.map((chunk) => ({ ...chunk, code: withPlainBuiltins(chunk.code) }))
+  return output.map((chunk) => {
+    const code = withPlainBuiltins(chunk.code)
+    return { ...chunk, code: chunk.fileName === 'program.js' ? inAscii(code) : code }
+  })
+}
+
+/** With one character beyond ASCII Node would keep all of a file in twice the memory, and clear it up before `dms --help` has said anything. */
+function inAscii(code) {
+  return code.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 /** The modules that are loaded whenever one of these is. */

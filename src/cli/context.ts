@@ -70,7 +70,8 @@ export interface OwnedCli extends Cli {
 export function createCli(program: Command, terminal: Terminal & { stdout: NodeJS.WriteStream; stderr: NodeJS.WriteStream }): OwnedCli {
   const { env, stdout, stderr } = terminal
   const endings: (() => void | Promise<void>)[] = []
-  const started = performance.now()
+  // In seconds. `performance` would load a dozen parts of Node, which `dms --help` has no use for.
+  const started = process.uptime()
   let options: GlobalOptions | null = null
   let isHere = false
   let stop: Stop | null = null
@@ -106,7 +107,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   }
   const watch = (isService: boolean): AbortSignal => {
     if (!stop) {
-      stop = watchStop(cli.options.timeout, hint, isService, performance.now() - started)
+      stop = watchStop(cli.options.timeout, hint, isService, (process.uptime() - started) * 1000)
       endings.push(stop.end)
     }
     return stop.signal

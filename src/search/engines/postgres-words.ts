@@ -15,9 +15,9 @@ const maxSpellings = 200
 const maxTogether = 2_000
 /** Other words of the same stem, of one word and of all words of a query together. */
 const maxStemmed = 30
+const maxStemmedTogether = 300
 /** Words that begin like one that is but begun: of these each is looked up alone. */
 const maxBegun = 250
-const maxStemmedTogether = 300
 /** No word has it: what begins with a piece comes before the piece with this behind it. */
 const lastCharacter = 0x10ffff
 const batch = 5_000

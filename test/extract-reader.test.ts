@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
@@ -227,7 +228,10 @@ test('no process outlives a server that is killed, and the next reader removes i
   const [child] = childrenOf(parent.pid!)
   // Long enough to be deep inside the endless file.
   await new Promise((resolve) => setTimeout(resolve, 1500))
+  const ended = once(parent, 'exit')
   parent.kill('SIGKILL')
+  // Until then its number is still that of a process.
+  await ended
   await until(() => !isRunning(child!), 3000)
   expect(readdirSync(tempDir)).toHaveLength(1)
   await reader().close()

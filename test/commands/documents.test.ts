@@ -65,7 +65,7 @@ describe.each(ways)('%s:', (way) => {
     ])
     expect((await dms(['documents', 'upload', gone])).code).toBe(1)
     const label = await dms(['documents', 'upload', good, '--label', 'no such'])
-    expect(label).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('labels: no label "no such"') })
+    expect(label).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('--label no such: no label "no such"') })
   })
 
   test('upload: from a pipe, and from a list of paths', async () => {

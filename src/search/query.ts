@@ -74,6 +74,9 @@ export function termsOf(text: string): Term[] {
   )
 }
 
+/** The words that terms are made of, as they were typed. */
+export const wordsOf = (terms: readonly Term[]): string[] => terms.flatMap(({ parts }) => parts.map(({ text }) => text))
+
 /** A text as one term; null where it holds no word. */
 export const phraseOf = (text: string): Term | null => read(text, { ...plainly, quoted: true })
 

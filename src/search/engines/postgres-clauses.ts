@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { SearchClause } from '../../ports/search.ts'
-import { phraseOf, type Term, termsOf } from '../query.ts'
+import { phraseOf, type Term, termsOf, wordsOf } from '../query.ts'
 import { plain, type Word, words } from '../words.ts'
 import { rowHints } from './postgres-hints.ts'
 import { type Holding, longestWord, type Piece, wordsWith } from './postgres-pieces.ts'
@@ -143,8 +143,6 @@ function matches(clause: SearchClause, field: TextField, spellings: Spellings): 
 /** The words that clauses ask for as such. */
 export const wordsIn = (clauses: readonly SearchClause[]): string[] =>
   wordsOf(clauses.filter(({ field, type }) => isText(field) && type !== 'contains').flatMap(({ value }) => termsOf(value)))
-
-const wordsOf = (terms: readonly Term[]): string[] => terms.flatMap(({ parts }) => parts.map(({ text }) => text))
 
 /** Of content, and of any field, the phrase; of the others the whole. */
 function exact(clause: SearchClause, field: TextField): Compiled {

@@ -4,6 +4,17 @@ import { type Chunk, entriesOf } from './postgres-chunks.ts'
 import { blockHint } from './postgres-hints.ts'
 import { lookUp, lookUpAny, type Plan, type Planned, planFor, where } from './postgres-plan.ts'
 
+export interface Scored {
+  readonly document_id: string
+  readonly score: number
+}
+
+/** The scores are rough. */
+export interface Collected {
+  readonly found: readonly Scored[]
+  readonly isCapped: boolean
+}
+
 /** Blocks that are looked into at once, from the newest on: nearly always, the first hold enough of what there is too much of. */
 const blocksAtOnce = [2, 3]
 

@@ -4,7 +4,7 @@ import type { Db } from '../../db/db.ts'
 import { kept } from '../../db/kept.ts'
 import type { SearchHit } from '../../ports/search.ts'
 import { type Highlighter, highlighter, type Marker, type SnippetOptions } from '../highlight.ts'
-import type { Scored } from './postgres-match.ts'
+import type { Scored } from './postgres-entries.ts'
 
 export type MarkedField = 'title' | 'content' | 'filename' | 'labels'
 

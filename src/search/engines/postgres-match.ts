@@ -5,10 +5,10 @@ import { kept } from '../../db/kept.ts'
 import type { SearchAnswer, SearchSort } from '../../ports/search.ts'
 import { likely, maxBest } from './postgres-best.ts'
 import { type Chunk, chunkFor, entriesOf, reading } from './postgres-chunks.ts'
-import { entries, entriesIn, slices, surely } from './postgres-entries.ts'
+import { type Collected, entries, entriesIn, type Scored, slices, surely } from './postgres-entries.ts'
 import { facets, facetsOf, noFacets } from './postgres-facets.ts'
-import { monthsFrom } from './postgres-hints.ts'
 import { type Plan, type Planned, planFor, where } from './postgres-plan.ts'
+import { firstInOrder, inOrder } from './postgres-sorted.ts'
 
 export interface Window {
   readonly offset: number
@@ -16,19 +16,8 @@ export interface Window {
   readonly maxResults: number
 }
 
-export interface Scored {
-  readonly document_id: string
-  readonly score: number
-}
-
 export interface Matches extends Omit<SearchAnswer, 'hits'> {
   readonly page: readonly Scored[]
-}
-
-/** The scores are rough. */
-interface Collected {
-  readonly found: readonly Scored[]
-  readonly isCapped: boolean
 }
 
 /** Matches that are all ranked by all their words. Of more, these come first: the order of the others is that of what stands in their rows. */
@@ -61,12 +50,10 @@ async function stepByStep(
   sort: readonly SearchSort[],
   { offset, limit, maxResults }: Window,
 ): Promise<Matches> {
-  const { field } = sort[0]!
-  const isByScore = field === 'score'
-  const isByDate = field === 'created_at' && planned.hinted.tests.length === 0 && chunks.every(({ hasHints }) => hasHints)
+  const isByScore = sort[0]!.field === 'score'
   const { found, isCapped } = isByScore
     ? await newest(db, chunks, planned, maxResults)
-    : await (isByDate ? firstByDate : firstOfAll)(db, chunks, planned, sort, maxResults)
+    : await firstInOrder({ db, chunks, planned, sort, maxResults })
   const page = isByScore
     ? (await inOrderOfScore(db, await ranked(db, chunks, planned, found, sort[0]!.order), sort)).slice(offset, offset + limit)
     : await exactly(db, chunks, planned, found.slice(offset, offset + limit))
@@ -225,88 +212,6 @@ function testedIn(chunk: Chunk, plan: Plan, limit: number, mayTest: number | nul
     ) looked left join tested entry on true`
 }
 
-/** What documents are sorted by that their entries have too. */
-const entryColumns: ReadonlyMap<SearchSort['field'], RawBuilder<unknown>> = new Map([
-  ['created_at', sql`entry.created_at`],
-  ['ocr_confidence', sql`entry.confidence`],
-])
-
-/** Those that come first in the order asked for, over all chunks. */
-async function firstOfAll(
-  db: Db,
-  chunks: readonly Chunk[],
-  planned: Planned,
-  sort: readonly SearchSort[],
-  maxResults: number,
-): Promise<Collected> {
-  const { maxTested } = planned.hinted
-  const each = chunks.map((chunk) => {
-    const { indexed, filters, late, tests } = planFor(planned, chunk)
-    const conditions = [...indexed, ...filters, ...late, ...(maxTested === null ? tests : [])]
-    return sql`select entry.* from ${entriesOf(chunk)} ${where(conditions)}`
-  })
-  const matching = sql.join(each, sql` union all `)
-  const tested =
-    maxTested === null
-      ? matching
-      : sql`select entry.* from (select * from (${matching}) entry order by document_id desc limit ${maxTested}) entry ${where(planned.hinted.tests)}`
-  const found = await sorted(db, tested, planned, sort, maxResults + 1)
-  const isCut = maxTested !== null && (await isMoreThan(db, matching, maxTested))
-  return { found: found.slice(0, maxResults), isCapped: found.length > maxResults || isCut }
-}
-
-/** The same by date, where there are no tests: month by month, until there are enough, so that the dates of all others are not read. */
-async function firstByDate(
-  db: Db,
-  chunks: readonly Chunk[],
-  planned: Planned,
-  sort: readonly SearchSort[],
-  maxResults: number,
-): Promise<Collected> {
-  const isBack = sort[0]!.order === 'desc'
-  const { rows } = await sql<{ created_at: Date }>`
-    select created_at from documents order by created_at ${sql.raw(isBack ? 'desc' : 'asc')} limit 1`.execute(db)
-  if (rows.length === 0) return { found: [], isCapped: false }
-  const { indexed, filters, late } = planned.hinted
-  const { stretches, end } = monthsFrom(rows[0]!.created_at, isBack)
-  const inStretches = [
-    ...stretches.map((months) => sql`entry.hints && ${months}::integer[]`),
-    isBack ? sql`entry.created_at < ${end}` : sql`entry.created_at >= ${end}`,
-  ]
-  const found: Scored[] = []
-  for (const inStretch of inStretches) {
-    const each = chunks.map((chunk) => sql`select entry.* from ${entriesOf(chunk)} ${where([...indexed, inStretch, ...filters, ...late])}`)
-    found.push(...(await sorted(db, sql.join(each, sql` union all `), planned, sort, maxResults + 1 - found.length)))
-    if (found.length > maxResults) break
-  }
-  return { found: found.slice(0, maxResults), isCapped: found.length > maxResults }
-}
-
-/** The first of these entries in the order asked for, with their rough scores. */
-async function sorted(
-  db: Db,
-  entries: RawBuilder<unknown>,
-  { hinted: { score, roughly } }: Planned,
-  sort: readonly SearchSort[],
-  limit: number,
-): Promise<readonly Scored[]> {
-  const ofEntry = (field: SearchSort['field']) => (field === 'score' ? score : entryColumns.get(field))
-  const isInEntries = sort.every(({ field }) => ofEntry(field) !== undefined)
-  const key = (field: SearchSort['field']) => ofEntry(field) ?? sql.ref(`documents.${field}`)
-  // No words are read, unless the score is part of the order.
-  const { rows } = await sql<Scored>`
-    select document_id, ${roughly} as score from (
-      select entry.* from (${entries}) entry ${isInEntries ? sql`` : sql`join documents on documents.id = entry.document_id`}
-      order by ${inOrder(sort, key)} limit ${limit}
-    ) entry`.execute(db)
-  return rows
-}
-
-async function isMoreThan(db: Db, matching: RawBuilder<unknown>, count: number): Promise<boolean> {
-  const { rows } = await sql`select from (${matching}) entry limit ${count}`.execute(db)
-  return rows.length >= count
-}
-
 async function inOrderOfScore(db: Db, found: readonly Scored[], sort: readonly SearchSort[]): Promise<readonly Scored[]> {
   const [first, ...others] = sort
   const sign = first?.order === 'asc' ? 1 : -1
@@ -319,11 +224,4 @@ async function inOrderOfScore(db: Db, found: readonly Scored[], sort: readonly S
     from unnest(${found.map(({ document_id }) => document_id)}::uuid[], ${found.map(({ score }) => score)}::real[]) as entry (document_id, score)
     join documents on documents.id = entry.document_id order by ${inOrder(sort, key)}`.execute(db)
   return rows
-}
-
-/** As in the list of documents: nothing counts as less than anything. */
-function inOrder(sort: readonly SearchSort[], key: (field: SearchSort['field']) => RawBuilder<unknown>): RawBuilder<unknown> {
-  const direction = (order: SearchSort['order']) => (order === 'asc' ? sql`asc nulls first` : sql`desc nulls last`)
-  const keys = sort.map(({ field, order }) => sql`${key(field)} ${direction(order)}`)
-  return sql.join([...keys, sql`entry.document_id ${direction(sort[0]!.order)}`])
 }

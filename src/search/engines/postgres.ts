@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import type { SearchAnswer, SearchEngine, SearchQuery } from '../../ports/search.ts'
-import { parse, type Term } from '../query.ts'
+import { parse, type Term, wordsOf } from '../query.ts'
 import { advanced } from './postgres-advanced.ts'
 import { chunksInForce, growBlocks, openChunk, reading, sizeOf, tableOf } from './postgres-chunks.ts'
 import { shortOnes } from './postgres-hints.ts'
@@ -78,7 +78,7 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   const [typos, stems, rare] = await Promise.all([
     query.fuzzy ? spellings(db, terms) : new Map<string, string[]>(),
     stemmed(db, terms),
-    rarities(db, wordsOf(terms)),
+    rarities(db, wordsOf(terms.filter(({ negated }) => !negated))),
   ])
   const others = together(stems.others, typos)
   const [hinted, plain] = [true, false].map((hasHints) =>
@@ -87,11 +87,7 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
       others,
       query.filter,
       hasHints,
-      ({ parts }) =>
-        rarestOf(
-          parts.map(({ text }) => text),
-          rare,
-        ),
+      (term) => rarestOf(wordsOf([term]), rare),
     ),
   )
   if (!hinted || !plain) return nothing
@@ -114,9 +110,6 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
     }),
   }
 }
-
-const wordsOf = (terms: readonly Term[]): string[] =>
-  terms.filter(({ negated }) => !negated).flatMap(({ parts }) => parts.map(({ text }) => text))
 
 /** A term with what is known of its words; entries without hints do not have all that `begun` counts on. */
 const known = (term: Term, stems: Stemmed, hasHints: boolean): Term => ({

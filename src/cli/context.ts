@@ -1,5 +1,4 @@
 /** What a command is handed: its options, its ways to speak, and the parts it may need, each loaded when it is asked for. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { App } from '../app.ts'
 import type { Client } from '../client/client.ts'
@@ -103,6 +102,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       else if (stderr.isTTY || cli.options.verbose > 0) cli.note(`${reasonOf(error)}; trying again in ${seconds} s`)
     }
     pauseEnds = now + seconds * 1000
+    const { setTimeout: sleep } = await import('node:timers/promises')
     await sleep(seconds * 1000, undefined, { signal: cli.signal })
   }
   const watch = (isService: boolean): AbortSignal => {

@@ -1,5 +1,4 @@
 /** Stopping on request: the first signal asks the command to begin nothing new, the second ends it at once. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Exit } from './exit.ts'
 
 export interface Stop {
@@ -38,7 +37,7 @@ export function watchStop(timeout: number | null, say: (text: string) => void, i
       // A third one finds nobody who listens.
       end()
       const work = last?.().catch(() => {})
-      void Promise.race([work, sleep(lastMoment)]).then(() => process.kill(process.pid, name))
+      void Promise.race([work, new Promise((resolve) => setTimeout(resolve, lastMoment))]).then(() => process.kill(process.pid, name))
       return
     }
     first = performance.now()

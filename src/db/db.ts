@@ -28,8 +28,14 @@ export interface DatabaseOptions {
 
 export interface Database {
   readonly db: Db
-  /** for short reads on their own, many at once: several times the rate of the pool; no transactions */
+  /** for short reads of small rows on their own, many at once: several times the rate of the pool; no transactions */
   readonly reads: Db
+  /** Of the same kind, so that none of these waits for another: who is behind a token; */
+  readonly auth: Db
+  /** pages of lists; */
+  readonly lists: Db
+  /** and pieces of long texts. */
+  readonly texts: Db
   /** A connection of its own, seen in pg_stat_activity under `name`; the caller ends it. */
   connect(name: string): Promise<pg.Client>
   close(): Promise<void>
@@ -57,10 +63,15 @@ export function openDatabase({ address, poolMax, connectTimeout, statementTimeou
   })
   pool.on('error', (error) => log.warn({ err: error.message }, 'an idle database connection was lost'))
   const readTimeout = Math.min(laneTimeout, statementTimeout || laneTimeout)
-  const lane = openLane({ settings: { ...common, statement_timeout: readTimeout }, log, hungAfter: readTimeout + hungAfter })
+  const lane = (name: string) =>
+    openLane({ name, settings: { ...common, statement_timeout: readTimeout }, log, hungAfter: readTimeout + hungAfter })
+  const [reads, auth, lists, texts] = [lane('dms reads'), lane('dms auth'), lane('dms lists'), lane('dms texts')]
   return {
     db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }), ...traced(log) }),
-    reads: lane.reads,
+    reads: reads.reads,
+    auth: auth.reads,
+    lists: lists.reads,
+    texts: texts.reads,
     async connect(name) {
       const client = new pg.Client({ ...common, application_name: name })
       client.on('error', (error) => log.warn({ err: error.message, connection: name }, 'a database connection was lost'))
@@ -68,7 +79,7 @@ export function openDatabase({ address, poolMax, connectTimeout, statementTimeou
       return client
     },
     close: async () => {
-      await lane.close()
+      for (const one of [reads, auth, lists, texts]) await one.close()
       await pool.end()
     },
   }

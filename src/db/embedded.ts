@@ -1,18 +1,31 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import type { Log } from '../log.ts'
+import { applicationRole, database, ownerRole, prepareDatabase, superuser } from './embedded/roles.ts'
 import { removeOtherBinaries } from './postgres-binaries.ts'
-import { type Cluster, openCluster, port, superuser } from './postgres-cluster.ts'
+import { type Cluster, openCluster, port } from './postgres-cluster.ts'
 import { type Server, serverPid, startServer, stopServer } from './postgres-process.ts'
 
 /** The PostgreSQL that dms brings along, up and running until the last of its owners has released it. */
 export interface EmbeddedPostgres {
-  /** `host` is the folder of its unix socket; there is no password, the socket is private */
-  readonly connection: { readonly host: string; readonly port: number; readonly user: 'dms'; readonly database: 'dms' }
+  /** of the application's role */
+  readonly connection: EmbeddedAddress
+  /** of the role that owns the tables */
+  readonly ownerConnection: EmbeddedAddress
+  /** of the superuser: for tests and benchmarks, which make databases */
+  readonly superuserConnection: EmbeddedAddress
   /** of the running server, such as 18.4 */
   readonly version: string
   /** Leaves it, and stops it when nobody else is in. Never throws. Close your own connections first. */
   release(): Promise<void>
+}
+
+/** `host` is the folder of its unix socket; there is no password, the socket is private */
+export interface EmbeddedAddress {
+  readonly host: string
+  readonly port: number
+  readonly user: string
+  readonly database: string
 }
 
 /** Held shared by every owner; whoever gets it for itself alone is the last one. */
@@ -70,8 +83,11 @@ export async function joinEmbedded(options: { dataDir: string; log: Log; startTi
   }
 
   let left: Promise<void> | undefined
+  const addressOf = (user: string): EmbeddedAddress => ({ host: cluster.socketFolder, port, user, database })
   return {
-    connection: { host: cluster.socketFolder, port, user: superuser, database: 'dms' },
+    connection: addressOf(applicationRole),
+    ownerConnection: addressOf(ownerRole),
+    superuserConnection: addressOf(superuser),
     version: owner.version,
     release: () => (left ??= leave()),
   }
@@ -107,24 +123,27 @@ async function own(cluster: Cluster, timeout: number, log: Log, signal: AbortSig
 
 /** Connects and takes its share of the ownership; null where no server takes us right now. */
 async function claim(cluster: Cluster, patience: number): Promise<Owner | null> {
-  const client = new Client({
+  const address = {
     host: cluster.socketFolder,
     port,
     user: superuser,
-    database: 'postgres',
     ssl: false,
     application_name: `dms owner pid=${process.pid}`,
     keepAlive: true,
     connectionTimeoutMillis: Math.ceil(patience),
     lock_timeout: Math.ceil(patience),
-  })
+  }
+  // The lock is in this database, so that the one of dms can be dropped and restored while the server is held.
+  const client = new Client({ ...address, database: 'postgres' })
   // an idle client that is cut off emits this; what follows is done on 'end'
   client.on('error', () => undefined)
   const lost = new Promise<void>((resolve) => client.once('end', resolve))
   try {
     await client.connect()
     await client.query('select pg_advisory_lock_shared($1)', [ownership])
-    await makeDatabase(client)
+    await client.query('select pg_advisory_lock($1)', [making])
+    await prepareDatabase(client, address)
+    await client.query('select pg_advisory_unlock($1)', [making])
     const { rows } = await client.query<{ server_version: string }>('show server_version')
     return { client, version: rows[0]!.server_version, lost }
   } catch (error) {
@@ -132,14 +151,6 @@ async function claim(cluster: Cluster, patience: number): Promise<Owner | null> 
     if (isPassing(error)) return null
     throw error
   }
-}
-
-/** The lock is in the database `postgres`, so that this one can be dropped and restored while the server is held. */
-async function makeDatabase(client: Client): Promise<void> {
-  await client.query('select pg_advisory_lock($1)', [making])
-  const { rowCount } = await client.query(`select from pg_database where datname = 'dms'`)
-  if (rowCount === 0) await client.query('create database dms')
-  await client.query('select pg_advisory_unlock($1)', [making])
 }
 
 async function leaveServer(client: Client, cluster: Cluster, log: Log): Promise<void> {

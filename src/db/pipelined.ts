@@ -23,6 +23,8 @@ import type { Schema } from './schema.ts'
 const maxPrepared = 500
 
 export interface LaneOptions {
+  /** of the connection, in pg_stat_activity */
+  name: string
   settings: pg.ClientConfig & { types: pg.CustomTypesConfig }
   log: Log
   /** milliseconds without a sign of an answer after which the connection is given up */
@@ -49,17 +51,20 @@ class DirectExecutor extends DefaultQueryExecutor {
 }
 
 /** Opens the lane: reads that commit by themselves only, no transactions, no cursors. It connects at the first query, and again after a loss. */
-export function openLane({ settings, log, hungAfter }: LaneOptions): { reads: Kysely<Schema>; close(): Promise<void> } {
+export function openLane({ name: applicationName, settings, log, hungAfter }: LaneOptions): {
+  reads: Kysely<Schema>
+  close(): Promise<void>
+} {
   const names = new LRUCache<string, string>({ max: maxPrepared })
   let opening: Promise<Open> | null = null
 
   const connect = async (): Promise<Open> => {
-    const fresh = new pg.Client({ ...settings, application_name: 'dms reads', pipeline: true })
+    const fresh = new pg.Client({ ...settings, application_name: applicationName, pipeline: true })
     const lost = () => {
       opening = null
     }
     fresh.on('error', (error) => {
-      log.warn({ err: error.message }, 'the reading connection was lost')
+      log.warn({ err: error.message, connection: applicationName }, 'a reading connection was lost')
       lost()
     })
     fresh.on('end', lost)

@@ -4,6 +4,7 @@ import { lchown, lstat, mkdir, readdir, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '../errors.ts'
+import { superuser } from './embedded/roles.ts'
 import { makeFolder } from './make-folder.ts'
 import { type Account, databaseAccount, openDataDir } from './postgres-account.ts'
 import { type Binaries, installBinaries } from './postgres-binaries.ts'
@@ -20,7 +21,6 @@ export interface Cluster {
   readonly account: Account | undefined
 }
 
-export const superuser = 'dms'
 export const port = 5432
 
 /** A socket's path may have 107 bytes (103 on macOS); the socket's own name takes 14. */

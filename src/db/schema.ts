@@ -65,7 +65,9 @@ export interface Schema {
   email_verifications: { token_hash: string; user_id: string; expires_at: Date; created_at: CreatedAt }
   rate_hits: { key: string; at: ColumnType<Date, Date | undefined, never> }
   instance: { key: string; value: string }
-  stored_files: { sha256: string; size: number; created_at: CreatedAt }
+  stored_files: { sha256: string; size: number; created_at: CreatedAt; address: string }
+  /** files that no row names any more, until they are removed */
+  file_removals: { address: string; requested_at: CreatedAt }
   documents: {
     id: Generated<string>
     owner_id: string
@@ -86,6 +88,8 @@ export interface Schema {
     duplicate_of: string | null
     source_id: string | null
     source_path: string | null
+    /** null: the file is as old as the document */
+    file_replaced_at: Date | null
     version: Generated<number>
     created_at: CreatedAt
     updated_at: UpdatedAt
@@ -106,7 +110,15 @@ export interface Schema {
     error_message: string | null
   }
   document_labels: { document_id: string; label_id: string }
-  idempotency_keys: { caller: string; key: string; status: number | null; answer: Json<object> | null; created_at: CreatedAt }
+  idempotency_keys: {
+    caller: string
+    key: string
+    /** SHA-256 of what the first request asked for */
+    fingerprint: string
+    status: number | null
+    answer: Json<object> | null
+    created_at: CreatedAt
+  }
   jobs: {
     id: Generated<string>
     kind: string
@@ -119,6 +131,8 @@ export interface Schema {
     payload: Json<object>
     document_id: string | null
     parent_id: string | null
+    /** whose work it is; the nil UUID: nobody's */
+    owner_id: Generated<string>
     dedupe_key: string | null
     fence: Generated<number>
     worker: string | null
@@ -131,6 +145,8 @@ export interface Schema {
     started_at: Date | null
     finished_at: Date | null
   }
+  /** by queue and priority: who was served last */
+  job_turns: { queue: string; priority: number; owner_id: string }
   workers: { name: string; queues: string[]; started_at: CreatedAt; seen_at: UpdatedAt }
   labels: {
     id: Generated<string>
@@ -219,6 +235,9 @@ export interface Schema {
     last_error: string | null
     /** failed runs since the last good one */
     failures: Generated<number>
+    /** local_folder of a normal user: the admin who gave it to them; null: nobody, or the operator */
+    granted_by: string | null
+    is_granted_by_operator: Generated<boolean>
     /** what all runs came to: outcome -> files */
     totals: Json<Record<string, number>>
     created_at: CreatedAt

@@ -10,6 +10,8 @@ export interface StoredFile {
   sha256: string
   mime_type: string
   filename: string
+  /** when these bytes became the file */
+  modifiedAt: Date
   open(range?: { start: number; end: number }): Promise<Readable>
 }
 
@@ -33,11 +35,14 @@ export const harmless = {
 /** The request headers that sendFile() reads. */
 export const fileHeaders = {
   Range: 'one range of bytes, as bytes=0-99',
-  'If-Range': 'the ETag of the file that the range is of',
+  'If-Range': 'the ETag or the Last-Modified date of the file that the range is of',
+  'If-Match': 'ETags: 412 for a file that has none of them',
+  'If-Unmodified-Since': 'a date: 412 for a file that is newer; not read where there is If-Match',
   'If-None-Match': 'the ETag of what is there already',
+  'If-Modified-Since': 'the Last-Modified date of what is there already; not read where there is If-None-Match',
 } as const
 
-/** Sends a file as attachment, or `inline` where its type may be shown. Throws RANGE_NOT_SATISFIABLE. */
+/** Sends a file as attachment, or `inline` where its type may be shown. Throws PRECONDITION_FAILED, RANGE_NOT_SATISFIABLE. */
 export async function sendFile(event: H3Event, file: StoredFile, how: 'attachment' | 'inline'): Promise<Response> {
   const etag = `"${file.sha256}"`
   const shown = how === 'inline' ? inlineType(file.mime_type) : null
@@ -48,12 +53,14 @@ export async function sendFile(event: H3Event, file: StoredFile, how: 'attachmen
     'cache-control': 'private, no-cache',
     'accept-ranges': 'bytes',
     etag,
+    // Never later than the answer itself (RFC 9110, 8.8.2.1), whatever the clock that it was recorded by.
+    'last-modified': new Date(Math.min(file.modifiedAt.getTime(), Date.now())).toUTCString(),
     // Lets the receiver see for itself whether all of it arrived as it was stored (RFC 9530).
     'repr-digest': `sha-256=:${Buffer.from(file.sha256, 'hex').toString('base64')}:`,
   })
-  if (matches(event.req.headers.get('if-none-match'), etag)) return new Response(null, { status: 304, headers })
+  if (isUnmodified(event.req, etag, file.modifiedAt)) return new Response(null, { status: 304, headers })
 
-  const range = rangeOf(event, file.size, etag)
+  const range = rangeOf(event, file, etag)
   headers.set('content-length', String(range ? range.end - range.start + 1 : file.size))
   if (range) headers.set('content-range', `bytes ${range.start}-${range.end}/${file.size}`)
   const status = range ? 206 : 200
@@ -66,11 +73,43 @@ export async function sendFile(event: H3Event, file: StoredFile, how: 'attachmen
 export const matches = (header: string | null, etag: string): boolean =>
   header !== null && (header.trim() === '*' || header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag))
 
+/** Whether the client has the file already (RFC 9110, 13.2.2). Throws PRECONDITION_FAILED where it wants another one than there is. */
+function isUnmodified({ headers, method }: Request, etag: string, modifiedAt: Date): boolean {
+  const ifMatch = headers.get('if-match')
+  const unmodifiedSince = httpDate(headers.get('if-unmodified-since'))
+  const isOther = ifMatch === null ? unmodifiedSince !== null && seconds(modifiedAt) > unmodifiedSince : !matchesStrongly(ifMatch, etag)
+  if (isOther) throw new AppError('PRECONDITION_FAILED', {}, 'The file is another one by now.')
+  const ifNoneMatch = headers.get('if-none-match')
+  if (ifNoneMatch !== null) return matches(ifNoneMatch, etag)
+  const modifiedSince = method === 'GET' || method === 'HEAD' ? httpDate(headers.get('if-modified-since')) : null
+  return modifiedSince !== null && seconds(modifiedAt) <= modifiedSince
+}
+
+/** As matches(), but a weak tag names nothing: it does not promise the same bytes. */
+const matchesStrongly = (header: string, etag: string): boolean =>
+  header.trim() === '*' || header.split(',').some((tag) => tag.trim() === etag)
+
+/** Seconds since 1970 of an HTTP date (RFC 9110, 5.6.7); null for anything else, which is ignored. */
+function httpDate(header: string | null): number | null {
+  if (header === null || !/^[A-Z][a-z]{2,8},? .*(?:GMT|\d{4})$/.test(header.trim())) return null
+  const time = Date.parse(header)
+  return Number.isNaN(time) ? null : Math.floor(time / 1000)
+}
+
+/** HTTP dates are this exact. */
+const seconds = (date: Date): number => Math.floor(date.getTime() / 1000)
+
+/** Whether the range is of the file as it is. A date tells two versions of one second apart only once that second is over. */
+function isOfFile(condition: string, etag: string, modifiedAt: Date): boolean {
+  const date = httpDate(condition)
+  return date === null ? condition.trim() === etag : date === seconds(modifiedAt) && Date.now() - modifiedAt.getTime() > 1000
+}
+
 /** One range of a `Range` header (RFC 9110, 14.2), or null: none, several, not bytes, malformed, or the file is another one by now. */
-function rangeOf(event: H3Event, size: number, etag: string): { start: number; end: number } | null {
+function rangeOf(event: H3Event, { size, modifiedAt }: StoredFile, etag: string): { start: number; end: number } | null {
   const header = event.req.headers.get('range')
   const condition = event.req.headers.get('if-range')
-  if (!header || (condition !== null && condition.trim() !== etag)) return null
+  if (!header || (condition !== null && !isOfFile(condition, etag, modifiedAt))) return null
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/i.exec(header.replaceAll(' ', '')) ?? []
   if (first === '' && last === '') return null
   if (first !== '' && last !== '' && Number(last) < Number(first)) return null

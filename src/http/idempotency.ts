@@ -1,36 +1,62 @@
 /** The Idempotency-Key header: a request that is sent again does its work once. */
+import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
-import type { App } from '../app.ts'
+import { clock, secondsAgo } from '../db/clock.ts'
 import type { Trx } from '../db/db.ts'
-import { invalid } from '../errors.ts'
+import { AppError, invalid } from '../errors.ts'
 
-const day = 24 * 3600 * 1000
+/** seconds that an answer is kept */
+const lifetime = 24 * 3600
 
 export interface Done<T> {
   status: number
   answer: T
 }
 
+/** A request that may come twice. */
+export interface Repeatable {
+  /** the Idempotency-Key header */
+  key: string
+  /** of fingerprint() */
+  fingerprint: string
+}
+
+/** SHA-256 of what a request asks for: two requests with the same one are the same request. The order of an object's keys does not count. */
+export const fingerprint = (...parts: readonly unknown[]): string =>
+  createHash('sha256').update(JSON.stringify(parts, sorted)).digest('hex')
+
+const sorted = (_key: string, value: unknown): unknown =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort()) : value
+
 /**
- * Does `work` and keeps its answer for a day under the caller's key, or gives back the answer that is kept. Two at once: the second waits for
- * the first one's transaction. Without a key it just does `work`. Throws VALIDATION_ERROR for a malformed key.
+ * Does `work` and keeps its answer for a day under the caller's key, or returns the answer that is kept. Two at once: the second waits for the
+ * first one's transaction. Without `request` it just does `work`. Throws VALIDATION_ERROR for a malformed key, IDEMPOTENCY_KEY_REUSED where the
+ * key was used for a request with another fingerprint.
  */
 export async function once<T extends object>(
-  app: App,
   trx: Trx,
   actor: Actor,
-  key: string | null,
+  request: Repeatable | null,
   work: () => Promise<Done<T>>,
 ): Promise<Done<T>> {
-  if (key === null) return work()
+  if (request === null) return work()
+  const { key, fingerprint } = request
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) throw invalid('Idempotency-Key', '1 to 255 visible ASCII characters')
-  await forget(trx, new Date(app.now().getTime() - day))
+  await deleteOld(trx)
   const caller = actor.id ?? 'operator'
   const claimed = await trx
     .insertInto('idempotency_keys')
-    .values({ caller, key, created_at: app.now() })
-    .onConflict((conflict) => conflict.doNothing())
+    .values({ caller, key, fingerprint, created_at: clock })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['caller', 'key'])
+        .doUpdateSet((eb) => ({ fingerprint: eb.ref('excluded.fingerprint'), status: null, answer: null, created_at: clock }))
+        // Old, or from the future: the database clock was set back.
+        .where(
+          sql<boolean>`idempotency_keys.created_at not between clock_timestamp() - make_interval(secs => ${lifetime}) and clock_timestamp()`,
+        ),
+    )
     .returning('key')
     .executeTakeFirst()
   const mine = trx.updateTable('idempotency_keys').where('caller', '=', caller).where('key', '=', key)
@@ -41,6 +67,8 @@ export async function once<T extends object>(
       .where('caller', '=', caller)
       .where('key', '=', key)
       .executeTakeFirstOrThrow()
+    if (first.fingerprint !== fingerprint)
+      throw new AppError('IDEMPOTENCY_KEY_REUSED', {}, 'The Idempotency-Key was used for another request within 24 hours: use a new one.')
     return { status: first.status ?? 201, answer: first.answer as T }
   }
   const done = await work()
@@ -48,7 +76,7 @@ export async function once<T extends object>(
   return done
 }
 
-/** Removes old keys; skips those that somebody else is removing, since two who wait for each other in different orders would never end. */
-const forget = (trx: Trx, before: Date) =>
+/** Deletes old keys; skips those that somebody else is deleting, since two who wait for each other in different orders would never end. */
+const deleteOld = (trx: Trx) =>
   sql`delete from idempotency_keys where (caller, key) in
-    (select caller, key from idempotency_keys where created_at < ${before} limit 1000 for update skip locked)`.execute(trx)
+    (select caller, key from idempotency_keys where created_at < ${secondsAgo(lifetime)} limit 1000 for update skip locked)`.execute(trx)

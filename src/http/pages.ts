@@ -1,26 +1,45 @@
-/** The envelope of lists that come in pages. */
+/** The envelope of lists that come in pages, and cursors, which lead from each page to the next one. */
+import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { Config } from '../config.ts'
+import type { Keyed, Keyset } from '../db/keyset.ts'
+import { invalid } from '../errors.ts'
 import { wholeNumber } from './input.ts'
 
 export interface PageOf {
   page: number
   per_page: number
+  /** `next_cursor` of another page: this one begins behind it */
+  cursor?: string | undefined
 }
 
 /** What a request says of the page that it wants; how long one is that it does not say is up to whoever asks (settings.paged). */
 export interface PageWanted {
   page: number
   per_page?: number | undefined
+  cursor?: string | undefined
 }
 
 /** `page` and `per_page` of a query string, with the configured maximum. */
-export const pageQuery = ({ limits }: Config) => ({
+export const numberedPageQuery = ({ limits }: Config) => ({
   page: wholeNumber(1, 1_000_000_000).default(1),
   per_page: wholeNumber(1, limits.per_page_max).optional(),
 })
 
-export const Pagination = z.object({
+/** Titles are part of a cursor where a list is sorted by them. */
+export const cursorField = z
+  .string()
+  .max(12_000)
+  .optional()
+  .describe('`pagination.next_cursor` of the page before, with the same filters, `sort` and `order`; not with `page`')
+
+/** The same with `cursor`. */
+export const pageQuery = (config: Config) => ({ ...numberedPageQuery(config), cursor: cursorField })
+
+/** Of lists that come whole unless a length is given. */
+export const wholeQuery = ({ limits }: Config) => ({ per_page: wholeNumber(1, limits.per_page_max).optional(), cursor: cursorField })
+
+export const PageNumbers = z.object({
   page: z.int(),
   per_page: z.int(),
   total: z.int(),
@@ -28,11 +47,97 @@ export const Pagination = z.object({
   has_next: z.boolean(),
   has_prev: z.boolean(),
 })
+const nextCursor = z.string().nullable().describe('leads to what follows; null: nothing does')
+export const Pagination = PageNumbers.extend({ next_cursor: nextCursor })
+
+/** `pagination` of lists without page numbers. */
+export const Onward = z.object({ next_cursor: nextCursor })
 
 export const pageOf = <T extends z.ZodType>(item: T) => z.object({ data: z.array(item), pagination: Pagination })
 
-/** The `pagination` object for a page of a list with `total` entries. */
-export function pagination({ page, per_page }: PageOf, total: number): z.infer<typeof Pagination> {
+/** The `pagination` object for a numbered page of a list with `total` entries. */
+export function pageNumbers({ page, per_page }: PageOf, total: number): z.infer<typeof PageNumbers> {
   const total_pages = Math.ceil(total / per_page)
   return { page, per_page, total, total_pages, has_next: page < total_pages, has_prev: page > 1 }
 }
+
+/** The same with the cursor of the next page. A page that was asked for by cursor has no number: `page` is 1 there. */
+export function pagination(page: PageOf, { total, next }: Pick<Fetched<unknown>, 'total' | 'next'>): z.infer<typeof Pagination> {
+  const numbers = pageNumbers(page, total)
+  return { ...numbers, ...(page.cursor === undefined ? {} : { has_next: next !== null, has_prev: false }), next_cursor: next }
+}
+
+/** Which rows to read: `limit` of them, either those behind a place in the order, or those after `offset`. */
+export interface Slice {
+  readonly limit: number
+  readonly offset: number
+  /** the sort keys of a row */
+  readonly after: readonly unknown[] | null
+}
+
+export interface Fetched<Row> {
+  readonly rows: Row[]
+  /** entries of the whole list; with a cursor, as they were when the walk began */
+  readonly total: number
+  /** the cursor of the next page; null: this is the last one */
+  readonly next: string | null
+}
+
+/**
+ * Reads one page of a list. `boundTo` is what the list is made by besides its order, such as filters: a cursor works only with the same.
+ * `fetch` reads the rows of a slice in the order of `order`. Throws VALIDATION_ERROR for a cursor that is none of this list.
+ */
+export async function fetchPage<Row extends Keyed>(
+  { page, per_page, cursor }: PageOf,
+  order: Keyset,
+  boundTo: unknown,
+  fetch: (slice: Slice) => Promise<Row[]>,
+  count: () => Promise<number>,
+): Promise<Fetched<Row>> {
+  const fingerprint = fingerprintOf(order, boundTo)
+  if (cursor !== undefined && page > 1) throw invalid('page', 'page and cursor exclude each other')
+  const place = cursor === undefined ? null : opened(cursor, order, fingerprint)
+  // One more than is shown tells whether there is a next page.
+  const slice = { limit: per_page + 1, offset: place ? 0 : (page - 1) * per_page, after: place?.key ?? null }
+  const [found, total] = await Promise.all([fetch(slice), place ? place.total : count()])
+  const rows = found.slice(0, per_page)
+  const last = found.length > per_page ? rows.at(-1) : undefined
+  const next = last ? Buffer.from(`["${fingerprint}",${total},${last.cursor_key}]`).toString('base64url') : null
+  return { rows, total, next }
+}
+
+export interface WholeWanted {
+  per_page?: number | undefined
+  cursor?: string | undefined
+}
+
+/** The same for a list that comes whole unless a length is given; its entries are not counted. */
+export const fetchWhole = <Row extends Keyed>(
+  { per_page = Number.MAX_SAFE_INTEGER - 1, cursor }: WholeWanted,
+  order: Keyset,
+  boundTo: unknown,
+  fetch: (slice: Slice) => Promise<Row[]>,
+): Promise<Fetched<Row>> => fetchPage({ page: 1, per_page, cursor }, order, boundTo, fetch, async () => 0)
+
+const Cursor = z.tuple([z.string(), z.int().min(0), z.array(z.unknown())])
+
+function opened(cursor: string, order: Keyset, fingerprint: string): { total: number; key: unknown[] } {
+  let value: unknown
+  try {
+    value = JSON.parse(Buffer.from(cursor, 'base64url').toString())
+  } catch {
+    value = null
+  }
+  const parsed = Cursor.safeParse(value)
+  if (!parsed.success) throw invalid('cursor', 'not a cursor: pass pagination.next_cursor as it came')
+  const [madeFor, total, key] = parsed.data
+  if (madeFor !== fingerprint || !order.isPlace(key))
+    throw invalid('cursor', 'the cursor of another list: repeat the filters, sort and order that it came with')
+  return { total, key }
+}
+
+const fingerprintOf = ({ keys }: Keyset, boundTo: unknown): string =>
+  createHash('sha1')
+    .update(JSON.stringify([keys.map(({ by, order }) => [typeof by === 'string' ? by : '', order]), boundTo]))
+    .digest('base64url')
+    .slice(0, 11)

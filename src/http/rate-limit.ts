@@ -1,7 +1,8 @@
-/** Limits that hold over all server processes and restarts: one row for each counted act, in a window that slides. */
+/** Limits that hold over all server processes and restarts: one row for each counted act, in a window that slides by the database clock. */
 import { isIPv6 } from 'node:net'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { clock, secondsAgo } from '../db/clock.ts'
 import type { Db, Trx } from '../db/db.ts'
 import { AppError, type Code } from '../errors.ts'
 
@@ -17,11 +18,16 @@ export async function count(app: App, key: string, limit: Limit, code: Code = 'R
   const wait = await app.db.transaction().execute(async (trx) => {
     // One after the other for each key: two acts at once cannot both be the last one allowed.
     await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
-    await trx.deleteFrom('rate_hits').where('key', '=', key).where('at', '<=', windowStart(app, limit)).execute()
-    const seconds = await waitFor(app, trx, key, limit)
+    // Acts in the future were counted before the database clock was set back: they would lock the key for as long as it was wrong.
+    await trx
+      .deleteFrom('rate_hits')
+      .where('key', '=', key)
+      .where((eb) => eb.or([eb('at', '<=', secondsAgo(limit.window)), eb('at', '>', clock)]))
+      .execute()
+    const seconds = await waitFor(trx, key, limit)
     if (seconds > 0) return seconds
-    await trx.insertInto('rate_hits').values({ key, at: app.now() }).execute()
-    await forgetOld(app, trx)
+    await trx.insertInto('rate_hits').values({ key, at: clock }).execute()
+    await forgetOld(trx)
     return 0
   })
   if (wait > 0) throw tooMany(wait, code)
@@ -47,33 +53,35 @@ export async function uncount(app: App, key: string): Promise<void> {
 }
 
 /** Some rows of keys that nobody came back with: each act takes more away than it leaves. No window is longer than a day. */
-async function forgetOld(app: App, trx: Trx): Promise<void> {
-  const day = new Date(app.now().getTime() - 86_400_000)
+async function forgetOld(trx: Trx): Promise<void> {
   await sql`
-    delete from rate_hits where ctid in (select ctid from rate_hits where at < ${day} limit 10 for update skip locked)`.execute(trx)
+    delete from rate_hits where ctid in
+      (select ctid from rate_hits where at < ${secondsAgo(86_400)} limit 10 for update skip locked)`.execute(trx)
 }
+
+/** Whether the limit is used up; counts nothing. */
+export const isUsedUp = async (app: App, key: string, limit: Limit): Promise<boolean> => (await waitFor(app.db, key, limit)) > 0
 
 /** Throws as count() does, but counts nothing: for limits on failures, where it is not known yet whether this will be one. */
 export async function refuse(app: App, key: string, limit: Limit, code: Code = 'RATE_LIMITED'): Promise<void> {
-  const wait = await waitFor(app, app.db, key, limit)
+  const wait = await waitFor(app.db, key, limit)
   if (wait > 0) throw tooMany(wait, code)
 }
 
 /** Whole seconds until the next act is allowed; 0: now. */
-async function waitFor(app: App, db: Db, key: string, limit: Limit): Promise<number> {
-  const last = await db
+async function waitFor(db: Db, key: string, { acts, window }: Limit): Promise<number> {
+  const oldest = await db
     .selectFrom('rate_hits')
-    .select('at')
+    .select(sql<number>`ceil(extract(epoch from at - ${secondsAgo(window)}))::int`.as('seconds'))
     .where('key', '=', key)
-    .where('at', '>', windowStart(app, limit))
+    .where('at', '>', secondsAgo(window))
+    .where('at', '<=', clock)
     .orderBy('at', 'desc')
-    .offset(limit.acts - 1)
+    .offset(acts - 1)
     .limit(1)
     .executeTakeFirst()
-  return last ? Math.max(1, Math.ceil((last.at.getTime() - windowStart(app, limit).getTime()) / 1000)) : 0
+  return oldest ? Math.max(1, oldest.seconds) : 0
 }
-
-const windowStart = (app: App, { window }: Limit): Date => new Date(app.now().getTime() - window * 1000)
 
 const tooMany = (wait: number, code: Code) => new AppError(code, { retry_after_secs: wait })
 

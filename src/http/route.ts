@@ -29,6 +29,10 @@ declare module 'h3' {
     refusal?: Code
     /** what came in as a body, checked */
     input?: unknown
+    /** what the audit log holds of the request besides its fields */
+    auditDetails?: Record<string, unknown>
+    /** memory set aside for the answer (server/answer-budget.ts) */
+    reservation?: { resize(bytes: number): void; grow(bytes: number): Promise<void>; release(): void }
     /** asked from this very process, by whoever has the machine: no limits on calls */
     isLocal?: boolean
     /** what this client is answered instead of the error body */
@@ -47,6 +51,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   summary: string
   query?: Query
   body?: Body
+  /** bytes that a JSON body may have here, where that is not what all routes have: `limits.max_body_size`, or `max_body_size_anonymous` */
+  maxBodyBytes?: number
   /** the body may also come as a form of a page sends it */
   takesForm?: boolean
   /** request headers that it reads besides those of all routes, as documentation: what each is for */
@@ -58,12 +64,16 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   answer?: z.ZodType
   /** good answers of other statuses */
   also?: Readonly<Record<number, z.ZodType>>
+  /** the answer may have megabytes: it waits until earlier ones of the same caller are taken */
+  isLarge?: boolean
   /** media types of an answer that is not JSON */
   produces?: readonly string[]
   /** a multipart body, as documentation: the fields besides files, and the field that files go into */
   form?: { fields: z.ZodType; file: string; many: boolean }
   /** what an API token needs here, where method and door do not tell; `session`: no API token will do */
   scope?: Scope | 'session'
+  /** an API token needs `read` as well: what the route makes lets others read */
+  needsRead?: boolean
   /** whether it goes into the audit log, where method and scope do not tell */
   audit?: boolean
   /** marks the route as deprecated, with the day it goes away */
@@ -82,14 +92,22 @@ export interface Call<Query extends z.ZodType = z.ZodType, Body extends z.ZodTyp
 
 type SignedIn = { actor: Actor }
 
+/** Bytes that a JSON body may have. */
+export interface BodyLimits {
+  /** no route passes this one */
+  max_request_size: number
+  max_body_size: number
+  /** of callers who are not signed in */
+  max_body_size_anonymous: number
+}
+
 export interface Route {
   door: Door
   method: Method
   /** with `:name` for parameters */
   path: string
   shape: Shape<z.ZodType, z.ZodType>
-  /** bytes that a JSON body may have */
-  handle(event: H3Event, maxBody: number): Promise<unknown>
+  handle(event: H3Event, limits: BodyLimits): Promise<unknown>
 }
 
 type Spec = `${Method} /${string}`
@@ -131,25 +149,39 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
     method,
     path,
     shape,
-    async handle(event, maxBody) {
+    async handle(event, limits) {
       pass(event)
       const scopes = event.context.actor?.scopes
       if (scopes) requireScope(scopes, scope)
+      if (scopes && shape.needsRead) requireScope(scopes, 'read')
       const params = event.context.params ?? {}
       for (const [name, code] of ids) if (!isId(params[name] ?? '')) throw new AppError(code)
       const call: Call<Query, Body> = {
         event,
         query: (shape.query ? check(shape.query, query(event)) : undefined) as z.output<Query>,
-        body: (shape.body ? check(shape.body, await (shape.takesForm ? jsonOrForm : json)(event, maxBody)) : undefined) as z.output<Body>,
+        body: (shape.body ? check(shape.body, await readBody(event, shape, limits)) : undefined) as z.output<Body>,
         param: (name) => decodeURIComponent(params[name] ?? ''),
         ip: event.context.ip ?? '127.0.0.1',
       }
       event.context.input = call.body
       const answer = await run(call)
+      if (scopes && !scopes.includes('read') && hidesAnswer(door, method, shape)) {
+        event.res.status = 204
+        event.context.headers = {}
+        return undefined
+      }
       event.res.status ??= shape.status ?? (answer === undefined ? 204 : 200)
       return answer
     },
   }
+}
+
+const readBody = (event: H3Event, shape: Shape<z.ZodType, z.ZodType>, limits: BodyLimits): Promise<unknown> =>
+  (shape.takesForm ? jsonOrForm : json)(event, maxBytesOf(event, shape, limits))
+
+function maxBytesOf({ context }: H3Event, { maxBodyBytes }: Shape<z.ZodType, z.ZodType>, limits: BodyLimits): number {
+  const isKnown = context.actor !== undefined || context.isLocal === true
+  return Math.min(limits.max_request_size, isKnown ? (maxBodyBytes ?? limits.max_body_size) : limits.max_body_size_anonymous)
 }
 
 /** What an API token has to allow for a route; null: nothing, as the route is everybody's. */
@@ -159,6 +191,13 @@ export function scopeOf(door: Door, method: Method, { scope }: Pick<Shape<z.ZodT
   if (door === 'admin') return 'admin'
   return method === 'GET' ? 'read' : 'write'
 }
+
+/**
+ * Whether a route answers API tokens without `read` with 204 and no body: its answer shows what was stored before. What a request itself
+ * created (201) is shown to everybody.
+ */
+export const hidesAnswer = (door: Door, method: Method, shape: Shape<z.ZodType, z.ZodType>): boolean =>
+  shape.answer !== undefined && shape.status !== 201 && method !== 'GET' && scopeOf(door, method, shape) === 'write'
 
 function requireScope(scopes: readonly Scope[], needed: Scope | 'session' | null): void {
   if (needed === null || scopes.some((scope) => scope === needed || (scope === 'write' && needed === 'upload'))) return

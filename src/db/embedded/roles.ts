@@ -1,0 +1,63 @@
+/** The roles of the embedded PostgreSQL. Only the superuser may read files or start programs on this machine, and it serves nobody. */
+import { Client, type ClientConfig } from 'pg'
+
+/** made by initdb, and what everything belonged to at first: makes roles and databases, and holds the server */
+export const superuser = 'dms'
+/** owns the database and its tables: migrations, restores, throw-away databases */
+export const ownerRole = 'dms_owner'
+/** reads and writes rows; owns the tables of the search index, which it makes and drops while it runs */
+export const applicationRole = 'dms_app'
+export const database = 'dms'
+
+/**
+ * Makes the database and its roles where they are missing, and hands over what still belongs to the superuser. `client` is the superuser's, in
+ * another database, and nobody else prepares meanwhile.
+ */
+export async function prepareDatabase(client: Client, address: ClientConfig): Promise<void> {
+  await client.query(`
+    do $$ begin
+      if to_regrole('${ownerRole}') is null then create role ${ownerRole} login createdb; end if;
+      if to_regrole('${applicationRole}') is null then
+        create role ${applicationRole} login;
+        -- Who holds a lock, and since when, is part of what a command says that has to wait.
+        grant pg_read_all_stats to ${applicationRole};
+        grant ${applicationRole} to ${ownerRole};
+      end if;
+    end $$`)
+  const { rowCount } = await client.query(`select from pg_database where datname = $1`, [database])
+  if (rowCount === 0) await client.query(`create database ${database} owner ${ownerRole}`)
+  await handOver(address)
+}
+
+/** Restores by older versions, or by hand, may have left the superuser with something at any time. */
+async function handOver(address: ClientConfig): Promise<void> {
+  // Functions in the schema are the application's to make: none of them is found by name here.
+  const inside = new Client({ ...address, database, options: '-c search_path=pg_catalog' })
+  inside.on('error', () => undefined)
+  try {
+    await inside.connect()
+    await inside.query(`
+      do $$ declare statement text; begin
+        for statement in
+          select format('alter database %I owner to ${ownerRole}', datname) from pg_database
+          where datname = current_database() and datdba = '${superuser}'::regrole
+          union all
+          select format('alter table %s owner to ${ownerRole}', c.oid::regclass) from pg_class c
+          where relnamespace = 'public'::regnamespace and relowner = '${superuser}'::regrole and relkind in ('r', 'p', 'v', 'm', 'S')
+            and not exists (select from pg_depend where classid = 'pg_class'::regclass and objid = c.oid and deptype in ('a', 'i', 'e'))
+          union all
+          select format('alter routine %s owner to ${ownerRole}', p.oid::regprocedure) from pg_proc p
+          where pronamespace = 'public'::regnamespace and proowner = '${superuser}'::regrole
+            and not exists (select from pg_depend where classid = 'pg_proc'::regclass and objid = p.oid and deptype = 'e')
+          union all
+          select format('alter type %s owner to ${ownerRole}', t.oid::regtype) from pg_type t
+          where typnamespace = 'public'::regnamespace and typowner = '${superuser}'::regrole and typtype in ('e', 'd')
+            and not exists (select from pg_depend where classid = 'pg_type'::regclass and objid = t.oid and deptype = 'e')
+        loop
+          execute statement;
+        end loop;
+      end $$`)
+  } finally {
+    await inside.end().catch(() => undefined)
+  }
+}

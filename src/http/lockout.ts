@@ -1,0 +1,74 @@
+/** Locks for what is guessed at from many addresses: after some failures a key is locked, each time for twice as long. */
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { clock, secondsAgo } from '../db/clock.ts'
+import type { Db, Trx } from '../db/db.ts'
+import { AppError, type Code } from '../errors.ts'
+import type { Limit } from './rate-limit.ts'
+
+/** Seconds in which earlier locks make the next one longer; rate_hits keeps nothing for longer. */
+const memory = 86_400
+
+/**
+ * Throws `code` with `retry_after_secs` while `key` is locked. The first lock within 24 hours lasts for the window of the limit, the second one
+ * for twice that, and so on.
+ */
+export async function refuseLocked(app: App, key: string, limit: Limit, code: Code): Promise<void> {
+  const wait = await lockedFor(app.db, key, limit)
+  if (wait > 0) throw new AppError(code, { retry_after_secs: wait })
+}
+
+/**
+ * Counts a failure under `key` and locks it when that was the last one allowed; `onLock` runs in the same transaction, with the seconds of the
+ * lock. Throws `code` where the key is locked: of failures at once no more are told than of failures in a row.
+ */
+export async function countFailure(
+  app: App,
+  key: string,
+  limit: Limit,
+  code: Code,
+  onLock: (trx: Trx, seconds: number) => Promise<void>,
+): Promise<void> {
+  const wait = await app.db.transaction().execute(async (trx) => {
+    await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
+    const left = await lockedFor(trx, key, limit)
+    if (left > 0) return left
+    const { failures } = await trx
+      .selectFrom('rate_hits')
+      .select(sql<number>`count(*)::int`.as('failures'))
+      .where('key', '=', key)
+      .where('at', '>', secondsAgo(limit.window))
+      .where('at', '<=', clock)
+      .executeTakeFirstOrThrow()
+    if (failures + 1 < limit.acts) {
+      await trx.insertInto('rate_hits').values({ key, at: clock }).execute()
+      return 0
+    }
+    await trx.deleteFrom('rate_hits').where('key', '=', key).execute()
+    await trx
+      .insertInto('rate_hits')
+      .values({ key: lockOf(key), at: clock })
+      .execute()
+    await onLock(trx, await lockedFor(trx, key, limit))
+    return 0
+  })
+  if (wait > 0) throw new AppError(code, { retry_after_secs: wait })
+}
+
+/** Whole seconds for which the key is still locked; 0: it is not. Locks in the future, from before the clock was set back, count no more. */
+async function lockedFor(db: Db, key: string, { window }: Limit): Promise<number> {
+  const { seconds } = await db
+    .selectFrom('rate_hits')
+    .select(
+      sql<number>`coalesce(greatest(0, ceil(extract(epoch from max(at) - ${clock}) + ${window} * power(2, count(*) - 1))), 0)::int`.as(
+        'seconds',
+      ),
+    )
+    .where('key', '=', lockOf(key))
+    .where('at', '>', secondsAgo(memory))
+    .where('at', '<=', clock)
+    .executeTakeFirstOrThrow()
+  return seconds
+}
+
+const lockOf = (key: string): string => `${key}:lock`

@@ -32,5 +32,8 @@ export interface App {
   readonly tokens: Tokens
   readonly seals: Seals
   readonly passwords: PasswordHasher
+  /** for what is shown and recorded; stored limits and expiries are judged by the database clock (db/clock.ts) */
   now(): Date
+  /** milliseconds of a clock that nobody sets: for time spans within this process */
+  monotonicMs(): number
 }

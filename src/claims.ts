@@ -4,20 +4,31 @@
  */
 import { sql } from 'kysely'
 import type { Db, Trx } from './db/db.ts'
-import { type Job, kinds, ocrPaused, type Problem, type Queue } from './jobs.ts'
+import { type Job, kinds, ocrPaused, type Problem, priorities, type Queue } from './jobs.ts'
 
-/** Takes the next job of a queue for `lease` milliseconds, or null. While OCR is paused, documents wait; helpers of one being read go on. */
-export async function claim(db: Db, queue: Queue, worker: string, lease: number): Promise<Job | null> {
-  const { rows } = await sql<Job>`
-    with next as (
-      select id from jobs where queue = ${queue} and status = 'pending' and run_at <= now()
-        and (kind <> 'ocr' or not exists (select from instance where key = ${ocrPaused}))
-      order by priority desc, run_at, id limit 1 for update skip locked
-    )
-    update jobs set status = 'processing', attempts = attempts + 1, fence = fence + 1, worker = ${worker},
-      lease_until = now() + ${lease} * interval '1 ms', started_at = now(), error_code = null, error_message = null
-    from next where jobs.id = next.id returning jobs.*`.execute(db)
+/**
+ * Takes the next job of a queue for `lease` milliseconds, or null: of the highest priority, and within it the oldest job of each owner in turn.
+ * An owner never has more than `maxRunning` of the queue's jobs running (0: no limit). While OCR is paused, documents wait; helpers of one being
+ * read go on.
+ */
+export async function claim(db: Db, queue: Queue, worker: string, lease: number, maxRunning = 0): Promise<Job | null> {
+  const { rows } = await sql<Job>`select * from dms_claim_job(${queue}, ${worker}, ${lease}, ${maxRunning})`.execute(db)
   return rows[0] ?? null
+}
+
+/** Whether another owner's job of the same priority or a higher one could run now if this one made room; `maxRunning` as in claim(). */
+export async function isAwaited(db: Db, { queue, priority, owner_id }: Job, maxRunning = 0): Promise<boolean> {
+  // Both sides of the owner's own jobs: those are not read, however many there are.
+  const other = (side: '<' | '>') => sql`
+    (select owner_id from jobs where queue = ${queue} and status = 'pending' and priority = level and owner_id ${sql.raw(side)} ${owner_id}::uuid
+      and run_at <= now() and not exists (select from users where id = jobs.owner_id and disabled)
+      and (${maxRunning}::integer = 0 or ${maxRunning}::integer > (
+        select count(*) from jobs other where other.queue = jobs.queue and other.status = 'processing' and other.owner_id = jobs.owner_id)) limit 1)`
+  const { rows } = await sql<{ is_awaited: boolean }>`
+    select not exists (select from instance where key = ${ocrPaused}) and exists (
+      select from unnest(${Object.values(priorities).filter((level) => level >= priority)}::smallint[]) level
+      cross join lateral (${other('<')} union all ${other('>')}) waiting) as is_awaited`.execute(db)
+  return rows[0]?.is_awaited ?? false
 }
 
 /** Keeps a claim alive; false when it is no longer ours (cancelled, or given to another after a silence). */
@@ -88,7 +99,8 @@ export async function fail(trx: Trx, job: Job, problem: Problem): Promise<boolea
     })
     .executeTakeFirst()
   if (numUpdatedRows !== 1n) throw new LeaseLost()
-  if (final && !kinds[job.kind].kept) await trx.deleteFrom('jobs').where('id', '=', job.id).execute()
+  // A kind of a later version has no entry.
+  if (final && kinds[job.kind]?.kept === false) await trx.deleteFrom('jobs').where('id', '=', job.id).execute()
   return final
 }
 
@@ -158,6 +170,14 @@ export async function holders(db: Db): Promise<{ worker: string; silent: number 
     select worker, extract(epoch from now() - max(seen_at))::float8 as silent
     from jobs left join workers on name = worker where status = 'processing' and worker is not null group by worker`.execute(db)
   return rows
+}
+
+/** The job made room for other owners: it goes back to the queue, and what it has done stays. */
+export class Yielded extends Error {
+  constructor() {
+    super('the job made room for others')
+    this.name = 'Yielded'
+  }
 }
 
 /** The claim is no longer ours: somebody cancelled the job, or another worker has it. */

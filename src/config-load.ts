@@ -65,6 +65,7 @@ const otherVariables = [
   'TIMEOUT',
   'CA_FILE',
   'INSECURE_HTTP',
+  'LAUNCHER_PID',
 ].map((name) => `DMS_${name}`)
 
 /** Reads the configuration. Throws ConfigError with every problem there is. */

@@ -1,4 +1,5 @@
 /** What settings must be together, or beyond their type. */
+import { relative, sep } from 'node:path'
 import type { Config } from './config.ts'
 
 /** Secrets that people copy out of manuals, and those made of one repeated piece. */
@@ -29,9 +30,16 @@ export function combinationProblems(config: Config, name: (key: string) => strin
     )
   if (server.tls_cert !== '' && server.tls_key === '') needs('server.tls_cert', 'server.tls_key')
   if (server.tls_key !== '' && server.tls_cert === '') needs('server.tls_key', 'server.tls_cert')
+  if (config.backup.key_file !== '' && isBelow(config.backup.path, config.backup.key_file))
+    problems.push(`${name('backup.key_file')}: must not lie in backup.path: whoever can change a backup there could sign it`)
   if (limits.per_page_default > limits.per_page_max)
     problems.push(`${name('limits.per_page_default')}: ${limits.per_page_default} is more than limits.per_page_max`)
   return problems
+}
+
+const isBelow = (folder: string, path: string): boolean => {
+  const [first = ''] = relative(folder, path).split(sep)
+  return first !== '' && first !== '..'
 }
 
 /** What runs, but is worth a line. */

@@ -18,8 +18,8 @@ export interface Payloads {
   reindex: { anew?: boolean }
   /** send a user the link that confirms the e-mail address */
   verify_email: { user_id: string }
-  /** remove stored bytes that no document has any more */
-  purge: { sha256: string }
+  /** remove stored bytes that no document has any more; `address`: of an upload that perhaps was never committed */
+  purge: { sha256: string; address?: string }
   /** take in what is new at a source; `full`: look at every file again */
   sync: { source_id: string; full: boolean }
 }
@@ -70,10 +70,15 @@ export interface Handler<K extends Kind> {
   released?(app: App, trx: Trx, job: Job<K>): Promise<void>
 }
 
+/** The owner of jobs that are nobody's. */
+export const nobody = '00000000-0000-0000-0000-000000000000'
+
 export interface EnqueueOptions {
   priority?: Priority
   documentId?: string
   parentId?: string
+  /** whose turn it takes; default: the owner of the document, else nobody */
+  ownerId?: string
   /** a waiting job with the same key is enough: no second one is made */
   dedupe?: string
   runAt?: Date
@@ -93,30 +98,31 @@ export async function enqueueAll<K extends Kind>(
   wanted: readonly (EnqueueOptions & { payload: Payloads[K] })[],
 ): Promise<string[]> {
   if (wanted.length === 0) return []
-  const rows = await trx
-    .insertInto('jobs')
-    .values(
-      wanted.map(({ payload, ...options }) => ({
-        kind,
-        queue: kinds[kind].queue,
-        payload: JSON.stringify(payload),
-        priority: priorities[options.priority ?? 'normal'],
-        document_id: options.documentId ?? null,
-        parent_id: options.parentId ?? null,
-        dedupe_key: options.dedupe ?? null,
-        max_attempts: options.maxAttempts ?? kinds[kind].tries,
-        ...(options.runAt ? { run_at: options.runAt } : {}),
-      })),
-    )
-    // DO UPDATE rather than DO NOTHING: it locks the waiting row, so no worker starts it before what we commit is there to be read.
-    .onConflict((conflict) =>
-      conflict
-        .column('dedupe_key')
-        .where('status', '=', 'pending')
-        .doUpdateSet((eb) => ({ run_at: sql<Date>`least(${eb.ref('jobs.run_at')}, excluded.run_at)` })),
-    )
-    .returning('id')
-    .execute()
+  const jobs = wanted.map(({ payload, priority = 'normal', ...options }) => ({
+    payload,
+    priority: priorities[priority],
+    document_id: options.documentId ?? null,
+    /** whose owner it belongs to */
+    about_id: options.documentId ?? ('document_id' in payload ? payload.document_id : null),
+    parent_id: options.parentId ?? null,
+    owner_id: options.ownerId ?? null,
+    dedupe_key: options.dedupe ?? null,
+    max_attempts: options.maxAttempts ?? kinds[kind].tries,
+    run_at: options.runAt ?? null,
+  }))
+  // DO UPDATE rather than DO NOTHING: it locks the waiting row, so no worker starts it before what we commit is there to be read. In the order
+  // that was given: two who insert the same keys must not wait for each other.
+  const { rows } = await sql<{ id: string }>`
+    insert into jobs (kind, queue, payload, priority, document_id, parent_id, owner_id, dedupe_key, max_attempts, run_at)
+    select ${kind}, ${kinds[kind].queue}, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${nobody}::uuid),
+      dedupe_key, max_attempts, coalesce(run_at, now())
+    from rows from (jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as (payload jsonb, priority smallint, document_id uuid, about_id uuid,
+      parent_id uuid, owner_id uuid, dedupe_key text, max_attempts integer, run_at timestamptz)) with ordinality as
+      w (payload, priority, document_id, about_id, parent_id, owner_id, dedupe_key, max_attempts, run_at, nth)
+    left join lateral (select owner_id from documents where id = w.about_id limit 1) d on true
+    order by nth
+    on conflict (dedupe_key) where status = 'pending' do update set run_at = least(jobs.run_at, excluded.run_at)
+    returning id`.execute(trx)
   return rows.map(({ id }) => id)
 }
 
@@ -142,6 +148,11 @@ export async function cancelOf(trx: Trx, ...documentIds: string[]): Promise<void
     trx,
     live.map(({ id }) => id),
   )
+}
+
+/** Waiting jobs take another owner's turns, as their documents do. */
+export async function transfer(trx: Trx, from: string, to: string): Promise<void> {
+  await trx.updateTable('jobs').set({ owner_id: to }).where('owner_id', '=', from).where('status', '=', 'pending').execute()
 }
 
 /** Moves a waiting job forward or back; throws CONFLICT when it no longer waits. */

@@ -7,8 +7,9 @@ import { openPasswords } from './auth/passwords.ts'
 import { openSeals } from './auth/seals.ts'
 import { openTokens } from './auth/tokens.ts'
 import type { Config } from './config.ts'
-import { type Address, type Database, openDatabase } from './db/db.ts'
+import { type Address, openDatabase } from './db/db.ts'
 import { migrate, NewerSchema, PendingMigrations, status } from './db/migrate.ts'
+import { type OwnedDatabase, openOwned } from './db/owner.ts'
 import { ConfigError } from './errors.ts'
 import { openReader } from './extract/reader.ts'
 import { stores } from './files/all.ts'
@@ -29,9 +30,10 @@ export interface OpenOptions {
   statementTimeout?: boolean
   /** the clock */
   now?: () => Date
+  monotonicMs?: () => number
 }
 
-export interface OpenedDatabase extends Database {
+export interface OpenedDatabase extends OwnedDatabase {
   /** the PostgreSQL that dms brings along, rather than one of the administrator's */
   isEmbedded: boolean
 }
@@ -82,6 +84,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       seals: openSeals(secret),
       passwords: openPasswords(),
       now: options.now ?? (() => new Date()),
+      monotonicMs: options.monotonicMs ?? (() => performance.now()),
       close: closing,
     }
   } catch (error) {
@@ -115,22 +118,33 @@ export async function openPlaces(config: Config, log: Log): Promise<Places & { c
 
 /** Connects to the configured database, or starts or joins the embedded one. */
 export async function openConfigured(config: Config, log: Log, statementTimeout: boolean): Promise<OpenedDatabase> {
-  const { url, pool_max, connect_timeout, statement_timeout, ssl_ca } = config.database
+  const { url, migration_url, pool_max, connect_timeout, statement_timeout, ssl_ca } = config.database
   const settings = { poolMax: pool_max, connectTimeout: connect_timeout, statementTimeout: statementTimeout ? statement_timeout : 0, log }
   if (url !== '') {
     const ssl = ssl_ca === '' ? {} : { ssl: { ca: await readFile(ssl_ca, 'utf8') } }
-    return { ...openDatabase({ ...settings, address: { connectionString: url, ...ssl } as Address }), isEmbedded: false }
+    const address = { connectionString: url, ...ssl } as Address
+    const database = openDatabase({ ...settings, address })
+    if (migration_url === '') return { ...database, asOwner: (work) => work(database), isEmbedded: false }
+    const owned = openOwned(database, { ...settings, address: { ...address, connectionString: migration_url } })
+    return { ...(await closingOnFailure(owned, database.close)), isEmbedded: false }
   }
   const { joinEmbedded } = await import('./db/embedded.ts')
   const embedded = await joinEmbedded({ dataDir: config.data_dir, log })
-  const database = openDatabase({ ...settings, address: embedded.connection })
-  return {
-    ...database,
-    isEmbedded: true,
-    close: async () => {
-      await database.close()
-      await embedded.release()
-    },
+  const opened = openDatabase({ ...settings, address: embedded.connection })
+  const close = async () => {
+    await opened.close()
+    await embedded.release()
+  }
+  const owned = openOwned(opened, { ...settings, address: embedded.ownerConnection })
+  return { ...(await closingOnFailure(owned, close)), isEmbedded: true, close }
+}
+
+async function closingOnFailure<T>(opening: Promise<T>, close: () => Promise<void>): Promise<T> {
+  try {
+    return await opening
+  } catch (error) {
+    await close()
+    throw error
   }
 }
 
@@ -142,7 +156,7 @@ async function bringForward(database: OpenedDatabase, config: Config, log: Log, 
   if (pending.length === 0) return
   const isAllowed = when === 'always' || (when === 'embedded' && (database.isEmbedded || config.database.auto_migrate))
   if (!isAllowed) throw new PendingMigrations(pending.map(({ name }) => name))
-  await migrate(database, config.database.lock_timeout, (name) => log.info({ migration: name }, 'migrated'))
+  await database.asOwner((owner) => migrate(owner, config.database.lock_timeout, (name) => log.info({ migration: name }, 'migrated')))
 }
 
 /** One reader a core, unless told otherwise. */

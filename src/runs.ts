@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db } from './db/db.ts'
 
-export type Run = 'backup' | 'maintenance'
+export type Run = 'backup' | 'maintenance' | 'rehearsal'
 
 /** Notes that it was done just now, by the database's clock; without effect where the schema is older than the table. */
 export async function noteSuccess(db: Db, name: Run): Promise<void> {

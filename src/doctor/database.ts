@@ -20,6 +20,7 @@ export const database = (patient: Patient): Question[] => [
   { id: 'queue', about: 'jobs that wait, fail or are stuck', ask: () => queue(patient) },
   { id: 'sources', about: 'syncs that are late or fail', ask: () => sources(patient) },
   { id: 'backup', about: 'when the last backup was made', ask: () => backup(patient) },
+  { id: 'rehearsal', about: 'when a backup was last restored for a test', ask: () => rehearsal(patient) },
 ]
 
 /** The database with a schema that can be asked. */
@@ -155,4 +156,23 @@ async function backup(patient: Patient): Promise<Opinion> {
   if (age === undefined) return (await missingFolder(patient.loaded.config.backup.path)) ?? warn('there was never a backup', fix)
   const hours = Math.floor(age / 3600)
   return age > 1.5 * day ? warn(`the last backup is ${hours} hours old`, fix) : ok(`made ${hours} hours ago`)
+}
+
+/** Days after which a rehearsal says nothing of the backups of today. */
+const maxRehearsalDays = 35
+
+async function rehearsal(patient: Patient): Promise<Opinion> {
+  const { db } = await current(patient)
+  const { rows } = await sql<{ name: string; days: number }>`
+    select name, floor(extract(epoch from now() - last_success_at) / ${day})::int as days from runs where name in ('backup', 'rehearsal')`.execute(
+    db,
+  )
+  const found = rows.find(({ name }) => name === 'rehearsal')
+  const fix = 'dms backup rehearse, once a month from cron'
+  if (found)
+    return found.days > maxRehearsalDays
+      ? warn(`the last rehearsal is ${found.days} days old`, fix)
+      : ok(`succeeded ${found.days} days ago`)
+  if (rows.length === 0) throw new NotHere('there is no backup yet')
+  return warn('no backup was ever restored for a test', fix)
 }

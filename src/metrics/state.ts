@@ -13,7 +13,7 @@ const keptFor = 60_000
 export function openState(app: App): () => Promise<Family[]> {
   let kept: { at: number; families: Family[] } | null = null
   const totals = async (): Promise<Family[]> => {
-    const now = app.now().getTime()
+    const now = app.monotonicMs()
     if (!kept || now - kept.at >= keptFor) kept = { at: now, families: await tableTotals(app) }
     return kept.families
   }

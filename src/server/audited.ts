@@ -85,7 +85,7 @@ async function actOf(app: App, event: H3Event, route: Route, outcome: Act['outco
     target: Object.entries(params).map(target).join(' '),
     outcome,
     code,
-    details: { ...(fields ? { fields } : {}), ...(query ? { query } : {}) },
+    details: { ...(fields ? { fields } : {}), ...(query ? { query } : {}), ...event.context.auditDetails },
     request_id: requestId(event),
   }
 }

@@ -5,7 +5,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 
 interface Window {
-  /** milliseconds since 1970 */
+  /** by app.monotonicMs() */
   endsAt: number
   /** calls that this process may still let through without asking */
   left: number
@@ -29,23 +29,24 @@ export function openCallLimit(app: App): (key: string) => void | Promise<void> {
   let asked = 0
 
   const ask = async (key: string, window: Window): Promise<void> => {
-    const now = app.now()
     if (++asked % 500 === 0) await forgetOld(app)
-    const { rows } = await sql<{ starts_at: Date; used: number }>`
-      insert into call_windows (key, starts_at, used) values (${key}, ${now}, ${share})
+    // The clock is read in place, once the row is locked: read before that it could lie before what another process has just written.
+    const isOver = sql`(call_windows.starts_at <= clock_timestamp() - interval '1 minute' or call_windows.starts_at > clock_timestamp())`
+    const { rows } = await sql<{ left_ms: number; used: number }>`
+      insert into call_windows (key, starts_at, used) values (${key}, clock_timestamp(), ${share})
       on conflict (key) do update set
-        starts_at = case when call_windows.starts_at <= ${new Date(now.getTime() - minute)} then excluded.starts_at else call_windows.starts_at end,
-        used = case when call_windows.starts_at <= ${new Date(now.getTime() - minute)} then ${share} else call_windows.used + ${share} end
-      returning starts_at, used`.execute(app.db)
-    const { starts_at, used } = rows[0]!
-    window.endsAt = starts_at.getTime() + minute
+        starts_at = case when ${isOver} then excluded.starts_at else call_windows.starts_at end,
+        used = case when ${isOver} then ${share} else call_windows.used + ${share} end
+      returning extract(epoch from starts_at + interval '1 minute' - clock_timestamp())::float8 * 1000 as left_ms, used`.execute(app.db)
+    const { left_ms, used } = rows[0]!
+    window.endsAt = app.monotonicMs() + left_ms
     window.left = Math.max(0, share - Math.max(0, used - limit))
     window.isUsedUp = window.left === 0
   }
 
   /** Takes one call from what this process has; the window, where it has none. */
   const take = (key: string): Window | null => {
-    const now = app.now().getTime()
+    const now = app.monotonicMs()
     let window = windows.get(key)
     if (!window || window.endsAt <= now) {
       window = { endsAt: now + minute, left: 0, isUsedUp: false, asking: null }
@@ -78,5 +79,5 @@ export function openCallLimit(app: App): (key: string) => void | Promise<void> {
 
 /** Windows that are long over, of keys that nobody comes back with. */
 async function forgetOld(app: App): Promise<void> {
-  await sql`delete from call_windows where starts_at < ${new Date(app.now().getTime() - 10 * minute)}`.execute(app.db)
+  await sql`delete from call_windows where starts_at < now() - interval '10 minutes'`.execute(app.db)
 }

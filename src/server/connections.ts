@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { type Code, codes } from '../errors.ts'
 
 /** Milliseconds that the rest of a refused body is read and thrown away, so that its sender comes to read the answer. */
 const linger = 30_000
@@ -62,8 +63,10 @@ function refuse(problem: Error & { code?: string }, socket: Duplex): void {
   if (!socket.writable || problem.code === 'ECONNRESET') return void socket.destroy()
   const status = statuses[problem.code ?? ''] ?? 400
   const id = randomUUID()
-  const message = `This is not a valid HTTP request (${STATUS_CODES[status]}).`
-  const error = { code: 'VALIDATION_ERROR', message, details: {}, timestamp: new Date().toISOString(), request_id: id }
+  const isTooLarge = status === 431
+  const code: Code = isTooLarge ? 'HEADERS_TOO_LARGE' : 'VALIDATION_ERROR'
+  const message = isTooLarge ? codes[code][1] : `This is not a valid HTTP request (${STATUS_CODES[status]}).`
+  const error = { code, message, details: {}, timestamp: new Date().toISOString(), request_id: id }
   const body = JSON.stringify({ error })
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}`
   socket.end(`${head}\r\nx-request-id: ${id}\r\nconnection: close\r\n\r\n${body}`)

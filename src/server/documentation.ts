@@ -4,6 +4,12 @@ import { anyone, type Route } from '../http/route.ts'
 import { versionOfDms } from '../version.ts'
 import { docsPage, docsPolicy } from './docs.ts'
 import { describe } from './openapi.ts'
+import { precompressed } from './precompressed.ts'
+
+const headers = {
+  'If-None-Match': 'the ETag of what is there already',
+  'Accept-Encoding': 'br and gzip are there',
+} as const
 
 /** The routes that describe the others; made when first asked for, since few servers ever are. */
 export function documentation(app: App, all: () => readonly Route[]): Route[] {
@@ -12,15 +18,17 @@ export function documentation(app: App, all: () => readonly Route[]): Route[] {
     made ??= describe(all(), app.config.server.public_url, versionOfDms())
     return made
   }
+  const json = precompressed(() => JSON.stringify(description()), { 'content-type': 'application/json;charset=UTF-8' })
+  const page = precompressed(() => docsPage(description()), {
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy': docsPolicy,
+  })
   return [
-    anyone('GET /api/openapi.json', { summary: 'This API as OpenAPI 3.1', answer: z.record(z.string(), z.unknown()) }, () => description()),
     anyone(
-      'GET /api/docs',
-      { summary: 'This API as a page', produces: ['text/html'] },
-      () =>
-        new Response(docsPage(description()), {
-          headers: { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': docsPolicy },
-        }),
+      'GET /api/openapi.json',
+      { summary: 'This API as OpenAPI 3.1', headers, answer: z.record(z.string(), z.unknown()) },
+      ({ event }) => json(event),
     ),
+    anyone('GET /api/docs', { summary: 'This API as a page', headers, produces: ['text/html'] }, ({ event }) => page(event)),
   ]
 }

@@ -52,6 +52,7 @@ function recognise(error: HTTPError): AppError {
 function headersOf({ code, details }: AppError): Record<string, string> {
   if (code === 'UNAUTHORIZED') return { 'www-authenticate': 'Bearer' }
   if (code === 'METHOD_NOT_ALLOWED') return { allow: String(details.allow ?? '') }
+  if (code === 'UPGRADE_REQUIRED') return { upgrade: 'websocket', connection: 'upgrade' }
   if (code === 'RANGE_NOT_SATISFIABLE') return { 'content-range': `bytes */${details.size}` }
   return {}
 }

@@ -137,6 +137,8 @@ export async function openLive(app: App, server: Server, { heartbeat = 30_000, a
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
     connection.on('error', () => connection.destroy())
     const error = refusal(request)
+    // None is spoken here; a malformed list would be answered in HTML.
+    delete request.headers['sec-websocket-protocol']
     if (error) refuse(connection, error, app.now())
     else adapter.handleUpgrade(request, connection, head).catch(() => connection.destroy())
   }
@@ -166,7 +168,7 @@ export async function openLive(app: App, server: Server, { heartbeat = 30_000, a
   const clock = setInterval(() => {
     if (sockets.size === 0) return
     seconds++
-    for (const socket of sockets.values()) socket.tick(Math.floor(app.now().getTime() / 1000))
+    for (const socket of sockets.values()) socket.tick()
     if (seconds % lookAnyway === 0) quietly(feed.look())
     if (seconds % recheckAnyway === 0) quietly(recheck(app, [...sockets.values()]))
   }, 1000)

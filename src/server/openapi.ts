@@ -1,7 +1,7 @@
 /** The API described from the very lines that define it (OpenAPI 3.1). */
 import { z } from 'zod'
 import { type Code, codes } from '../errors.ts'
-import type { Route } from '../http/route.ts'
+import { hidesAnswer, type Route } from '../http/route.ts'
 import { ignoresToken } from './authenticate.ts'
 import { exampleOf, type JsonSchema } from './openapi-example.ts'
 
@@ -72,7 +72,11 @@ function operation(route: Route): Operation {
     ...(door === 'anyone' ? {} : { security: [{ bearer: [] }] }),
     parameters: [...pathParameters(route), ...queryParameters(shape.query), ...headerParameters(shape.headers)],
     ...(bodies ? { requestBody: bodies } : {}),
-    responses: { ...failures(route), ...goodAnswers(route) },
+    responses: {
+      ...failures(route),
+      ...goodAnswers(route),
+      ...(hidesAnswer(door, method, shape) ? { 204: { description: 'Done, for an API token without the scope read; no body.' } } : {}),
+    },
   }
 }
 
@@ -96,6 +100,7 @@ function queryParameters(query: z.ZodType | undefined): object[] {
     name,
     in: 'query',
     required: required.includes(name) && schema.default === undefined,
+    ...(schema.type === 'array' ? { style: 'form', explode: false } : {}),
     schema,
   }))
 }
@@ -104,7 +109,8 @@ function requestOf({ shape: { body, form, takesForm } }: Route): Operation['requ
   if (body) {
     const schema = schemaOf(body, 'input')
     const media = { schema, example: exampleOf(schema) }
-    return { required: true, content: { 'application/json': media, ...(takesForm ? { 'application/x-www-form-urlencoded': media } : {}) } }
+    const required = !body.safeParse({}).success
+    return { required, content: { 'application/json': media, ...(takesForm ? { 'application/x-www-form-urlencoded': media } : {}) } }
   }
   if (!form) return undefined
   const fields = schemaOf(form.fields, 'input')
@@ -151,6 +157,7 @@ function codesOf({ door, path, shape }: Route): Set<Code> {
   const isCounted = path.startsWith('/api/')
   const readsToken = !ignoresToken(path)
   return new Set<Code>([
+    'HEADERS_TOO_LARGE',
     ...(shape.query || shape.body || shape.form ? (['VALIDATION_ERROR'] as const) : []),
     // Also where no token is needed: one that is sent all the same must be good.
     ...(readsToken ? (['UNAUTHORIZED'] as const) : []),

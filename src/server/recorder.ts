@@ -16,6 +16,8 @@ export interface Answered {
 export interface Recorder {
   began(): void
   answered(answer: Answered): void
+  /** Adds to the bytes of answers that wait for their clients. */
+  answerBytes(change: number): void
   families(): Family[]
 }
 
@@ -30,12 +32,16 @@ interface Series {
   count: number
 }
 
-/** Makes a recorder; it starts from zero with each process, as counters may. */
-export function openRecorder(): Recorder {
+/** Makes a recorder; it starts from zero with each process, as counters may. `others`: numbers that are told with its own. */
+export function openRecorder(others: () => Family[] = () => []): Recorder {
   const series = new Map<string, Series>()
   const failures = new Map<Code, number>()
   let inFlight = 0
+  let bytesInFlight = 0
   return {
+    answerBytes(change) {
+      bytesInFlight += change
+    },
     began() {
       inFlight++
     },
@@ -59,6 +65,7 @@ export function openRecorder(): Recorder {
       const failed = [...failures]
       return [
         gauge('dms_http_requests_in_flight', 'Requests that are not answered yet.', inFlight),
+        gauge('dms_http_answer_bytes_in_flight', 'Memory set aside for answers that their clients have not taken yet.', bytesInFlight),
         {
           name: 'dms_http_requests_total',
           type: 'counter',
@@ -85,6 +92,7 @@ export function openRecorder(): Recorder {
             .filter(([code]) => code.endsWith('RATE_LIMITED'))
             .map(([code, value]) => ({ labels: { scope: scopeOf(code) }, value })),
         },
+        ...others(),
       ]
     },
   }

@@ -9,6 +9,7 @@ import { onSignals, openLog } from '../log.ts'
 import { type OpenOptions, openApp } from '../open-app.ts'
 import { ensureFirstAdmin } from '../users/first-admin.ts'
 import { startConfigured } from '../worker/run.ts'
+import { watchEventLoop } from './event-loop.ts'
 import { listen, tryListening } from './listen.ts'
 import { openLive } from './live.ts'
 import { openMetricsPort } from './metrics-port.ts'
@@ -16,6 +17,7 @@ import { openRecorder } from './recorder.ts'
 import { buildServer } from './server.ts'
 import { passedSocket, serviceManager } from './service-manager.ts'
 import { rememberSignIns, type SignIns } from './sign-ins.ts'
+import { startWorkerProcess } from './worker-process.ts'
 
 export interface ServerOptions {
   migrate: OpenOptions['migrate']
@@ -77,18 +79,20 @@ async function patiently<T>({ waitForDatabase, signal, say }: ServerOptions, ope
 async function serve(
   app: App,
   signIns: SignIns,
-  { signal, lastly, env, say }: ServerOptions,
+  { signal, lastly, env, say, levelNow }: ServerOptions,
   began: (report: () => void) => void,
 ): Promise<void> {
   const { config, log } = app
   const manager = serviceManager(env, log)
   const passed = passedSocket(env)
-  const recorder = openRecorder()
+  const eventLoop = watchEventLoop(log, { warnMs: config.server.event_loop_warn })
+  const recorder = openRecorder(eventLoop.families)
   const metrics = config.metrics.enabled ? await openMetricsPort(app, recorder) : null
-  const h3 = buildServer(app, { isDraining: () => signal.aborted, signIns, recorder })
+  const h3 = buildServer(app, { isDraining: () => signal.aborted, signIns, recorder, eventLoop })
   const listening = await listen(h3, config, passed)
   const live = await openLive(app, listening.server)
-  const worker = config.worker.embedded ? await startConfigured(app) : null
+  const workerProcess = config.worker.embedded && !config.worker.in_server_process ? startWorkerProcess(config, log, env) : null
+  const worker = workerProcess ?? (config.worker.embedded ? await startConfigured(app) : null)
   if (worker) lastly(() => worker.letGo())
   const status = `listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`
   say(status)
@@ -108,7 +112,14 @@ async function serve(
   })
   await manager.ready(status)
   const unwatch = manager.watch(() => app.db.selectNoFrom(sql`1`.as('one')).execute())
-  const renew = () => listening.renewCertificate().catch((error) => log.error({ err: error }, 'the certificate stays as it was'))
+  const renew = () => {
+    listening.renewCertificate().catch((error) => log.error({ err: error }, 'the certificate stays as it was'))
+    // What is wrong with the configuration is logged by onSignals().
+    levelNow().then(
+      (level) => workerProcess?.reopen(level),
+      () => {},
+    )
+  }
   process.on('SIGHUP', renew)
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
   log.info('stopping')
@@ -119,6 +130,7 @@ async function serve(
   const close = () => Promise.all([listening.close(shutdown_timeout), live.close()])
   await Promise.all([manager.stopping(), sleep(drain_delay).then(close), worker?.stop(shutdown_timeout)])
   metrics?.close()
+  eventLoop.close()
 }
 
 async function summary({ db, search, ocr }: App): Promise<string> {

@@ -22,12 +22,14 @@ import { routes as sources } from '../sources/routes.ts'
 import { routes as tokens } from '../tokens/routes.ts'
 import { routes as users } from '../users/routes.ts'
 import { type Answers, openAnswers } from './answer.ts'
+import { openAnswerBudget } from './answer-budget.ts'
 import { type Audited, isWatched, openAudit } from './audited.ts'
 import { authenticate, forgetSignIns } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { clientIp } from './client-ip.ts'
 import { allowOrigin } from './cors.ts'
 import { documentation } from './documentation.ts'
+import type { EventLoopWatch } from './event-loop.ts'
 import { failure } from './failures.ts'
 import { routes as health } from './health.ts'
 import { routes as prometheus } from './metrics.ts'
@@ -43,6 +45,8 @@ export interface Assembly {
   isDraining?: () => boolean
   /** remembers who is behind a token; without it the database is asked for each request */
   signIns?: SignIns
+  /** learns which requests are being handled */
+  eventLoop?: Pick<EventLoopWatch, 'began' | 'ended'>
   /** counts what is answered, where somebody else reads it too */
   recorder?: Recorder
 }
@@ -76,20 +80,22 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
 }
 
 /** Builds the server around an App; `h3.request()` and a socket lead into the same thing. */
-export function buildServer(app: App, { isDraining, signIns, recorder = openRecorder(), routes: given }: Assembly = {}): H3 {
+export function buildServer(app: App, { isDraining, signIns, eventLoop, recorder = openRecorder(), routes: given }: Assembly = {}): H3 {
   const routes = given ?? allRoutes(app, isDraining, recorder)
   const ipOf = clientIp(app.config.server.trusted_proxies)
-  const answers = openAnswers(app.config)
+  const answers = openAnswers(app.config, openAnswerBudget(app.config, recorder.answerBytes))
   const origins = app.config.server.cors_origins
   const h3 = new H3({
     silent: true,
     onRequest(event) {
       recorder.began()
+      eventLoop?.began(event)
       event.context.startedAt = performance.now()
       requestId(event)
     },
     onError: (error, event) => failure(error, event, app.log, app.now()),
     onResponse(response, event) {
+      eventLoop?.ended(event)
       if (!event.context.isComplete) answers.complete(event, response)
       if (event.context.sunset) response.headers.set('deprecation', event.context.sunset.toUTCString())
       forgetSignIns(event, signIns)
@@ -124,6 +130,9 @@ export function buildServer(app: App, { isDraining, signIns, recorder = openReco
       () => count(event),
       (refusal) => countAndRefuse(event, refusal),
     )
+  })
+  h3.all('/ws', ({ url }) => {
+    throw new AppError(url.pathname === '/ws' ? 'UPGRADE_REQUIRED' : 'NOT_FOUND')
   })
   const audited = openAudit(app)
   for (const [path, methods] of byPath(routes)) {
@@ -162,10 +171,13 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     const route = methods.get(method)
     if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
     event.context.sunset = route.shape.sunset
-    const run = () => route.handle(event, limits.max_request_size)
+    const handle = () => route.handle(event, limits)
+    const run = route.shape.isLarge ? () => answers.large(event, handle) : handle
     const answer = await (watched.has(route) ? audited(event, route, run) : run())
     if (answer === undefined) return ''
-    return answer instanceof Response ? answer : answers.json(event, answer as object)
+    if (!(answer instanceof Response)) return answers.of(event, answer as object)
+    event.context.reservation?.release()
+    return answer
   }
 }
 

@@ -35,20 +35,19 @@ export function rememberSignIns(app: App): SignIns {
   const listening = listen(app.database, app.log, 'dms_live', heard, forgetAll)
 
   const remembered = (token: string) => {
-    const now = app.now().getTime()
     const found = known.get(token)
-    return found && found.until > now && found.session.exp * 1000 > now ? found : undefined
+    return found && found.until > app.monotonicMs() ? found : undefined
   }
   return {
     remembered,
     async of(token) {
       const found = remembered(token)
       if (found) return found
-      const now = app.now().getTime()
+      const now = app.monotonicMs()
       const before = changes
       const fresh = await bearer(app, token)
       // Something changed while we looked: what we saw may be from before.
-      if (changes === before) known.set(token, { ...fresh, until: now + longest })
+      if (changes === before) known.set(token, { ...fresh, until: now + Math.min(longest, fresh.remainingMs) })
       return fresh
     },
     forgetAll,

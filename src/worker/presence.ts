@@ -2,6 +2,7 @@
 import { availableParallelism, hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
+import { secondsAgo } from '../db/clock.ts'
 import { isGone, nameOf } from './dead.ts'
 import { startWorker, type Worker } from './worker.ts'
 
@@ -58,11 +59,11 @@ async function startBoth(app: App) {
   return { reading, indexing: await startWorker(app, { queues: ['index', 'maintenance'], concurrency: 1, name }) }
 }
 
-async function isSomebodyWorking({ db, now }: App): Promise<boolean> {
+async function isSomebodyWorking({ db }: App): Promise<boolean> {
   const rows = await db
     .selectFrom('workers')
     .select(['name', 'queues'])
-    .where('seen_at', '>', new Date(now().getTime() - silence))
+    .where('seen_at', '>', secondsAgo(silence / 1000))
     .execute()
   return rows.some(({ name, queues }) => queues.includes('ocr') && !isGone(name, hostname()))
 }

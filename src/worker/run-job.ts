@@ -17,9 +17,14 @@ import { handlers } from './handlers.ts'
 /** The worker is going home; what it has in hand goes back on the pile. */
 export class Stopped extends Error {}
 
+/** A server of a later version has enqueued the job. */
+class UnknownKind extends Error {}
+
 /** While the database is out of reach: how long to wait before it is asked again, and before a job that met with it is tried again. */
 const patience = 1000
 const pause = 5000
+/** Until a job of an unknown kind is offered again, as it is meant for a worker of a later version. */
+const unknownKindDelayMs = 60_000
 
 type Ending = (trx: Trx) => Promise<void>
 
@@ -27,8 +32,10 @@ type Ending = (trx: Trx) => Promise<void>
 export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Promise<void> {
   const started = performance.now()
   const log = app.log.child({ job: job.id, kind: job.kind, document_id: job.document_id ?? undefined, attempt: job.attempts })
+  const handler = handlerOf(job)
   try {
-    const commit = await handlerOf(job).run(app, job, signal)
+    if (!handler) throw new UnknownKind()
+    const commit = await handler.run(app, job, signal)
     let facts: jobs.Facts = {}
     await insist(app, log, signal, async (trx) => {
       await claims.finish(trx, job)
@@ -50,7 +57,7 @@ export const giveBack =
   (app: App, job: jobs.Job, delay = 0): Ending =>
   async (trx) => {
     await claims.release(trx, job, delay)
-    await handlerOf(job).released?.(app, trx, job)
+    await handlerOf(job)?.released?.(app, trx, job)
   }
 
 /** Counts a try that failed. */
@@ -58,11 +65,15 @@ export const giveUp =
   (app: App, job: jobs.Job, problem: jobs.Problem): Ending =>
   async (trx) => {
     const final = await claims.fail(trx, job, problem)
-    await handlerOf(job).failed?.(app, trx, job, problem, final)
+    await handlerOf(job)?.failed?.(app, trx, job, problem, final)
   }
 
 function endingOf(app: App, job: jobs.Job, cause: unknown, log: Log): Ending {
-  if (cause instanceof Stopped) return giveBack(app, job)
+  if (cause instanceof Stopped || cause instanceof claims.Yielded) return giveBack(app, job)
+  if (cause instanceof UnknownKind) {
+    log.warn('job of a kind that this version does not know, left for a later version')
+    return giveBack(app, job, unknownKindDelayMs)
+  }
   if (isUnavailable(cause) && !isTimeout(cause)) {
     log.warn({ err: (cause as Error).message }, 'job postponed')
     return giveBack(app, job, pause)
@@ -99,4 +110,4 @@ async function insist(app: App, log: Log, signal: AbortSignal, ending: Ending): 
   }
 }
 
-const handlerOf = (job: jobs.Job) => handlers[job.kind] as jobs.Handler<jobs.Kind>
+const handlerOf = (job: jobs.Job) => handlers[job.kind] as jobs.Handler<jobs.Kind> | undefined

@@ -7,6 +7,7 @@ import { type Log, onSignals, openLog } from '../log.ts'
 import { openApp } from '../open-app.ts'
 import { nameOf } from './dead.ts'
 import { openHealth } from './health.ts'
+import type { RunningJob } from './messages.ts'
 import { startSchedule } from './schedule.ts'
 import { startWorker, type Worker } from './worker.ts'
 
@@ -78,11 +79,16 @@ async function work(config: Config, log: Log, run: WorkerRun, began: (worker: Wo
 
 /** A line for each running job: somebody asked. */
 function report(log: Log, worker: Worker): void {
-  const running = worker.running()
-  for (const { job, since } of running)
-    log.info(
-      { job: job.id, kind: job.kind, document_id: job.document_id ?? undefined, running_ms: Math.round(performance.now() - since) },
-      'job runs',
-    )
+  const running = runningJobs(worker)
+  for (const job of running) log.info({ ...job }, 'job runs')
   if (running.length === 0) log.info('no job runs')
 }
+
+/** What a worker is at, for logs and for its supervisor. */
+export const runningJobs = (worker: Worker): RunningJob[] =>
+  worker.running().map(({ job, since }) => ({
+    job: job.id,
+    kind: job.kind,
+    document_id: job.document_id ?? undefined,
+    running_ms: Math.round(performance.now() - since),
+  }))

@@ -35,7 +35,7 @@ export interface Worker {
 /** Milliseconds between two signs of life of a worker that has nothing to do; one at work gives one with each renewal of its leases. */
 const idleBeat = 20_000
 
-/** Two syncs, so that a slow source does not hold up all the others. */
+/** Two syncs, so that a slow source does not hold up all the others; of one user no more than sources.max_syncs_per_user. */
 const atOnce = { sync: 2, index: 1, maintenance: 1 } as const
 
 interface Running {
@@ -83,7 +83,8 @@ export async function startWorker(
 
   const takeOne = async (queue: jobs.Queue): Promise<boolean> => {
     if (taken >= maxJobs) return false
-    const job = await claims.claim(app.db, queue, name, lease)
+    const maxRunning = queue === 'sync' ? app.config.sources.max_syncs_per_user : 0
+    const job = await claims.claim(app.db, queue, name, lease, maxRunning)
     if (!job) return false
     taken++
     if (isStopping) {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Config } from '../../config.ts'
-import { AppError } from '../../errors.ts'
+import { AppError, invalid } from '../../errors.ts'
 
 /** sockets of one address that have not signed in yet */
 const maxStrangers = 100
@@ -12,8 +12,20 @@ const retryAfter = 10
 
 /** Why a connection is not opened, where its address has so many `strangers` already; null: it is. */
 export function objection(request: IncomingMessage, server: Config['server'], strangers: number): AppError | null {
+  const malformed = handshakeError(request)
+  if (malformed) return malformed
   if (!isOwnOrigin(request, server)) return new AppError('FORBIDDEN', {}, 'Pages of this origin may not connect.')
   if (strangers >= maxStrangers) return new AppError('RATE_LIMITED', { retry_after_secs: retryAfter })
+  return null
+}
+
+/** What is wrong with the opening handshake (RFC 6455, 4.2.1 and 4.4). The library would answer in HTML. */
+function handshakeError({ method, headers }: IncomingMessage): AppError | null {
+  if (method !== 'GET') return new AppError('METHOD_NOT_ALLOWED', { allow: 'GET' })
+  if (headers.upgrade?.toLowerCase() !== 'websocket') return new AppError('UPGRADE_REQUIRED')
+  if (headers['sec-websocket-version'] !== '13')
+    return new AppError('UPGRADE_REQUIRED', { sec_websocket_version: 13 }, 'Sec-WebSocket-Version must be 13.')
+  if (!/^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '')) return invalid('Sec-WebSocket-Key', 'must be 16 bytes in base64')
   return null
 }
 
@@ -37,6 +49,9 @@ export function refuse(connection: Duplex, { status, code, message, details }: A
     `x-request-id: ${id}`,
     'connection: close',
     ...(wait === undefined ? [] : [`retry-after: ${wait}`]),
+    ...(status === 405 ? [`allow: ${details.allow}`] : []),
+    // RFC 9110, 15.5.22: what to upgrade to; RFC 6455, 4.4: in which version.
+    ...(status === 426 ? ['upgrade: websocket', 'sec-websocket-version: 13'] : []),
   ]
   connection.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
 }

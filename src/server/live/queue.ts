@@ -64,12 +64,12 @@ async function report(trx: Trx): Promise<boolean> {
   if (due.length === 0) return false
   const { rows } = await sql<Counts>`
     with counted as (
-      select coalesce(owner_id::text, 'all') as key, owner_id as user_id, count(*) filter (where jobs.status = 'pending') as pending,
+      select coalesce(documents.owner_id::text, 'all') as key, documents.owner_id as user_id, count(*) filter (where jobs.status = 'pending') as pending,
         count(*) filter (where jobs.status = 'processing') as processing, count(*) filter (where jobs.status = 'completed') as completed
       from jobs join documents on documents.id = jobs.document_id
       where jobs.kind = 'ocr' and (jobs.status in ('pending', 'processing')
         or jobs.status = 'completed' and jobs.finished_at >= date_trunc('day', now(), 'UTC'))
-      group by grouping sets ((), (owner_id))
+      group by grouping sets ((), (documents.owner_id))
     ), changed as (
       select key, coalesce(counted.user_id, told.user_id) as user_id, coalesce(counted.pending, 0) as pending,
         coalesce(counted.processing, 0) as processing, coalesce(counted.completed, 0) as completed

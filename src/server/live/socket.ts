@@ -30,6 +30,8 @@ export interface Surroundings {
 export interface Session {
   actor: Actor
   claims: TokenSession
+  /** when its token expires, by app.monotonicMs() */
+  endsAt: number
 }
 
 export interface Socket {
@@ -46,8 +48,8 @@ export interface Socket {
   offer(event: LiveEvent, text: () => string): void
   /** What the session's user is from now on. */
   become(actor: Actor): void
-  /** Ends it if its time is over. `now` in seconds since 1970. */
-  tick(now: number): void
+  /** Ends it if its time is over. */
+  tick(): void
   end(code: number, reason: string): void
   /** Tells the client why, and ends it. */
   refuse(code: Code, close: number, message?: string): void
@@ -105,7 +107,8 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
   }
 
   const authenticate = async (token: string) => {
-    const { actor, session: claims } = await bearer(app, token)
+    const { actor, session: claims, remainingMs } = await bearer(app, token)
+    const endsAt = app.monotonicMs() + remainingMs
     if (actor.id === null) throw new AppError('UNAUTHORIZED')
     if (actor.scopes && !actor.scopes.includes('read')) throw new AppError('FORBIDDEN', {}, 'This API token lacks the scope "read".')
     if (session && session.actor.id !== actor.id) return send(complaint('FORBIDDEN', 'This connection belongs to another user.'))
@@ -120,7 +123,7 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
         return refuse('RATE_LIMITED', 4429, `${app.config.limits.ws_connections_per_user} connections are open already.`)
       }
     }
-    session = { actor, claims }
+    session = { actor, claims, endsAt }
     await feed.start()
     await around.recheck(socket)
     send(JSON.stringify({ type: 'auth_success', user_id: actor.id }))
@@ -206,9 +209,9 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
     become(actor) {
       if (session) session = { ...session, actor }
     },
-    tick(now) {
+    tick() {
       if (!session && performance.now() - openedAt > around.authTimeout) refuse('UNAUTHORIZED', 4401, 'Nobody signed in in time.')
-      if (session && session.claims.exp <= now) refuse('UNAUTHORIZED', 4401, 'The token has expired.')
+      if (session && session.endsAt <= app.monotonicMs()) refuse('UNAUTHORIZED', 4401, 'The token has expired.')
     },
     end,
     refuse,

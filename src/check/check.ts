@@ -5,7 +5,7 @@ import type { Check, Found, Scope } from './found.ts'
 import { checksums, files, orphans } from './stored.ts'
 import { index, links, queue, references, status } from './tables.ts'
 
-export interface Finding extends Omit<Found, 'repair'> {
+export interface Finding extends Omit<Found, 'repair' | 'address'> {
   check: CheckName
   /** where the stored file is, or should be; missing where it is about none */
   path?: string
@@ -32,9 +32,9 @@ export function check(
 ): Promise<void> {
   return withLock(app.database, 'check', lockTimeout, async () => {
     for (const name of only) {
-      for await (const { repair: mend, ...finding } of checks[name](app, scope)) {
+      for await (const { repair: mend, address, ...finding } of checks[name](app, scope)) {
         scope.signal.throwIfAborted()
-        const path = finding.sha256 === undefined ? {} : { path: app.files.place(finding.sha256) }
+        const path = address === undefined ? {} : { path: app.files.place(address) }
         found({ check: name, ...finding, ...path, repaired: repair && mend ? await mend() : null })
       }
     }

@@ -7,6 +7,8 @@ export interface Found {
   message: string
   document_id?: string
   sha256?: string
+  /** of the stored file that it is about */
+  address?: string
   expected?: string | number
   actual?: string | number
   /** what --repair does about it; missing: nothing can be done here */

@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { lockStored } from '../documents/upload.ts'
+import { lockStored, placeholderAddress, storedFiles, usesOf } from '../documents/stored-files.ts'
 import { openFileCollector } from '../files/collect.ts'
 import * as jobs from '../jobs.ts'
-import { FileMissing } from '../ports/files.ts'
+import { FileMissing, sha256Of } from '../ports/files.ts'
 import type { Found, Scope } from './found.ts'
 
 const batch = 500
@@ -15,6 +15,7 @@ const grace = 3_600_000
 
 interface Stored {
   sha256: string
+  address: string
   size: number
 }
 
@@ -24,16 +25,16 @@ export async function* files(app: App, scope: Scope): AsyncGenerator<Found> {
   for await (const stored of all(app, scope)) {
     const trouble = await troubleOf(app, stored)
     wasRead()
-    if (trouble) yield* perDocument(app, stored.sha256, trouble)
+    if (trouble) yield* perDocument(app, stored, trouble)
   }
 }
 
-async function troubleOf(app: App, { sha256, size }: Stored): Promise<Omit<Found, 'sha256' | 'document_id'> | null> {
-  const actual = await app.files.size(sha256)
+async function troubleOf(app: App, { address, size }: Stored): Promise<Problem | null> {
+  const actual = await app.files.size(address)
   if (actual === null) return { severity: 'error', message: 'the stored file is missing: restore it from a backup' }
   if (actual !== size) return { severity: 'error', message: 'the stored file has another length', expected: size, actual }
   try {
-    const stream = await app.files.read(sha256, { start: 0, end: 0 })
+    const stream = await app.files.read(address, { start: 0, end: 0 })
     stream.resume()
     await once(stream, 'close')
     return null
@@ -45,22 +46,23 @@ async function troubleOf(app: App, { sha256, size }: Stored): Promise<Omit<Found
 /** Of a sample: bytes that are not those that were stored. */
 export async function* checksums(app: App, scope: Scope): AsyncGenerator<Found> {
   const wasRead = openFileCollector()
-  for await (const { sha256, size } of all(app, scope)) {
+  for await (const stored of all(app, scope)) {
     if (scope.sample < 1 && Math.random() >= scope.sample) continue
-    const actual = await hashOf(app, { sha256, size })
+    const { sha256 } = stored
+    const actual = await hashOf(app, stored)
     wasRead()
     if (actual === null || actual === sha256) continue
     const message = 'the stored file is corrupt: restore it from a backup'
-    yield* perDocument(app, sha256, { severity: 'error', message, expected: sha256, actual })
+    yield* perDocument(app, stored, { severity: 'error', message, expected: sha256, actual })
   }
 }
 
 /** null where there is nothing to be read, which `files` tells of. */
-async function hashOf(app: App, { sha256, size }: Stored): Promise<string | null> {
+async function hashOf(app: App, { address, size }: Stored): Promise<string | null> {
   const hash = createHash('sha256')
   try {
     // One byte further than it should go: what is too long is not itself. A stream that knows no end takes much memory for every small file.
-    for await (const chunk of await app.files.read(sha256, size > 0 ? { start: 0, end: size } : undefined)) hash.update(chunk)
+    for await (const chunk of await app.files.read(address, size > 0 ? { start: 0, end: size } : undefined)) hash.update(chunk)
     return hash.digest('hex')
   } catch (error) {
     if (error instanceof FileMissing || (error as NodeJS.ErrnoException).syscall !== undefined) return null
@@ -68,65 +70,75 @@ async function hashOf(app: App, { sha256, size }: Stored): Promise<string | null
   }
 }
 
+interface NamedFile {
+  address: string
+  size: number
+  modifiedAt: Date
+}
+
 /** Files and rows that no document has. */
 export async function* orphans(app: App, scope: Scope): AsyncGenerator<Found> {
-  let names: { sha256: string; modifiedAt: Date; size: number }[] = []
+  let files: NamedFile[] = []
   let done = 0
   for await (const file of app.files.list()) {
-    names.push(file)
-    if (names.length < batch) continue
-    yield* withoutRow(app, names)
-    names = []
+    files.push(file)
+    if (files.length < batch) continue
+    yield* withoutRow(app, files)
+    files = []
     done += batch
     scope.onProgress(done)
   }
-  yield* withoutRow(app, names)
+  yield* withoutRow(app, files)
   yield* withoutDocument(app)
 }
 
-async function* withoutRow(app: App, names: { sha256: string; modifiedAt: Date; size: number }[]): AsyncGenerator<Found> {
-  const known = await app.db
-    .selectFrom('stored_files')
-    .select('sha256')
-    .where('sha256', 'in', names.length > 0 ? names.map(({ sha256 }) => sha256) : [''])
-    .execute()
-  const rows = new Set(known.map(({ sha256 }) => sha256))
-  for (const { sha256, modifiedAt, size } of names) {
-    if (rows.has(sha256) || app.now().getTime() - modifiedAt.getTime() < grace) continue
+async function* withoutRow(app: App, files: readonly NamedFile[]): AsyncGenerator<Found> {
+  const uses = await usesOf(
+    app.db,
+    files.map(({ address }) => address),
+  )
+  for (const { address, modifiedAt, size } of files) {
+    if (uses.get(address) !== 'none' || app.now().getTime() - modifiedAt.getTime() < grace) continue
     yield {
       severity: 'warning',
       message: 'a stored file that no document has',
-      sha256,
+      sha256: sha256Of(address),
+      address,
       actual: size,
-      repair: () => setAside(app, sha256),
+      repair: () => setAside(app, address),
     }
   }
 }
 
-/** Under the lock that uploads of the same bytes take: none of them is left without its file. */
-const setAside = (app: App, sha256: string): Promise<string> =>
-  app.db.transaction().execute(async (trx) => {
-    await lockStored(trx, { sha256, size: 0 })
-    const used = await trx.selectFrom('documents').select('id').where('sha256', '=', sha256).limit(1).executeTakeFirst()
-    if (used) return 'a document has it by now'
-    const place = await app.files.setAside(sha256)
-    await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
-    return `moved to ${place}`
+/**
+ * Asked again under the lock that uploads of the same bytes take: an upload that is under way has ended then, and its address is either in a row or
+ * of no use for ever. Only after the commit the file is moved.
+ */
+async function setAside(app: App, address: string): Promise<string> {
+  const sha256 = sha256Of(address)
+  const isUsed = await app.db.transaction().execute(async (trx) => {
+    const placeholder = placeholderAddress(sha256)
+    const found = await lockStored(trx, { sha256, size: 0, address: placeholder })
+    if (found === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
+    return (await usesOf(trx, [address])).get(address) !== 'none'
   })
+  return isUsed ? 'it is used by now' : `moved to ${await app.files.setAside(address)}`
+}
 
 async function* withoutDocument(app: App): AsyncGenerator<Found> {
   let last = ''
   for (;;) {
-    const { rows } = await sql<{ sha256: string }>`
-      select sha256 from stored_files file where sha256 > ${last}
+    const { rows } = await sql<{ sha256: string; address: string }>`
+      select sha256, address from stored_files file where sha256 > ${last}
         and not exists (select from documents where documents.sha256 = file.sha256)
         and not exists (select from jobs where kind = 'purge' and payload ->> 'sha256' = file.sha256)
       order by sha256 limit ${batch}`.execute(app.db)
-    for (const { sha256 } of rows) {
+    for (const { sha256, address } of rows) {
       yield {
         severity: 'warning',
         message: 'stored bytes that no document has, and that nothing is about to remove',
         sha256,
+        address,
         async repair() {
           await app.db.transaction().execute((trx) => jobs.enqueue(trx, 'purge', { sha256 }, { dedupe: `purge:${sha256}` }))
           return 'will be removed by a worker'
@@ -139,27 +151,18 @@ async function* withoutDocument(app: App): AsyncGenerator<Found> {
 }
 
 async function* all(app: App, { signal, onProgress }: Scope): AsyncGenerator<Stored> {
-  let last = ''
-  for (let done = 0; ; ) {
+  let done = 0
+  for await (const file of storedFiles(app.db)) {
     signal.throwIfAborted()
-    const rows = await app.db
-      .selectFrom('stored_files')
-      .select(['sha256', 'size'])
-      .where('sha256', '>', last)
-      .orderBy('sha256')
-      .limit(batch)
-      .execute()
-    for (const row of rows) {
-      yield row
-      onProgress(++done)
-    }
-    if (rows.length < batch) return
-    last = rows.at(-1)?.sha256 ?? ''
+    yield file
+    onProgress(++done)
   }
 }
 
+type Problem = Omit<Found, 'sha256' | 'address' | 'document_id'>
+
 /** A finding for each document that has these bytes; none where the last of them went meanwhile. */
-async function* perDocument(app: App, sha256: string, found: Omit<Found, 'sha256' | 'document_id'>): AsyncGenerator<Found> {
+async function* perDocument(app: App, { sha256, address }: Stored, problem: Problem): AsyncGenerator<Found> {
   const documents = await app.db.selectFrom('documents').select('id').where('sha256', '=', sha256).orderBy('id').execute()
-  for (const { id } of documents) yield { ...found, sha256, document_id: id }
+  for (const { id } of documents) yield { ...problem, sha256, address, document_id: id }
 }

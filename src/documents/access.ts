@@ -4,11 +4,11 @@ import { isAdmin } from '../actor.ts'
 import type { Db } from '../db/db.ts'
 import { statement } from '../db/statement.ts'
 import { AppError, type Code } from '../errors.ts'
-import { type Document, select } from './view.ts'
+import { type Document, headLength, select } from './view.ts'
 
-const byId = statement((db: Db, id: string) => select(db).where('documents.id', '=', id))
+const byId = statement((db: Db, id: string) => select(db, headLength).where('documents.id', '=', id))
 
-/** The document, if the actor may know of it; to everybody else it does not exist: throws `missing`. */
+/** The document with the head of its text, if the actor may know of it; to everybody else it does not exist: throws `missing`. */
 export async function visible(db: Db, actor: Actor, id: string, missing: Code = 'DOCUMENT_NOT_FOUND'): Promise<Document> {
   const [document] = await byId(db, id)
   if (!document || !maySee(actor, document.owner_id)) throw new AppError(missing)

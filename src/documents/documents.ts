@@ -4,22 +4,33 @@ import type { Actor } from '../actor.ts'
 import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/db.ts'
+import { type Keyed, type Keyset, keyset, type SortKey } from '../db/keyset.ts'
 import type { DocumentStatus, Schema } from '../db/schema.ts'
 import { statement } from '../db/statement.ts'
 import { AppError } from '../errors.ts'
 import { publish, publishAll } from '../events.ts'
 import { matches } from '../http/files.ts'
-import { isId } from '../http/input.ts'
-import type { PageOf } from '../http/pages.ts'
+import { type Fetched, fetchPage, type PageOf, type Slice } from '../http/pages.ts'
 import * as jobs from '../jobs.ts'
-import { usernameKey } from '../users/fields.ts'
+import { identified } from '../users/fields.ts'
 import { visible } from './access.ts'
 import { labelIds, setLabels } from './labelling.ts'
 import { merge } from './metadata.ts'
 import { reindexAll } from './reindex.ts'
-import { type Document, etag, select } from './view.ts'
+import { type Document, etag, excerptLength, select } from './view.ts'
 
 export const sortable = ['created_at', 'updated_at', 'title', 'filename', 'size', 'status', 'ocr_confidence'] as const
+
+/** How the values of each are written in a cursor. */
+const kindOf: Record<(typeof sortable)[number], SortKey['type']> = {
+  created_at: 'moment',
+  updated_at: 'moment',
+  title: 'text',
+  filename: 'text',
+  size: 'integer',
+  status: 'text',
+  ocr_confidence: 'real',
+}
 
 export interface Filter {
   status?: readonly DocumentStatus[] | undefined
@@ -34,62 +45,70 @@ export interface Filter {
 export interface ListOptions extends Filter, PageOf {
   sort: (typeof sortable)[number]
   order: 'asc' | 'desc'
-  withContent: boolean
+  /** characters of the text that are read with each document; 0: none */
+  characters: number
 }
 
-/** One page of what the actor may see, and how many there are in all. */
-export async function list(app: App, actor: Actor, options: ListOptions): Promise<{ documents: Document[]; total: number }> {
-  const { page, per_page } = options
-  const offset = (page - 1) * per_page
-  if (isUsual(options) && !isAdmin(actor)) return usualList(app.reads, actor.id, per_page, offset)
-  const all = filtered(app.reads, actor, options)
-  const [documents, { total }] = await Promise.all([
-    pageOf(app.reads, all, options, per_page, offset).execute(),
-    totalOf(all).executeTakeFirstOrThrow(),
-  ])
-  return { documents, total }
+/** A document of a list. */
+export type Listed = Document & Keyed
+
+/** One page of what the actor may see. Throws VALIDATION_ERROR for a cursor of another list. */
+export function list(app: App, actor: Actor, options: ListOptions): Promise<Fetched<Listed>> {
+  const { page: _page, per_page: _size, cursor, sort, order, characters, ...filter } = options
+  const by = orders[order][sort]
+  const boundTo = ['documents', filter]
+  if (cursor === undefined && isUsual(options) && !isAdmin(actor)) {
+    const { lists } = app.database
+    const usual = ({ limit, offset }: Slice) => usualPage(lists, actor.id, limit, offset)
+    return fetchPage(options, by, boundTo, usual, async () => (await usualTotal(lists, actor.id))[0]?.total ?? 0)
+  }
+  // Some filters and orders take long: over the pool those of one user do not hold up those of others.
+  const all = filtered(app.db, actor, filter)
+  const total = async () => (await totalOf(all).executeTakeFirstOrThrow()).total
+  return fetchPage(options, by, boundTo, (slice) => sliceOf(app.db, all, by, slice, characters).execute(), total)
 }
 
 type All = ReturnType<typeof filtered>
 
 /** The page is cut first, from the narrow rows: what hangs on a document is read for the twenty that are shown. */
-function pageOf(db: Db, all: All, { sort, order, withContent }: Omit<ListOptions, keyof PageOf>, limit: number, offset: number) {
-  const by = ordering(sort, order)
-  const ids = by(all.select('documents.id')).limit(limit).offset(offset)
-  return by(select(db, withContent).where('documents.id', 'in', ids))
+function sliceOf(db: Db, all: All, by: Keyset, { limit, offset, after }: Slice, characters: number) {
+  const behind = after ? all.where(by.isAfter(after)) : all
+  const ids = by.orderBy(behind.select('documents.id')).limit(limit).offset(offset)
+  return by
+    .orderBy(select(db, characters).where('documents.id', 'in', ids))
+    .select(by.key)
+    .$castTo<Listed>()
 }
 
 function totalOf(all: All) {
   return all.select(sql<number>`count(*)`.as('total'))
 }
 
+/** Ids break ties, so that no document is on two pages. */
+const inOrder = (sort: ListOptions['sort'], order: ListOptions['order']): Keyset =>
+  keyset({ by: `documents.${sort}`, order, type: kindOf[sort], ...nullsOf(sort, order) }, { by: 'documents.id', type: 'id', order })
+
+/** Only a confidence can be missing. */
+const nullsOf = (sort: ListOptions['sort'], order: ListOptions['order']): Pick<SortKey, 'nulls'> =>
+  sort === 'ocr_confidence' ? { nulls: order === 'asc' ? 'first' : 'last' } : {}
+
+const orders = Object.fromEntries(
+  (['asc', 'desc'] as const).map((order) => [order, Object.fromEntries(sortable.map((sort) => [sort, inOrder(sort, order)]))]),
+) as Record<ListOptions['order'], Record<ListOptions['sort'], Keyset>>
+
 /** What clients ask for that say nothing: one's own documents, newest first. Writing the query anew costs a seventh of the whole request. */
-const usual = { sort: 'created_at', order: 'desc', withContent: true } as const
+const usual = { sort: 'created_at', order: 'desc', characters: excerptLength } as const
 const own = (db: Db, owner: string | null): All => db.selectFrom('documents').where('documents.owner_id', '=', owner)
 const usualPage = statement((db: Db, owner: string | null, limit: number, offset: number) =>
-  pageOf(db, own(db, owner), usual, limit, offset),
+  sliceOf(db, own(db, owner), orders.desc.created_at, { limit, offset, after: null }, excerptLength),
 )
 const usualTotal = statement((db: Db, owner: string | null) => totalOf(own(db, owner)))
 
-const isUsual = ({ sort, order, withContent, status, source_id, label_ids, date_from, date_to, owner }: ListOptions): boolean =>
-  withContent && sort === usual.sort && order === usual.order && ![status, source_id, label_ids, date_from, date_to, owner].some(Boolean)
-
-async function usualList(db: Db, owner: string | null, limit: number, offset: number) {
-  const [documents, [counted]] = await Promise.all([usualPage(db, owner, limit, offset), usualTotal(db, owner)])
-  return { documents, total: counted?.total ?? 0 }
-}
-
-/** Ids break ties, so that no document is on two pages. Columns that are never null must not say where nulls go: their index does not know. */
-function ordering(sort: ListOptions['sort'], order: ListOptions['order']) {
-  return <Q extends SelectQueryBuilder<Schema, 'documents', object>>(query: Q): Q =>
-    query
-      .orderBy(`documents.${sort}`, (by) => {
-        const directed = order === 'asc' ? by.asc() : by.desc()
-        if (sort !== 'ocr_confidence') return directed
-        return order === 'asc' ? directed.nullsFirst() : directed.nullsLast()
-      })
-      .orderBy('documents.id', order) as Q
-}
+const isUsual = ({ sort, order, characters, status, source_id, label_ids, date_from, date_to, owner }: ListOptions): boolean =>
+  characters === usual.characters &&
+  sort === usual.sort &&
+  order === usual.order &&
+  ![status, source_id, label_ids, date_from, date_to, owner].some(Boolean)
 
 function filtered(db: Db, actor: Actor, { status, source_id, label_ids, date_from, date_to, owner }: Filter) {
   let query = db.selectFrom('documents')
@@ -99,12 +118,8 @@ function filtered(db: Db, actor: Actor, { status, source_id, label_ids, date_fro
   if (date_from) query = query.where('documents.created_at', '>=', date_from)
   if (date_to) query = query.where('documents.created_at', '<=', date_to)
   if (owner) {
-    query = query.where('documents.owner_id', '=', (eb) =>
-      eb
-        .selectFrom('users')
-        .select('id')
-        .where(isId(owner) ? 'id' : 'username_key', '=', usernameKey(owner)),
-    )
+    const { column, value } = identified(owner)
+    query = query.where('documents.owner_id', '=', (eb) => eb.selectFrom('users').select('id').where(column, '=', value))
   }
   return withLabels(query, [...new Set(label_ids?.map((id) => id.toLowerCase()))])
 }
@@ -211,6 +226,7 @@ export async function transferAll(trx: Trx, from: string, to: string): Promise<v
     trx,
     moved.map(({ id }) => id),
   )
+  await jobs.transfer(trx, from, to)
   const data = (id: string) => ({ document_id: id, changes: ['owner'] })
   await publishAll(
     trx,

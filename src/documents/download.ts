@@ -2,13 +2,29 @@
 import type { App } from '../app.ts'
 import type { StoredFile } from '../http/files.ts'
 import { FileMissing } from '../ports/files.ts'
+import { withAddress } from './stored-files.ts'
 import type { Document } from './view.ts'
 
 /** Ready to be sent. Throws FileMissing also where the bytes are not as many as they were: nothing is better than something wrong. */
 export async function stored(
   app: App,
-  { sha256, size, filename, mime_type }: Pick<Document, 'sha256' | 'size' | 'filename' | 'mime_type'>,
+  {
+    sha256,
+    size,
+    filename,
+    mime_type,
+    created_at,
+    file_replaced_at,
+  }: Pick<Document, 'sha256' | 'size' | 'filename' | 'mime_type' | 'created_at' | 'file_replaced_at'>,
 ): Promise<StoredFile> {
-  if ((await app.files.size(sha256)) !== size) throw new FileMissing(sha256)
-  return { sha256, size, filename, mime_type, open: (range) => app.files.read(sha256, range) }
+  const found = await withAddress(app.reads, sha256, async (address) => {
+    if ((await app.files.size(address)) !== size) throw new FileMissing(address)
+    return address
+  })
+  const open: StoredFile['open'] = (range) =>
+    app.files.read(found, range).catch((error) => {
+      if (!(error instanceof FileMissing)) throw error
+      return withAddress(app.reads, sha256, (address) => app.files.read(address, range))
+    })
+  return { sha256, size, filename, mime_type, modifiedAt: file_replaced_at ?? created_at, open }
 }

@@ -16,7 +16,8 @@ export async function labelIds(db: Db, given: readonly string[], field = 'labels
     .execute()
   const byId = new Set(found.map(({ id }) => id))
   const byName = new Map(found.map(({ id, name_key }) => [name_key, id]))
-  const ids = keys.map((key) => (byId.has(key) ? key : byName.get(key)))
+  // What looks like an id is one, even where a label is called like that.
+  const ids = keys.map((key) => (isId(key) ? (byId.has(key) ? key : undefined) : byName.get(key)))
   const issues = given.filter((_, index) => !ids[index]).map((label) => ({ path: field, message: `no label ${JSON.stringify(label)}` }))
   if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
   return [...new Set(ids as string[])]

@@ -206,10 +206,6 @@ export async function reset(app: App, trx: Trx, id: string, language: string): P
   await tellWaiting(trx, id)
 }
 
-/** The pages as they stand, in order. */
-export const pages = (db: Db, id: string): Promise<Row<'document_pages'>[]> =>
-  db.selectFrom('document_pages').selectAll().where('document_id', '=', id).orderBy('page').execute()
-
 async function setStatus(
   app: App,
   trx: Trx,

@@ -6,7 +6,7 @@ import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs.ts'
 import type { StagedFile } from '../ports/files.ts'
 import { touch } from './documents.ts'
-import { lockStored } from './upload.ts'
+import { ensureBytes, lockStored } from './stored-files.ts'
 
 export interface NewVersion {
   staged: StagedFile
@@ -27,11 +27,19 @@ export async function replace(app: App, trx: Trx, id: string, { staged, ocr, lan
     .executeTakeFirst()
   if (!document) return false
   await jobs.cancelOf(trx, id)
-  await lockStored(trx, staged)
-  await staged.commit()
+  const address = await lockStored(trx, staged)
+  const own = await trx
+    .selectFrom('documents')
+    .select('id')
+    .where('sha256', '=', staged.sha256)
+    .where('owner_id', '=', document.owner_id)
+    .limit(1)
+    .executeTakeFirst()
+  await ensureBytes(app, trx, staged, address, own !== undefined)
   await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
   await touch(app, trx, id, {
     sha256: staged.sha256,
+    file_replaced_at: app.now(),
     size: staged.size,
     mime_type: await detectType(staged.head, document.filename, staged.size),
     status: 'pending',

@@ -3,47 +3,54 @@ import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { fileHeaders, harmless, matches, sendFile } from '../http/files.ts'
-import { commaSeparated, lastMoment, moment, wholeNumber } from '../http/input.ts'
+import { commaList, jsonRecord, lastMoment, listOf, moment, wholeNumber } from '../http/input.ts'
 import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
 import { type Call, type Route, user } from '../http/route.ts'
+import { streamedJson } from '../http/streamed.ts'
+import { visibleLine } from '../http/visible-text.ts'
 import { paged } from '../settings/settings.ts'
-import { visible } from './access.ts'
+import { visible, visibleName } from './access.ts'
+import { pagesAnswer, textAnswer, whole, wholeAnswer } from './content.ts'
 import * as documents from './documents.ts'
 import { stored } from './download.ts'
-import * as reading from './reading.ts'
 import { preferredType, thumbnail } from './thumbnail.ts'
 import { known } from './upload.ts'
 import { BulkAnswer, type Incoming, ManyForm, OneForm, receive, storeAll, storeOne, UploadAnswer } from './uploads.ts'
-import { type Document, DocumentAnswer, type DocumentView, etag, view } from './view.ts'
+import { type Document, DocumentAnswer, type DocumentView, etag, excerptLength, headLength, view } from './view.ts'
 
 const Status = z.enum(['pending', 'processing', 'completed', 'failed'])
+
+/** `fields=content` is the whole text, so that it is never truncated. */
+const fieldNames = Object.keys(DocumentAnswer.shape).filter((name) => name !== 'content_truncated') as [
+  Exclude<keyof DocumentView, 'content_truncated'>,
+]
 
 export const listQuery = (app: App) =>
   z.object({
     ...pageQuery(app.config),
     sort: z.enum(documents.sortable).default('created_at'),
     order: z.enum(['asc', 'desc']).default('desc'),
-    status: commaSeparated.pipe(z.array(Status)).optional(),
+    status: commaList(Status).optional(),
     source_id: z.uuid().optional(),
-    label_ids: commaSeparated.pipe(z.array(z.uuid())).optional(),
+    label_ids: commaList(z.uuid()).optional(),
     date_from: moment.optional(),
     date_to: lastMoment.optional(),
     owner: z.string().max(200).optional(),
-    fields: commaSeparated.pipe(z.array(z.enum(Object.keys(DocumentAnswer.shape) as [keyof DocumentView]))).optional(),
+    fields: commaList(z.enum(fieldNames)).optional(),
   })
 
 export const Changes = z.object({
-  title: z.string().trim().min(1).max(1000).optional(),
-  labels: z.array(z.string().min(1).max(200)).max(1000).optional(),
-  metadata: z.record(z.string(), z.unknown()).optional(),
+  title: z.string().max(10_000, { abort: true }).overwrite(visibleLine).trim().min(1).max(1000).optional(),
+  labels: listOf(z.string().min(1).max(200), 1000).optional(),
+  metadata: jsonRecord.optional(),
 })
 
 const Sum = z
   .string()
   .regex(/^[0-9a-f]{64}$/i, 'a SHA-256 in hexadecimal digits')
   .toLowerCase()
-const Sums = z.object({ sha256: z.array(Sum).min(1).max(1000), owner: z.string().max(200).optional() })
+const Sums = z.object({ sha256: listOf(Sum, 1000, 1), owner: z.string().max(200).optional() })
 export const KnownAnswer = z.object({ documents: z.array(z.object({ sha256: z.string(), id: z.uuid() })) })
 
 const UploadQuery = z.object({ on_duplicate: z.enum(['allow', 'reject', 'return']).optional(), owner: z.string().max(200).optional() })
@@ -58,28 +65,31 @@ const PageAnswer = z.object({
   duration: z.number().nullable(),
 })
 export const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
-type PageField = keyof typeof PageAnswer.shape
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 const unlessKnown = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
 
+const idempotent = {
+  'Idempotency-Key': 'the same request with the same key within 24 hours gets the first answer again; another one is 422',
+} as const
 const oneFile = {
-  headers: { 'Idempotency-Key': 'the same key within 24 hours gets the first answer again' },
+  headers: idempotent,
   scope: 'upload',
   query: UploadQuery,
   form: { fields: OneForm, file: 'file', many: false },
   status: 201,
   answer: UploadAnswer,
   also: { 200: UploadAnswer },
-  errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE'],
+  errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE', 'IDEMPOTENCY_KEY_REUSED'],
 } as const
 const manyFiles = {
+  headers: idempotent,
   scope: 'upload',
   query: UploadQuery,
   form: { fields: ManyForm, file: 'files', many: true },
   status: 201,
   answer: BulkAnswer,
-  errors: ['FORBIDDEN'],
+  errors: ['FORBIDDEN', 'IDEMPOTENCY_KEY_REUSED'],
 } as const
 const changed = {
   headers: { 'If-Match': 'the ETag of the state that is changed' },
@@ -88,10 +98,19 @@ const changed = {
   answer: DocumentAnswer,
   errors: ['PRECONDITION_FAILED'],
 } as const
-const range = { headers: fileHeaders, ids, produces: ['application/octet-stream'], errors: ['RANGE_NOT_SATISFIABLE'] } as const
+const range = {
+  headers: fileHeaders,
+  ids,
+  produces: ['*/*'],
+  errors: ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'],
+} as const
 
 export const routes = (app: App): Route[] => [
-  user('GET /api/documents', { summary: 'List documents', query: listQuery(app), answer: pageOf(DocumentAnswer.partial()) }, list(app)),
+  user(
+    'GET /api/documents',
+    { summary: 'List documents', query: listQuery(app), answer: pageOf(DocumentAnswer.partial()), isLarge: true },
+    list(app),
+  ),
 
   user('POST /api/documents/upload', { summary: 'Upload one file', ...oneFile }, upload(app)),
   user('POST /api/documents', { summary: 'Upload one file (alias)', ...oneFile }, upload(app)),
@@ -116,11 +135,11 @@ export const routes = (app: App): Route[] => [
       const document = await visible(app.reads, actor, param('id'))
       const tag = etag(document)
       if (matches(event.req.headers.get('if-none-match'), tag)) return new Response(null, { status: 304, headers: { etag: tag } })
-      return tagged(event, document)
+      return tagged(app, event, document)
     },
   ),
   user('PUT /api/documents/:id', { summary: 'Change title, labels or metadata', ...changed }, async ({ actor, event, param, body }) =>
-    tagged(event, await documents.update(app, actor, param('id'), body, event.req.headers.get('if-match'))),
+    tagged(app, event, await documents.update(app, actor, param('id'), body, event.req.headers.get('if-match'))),
   ),
   user('DELETE /api/documents/:id', { summary: 'Delete a document', ids }, ({ actor, param }) => documents.remove(app, actor, param('id'))),
 
@@ -137,13 +156,14 @@ export const routes = (app: App): Route[] => [
     },
     picture(app),
   ),
-  user('GET /api/documents/:id/pages', { summary: 'The text page by page', ids, answer: PagesAnswer }, async ({ actor, param }) => {
-    const { id } = await visible(app.db, actor, param('id'))
-    return { pages: (await reading.pages(app.db, id)).map((page) => pick(page, Object.keys(PageAnswer.shape) as PageField[])) }
-  }),
+  user(
+    'GET /api/documents/:id/pages',
+    { summary: 'The text page by page', ids, answer: PagesAnswer, isLarge: true },
+    async ({ actor, param }) => pagesAnswer(app, (await visibleName(app.reads, actor, param('id'))).id),
+  ),
   user('GET /api/documents/:id/text', { summary: 'The text alone', ids, produces: ['text/plain'] }, async ({ actor, param }) => {
-    const { content } = await visible(app.db, actor, param('id'))
-    return new Response(content, { headers: { ...harmless, 'content-type': 'text/plain; charset=utf-8' } })
+    const document = await visible(app.reads, actor, param('id'))
+    return textAnswer(app, document, { ...harmless, 'content-type': 'text/plain; charset=utf-8' })
   }),
 ]
 
@@ -155,10 +175,13 @@ const list =
     // An empty list asks for nothing in particular, as with all lists in a query.
     const fields = query.fields?.length ? query.fields : undefined
     const page = await paged(app, actor, query)
-    const options = { ...query, ...page, withContent: fields?.includes('content') ?? true }
-    const { documents: shown, total } = await documents.list(app, actor, options)
-    const data = shown.map(view).map((document) => (fields ? pick(document, fields) : document))
-    return { data, pagination: pagination(page, total) }
+    const { fields: _, ...filter } = query
+    const isWhole = fields?.includes('content') ?? false
+    const characters = isWhole ? headLength : fields ? 0 : excerptLength
+    const fetched = await documents.list(app, actor, { ...filter, ...page, characters })
+    const shown = pagination(page, fetched)
+    if (fields && isWhole) return streamedJson({ data: fetched.rows.map((row) => pick(whole(app, row), fields)), pagination: shown })
+    return { data: fetched.rows.map(view).map((document) => (fields ? pick(document, fields) : document)), pagination: shown }
   }
 
 const upload =
@@ -168,14 +191,16 @@ const upload =
     const read = (take: Take) => readMultipart(event, limitsFor(app, 'file', 1), take)
     const done = await receive(app, 'file', read, ([file], fields) => storeOne(app, actor, file as Incoming, { ...query, ...fields }, key))
     event.res.status = done.status
-    return done.answer
+    // A duplicate that is given back may have been read by now.
+    return canRead(actor) ? done.answer : { ...done.answer, document: withoutText(done.answer.document) }
   }
 
 const bulkUpload =
   (app: App) =>
   ({ actor, event, query }: Signed<typeof UploadQuery>) => {
+    const key = event.req.headers.get('idempotency-key')
     const read = (take: Take) => readMultipart(event, limitsFor(app, 'files', app.config.limits.bulk_max_files), take)
-    return receive(app, 'files', read, (files, fields) => storeAll(app, actor, files, { ...query, ...fields }))
+    return receive(app, 'files', read, (files, fields) => storeAll(app, actor, files, { ...query, ...fields }, key))
   }
 
 type Take = Parameters<typeof readMultipart>[2]
@@ -202,9 +227,14 @@ const picture =
     return thumbnail(app, document, query, preferredType(headers.get('accept')), headers.get('if-none-match'))
   }
 
-function tagged(event: H3Event, document: Document): DocumentView {
+const canRead = ({ scopes }: Actor): boolean => scopes?.includes('read') ?? true
+
+const withoutText = <T extends { content?: unknown; content_truncated?: unknown }>({ content: _, content_truncated: __, ...rest }: T) =>
+  rest
+
+function tagged(app: App, event: H3Event, document: Document): object {
   event.context.headers = { etag: etag(document) }
-  return view(document)
+  return wholeAnswer(app, document)
 }
 
 const pick = <T extends object, K extends keyof T>(whole: T, keys: readonly K[]): Pick<T, K> =>

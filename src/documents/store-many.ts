@@ -8,6 +8,7 @@ import * as jobs from '../jobs.ts'
 import type { StagedFile } from '../ports/files.ts'
 import { cleanFilename, titleOf } from './names.ts'
 import { reindexAll } from './reindex.ts'
+import { ensureBytes, lockAllStored } from './stored-files.ts'
 
 export interface Arrival {
   staged: StagedFile
@@ -33,14 +34,10 @@ export async function storeMany(
   arrivals: readonly Arrival[],
 ): Promise<string[]> {
   if (arrivals.length === 0) return []
-  const stored = new Map(arrivals.map(({ staged }) => [staged.sha256, staged.size]))
-  // In one order, so that two who have bytes in common wait for each other instead of both for ever.
-  const sums = [...stored.keys()].sort()
-  await trx
-    .insertInto('stored_files')
-    .values(sums.map((sha256) => ({ sha256, size: stored.get(sha256) ?? 0 })))
-    .onConflict((conflict) => conflict.column('sha256').doUpdateSet((eb) => ({ size: eb.ref('stored_files.size') })))
-    .execute()
+  const firstOf = new Map<string, StagedFile>()
+  for (const { staged } of arrivals) if (!firstOf.has(staged.sha256)) firstOf.set(staged.sha256, staged)
+  const addresses = await lockAllStored(trx, [...firstOf.values()])
+  const sums = [...firstOf.keys()]
   const { rows: twins } = await sql<{ sha256: string; id: string }>`
     select twin.sha256, twin.id from unnest(${sums}::text[]) as given (sha256) cross join lateral (
       select d.sha256, d.id from documents d where d.sha256 = given.sha256 and d.owner_id = ${ownerId}
@@ -50,6 +47,7 @@ export async function storeMany(
   const ids = rows.map(({ id }) => id)
   const at = app.now()
   const first = new Map(twins.map(({ sha256, id }) => [sha256, id]))
+  const owned = new Set(first.keys())
   const documents = await Promise.all(
     arrivals.map(async ({ staged: { sha256, size, head }, path }, index) => {
       const id = ids[index] ?? ''
@@ -75,7 +73,9 @@ export async function storeMany(
       }
     }),
   )
-  await Promise.all(arrivals.map(({ staged }) => staged.commit()))
+  await Promise.all(
+    [...firstOf.values()].map((staged) => ensureBytes(app, trx, staged, addresses.get(staged.sha256) ?? '', owned.has(staged.sha256))),
+  )
   await trx.insertInto('documents').values(documents).execute()
   await jobs.enqueueAll(
     trx,

@@ -1,9 +1,11 @@
-/** Small pictures of documents, made once and kept beside the bytes. */
+/** Small pictures of documents, made once for each owner and kept beside the bytes. */
 import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
 import { harmless, matches } from '../http/files.ts'
+import type { DerivedKey } from '../ports/files.ts'
 import { ReadFailure } from '../ports/reading.ts'
 import { card } from './card.ts'
+import { withAddress } from './stored-files.ts'
 import type { Document } from './view.ts'
 
 type PictureType = 'image/webp' | 'image/jpeg'
@@ -44,20 +46,30 @@ export async function thumbnail(
   })
   headers.set('etag', `"${createHash('sha256').update(`${document.sha256} ${name}`).digest('hex').slice(0, 32)}"`)
   if (matches(ifNoneMatch, headers.get('etag') as string)) return new Response(null, { status: 304, headers })
-  const kept = await app.files.readDerived(document.sha256, name)
+  const unreadable = (err: unknown) => {
+    app.log.warn({ err, document_id: document.id }, 'a thumbnail that was kept cannot be read')
+    return null
+  }
+  const kept = await app.files.readDerived(keyOf(document), name).catch(unreadable)
   return new Response((kept ?? (await make(app, document, size, type, name))) as BodyInit, { headers })
 }
 
 async function make(app: App, document: Document, size: Size, type: PictureType, name: string): Promise<Uint8Array> {
   const { picture, isFinal } = await drawn(app, document, size, type)
   const made = picture ?? (await card(document.filename, document.mime_type, size, type))
-  if (isFinal) await app.files.writeDerived(document.sha256, name, made)
+  // A store that is full, or cannot be written to, keeps no picture; the answer does not depend on it.
+  if (isFinal)
+    await app.files
+      .writeDerived(keyOf(document), name, made)
+      .catch((err) => app.log.debug({ err, document_id: document.id }, 'a thumbnail could not be kept'))
   return made
 }
 
+const keyOf = ({ sha256, owner_id }: Document): DerivedKey => ({ sha256, ownerId: owner_id })
+
 /** The picture, null where there is none; not `isFinal` where another try could end better. */
 async function drawn(app: App, { sha256, filename, mime_type }: Document, size: Size, type: PictureType) {
-  const { path, release } = await app.files.local(sha256)
+  const { path, release } = await withAddress(app.reads, sha256, (address) => app.files.local(address))
   try {
     return { picture: await app.previewer.thumbnail({ path, filename, mimeType: mime_type }, size, type), isFinal: true }
   } catch (error) {

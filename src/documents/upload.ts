@@ -5,14 +5,14 @@ import type { Db, Trx } from '../db/db.ts'
 import { AppError, invalid } from '../errors.ts'
 import { publish } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
-import { isId } from '../http/input.ts'
 import * as jobs from '../jobs.ts'
 import type { StagedFile } from '../ports/files.ts'
-import { emailKey, usernameKey } from '../users/fields.ts'
+import { identified } from '../users/fields.ts'
 import { setLabels } from './labelling.ts'
 import { merge } from './metadata.ts'
 import { cleanFilename, titleOf } from './names.ts'
-import { type Document, select } from './view.ts'
+import { ensureBytes, lockStored } from './stored-files.ts'
+import { type Document, excerptLength, select } from './view.ts'
 
 export interface NewDocument {
   filename: string
@@ -37,13 +37,13 @@ export interface Stored {
  */
 export async function store(app: App, trx: Trx, ownerId: string, staged: StagedFile, given: NewDocument): Promise<Stored> {
   if (staged.size === 0) throw invalid('file', 'the file is empty')
-  await lockStored(trx, staged)
+  const address = await lockStored(trx, staged)
   const twin = await twinOf(trx, ownerId, staged.sha256)
   if (twin && given.onDuplicate === 'reject')
     throw new AppError('DUPLICATE_RESOURCE', { document_id: twin.id }, 'The same file is already here.')
+  await ensureBytes(app, trx, staged, address, twin !== undefined)
   if (twin && given.onDuplicate === 'return') return { document: await reread(trx, twin.id), created: false }
 
-  await staged.commit()
   const filename = cleanFilename(given.filename)
   const title = given.title?.trim() || titleOf(filename)
   const at = app.now()
@@ -75,15 +75,6 @@ export async function store(app: App, trx: Trx, ownerId: string, staged: StagedF
   await jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` })
   await publish(trx, 'document_created', ownerId, { document_id: id, title, source: null })
   return { document: await reread(trx, id), created: true }
-}
-
-/** Until the transaction ends, a removal of the same bytes and another upload of them wait: each passes either before us or after. */
-export async function lockStored(trx: Trx, { sha256, size }: { sha256: string; size: number }): Promise<void> {
-  await trx
-    .insertInto('stored_files')
-    .values({ sha256, size })
-    .onConflict((conflict) => conflict.column('sha256').doUpdateSet((eb) => ({ size: eb.ref('stored_files.size') })))
-    .execute()
 }
 
 /** The owner's first document with the same bytes; locked, because a deletion of it would pull it away from under the new one. */
@@ -123,14 +114,11 @@ export async function ownerOf(app: App, db: Db, actor: Actor, owner: string | un
   if (actor.id && !owner) return actor.id
   if (actor.role !== 'admin') throw new AppError('FORBIDDEN')
   const name = owner ?? app.config.auth.admin_username
-  const key = usernameKey(name)
-  const user = await db
-    .selectFrom('users')
-    .select('id')
-    .where((eb) => eb.or([eb('username_key', '=', key), eb('email_key', '=', emailKey(name)), ...(isId(key) ? [eb('id', '=', key)] : [])]))
-    .executeTakeFirst()
+  const { column, value } = identified(name)
+  const user = await db.selectFrom('users').select('id').where(column, '=', value).executeTakeFirst()
   if (!user) throw invalid('owner', `no user ${JSON.stringify(name)}`)
   return user.id
 }
 
-const reread = (trx: Trx, id: string): Promise<Document> => select(trx).where('documents.id', '=', id).executeTakeFirstOrThrow()
+const reread = (trx: Trx, id: string): Promise<Document> =>
+  select(trx, excerptLength).where('documents.id', '=', id).executeTakeFirstOrThrow()

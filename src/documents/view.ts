@@ -6,13 +6,23 @@ import type { Db } from '../db/db.ts'
 import type { Row } from '../db/schema.ts'
 
 export interface Document extends Row<'documents'> {
+  /** its beginning; undefined where it was not asked for */
+  content: string
+  /** whether the text goes on */
+  content_truncated: boolean
   owner: string
   label_names: string[]
   label_ids: string[]
 }
 
-/** Selects documents with what hangs on them; add `where`, `orderBy` and `limit`. `withContent` false leaves the text out, which may be megabytes. */
-export const select = (db: Db, withContent = true) =>
+/** Characters (code points) of `content` in lists. */
+export const excerptLength = 2000
+
+/** Characters of `content` that are read together with a document; what follows is read in pieces (content.ts). */
+export const headLength = 16_384
+
+/** Selects documents with what hangs on them; add `where`, `orderBy` and `limit`. Of the text at most `characters` leave PostgreSQL; 0 leaves it out. */
+export const select = (db: Db, characters: number) =>
   db
     .selectFrom('documents')
     .innerJoin('users', 'users.id', 'documents.owner_id')
@@ -29,9 +39,16 @@ export const select = (db: Db, withContent = true) =>
           .as('labelled'),
       (join) => join.onTrue(),
     )
-    .select(withContent ? [...columns, 'documents.content'] : columns)
+    .select(columns)
+    .$if(characters > 0, (query) =>
+      query.select([sql<string>`left(documents.content, ${sql.lit(characters)})`.as('content'), isLonger(characters)]),
+    )
     .select(['users.username as owner', 'labelled.label_names', 'labelled.label_ids'])
     .$castTo<Document>()
+
+/** Of a long text PostgreSQL unpacks as much as it takes to know. */
+const isLonger = (characters: number) =>
+  sql<boolean>`substr(documents.content, ${sql.lit(characters + 1)}, 1) <> ''`.as('content_truncated')
 
 const columns = [
   'id',
@@ -52,6 +69,7 @@ const columns = [
   'duplicate_of',
   'source_id',
   'source_path',
+  'file_replaced_at',
   'version',
   'created_at',
   'updated_at',
@@ -65,6 +83,7 @@ export const DocumentAnswer = z.object({
   title: z.string(),
   filename: z.string(),
   content: z.string().optional(),
+  content_truncated: z.literal(true).optional().describe('`content` is longer than a list shows'),
   status: z.enum(['pending', 'processing', 'completed', 'failed']),
   mime_type: z.string(),
   size: z.int(),
@@ -86,7 +105,7 @@ export const DocumentAnswer = z.object({
 
 export type DocumentView = z.infer<typeof DocumentAnswer>
 
-/** The API's form of a document. */
+/** The API's form of a document, with the text as far as it was read. */
 export const view = (document: Document): DocumentView => ({
   id: document.id,
   owner_id: document.owner_id,
@@ -94,6 +113,7 @@ export const view = (document: Document): DocumentView => ({
   title: document.title,
   filename: document.filename,
   content: document.content,
+  ...(document.content_truncated ? { content_truncated: true as const } : {}),
   status: document.status,
   mime_type: document.mime_type,
   size: document.size,

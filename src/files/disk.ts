@@ -1,11 +1,13 @@
-/** Document files in a folder of this machine: durable before they are named, named by what they hold. */
+/** Document files in a folder of this machine: durable before they are named, named by what they hold and by their generation. */
 import { createReadStream, open as openDescriptor } from 'node:fs'
-import { access, mkdir, open, readdir, readFile, rename, rm, stat, statfs, unlink } from 'node:fs/promises'
+import { access, link, mkdir, open, readdir, readFile, rename, rm, stat, statfs, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { AppError } from '../errors.ts'
-import { FileMissing, type FileStore } from '../ports/files.ts'
+import { addressPattern, FileMissing, type FileStore } from '../ports/files.ts'
+import { checkAddress, derivedFolder, derivedName, newGeneration, pathOf } from './address.ts'
 import { markerName } from './belongs.ts'
+import { hasSameBytes } from './same-bytes.ts'
 import { type OwnNote, openStaging, type Staged, type Staging } from './staging.ts'
 import { troubleOf } from './trouble.ts'
 
@@ -25,54 +27,69 @@ interface Place {
   /** makes names in a folder durable */
   flush(folder: string): Promise<void>
   /** where bytes lie for good */
-  named(sha256: string): string
+  named(address: string): string
 }
 
 /** Opens (and where needed creates) the folder. */
 export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOptions): Promise<FileStore> {
-  const named = (sha256: string) => join(root, sha256.slice(0, 2), sha256.slice(2, 4), sha256)
-  const derived = (sha256: string) => join(root, '.derived', sha256.slice(0, 2), sha256)
+  const named = (address: string) => pathOf(root, address)
   await mkdir(root, { recursive: true, mode: 0o700 })
   const staging = await openStaging({ folder: tmp_path || join(root, '.tmp'), fsync })
   const check = checker(root, min_free)
   const flush = sharedFlushes()
 
   return {
-    async stage(source, maxSize) {
+    async stage(source, maxSize, generation = newGeneration()) {
       await check()
-      return stagedFile(await staging.write(source, maxSize), { root, staging, fsync, flush, named })
+      return stagedFile(await staging.write(source, maxSize), generation, { root, staging, fsync, flush, named })
     },
-    async read(sha256, range) {
+    async read(address, range) {
       // A descriptor, not a FileHandle: one of those that is never read to its end would take the process with it when collected.
-      const fd = await promisify(openDescriptor)(named(sha256), 'r').catch(refuseMissing(sha256))
+      const fd = await promisify(openDescriptor)(named(address), 'r').catch(refuseMissing(address))
       return createReadStream('', { fd, highWaterMark: 1 << 18, ...range })
     },
-    async local(sha256) {
-      await stat(named(sha256)).catch(refuseMissing(sha256))
-      return { path: named(sha256), release: async () => {} }
+    async local(address) {
+      // A second name: bytes that are removed, or replaced by another upload of them, stay until the reader is done.
+      const path = staging.linkPath()
+      const isLinked = await link(named(address), path).then(
+        () => true,
+        (error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? refuseMissing(address)(error) : false),
+      )
+      if (isLinked) return { path, release: () => staging.removeLink(path) }
+      // A file system without hard links.
+      await stat(named(address)).catch(refuseMissing(address))
+      return { path: named(address), release: async () => {} }
     },
     place: named,
-    async size(sha256) {
-      return (await stat(named(sha256)).catch(nothing))?.size ?? null
+    async size(address) {
+      return (await stat(named(address)).catch(nothing))?.size ?? null
     },
-    async remove(sha256) {
-      await unlink(named(sha256)).catch(nothing)
-      await rm(derived(sha256), { recursive: true, force: true })
+    async remove(address) {
+      await unlink(named(address)).catch(nothing)
     },
     list: () => listed(root),
-    async setAside(sha256) {
-      const to = join(root, '.set-aside', sha256)
+    async setAside(address) {
+      const to = join(root, '.set-aside', checkAddress(address))
       await mkdir(dirname(to), { recursive: true, mode: 0o700 })
-      await rename(named(sha256), to).catch(refuseMissing(sha256))
-      if (fsync) await Promise.all([flushFolder(dirname(to)), flushFolder(dirname(named(sha256)))])
+      await rename(named(address), to).catch(refuseMissing(address))
+      if (fsync) await Promise.all([flushFolder(dirname(to)), flushFolder(dirname(named(address)))])
       return to
     },
-    readDerived: async (sha256, name) => (await readFile(join(derived(sha256), name)).catch(nothing)) ?? null,
-    async writeDerived(sha256, name, bytes) {
+    readDerived: async ({ sha256, ownerId }, name) =>
+      (await readFile(join(derivedFolder(root, sha256), derivedName(ownerId, name))).catch(nothing)) ?? null,
+    async writeDerived({ sha256, ownerId }, name, bytes) {
+      await check()
+      const folder = derivedFolder(root, sha256)
       const { path } = await staging.write([bytes], bytes.length)
-      await mkdir(derived(sha256), { recursive: true, mode: 0o700 })
-      await rename(path, join(derived(sha256), name))
+      try {
+        await mkdir(folder, { recursive: true, mode: 0o700 })
+        await rename(path, join(folder, derivedName(ownerId, name)))
+      } catch (error) {
+        await unlink(path).catch(() => {})
+        throw troubleOf(error)
+      }
     },
+    removeDerived: (sha256) => rm(derivedFolder(root, sha256), { recursive: true, force: true }),
     unsettled: () => staging.abandoned(),
     check,
     close: async () => {},
@@ -85,9 +102,9 @@ async function* listed(root: string): ReturnType<FileStore['list']> {
   for (const first of await within(root, /^[0-9a-f]{2}$/)) {
     for (const second of await within(join(root, first), /^[0-9a-f]{2}$/)) {
       const folder = join(root, first, second)
-      for (const sha256 of await within(folder, /^[0-9a-f]{64}$/)) {
-        const found = await stat(join(folder, sha256)).catch(nothing)
-        if (found) yield { sha256, size: found.size, modifiedAt: found.mtime }
+      for (const address of await within(folder, addressPattern)) {
+        const found = await stat(join(folder, address)).catch(nothing)
+        if (found) yield { address, size: found.size, modifiedAt: found.mtime }
       }
     }
   }
@@ -115,20 +132,33 @@ function checker(root: string, minFree: number): () => Promise<void> {
   }
 }
 
-const refuseMissing = (sha256: string) => (error: NodeJS.ErrnoException) => {
-  throw error.code === 'ENOENT' ? new FileMissing(sha256) : troubleOf(error)
-}
+const refuseMissing =
+  (address: string) =>
+  (error: NodeJS.ErrnoException): never => {
+    throw error.code === 'ENOENT' ? new FileMissing(address) : troubleOf(error)
+  }
 
-function stagedFile(staged: Staged, place: Place): Awaited<ReturnType<FileStore['stage']>> {
+function stagedFile(staged: Staged, generation: string, place: Place): Awaited<ReturnType<FileStore['stage']>> {
+  const address = checkAddress(`${staged.sha256}.${generation}`)
+  const compared = new Map<string, Promise<boolean>>()
   let note: OwnNote | null = null
+  let isNamed = false
   return {
     sha256: staged.sha256,
+    address,
     size: staged.size,
     head: staged.head,
+    equals(other) {
+      const answer = compared.get(other) ?? hasSameBytes(isNamed ? place.named(address) : staged.path, place.named(other))
+      compared.set(other, answer)
+      return answer
+    },
     async commit() {
+      if (isNamed) return
       try {
-        note = await place.staging.note(staged.sha256)
-        await giveName(staged, place)
+        note = await place.staging.note(address)
+        await giveName(staged.path, address, place)
+        isNamed = true
       } catch (error) {
         throw troubleOf(error)
       }
@@ -145,14 +175,11 @@ function stagedFile(staged: Staged, place: Place): Awaited<ReturnType<FileStore[
 }
 
 /** Rename, then flush the folder: only now does a crash leave the name and all the bytes behind it. */
-async function giveName({ path, sha256, size }: Staged, { root, fsync, flush, named }: Place): Promise<void> {
-  const to = named(sha256)
+async function giveName(path: string, address: string, { root, fsync, flush, named }: Place): Promise<void> {
+  const to = named(address)
   const made = await mkdir(dirname(to), { recursive: true, mode: 0o700 })
-  // A file of another length under this name was damaged; whole bytes take its place.
-  const isThere = (await stat(to).catch(nothing))?.size === size
-  if (!isThere) await rename(path, to)
+  await rename(path, to)
   if (!fsync) return
-  // Also where it was there already: whoever named it may not have come as far as this.
   const folders = [dirname(to)]
   // A folder that was just made is itself only a name in its parent.
   if (made) folders.push(dirname(dirname(to)), root)

@@ -17,7 +17,7 @@ export interface Staged {
 
 /** Says which bytes got their name before anything was sure to refer to them. */
 export interface Note {
-  sha256: string
+  address: string
   remove(): Promise<void>
 }
 
@@ -31,7 +31,11 @@ export interface OwnNote {
 export interface Staging {
   /** Writes `source` into a file without a final name. On any failure, an abort of the sender included, nothing is left. */
   write(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, maxSize: number): Promise<Staged>
-  note(sha256: string): Promise<OwnNote>
+  note(address: string): Promise<OwnNote>
+  /** A path for a second name of a stored file; swept out as unfinished files are, should this process die. */
+  linkPath(): string
+  /** Removes such a name. Where the disk refuses, it is tried again with the next one, and at the next start: a file that was read is no failure. */
+  removeLink(path: string): Promise<void>
   /** Notes of nobody, or of processes that are gone. */
   abandoned(): Promise<Note[]>
 }
@@ -56,11 +60,21 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
   // When the process began tells it from an earlier one of the same number, as in a container that was started again.
   const owner = `${hostname().replaceAll('_', '-')}_${process.pid}_${Math.floor(performance.timeOrigin)}`
   for (const name of await readdir(folder))
-    if (name.endsWith('.part') && (await isLeft(folder, name, owner))) await rm(join(folder, name), { force: true })
+    if (/\.(part|link)$/.test(name) && (await isLeft(folder, name, owner))) await rm(join(folder, name), { force: true })
 
   const passed = openCollector()
+  const unneededLinks = new Set<string>()
 
   return {
+    linkPath: () => join(folder, `${owner}_${randomUUID()}.link`),
+    async removeLink(path) {
+      unneededLinks.add(path)
+      for (const link of unneededLinks)
+        await rm(link, { force: true }).then(
+          () => unneededLinks.delete(link),
+          () => {},
+        )
+    },
     async write(source, maxSize) {
       const path = join(folder, `${owner}_${randomUUID()}.part`)
       const handle = await open(path, 'wx', 0o600).catch((error) => {
@@ -79,8 +93,8 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
         throw troubleOf(error)
       }
     },
-    async note(sha256) {
-      const rest = `${randomUUID()}_${sha256}.named`
+    async note(address) {
+      const rest = `${randomUUID()}_${address}.named`
       const path = join(folder, `${owner}_${rest}`)
       await (await open(path, 'wx', 0o600)).close()
       return { remove: () => rm(path, { force: true }), abandon: () => rename(path, join(folder, `${nobody}_${rest}`)) }
@@ -88,8 +102,8 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
     async abandoned() {
       const notes: Note[] = []
       for (const name of await readdir(folder)) {
-        const sha256 = /_([0-9a-f]{64})\.named$/.exec(name)?.[1]
-        if (sha256 && (await isLeft(folder, name, owner))) notes.push({ sha256, remove: () => rm(join(folder, name), { force: true }) })
+        const address = /_([0-9a-f]{64}(?:\.[0-9a-z]{8,32})?)\.named$/.exec(name)?.[1]
+        if (address && (await isLeft(folder, name, owner))) notes.push({ address, remove: () => rm(join(folder, name), { force: true }) })
       }
       return notes
     },
@@ -154,5 +168,8 @@ async function isLeft(folder: string, name: string, self: string): Promise<boole
   if (begun === undefined || name.startsWith(nobody)) return true
   if (host === ownHost && (pid === ownPid || !isAlive(Number(pid)))) return true
   const made = await stat(join(folder, name)).catch(() => null)
-  return made !== null && Date.now() - made.mtimeMs > staleAfter
+  if (made === null) return false
+  // The bytes behind a second name may be years old; when they got the name is told by the change of the inode.
+  const since = name.endsWith('.link') ? made.ctimeMs : made.mtimeMs
+  return Date.now() - since > staleAfter
 }

@@ -16,6 +16,8 @@ export interface SourceLimits {
   readonly concurrency: number
   /** milliseconds for one request to begin to be answered, and between two pieces of a body */
   readonly timeout: number
+  /** bytes a second that a body has to come with on average over `timeout`; 0: any */
+  readonly minRate: number
   /** bytes; what is larger is listed and not fetched */
   readonly maxFileSize: number
   /** whether addresses of private, loopback and link-local networks may be spoken to */
@@ -70,12 +72,18 @@ export interface SourceType {
 export const sourceFailures = {
   SOURCE_ADDRESS_INVALID: 'The address is not one of this type of source.',
   SOURCE_ADDRESS_FORBIDDEN: 'The address is in a place that this source may not reach.',
+  SOURCE_OWNER_DISABLED: 'The account of the owner of the source is disabled. Enable the user, or remove the source.',
+  SOURCE_OWNER_FORBIDDEN:
+    'Folders of the server are for admins, and the owner of the source is none. An admin who sets the status of the source to active gives the folder to its owner.',
+  SOURCE_OWNER_CHANGED: 'The rights of the owner of the source changed while it was synced.',
+  SOURCE_PATTERNS_INVALID: 'The patterns of the source cannot be used.',
   SOURCE_UNREACHABLE: 'The source cannot be reached.',
   SOURCE_UNAUTHORIZED: 'The source refuses the username or the password.',
   SOURCE_FORBIDDEN: 'The source refuses access.',
   SOURCE_NOT_FOUND_THERE: 'There is nothing at this address of the source.',
   SOURCE_PROTOCOL: 'The source answers what it should not.',
   SOURCE_BUSY: 'The source asks to be left alone for now.',
+  SOURCE_TOO_SLOW: 'The source is slower than sources.min_rate allows.',
   CONTENT_MISMATCH: 'What came is not what the source promised.',
   FILE_TOO_LARGE: 'The file is larger than sources.max_file_size.',
 } as const

@@ -1,6 +1,7 @@
 /** Bytes on their way through: hashed, gathered, cut. */
 import { createHash } from 'node:crypto'
 import type { Writable } from 'node:stream'
+import { BackupDamaged } from './manifest.ts'
 
 export type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 
@@ -34,10 +35,15 @@ export async function* counted(source: Bytes, passed: (bytes: number) => void): 
   }
 }
 
-/** All of it, in memory. */
-export async function gathered(source: Bytes): Promise<Buffer> {
+/** All of it, in memory. Throws BackupDamaged past `max` bytes; `name` is for people. */
+export async function gathered(source: Bytes, max = Number.POSITIVE_INFINITY, name = ''): Promise<Buffer> {
   const chunks: Uint8Array[] = []
-  for await (const chunk of source) chunks.push(chunk)
+  let length = 0
+  for await (const chunk of source) {
+    length += chunk.length
+    if (length > max) throw new BackupDamaged(`${name} has more than ${max} bytes`)
+    chunks.push(chunk)
+  }
   return Buffer.concat(chunks)
 }
 
@@ -73,13 +79,17 @@ export async function* fillings(source: Bytes, room: Buffer): AsyncGenerator<Buf
   if (length > 0) yield room.subarray(0, length)
 }
 
-/** The lines of a text, without their ends. */
+/** Characters of a line of SHA256SUMS, and some more. */
+const maxLine = 1000
+
+/** The lines of a list of checksums, without their ends. Throws BackupDamaged for a line that is too long for one. */
 export async function* lines(source: Bytes): AsyncGenerator<string> {
   let rest = ''
   const decoder = new TextDecoder()
   for await (const chunk of source) {
     const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n')
     rest = parts.pop() ?? ''
+    if (rest.length > maxLine) throw new BackupDamaged('its list of checksums is no text of short lines')
     yield* parts
   }
   if (rest !== '') yield rest

@@ -7,8 +7,8 @@ import { quoted } from './snapshot.ts'
 export interface TableCopy {
   readonly name: string
   put(bytes: Bytes): Promise<void>
-  /** All rows have come, and the database has taken them. */
-  end(): Promise<void>
+  /** All rows have come, and the database has taken them; returns how many. */
+  end(): Promise<number>
   /** Ends it in the middle, so that the connection takes other statements again. */
   abort(): Promise<void>
 }
@@ -27,6 +27,7 @@ export function copyInto(client: PoolClient, name: string, columns: readonly str
     },
     async end() {
       await Promise.race([new Promise<void>((resolve) => stream.end(resolve)), failed])
+      return stream.rowCount
     },
     async abort() {
       if (stream.destroyed) return

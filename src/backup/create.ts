@@ -7,15 +7,14 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { filesLock, withLock } from '../db/lock.ts'
 import { checkBelonging } from '../files/belongs.ts'
-import { openCollector, openFileCollector } from '../files/collect.ts'
+import { openCollector } from '../files/collect.ts'
 import type { Places } from '../open-app.ts'
-import { FileMissing } from '../ports/files.ts'
 import { noteSuccess } from '../runs.ts'
 import { versionOfDms } from '../version.ts'
-import { type Bytes, counted, fillings, hashed, lines } from './bytes.ts'
-import { inLanes } from './lanes.ts'
-
+import { counted, fillings, hashed, lines } from './bytes.ts'
+import { copyStoredFiles, type Damage } from './copy-stored-files.ts'
 import * as at from './manifest.ts'
+import { signed } from './signature.ts'
 import type { Sink } from './sink.ts'
 import { openSnapshot, type Snapshot } from './snapshot.ts'
 
@@ -28,6 +27,8 @@ export interface BackupOptions {
   withSecrets: boolean
   /** milliseconds to wait for another backup before Busy is thrown */
   lockTimeout: number
+  /** signs the manifest; null: it is not signed */
+  key: Buffer | null
   signal: AbortSignal
   onProgress(state: { done: number; total: number; bytes: number; totalBytes: number }): void
 }
@@ -40,17 +41,23 @@ const partSize = 4 << 20
 /** Milliseconds for removals that are under way to end. */
 const patience = 60_000
 
-/** Writes a backup to `sink`. Throws Busy; whatever it throws, nothing unfinished is left at the place. */
-export function backUp(places: Places, sink: Sink, options: BackupOptions): Promise<at.Manifest> {
+export interface BackupResult {
+  manifest: at.Manifest
+  /** addresses of stored files that the document store has lost, and of which the backup has an intact copy from an earlier run */
+  lostInStore: string[]
+}
+
+/** Writes a backup to `sink`. It counts as a success only where no stored file in it is damaged. Throws Busy; on any error nothing unfinished is left at the place. */
+export function backUp(places: Places, sink: Sink, options: BackupOptions): Promise<BackupResult> {
   const { database } = places
   return withLock(database, 'backup', options.lockTimeout, () =>
     // From before the snapshot to the last file: what the tables name is there to be read.
     withLock(database, filesLock, patience, async () => {
       const folder = await mkdtemp(join(tmpdir(), 'dms-backup-'))
       try {
-        const manifest = await write(places, sink, options, join(folder, 'files'))
-        await noteSuccess(database.db, 'backup')
-        return manifest
+        const result = await write(places, sink, options, join(folder, 'files'))
+        if (result.manifest.damaged.length === 0) await noteSuccess(database.db, 'backup')
+        return result
       } catch (error) {
         await sink.discard()
         throw error
@@ -62,7 +69,7 @@ export function backUp(places: Places, sink: Sink, options: BackupOptions): Prom
 }
 
 /** `list` is the path of a file for the addresses of all stored files: the snapshot is not kept open while they are copied, for it keeps PostgreSQL from cleaning up. */
-async function write(places: Places, sink: Sink, options: BackupOptions, list: string): Promise<at.Manifest> {
+async function write(places: Places, sink: Sink, options: BackupOptions, list: string): Promise<BackupResult> {
   const { storage } = places.config
   // A folder that is not mounted would make a backup in which every file is missing.
   if (storage.kind === 'disk') await checkBelonging(places.database.db, storage.path)
@@ -86,7 +93,7 @@ async function write(places: Places, sink: Sink, options: BackupOptions, list: s
   } finally {
     await snapshot.close()
   }
-  const damaged = await writeFiles(places, sink, head, list, options)
+  const { damaged, lostInStore } = await copyStoredFiles(places.files, sink, head, storedFiles(list), options)
   const sum = await writeSums(sink, head, sums.join(''), list, damaged)
   const manifest: at.Manifest = {
     ...head,
@@ -95,8 +102,8 @@ async function write(places: Places, sink: Sink, options: BackupOptions, list: s
     sums: { path: at.sumsPath(head.id), sha256: sum },
     damaged: [...damaged].map(([sha256, { problem }]) => ({ sha256, problem })),
   }
-  await sink.finish(json(manifest).toString(), () => paths(list, damaged))
-  return manifest
+  await sink.finish(json(options.key ? signed(manifest, options.key) : manifest).toString(), () => paths(list, damaged))
+  return { manifest, lostInStore }
 }
 
 function headOf({ head }: Snapshot, { withFiles }: BackupOptions): at.Head {
@@ -107,6 +114,7 @@ function headOf({ head }: Snapshot, { withFiles }: BackupOptions): at.Head {
     created_at: created,
     dms: versionOfDms(),
     ...head,
+    has_canonical_text: true,
     has_files: withFiles,
     ...(withFiles ? {} : { files: 0, bytes: 0 }),
   }
@@ -135,43 +143,6 @@ async function writeSecrets(dataDir: string, id: string, put: (path: string, byt
   }
 }
 
-interface Damage {
-  problem: 'missing' | 'corrupt'
-  /** of the bytes that were found */
-  actual: string
-}
-
-/** Puts every stored file that is not at the place already; what is missing or not itself does not keep the others from being saved. */
-async function writeFiles(places: Places, sink: Sink, head: at.Head, list: string, options: BackupOptions): Promise<Map<string, Damage>> {
-  const damaged = new Map<string, Damage>()
-  const passed = openCollector()
-  const wasRead = openFileCollector()
-  let done = 0
-  let bytes = 0
-  const one = async (sha256: string, expected: number) => {
-    const size = await places.files.size(sha256)
-    if (size === null) damaged.set(sha256, { problem: 'missing', actual: '' })
-    else if (size !== expected || !(await sink.has(at.filePath(sha256), size))) await copy(sha256, size)
-    bytes += size ?? 0
-    options.onProgress({ done: ++done, total: head.files, bytes, totalBytes: head.bytes })
-  }
-  const copy = async (sha256: string, size: number) => {
-    // To its end and no further: a stream that knows no end takes a quarter of a megabyte for every small file, twice.
-    const source = await places.files.read(sha256, size > 0 ? { start: 0, end: size - 1 } : undefined)
-    const passing = hashed(counted(source as Bytes, passed))
-    await sink.put(at.filePath(sha256), size, passing.bytes)
-    wasRead()
-    if (passing.digest() !== sha256) damaged.set(sha256, { problem: 'corrupt', actual: passing.digest() })
-  }
-  await inLanes(sink.concurrency, options.signal, listed(list), ([sha256, size]) =>
-    one(sha256, size).catch((error) => {
-      if (!(error instanceof FileMissing)) throw error
-      damaged.set(sha256, { problem: 'missing', actual: '' })
-    }),
-  )
-  return damaged
-}
-
 /** Writes the list of checksums; the sum of it. Its size is known before it is made: the lines of stored files are equally long. */
 async function writeSums(sink: Sink, head: at.Head, first: string, list: string, damaged: ReadonlyMap<string, Damage>): Promise<string> {
   const missing = [...damaged.values()].filter(({ problem }) => problem === 'missing').length
@@ -195,13 +166,13 @@ async function writeSums(sink: Sink, head: at.Head, first: string, list: string,
 
 /** The paths of the stored files that are in the backup, in order. */
 async function* paths(list: string, damaged: ReadonlyMap<string, Damage>): AsyncGenerator<string> {
-  for await (const [sha256] of listed(list)) if (damaged.get(sha256)?.problem !== 'missing') yield at.filePath(sha256)
+  for await (const [sha256] of storedFiles(list)) if (damaged.get(sha256)?.problem !== 'missing') yield at.filePath(sha256)
 }
 
-async function* listed(list: string): AsyncGenerator<[sha256: string, size: number]> {
+async function* storedFiles(list: string): AsyncGenerator<[sha256: string, size: number, address: string]> {
   for await (const line of lines(createReadStream(list))) {
-    const [sha256 = '', size] = line.split('\t')
-    yield [sha256, Number(size)]
+    const [sha256 = '', size, address = ''] = line.split('\t')
+    yield [sha256, Number(size), address]
   }
 }
 

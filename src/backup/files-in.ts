@@ -6,8 +6,11 @@ import { type Bytes, gathered } from './bytes.ts'
 const small = 1 << 20
 const width = 8
 
-/** `put` returns the size; a file that is not what its address says is not stored. What failed meanwhile is thrown by the next put() or by end(). */
-export function putFiles(store: FileStore, signal: AbortSignal) {
+/**
+ * `put` returns the size; a file that is not what its SHA-256 says is not stored. What failed meanwhile is thrown by the next put() or by end().
+ * `generation`: of all addresses.
+ */
+export function putFiles(store: FileStore, generation: string, signal: AbortSignal) {
   const under = new Set<Promise<void>>()
   let failure: { error: unknown } | null = null
 
@@ -17,6 +20,7 @@ export function putFiles(store: FileStore, signal: AbortSignal) {
         yield* bytes
       })(),
       Number.MAX_SAFE_INTEGER,
+      generation,
     )
     if (staged.sha256 !== sha256) return staged.discard()
     await staged.commit()
@@ -56,6 +60,11 @@ export function putFiles(store: FileStore, signal: AbortSignal) {
       await Promise.all(under)
     },
   }
+}
+
+/** Removes the files with addresses of this generation, and no others. */
+export async function removeWritten(store: FileStore, generation: string): Promise<void> {
+  for await (const { address } of store.list()) if (address.endsWith(`.${generation}`)) await store.remove(address)
 }
 
 /** A small file whole; of a larger one all its bytes as a stream, and how many they were. */

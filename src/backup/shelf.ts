@@ -3,8 +3,8 @@ import { createReadStream } from 'node:fs'
 import { readdir, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { gathered } from './bytes.ts'
-import { entryAt, Head, parsed } from './manifest.ts'
-import { manifestOf } from './sink.ts'
+import { manifestOf } from './folder-sink.ts'
+import { entryAt, Head, maxHeadBytes, parsed } from './manifest.ts'
 import { readTar } from './tar.ts'
 
 export interface Shelved {
@@ -56,7 +56,7 @@ async function firstOf(path: string): Promise<Head | null> {
   try {
     for await (const { path: inside, bytes } of readTar(stream)) {
       if (entryAt(inside)?.kind !== 'head') return null
-      return parsed(Head, inside, (await gathered(bytes)).toString())
+      return parsed(Head, inside, (await gathered(bytes, maxHeadBytes, inside)).toString())
     }
     return null
   } finally {

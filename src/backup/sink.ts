@@ -1,10 +1,10 @@
-/** Where a backup is written to: one archive (a file or a pipe), or a folder that is brought up to date. */
-import { access, type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, stat, unlink } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+/** Writes a backup as one archive, to a file or a pipe. A folder is in folder-sink.ts. */
+import { access, type FileHandle, mkdir, open, rename, unlink } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { AppError } from '../errors.ts'
-import { type Bytes, pieces, write } from './bytes.ts'
-import { type Head, Manifest, manifestPath, parsed } from './manifest.ts'
+import { type Bytes, write } from './bytes.ts'
+import { BackupDamaged, type Head, manifestPath } from './manifest.ts'
 import { tarEnd, tarHeader, tarPadding } from './tar.ts'
 
 export interface Sink {
@@ -12,11 +12,11 @@ export interface Sink {
   readonly concurrency: number
   /** Takes the first word of a backup. Throws AppError CONFLICT where the place is somebody else's. */
   begin(head: Head): Promise<void>
-  /** Whether that entry is there already, as long as it should be, and need not be put again. */
-  has(path: string, size: number): Promise<boolean>
+  /** Whether a file with exactly these bytes is there from an earlier backup: it is read to its end and hashed. */
+  holds(path: string, sha256: string, size: number): Promise<boolean>
   /** Takes one entry of exactly `size` bytes; keeps none of the chunks. */
   put(path: string, size: number, bytes: Bytes): Promise<void>
-  /** All is there: makes it count, whole or not at all. `kept`: the paths of all stored files of this backup, ascending. */
+  /** Makes the backup count, whole or not at all, once what was written has been flushed and read back. `kept`: the paths of all stored files of this backup, ascending. */
   finish(manifest: string, kept: () => AsyncIterable<string>): Promise<void>
   /** Leaves nothing of an unfinished backup behind. */
   discard(): Promise<void>
@@ -32,20 +32,23 @@ export const streamSink = (stream: Writable): Sink => tarSink((chunk) => write(s
 export function fileSink(path: string): Sink {
   const partial = `${path}.partial`
   let file: FileHandle | null = null
+  let written = 0
   const tar = tarSink(async (chunk) => {
     await file?.writeFile(chunk)
+    written += chunk.length
   })
   return {
     ...tar,
     async begin(head) {
       await refuseTaken(path)
       await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      file = await open(partial, 'w', 0o600)
+      file = await open(partial, 'w+', 0o600)
       await tar.begin(head)
     },
     async finish(manifest, kept) {
       await tar.finish(manifest, kept)
       await file?.sync()
+      if (file) await readBack(file, written, manifest)
       await file?.close()
       await refuseTaken(path)
       await rename(partial, path)
@@ -57,6 +60,15 @@ export function fileSink(path: string): Sink {
       await unlink(partial).catch(() => {})
     },
   }
+}
+
+/** Throws BackupDamaged where the archive does not end with the manifest that was written. */
+async function readBack(file: FileHandle, written: number, manifest: string): Promise<void> {
+  const text = Buffer.from(manifest)
+  const { size } = await file.stat()
+  const end = Buffer.alloc(text.length)
+  await file.read(end, 0, end.length, written - tarEnd.length - tarPadding(text.length).length - text.length)
+  if (size !== written || !end.equals(text)) throw new BackupDamaged('the end of the archive was read back with other bytes')
 }
 
 async function refuseTaken(path: string): Promise<void> {
@@ -88,7 +100,7 @@ function tarSink(put: (chunk: Uint8Array) => Promise<void>): Sink {
     async begin({ created_at }) {
       modified = Date.parse(created_at) / 1000
     },
-    has: async () => false,
+    holds: async () => false,
     async put(path, size, bytes) {
       await add(tarHeader(path, size, modified))
       let done = 0
@@ -110,87 +122,8 @@ function tarSink(put: (chunk: Uint8Array) => Promise<void>): Sink {
   return sink
 }
 
-/** A folder: what is in it already is not written again, and until the manifest is replaced the backup before is whole. */
-export function folderSink(folder: string, concurrency = 8): Sink {
-  let id = ''
-  let isBegun = false
-  const at = (path: string) => join(folder, path)
-  return {
-    concurrency,
-    async begin(head) {
-      id = head.id
-      await mkdir(folder, { recursive: true, mode: 0o700 })
-      const earlier = await manifestOf(folder)
-      if (earlier && earlier.store_id !== head.store_id)
-        throw new AppError('CONFLICT', { path: folder }, `${folder} holds a backup of another dms, made ${earlier.created_at}`)
-      const foreign = (await readdir(folder)).filter((name) => ![manifestPath, `${manifestPath}.partial`, 'data', 'files'].includes(name))
-      if (!earlier && foreign.length > 0)
-        throw new AppError('CONFLICT', { path: folder }, `${folder} holds ${foreign[0]}, which is no part of a backup`)
-      await mkdir(at(`data/${id}`), { recursive: true, mode: 0o700 })
-      isBegun = true
-    },
-    has: async (path, size) => (await stat(at(path)).catch(() => null))?.size === size,
-    put: (path, size, bytes) => putFile(at(path), size, bytes),
-    async finish(manifest, kept) {
-      for (const path of ['data', `data/${id}`, `data/${id}/tables`]) await flushFolder(at(path))
-      const text = Buffer.from(manifest)
-      await putFile(at(manifestPath), text.length, [text])
-      await flushFolder(folder)
-      for (const name of await readdir(at('data'))) if (name !== id) await rm(at(`data/${name}`), { recursive: true, force: true })
-      await removeOthers(at('files'), kept())
-    },
-    async discard() {
-      if (isBegun) await rm(at(`data/${id}`), { recursive: true, force: true })
-    },
-  }
-}
-
-/** The manifest of a folder; null where it has none that can be read. */
-export async function manifestOf(folder: string): Promise<Manifest | null> {
-  const text = await readFile(join(folder, manifestPath), 'utf8').catch(() => null)
-  return text === null ? null : parsed(Manifest, join(folder, manifestPath), text)
-}
-
-async function putFile(path: string, size: number, bytes: Bytes): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-  const partial = `${path}.partial`
-  const handle = await open(partial, 'w', 0o600)
-  try {
-    let done = 0
-    for await (const chunk of pieces(bytes, enough)) {
-      done += chunk.length
-      await handle.writeFile(chunk)
-    }
-    if (done !== size) throw new Error(`${path}: ${done} bytes came, but it has ${size}`)
-    await handle.sync()
-    await handle.close()
-    await rename(partial, path)
-  } catch (error) {
-    await handle.close().catch(() => {})
-    await unlink(partial).catch(() => {})
-    throw error
-  }
-}
-
-/** Removes stored files that are not `kept` (ascending): both sides are walked in the same order. */
-async function removeOthers(folder: string, kept: AsyncIterable<string>): Promise<void> {
-  const wanted = kept[Symbol.asyncIterator]()
-  let next = await wanted.next()
-  const below = async (path: string) => (await readdir(path).catch(() => [] as string[])).sort()
-  for (const first of await below(folder)) {
-    for (const second of await below(join(folder, first))) {
-      for (const name of await below(join(folder, first, second))) {
-        const path = `files/${first}/${second}/${name}`
-        while (!next.done && next.value < path) next = await wanted.next()
-        if (next.done || next.value !== path) await rm(join(folder, first, second, name), { force: true })
-      }
-      await rmdir(join(folder, first, second)).catch(() => {})
-    }
-    await rmdir(join(folder, first)).catch(() => {})
-  }
-}
-
-async function flushFolder(path: string): Promise<void> {
+/** Makes the names in a folder durable. */
+export async function flushFolder(path: string): Promise<void> {
   const handle = await open(path)
   await handle.sync().finally(() => handle.close())
 }

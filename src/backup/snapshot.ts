@@ -13,7 +13,7 @@ export interface Snapshot {
   table(name: string): Readable
   /** How many rows the table had that was read last. */
   rows(): Promise<number>
-  /** One line a stored file, by ascending address: address, tab, size. */
+  /** One line a stored file, by ascending SHA-256: SHA-256, tab, size, tab, address. */
   files(): Readable
   close(): Promise<void>
 }
@@ -22,7 +22,18 @@ export interface Snapshot {
  * What a backup leaves out. Who is there now, what was counted in the last minutes and what is told for ten minutes makes no sense in another
  * place; the index belongs to one engine, and is made anew from what is here.
  */
-const leftOut = ['migrations', 'rate_hits', 'call_windows', 'workers', 'servers', 'live_places', 'queue_counts', 'events']
+const leftOut = [
+  'migrations',
+  'rate_hits',
+  'call_windows',
+  'workers',
+  'servers',
+  'live_places',
+  'queue_counts',
+  'events',
+  'file_removals',
+  'job_turns',
+]
 /** Nor what begins so: the index. */
 const leftOutPrefix = 'search_'
 
@@ -33,6 +44,7 @@ export async function openSnapshot(database: Pick<Database, 'connect'>): Promise
     await client.query('begin isolation level repeatable read, read only')
     await client.query('set local statement_timeout = 0')
     await client.query('set local idle_in_transaction_session_timeout = 0')
+    await setCanonicalText(client)
     const head = await look(client)
     const columns = new Map(head.tables.map(({ name, columns }) => [name, columns]))
     let last: { rowCount: number } | null = null
@@ -49,7 +61,11 @@ export async function openSnapshot(database: Pick<Database, 'connect'>): Promise
         await client.query('select')
         return last?.rowCount ?? 0
       },
-      files: () => copy('select sha256, size from stored_files order by sha256 collate "C"'),
+      // Tables of before there were addresses: the SHA-256 was all of it.
+      files: () =>
+        copy(
+          `select sha256, size, ${columns.get('stored_files')?.includes('address') ? 'address' : 'sha256'} from stored_files order by sha256 collate "C"`,
+        ),
       close: () => client.end(),
     }
   } catch (error) {
@@ -58,11 +74,15 @@ export async function openSnapshot(database: Pick<Database, 'connect'>): Promise
   }
 }
 
-async function look(client: pg.Client): Promise<SnapshotHead> {
-  const rows = async <T extends object>(query: string, values: unknown[] = []): Promise<T[]> =>
-    (await client.query(query, values)).rows as T[]
-  const migrations = await rows<{ name: string }>('select name from migrations order by name')
-  const tables = await rows<{ name: string; columns: string[] }>(
+/** Makes the text of rows independent of the settings of the database and of the role, for this transaction. */
+export async function setCanonicalText(client: Pick<pg.ClientBase, 'query'>): Promise<void> {
+  await client.query(`set local timezone = 'UTC'; set local datestyle = 'ISO, YMD'; set local intervalstyle = 'postgres';
+    set local extra_float_digits = 1; set local bytea_output = 'hex'`)
+}
+
+/** The tables that a backup has, with their columns: those of dms in this schema, whatever else the database holds. */
+export async function tablesOf(client: Pick<pg.ClientBase, 'query'>): Promise<{ name: string; columns: string[] }[]> {
+  const { rows } = await client.query<{ name: string; columns: string[] }>(
     `select c.relname as name, array_agg(a.attname::text order by a.attnum) as columns
      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
      where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname <> all($1) and not starts_with(c.relname::text, $2)
@@ -70,6 +90,14 @@ async function look(client: pg.Client): Promise<SnapshotHead> {
      group by c.relname order by c.relname`,
     [leftOut, leftOutPrefix],
   )
+  return rows
+}
+
+async function look(client: pg.Client): Promise<SnapshotHead> {
+  const rows = async <T extends object>(query: string, values: unknown[] = []): Promise<T[]> =>
+    (await client.query(query, values)).rows as T[]
+  const migrations = await rows<{ name: string }>('select name from migrations order by name')
+  const tables = await tablesOf(client)
   const references = await rows<{ from: string; to: string }>(
     `select r.conrelid::regclass::text as "from", r.confrelid::regclass::text as "to" from pg_constraint r
      where r.contype = 'f' and r.connamespace = current_schema()::regnamespace and r.conrelid <> r.confrelid`,

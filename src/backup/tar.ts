@@ -3,20 +3,21 @@ import type { Bytes } from './bytes.ts'
 import { BackupDamaged } from './manifest.ts'
 
 export interface TarEntry {
+  /** '': a part that cannot be read, because its header is damaged */
   readonly path: string
   readonly size: number
   /** to be read to its end before the next entry is asked for; what is left of it is skipped */
   readonly bytes: AsyncIterable<Uint8Array>
 }
 
-const block = 512
+const blockSize = 512
 /** Two empty blocks end an archive. */
-export const tarEnd = Buffer.alloc(2 * block)
+export const tarEnd = Buffer.alloc(2 * blockSize)
 
 /** The block before a file's bytes. `path` has at most 100 bytes; `modified` in seconds since 1970. */
 export function tarHeader(path: string, size: number, modified: number): Buffer {
   if (Buffer.byteLength(path) > 100) throw new Error(`too long for an archive: ${path}`)
-  const header = Buffer.alloc(block)
+  const header = Buffer.alloc(blockSize)
   const octal = (value: number, at: number, length: number) => header.write(value.toString(8).padStart(length - 1, '0'), at)
   header.write(path, 0)
   octal(0o600, 100, 8)
@@ -38,15 +39,27 @@ export function tarHeader(path: string, size: number, modified: number): Buffer 
 }
 
 /** Zeros up to the next block. */
-export const tarPadding = (size: number): Buffer => Buffer.alloc((block - (size % block)) % block)
+export const tarPadding = (size: number): Buffer => Buffer.alloc((blockSize - (size % blockSize)) % blockSize)
 
-/** Reads the files of an archive in their order; what is no file is skipped. Throws BackupDamaged where it ends too early or is no archive. */
-export async function* readTar(source: Bytes): AsyncGenerator<TarEntry> {
+/**
+ * Reads the files of an archive in their order; what is no file, such as a link, is skipped. Throws BackupDamaged where it ends too early or is
+ * no archive. `skipsDamaged`: behind a damaged header it goes on at the next one that is whole.
+ */
+export async function* readTar(source: Bytes, { skipsDamaged = false } = {}): AsyncGenerator<TarEntry> {
   const reader = openReader(source)
-  for (;;) {
-    const header = await reader.exactly(block)
-    if (header.every((byte) => byte === 0)) return
-    const { path, size, isFile } = parse(header)
+  for (let isFirst = true; ; isFirst = false) {
+    let block = await reader.exactly(blockSize)
+    if (block.every((byte) => byte === 0)) return
+    let header = parse(block)
+    if (!header) {
+      if (isFirst || !skipsDamaged) throw new BackupDamaged('not an archive of dms, or damaged inside')
+      yield { path: '', size: 0, bytes: nothing() }
+      while (!header || !isUstar(block)) {
+        block = await reader.exactly(blockSize)
+        header = parse(block)
+      }
+    }
+    const { path, size, isFile } = header
     let left = size
     async function* bytes() {
       while (left > 0) {
@@ -61,11 +74,17 @@ export async function* readTar(source: Bytes): AsyncGenerator<TarEntry> {
   }
 }
 
-function parse(header: Buffer): { path: string; size: number; isFile: boolean } {
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+const isUstar = (header: Buffer): boolean => header.toString('latin1', 257, 262) === 'ustar'
+
+/** What a header says; null where it is none, or damaged. */
+function parse(header: Buffer): { path: string; size: number; isFile: boolean } | null {
   const text = (at: number, length: number) => header.toString('utf8', at, at + length).replace(/\0.*$/s, '')
   const sum = header.reduce((total, byte, at) => total + (at >= 148 && at < 156 ? 32 : byte), 0)
-  if (Number.parseInt(text(148, 8), 8) !== sum) throw new BackupDamaged('not an archive of dms, or damaged inside')
+  if (Number.parseInt(text(148, 8), 8) !== sum) return null
   const size = header[124] === 0x80 ? Number(header.readBigUInt64BE(128)) : Number.parseInt(text(124, 12), 8)
+  if (!Number.isSafeInteger(size) || size < 0) return null
   const prefix = text(345, 155)
   const name = text(0, 100).replace(/^\.\//, '')
   return { path: prefix === '' ? name : `${prefix}/${name}`, size, isFile: header[156] === 0x30 || header[156] === 0 }

@@ -1,21 +1,24 @@
-/** Whether a backup is whole: every byte of it is read and held against its checksum. */
+/** Verifies a backup: every byte of it is read and compared with its checksum. */
 import { skip } from './bytes.ts'
-import { BackupDamaged, type Manifest } from './manifest.ts'
-import { readBackup } from './read.ts'
+import { BackupDamaged, filePath, type Manifest } from './manifest.ts'
+import { readBackup, type Visitor } from './read.ts'
+import type { SignaturePolicy } from './signature.ts'
 import type { Source } from './source.ts'
 
 export interface Verdict {
   /** null: it ends too early, or cannot be understood */
   manifest: Manifest | null
-  problems: { path: string; problem: string }[]
+  /** `origin`: the backup was damaged after it was made, or the stored file was damaged already when it was made */
+  fix: string | null
+  problems: { path: string; problem: string; origin: 'backup' | 'store' }[]
 }
 
-/** Never throws for what is wrong with the backup. */
-export async function verify(source: Source, onProgress: (done: number, total: number) => void): Promise<Verdict> {
+/** Reads it to its end. Damage is in the verdict and is never thrown. */
+export async function verify(source: Source, policy: SignaturePolicy, onProgress: (done: number, total: number) => void): Promise<Verdict> {
   const problems: Verdict['problems'] = []
   let [done, total] = [0, 0]
   try {
-    const manifest = await readBackup(source, {
+    const visitor: Visitor = {
       async head({ files }) {
         total = files
       },
@@ -24,12 +27,15 @@ export async function verify(source: Source, onProgress: (done: number, total: n
         await skip(bytes)
         onProgress(++done, total)
       },
-      secret: (_, bytes) => skip(bytes),
-      problem: (path, problem) => problems.push({ path, problem }),
-    })
-    return { manifest, problems }
+      secret: async () => {},
+      problem: (path, problem) => problems.push({ path, problem, origin: 'backup' }),
+    }
+    const manifest = await readBackup(source, visitor, { ...policy, skipsDamaged: true })
+    for (const { sha256, problem } of manifest.damaged) problems.push({ path: filePath(sha256), problem, origin: 'store' })
+    return { manifest, fix: null, problems }
   } catch (error) {
     if (!(error instanceof BackupDamaged)) throw error
-    return { manifest: null, problems: [...problems, { path: source.name, problem: error.message }] }
+    const { fix = null } = error as { fix?: string }
+    return { manifest: null, fix, problems: [...problems, { path: source.name, problem: error.message, origin: 'backup' }] }
   }
 }

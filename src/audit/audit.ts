@@ -3,8 +3,10 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/db.ts'
+import { type Keyed, keyset } from '../db/keyset.ts'
 import type { Row } from '../db/schema.ts'
 import type { Code } from '../errors.ts'
+import { type Fetched, fetchWhole } from '../http/pages.ts'
 
 export type Entry = Row<'audit_entries'>
 
@@ -78,13 +80,21 @@ export interface Filter {
   before?: number | undefined
   order: 'asc' | 'desc'
   limit: number
+  /** `next_cursor` of another page: this one begins behind it */
+  cursor?: string | undefined
 }
 
-/** Entries that fit, by number. */
-export function list({ db }: App, { actor, action, outcome, ip, from, to, after, before, order, limit }: Filter): Promise<Entry[]> {
-  return db
+const orders = {
+  asc: keyset({ by: 'seq', type: 'integer', order: 'asc' }),
+  desc: keyset({ by: 'seq', type: 'integer', order: 'desc' }),
+}
+
+/** A page of the entries that fit, by number. Throws VALIDATION_ERROR for a cursor of another list. */
+export function list({ db }: App, { order, limit: per_page, cursor, ...filter }: Filter): Promise<Fetched<Entry & Keyed>> {
+  const { actor, action, outcome, ip, from, to, after, before } = filter
+  const by = orders[order]
+  const all = db
     .selectFrom('audit_entries')
-    .selectAll()
     .$if(actor !== undefined, (query) => query.where(sql<boolean>`(actor = ${actor} or actor_id::text = ${actor})`))
     .$if(action !== undefined, (query) => query.where(sql<boolean>`position(lower(${action}) in lower(action)) > 0`))
     .$if(outcome !== undefined, (query) => query.where('outcome', '=', outcome ?? 'ok'))
@@ -93,9 +103,15 @@ export function list({ db }: App, { actor, action, outcome, ip, from, to, after,
     .$if(to !== undefined, (query) => query.where(sql<boolean>`at <= ${to}`))
     .$if(after !== undefined, (query) => query.where('seq', '>', after ?? 0))
     .$if(before !== undefined, (query) => query.where('seq', '<', before ?? 0))
-    .orderBy('seq', order)
-    .limit(limit)
-    .execute()
+  return fetchWhole({ per_page, cursor }, by, ['audit', filter], ({ limit, after: place }) =>
+    by
+      .orderBy(place ? all.where(by.isAfter(place)) : all)
+      .selectAll()
+      .select(by.key)
+      .limit(limit)
+      .$castTo<Entry & Keyed>()
+      .execute(),
+  )
 }
 
 /** Walks the whole chain. `known`: where it ended when somebody looked before; without it nobody can tell that its end was cut off. */

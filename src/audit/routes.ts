@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
+import type { Keyed } from '../db/keyset.ts'
 import { lastMoment, moment, wholeNumber } from '../http/input.ts'
+import { cursorField, Onward } from '../http/pages.ts'
 import { admin, type Route } from '../http/route.ts'
 import * as audit from './audit.ts'
 
@@ -18,6 +20,7 @@ export const listQuery = ({ config: { limits } }: App) =>
     before: number.optional(),
     order: z.enum(['asc', 'desc']).default('desc'),
     limit: wholeNumber(1, limits.per_page_max).default(limits.per_page_max),
+    cursor: cursorField,
   })
 
 export const EntryAnswer = z.object({
@@ -35,7 +38,7 @@ export const EntryAnswer = z.object({
   request_id: z.string(),
   hash: z.string(),
 })
-export const ListAnswer = z.object({ entries: z.array(EntryAnswer) })
+export const ListAnswer = z.object({ entries: z.array(EntryAnswer), pagination: Onward })
 
 export const VerifyQuery = z
   .object({ seq: number, hash: z.string().regex(/^[0-9a-f]{64}$/, '64 hexadecimal digits') })
@@ -57,8 +60,12 @@ export const routes = (app: App): Route[] => [
         'Who did what, when and from where; newest first. `before` (or `after` with order=asc) the last number leads to what follows',
       query: listQuery(app),
       answer: ListAnswer,
+      isLarge: true,
     },
-    async ({ query }) => ({ entries: (await audit.list(app, query)).map(view) }),
+    async ({ query }) => {
+      const { rows, next } = await audit.list(app, query)
+      return { entries: rows.map(view), pagination: { next_cursor: next } }
+    },
   ),
   admin(
     'GET /api/audit/verify',
@@ -75,7 +82,7 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-const view = ({ at, details, ...entry }: audit.Entry): z.infer<typeof EntryAnswer> => ({
+const view = ({ at, details, cursor_key: _, ...entry }: audit.Entry & Keyed): z.infer<typeof EntryAnswer> => ({
   ...entry,
   at: at.toISOString(),
   details: JSON.parse(details) as Record<string, unknown>,

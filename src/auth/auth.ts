@@ -1,7 +1,9 @@
 /** Signing in and out: who may, what a token is good for, and when it no longer is. */
 import { hash, randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
+import { databaseNow } from '../db/clock.ts'
 import type { Db } from '../db/db.ts'
 import { statement } from '../db/statement.ts'
 import { AppError, invalid } from '../errors.ts'
@@ -23,7 +25,7 @@ export interface SignIn {
 
 const failures: Limit = { acts: 10, window: 15 * 60 }
 
-/** Seconds that the clocks of two servers may be apart. */
+/** Seconds that the clock of a database may be behind that of another one, which has taken its place. */
 const skew = 60
 
 /** Exchanges a password for a token; `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED, FORBIDDEN where people sign in elsewhere. */
@@ -60,12 +62,13 @@ export interface Registration {
   role: 'admin' | 'user'
 }
 
-/** Makes a user for whoever asks; an admin by an admin only. Throws FORBIDDEN, DUPLICATE_RESOURCE. */
-export async function register(app: App, actor: Actor | undefined, { password, ...fields }: Registration): Promise<users.User> {
+/** Makes a user for whoever asks; an admin by an admin only. Throws FORBIDDEN, DUPLICATE_RESOURCE, RATE_LIMITED. */
+export async function register(app: App, ip: string, actor: Actor | undefined, { password, ...fields }: Registration): Promise<users.User> {
   refuseWhereElsewhere(app)
   const byAdmin = actor !== undefined && isAdmin(actor)
   if (!byAdmin && !app.config.auth.enable_registration) throw new AppError('FORBIDDEN', {}, 'Registration is switched off.')
   if (!byAdmin && fields.role === 'admin') throw new AppError('FORBIDDEN', {}, 'Only an admin makes admins.')
+  if (!byAdmin) await countRegistration(app, ip)
   const password_hash = await app.passwords.hash(password)
   return app.db.transaction().execute(async (trx) => {
     const made = await users.create(app, trx, { ...fields, password_hash, email_verified: byAdmin })
@@ -74,34 +77,55 @@ export async function register(app: App, actor: Actor | undefined, { password, .
   })
 }
 
+export interface Bearer {
+  actor: Actor
+  session: Session
+  /** milliseconds until the token expires */
+  remainingMs: number
+}
+
+/** Every try counts, also one that finds the name taken. Throws RATE_LIMITED. */
+async function countRegistration(app: App, ip: string): Promise<void> {
+  const { registrations_per_hour: each, registrations_per_hour_total: total } = app.config.limits
+  if (each > 0) await count(app, `register:${network(ip)}`, { acts: each, window: 3600 })
+  if (total > 0) await count(app, 'register', { acts: total, window: 3600 })
+}
+
 /** Who a token, of a session or for a program, stands for, as the database has it now. Throws UNAUTHORIZED. */
-export async function bearer(app: App, token: string): Promise<{ actor: Actor; session: Session }> {
+export async function bearer(app: App, token: string): Promise<Bearer> {
   if (apiTokens.looksLikeOne(token)) {
     const found = await apiTokens.holder(app, token)
     if (!found) throw new AppError('UNAUTHORIZED')
     return found
   }
   const claims = await app.tokens.read(token)
-  const now = seconds(app)
-  if (!claims || claims.exp <= now || claims.iat > now + skew) throw new AppError('UNAUTHORIZED')
-  const actor = await holder(app, claims)
-  if (!actor) throw new AppError('UNAUTHORIZED')
-  return { actor, session: claims }
+  const found = claims && (await holder(app, claims))
+  if (!found || found.remaining_ms <= 0) throw new AppError('UNAUTHORIZED')
+  const { remaining_ms: remainingMs, ...actor } = found
+  return { actor, session: claims, remainingMs }
 }
 
-/** One short query with each request; that is what makes a logout or a demotion count everywhere at once. */
-async function holder({ reads }: App, { sub, jti, ver }: Claims): Promise<Actor | undefined> {
-  const [actor] = await enabled(reads, sub, ver, jti)
-  return actor
+/**
+ * Who signed in with that token and, in milliseconds, how long it is still good; expired ones included, as they can be refreshed. Undefined where
+ * the session has ended, or the token is from the future. One short query with each request is what makes a logout or a demotion count everywhere at once.
+ */
+async function holder(
+  { database: { auth } }: App,
+  { sub, jti, ver, iat, exp }: Claims,
+): Promise<(Actor & { remaining_ms: number }) | undefined> {
+  const [found] = await enabled(auth, sub, ver, jti, iat, exp)
+  return found
 }
 
-const enabled = statement((db: Db, id: string, version: number, jti: string) =>
+const enabled = statement((db: Db, id: string, version: number, jti: string, iat: number, exp: number) =>
   db
     .selectFrom('users')
     .select(['id', 'role', 'username'])
+    .select(sql<number>`extract(epoch from to_timestamp(${exp}) - clock_timestamp())::float8 * 1000`.as('remaining_ms'))
     .where('id', '=', id)
     .where('token_version', '=', version)
     .where('disabled', '=', false)
+    .where(sql<boolean>`to_timestamp(${iat}) <= clock_timestamp() + ${sql.lit(skew)} * interval '1 s'`)
     .where(({ not, exists, selectFrom }) => not(exists(selectFrom('revoked_tokens').select('jti').where('jti', '=', jti)))),
 )
 
@@ -114,12 +138,11 @@ export async function logout(app: App, actor: Actor, session: Session | undefine
 /** Exchanges a token that is in time, or was lately, for a new one, up to the last day of its sign-in; of two at once one succeeds. Throws UNAUTHORIZED. */
 export async function refresh(app: App, token: string): Promise<SignIn> {
   const claims = await app.tokens.read(token)
-  const now = seconds(app)
-  if (!claims || claims.exp + grace(app) <= now || claims.iat > now + skew) throw new AppError('UNAUTHORIZED')
+  const found = claims && (await holder(app, claims))
+  if (!found || found.remaining_ms + grace(app) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
   const auth_time = claims.auth_time ?? claims.iat
-  if (lastOf(app, auth_time) <= now) throw new AppError('UNAUTHORIZED')
-  const actor = await holder(app, claims)
-  if (!actor) throw new AppError('UNAUTHORIZED')
+  // The end of the session, told by what is left of this token.
+  if (found.remaining_ms + (lastOf(app, auth_time) - claims.exp) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
   const isFirst = await app.db.transaction().execute((trx) => revoke(app, trx, claims.sub, claims))
   if (!isFirst) throw new AppError('UNAUTHORIZED')
   // Signed with the version of the old token: a password changed meanwhile ends the new one too.
@@ -158,11 +181,9 @@ export function mint(app: App, user: users.User): Promise<SignIn> {
 }
 
 async function issue(app: App, user: users.User, renewed?: { ver: number; auth_time: number }): Promise<SignIn> {
-  const iat = seconds(app)
+  const iat = Math.floor((await databaseNow(app.db)).getTime() / 1000)
   const whole = iat + app.config.auth.session_lifetime_hours * 3600
   const exp = renewed ? Math.min(whole, lastOf(app, renewed.auth_time)) : whole
   const token = await app.tokens.sign({ sub: user.id, jti: randomUUID(), iat, exp, ver: user.token_version, ...renewed })
   return { token, expires_at: new Date(exp * 1000).toISOString(), user }
 }
-
-const seconds = (app: App): number => Math.floor(app.now().getTime() / 1000)

@@ -84,7 +84,8 @@ async function arrived(app: App, event: H3Event): Promise<Response | z.infer<typ
   try {
     const journey = await oidc.journeyOf(app, getCookie(event, cookieName))
     if (journey.shell) goal = `http://127.0.0.1:${journey.shell.port}/`
-    const user = await oidc.arrive(app, journey, event.url.search)
+    const { user, linked } = await oidc.arrive(app, journey, event.url.search)
+    if (linked) event.context.auditDetails = { linked }
     event.context.actor = { id: user.id, role: user.role, username: user.username }
     if (journey.shell) return redirect(`${goal}?code=${await oidc.handOver(app, user, journey.shell)}`, gone)
     const signedIn = await mint(app, user)

@@ -1,6 +1,7 @@
 /** Signing in elsewhere: to the provider and back, into a browser or into a shell. */
 import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
+import { databaseNow } from '../db/clock.ts'
 import { AppError, invalid } from '../errors.ts'
 import { passes } from '../http/rate-limit.ts'
 import { IdentityFailure, type IdentityMemory, type IdentityProvider } from '../ports/sign-in.ts'
@@ -31,35 +32,37 @@ export const callbackUrl = ({ config: { oidc, server } }: App): URL =>
 /** Sends somebody off: the provider's address, and what their browser has to bring back. Throws NOT_FOUND, SERVICE_UNAVAILABLE. */
 export async function depart(app: App, shell: Shell | null): Promise<{ url: string; cookie: string; seconds: number }> {
   const { url, memory } = await providerOf(app).begin(callbackUrl(app).href).catch(told(app))
-  return { url, cookie: await app.seals.seal('oidc', { memory, shell } satisfies Journey, patience, app.now()), seconds: patience }
+  const cookie = await app.seals.seal('oidc', { memory, shell } satisfies Journey, patience, await databaseNow(app.db))
+  return { url, cookie, seconds: patience }
 }
 
 /** What a browser brought with it; throws VALIDATION_ERROR for another browser's, or one that was away too long. */
 export async function journeyOf(app: App, cookie: string | undefined): Promise<Journey> {
-  const journey = cookie === undefined ? null : await app.seals.open('oidc', cookie, app.now())
+  const journey = cookie === undefined ? null : await app.seals.open('oidc', cookie, await databaseNow(app.db))
   if (journey === null) throw invalid('state', 'this browser did not begin to sign in here, or more than 10 minutes ago: begin again')
   return journey as Journey
 }
 
 /** Whoever came back with this query string. Throws VALIDATION_ERROR, UNAUTHORIZED, FORBIDDEN, DUPLICATE_RESOURCE, SERVICE_UNAVAILABLE. */
-export async function arrive(app: App, { memory }: Journey, search: string): Promise<users.User> {
+export async function arrive(app: App, { memory }: Journey, search: string): Promise<external.External> {
   const provider = providerOf(app)
   const callback = callbackUrl(app)
   callback.search = search
   if (callback.searchParams.get('state') !== memory.state) throw invalid('state', 'this is not the sign-in that this browser began')
   if (!(await passes(app, `oidc:${memory.state}`, { acts: 1, window: patience }))) throw invalid('state', 'used already: begin again')
   const identity = await provider.finish(callback, memory).catch(told(app))
-  const user = await external.ofIdentity(app, identity)
-  return users.signedIn(app, user.id)
+  const { user, linked } = await external.ofIdentity(app, identity)
+  if (linked) app.log.warn({ user_id: user.id, issuer: identity.issuer, ...linked }, 'a local account was linked to an OIDC identity')
+  return { user: await users.signedIn(app, user.id), linked }
 }
 
 /** What a shell gets by way of the browser: worth nothing without what the shell kept. */
-export const handOver = (app: App, user: users.User, { challenge }: Shell): Promise<string> =>
-  app.seals.seal('oidc-shell', { user_id: user.id, challenge }, handover, app.now())
+export const handOver = async (app: App, user: users.User, { challenge }: Shell): Promise<string> =>
+  app.seals.seal('oidc-shell', { user_id: user.id, challenge }, handover, await databaseNow(app.db))
 
 /** Exchanges that for a token, once. Throws UNAUTHORIZED. */
 export async function exchange(app: App, code: string, verifier: string): Promise<SignIn> {
-  const sealed = (await app.seals.open('oidc-shell', code, app.now())) as { user_id: string; challenge: string } | null
+  const sealed = (await app.seals.open('oidc-shell', code, await databaseNow(app.db))) as { user_id: string; challenge: string } | null
   const isHis = sealed?.challenge === createHash('sha256').update(verifier).digest('base64url')
   const id = createHash('sha256').update(code).digest('hex')
   if (!sealed || !isHis || !(await passes(app, `oidc-shell:${id}`, { acts: 1, window: handover }))) throw new AppError('UNAUTHORIZED')

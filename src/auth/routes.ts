@@ -34,8 +34,14 @@ export const routes = (app: App): Route[] => [
   ),
   anyone(
     'POST /api/auth/register',
-    { summary: 'Make an account', body: registration(app), status: 201, answer: UserAnswer, errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE'] },
-    async ({ actor, body }) => view(await auth.register(app, actor, body)),
+    {
+      summary: 'Make an account',
+      body: registration(app),
+      status: 201,
+      answer: UserAnswer,
+      errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE', 'RATE_LIMITED'],
+    },
+    async ({ actor, body, ip }) => view(await auth.register(app, ip, actor, body)),
   ),
   anyone(
     'GET /api/auth/verify-email',

@@ -11,7 +11,10 @@ export function openSeals(secret: Uint8Array): Seals {
       const { EncryptJWT } = await import('jose')
       const iat = Math.floor(now.getTime() / 1000)
       const token = new EncryptJWT({ value }).setProtectedHeader({ alg: 'dir', enc: 'A256GCM' }).setAudience(purpose)
-      return token.setExpirationTime(iat + seconds).encrypt(await key)
+      return token
+        .setIssuedAt(iat)
+        .setExpirationTime(iat + seconds)
+        .encrypt(await key)
     },
     async open(purpose, text, now) {
       const { jwtDecrypt } = await import('jose')
@@ -19,11 +22,12 @@ export function openSeals(secret: Uint8Array): Seals {
         const { payload } = await jwtDecrypt(text, await key, {
           audience: purpose,
           currentDate: now,
-          requiredClaims: ['exp'],
+          requiredClaims: ['exp', 'iat'],
           keyManagementAlgorithms: ['dir'],
           contentEncryptionAlgorithms: ['A256GCM'],
         })
-        return payload.value
+        // From the future: the clock was set back, and what was sealed before would be good for as much longer.
+        return Number(payload.iat) * 1000 <= now.getTime() ? payload.value : null
       } catch {
         return null
       }

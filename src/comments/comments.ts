@@ -4,10 +4,12 @@ import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { type Db, isForeignKeyViolation, type Trx } from '../db/db.ts'
+import { type Keyed, type Keyset, keyset } from '../db/keyset.ts'
 import type { Role, Row } from '../db/schema.ts'
 import { visibleName } from '../documents/access.ts'
-import { AppError } from '../errors.ts'
+import { AppError, invalid } from '../errors.ts'
 import { isId } from '../http/input.ts'
+import { type Fetched, fetchPage, type Slice } from '../http/pages.ts'
 import { count as countAct } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'
 
@@ -26,7 +28,12 @@ export interface Thread extends Comment {
 export interface Span {
   limit: number
   offset: number
+  /** `next_cursor` of another page: this one begins behind it */
+  cursor?: string | undefined
 }
+
+const newestFirst = keyset({ by: 'comments.created_at', type: 'moment', order: 'desc' }, { by: 'comments.id', type: 'id', order: 'desc' })
+const oldestFirst = keyset({ by: 'comments.created_at', type: 'moment', order: 'asc' }, { by: 'comments.id', type: 'id', order: 'asc' })
 
 /** In characters as people count them: code points. */
 const maxLength = 10_000
@@ -35,13 +42,13 @@ const total = sql<number>`count(*)`.as('total')
 /** How much of a comment its notification shows, in code points. */
 const excerpt = 200
 
-/** Some of the comments that are no replies, newest first, each with its first replies; and how many there are. Throws COMMENT_DOCUMENT_NOT_FOUND. */
-export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<{ comments: Thread[]; total: number }> {
+/** Some of the comments that are no replies, newest first, each with its first replies. Throws COMMENT_DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
+export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<Fetched<Thread & Keyed>> {
   await readable(app.db, actor, documentId)
-  const [comments, counted] = await Promise.all([
-    select(app.db)
-      .where('comments.document_id', '=', documentId)
-      .where('comments.parent_id', 'is', null)
+  const threads = select(app.db).where('comments.document_id', '=', documentId).where('comments.parent_id', 'is', null)
+  const slice = ({ limit, offset, after }: Slice) =>
+    newestFirst
+      .orderBy(after ? threads.where(newestFirst.isAfter(after)) : threads)
       .select((eb) => [
         eb.selectFrom('comments as reply').whereRef('reply.parent_id', '=', 'comments.id').select(total).$asScalar().as('reply_count'),
         jsonArrayFrom(
@@ -56,43 +63,42 @@ export async function list(app: App, actor: Actor, documentId: string, span: Spa
             .limit(inlineReplies),
         ).as('replies'),
       ])
-      .orderBy('comments.created_at', 'desc')
-      .orderBy('comments.id', 'desc')
-      .limit(span.limit)
-      .offset(span.offset)
-      .$castTo<Thread>()
-      .execute(),
-    app.db
-      .selectFrom('comments')
-      .where('document_id', '=', documentId)
-      .where('parent_id', 'is', null)
-      .select(total)
-      .executeTakeFirstOrThrow(),
-  ])
-  return { comments, ...counted }
+      .select(newestFirst.key)
+      .limit(limit)
+      .offset(offset)
+      .$castTo<Thread & Keyed>()
+      .execute()
+  const count = app.db.selectFrom('comments').where('document_id', '=', documentId).where('parent_id', 'is', null).select(total)
+  return fetchSpan(span, newestFirst, ['comments', documentId], slice, count)
 }
 
-/** Some of the replies to a comment, oldest first; and how many there are. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND. */
-export async function replies(
-  app: App,
-  actor: Actor,
-  documentId: string,
-  id: string,
-  span: Span,
-): Promise<{ replies: Comment[]; total: number }> {
+/** Some of the replies to a comment, oldest first. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
+export async function replies(app: App, actor: Actor, documentId: string, id: string, span: Span): Promise<Fetched<Comment & Keyed>> {
   await readable(app.db, actor, documentId)
   await existing(app.db, documentId, id)
-  const [found, counted] = await Promise.all([
-    select(app.db)
-      .where('comments.parent_id', '=', id)
-      .orderBy('comments.created_at')
-      .orderBy('comments.id')
-      .limit(span.limit)
-      .offset(span.offset)
-      .execute(),
-    app.db.selectFrom('comments').where('parent_id', '=', id).select(total).executeTakeFirstOrThrow(),
-  ])
-  return { replies: found, ...counted }
+  const all = select(app.db).where('comments.parent_id', '=', id)
+  const slice = ({ limit, offset, after }: Slice) =>
+    oldestFirst
+      .orderBy(after ? all.where(oldestFirst.isAfter(after)) : all)
+      .select(oldestFirst.key)
+      .limit(limit)
+      .offset(offset)
+      .$castTo<Comment & Keyed>()
+      .execute()
+  return fetchSpan(span, oldestFirst, ['replies', id], slice, app.db.selectFrom('comments').where('parent_id', '=', id).select(total))
+}
+
+/** fetchPage() for a list that counts its entries instead of its pages. */
+function fetchSpan<Row extends Keyed>(
+  { limit, offset, cursor }: Span,
+  order: Keyset,
+  boundTo: unknown,
+  fetch: (slice: Slice) => Promise<Row[]>,
+  count: { executeTakeFirstOrThrow(): Promise<{ total: number }> },
+): Promise<Fetched<Row>> {
+  if (cursor !== undefined && offset > 0) throw invalid('offset', 'offset and cursor exclude each other')
+  const from = (slice: Slice) => fetch({ ...slice, offset })
+  return fetchPage({ page: 1, per_page: limit, cursor }, order, boundTo, from, async () => (await count.executeTakeFirstOrThrow()).total)
 }
 
 /** How many comments a document has, replies among them. Throws COMMENT_DOCUMENT_NOT_FOUND. */

@@ -1,12 +1,19 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { wholeNumber } from '../http/input.ts'
+import { cursorField, type Fetched, Onward } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import * as comments from './comments.ts'
 
-export const Span = z.object({ limit: wholeNumber(1, 100).default(50), offset: wholeNumber(0, 1_000_000_000).default(0) })
-export const NewComment = z.object({ content: z.string(), parent_id: z.string().nullish() })
-const Changes = z.object({ content: z.string() })
+export const Span = z.object({
+  limit: wholeNumber(1, 100).default(50),
+  offset: wholeNumber(0, 1_000_000_000).default(0),
+  cursor: cursorField,
+})
+/** Its length has codes of its own. */
+const Content = z.string().meta({ minLength: 1, maxLength: 10_000 })
+export const NewComment = z.object({ content: Content, parent_id: z.string().nullish() })
+const Changes = z.object({ content: Content })
 
 export const CommentAnswer = z.object({
   id: z.uuid(),
@@ -21,7 +28,7 @@ export const CommentAnswer = z.object({
   updated_at: z.iso.datetime(),
 })
 export const ThreadAnswer = CommentAnswer.extend({ reply_count: z.int(), replies: z.array(CommentAnswer) })
-const span = { total: z.int(), limit: z.int(), offset: z.int() }
+const span = { total: z.int(), limit: z.int(), offset: z.int(), pagination: Onward }
 export const ThreadsAnswer = z.object({ comments: z.array(ThreadAnswer), ...span })
 export const RepliesAnswer = z.object({ replies: z.array(CommentAnswer), ...span })
 export const CountAnswer = z.object({ count: z.int() })
@@ -34,10 +41,16 @@ const wrongContent = ['COMMENT_CONTENT_EMPTY', 'COMMENT_CONTENT_TOO_LONG'] as co
 export const routes = (app: App): Route[] => [
   user(
     `GET ${path}`,
-    { summary: 'Comments on a document, newest first, each with its first replies', ids: ofDocument, query: Span, answer: ThreadsAnswer },
+    {
+      summary: 'Comments on a document, newest first, each with its first replies',
+      ids: ofDocument,
+      query: Span,
+      answer: ThreadsAnswer,
+      isLarge: true,
+    },
     async ({ actor, param, query }) => {
-      const { comments: found, total } = await comments.list(app, actor, param('document_id'), query)
-      return { comments: found.map(threadView), total, ...query }
+      const fetched = await comments.list(app, actor, param('document_id'), query)
+      return { comments: fetched.rows.map(threadView), ...spanOf(query, fetched) }
     },
   ),
   user(
@@ -59,10 +72,10 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     `GET ${path}/:comment_id/replies`,
-    { summary: 'Replies to a comment, oldest first', ids: ofComment, query: Span, answer: RepliesAnswer },
+    { summary: 'Replies to a comment, oldest first', ids: ofComment, query: Span, answer: RepliesAnswer, isLarge: true },
     async ({ actor, param, query }) => {
-      const { replies, total } = await comments.replies(app, actor, param('document_id'), param('comment_id'), query)
-      return { replies: replies.map(view), total, ...query }
+      const fetched = await comments.replies(app, actor, param('document_id'), param('comment_id'), query)
+      return { replies: fetched.rows.map(view), ...spanOf(query, fetched) }
     },
   ),
   user(
@@ -82,6 +95,13 @@ export const routes = (app: App): Route[] => [
     ({ actor, param }) => comments.remove(app, actor, param('document_id'), param('comment_id')),
   ),
 ]
+
+const spanOf = ({ limit, offset }: comments.Span, { total, next }: Fetched<unknown>) => ({
+  total,
+  limit,
+  offset,
+  pagination: { next_cursor: next },
+})
 
 const view = (comment: comments.Comment | comments.Thread['replies'][number]): z.infer<typeof CommentAnswer> => ({
   id: comment.id,

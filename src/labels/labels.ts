@@ -3,11 +3,13 @@ import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { type Trx, uniquelyNamed } from '../db/db.ts'
+import { type Keyed, keyset } from '../db/keyset.ts'
 import { visibleName } from '../documents/access.ts'
 import * as documents from '../documents/documents.ts'
 import * as labelled from '../documents/labelled.ts'
 import { labelIds, labelKey } from '../documents/labelling.ts'
 import { AppError } from '../errors.ts'
+import { type Fetched, fetchWhole, type WholeWanted } from '../http/pages.ts'
 
 export interface Label {
   id: string
@@ -28,8 +30,19 @@ export interface Fields {
   description: string
 }
 
-/** All labels, by name. */
-export const list = (app: App, actor: Actor): Promise<Label[]> => select(app.db, actor).orderBy('labels.name_key').execute()
+const byName = keyset({ by: 'labels.name_key', type: 'text', order: 'asc' }, { by: 'labels.id', type: 'id', order: 'asc' })
+
+/** All labels, or a page of them, by name. Throws VALIDATION_ERROR for a cursor of another list. */
+export const list = (app: App, actor: Actor, wanted: WholeWanted = {}): Promise<Fetched<Label & Keyed>> =>
+  fetchWhole(wanted, byName, 'labels', ({ limit, after }) => {
+    const all = select(app.db, actor)
+    return byName
+      .orderBy(after ? all.where(byName.isAfter(after)) : all)
+      .select(byName.key)
+      .limit(limit)
+      .$castTo<Label & Keyed>()
+      .execute()
+  })
 
 /** One label. Throws LABEL_NOT_FOUND. */
 export async function get(app: App, actor: Actor, id: string, trx: Trx | App['db'] = app.db): Promise<Label> {

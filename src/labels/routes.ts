@@ -1,16 +1,20 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
+import { isId, listOf } from '../http/input.ts'
+import { Onward, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
+import { visibleName } from '../http/visible-text.ts'
 import * as labels from './labels.ts'
 
 export const Fields = z.object({
-  name: z.string().trim().normalize('NFC').min(1).max(100),
+  // A label is named by its id or its name: one must not look like the other.
+  name: visibleName(100).refine((name) => !isId(name), 'not of the form of an id'),
   color: z.string().regex(/^#[0-9a-f]{6}$/i, 'a colour of the form #RRGGBB'),
   description: z.string().max(500).default(''),
 })
 export const Changes = Fields.partial().extend({ description: z.string().max(500).optional() })
-const LabelIds = z.object({ label_ids: z.array(z.string().min(1).max(200)).max(1000) })
-const Documents = z.object({ document_ids: z.array(z.string()).min(1).max(10_000) })
+const LabelIds = z.object({ label_ids: listOf(z.string().min(1).max(200), 1000) })
+const Documents = z.object({ document_ids: listOf(z.string().max(200), 10_000, 1) })
 
 export const LabelAnswer = z.object({
   id: z.uuid(),
@@ -22,16 +26,22 @@ export const LabelAnswer = z.object({
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
 })
-export const ListAnswer = z.object({ labels: z.array(LabelAnswer) })
+const OfDocument = z.object({ labels: z.array(LabelAnswer) })
+export const ListAnswer = OfDocument.extend({ pagination: Onward })
 export const Assigned = z.object({ message: z.string(), assigned: z.int() })
 
 const ids = { id: 'LABEL_NOT_FOUND' } as const
 const document = { id: 'DOCUMENT_NOT_FOUND' } as const
 
 export const routes = (app: App): Route[] => [
-  user('GET /api/labels', { summary: 'List labels, by name', answer: ListAnswer }, async ({ actor }) => ({
-    labels: (await labels.list(app, actor)).map(view),
-  })),
+  user(
+    'GET /api/labels',
+    { summary: 'List labels, by name', query: z.object(wholeQuery(app.config)), answer: ListAnswer, isLarge: true },
+    async ({ actor, query }) => {
+      const { rows, next } = await labels.list(app, actor, query)
+      return { labels: rows.map(view), pagination: { next_cursor: next } }
+    },
+  ),
   user(
     'POST /api/labels',
     { summary: 'Make a label', body: Fields, status: 201, answer: LabelAnswer, errors: ['DUPLICATE_RESOURCE'] },
@@ -63,18 +73,23 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/labels/documents/:id',
-    { summary: 'The labels of a document (alias of what the document says)', ids: document, answer: ListAnswer },
+    { summary: 'The labels of a document (alias of what the document says)', ids: document, answer: OfDocument },
     async ({ actor, param }) => ({ labels: (await labels.of(app, actor, param('id'))).map(view) }),
   ),
   user(
     'PUT /api/labels/documents/:id',
-    { summary: 'Replace the labels of a document (alias of changing the document)', ids: document, body: LabelIds, answer: ListAnswer },
+    { summary: 'Replace the labels of a document (alias of changing the document)', ids: document, body: LabelIds, answer: OfDocument },
     async ({ actor, param, body }) => ({ labels: (await labels.replace(app, actor, param('id'), body.label_ids)).map(view) }),
   ),
 ]
 
 const view = (label: labels.Label): z.infer<typeof LabelAnswer> => ({
-  ...label,
+  id: label.id,
+  name: label.name,
+  color: label.color,
+  description: label.description,
+  document_count: label.document_count,
+  created_by: label.created_by,
   created_at: label.created_at.toISOString(),
   updated_at: label.updated_at.toISOString(),
 })

@@ -3,12 +3,22 @@ import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/db.ts'
+import { type Keyed, keyset } from '../db/keyset.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
 import { publish } from '../events.ts'
-import type { PageOf } from '../http/pages.ts'
+import { type Fetched, fetchPage, type PageOf } from '../http/pages.ts'
 
-export const types = ['ocr_completed', 'ocr_failed', 'sync_completed', 'sync_failed', 'comment_added', 'shared_link_exhausted'] as const
+export const types = [
+  'ocr_completed',
+  'ocr_failed',
+  'sync_completed',
+  'sync_failed',
+  'comment_added',
+  'shared_link_exhausted',
+  'shared_link_locked',
+  'account_linked',
+] as const
 export type Type = (typeof types)[number]
 
 export type Notification = Row<'notifications'>
@@ -32,31 +42,38 @@ export async function notify(app: App, trx: Trx, userId: string, type: Type, { t
   if (row) await publish(trx, 'notification', userId, { id: row.id, type, title, message, data })
 }
 
-export interface Listed {
-  notifications: Notification[]
-  /** of those that the list is about */
-  total: number
+export interface Listed extends Fetched<Notification & Keyed> {
   /** of all that the user has */
   unread: number
 }
 
-/** One page of the user's notifications, newest first. */
-export async function list(app: App, actor: Actor, { unread_only, page, per_page }: PageOf & { unread_only: boolean }): Promise<Listed> {
+const newestFirst = keyset({ by: 'created_at', type: 'moment', order: 'desc' }, { by: 'id', type: 'id', order: 'desc' })
+
+/** One page of the user's notifications, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
+export async function list(app: App, actor: Actor, { unread_only, ...page }: PageOf & { unread_only: boolean }): Promise<Listed> {
   const own = app.db.selectFrom('notifications').where('user_id', '=', actor.id)
   const unread = own.where('read_at', 'is', null)
-  const count = sql<number>`count(*)`.as('total')
-  const [notifications, counted, left] = await Promise.all([
-    (unread_only ? unread : own)
-      .selectAll()
-      .orderBy('created_at', 'desc')
-      .orderBy('id', 'desc')
-      .limit(per_page)
-      .offset((page - 1) * per_page)
-      .execute(),
-    own.select(count).executeTakeFirstOrThrow(),
-    unread.select(count).executeTakeFirstOrThrow(),
+  const listed = unread_only ? unread : own
+  const count = async (all: typeof own) => (await all.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total
+  const [fetched, left] = await Promise.all([
+    fetchPage(
+      page,
+      newestFirst,
+      ['notifications', unread_only],
+      ({ limit, offset, after }) =>
+        newestFirst
+          .orderBy(after ? listed.where(newestFirst.isAfter(after)) : listed)
+          .selectAll()
+          .select(newestFirst.key)
+          .limit(limit)
+          .offset(offset)
+          .$castTo<Notification & Keyed>()
+          .execute(),
+      () => count(listed),
+    ),
+    count(unread),
   ])
-  return { notifications, total: unread_only ? left.total : counted.total, unread: left.total }
+  return { ...fetched, unread: left }
 }
 
 /** Marks one as read; once read it stays as it is. Throws NOTIFICATION_NOT_FOUND. */

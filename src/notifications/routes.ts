@@ -32,11 +32,12 @@ export const routes = (app: App): Route[] => {
   return [
     user(
       'GET /api/notifications',
-      { summary: 'Your notifications, newest first', query: listQuery(app), answer: ListAnswer },
+      { summary: 'Your notifications, newest first', query: listQuery(app), answer: ListAnswer, isLarge: true },
       async ({ actor, query }) => {
         const page = await paged(app, actor, query)
-        const { notifications: shown, unread, total } = await notifications.list(app, actor, { ...query, ...page })
-        return { notifications: shown.map(view), unread_count: unread, pagination: pagination(page, total) }
+        const { unread_only } = query
+        const fetched = await notifications.list(app, actor, { unread_only, ...page })
+        return { notifications: fetched.rows.map(view), unread_count: fetched.unread, pagination: pagination(page, fetched) }
       },
     ),
     user('PUT /api/notifications/read-all', all, ({ actor }) => readAll(actor)),

@@ -17,6 +17,9 @@ const Field = z.union(
 
 const lengthOf = (text: string): number => [...text].length
 
+/** Of one sign NFKC can make eighteen, and all of them are looked for. */
+const normalLength = (text: string): number => text.normalize('NFKC').length
+
 /** Of metadata also numbers and what is true or false. */
 const Value = z
   .union([z.string(), z.number(), z.boolean()], 'a text, a number, true or false')
@@ -37,7 +40,8 @@ export const Clauses = z
   .object({ must: clauses, should: clauses, must_not: clauses })
   .refine(({ must, should, must_not }) => must.length + should.length + must_not.length <= maxClauses, `at most ${maxClauses} conditions`)
   .refine(
-    ({ must, should, must_not }) => [...must, ...should, ...must_not].reduce((sum, { value }) => sum + value.length, 0) <= 2 * maxTogether,
+    ({ must, should, must_not }) =>
+      [...must, ...should, ...must_not].reduce((sum, { value }) => sum + Math.max(value.length, normalLength(value)), 0) <= 2 * maxTogether,
     `the values have more than ${maxTogether.toLocaleString('en')} characters together`,
   )
 

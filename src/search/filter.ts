@@ -5,7 +5,7 @@ import type { DocumentStatus } from '../db/schema.ts'
 import { labelKey } from '../documents/labelling.ts'
 import { isId } from '../http/input.ts'
 import { noFilter, type SearchFilter } from '../ports/search.ts'
-import { usernameKey } from '../users/fields.ts'
+import { identified } from '../users/fields.ts'
 import { earliest, latest, type Typed } from './syntax.ts'
 
 /** As a client names them: labels by id or by name (no case), the owner by id or user name. */
@@ -85,8 +85,8 @@ const isTypeOf = (type: string, wide: string): boolean => {
 }
 
 async function ownerId(app: App, owner: string): Promise<string | null> {
-  const column = isId(owner) ? 'id' : 'username_key'
-  const user = await app.db.selectFrom('users').select('id').where(column, '=', usernameKey(owner)).executeTakeFirst()
+  const { column, value } = identified(owner)
+  const user = await app.db.selectFrom('users').select('id').where(column, '=', value).executeTakeFirst()
   return user?.id ?? null
 }
 

@@ -12,29 +12,83 @@ export interface FoundPiece {
 /** What is longer than anything that can be asked for is so by its spaces, and not shown whole. */
 const longest = 2_000
 
-/** Where the pieces stand, one after the other, each place once for each piece. */
+/** Where the pieces stand, one after the other, each place once for each piece. Time is linear in the text for each piece (Knuth, Morris and Pratt 1977). */
 export function piecesIn(text: string, pieces: readonly string[]): FoundPiece[] {
   if (pieces.length === 0) return []
   const { folded, starts, ends } = unfold(text)
+  const squeezed = squeeze(folded)
+  const known = new Map<string, FoundPiece[]>()
   return pieces.flatMap((value, piece) => {
-    const pattern = expression(value)
-    if (pattern === null) return []
-    return [...folded.matchAll(pattern)].map(({ 0: { length }, index }) => {
-      const start = starts(index)
-      return { start, end: Math.min(ends(index + length - 1), start + longest), piece }
-    })
+    const wanted = plain(value).replace(/\s+/g, ' ')
+    const found = known.get(wanted)?.map((same) => ({ ...same, piece })) ?? occurrences(squeezed, wanted, starts, ends, piece)
+    known.set(wanted, found)
+    return found
   })
+}
+
+/** A text whose spaces count as one, however many they are. */
+interface Squeezed {
+  readonly codes: Uint16Array
+  /** units of the text that each code stands for: first and last */
+  readonly first: Uint32Array
+  readonly last: Uint32Array
+}
+
+function squeeze(text: string): Squeezed {
+  const [codes, first, last] = [new Uint16Array(text.length), new Uint32Array(text.length), new Uint32Array(text.length)]
+  let length = 0
+  let isAfterSpace = false
+  for (let unit = 0; unit < text.length; unit++) {
+    const code = text.charCodeAt(unit)
+    const isSpace = code === 32 || ((code < 14 || code > 127) && /\s/.test(text[unit]!))
+    if (!isSpace || !isAfterSpace) {
+      codes[length] = isSpace ? 32 : code
+      first[length++] = unit
+    }
+    last[length - 1] = unit
+    isAfterSpace = isSpace
+  }
+  return { codes: codes.subarray(0, length), first, last }
+}
+
+function occurrences(
+  { codes, first, last }: Squeezed,
+  wanted: string,
+  starts: (unit: number) => number,
+  ends: (unit: number) => number,
+  piece: number,
+): FoundPiece[] {
+  const found: FoundPiece[] = []
+  if (wanted === '') return found
+  const shorter = prefixes(wanted)
+  let matched = 0
+  for (let at = 0; at < codes.length; at++) {
+    while (matched > 0 && wanted.charCodeAt(matched) !== codes[at]) matched = shorter[matched - 1]!
+    if (wanted.charCodeAt(matched) === codes[at]) matched++
+    if (matched < wanted.length) continue
+    matched = 0
+    // Of the spaces around what was found one on each side is enough.
+    const from = (wanted.length > 1 && wanted[0] === ' ' ? last : first)[at - wanted.length + 1]!
+    const to = (wanted.length > 1 && wanted.endsWith(' ') ? first : last)[at]!
+    const start = starts(from)
+    found.push({ start, end: Math.min(ends(to), start + longest), piece })
+  }
+  return found
+}
+
+/** For each length of the beginning of a text that of the longest part which both begins and ends it. */
+function prefixes(text: string): Uint32Array {
+  const lengths = new Uint32Array(text.length)
+  for (let at = 1, length = 0; at < text.length; at++) {
+    while (length > 0 && text[at] !== text[length]) length = lengths[length - 1]!
+    if (text[at] === text[length]) length++
+    lengths[at] = length
+  }
+  return lengths
 }
 
 /** A pattern in which any space may be more or less; at the edges one is enough, and more would take quadratic time in a text full of spaces. */
 export const anySpace = (pattern: string): string => pattern.replace(/^\s+|\s+$/g, '\\s').replace(/\s+/g, '\\s+')
-
-const syntax = /[$()*+./?[\\\]^{|}]/g
-
-function expression(value: string): RegExp | null {
-  const folded = plain(value)
-  return folded === '' ? null : new RegExp(anySpace(folded.replace(syntax, '\\$&')), 'gu')
-}
 
 const mark = /^\p{M}+/u
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { flag, lastMoment, moment, wholeNumber } from '../http/input.ts'
-import { Pagination, pageQuery } from '../http/pages.ts'
+import { flag, jsonText, lastMoment, listOf, moment, wholeNumber } from '../http/input.ts'
+import { numberedPageQuery, PageNumbers } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
 import { Clauses, Sort } from './clauses.ts'
@@ -13,15 +13,15 @@ const name = z
   .min(1)
   .max(255)
   .refine((text) => !text.includes('\0') && text.isWellFormed(), 'holds U+0000 or half of a surrogate pair')
-const names = z.array(name).max(100)
+const names = listOf(name, 100)
 const id = z.guid('an id')
 
 export const Filters = z
   .strictObject({
     mime_types: names,
     labels: names,
-    label_ids: z.array(id).max(100),
-    status: z.array(z.enum(['pending', 'processing', 'completed', 'failed'])),
+    label_ids: listOf(id, 100),
+    status: listOf(z.enum(['pending', 'processing', 'completed', 'failed']), 100),
     source_id: id,
     date_range: z.strictObject({ from: moment, to: lastMoment }).partial(),
     min_confidence: z.number().min(0).max(1),
@@ -29,24 +29,14 @@ export const Filters = z
   })
   .partial()
 
-const FiltersText = z
-  .string()
-  .max(20_000)
-  .transform((text, context) => {
-    try {
-      return JSON.parse(text) as unknown
-    } catch {
-      context.addIssue({ code: 'custom', message: 'not valid JSON' })
-      return z.NEVER
-    }
-  })
-  .pipe(Filters)
+const FiltersText = jsonText(20_000).pipe(Filters)
 
 const q = z
   .string('what to search for')
   .max(4000)
   .refine((text) => [...text].length <= 1000, 'at most 1,000 characters')
   .refine((text) => text.trim() !== '', 'holds no word')
+  .meta({ maxLength: 1000, pattern: '\\S' })
 
 const Result = z.object({
   document_id: z.uuid(),
@@ -66,7 +56,7 @@ export const Answer = z.object({
   total_capped: z.boolean(),
   facets: z.object({ mime_types: counts, labels: counts }),
   warnings: z.array(z.string()),
-  pagination: Pagination,
+  pagination: PageNumbers,
   took_ms: z.number(),
 })
 
@@ -94,7 +84,7 @@ export const routes = (app: App): Route[] => [
         'Of more matches than the window holds the newest are ranked, and newest ones with the words in their titles.',
       query: z.object({
         q,
-        ...pageQuery(app.config),
+        ...numberedPageQuery(app.config),
         filters: FiltersText.default({}),
         highlight: flag.default(true),
         fuzzy: flag.default(false),
@@ -107,6 +97,7 @@ export const routes = (app: App): Route[] => [
     'POST /api/search/advanced',
     {
       scope: 'read',
+      maxBodyBytes: 256_000,
       summary:
         'Documents by conditions on fields: all of must; of should at least one where there is no must, else they only rank; none of must_not. ' +
         'match: the words; contains: a piece of the text, no case, no accents, any space for a space; exact: the whole field, no case, of content the phrase. ' +

@@ -3,7 +3,7 @@ import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { visibleName } from '../documents/access.ts'
 import { invalid } from '../errors.ts'
-import { type PageOf, pagination } from '../http/pages.ts'
+import { type PageOf, pageNumbers } from '../http/pages.ts'
 import type { SearchAnswer, SearchClause, SearchFilter, SearchHit, SearchSort } from '../ports/search.ts'
 import { type Filters, resolve, seenBy } from './filter.ts'
 import { parse } from './query.ts'
@@ -37,7 +37,7 @@ export interface Found {
   total: number
   total_capped: boolean
   facets: { mime_types: Readonly<Record<string, number>>; labels: Readonly<Record<string, number>> }
-  pagination: ReturnType<typeof pagination>
+  pagination: ReturnType<typeof pageNumbers>
   took_ms: number
 }
 
@@ -93,7 +93,7 @@ async function find(
     total,
     total_capped: isCapped,
     facets,
-    pagination: pagination({ page, per_page }, total),
+    pagination: pageNumbers({ page, per_page }, total),
     took_ms: Math.round((performance.now() - start) * 10) / 10,
   }
 }

@@ -41,8 +41,8 @@ export async function update(app: App, actor: Actor, changes: Partial<Settings>)
 }
 
 /** The page that a list shows: as long as the request says, else as the user likes it. */
-export async function paged(app: App, actor: Actor, { page, per_page }: PageWanted): Promise<PageOf> {
-  return { page, per_page: per_page ?? (await of(app, actor)).items_per_page }
+export async function paged(app: App, actor: Actor, { page, per_page, cursor }: PageWanted): Promise<PageOf> {
+  return { page, cursor, per_page: per_page ?? (await of(app, actor)).items_per_page }
 }
 
 function complete({ config: { limits, ocr } }: App, row: Row<'user_settings'> | undefined): Settings {

@@ -35,7 +35,7 @@ const fetched = {
   body: Password,
   takesForm: true,
   produces: ['*/*'],
-  errors: [...states, ...secrets, 'RANGE_NOT_SATISFIABLE'],
+  errors: [...states, ...secrets, 'PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'],
 } as const
 
 export const routes = (app: App): Route[] => [

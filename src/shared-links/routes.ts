@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { lastMoment } from '../http/input.ts'
-import { type PageOf, Pagination, pageQuery, pagination } from '../http/pages.ts'
+import { type Fetched, type PageOf, Pagination, pageQuery, pagination } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
 import * as sharedLinks from './shared-links.ts'
@@ -42,6 +42,7 @@ const below = (app: App, path: `/${string}`): Route[] => [
       summary: 'Share a document',
       body: Fields,
       status: 201,
+      needsRead: true,
       answer: LinkAnswer,
       errors: ['DOCUMENT_NOT_FOUND', 'SHARED_LINK_RATE_LIMITED'],
     },
@@ -49,7 +50,7 @@ const below = (app: App, path: `/${string}`): Route[] => [
   ),
   user(
     `GET ${path}`,
-    { summary: 'Your shared links, newest first', query: z.object(pageQuery(app.config)), answer: ListAnswer },
+    { summary: 'Your shared links, newest first', query: z.object(pageQuery(app.config)), answer: ListAnswer, isLarge: true },
     async ({ actor, query }) => {
       const page = await paged(app, actor, query)
       return listed(app, page, await sharedLinks.list(app, actor, page))
@@ -57,7 +58,13 @@ const below = (app: App, path: `/${string}`): Route[] => [
   ),
   user(
     `GET ${path}/document/:document_id`,
-    { summary: 'The shared links of a document', ids: ofDocument, query: z.object(pageQuery(app.config)), answer: ListAnswer },
+    {
+      summary: 'The shared links of a document',
+      ids: ofDocument,
+      query: z.object(pageQuery(app.config)),
+      answer: ListAnswer,
+      isLarge: true,
+    },
     async ({ actor, query, param }) => {
       const page = await paged(app, actor, query)
       return listed(app, page, await sharedLinks.listOf(app, actor, param('document_id'), page))
@@ -68,9 +75,9 @@ const below = (app: App, path: `/${string}`): Route[] => [
   ),
 ]
 
-const listed = (app: App, page: PageOf, { links, total }: { links: sharedLinks.SharedLink[]; total: number }) => ({
-  shared_links: links.map((link) => view(app, link)),
-  pagination: pagination(page, total),
+const listed = (app: App, page: PageOf, fetched: Fetched<sharedLinks.SharedLink>) => ({
+  shared_links: fetched.rows.map((link) => view(app, link)),
+  pagination: pagination(page, fetched),
 })
 
 const view = (app: App, link: sharedLinks.SharedLink): z.infer<typeof LinkAnswer> => ({
@@ -83,7 +90,7 @@ const view = (app: App, link: sharedLinks.SharedLink): z.infer<typeof LinkAnswer
   expires_at: link.expires_at?.toISOString() ?? null,
   max_views: link.max_views,
   view_count: link.view_count,
-  status: sharedLinks.statusOf(link, app.now()),
+  status: sharedLinks.statusOf(link),
   created_by: link.creator,
   created_at: link.created_at.toISOString(),
 })

@@ -3,11 +3,13 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
+import { databaseNow } from '../db/clock.ts'
 import type { Db, Trx } from '../db/db.ts'
+import { type Keyed, keyset } from '../db/keyset.ts'
 import type { Row } from '../db/schema.ts'
 import { visible } from '../documents/access.ts'
 import { AppError, invalid } from '../errors.ts'
-import type { PageOf } from '../http/pages.ts'
+import { type Fetched, fetchPage, type PageOf } from '../http/pages.ts'
 import { count } from '../http/rate-limit.ts'
 
 export const statuses = ['usable', 'expired', 'revoked', 'exhausted'] as const
@@ -15,9 +17,13 @@ export const statuses = ['usable', 'expired', 'revoked', 'exhausted'] as const
 /** A link with what it leads to. */
 export interface SharedLink extends Row<'shared_links'>, Pick<Row<'documents'>, 'title' | 'filename' | 'size' | 'mime_type' | 'sha256'> {
   owner_id: string
+  document_created_at: Date
+  file_replaced_at: Date | null
   creator: string
   /** whether its maker may still see the document */
   is_backed: boolean
+  /** by the database clock */
+  is_expired: boolean
 }
 
 export interface Terms {
@@ -29,7 +35,7 @@ export interface Terms {
 /** Shares a document. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for an expiry that has passed, SHARED_LINK_RATE_LIMITED. */
 export async function create(app: App, actor: Actor, documentId: string, terms: Terms): Promise<SharedLink> {
   const { password, expires_at = null, max_views = null } = terms
-  if (expires_at && expires_at <= app.now()) throw invalid('expires_at', 'a moment in the future')
+  if (expires_at && expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'a moment in the future')
   const document = await visible(app.db, actor, documentId)
   const creation = { acts: app.config.limits.shared_links_per_hour, window: 3600 }
   if (actor.id !== null) await count(app, `shared-link:${actor.id}`, creation, 'SHARED_LINK_RATE_LIMITED')
@@ -56,14 +62,19 @@ export async function create(app: App, actor: Actor, documentId: string, terms: 
   })
 }
 
-/** One page of the actor's own links, of everybody's for an admin; newest first. */
-export const list = (app: App, actor: Actor, page: PageOf): Promise<{ links: SharedLink[]; total: number }> =>
-  pageOfLinks(app, page, isAdmin(actor) ? sql`true` : sql`shared_links.created_by = ${actor.id} and documents.owner_id = ${actor.id}`)
+const newestFirst = keyset(
+  { by: 'shared_links.created_at', type: 'moment', order: 'desc' },
+  { by: 'shared_links.id', type: 'id', order: 'desc' },
+)
 
-/** One page of all links to a document, newest first. Throws DOCUMENT_NOT_FOUND. */
-export async function listOf(app: App, actor: Actor, documentId: string, page: PageOf): Promise<{ links: SharedLink[]; total: number }> {
+/** One page of the actor's own links, of everybody's for an admin; newest first. Throws VALIDATION_ERROR for a cursor of another list. */
+export const list = (app: App, actor: Actor, page: PageOf): Promise<Fetched<SharedLink & Keyed>> =>
+  pageOfLinks(app, page, null, isAdmin(actor) ? sql`true` : sql`shared_links.created_by = ${actor.id} and documents.owner_id = ${actor.id}`)
+
+/** One page of all links to a document, newest first. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
+export async function listOf(app: App, actor: Actor, documentId: string, page: PageOf): Promise<Fetched<SharedLink & Keyed>> {
   const { id } = await visible(app.db, actor, documentId)
-  return pageOfLinks(app, page, sql`shared_links.document_id = ${id}`)
+  return pageOfLinks(app, page, id, sql`shared_links.document_id = ${id}`)
 }
 
 /** Makes a link void from this moment; again is harmless. Throws SHARED_LINK_NOT_FOUND. */
@@ -73,10 +84,21 @@ export async function revoke(app: App, actor: Actor, id: string): Promise<void> 
   await app.db.updateTable('shared_links').set({ revoked_at: app.now() }).where('id', '=', id).where('revoked_at', 'is', null).execute()
 }
 
+/** Revokes all links that a user made; returns how many were not revoked before. */
+export async function revokeAll(app: App, trx: Trx, userId: string): Promise<number> {
+  const { numUpdatedRows } = await trx
+    .updateTable('shared_links')
+    .set({ revoked_at: app.now() })
+    .where('created_by', '=', userId)
+    .where('revoked_at', 'is', null)
+    .executeTakeFirst()
+  return Number(numUpdatedRows)
+}
+
 /** Where a link stands; of several reasons against it the first in this order counts. */
-export function statusOf({ revoked_at, is_backed, expires_at, max_views, view_count }: SharedLink, now: Date): (typeof statuses)[number] {
+export function statusOf({ revoked_at, is_backed, is_expired, max_views, view_count }: SharedLink): (typeof statuses)[number] {
   if (revoked_at !== null || !is_backed) return 'revoked'
-  if (expires_at !== null && expires_at <= now) return 'expired'
+  if (is_expired) return 'expired'
   return max_views !== null && view_count >= max_views ? 'exhausted' : 'usable'
 }
 
@@ -91,23 +113,26 @@ export const select = (db: Db | Trx) =>
       'documents.mime_type',
       'documents.sha256',
       'documents.owner_id',
+      'documents.created_at as document_created_at',
+      'documents.file_replaced_at',
       'users.username as creator',
     ])
     .select(sql<boolean>`not users.disabled and (users.role = 'admin' or documents.owner_id = users.id)`.as('is_backed'))
+    .select(sql<boolean>`coalesce(shared_links.expires_at <= clock_timestamp(), false)`.as('is_expired'))
 
-async function pageOfLinks({ db }: App, { page, per_page }: PageOf, which: ReturnType<typeof sql>) {
+function pageOfLinks({ db }: App, page: PageOf, documentId: string | null, which: ReturnType<typeof sql>) {
   const condition = sql<boolean>`${which}`
-  const [links, { total }] = await Promise.all([
-    select(db)
-      .where(condition)
-      .orderBy('shared_links.created_at', 'desc')
-      .orderBy('shared_links.id', 'desc')
-      .limit(per_page)
-      .offset((page - 1) * per_page)
-      .execute(),
-    joined(db).where(condition).select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow(),
-  ])
-  return { links, total }
+  return fetchPage(
+    page,
+    newestFirst,
+    ['shared links', documentId],
+    ({ limit, offset, after }) => {
+      const listed = select(db).where(condition).select(newestFirst.key)
+      const behind = after ? listed.where(newestFirst.isAfter(after)) : listed
+      return newestFirst.orderBy(behind).limit(limit).offset(offset).$castTo<SharedLink & Keyed>().execute()
+    },
+    async () => (await joined(db).where(condition).select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total,
+  )
 }
 
 const joined = (db: Db | Trx) =>

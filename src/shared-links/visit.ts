@@ -1,12 +1,14 @@
 /** What visitors of a shared link do: look at it, try a password, fetch the file. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { clock, secondsAgo } from '../db/clock.ts'
 import type { Trx } from '../db/db.ts'
 import { stored } from '../documents/download.ts'
 import { AppError } from '../errors.ts'
 import type { StoredFile } from '../http/files.ts'
 import { count, type Limit, network, uncount } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'
+import { countTry, opens, triesOf } from './password-limit.ts'
 import { type SharedLink, select, statusOf } from './shared-links.ts'
 
 /** Whose fetch it is, and what it brings. */
@@ -16,16 +18,15 @@ export interface Visitor {
 }
 
 const fetches = ({ config }: App): Limit => ({ acts: config.limits.shared_download_per_minute, window: 60 })
-const guesses = ({ config }: App): Limit => ({ acts: config.limits.shared_verify_per_minute, window: 60 })
-/** Milliseconds in which the rest of a file may be fetched as part of a view. */
-const viewLasts = 10 * 60_000
+/** Seconds in which the rest of a file may be fetched as part of a view. */
+const viewLasts = 600
 
 const refusals = { revoked: 'SHARED_LINK_REVOKED', expired: 'SHARED_LINK_EXPIRED', exhausted: 'SHARED_LINK_MAX_VIEWS' } as const
 
 /** The link of that token, while it leads anywhere. Throws SHARED_LINK_NOT_FOUND, _REVOKED, _EXPIRED, _MAX_VIEWS. */
 export async function usable(app: App, token: string): Promise<SharedLink> {
   const link = await find(app, token)
-  const status = statusOf(link, app.now())
+  const status = statusOf(link)
   if (status !== 'usable') throw new AppError(refusals[status])
   return link
 }
@@ -33,14 +34,14 @@ export async function usable(app: App, token: string): Promise<SharedLink> {
 /** The same for a client that comes back for the rest of a file: that the views are spent by now does not matter to it. */
 export async function resumable(app: App, token: string, ip: string): Promise<SharedLink> {
   const link = await find(app, token)
-  return statusOf(link, app.now()) === 'exhausted' && (await hasView(app, link, ip)) ? link : usable(app, token)
+  return statusOf(link) === 'exhausted' && (await hasView(app, link, ip)) ? link : usable(app, token)
 }
 
 /** Whether the password opens the link; where it has none, any does. Every try counts. Throws SHARED_LINK_RATE_LIMITED, and as usable(). */
 export async function verify(app: App, token: string, { ip, password }: Visitor): Promise<boolean> {
-  await count(app, guessesOf(ip), guesses(app), 'SHARED_LINK_RATE_LIMITED')
-  const { password_hash } = await usable(app, token)
-  return password_hash === null || (password !== undefined && (await app.passwords.verify(password_hash, password)))
+  await countTry(app, ip)
+  const link = await usable(app, token)
+  return link.password_hash === null || (password !== undefined && (await opens(app, link, ip, password)))
 }
 
 /** Counts a fetch, whatever comes of it. Throws SHARED_LINK_RATE_LIMITED. */
@@ -53,7 +54,7 @@ export const countFetch = (app: App, ip: string): Promise<void> =>
  */
 export async function open(app: App, link: SharedLink, { ip, password }: Visitor): Promise<StoredFile> {
   await unlock(app, link, ip, password)
-  const file = await stored(app, link)
+  const file = await stored(app, { ...link, created_at: link.document_created_at })
   return {
     ...file,
     async open(range) {
@@ -71,13 +72,13 @@ export async function open(app: App, link: SharedLink, { ip, password }: Visitor
 }
 
 /** Wrong passwords count together with those of verify(): fetching is no second way to guess. */
-async function unlock(app: App, { password_hash }: SharedLink, ip: string, password: string | undefined): Promise<void> {
-  if (password_hash === null) return
+async function unlock(app: App, link: SharedLink, ip: string, password: string | undefined): Promise<void> {
+  if (link.password_hash === null) return
   if (password === undefined) throw new AppError('SHARED_LINK_PASSWORD_REQUIRED')
   // Counted before it is looked at, so that a hundred guesses at once are not all looked at before the first one counts.
-  await count(app, guessesOf(ip), guesses(app), 'SHARED_LINK_RATE_LIMITED')
-  if (!(await app.passwords.verify(password_hash, password))) throw new AppError('SHARED_LINK_INVALID_PASSWORD')
-  await uncount(app, guessesOf(ip))
+  await countTry(app, ip)
+  if (!(await opens(app, link, ip, password))) throw new AppError('SHARED_LINK_INVALID_PASSWORD')
+  await uncount(app, triesOf(ip))
 }
 
 /** One conditional UPDATE: of two visitors who race for the last view, one gets it. */
@@ -88,12 +89,12 @@ async function spendView(app: App, link: SharedLink, ip: string): Promise<void> 
       .set((eb) => ({ view_count: eb('view_count', '+', 1) }))
       .where('id', '=', link.id)
       .where('revoked_at', 'is', null)
-      .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', app.now())]))
+      .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', clock)]))
       .where((eb) => eb.or([eb('max_views', 'is', null), eb('view_count', '<', eb.ref('max_views'))]))
       .returning(['view_count', 'max_views'])
       .executeTakeFirst()
     if (!spent) return false
-    await remember(app, trx, link, ip)
+    await remember(trx, link, ip)
     if (spent.view_count === spent.max_views) await tellExhausted(app, trx, link, spent.max_views)
     return true
   })
@@ -103,15 +104,15 @@ async function spendView(app: App, link: SharedLink, ip: string): Promise<void> 
   throw new AppError('SHARED_LINK_MAX_VIEWS')
 }
 
-async function remember(app: App, trx: Trx, { id }: SharedLink, ip: string): Promise<void> {
+async function remember(trx: Trx, { id }: SharedLink, ip: string): Promise<void> {
   await trx
     .insertInto('shared_link_views')
-    .values({ link_id: id, client: ip, at: app.now() })
-    .onConflict((conflict) => conflict.columns(['link_id', 'client']).doUpdateSet({ at: app.now() }))
+    .values({ link_id: id, client: ip, at: clock })
+    .onConflict((conflict) => conflict.columns(['link_id', 'client']).doUpdateSet({ at: clock }))
     .execute()
   await sql`
     delete from shared_link_views where ctid in
-      (select ctid from shared_link_views where at < ${viewsSince(app)} limit 10 for update skip locked)`.execute(trx)
+      (select ctid from shared_link_views where at < ${secondsAgo(viewLasts)} limit 10 for update skip locked)`.execute(trx)
 }
 
 async function tellExhausted(app: App, trx: Trx, link: SharedLink, views: number): Promise<void> {
@@ -128,7 +129,8 @@ async function hasView(app: App, { id }: SharedLink, ip: string): Promise<boolea
     .select('at')
     .where('link_id', '=', id)
     .where('client', '=', ip)
-    .where('at', '>', viewsSince(app))
+    .where('at', '>', secondsAgo(viewLasts))
+    .where('at', '<=', clock)
     .executeTakeFirst()
   return view !== undefined
 }
@@ -138,6 +140,3 @@ async function find(app: App, token: string): Promise<SharedLink> {
   if (!link) throw new AppError('SHARED_LINK_NOT_FOUND')
   return link
 }
-
-const viewsSince = (app: App): Date => new Date(app.now().getTime() - viewLasts)
-const guessesOf = (ip: string): string => `shared-link-password:${network(ip)}`

@@ -1,19 +1,22 @@
 import { z } from 'zod'
 import { scopes } from '../actor.ts'
 import type { App } from '../app.ts'
+import { listOf } from '../http/input.ts'
+import { Onward, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
+import { visibleName } from '../http/visible-text.ts'
 import * as tokens from './tokens.ts'
 
 export const Wanted = z.object({
-  name: z.string().trim().min(1).max(100),
-  scopes: z.array(z.enum(scopes)).min(1),
+  name: visibleName(100),
+  scopes: listOf(z.enum(scopes), 100, 1),
   expires_at: z.iso
     .datetime({ offset: true })
     .transform((at) => new Date(at))
     .optional(),
   user: z.string().min(1).max(320).optional(),
 })
-export const ListQuery = z.object({ user: z.string().min(1).max(320).optional() })
+export const listQuery = ({ config }: App) => z.object({ user: z.string().min(1).max(320).optional(), ...wholeQuery(config) })
 
 export const TokenAnswer = z.object({
   id: z.uuid(),
@@ -25,7 +28,7 @@ export const TokenAnswer = z.object({
   expires_at: z.iso.datetime().nullable(),
   last_used_at: z.iso.datetime().nullable(),
 })
-export const ListAnswer = z.object({ tokens: z.array(TokenAnswer) })
+export const ListAnswer = z.object({ tokens: z.array(TokenAnswer), pagination: Onward })
 export const MadeAnswer = TokenAnswer.extend({ token: z.string().describe('Shown this once; kept nowhere.') })
 
 const ids = { id: 'API_TOKEN_NOT_FOUND' } as const
@@ -33,8 +36,17 @@ const ids = { id: 'API_TOKEN_NOT_FOUND' } as const
 export const routes = (app: App): Route[] => [
   user(
     'GET /api/tokens',
-    { summary: 'List API tokens: your own; for admins everybody’s', query: ListQuery, answer: ListAnswer, errors: ['USER_NOT_FOUND'] },
-    async ({ actor, query }) => ({ tokens: (await tokens.list(app, actor, query.user)).map(view) }),
+    {
+      summary: 'List API tokens: your own; for admins everybody’s',
+      query: listQuery(app),
+      answer: ListAnswer,
+      isLarge: true,
+      errors: ['USER_NOT_FOUND'],
+    },
+    async ({ actor, query: { user: name, ...wanted } }) => {
+      const { rows, next } = await tokens.list(app, actor, name, wanted)
+      return { tokens: rows.map(view), pagination: { next_cursor: next } }
+    },
   ),
   user(
     'POST /api/tokens',

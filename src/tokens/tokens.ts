@@ -1,11 +1,15 @@
 /** API tokens: for programs that act for a user for longer than a session, and may do only what their scopes name. */
 import { createHash, randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import type { App } from '../app.ts'
 import { revoke } from '../auth/revoked.ts'
-import { uniquelyNamed } from '../db/db.ts'
+import { clock, databaseNow, secondsAgo } from '../db/clock.ts'
+import { type Trx, uniquelyNamed } from '../db/db.ts'
+import { type Keyed, keyset } from '../db/keyset.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
+import { type Fetched, fetchWhole, type WholeWanted } from '../http/pages.ts'
 import type { Session } from '../http/route.ts'
 import * as users from '../users/users.ts'
 
@@ -17,8 +21,8 @@ const prefix = 'dms_'
 /** Tokens that one user can have. */
 const most = 100
 
-/** Milliseconds: how exact `last_used_at` is; a write for each request would cost more than the request. */
-const exactness = 60_000
+/** Seconds: how exact `last_used_at` is; a write for each request would cost more than the request. */
+const exactness = 60
 
 /** Far enough for a token without end, near enough for every calendar: the year 9999. */
 const never = 253_402_300_799
@@ -26,14 +30,23 @@ const never = 253_402_300_799
 /** Whether a bearer token is one of these, by its looks. */
 export const looksLikeOne = (token: string): boolean => token.startsWith(prefix)
 
-/** The tokens that the actor may see, newest first: one's own; for admins everybody's, or those of `user` (name, e-mail address or id). Throws USER_NOT_FOUND. */
-export async function list(app: App, actor: Actor, user?: string): Promise<ApiToken[]> {
+const newestFirst = keyset(
+  { by: 'api_tokens.created_at', type: 'moment', order: 'desc' },
+  { by: 'api_tokens.id', type: 'id', order: 'desc' },
+)
+
+/** The tokens that the actor may see, all or a page of them, newest first: one's own; for admins everybody's, or those of `user` (name, e-mail address or id). Throws USER_NOT_FOUND. */
+export async function list(app: App, actor: Actor, user?: string, wanted: WholeWanted = {}): Promise<Fetched<ApiToken & Keyed>> {
   const owner = user === undefined ? null : await ownerOf(app, actor, user)
-  return visible(app, actor)
-    .$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))
-    .orderBy('api_tokens.created_at', 'desc')
-    .orderBy('api_tokens.id', 'desc')
-    .execute()
+  return fetchWhole(wanted, newestFirst, ['tokens', owner?.id], ({ limit, after }) => {
+    const all = visible(app, actor).$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))
+    return newestFirst
+      .orderBy(after ? all.where(newestFirst.isAfter(after)) : all)
+      .select(newestFirst.key)
+      .limit(limit)
+      .$castTo<ApiToken & Keyed>()
+      .execute()
+  })
 }
 
 /** One token. Throws API_TOKEN_NOT_FOUND. */
@@ -57,7 +70,7 @@ export async function create(app: App, actor: Actor, wanted: NewToken): Promise<
   if (wanted.scopes.includes('admin') && owner.role !== 'admin')
     throw new AppError('FORBIDDEN', {}, 'Only admins have tokens with the scope admin.')
   if (owner.disabled) throw new AppError('CONFLICT', { user: owner.username }, 'The user is disabled.')
-  if (wanted.expires_at && wanted.expires_at <= app.now()) throw invalid('expires_at', 'in the future')
+  if (wanted.expires_at && wanted.expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'in the future')
   const { count } = await app.db
     .selectFrom('api_tokens')
     .select(({ fn }) => fn.countAll<number>().as('count'))
@@ -93,27 +106,34 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
   })
 }
 
+/** Revokes all tokens of a user; returns how many there were. Whoever calls it raises the user's token_version, which ends their connections. */
+export async function removeAll(trx: Trx, userId: string): Promise<number> {
+  const { numDeletedRows } = await trx.deleteFrom('api_tokens').where('user_id', '=', userId).executeTakeFirst()
+  return Number(numDeletedRows)
+}
+
 /** Who a token stands for now, and what it may do; undefined where it is none, or is good no longer. */
-export async function holder(app: App, token: string): Promise<{ actor: Actor; session: Session } | undefined> {
-  const found = await app.reads
+export async function holder(app: App, token: string): Promise<{ actor: Actor; session: Session; remainingMs: number } | undefined> {
+  const found = await app.database.auth
     .selectFrom('api_tokens')
     .innerJoin('users', 'users.id', 'api_tokens.user_id')
-    .select(['api_tokens.id', 'user_id', 'username', 'role', 'scopes', 'expires_at', 'last_used_at', 'users.token_version as ver'])
+    .select(['api_tokens.id', 'user_id', 'username', 'role', 'scopes', 'expires_at', 'users.token_version as ver'])
+    .select(sql<number | null>`extract(epoch from expires_at - clock_timestamp())::float8 * 1000`.as('remaining_ms'))
+    .select(sql<boolean>`last_used_at is null or last_used_at not between ${secondsAgo(exactness)} and ${clock}`.as('is_use_due'))
     .where('token_hash', '=', hashOf(token))
     .whereRef('users.token_version', '=', 'api_tokens.token_version')
     .where('disabled', '=', false)
     .executeTakeFirst()
-  if (!found || (found.expires_at && found.expires_at <= app.now())) return undefined
-  await noteUse(app, found)
+  const remainingMs = found?.remaining_ms ?? Number.POSITIVE_INFINITY
+  if (!found || remainingMs <= 0) return undefined
   const { id, user_id, username, scopes, expires_at, ver } = found
+  if (found.is_use_due) await app.database.auth.updateTable('api_tokens').set({ last_used_at: clock }).where('id', '=', id).execute()
   const role = scopes.includes('admin') ? found.role : 'user'
-  return { actor: { id: user_id, username, role, scopes }, session: { sub: user_id, jti: id, exp: secondsOf(expires_at), ver } }
-}
-
-async function noteUse(app: App, { id, last_used_at }: Pick<ApiToken, 'id' | 'last_used_at'>): Promise<void> {
-  const now = app.now()
-  if (last_used_at && now.getTime() - last_used_at.getTime() < exactness) return
-  await app.db.updateTable('api_tokens').set({ last_used_at: now }).where('id', '=', id).execute()
+  return {
+    actor: { id: user_id, username, role, scopes },
+    session: { sub: user_id, jti: id, exp: secondsOf(expires_at), ver },
+    remainingMs,
+  }
 }
 
 /** Whom a token is for: the actor, or for admins the user that is named. */

@@ -1,22 +1,32 @@
 /** Users who sign in elsewhere: which account is whose. */
 import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
+import { type EndedCredentials, endCredentials } from '../auth/end-credentials.ts'
 import type { Trx } from '../db/db.ts'
 import { AppError } from '../errors.ts'
 import type { Identity } from '../ports/sign-in.ts'
 import { DisplayName, Email, emailKey, Username, usernameKey } from './fields.ts'
+import { lookAlikes } from './look-alikes.ts'
 import * as users from './users.ts'
+
+export interface External {
+  user: users.User
+  /** null: the account was known, or made just now */
+  linked: EndedCredentials | null
+}
 
 /**
  * The account of whoever the provider vouches for, with groups and role as they are told now. An account is known by issuer and subject; by
  * e-mail address only where that is verified and configured. Throws FORBIDDEN, DUPLICATE_RESOURCE, UNAUTHORIZED for a disabled account.
  */
-export async function ofIdentity(app: App, identity: Identity): Promise<users.User> {
+export async function ofIdentity(app: App, identity: Identity): Promise<External> {
   refuseOtherDomain(app, identity)
   return app.db.transaction().execute(async (trx) => {
-    const user = (await known(trx, identity)) ?? (await linked(app, trx, identity)) ?? (await made(app, trx, identity))
+    const before = await known(trx, identity)
+    const taken = before ? null : await linked(app, trx, identity)
+    const user = before ?? taken?.user ?? (await made(app, trx, identity))
     if (user.disabled) throw new AppError('UNAUTHORIZED', {}, 'This account is disabled.')
-    return synced(app, trx, user, identity)
+    return { user: await synced(app, trx, user, identity), linked: taken?.ended ?? null }
   })
 }
 
@@ -30,31 +40,37 @@ function refuseOtherDomain({ config }: App, { hostedDomain }: Identity): void {
 const known = (trx: Trx, { issuer, subject }: Identity): Promise<users.User | undefined> =>
   trx.selectFrom('users').selectAll().where('oidc_issuer', '=', issuer).where('oidc_subject', '=', subject).forUpdate().executeTakeFirst()
 
-/** A local account with that address is taken over where the configuration says so and the provider has verified the address; else it is in the way. */
+/**
+ * The local account with that address, linked to the identity where the configuration says so and the provider has verified the address. Whoever
+ * made the local account need not be the one who owns the address: their password, sessions and tokens end here. Throws DUPLICATE_RESOURCE.
+ */
 async function linked(
-  { config, now }: App,
+  app: App,
   trx: Trx,
   { issuer, subject, email, isEmailVerified }: Identity,
-): Promise<users.User | undefined> {
-  if (email === null) return undefined
+): Promise<{ user: users.User; ended: EndedCredentials } | null> {
+  if (email === null) return null
   const local = await trx.selectFrom('users').selectAll().where('email_key', '=', emailKey(email)).forUpdate().executeTakeFirst()
-  if (!local) return undefined
-  if (!config.oidc.link_by_email || !isEmailVerified || local.oidc_subject !== null)
+  if (!local) return null
+  if (!app.config.oidc.link_by_email || !isEmailVerified || local.oidc_subject !== null)
     throw new AppError('DUPLICATE_RESOURCE', { field: 'email' }, 'There is another account with this e-mail address.')
-  const at = now()
-  return trx
+  const ended = await endCredentials(app, trx, local)
+  const at = app.now()
+  const user = await trx
     .updateTable('users')
-    .set({
+    .set((eb) => ({
       oidc_issuer: issuer,
       oidc_subject: subject,
-      auth_method: 'oidc',
+      auth_method: 'oidc' as const,
       password_hash: null,
+      token_version: eb('token_version', '+', 1),
       email_verified_at: at,
       updated_at: at,
-    })
+    }))
     .where('id', '=', local.id)
     .returningAll()
     .executeTakeFirstOrThrow()
+  return { user, ended }
 }
 
 async function made(app: App, trx: Trx, identity: Identity): Promise<users.User> {
@@ -83,7 +99,11 @@ async function freeName(trx: Trx, { username, issuer, subject }: Identity, email
   const mark = createHash('sha256').update(`${issuer}\n${subject}`).digest('hex').slice(0, 8)
   const wished =
     [username, username?.split('@')[0], email.split('@')[0]].map((name) => Username.safeParse(name).data).find(Boolean) ?? 'user'
-  const taken = await trx.selectFrom('users').select('id').where('username_key', '=', usernameKey(wished)).executeTakeFirst()
+  const taken = await trx
+    .selectFrom('users')
+    .select('id')
+    .where('username_key', 'in', [usernameKey(wished), ...lookAlikes(usernameKey(wished))])
+    .executeTakeFirst()
   return taken ? `${wished.slice(0, 50)}-${mark}` : wished
 }
 

@@ -1,10 +1,29 @@
 /** The fields of a user as they come in: one spelling of each, so that two users cannot look the same. */
 import { z } from 'zod'
+import { isId } from '../http/input.ts'
+import { hasHidden } from '../http/visible-text.ts'
+import { mixesScripts } from './look-alikes.ts'
 
 /** No space, control, invisible or unassigned character; no @, so that a name is never an e-mail address. */
 const visibleOnly = /^[^\p{C}\p{Z}\p{Default_Ignorable_Code_Point}@]*$/u
 
-export const Username = z.string().trim().normalize('NFKC').min(1).max(64).regex(visibleOnly, 'no @, space, control or invisible character')
+/** Names that mean somebody else: whom the audit log names where no user acted. */
+const reserved: ReadonlySet<string> = new Set(['operator', 'anonymous'])
+
+/** A user is named by id, e-mail address or user name: none of them must look like another. */
+const isAmbiguous = (name: string): boolean =>
+  /^\{?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$/i.test(name) || reserved.has(usernameKey(name))
+
+export const Username = z
+  .string()
+  .max(1000, { abort: true })
+  .trim()
+  .normalize('NFKC')
+  .min(1)
+  .max(64)
+  .regex(visibleOnly, 'no @, space, control or invisible character')
+  .refine((name) => !isAmbiguous(name), 'not of the form of an id, and neither operator nor anonymous')
+  .refine((name) => !mixesScripts(name), 'letters of one script, not of several that look alike')
 
 /** As browsers check it, which lets admin@localhost pass. */
 export const Email = z.email({ pattern: z.regexes.html5Email, error: 'an e-mail address' }).max(254)
@@ -13,7 +32,7 @@ export const DisplayName = z
   .string()
   .trim()
   .max(100)
-  .regex(/^\P{Cc}*$/u, 'no control character')
+  .refine((name) => !hasHidden(name), 'no control or invisible character, and none that changes the direction of text')
 
 export const Role = z.enum(['admin', 'user'])
 
@@ -22,3 +41,11 @@ export const usernameKey = (username: string): string => username.trim().normali
 
 /** What makes two e-mail addresses the same. */
 export const emailKey = (email: string): string => email.trim().toLowerCase()
+
+/** The column of users in which an identifier is looked up, and the value: what looks like an id is an id and nothing else. */
+export function identified(identifier: string): { column: 'id' | 'email_key' | 'username_key'; value: string } {
+  const trimmed = identifier.trim()
+  if (isId(trimmed)) return { column: 'id', value: trimmed.toLowerCase() }
+  if (trimmed.includes('@')) return { column: 'email_key', value: emailKey(trimmed) }
+  return { column: 'username_key', value: usernameKey(trimmed) }
+}

@@ -6,6 +6,7 @@ import { newPassword, PasswordHash } from '../auth/passwords.ts'
 import type { Trx } from '../db/db.ts'
 import { AppError } from '../errors.ts'
 import { check, flag } from '../http/input.ts'
+import { openSlices } from '../http/slices.ts'
 import { DisplayName, Email, emailKey, Role, Username, usernameKey } from './fields.ts'
 import { forgetInitialPassword } from './initial-password.ts'
 import * as users from './users.ts'
@@ -77,7 +78,7 @@ export async function importUsers(
 ): Promise<ImportReport> {
   const { users: given, on_conflict } = Array.isArray(body) ? { users: body, on_conflict: 'skip' as const } : body
   const results: Result[] = []
-  const rows = distinct(app, given, results)
+  const rows = await distinct(app, given, results)
   if (!atomic || dry_run) await importEach(app, rows, on_conflict, dry_run, results)
   else await importTogether(app, rows, on_conflict, results)
   return report(results)
@@ -117,8 +118,9 @@ function report(results: Result[]): ImportReport {
 }
 
 /** The good rows by their index; the others, and those that repeat a name or an address, go to the results at once. */
-function distinct(app: App, given: readonly unknown[], results: Result[]): Map<number, ImportRow> {
+async function distinct(app: App, given: readonly unknown[], results: Result[]): Promise<Map<number, ImportRow>> {
   const schema = importRow(app)
+  const pause = openSlices()
   const good = new Map<number, ImportRow>()
   const seen = new Map<string, number>()
   for (const [index, value] of given.entries()) {
@@ -137,6 +139,7 @@ function distinct(app: App, given: readonly unknown[], results: Result[]): Map<n
     } catch (error) {
       results[index] = failed(index, nameIn(value), error)
     }
+    await pause()
   }
   return good
 }

@@ -39,11 +39,15 @@ export const PasswordAnswer = z.object({ message: z.string(), token: z.string(),
 export const GroupsAnswer = z.object({ username: z.string(), groups: z.array(z.string()), synced_at: z.iso.datetime().nullable() })
 
 export const routes = (app: App): Route[] => [
-  admin('GET /api/users', { summary: 'List users', query: listQuery(app), answer: pageOf(UserAnswer) }, async ({ actor, query }) => {
-    const page = await paged(app, actor, query)
-    const { users: shown, total } = await users.list(app.db, query, page)
-    return { data: shown.map(view), pagination: pagination(page, total) }
-  }),
+  admin(
+    'GET /api/users',
+    { summary: 'List users', query: listQuery(app), answer: pageOf(UserAnswer), isLarge: true },
+    async ({ actor, query }) => {
+      const page = await paged(app, actor, query)
+      const fetched = await users.list(app.db, query, page)
+      return { data: fetched.rows.map(view), pagination: pagination(page, fetched) }
+    },
+  ),
   admin(
     'POST /api/users',
     { summary: 'Make a user', body: newUser(app), status: 201, answer: UserAnswer, errors: ['DUPLICATE_RESOURCE'] },
@@ -58,6 +62,7 @@ export const routes = (app: App): Route[] => [
       summary: 'Make or change many users; each row has its own result',
       query: z.object({ dry_run: flag.default(false), atomic: flag.default(false).describe('one bad row: nothing is written') }),
       body: ImportBody,
+      maxBodyBytes: 16_000_000,
       answer: ImportAnswer,
     },
     ({ body, query }) => importUsers(app, body, query),

@@ -3,13 +3,14 @@ import { sql, type Updateable } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { type Db, isUniqueViolation, type Trx } from '../db/db.ts'
+import { type Keyed, keyset } from '../db/keyset.ts'
 import type { Role, Row, Schema } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
 import { AppError, invalid } from '../errors.ts'
-import { isId } from '../http/input.ts'
-import type { PageOf } from '../http/pages.ts'
-import { emailKey, usernameKey } from './fields.ts'
+import { type Fetched, fetchPage, type PageOf } from '../http/pages.ts'
+import { emailKey, identified, usernameKey } from './fields.ts'
 import { forgetInitialPassword } from './initial-password.ts'
+import { lookAlikes } from './look-alikes.ts'
 import * as verification from './verify-email.ts'
 
 export type User = Row<'users'>
@@ -21,23 +22,29 @@ export interface Filter {
   q?: string | undefined
 }
 
-/** One page of all users, newest first, and how many there are. */
-export async function list(db: Db, { role, disabled, q }: Filter, { page, per_page }: PageOf): Promise<{ users: User[]; total: number }> {
+const newestFirst = keyset({ by: 'users.created_at', type: 'moment', order: 'desc' }, { by: 'users.id', type: 'id', order: 'desc' })
+
+/** One page of all users, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
+export function list(db: Db, { role, disabled, q }: Filter, page: PageOf): Promise<Fetched<User & Keyed>> {
   let found = db.selectFrom('users')
   if (role) found = found.where('role', '=', role)
   if (disabled !== undefined) found = found.where('disabled', '=', disabled)
   if (q) found = found.where(sql<boolean>`position(lower(${q}) in lower(concat_ws(chr(10), username, email, display_name))) > 0`)
-  const [users, { total }] = await Promise.all([
-    found
-      .selectAll()
-      .orderBy('created_at', 'desc')
-      .orderBy('id', 'desc')
-      .limit(per_page)
-      .offset((page - 1) * per_page)
-      .execute(),
-    found.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow(),
-  ])
-  return { users, total }
+  return fetchPage(
+    page,
+    newestFirst,
+    ['users', role, disabled, q],
+    ({ limit, offset, after }) =>
+      newestFirst
+        .orderBy(after ? found.where(newestFirst.isAfter(after)) : found)
+        .selectAll()
+        .select(newestFirst.key)
+        .limit(limit)
+        .offset(offset)
+        .$castTo<User & Keyed>()
+        .execute(),
+    async () => (await found.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total,
+  )
 }
 
 /** The user with that id. Throws USER_NOT_FOUND, also for null, which the operator at the shell has. */
@@ -52,9 +59,8 @@ export function named(db: Db, identifier: string): Promise<User | undefined> {
   const all = db.selectFrom('users').selectAll()
   // PostgreSQL does not even look for U+0000, which a path can hold.
   if (identifier.includes('\0')) return Promise.resolve(undefined)
-  if (isId(identifier)) return all.where('id', '=', identifier).executeTakeFirst()
-  if (identifier.includes('@')) return all.where('email_key', '=', emailKey(identifier)).executeTakeFirst()
-  return all.where('username_key', '=', usernameKey(identifier)).executeTakeFirst()
+  const { column, value } = identified(identifier)
+  return all.where(column, '=', value).executeTakeFirst()
 }
 
 export interface NewUser {
@@ -80,7 +86,16 @@ export async function create(app: App, db: Db, { username, email, email_verified
     created_at: at,
     updated_at: at,
   }
+  await refuseLookAlike(db, values.username_key)
   return uniquely(db.insertInto('users').values(values).returningAll().executeTakeFirstOrThrow())
+}
+
+/** Throws DUPLICATE_RESOURCE where there is a user whose name looks the same in letters of another script. */
+async function refuseLookAlike(db: Db, key: string): Promise<void> {
+  const keys = lookAlikes(key)
+  if (keys.length === 0) return
+  const found = await db.selectFrom('users').select('id').where('username_key', 'in', keys).executeTakeFirst()
+  if (found) throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'There is a user whose name looks the same.')
 }
 
 export interface Changes {

@@ -1,6 +1,7 @@
 /** Whether an e-mail address is its owner's: a link is sent there that works once. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { App } from '../app.ts'
+import { clock, secondsAhead } from '../db/clock.ts'
 import type { Trx } from '../db/db.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
@@ -8,8 +9,8 @@ import { network, passes } from '../http/rate-limit.ts'
 import { enqueue } from '../jobs.ts'
 import { emailKey } from './fields.ts'
 
-/** milliseconds that a link works */
-const lifetime = 24 * 3_600_000
+/** seconds that a link works */
+const lifetime = 24 * 3600
 
 /** Mails that one client can ask for again. */
 const perClient = { acts: 20, window: 3600 }
@@ -40,9 +41,8 @@ export async function askAgain(app: App, ip: string, email: string): Promise<voi
 /** A new link's token. Only its hash is kept. */
 export async function newToken(app: App, userId: string): Promise<string> {
   const token = randomBytes(32).toString('base64url')
-  const now = app.now().getTime()
-  await app.db.deleteFrom('email_verifications').where('expires_at', '<=', new Date(now)).execute()
-  const row = { token_hash: hashOf(token), user_id: userId, expires_at: new Date(now + lifetime) }
+  await app.db.deleteFrom('email_verifications').where('expires_at', '<=', clock).execute()
+  const row = { token_hash: hashOf(token), user_id: userId, created_at: clock, expires_at: secondsAhead(lifetime) }
   await app.db.insertInto('email_verifications').values(row).execute()
   return token
 }
@@ -53,7 +53,8 @@ export async function confirm(app: App, token: string): Promise<void> {
     const found = await trx
       .deleteFrom('email_verifications')
       .where('token_hash', '=', hashOf(token))
-      .where('expires_at', '>', app.now())
+      .where('expires_at', '>', clock)
+      .where('created_at', '<=', clock)
       .returning('user_id')
       .executeTakeFirst()
     if (!found) throw invalid('token', 'used, expired or unknown: ask for another e-mail')

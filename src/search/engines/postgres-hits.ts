@@ -1,10 +1,14 @@
 /** One page of what was found, as it is shown: with the places that match. */
+import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Db } from '../../db/db.ts'
 import { kept } from '../../db/kept.ts'
 import type { SearchHit } from '../../ports/search.ts'
 import { type Highlighter, highlighter, type Marker, type SnippetOptions } from '../highlight.ts'
 import type { Scored } from './postgres-entries.ts'
+
+/** Milliseconds of marking after which other work gets its turn. */
+const maxTurnMs = 10
 
 export type MarkedField = 'title' | 'content' | 'filename' | 'labels'
 
@@ -25,12 +29,19 @@ export async function hits(db: Db, page: readonly Scored[], shown: Shown): Promi
   const found = page.length === 0 ? [] : await documents(db, page, shown)
   const byId = new Map(found.map((document) => [document.document_id, document]))
   const highlighters = highlightersOf(shown.markers)
-  return page.flatMap(({ document_id, score }) => {
+  const shownHits: SearchHit[] = []
+  let since = performance.now()
+  for (const { document_id, score } of page) {
     const document = byId.get(document_id)
-    if (!document) return []
+    if (!document) continue
     const { title, filename, mime_type, created_at } = document
-    return { document_id, title, filename, mime_type, score, created_at, highlights: highlights(document, highlighters) }
-  })
+    shownHits.push({ document_id, title, filename, mime_type, score, created_at, highlights: highlights(document, highlighters) })
+    // A hundred long texts with a hundred pieces to be marked in each take seconds.
+    if (performance.now() - since < maxTurnMs) continue
+    await setImmediate()
+    since = performance.now()
+  }
+  return shownHits
 }
 
 /** Of a long document the passage that says most about the query, instead of all its text. Each is looked up alone: joined, a plan of the days when there were few would read them all for as long as it is kept. */

@@ -1,0 +1,50 @@
+/** Wrong passwords of a shared link, counted for each address and, over all addresses, for each link. */
+import type { App } from '../app.ts'
+import type { Trx } from '../db/db.ts'
+import { countFailure, refuseLocked } from '../http/lockout.ts'
+import { count, isUsedUp, type Limit, network, passes } from '../http/rate-limit.ts'
+import { notify } from '../notifications/notifications.ts'
+import type { SharedLink } from './shared-links.ts'
+
+const code = 'SHARED_LINK_RATE_LIMITED'
+const day = 86_400
+
+/** of all addresses together, for one link */
+const failures = ({ config }: App): Limit => ({ acts: config.limits.shared_password_failures, window: 900 })
+/** Visitors who gave the right password within a day are let in while the link is locked, unless they guess themselves. */
+const known: Limit = { acts: 1, window: day }
+const failuresOfKnown: Limit = { acts: 10, window: day }
+
+/** Counts a try of one address, whatever comes of it. Throws SHARED_LINK_RATE_LIMITED. */
+export const countTry = (app: App, ip: string): Promise<void> =>
+  count(app, triesOf(ip), { acts: app.config.limits.shared_verify_per_minute, window: 60 }, code)
+
+/** The key that countTry() counts under. */
+export const triesOf = (ip: string): string => `shared-link-password:${network(ip)}`
+
+/** Whether the password opens the link. Throws SHARED_LINK_RATE_LIMITED while the link is locked, for the right password too. */
+export async function opens(app: App, link: SharedLink, ip: string, password: string): Promise<boolean> {
+  const key = `shared-link-failures:${link.id}`
+  const visitor = `shared-link-visitor:${link.id}:${network(ip)}`
+  const isKnown = (await isUsedUp(app, visitor, known)) && !(await isUsedUp(app, `${visitor}:failures`, failuresOfKnown))
+  if (!isKnown) await refuseLocked(app, key, failures(app), code)
+  if (!(await app.passwords.verify(link.password_hash, password))) {
+    if (isKnown) await count(app, `${visitor}:failures`, failuresOfKnown, code)
+    else await countFailure(app, key, failures(app), code, (trx, seconds) => tellLocked(app, trx, link, seconds))
+    return false
+  }
+  // The right one of many guesses at once: by now the others may have locked the link.
+  if (!isKnown) await refuseLocked(app, key, failures(app), code)
+  await passes(app, visitor, known)
+  return true
+}
+
+async function tellLocked(app: App, trx: Trx, link: SharedLink, seconds: number): Promise<void> {
+  const minutes = Math.ceil(seconds / 60)
+  app.log.warn({ shared_link_id: link.id, document_id: link.document_id, seconds }, 'a shared link is locked after wrong passwords')
+  const title = 'A shared link is locked'
+  const message = `Somebody tried ${app.config.limits.shared_password_failures} wrong passwords for the link to ${link.filename}. New visitors cannot open it for ${minutes} minutes. If this goes on, revoke the link and share a new one.`
+  const data = { shared_link_id: link.id, document_id: link.document_id, filename: link.filename }
+  for (const userId of new Set([link.created_by, link.owner_id]))
+    await notify(app, trx, userId, 'shared_link_locked', { title, message, data })
+}

@@ -1,0 +1,44 @@
+/** User names that look like others (Unicode Technical Standard 39): mixed scripts, and letters of one script that look like those of another. */
+
+/** Those of UAX 31, table 5; what is in none of them counts as one more script. */
+const scripts = (
+  'Arabic Armenian Bengali Bopomofo Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Hangul Han Hebrew Hiragana Kannada Katakana ' +
+  'Khmer Lao Latin Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan'
+)
+  .split(' ')
+  .map((name) => ({ name, test: new RegExp(`\\p{Script=${name}}`, 'u') }))
+const neutral = /[\p{Script=Common}\p{Script=Inherited}]/u
+
+/** Scripts that are written together: the level "highly restrictive" of the standard. */
+const together = [
+  ['Latin', 'Han', 'Hiragana', 'Katakana'],
+  ['Latin', 'Han', 'Bopomofo'],
+  ['Latin', 'Han', 'Hangul'],
+]
+
+/** Whether the letters of a name are of scripts that nobody writes together, as Latin and Cyrillic. */
+export function mixesScripts(name: string): boolean {
+  const found = new Set<string>()
+  for (const character of name) if (!neutral.test(character)) found.add(scripts.find(({ test }) => test.test(character))?.name ?? 'another')
+  return found.size > 1 && !together.some((group) => [...found].every((script) => group.includes(script)))
+}
+
+/** Latin letters and, below them, letters of another script that look the same; once as small and once as capital letters, in small ones. */
+const alphabets: readonly (readonly [latin: string, other: string])[] = [
+  ['acdehijklmopqstwxy', 'асԁеһіјкӏморԛѕтԝху'],
+  ['abcehijkmopstxy', 'авсеніјкморѕтху'],
+  ['aikoptuvwxy', 'αικορτυνωχγ'],
+  ['abehikmnoptxyz', 'αβεηικμνορτχυζ'],
+]
+const tables = alphabets.flatMap(([latin, other]) => {
+  const pairs = [...latin].map((letter, place) => [letter, [...other][place] ?? letter] as const)
+  return [new Map(pairs), new Map(pairs.map(([letter, twin]) => [twin, letter] as const))]
+})
+
+/** The keys of user names that look like this one. Only a name all of whose letters have a counterpart has any; digits and signs are their own. */
+export function lookAlikes(key: string): string[] {
+  const letters = [...key].filter((character) => !neutral.test(character))
+  if (letters.length === 0) return []
+  const fitting = tables.filter((table) => letters.every((letter) => table.has(letter)))
+  return [...new Set(fitting.map((table) => Array.from(key, (character) => table.get(character) ?? character).join('')))]
+}

@@ -4,11 +4,12 @@ import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import * as claims from '../claims.ts'
 import type { Trx } from '../db/db.ts'
+import { type Keyed, keyset } from '../db/keyset.ts'
 import type { JobStatus, Row } from '../db/schema.ts'
 import { visible } from '../documents/access.ts'
 import * as reading from '../documents/reading.ts'
 import { AppError } from '../errors.ts'
-import type { PageOf } from '../http/pages.ts'
+import { type Fetched, fetchPage, type PageOf } from '../http/pages.ts'
 import * as jobs from '../jobs.ts'
 import { checkLanguage } from '../settings/ocr-language.ts'
 
@@ -70,31 +71,60 @@ export async function resume(app: App, actor: Actor): Promise<Status> {
 export interface ListOptions extends PageOf {
   status?: readonly JobStatus[] | undefined
   priority?: jobs.Priority | undefined
+  /** `next`: what runs, what runs next, what is over */
+  sort: (typeof sortable)[number]
 }
 
-/** Jobs, what runs next first. */
-export async function list(
-  app: App,
-  actor: Actor,
-  { status, priority, page, per_page }: ListOptions,
-): Promise<{ items: Item[]; total: number }> {
+/** When the jobs that wait have their turns: what cannot run yet comes after the rest of its priority, and who was served last after all others. */
+const turns = sql<{ id: string }>`(
+  select w.id, w.owner_id, (w.run_at > now() or coalesce(u.disabled, false))::int as held, coalesce(w.owner_id <= t.owner_id, false)::int as served,
+    row_number() over (partition by w.priority, w.owner_id order by w.run_at, w.id) as round
+  from jobs w left join users u on u.id = w.owner_id left join job_turns t on t.queue = w.queue and t.priority = w.priority
+  where w.queue = 'ocr' and w.status = 'pending')`.as('turns')
+
+const lastKey = { by: 'jobs.id', type: 'id', order: 'asc' } as const
+const orders = {
+  /** what runs, what runs next, what is over */
+  next: keyset(
+    { by: sql`case jobs.status when 'processing' then 0 when 'pending' then 1 else 2 end`, type: 'integer', order: 'asc' },
+    { by: 'jobs.priority', type: 'integer', order: 'desc' },
+    // Of what waits the oldest job of each owner in turn, then the second of each.
+    { by: sql`turns.held`, type: 'integer', order: 'asc', nulls: 'last' },
+    { by: sql`turns.round`, type: 'integer', order: 'asc', nulls: 'last' },
+    { by: sql`turns.served`, type: 'integer', order: 'asc', nulls: 'last' },
+    { by: sql`turns.owner_id`, type: 'id', order: 'asc', nulls: 'last' },
+    { by: sql`case when jobs.finished_at is null then jobs.run_at end`, type: 'moment', order: 'asc', nulls: 'last' },
+    { by: 'jobs.finished_at', type: 'moment', order: 'desc', nulls: 'last' },
+    lastKey,
+  ),
+  created_at: keyset({ by: 'jobs.created_at', type: 'moment', order: 'asc' }, lastKey),
+}
+export const sortable = Object.keys(orders) as (keyof typeof orders)[]
+
+/** One page of jobs. Throws VALIDATION_ERROR for a cursor of another list. */
+export function list(app: App, actor: Actor, { status, priority, sort, ...page }: ListOptions): Promise<Fetched<Item & Keyed>> {
   let query = seen(app, actor)
   if (status?.length) query = query.where('jobs.status', 'in', status)
   if (priority) query = query.where('jobs.priority', '=', jobs.priorities[priority])
-  const items = await query
-    .selectAll('jobs')
-    .select(['documents.filename', 'documents.title'])
-    .orderBy(sql`case jobs.status when 'processing' then 0 when 'pending' then 1 else 2 end`)
-    .orderBy('jobs.priority', 'desc')
-    .orderBy(sql`case when jobs.finished_at is null then jobs.run_at end`)
-    .orderBy(sql`jobs.finished_at desc nulls last`)
-    .orderBy('jobs.id')
-    .limit(per_page)
-    .offset((page - 1) * per_page)
-    .$castTo<Item>()
-    .execute()
-  const { total } = await query.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()
-  return { items, total }
+  const order = orders[sort]
+  return fetchPage(
+    page,
+    order,
+    ['ocr queue', status, priority, sort],
+    ({ limit, offset, after }) =>
+      order
+        .orderBy(
+          (after ? query.where(order.isAfter(after)) : query).$if(sort === 'next', (found) => found.leftJoin(turns, 'turns.id', 'jobs.id')),
+        )
+        .selectAll('jobs')
+        .select(['documents.filename', 'documents.title'])
+        .select(order.key)
+        .limit(limit)
+        .offset(offset)
+        .$castTo<Item & Keyed>()
+        .execute(),
+    async () => (await query.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total,
+  )
 }
 
 /** One job. Throws OCR_JOB_NOT_FOUND. */
@@ -116,9 +146,16 @@ const seen = (app: App, actor: Actor) =>
     .where('jobs.kind', '=', 'ocr')
     .$if(!isAdmin(actor), (query) => query.where('documents.owner_id', '=', actor.id))
 
-/** Moves a waiting job. Throws OCR_JOB_NOT_FOUND, CONFLICT. */
+/** Throws FORBIDDEN: with a priority above everybody's turns a user would keep all others waiting. */
+function checkPriority(actor: Actor, priority: jobs.Priority): void {
+  if (priority === 'urgent' && !isAdmin(actor))
+    throw new AppError('FORBIDDEN', {}, 'The priority urgent is for admins; high is the highest of others.')
+}
+
+/** Moves a waiting job. Throws OCR_JOB_NOT_FOUND, FORBIDDEN for `urgent` of a normal user, CONFLICT. */
 export async function prioritise(app: App, actor: Actor, id: string, priority: jobs.Priority): Promise<Item> {
   await get(app, actor, id)
+  checkPriority(actor, priority)
   await jobs.prioritise(app.db, id, priority)
   return get(app, actor, id)
 }
@@ -133,7 +170,7 @@ export async function cancel(app: App, actor: Actor, id: string): Promise<void> 
   })
 }
 
-/** Reads a document anew. A job that waits is replaced. Throws DOCUMENT_NOT_FOUND, CONFLICT while one runs, VALIDATION_ERROR. */
+/** Reads a document anew. A job that waits is replaced. Throws DOCUMENT_NOT_FOUND, FORBIDDEN for `urgent` of a normal user, CONFLICT while one runs, VALIDATION_ERROR. */
 export async function retry(
   app: App,
   actor: Actor,
@@ -142,6 +179,7 @@ export async function retry(
   priority: jobs.Priority,
 ): Promise<string> {
   const document = await visible(app.db, actor, documentId)
+  checkPriority(actor, priority)
   const code = language ?? document.language
   checkLanguage(app, code)
   if (!app.ocr) throw new AppError('CONFLICT', {}, 'OCR is switched off on this server.')

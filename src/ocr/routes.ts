@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { commaSeparated } from '../http/input.ts'
+import { commaList, listOf } from '../http/input.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
 import * as jobs from '../jobs.ts'
@@ -46,10 +46,18 @@ export const StatusAnswer = z.object({
 export const RecoverAnswer = z.object({ recovered: z.array(z.object({ document_id: z.uuid(), job_id: z.uuid() })) })
 
 export const listQuery = (app: App) =>
-  z.object({ ...pageQuery(app.config), status: commaSeparated.pipe(z.array(JobStatus)).optional(), priority: Priority.optional() })
+  z.object({
+    ...pageQuery(app.config),
+    status: commaList(JobStatus).optional(),
+    priority: Priority.optional(),
+    sort: z
+      .enum(ocr.sortable)
+      .default('next')
+      .describe('next: what runs next first, which changes while it is read; created_at: a walk by cursor is complete'),
+  })
 export const Retry = z.object({ language: Language.optional(), priority: Priority.default('normal') })
 export const RetryMany = z.union(
-  [z.object({ ids: z.array(z.uuid()).min(1).max(10_000) }), z.object({ status: z.literal('failed') })],
+  [z.object({ ids: listOf(z.uuid(), 10_000, 1) }), z.object({ status: z.literal('failed') })],
   'either {"status":"failed"} or {"ids":[…]}',
 )
 export const RetryAnswer = z.object({ message: z.string(), job_id: z.uuid() })
@@ -63,7 +71,13 @@ const ids = { id: 'OCR_JOB_NOT_FOUND' } as const
 const ofDocument = { id: 'DOCUMENT_NOT_FOUND' } as const
 
 export const routes = (app: App): Route[] => {
-  const retry = { summary: 'Read a document again', ids: ofDocument, body: Retry, answer: RetryAnswer, errors: ['CONFLICT'] } as const
+  const retry = {
+    summary: 'Read a document again; the priority urgent is for admins',
+    ids: ofDocument,
+    body: Retry,
+    answer: RetryAnswer,
+    errors: ['CONFLICT', 'FORBIDDEN'],
+  } as const
   const again = async (actor: Parameters<typeof ocr.retry>[1], id: string, { language, priority }: z.infer<typeof Retry>) => ({
     message: 'OCR queued.',
     job_id: await ocr.retry(app, actor, id, language, priority),
@@ -93,11 +107,11 @@ export const routes = (app: App): Route[] => {
     ),
     user(
       'GET /api/ocr/queue',
-      { summary: 'OCR jobs, what runs next first', query: listQuery(app), answer: pageOf(ItemAnswer) },
+      { summary: 'OCR jobs, what runs next first', query: listQuery(app), answer: pageOf(ItemAnswer), isLarge: true },
       async ({ actor, query }) => {
         const page = await paged(app, actor, query)
-        const { items, total } = await ocr.list(app, actor, { ...query, ...page })
-        return { data: items.map(view), pagination: pagination(page, total) }
+        const fetched = await ocr.list(app, actor, { ...query, ...page })
+        return { data: fetched.rows.map(view), pagination: pagination(page, fetched) }
       },
     ),
     user(
@@ -112,7 +126,13 @@ export const routes = (app: App): Route[] => {
     ),
     user(
       'PUT /api/ocr/queue/:id/priority',
-      { summary: 'Move a waiting job', ids, body: z.object({ priority: Priority }), answer: ItemAnswer, errors: ['CONFLICT'] },
+      {
+        summary: 'Move a waiting job; urgent is for admins',
+        ids,
+        body: z.object({ priority: Priority }),
+        answer: ItemAnswer,
+        errors: ['CONFLICT', 'FORBIDDEN'],
+      },
       async ({ actor, param, body }) => view(await ocr.prioritise(app, actor, param('id'), body.priority)),
     ),
     user('DELETE /api/ocr/queue/:id', { summary: 'Cancel a job', ids, errors: ['CONFLICT'] }, ({ actor, param }) =>

@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import * as claims from '../claims.ts'
 import type { Trx } from '../db/db.ts'
 import * as reading from '../documents/reading.ts'
+import { withAddress } from '../documents/stored-files.ts'
 import type { Handler, Job } from '../jobs.ts'
 import * as jobs from '../jobs.ts'
 import type { FileToRead } from '../ports/reading.ts'
@@ -29,7 +30,7 @@ async function read(
   const document = await reading.find(app.db, job.document_id ?? '')
   if (!document) return undefined
   await fenced(app, job, (trx) => reading.start(app, trx, document))
-  const { path, release } = await app.files.local(document.sha256)
+  const { path, release } = await withAddress(app.db, document.sha256, (address) => app.files.local(address))
   try {
     const file = { path, filename: document.filename, mimeType: document.mime_type }
     if (!(await reading.hasOutline(app.db, document.id))) await takeOutline(app, job, document.id, file, signal, withOcr)
@@ -61,8 +62,14 @@ async function readRest(
   await callHelpers(app, job, document.id, free)
   const tell = () => tellProgress(app, job, document)
   await tell()
-  await readPages(app, document.id, file, job.payload.language, signal, tell)
-  await othersDone(app, job, document, file, signal, tell)
+  const started = performance.now()
+  const done = async () => {
+    await tell()
+    if (performance.now() - started < app.config.ocr.turn || !(await claims.isAwaited(app.db, job))) return
+    if ((await reading.pagesLeft(app.db, document.id)).free > 0) throw new claims.Yielded()
+  }
+  await readPages(app, document.id, file, job.payload.language, signal, done)
+  await othersDone(app, job, document, file, signal, tell, done)
   const failed = await reading.failedPage(app.db, document.id)
   if (failed)
     throw new ReadFailure(
@@ -90,10 +97,11 @@ async function othersDone(
   file: FileToRead,
   signal: AbortSignal,
   tell: () => Promise<void>,
+  done: () => Promise<void>,
 ): Promise<void> {
   for (;;) {
     const { free, claimed } = await reading.pagesLeft(app.db, document.id)
-    if (free > 0) await readPages(app, document.id, file, job.payload.language, signal, tell)
+    if (free > 0) await readPages(app, document.id, file, job.payload.language, signal, done)
     else if (claimed === 0) return tell()
     // A helper that was lost, with its worker or its claim, leaves pages that look taken.
     else if (!(await claims.isHelped(app.db, job))) await reading.voidClaims(app.db, document.id)

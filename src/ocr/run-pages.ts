@@ -2,6 +2,7 @@
 
 import * as claims from '../claims.ts'
 import * as reading from '../documents/reading.ts'
+import { withAddress } from '../documents/stored-files.ts'
 import type { Handler } from '../jobs.ts'
 import { readPages } from './read-pages.ts'
 
@@ -10,12 +11,14 @@ export const pages: Handler<'pages'> = {
     const document = await reading.find(app.db, job.document_id ?? '')
     // Anything but `processing` means that the reader itself is not at it: its claims are void, or it is done.
     if (document?.status !== 'processing') return undefined
-    const { path, release } = await app.files.local(document.sha256)
+    const { path, release } = await withAddress(app.db, document.sha256, (address) => app.files.local(address))
     try {
       const file = { path, filename: document.filename, mimeType: document.mime_type }
+      const started = performance.now()
       await readPages(app, document.id, file, job.payload.language, signal, async () => {
         const { done, total } = await reading.tellPages(app, document)
         await claims.progressOfParent(app.db, job, done, total)
+        if (performance.now() - started >= app.config.ocr.turn && (await claims.isAwaited(app.db, job))) throw new claims.Yielded()
       })
     } finally {
       await release()

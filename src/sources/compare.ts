@@ -2,6 +2,7 @@
 import { markBack } from '../documents/at-source.ts'
 import type { SourceEntry } from '../ports/sources.ts'
 import * as folders from './folders.ts'
+import { matching } from './globs.ts'
 import type { Intake } from './intake.ts'
 import * as ledger from './ledger.ts'
 import type { Pulling, Want } from './pulling.ts'
@@ -31,9 +32,10 @@ export async function compare(
   entries: readonly SourceEntry[],
   left: number,
 ): Promise<number> {
-  const { app, sourceId, run, isWanted, options } = pulling
+  const { app, sourceId, run, globs, options } = pulling
   const listed = new Map(entries.flatMap((entry) => (entry.kind === 'file' ? [[entry.file.path, entry.file]] : [])))
   if (listed.size > 0) seen.isAny = true
+  const matched = await matching(globs, listed.keys())
   const notable = await ledger.compare(app.db, sourceId, run.id, [...listed.values()], options.full)
   const wants: Want[] = []
   const news = newsOf(entries)
@@ -42,7 +44,7 @@ export async function compare(
     const { path } = file
     if (seen.marks.paths.has(path) || intake.has(path)) continue
     const row = notable.get(path)
-    if (!isWanted(path)) {
+    if (!matched.has(path)) {
       // Not wanted any more, but not gone either.
       if (row?.removed_at) news.back.push(row)
       else if (row !== null) seen.marks.paths.add(path)

@@ -4,7 +4,8 @@ import type { App } from '../app.ts'
 import type { Trx } from '../db/db.ts'
 import { markGone, rename } from '../documents/at-source.ts'
 import { storeMany } from '../documents/store-many.ts'
-import { FileMissing, type StagedFile } from '../ports/files.ts'
+import { lockExisting } from '../documents/stored-files.ts'
+import type { StagedFile } from '../ports/files.ts'
 import { settleMarks } from './compare.ts'
 import * as folders from './folders.ts'
 import * as ledger from './ledger.ts'
@@ -82,7 +83,7 @@ async function settleMoves(pulling: Pulling, trx: Trx, unsure: readonly string[]
       counts[before.document_id === null ? 'skipped' : 'updated']++
       continue
     }
-    const staged = await stagedAlready(app, sha256 ?? '')
+    const staged = await stagedAlready(app, trx, sha256 ?? '')
     if (staged) {
       const [document_id = null] = await storeMany(app, trx, from, [{ staged, path }])
       entries.push({ path, etag, size, modified_at, sha256, document_id, outcome: 'stored' })
@@ -102,18 +103,19 @@ async function settleMoves(pulling: Pulling, trx: Trx, unsure: readonly string[]
   return { counts, errors }
 }
 
-/** Bytes that the store has. Their document, or a job that removes them, is locked by storeMany() before commit() looks again. */
-async function stagedAlready(app: App, sha256: string): Promise<StagedFile | null> {
-  const size = await app.files.size(sha256)
-  if (size === null) return null
-  const head = await app.files.read(sha256, { start: 0, end: Math.min(size, headSize) - 1 }).then(buffer)
+/** Bytes that the store has, null where it has none. Their row is locked: neither their address nor they themselves go before the transaction ends. */
+async function stagedAlready(app: App, trx: Trx, sha256: string): Promise<StagedFile | null> {
+  const address = await lockExisting(trx, sha256)
+  const size = address === undefined ? null : await app.files.size(address)
+  if (address === undefined || size === null) return null
+  const head = await app.files.read(address, { start: 0, end: Math.min(size, headSize) - 1 }).then(buffer)
   return {
     sha256,
+    address,
     size,
     head,
-    commit: async () => {
-      if ((await app.files.size(sha256)) === null) throw new FileMissing(sha256)
-    },
+    equals: async (other) => other === address,
+    commit: async () => {},
     keep: async () => {},
     discard: async () => {},
   }

@@ -18,7 +18,10 @@ export type Fetched = { want: Want } & (
 const pauses = [500, 2000]
 /** A source that is busy says when it wants to be asked again; one that has merely locked a file does not. */
 const isGeneral = ({ code, retry }: Problem): boolean =>
-  code === 'SOURCE_UNREACHABLE' || code === 'SOURCE_UNAUTHORIZED' || (code === 'SOURCE_BUSY' && retry === true)
+  code === 'SOURCE_UNREACHABLE' ||
+  code === 'SOURCE_UNAUTHORIZED' ||
+  code === 'SOURCE_TOO_SLOW' ||
+  (code === 'SOURCE_BUSY' && retry === true)
 const unknown: Version = { etag: null, size: null, modifiedAt: null }
 
 /** Fetches it. Whatever is wrong with the file is told in the answer; throws where the store cannot take any, and on abort. */

@@ -26,6 +26,9 @@ const maxFetched = 200
 /** After so many failures in a row, none of them the file's own, the source itself has failed. */
 const patience = 5
 
+/** What another try at once will not change: the source waits for its next time. */
+const endsSync: readonly string[] = ['SOURCE_UNAUTHORIZED', 'SOURCE_TOO_SLOW']
+
 /** Opens one; `onFetch` hears which file is fetched now. */
 export function openIntake(pulling: Pulling, onFetch: (path: string) => void): Intake {
   let waiting: Want[] = []
@@ -57,8 +60,7 @@ export function openIntake(pulling: Pulling, onFetch: (path: string) => void): I
     const file = await fetchOne(pulling, want)
     if (file.outcome === 'failed' && file.isGeneral) {
       doubtful.push(file)
-      if (doubtful.length >= patience)
-        throw new SourceFailure(file.code as SourceFailureCode, file.message, file.code !== 'SOURCE_UNAUTHORIZED')
+      if (doubtful.length >= patience) throw new SourceFailure(file.code as SourceFailureCode, file.message, !endsSync.includes(file.code))
       return
     }
     fetched.push(...doubtful, file)

@@ -2,6 +2,7 @@
 import { SourceFailure, type SourceFile } from '../ports/sources.ts'
 import { verdictOn } from './compare.ts'
 import * as folders from './folders.ts'
+import { matching } from './globs.ts'
 import * as ledger from './ledger.ts'
 import type { Pulling } from './pulling.ts'
 
@@ -9,12 +10,16 @@ import type { Pulling } from './pulling.ts'
 const together = 500
 
 /** What would be fetched, without fetching it. */
-export async function* plan(pulling: Omit<Pulling, 'run'>): AsyncGenerator<{ action: 'created' | 'updated'; file: SourceFile }> {
-  const { app, sourceId, connection, options, signal, isWanted } = pulling
+export async function* plan(pulling: Omit<Pulling, 'run' | 'job'>): AsyncGenerator<{ action: 'created' | 'updated'; file: SourceFile }> {
+  const { app, sourceId, connection, options, signal, globs } = pulling
   let some: SourceFile[] = []
   let left = options.maxFiles ?? Number.POSITIVE_INFINITY
   async function* look(): AsyncGenerator<{ action: 'created' | 'updated'; file: SourceFile }> {
-    const files = some
+    const matched = await matching(
+      globs,
+      some.map(({ path }) => path),
+    )
+    const files = some.filter(({ path }) => matched.has(path))
     some = []
     const notable = await ledger.compare(app.db, sourceId, null, files, options.full)
     for (const file of files) {
@@ -26,7 +31,7 @@ export async function* plan(pulling: Omit<Pulling, 'run'>): AsyncGenerator<{ act
   }
   for await (const entry of connection.walk({ known: folders.tagsFor(pulling), signal })) {
     if (entry.kind === 'problem') throw new SourceFailure(entry.code, `${entry.path}: ${entry.message}`)
-    if (entry.kind === 'file' && isWanted(entry.file.path)) some.push(entry.file)
+    if (entry.kind === 'file') some.push(entry.file)
     if (some.length >= together) yield* look()
     if (left === 0) return
   }

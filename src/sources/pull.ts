@@ -1,5 +1,7 @@
 /** A run: walks the source beside the ledger, fetches what is new or changed, and then says what is gone. */
-import type { SourceEntry } from '../ports/sources.ts'
+import * as claims from '../claims.ts'
+import { type SourceEntry, SourceFailure } from '../ports/sources.ts'
+import { checkRights, withOwner } from './address.ts'
 import { compare, settleMarks } from './compare.ts'
 import { conclude } from './conclude.ts'
 import * as folders from './folders.ts'
@@ -15,6 +17,8 @@ const patience = 1000
 const pace = 250
 /** Rounds of that without news after which it is looked whether the run is still ours. */
 const quietRounds = 4
+/** Rounds after which it is looked whether the owner may still have the source read. */
+const rightsRounds = 4
 /** Rounds after which what has come is taken in, however little it is: what is lost by a crash is fetched again. */
 const takingRounds = 2
 
@@ -33,8 +37,19 @@ export async function pull(given: Pulling): Promise<void> {
   let quiet = 0
   let telling: Promise<void> | null = null
   let round = 0
+  const started = performance.now()
+  let checking: Promise<void> | null = null
   const tell = () => {
     if (++round % takingRounds === 0) intake.flush()
+    if (round % rightsRounds === 0)
+      checking ??= stillAllowed(pulling)
+        .then(() => makeRoom(pulling, started))
+        .catch((error) => {
+          if (error instanceof SourceFailure || error instanceof claims.Yielded) lost.abort(error)
+        })
+        .finally(() => {
+          checking = null
+        })
     if (telling) return
     const news = `${runs.processed(run)} ${seen.files} ${current}`
     if (news === told && ++quiet < quietRounds) return
@@ -51,6 +66,8 @@ export async function pull(given: Pulling): Promise<void> {
       })
   }
   const timer = setInterval(tell, pace)
+  const { max_duration } = app.config.sources
+  const deadline = setTimeout(() => lost.abort(tooLong(max_duration)), max_duration)
   try {
     await walk(pulling, seen, intake)
     await intake.end()
@@ -61,11 +78,34 @@ export async function pull(given: Pulling): Promise<void> {
     throw signal.aborted ? signal.reason : error
   } finally {
     clearInterval(timer)
+    clearTimeout(deadline)
     await intake.stop()
     await telling
+    await checking
   }
   await runs.complete(app, run, seen.files, seen.marks.counts)
 }
+
+/** Throws SourceFailure where the owner lost rights since the run began: what is open was opened under the old ones. */
+async function stillAllowed({ app, sourceId, ownerRole }: Pulling): Promise<void> {
+  const source = await withOwner(app.db, sourceId)
+  if (!source) return
+  checkRights(source)
+  if (source.owner_role !== ownerRole) throw new SourceFailure('SOURCE_OWNER_CHANGED', undefined, true)
+}
+
+/** Throws Yielded where others have waited for a place: the run is taken up again at its next turn. */
+async function makeRoom({ app, job }: Pulling, started: number): Promise<void> {
+  const { turn, max_syncs_per_user } = app.config.sources
+  if (job === null || performance.now() - started < turn) return
+  if (await claims.isAwaited(app.db, job, max_syncs_per_user)) throw new claims.Yielded()
+}
+
+const tooLong = (maxMs: number) =>
+  new SourceFailure(
+    'SOURCE_TOO_SLOW',
+    `The sync took longer than sources.max_duration (${maxMs / 1000} s). What came stays, and the next sync goes on.`,
+  )
 
 async function walk(pulling: Pulling, seen: Seen, intake: Intake): Promise<void> {
   const { connection, options, signal } = pulling

@@ -1,7 +1,10 @@
 /** What the parts of a sync share while it runs. */
 import type { App } from '../app.ts'
+import type { Role } from '../db/schema.ts'
 import type { From } from '../documents/store-many.ts'
+import type { Job } from '../jobs.ts'
 import type { SourceConnection, SourceFile } from '../ports/sources.ts'
+import type { GlobMatcher } from './globs.ts'
 import type { Known } from './ledger.ts'
 import type { Run } from './runs.ts'
 
@@ -9,12 +12,17 @@ export interface Pulling {
   app: App
   sourceId: string
   ownerId: string
+  /** as it was when the source was opened */
+  ownerRole: Role
   run: Run
   connection: SourceConnection
-  isWanted(path: string): boolean
+  /** which files are taken */
+  globs: GlobMatcher
   /** whose the documents become, and how they are read */
   from: From
   options: PullOptions
+  /** null: the sync of somebody who waits for it, and not of a worker */
+  job: Job<'sync'> | null
   signal: AbortSignal
 }
 

@@ -1,16 +1,25 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
+import { listOf } from '../http/input.ts'
+import { Onward, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
+import { visibleName } from '../http/visible-text.ts'
 import * as sources from './sources.ts'
 import * as syncs from './syncs.ts'
 import * as testing from './testing.ts'
 
 const Type = z.enum(['webdav', 'local_folder', 's3'])
-const Interval = z
-  .int()
-  .max(365 * 24 * 3600)
-  .refine((seconds) => seconds === 0 || seconds >= 60, 'seconds: 60 or more, or 0 for only by hand')
-const patterns = z.array(z.string().trim().min(1).max(256)).max(100)
+const Interval = z.union(
+  [
+    z.literal(0),
+    z
+      .int()
+      .min(60)
+      .max(365 * 24 * 3600),
+  ],
+  'seconds: 60 to 31,536,000, or 0 for only by hand',
+)
+const patterns = listOf(z.string().trim().min(1).max(256), 100)
 
 const address = {
   url: z.string().trim().min(1).max(2000),
@@ -19,7 +28,7 @@ const address = {
   password: z.string().max(4000).nullish(),
 }
 export const Fields = z.object({
-  name: z.string().trim().min(1).max(200),
+  name: visibleName(200),
   type: Type,
   ...address,
   sync_interval: Interval.optional(),
@@ -28,7 +37,7 @@ export const Fields = z.object({
   owner: z.string().max(200).optional(),
 })
 export const Changes = z.object({
-  name: z.string().trim().min(1).max(200).optional(),
+  name: visibleName(200).optional(),
   type: Type.optional(),
   ...address,
   url: address.url.optional(),
@@ -60,7 +69,7 @@ export const SourceAnswer = z.object({
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
 })
-export const ListAnswer = z.object({ sources: z.array(SourceAnswer) })
+export const ListAnswer = z.object({ sources: z.array(SourceAnswer), pagination: Onward })
 export const TestAnswer = z.object({
   ok: z.boolean(),
   checks: z.array(z.object({ name: z.string(), ok: z.boolean(), message: z.string() })),
@@ -92,9 +101,14 @@ export const StatusAnswer = z.object({
 const ids = { id: 'SOURCE_NOT_FOUND' } as const
 
 export const routes = (app: App): Route[] => [
-  user('GET /api/sources', { summary: 'List sources', answer: ListAnswer }, async ({ actor }) => ({
-    sources: (await sources.list(app, actor)).map(view),
-  })),
+  user(
+    'GET /api/sources',
+    { summary: 'List sources, by name', query: z.object(wholeQuery(app.config)), answer: ListAnswer, isLarge: true },
+    async ({ actor, query }) => {
+      const { rows, next } = await sources.list(app, actor, query)
+      return { sources: rows.map(view), pagination: { next_cursor: next } }
+    },
+  ),
   user(
     'POST /api/sources',
     { summary: 'Make a source; local_folder is for admins', body: Fields, status: 201, answer: SourceAnswer, errors: ['FORBIDDEN'] },

@@ -5,11 +5,11 @@ import { isForeignKeyViolation } from '../db/db.ts'
 import { Busy, withLock } from '../db/lock.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
-import type { Handler } from '../jobs.ts'
+import type { Handler, Job } from '../jobs.ts'
 import { SourceFailure, type SourceFile } from '../ports/sources.ts'
 import * as settings from '../settings/settings.ts'
 import { connected, withOwner } from './address.ts'
-import { wanted } from './globs.ts'
+import { compileGlobs, type GlobMatcher } from './globs.ts'
 import { plan } from './plan.ts'
 import { pull } from './pull.ts'
 import type { Pulling, PullOptions } from './pulling.ts'
@@ -23,7 +23,7 @@ export const sync: Handler<'sync'> = {
     const { source_id, full } = job.payload
     const options = { full, concurrency: app.config.sources.concurrency, maxFiles: null }
     try {
-      await run(app, source_id, job.id, options, jobPatience, signal)
+      await run(app, source_id, job, options, jobPatience, signal)
     } catch (error) {
       if (signal.aborted) throw error
       // Cancelled, or its source is gone: the job has nothing left to do.
@@ -49,7 +49,7 @@ export async function syncNow(
   const { rows } = await sql<{ id: string }>`select dms_uuidv7() as id`.execute(app.db)
   const id = rows[0]?.id ?? ''
   try {
-    await run(app, sourceId, id, options, lockTimeout, signal)
+    await run(app, sourceId, { id }, options, lockTimeout, signal)
   } catch (error) {
     if (error instanceof Busy) throw error
     await app.db.transaction().execute(async (trx) => {
@@ -81,9 +81,16 @@ export async function* planned(
   }
 }
 
-async function run(app: App, sourceId: string, id: string, options: PullOptions, lockTimeout: number, signal: AbortSignal): Promise<void> {
+async function run(
+  app: App,
+  sourceId: string,
+  job: Job<'sync'> | { id: string },
+  options: PullOptions,
+  lockTimeout: number,
+  signal: AbortSignal,
+): Promise<void> {
   const work = async () => {
-    const run = await runs.begin(app, sourceId, id).catch((error) => {
+    const run = await runs.begin(app, sourceId, job.id).catch((error) => {
       throw isForeignKeyViolation(error) ? new runs.RunLost() : error
     })
     // It ended, but its job was not told any more.
@@ -91,7 +98,7 @@ async function run(app: App, sourceId: string, id: string, options: PullOptions,
     const started = performance.now()
     const pulling = await prepare(app, sourceId, options, signal)
     try {
-      await pull({ ...pulling, run })
+      await pull({ ...pulling, run, job: 'queue' in job ? job : null })
     } finally {
       await pulling.connection.close().catch(() => {})
     }
@@ -101,7 +108,7 @@ async function run(app: App, sourceId: string, id: string, options: PullOptions,
   await withLock(app.database, runs.lockOf(sourceId), lockTimeout, work, 'sources sync')
 }
 
-async function prepare(app: App, sourceId: string, options: PullOptions, signal: AbortSignal): Promise<Omit<Pulling, 'run'>> {
+async function prepare(app: App, sourceId: string, options: PullOptions, signal: AbortSignal): Promise<Omit<Pulling, 'run' | 'job'>> {
   const source = await withOwner(app.db, sourceId)
   if (!source) throw new runs.RunLost()
   const owner = { id: source.owner_id, role: source.owner_role, username: '' }
@@ -110,10 +117,20 @@ async function prepare(app: App, sourceId: string, options: PullOptions, signal:
     app,
     sourceId,
     ownerId: source.owner_id,
+    ownerRole: source.owner_role,
     connection: await connected(app, source, options.concurrency),
-    isWanted: wanted(source.file_patterns),
+    globs: globsOf(source.file_patterns),
     from: { ownerId: source.owner_id, sourceId, ocr: app.ocr !== null, language },
     options,
     signal,
+  }
+}
+
+/** Throws SourceFailure: what was stored under other limits, or by hand, may not compile. */
+function globsOf(patterns: readonly string[]): GlobMatcher {
+  try {
+    return compileGlobs(patterns)
+  } catch (error) {
+    throw new SourceFailure('SOURCE_PATTERNS_INVALID', `file_patterns: ${(error as Error).message}. Change the patterns of the source.`)
   }
 }

@@ -182,7 +182,10 @@ export async function fail(app: App, trx: Trx, id: string, problem: Pick<FileErr
     .set((eb) => ({
       status: sql<'error'>`case status when 'disabled' then status else 'error' end`,
       last_error: problem.message,
-      ...(final ? { failures: eb('failures', '+', 1), next_sync: backoff(app.now()) } : {}),
+      // An account that is enabled again is not to wait for hours.
+      ...(final
+        ? { failures: eb('failures', '+', 1), next_sync: problem.code === 'SOURCE_OWNER_DISABLED' ? next(app.now()) : backoff(app.now()) }
+        : {}),
     }))
     .where('id', '=', run.source_id)
     .returning(['owner_id', 'name', 'failures'])

@@ -3,14 +3,16 @@ import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/db.ts'
+import { type Keyed, keyset } from '../db/keyset.ts'
 import type { Role, Row } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
 import { ownerOf } from '../documents/upload.ts'
 import { AppError, invalid } from '../errors.ts'
+import { type Fetched, fetchWhole, type WholeWanted } from '../http/pages.ts'
 import * as jobs from '../jobs.ts'
 import { type Address, check, checkType, originOf } from './address.ts'
 import * as folders from './folders.ts'
-import { wanted } from './globs.ts'
+import { compileGlobs } from './globs.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './runs.ts'
 import { type Credentials, seal, unseal } from './secrets.ts'
@@ -33,13 +35,19 @@ export interface Changes extends Partial<Omit<Fields, 'owner'>> {
   status?: 'active' | 'disabled' | undefined
 }
 
-/** What the actor may see: own sources, an admin all; by name. */
-export const list = (app: App, actor: Actor): Promise<Source[]> =>
-  select(app.db)
-    .$if(!isAdmin(actor), (query) => query.where('sources.owner_id', '=', actor.id))
-    .orderBy(sql`lower(sources.name)`)
-    .orderBy('sources.id')
-    .execute()
+const byName = keyset({ by: sql`lower(sources.name)`, type: 'text', order: 'asc' }, { by: 'sources.id', type: 'id', order: 'asc' })
+
+/** What the actor may see, all of it or a page: own sources, an admin all; by name. Throws VALIDATION_ERROR for a cursor of another list. */
+export const list = (app: App, actor: Actor, wanted: WholeWanted = {}): Promise<Fetched<Source & Keyed>> =>
+  fetchWhole(wanted, byName, 'sources', ({ limit, after }) => {
+    const all = select(app.db).$if(!isAdmin(actor), (query) => query.where('sources.owner_id', '=', actor.id))
+    return byName
+      .orderBy(after ? all.where(byName.isAfter(after)) : all)
+      .select(byName.key)
+      .limit(limit)
+      .$castTo<Source & Keyed>()
+      .execute()
+  })
 
 /** One source. Throws SOURCE_NOT_FOUND. */
 export async function get(app: App, actor: Actor, id: string, db: Db = app.db): Promise<Source> {
@@ -53,7 +61,8 @@ export async function create(app: App, actor: Actor, { owner, username, password
   checkType(actor, fields.type)
   return app.db.transaction().execute(async (trx) => {
     const ownerId = await ownerOf(app, trx, actor, owner)
-    await check(app, { ...fields, username, password }, await roleOf(trx, ownerId))
+    const ownerRole = await roleOf(trx, ownerId)
+    await check(app, { ...fields, username, password }, ownerRole)
     checkPatterns(fields.file_patterns)
     const sync_interval = fields.sync_interval ?? Math.round(app.config.sources.default_interval / 1000)
     const at = app.now()
@@ -66,6 +75,7 @@ export async function create(app: App, actor: Actor, { owner, username, password
         sync_interval,
         next_sync: sync_interval === 0 ? null : at,
         totals: '{}',
+        ...grantBy(actor, fields.type, ownerRole),
         created_at: at,
         updated_at: at,
       })
@@ -102,6 +112,7 @@ export async function update(
       password: password === undefined ? kept.password : password || null,
     }
     if (isMoved || isNewKey) await check(app, { type: source.type, url, recursive, ...credentials }, await roleOf(trx, source.owner_id))
+    const grant = isMoved || changes.status === 'active' ? grantBy(actor, source.type, await roleOf(trx, source.owner_id)) : {}
     // What was refused or out of reach may not be so any more.
     const isDue = isMoved || isNewKey || changes.status === 'active'
     const at = app.now()
@@ -112,6 +123,7 @@ export async function update(
         ...changes,
         ...(file_patterns ? { file_patterns: [...file_patterns] } : {}),
         ...(isNewKey ? { credentials: await seal(app, trx, id, credentials) } : {}),
+        ...grant,
         next_sync: sync_interval === 0 ? null : next,
         updated_at: at,
       })
@@ -139,14 +151,42 @@ export async function remove(app: App, actor: Actor, id: string, andDocuments: b
   })
 }
 
+/** Disables all sources of a user and cancels their syncs; returns how many were not disabled before. */
+export async function disableAll(app: App, trx: Trx, ownerId: string): Promise<number> {
+  const disabled = await trx
+    .updateTable('sources')
+    .set({ status: 'disabled', updated_at: app.now() })
+    .where('owner_id', '=', ownerId)
+    .where('status', '!=', 'disabled')
+    .returning('id')
+    .execute()
+  for (const { id } of disabled) {
+    const live = await liveJobs(trx, id)
+    await jobs.cancel(
+      trx,
+      live.map((job) => job.id),
+    )
+  }
+  return disabled.length
+}
+
+/** What says that an admin lets a normal user have a folder of the server; nothing where the owner needs no leave, or the actor cannot give it. */
+function grantBy(actor: Actor, type: Row<'sources'>['type'], ownerRole: Role) {
+  if (type !== 'local_folder' || ownerRole === 'admin' || !isAdmin(actor)) return {}
+  return { granted_by: actor.id, is_granted_by_operator: actor.id === null }
+}
+
+/** Throws VALIDATION_ERROR at the first glob that is none, or at the field where all of them together are too long. */
 function checkPatterns(patterns: readonly string[]): void {
-  for (const [index, pattern] of patterns.entries()) {
+  const check = (path: string, some: readonly string[]) => {
     try {
-      wanted([pattern])
+      compileGlobs(some)
     } catch (error) {
-      throw invalid(`file_patterns.${index}`, (error as Error).message)
+      throw invalid(path, (error as Error).message)
     }
   }
+  for (const [index, pattern] of patterns.entries()) check(`file_patterns.${index}`, [pattern])
+  check('file_patterns', patterns)
 }
 
 const after = (time: Date, seconds: number): Date => new Date(time.getTime() + seconds * 1000)

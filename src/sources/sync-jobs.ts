@@ -11,7 +11,7 @@ export async function enqueueDue(app: App): Promise<void> {
     await app.db.transaction().execute(async (trx) => {
       // Workers on other hosts look at the same moment.
       const source = await due(trx, app.now()).where('id', '=', id).forUpdate().skipLocked().executeTakeFirst()
-      if (source && (await liveJobs(trx, id)).length === 0) await enqueue(trx, id, false)
+      if (source && (await liveJobs(trx, id)).length === 0) await enqueue(trx, source, false)
     })
   }
 }
@@ -20,15 +20,15 @@ export async function enqueueDue(app: App): Promise<void> {
 export const due = (db: Db, now: Date) =>
   db
     .selectFrom('sources')
-    .select('id')
+    .select(['id', 'owner_id'])
     .where('status', 'in', ['active', 'error'])
     .where('next_sync', '<=', now)
     .where((eb) => eb.not(runs.isSyncing('sources.id')))
     .orderBy('next_sync')
 
 /** Queues one; its id. */
-export const enqueue = (trx: Trx, id: string, full: boolean): Promise<string> =>
-  jobs.enqueue(trx, 'sync', { source_id: id, full }, { dedupe: `sync:${id}` })
+export const enqueue = (trx: Trx, { id, owner_id }: { id: string; owner_id: string }, full: boolean): Promise<string> =>
+  jobs.enqueue(trx, 'sync', { source_id: id, full }, { dedupe: `sync:${id}`, ownerId: owner_id })
 
 /** Those of a source that wait or run, whichever runs first. */
 export const liveJobs = (db: Db, id: string) =>

@@ -22,7 +22,7 @@ export async function startSync(app: App, actor: Actor, id: string, full: boolea
       const job_id = live?.id ?? (await runs.latest(trx, id))?.id
       throw new AppError('SOURCE_SYNC_IN_PROGRESS', { job_id })
     }
-    return enqueue(trx, id, full)
+    return enqueue(trx, source, full)
   })
 }
 

@@ -3,6 +3,7 @@ import type { Trx } from '../db/db.ts'
 import { markBack } from '../documents/at-source.ts'
 import { replace } from '../documents/replace.ts'
 import { storeMany } from '../documents/store-many.ts'
+import { compareLarge } from '../documents/stored-files.ts'
 import type { StagedFile } from '../ports/files.ts'
 import type { Fetched, Version } from './fetch.ts'
 import * as ledger from './ledger.ts'
@@ -22,6 +23,7 @@ interface Taken {
 export async function takeIn(pulling: Pulling, fetched: readonly Fetched[]): Promise<void> {
   const staged = fetched.flatMap((each) => (each.outcome === 'staged' ? [each.staged] : []))
   try {
+    await compareLarge(pulling.app, pulling.from.ownerId, staged)
     const { counts, errors, stored } = await pulling.app.db.transaction().execute((trx) => write(pulling, trx, fetched))
     runs.tally(pulling.run, counts, errors)
     await Promise.all(stored.map((file) => file.keep()))

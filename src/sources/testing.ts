@@ -32,7 +32,8 @@ async function tested(connect: () => Promise<SourceConnection>): Promise<Tested>
     connection = await connect()
   } catch (error) {
     if (!(error instanceof SourceFailure)) throw error
-    return { ok: false, checks: [{ name: 'address', ok: false, message: error.message }], sample: [] }
+    const name = error.code.startsWith('SOURCE_OWNER_') ? 'owner' : 'address'
+    return { ok: false, checks: [{ name, ok: false, message: error.message }], sample: [] }
   }
   try {
     const { checks, sample } = await connection.test(AbortSignal.timeout(testPatience))

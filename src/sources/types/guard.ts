@@ -7,28 +7,17 @@ import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
 import { SourceFailure } from '../../ports/sources.ts'
 
-/** Nobody's file server is here: unspecified, multicast, reserved and broadcast addresses, and where clouds tell machines their secrets. */
+/** Nobody's file server is here: unspecified, link-local, multicast, reserved and broadcast addresses, and the metadata services of clouds. */
 const never = blockList([
-  ...['0.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4', '169.254.169.254/32', '169.254.170.2/32', '100.100.100.200/32', '192.0.0.192/32'],
-  ...['::/128', 'ff00::/8', 'fd00:ec2::254/128', 'fd20:ce::254/128'],
+  ...['0.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4', '169.254.0.0/16', '100.100.100.200/32', '192.0.0.192/32'],
+  ...['::/128', 'ff00::/8', 'fe80::/10', 'fd00:ec2::254/128', 'fd20:ce::254/128'],
 ])
 
-/** Private, shared (CGNAT), loopback, link-local, benchmark and documentation networks, and wrappings of them that are local by definition. */
+/** Private, shared (CGNAT), loopback, benchmark and documentation networks, and wrappings of them that are local by definition. */
 const notPublic = blockList([
-  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '192.0.0.0/24', '192.0.2.0/24'],
+  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '127.0.0.0/8', '192.0.0.0/24', '192.0.2.0/24'],
   ...['192.88.99.0/24', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
-  ...[
-    '::1/128',
-    'fc00::/7',
-    'fe80::/10',
-    'fec0::/10',
-    '64:ff9b:1::/48',
-    '100::/64',
-    '2001::/23',
-    '2001:db8::/32',
-    '3fff::/20',
-    '5f00::/16',
-  ],
+  ...['::1/128', 'fc00::/7', 'fec0::/10', '64:ff9b:1::/48', '100::/64', '2001::/23', '2001:db8::/32', '3fff::/20', '5f00::/16'],
 ])
 
 /** Whether an IP address (IPv6 without brackets) may be spoken to. An IPv4 address inside an IPv6 one counts as itself. */

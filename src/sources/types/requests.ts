@@ -93,7 +93,13 @@ export function openRequests(folder: URL, signIn: SignIn, limits: SourceLimits, 
       const raw = await signIn.send(asked, from, (headers) => once(asked, from, headers))
       const to = [301, 302, 307, 308].includes(raw.statusCode) ? headerOf(raw, 'location') : undefined
       if (to === undefined && raw.statusCode >= 200 && raw.statusCode < 300)
-        return { status: raw.statusCode, header: (name) => headerOf(raw, name), body: raw.body, url, drop: () => drop(raw) }
+        return {
+          status: raw.statusCode,
+          header: (name) => headerOf(raw, name),
+          body: atLeast(raw.body, limits),
+          url,
+          drop: () => drop(raw),
+        }
       await discard(raw)
       if (to === undefined) throw refusal(raw)
       if (redirects === maxRedirects) throw new SourceFailure('SOURCE_PROTOCOL', `The source redirects more than ${maxRedirects} times.`)
@@ -215,6 +221,34 @@ export function waitOf(raw: Raw): number | null {
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000
   const wait = Date.parse(value) - Date.parse(headerOf(raw, 'date') ?? '')
   return Number.isNaN(wait) ? null : Math.max(0, wait)
+}
+
+/** The body; throws SourceFailure SOURCE_TOO_SLOW where it comes too slowly. Time that its reader takes does not count. */
+async function* atLeast(body: Raw['body'], { minRate, timeout }: SourceLimits): AsyncGenerator<Buffer> {
+  const pieces = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+  let [waitedMs, bytes] = [0, 0]
+  try {
+    for (;;) {
+      const from = performance.now()
+      const { done, value } = await pieces.next()
+      waitedMs += performance.now() - from
+      if (done) return
+      bytes += value.length
+      if (waitedMs >= timeout) {
+        const rate = (bytes * 1000) / waitedMs
+        if (rate < minRate)
+          throw new SourceFailure(
+            'SOURCE_TOO_SLOW',
+            `The source sends ${Math.floor(rate)} bytes a second, less than sources.min_rate (${minRate}).`,
+          )
+        waitedMs = 0
+        bytes = 0
+      }
+      yield value
+    }
+  } finally {
+    await pieces.return?.()
+  }
 }
 
 function redirected(from: URL, location: string): URL {

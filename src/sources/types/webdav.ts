@@ -10,7 +10,7 @@ import { type Listing, listFolder } from './webdav-listing.ts'
 /** Folders in a row that fail for a reason that has nothing to do with them, after which the walk is given up. */
 const maxFailures = 3
 const isGeneral = ({ code, retry }: SourceFailure) =>
-  code === 'SOURCE_UNREACHABLE' || code === 'SOURCE_UNAUTHORIZED' || (code === 'SOURCE_BUSY' && retry)
+  code === 'SOURCE_UNREACHABLE' || code === 'SOURCE_UNAUTHORIZED' || code === 'SOURCE_TOO_SLOW' || (code === 'SOURCE_BUSY' && retry)
 
 export const webdav: SourceType = { open: (address, limits) => openWebdav(address, limits) }
 

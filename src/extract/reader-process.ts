@@ -8,12 +8,17 @@ import type { Log } from '../log.ts'
 import { ReadFailure } from '../ports/reading.ts'
 import { path, permissions, type Rights } from './confine.ts'
 import { residentMemory } from './memory.ts'
-import type { Answer, Setup, Work } from './messages.ts'
+import { type Answer, type Setup, timeoutNotice, type Work, type WorkMessage } from './messages.ts'
+import { withLimits } from './process/rlimits.ts'
 import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
 
 const memoryInterval = 500
 /** what a process may do before it is replaced: parsers leak */
 const maxWorks = 200
+/** and how long it may work in all */
+const maxWorkMs = 15 * 60_000
+/** Writable memory that Node, its threads and WebAssembly map without touching it: 1.7 GB measured with OCR of a page of 35 megapixels. */
+const mappedBytes = 3 * 1024 ** 3
 const complaintLength = 4000
 const own = fileURLToPath(import.meta.url)
 const program = fileURLToPath(new URL(`./child${extname(own)}`, import.meta.url))
@@ -23,6 +28,8 @@ export interface ProcessSettings extends Setup {
   readonly log: Log
   /** bytes that the process and those it starts may hold */
   readonly memory: number
+  /** the longest timeout of one work */
+  readonly longestWorkMs: number
   /** what `withoutNetwork()` found */
   readonly isolation: readonly string[] | null
 }
@@ -39,12 +46,15 @@ export interface ReaderProcess {
 }
 
 /** Starts a process in a group and a folder of its own, with nothing of our environment. */
-export function startProcess({ tempDir, log, memory, isolation, ...setup }: ProcessSettings): ReaderProcess {
+export function startProcess({ tempDir, log, memory, longestWorkMs, isolation, ...setup }: ProcessSettings): ReaderProcess {
   const folder = makeReaderFolder(tempDir)
-  const child = forkConfined(program, rightsFor(setup, folder), memory, isolation)
+  // Garbage collection and compilation have threads beside the main one.
+  const cpuSeconds = (2 * (maxWorkMs + longestWorkMs)) / 1000
+  const child = forkConfined({ program, rights: rightsFor(setup, folder), memory, cpuSeconds, isolation })
   let lastPath: string | null = null
   let link = ''
   let works = 0
+  let workedMs = 0
   let isEnded = false
   let complaint = ''
   child.stderr?.on('data', (chunk: Buffer) => {
@@ -81,6 +91,7 @@ export function startProcess({ tempDir, log, memory, isolation, ...setup }: Proc
 
   async function run(work: Work, timeout: number, signal?: AbortSignal): Promise<Answer> {
     works++
+    const startMs = performance.now()
     const { promise, resolve, reject } = Promise.withResolvers<Answer>()
     const kill = (reason: unknown): void => {
       reject(reason)
@@ -95,19 +106,22 @@ export function startProcess({ tempDir, log, memory, isolation, ...setup }: Proc
     }, memoryInterval)
     signal?.addEventListener('abort', onAbort, { once: true })
     child.once('message', resolve as (message: unknown) => void)
-    child.once('exit', onExit)
+    // After the last of standard error, which tells why.
+    child.once('close', onExit)
     child.once('error', onError)
     busy(child)
     try {
       if (isEnded || !child.connected) throw crash(complaint)
-      child.send({ ...work, file: { ...work.file, path: handOver(work.file.path) } }, (problem) => problem && kill(crash(complaint)))
+      const message: WorkMessage = { work: { ...work, file: { ...work.file, path: handOver(work.file.path) } }, timeoutMs: timeout }
+      child.send(message, (problem) => problem && kill(crash(complaint)))
       return await promise
     } finally {
+      workedMs += performance.now() - startMs
       clearTimeout(clock)
       clearInterval(watch)
       signal?.removeEventListener('abort', onAbort)
       child.off('message', resolve)
-      child.off('exit', onExit)
+      child.off('close', onExit)
       child.off('error', onError)
       idle(child)
     }
@@ -118,7 +132,7 @@ export function startProcess({ tempDir, log, memory, isolation, ...setup }: Proc
       return lastPath
     },
     get isWorn() {
-      return isEnded || !child.connected || works >= maxWorks || residentMemory(child.pid ?? 0) > (memory * 2) / 3
+      return isEnded || !child.connected || works >= maxWorks || workedMs >= maxWorkMs || residentMemory(child.pid ?? 0) > (memory * 2) / 3
     },
     run,
     stop,
@@ -135,11 +149,23 @@ function exitOf(child: ChildProcess): Promise<void> {
   return promise
 }
 
-/** Starts a program of ours with a channel to it, as the leader of a group, in the folder that it may write to, with these rights and none of our environment. */
-export function forkConfined(program: string, rights: Rights, memory: number, isolation: readonly string[] | null): ChildProcess {
+export interface ConfinedProgram {
+  /** a module; it finds our pid and `memory` in its arguments */
+  readonly program: string
+  readonly rights: Rights
+  /** bytes that it may hold: the limit of its heap; with what is mapped and never touched, that of its writable memory */
+  readonly memory: number
+  /** processor time after which the kernel kills it */
+  readonly cpuSeconds: number
+  readonly isolation: readonly string[] | null
+}
+
+/** Starts a program of ours with a channel to it, as the leader of a group, in the folder that it may write to, and with none of our environment. */
+export function forkConfined({ program, rights, memory, cpuSeconds, isolation }: ConfinedProgram): ChildProcess {
   const cwd = rights.writable
-  const [execPath = '', ...before] = [...(isolation ?? []), process.execPath]
-  return fork(program, [], {
+  const limits = withLimits({ cpuSeconds, dataBytes: memory + mappedBytes })
+  const [execPath = '', ...before] = [...(isolation ?? []), ...limits, process.execPath]
+  return fork(program, [String(process.pid), String(memory)], {
     cwd,
     detached: true,
     serialization: 'advanced',
@@ -169,10 +195,11 @@ function killGroup({ pid }: ChildProcess): void {
   }
 }
 
-const crash = (complaint: string): ReadFailure =>
-  /out of memory|allocation failed/i.test(complaint)
-    ? new ReadFailure('READ_OUT_OF_MEMORY')
-    : new ReadFailure('READ_CRASHED', undefined, true)
+function crash(complaint: string): ReadFailure {
+  if (complaint.includes(timeoutNotice)) return new ReadFailure('READ_TIMEOUT')
+  if (/out of memory|allocation failed/i.test(complaint)) return new ReadFailure('READ_OUT_OF_MEMORY')
+  return new ReadFailure('READ_CRASHED', undefined, true)
+}
 
 /** An idle process does not keep ours from ending. */
 function idle(child: ChildProcess): void {
@@ -185,4 +212,5 @@ function idle(child: ChildProcess): void {
 function busy(child: ChildProcess): void {
   child.ref()
   child.channel?.ref()
+  ;(child.stderr as Socket | null)?.ref()
 }

@@ -53,6 +53,7 @@ export function openReader({ slots: wanted, tempDir, log, ocr, limits }: ReaderS
     log,
     ocr,
     memory: limits.memory,
+    longestWorkMs: Math.max(limits.outlineTimeout, limits.pageTimeout, limits.thumbnailTimeout),
     limits: { maxPages: limits.maxPages, maxPixels: limits.maxPixels, dpi: limits.dpi },
   }
 

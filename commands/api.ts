@@ -50,14 +50,17 @@ async function pages(client: Client, path: string): Promise<unknown[]> {
   const url = new URL(path, 'http://dms')
   const all: unknown[] = []
   if (!url.searchParams.has('per_page')) url.searchParams.set('per_page', '100')
-  for (let page = 1; ; page++) {
-    url.searchParams.set('page', String(page))
+  for (let page = 2; ; page++) {
     const answer = await client.call<Record<string, unknown>>('GET', `${url.pathname}${url.search}`)
     const { pagination, ...rest } = answer
     const list = Object.values(rest).find(Array.isArray)
     if (typeof pagination !== 'object' || pagination === null || list === undefined) throw usage(`${path} is not a list in pages`)
     all.push(...list)
-    if (!(pagination as { has_next?: boolean }).has_next) return all
+    const { has_next, next_cursor } = pagination as { has_next?: boolean; next_cursor?: string | null }
+    if (next_cursor) url.searchParams.set('cursor', next_cursor)
+    // The results of a search have pages only.
+    else if (has_next) url.searchParams.set('page', String(page))
+    else return all
   }
 }
 

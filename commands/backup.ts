@@ -4,6 +4,7 @@ import { group } from '../src/cli/manual.ts'
 import { backupCreate } from './backup-create.ts'
 import { backupList } from './backup-list.ts'
 import { backupPrune } from './backup-prune.ts'
+import { backupRehearse } from './backup-rehearse.ts'
 import { backupVerify } from './backup-verify.ts'
 
 export const backup = (cli: Cli): Command =>
@@ -11,5 +12,6 @@ export const backup = (cli: Cli): Command =>
     backupCreate(cli),
     backupList(cli),
     backupVerify(cli),
+    backupRehearse(cli),
     backupPrune(cli),
   ])

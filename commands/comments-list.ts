@@ -17,9 +17,6 @@ export const commentColumns: Column<Comment>[] = [
   { name: 'is_edited', title: 'EDITED', show: 'wide' },
 ]
 
-/** Entries that one request may ask for. */
-const perCall = 100
-
 export const commentsList = (cli: Cli): Command =>
   withLimit(
     manual('list <document>', {
@@ -37,14 +34,9 @@ export const commentsList = (cli: Cli): Command =>
   })
 
 async function* allOf({ comments }: Client, document: string): AsyncGenerator<Comment> {
-  for (let offset = 0; ; offset += perCall) {
-    const page = await comments.list(document, { limit: perCall, offset })
-    for (const { replies, reply_count, ...comment } of page.comments) {
-      yield comment
-      yield* replies
-      for (let next = replies.length; next < reply_count; next += perCall)
-        yield* (await comments.replies(document, comment.id, { limit: perCall, offset: next })).replies
-    }
-    if (offset + perCall >= page.total) return
+  for await (const { replies, reply_count, ...comment } of comments.all(document)) {
+    yield comment
+    if (reply_count > replies.length) yield* comments.allReplies(document, comment.id)
+    else yield* replies
   }
 }

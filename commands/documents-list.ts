@@ -45,7 +45,7 @@ export const withoutContent = {
   created_at: true,
   updated_at: true,
   processed_at: true,
-} as const satisfies Record<Exclude<keyof DocumentView, 'content'>, true>
+} as const satisfies Record<Exclude<keyof DocumentView, 'content' | 'content_truncated'>, true>
 
 interface Flags extends ListFlags, FilterFlags {
   sort: string

@@ -100,7 +100,7 @@ async function up(cli: Cli, { to, dryRun, lockTimeout }: UpFlags): Promise<void>
       throw usage(`--to ${to}: there is no such migration`, 'dms migrate status')
     const names = dryRun
       ? await schema.pendingUpTo(database.db, to)
-      : await schema.migrate(database, given ?? timeout, (name) => cli.note(`applied ${name}`), to)
+      : await database.asOwner((owner) => schema.migrate(owner, given ?? timeout, (name) => cli.note(`applied ${name}`), to))
     list(cli, names, dryRun ? 'pending' : 'applied')
   })
 }
@@ -122,7 +122,7 @@ async function down(cli: Cli, { steps = '1', to, yes, dryRun, lockTimeout }: Dow
     if (!dryRun && way.length > 0) {
       for (const { name, loses } of way) cli.warn(`${name} takes with it ${loses}`)
       if (!yes) await confirm(cli.options, `Take back ${way.map(({ name }) => name).join(', ')}?`, '--yes')
-      await schema.revert(database, given ?? timeout, goal, way)
+      await database.asOwner((owner) => schema.revert(owner, given ?? timeout, goal, way))
     }
     cli.print(
       way.map(({ name, loses }) => ({ name, action: dryRun ? 'would be taken back' : 'taken back', loses })),
@@ -135,7 +135,7 @@ async function verify(cli: Cli, { lockTimeout }: UpFlags): Promise<void> {
   const given = lockTimeout === undefined ? null : durationOf('--lock-timeout', lockTimeout)
   await withDatabase(cli, 'migrate verify', async (database, timeout) => {
     const { rehearse } = await import('../src/db/migrate.ts')
-    list(cli, await rehearse(database, given ?? timeout), 'would apply')
+    list(cli, await database.asOwner((owner) => rehearse(owner, given ?? timeout)), 'would apply')
   })
 }
 

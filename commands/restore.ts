@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import { backupNamed } from '../src/cli/backup-source.ts'
+import type { LostDocument } from '../src/backup/lost-documents.ts'
+import { backupNamed, type KeyFlags, keySettings, refusePassword, signaturePolicy } from '../src/cli/backup-source.ts'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
@@ -7,13 +8,15 @@ import { manual } from '../src/cli/manual.ts'
 import { openPlaces } from '../src/cli/places.ts'
 import { summaryOf } from '../src/cli/summary.ts'
 
-interface Flags {
+interface Flags extends KeyFlags {
   toDatabase?: string
   filesTo?: string
   confirm?: string
   reindex: boolean
   dryRun?: boolean
   lockTimeout: string
+  skipDamaged?: boolean
+  keepSourcesEnabled?: boolean
 }
 
 export const restore = (cli: Cli): Command =>
@@ -25,15 +28,20 @@ export const restore = (cli: Cli): Command =>
       ['dms restore /mnt/nas/dms -n', 'what is in it, and whether it could be restored here'],
     ],
     exits:
-      '0 done · 2 --confirm names another database · 3 done, but some files were lost before the backup · 6 no such backup · 7 the place is not empty · 75 busy · 78 the backup is newer than this dms',
+      '0 done · 1 the backup is damaged, or not signed as it should be · 2 --confirm names another database · 3 done, but some documents have no file · 6 no such backup · 7 the place is not empty · 69 the database was lost during COMMIT · 75 busy · 78 the backup is newer than this dms',
     notes: [
       'Backups of older versions are brought up to date. All tables are restored or none; a restore that was broken off can be run again.',
       'The database may be a role of its own: no superuser is needed.',
+      'Sources are disabled, as the place that the backup was made of may still sync them: dms sources update NAME --status active',
     ],
   })
     .option('--to-database <url>', 'instead of database.url; without a password in it (PGPASSFILE, PGPASSWORD)')
     .option('--files-to <folder>', 'instead of storage.path')
     .option('--confirm <database>', 'only into the database of this name')
+    .option('--skip-damaged', 'restore all but the damaged files, and list their documents')
+    .option('--keep-sources-enabled', 'let sources sync at once, as they did before')
+    .option('--key-file <file>', 'check the signature with this key (default: backup.key_file)')
+    .option('--unsigned-ok', 'take a backup without a signature although there is a key')
     .option('--no-reindex', 'leave the index to `dms search reindex` (until then nothing is found)')
     .option('-n, --dry-run', 'read the head of the backup only')
     .option('--lock-timeout <duration>', 'wait this long for a migration or another restore', '0s')
@@ -47,8 +55,8 @@ export const restore = (cli: Cli): Command =>
       const name = await databaseName(places)
       if (flags.confirm !== undefined && flags.confirm !== name)
         throw usage(`--confirm ${flags.confirm}: the database is called "${name}"; nothing was changed`)
-      const report = (more: object, sentence: string) => {
-        const summary = summaryOf(cli, 'restore', { dry_run: flags.dryRun === true, ...more }, started)
+      const report = (more: object, sentence: string, lists: object = {}) => {
+        const summary = summaryOf(cli, 'restore', { dry_run: flags.dryRun === true, ...more, ...lists }, started)
         cli.print(summary, { columns: [...Object.keys(more), 'duration_seconds'].map((name) => ({ name })), sentence })
       }
       if (flags.dryRun) {
@@ -57,34 +65,45 @@ export const restore = (cli: Cli): Command =>
         const { created_at, dms, documents, files, bytes } = await headOf(source)
         return report({ created_at, documents, files, bytes }, `would restore ${documents} documents of ${created_at} (dms ${dms})`)
       }
+      const policy = await signaturePolicy(places.config.backup.key_file, flags)
       const progress = cli.progress('restore')
-      const { manifest, ignored, withoutFile, keptSecrets } = await put(places, source, {
+      const { manifest, ignored, skipped, lost, keptSecrets, disabledSources } = await put(places, source, {
+        ...policy,
         lockTimeout,
+        skipsDamaged: flags.skipDamaged === true,
+        keepsSources: flags.keepSourcesEnabled === true,
         signal: cli.signal,
         onHead: ({ documents, created_at, dms }) => cli.note(`restoring ${documents} documents of ${created_at} (dms ${dms})`),
         onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
       })
       progress.done()
       for (const table of ignored) cli.warn(`warning: the table ${table} is none of dms and was left out`)
-      for (const sha256 of withoutFile)
-        cli.warn(`warning: stored file ${sha256} was damaged when the backup was made; its documents have no file`)
+      for (const { path, problem } of skipped) cli.warn(`warning: ${path} is ${problem} in the backup and was left out`)
+      for (const document of lost) cli.warn(`warning: ${sentenceOf(document)}`)
+      if (disabledSources.length > 0) {
+        const names = disabledSources.map(({ name }) => `"${name}"`).join(', ')
+        cli.note(`sources are disabled until you start them: ${names}; fix: dms sources update NAME --status active`)
+      }
       for (const name of keptSecrets) cli.warn(`warning: ${name} was here already and stays as it is`)
       if (!manifest.has_files) cli.warn('warning: the backup has no files; put them into the document store')
-      if (withoutFile.length > 0) cli.exit = 'PARTIAL'
+      if (lost.length + skipped.length > 0) cli.exit = 'PARTIAL'
       if (flags.reindex) await reindex(cli, settings)
       const { documents, files, bytes } = manifest
       report(
-        { created_at: manifest.created_at, documents, files, bytes },
-        `restored ${documents} documents and ${files} files, as of ${manifest.created_at}`,
+        { created_at: manifest.created_at, documents, files, bytes, without_file: lost.length },
+        `restored ${documents} documents and ${files} files, as of ${manifest.created_at}${lost.length > 0 ? `; ${lost.length} documents have no file` : ''}`,
+        { skipped, items: lost, disabled_sources: disabledSources },
       )
     })
 
-function settingsOf({ toDatabase, filesTo }: Flags): Record<string, string> {
-  // Everybody on the machine can read a command line.
-  if (toDatabase !== undefined && /^\w+:\/\/[^/@]*:[^/@]+@|[?&]password=/.test(toDatabase))
-    throw usage('--to-database must not hold a password', 'put it into PGPASSFILE, or the whole URL into DATABASE_URL')
+const sentenceOf = ({ document_id, title, filename, problem, origin }: LostDocument): string =>
+  `document ${document_id} "${title}" (${filename}) has no file: it ${origin === 'store' ? 'was' : 'is'} ${problem} in the ${origin === 'store' ? 'document store when the backup was made' : 'backup'}`
+
+function settingsOf({ toDatabase, filesTo, ...keys }: Flags): Record<string, string> {
+  refusePassword(toDatabase)
   return {
-    ...(toDatabase === undefined ? {} : { 'database.url': toDatabase }),
+    ...keySettings(keys),
+    ...(toDatabase === undefined ? {} : { 'database.url': toDatabase, 'database.migration_url': '' }),
     ...(filesTo === undefined ? {} : { 'storage.path': filesTo }),
   }
 }

@@ -15,10 +15,10 @@ interface Options {
   waitForDb: string
 }
 
-/** `dms serve`: the server, with a worker inside unless told otherwise. */
+/** `dms serve`: the server, and a worker unless told otherwise. */
 export const serve = (cli: Cli): Command =>
   manual('serve', {
-    summary: 'Start the HTTP server, with a worker inside.',
+    summary: 'Start the HTTP server and a worker.',
     examples: [
       ['serve', 'on http://127.0.0.1:8080, everything below the data folder'],
       ['serve --host 0.0.0.0 --migrate', 'in a container'],
@@ -35,7 +35,7 @@ export const serve = (cli: Cli): Command =>
     .option('--socket <path>', 'unix socket to listen on instead')
     .option('--migrate', 'apply pending migrations first (always done for the embedded database)')
     .option('--no-worker', 'leave the jobs to `dms worker`')
-    .addOption(new Option('--with-worker', 'do them here, whatever worker.embedded says').conflicts('worker'))
+    .addOption(new Option('--with-worker', 'run the jobs, whatever worker.embedded says').conflicts('worker'))
     .option('--check', 'check that it could start, also that its port is free, and exit')
     .option('--wait-for-db <duration>', 'how long the database may take to come up', '30s')
     .action(async (options: Options) => {

@@ -39,10 +39,11 @@ async function rowsWithHashes(cli: Cli): Promise<ExportRow[]> {
   const app = await cli.app('users export --with-hashes')
   const { list } = await import('../src/users/users.ts')
   const rows: ExportRow[] = []
-  for (let page = 1; ; page++) {
-    const { users, total } = await list(app.db, {}, { page, per_page: 1000 })
+  for (let cursor: string | undefined; ; ) {
+    const { rows: users, next } = await list(app.db, {}, { page: 1, per_page: 1000, cursor })
     for (const { username, email, role, display_name, disabled, password_hash } of users)
       rows.push({ username, email, ...(password_hash === null ? {} : { password_hash }), role, display_name, disabled })
-    if (page * 1000 >= total) return rows
+    if (next === null) return rows
+    cursor = next
   }
 }

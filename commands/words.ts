@@ -15,7 +15,7 @@ export interface FirstWord {
 
 /** In the order of `dms --help`. */
 export const words: Readonly<Record<string, FirstWord>> = {
-  serve: { summary: 'Start the HTTP server, with a worker inside.', load: async () => (await import('./serve.ts')).serve },
+  serve: { summary: 'Start the HTTP server and a worker.', load: async () => (await import('./serve.ts')).serve },
   worker: {
     summary: 'Run background jobs (reading and OCR, syncs of sources, index, maintenance).',
     load: async () => (await import('./worker.ts')).worker,

@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { Cli } from '../src/cli/context.ts'
 import { durationOf } from '../src/cli/duration.ts'
 import { usage } from '../src/cli/exit.ts'
@@ -12,6 +12,7 @@ interface Options {
   maxJobs?: string
   maxTime?: string
   name?: string
+  supervised?: boolean
 }
 
 /** `dms worker`: jobs without a server. */
@@ -36,7 +37,9 @@ export const worker = (cli: Cli): Command =>
     .option('--max-jobs <number>', 'take no more than so many jobs, and exit when they are done')
     .option('--max-time <duration>', 'begin nothing more after this time, and exit as on SIGTERM')
     .option('--name <name>', 'follows host and process in the name that this worker goes by')
+    .addOption(new Option('--supervised', 'the worker process of a server: takes its configuration from there').hideHelp())
     .action(async (options: Options) => {
+      if (options.supervised) return (await import('../src/worker/supervised.ts')).runSupervised(cli.serviceSignal)
       cli.refuseRemote('worker')
       const { maxJobs, name } = options
       if (maxJobs !== undefined && !/^[1-9]\d{0,8}$/.test(maxJobs)) throw usage(`--max-jobs ${maxJobs}: a whole number from 1 on`)

@@ -9,14 +9,29 @@ export function cell(value: unknown): string {
   return plain(typeof value === 'object' ? JSON.stringify(value) : String(value))
 }
 
-/** One field of RFC 4180. Line breaks and tabs may stand in quotes; other control characters are written out. */
+/** What spreadsheets take for a formula; a number is none, nor is a sign alone. With apostrophes before it, it is what csvField() has made of one. */
+const formula = /^'*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20][\s\S]/
+const number = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+
+/**
+ * One field of RFC 4180. Line breaks and tabs may stand in quotes; other control characters are written out. A text that a spreadsheet would run
+ * as a formula has an apostrophe before it; csvText() takes it off again.
+ */
 export function csvField(value: unknown): string {
-  const text =
-    typeof value === 'string'
-      ? value
-          .split(/([\t\n\r]+)/)
-          .map((part, index) => (index % 2 ? part : plain(part)))
-          .join('')
-      : cell(value)
+  const text = guarded(rfc4180Text(value))
   return /[",\t\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+const guarded = (text: string): string => (formula.test(text) && !number.test(text) ? `'${text}` : text)
+
+/** The text that a field of csvField() was made of. */
+export const csvText = (field: string): string => (field.startsWith("'") && formula.test(field) ? field.slice(1) : field)
+
+function rfc4180Text(value: unknown): string {
+  return typeof value === 'string'
+    ? value
+        .split(/([\t\n\r]+)/)
+        .map((part, index) => (index % 2 ? part : plain(part)))
+        .join('')
+    : cell(value)
 }

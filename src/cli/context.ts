@@ -109,6 +109,12 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     if (!stop) {
       stop = watchStop(cli.options.timeout, hint, isService, (process.uptime() - started) * 1000)
       endings.push(stop.end)
+      const onNpmGone = (): void => {
+        cli.warn('npm, which this process was started through, has ended: stopping')
+        process.kill(process.pid, 'SIGTERM')
+      }
+      if (env.npm_command || env.DMS_LAUNCHER_PID)
+        void import('./runtime/npm-parent.ts').then(({ watchNpm }) => endings.push(watchNpm(env, onNpmGone)))
     }
     return stop.signal
   }

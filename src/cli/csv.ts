@@ -1,4 +1,5 @@
 /** Reading CSV (RFC 4180): what spreadsheets and directories write. */
+import { csvText } from './cells.ts'
 import { usage } from './exit.ts'
 
 export interface CsvRecord {
@@ -7,7 +8,7 @@ export interface CsvRecord {
   readonly fields: readonly string[]
 }
 
-/** The records of a text, without empty lines. Takes a byte order mark, any line end, line breaks in quotes; `;` or tabs where the first line has no comma. Throws Failure USAGE. */
+/** The records of a text, without empty lines. The apostrophe that keeps a text from being a formula is taken off. Takes a byte order mark, any line end, line breaks in quotes; `;` or tabs where the first line has no comma. Throws Failure USAGE. */
 export function readCsv(text: string): CsvRecord[] {
   const content = text.replace(/^\ufeff/, '')
   const separator = separatorOf(content)
@@ -19,7 +20,7 @@ export function readCsv(text: string): CsvRecord[] {
     const isQuoted = content[at] === '"'
     const end = isQuoted ? closingQuote(content, at, line) : endOfPlain(content, at, separator)
     const field = isQuoted ? content.slice(at + 1, end - 1).replaceAll('""', '"') : content.slice(at, end)
-    fields.push(field)
+    fields.push(csvText(field))
     line += breaksIn(field)
     at = end
     if (content[at] === separator) {

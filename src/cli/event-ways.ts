@@ -38,7 +38,7 @@ export async function eventsHere(cli: Cli): Promise<EventWay> {
 }
 
 async function anAdmin({ db }: Parameters<typeof mint>[0]): Promise<users.User> {
-  const [admin] = (await users.list(db, { role: 'admin', disabled: false }, { page: 1, per_page: 1 })).users
+  const [admin] = (await users.list(db, { role: 'admin', disabled: false }, { page: 1, per_page: 1 })).rows
   if (!admin)
     throw new Failure('CONFLICT', 'there is no admin whose events could be shown', { fix: 'dms users add --role admin, or --as USER' })
   return admin

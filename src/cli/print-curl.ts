@@ -60,7 +60,7 @@ export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write
   }
   function each<T>(path: string, query: Parameters<OpenConnection['each']>[1]): Listed<T> {
     async function* entries(): AsyncGenerator<T> {
-      yield await sent('GET', withQuery(path, { per_page: 100, ...query, page: 1 }))
+      yield await sent('GET', withQuery(path, { per_page: 100, ...query }))
     }
     return Object.assign(entries(), { total: () => null })
   }

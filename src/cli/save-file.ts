@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { link, open, rename, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { shorten } from '../documents/names.ts'
+import { lastPart, shorten } from '../documents/names.ts'
 import { Failure } from './exit.ts'
 
 /** Bytes of a file name that every common file system takes. */
@@ -13,8 +13,7 @@ const maxBytes = 255
  * taken for an option, not too long.
  */
 export function safeName(name: string): string {
-  const last = name.toWellFormed().normalize('NFC').split(/[/\\]/).at(-1) ?? ''
-  const clean = last
+  const clean = lastPart(name.toWellFormed().normalize('NFC'))
     .replace(/[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '_')
     .trim()
     .replace(/^[.-]+/, '_')

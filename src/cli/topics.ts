@@ -66,7 +66,7 @@ function output(): string {
   -o table   columns for people, cut to the width of the terminal: times first, then texts; ids stay whole while they can
   -o wide    the same with more columns
   -o tsv     separated by tabs, not cut; with headings on a terminal only (--header, --no-header)
-  -o csv     RFC 4180, with headings
+  -o csv     RFC 4180, with headings; a text that a spreadsheet would run as a formula (= + - @) begins with an apostrophe
   -o json    an array, or one object; the names are those of the API
   -o jsonl   one object a line; batches stream their items and end with one line of type "summary"
   -o id      ids only, one a line, for xargs

@@ -38,9 +38,9 @@ export interface Page<T> {
   pagination: z.infer<typeof Pagination>
 }
 
-/** The entries of a list, page by page. */
+/** The entries of a list, one after the other. Pages are fetched by cursor: what is there all the while comes once, whatever else comes and goes. */
 export interface Listed<T> extends AsyncGenerator<T> {
-  /** how many there are on all pages; null until the first has come */
+  /** how many there were in all when the first page came; null until then */
   total(): number | null
 }
 
@@ -53,7 +53,7 @@ export interface Connection {
   call<T>(method: string, path: string, json?: unknown, headers?: HeaderLines): Promise<T>
   /** One request with a body of any kind; the answer as it comes. */
   raw(method: string, path: string, body: Body | null, headers?: HeaderLines): Promise<Response>
-  /** All pages of a list, one entry after the other; `field`: where the answer has them. */
+  /** All entries of a list; `field`: where the answer has them. */
   each<T>(path: string, query: Query, field?: string): Listed<T>
 }
 
@@ -154,13 +154,17 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     return (response.status === 204 ? undefined : await response.json()) as T
   }
   function each<T>(path: string, query: Query, field = 'data'): Listed<T> {
+    const length = 'limit' in query ? {} : { per_page: 100 }
     let total: number | null = null
     async function* entries(): AsyncGenerator<T> {
-      for (let page = 1, more = true; more; page++) {
-        const answer = await call<Pick<Page<T>, 'pagination'>>('GET', withQuery(path, { per_page: 100, ...query, page }))
-        total = answer.pagination.total
+      for (let cursor: string | undefined; ; ) {
+        const answer = await call<{ pagination: Partial<Page<T>['pagination']> }>('GET', withQuery(path, { ...length, ...query, cursor }))
+        const { next_cursor: next, has_next } = answer.pagination
+        total ??= answer.pagination.total ?? null
         yield* (answer as unknown as Record<string, T[]>)[field] ?? []
-        more = answer.pagination.has_next
+        if (!next && has_next) throw new Error(`the server has no cursor for ${path}: it is older than this dms`)
+        if (!next) return
+        cursor = next
       }
     }
     return Object.assign(entries(), { total: () => total })

@@ -1,12 +1,13 @@
 import type { z } from 'zod'
-import type { ListAnswer, ListQuery, MadeAnswer, TokenAnswer, Wanted } from '../tokens/routes.ts'
-import { type OpenConnection, pathOf, withQuery } from './connection.ts'
+import type { ListAnswer, listQuery, MadeAnswer, TokenAnswer, Wanted } from '../tokens/routes.ts'
+import { type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
 
 export type ApiToken = z.infer<typeof TokenAnswer>
+type TokenQuery = QueryOf<ReturnType<typeof listQuery>>
 
 /** API tokens: for programs, with scopes, until revoked. */
 export const tokens = ({ call }: OpenConnection) => ({
-  list: async (query: z.input<typeof ListQuery> = {}): Promise<ApiToken[]> =>
+  list: async (query: TokenQuery = {}): Promise<ApiToken[]> =>
     (await call<z.infer<typeof ListAnswer>>('GET', withQuery(pathOf('tokens'), query))).tokens,
   get: (id: string): Promise<ApiToken> => call('GET', pathOf('tokens', id)),
   /** The answer's `token` is told this once. */

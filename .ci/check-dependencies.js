@@ -1,15 +1,16 @@
-// What must hold of every package in package-lock.json: pinned, whole, no version with a known hole, a licence that lets others use it.
+// Checks every package in package-lock.json: one version, a checksum, no version with a known hole, an accepted licence.
 //   node .ci/check-dependencies.js [FOLDER]     FOLDER has package.json and package-lock.json; default: this project
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { isAllowed, licenceOf, nameOf } from './licences.js'
 
 const folder = process.argv[2] ?? fileURLToPath(new URL('..', import.meta.url))
 const read = (name) => JSON.parse(readFileSync(join(folder, name), 'utf8'))
 const manifest = read('package.json')
 const lock = read('package-lock.json')
 
-/** First version without a published hole; a list where older majors were mended too. From the packages' own advisories. */
+/** First version without a published hole; a list where older majors were fixed too. From the packages' own advisories. */
 const floors = {
   '@fastify/multipart': ['9.0.3'],
   esbuild: ['0.28.1'],
@@ -29,23 +30,6 @@ const floors = {
   yaml: ['2.8.3'],
 }
 
-const licences = new Set([
-  '0BSD',
-  'Apache-2.0',
-  'BlueOak-1.0.0',
-  'BSD-2-Clause',
-  'BSD-3-Clause',
-  'ISC',
-  'LGPL-3.0-or-later', // libvips, a shared library that sharp loads
-  'MIT',
-  'MIT-0',
-  'MPL-2.0',
-  'Unlicense',
-])
-
-/** Packages whose licence is only in a file of theirs, by hand: busboy and streamsearch, both MIT. */
-const licensedInFile = new Set(['busboy', 'streamsearch'])
-
 const problems = []
 for (const [kind, wanted] of ['dependencies', 'devDependencies', 'optionalDependencies'].map((kind) => [kind, manifest[kind] ?? {}])) {
   for (const [name, version] of Object.entries(wanted)) {
@@ -54,15 +38,19 @@ for (const [kind, wanted] of ['dependencies', 'devDependencies', 'optionalDepend
     if (locked !== version) problems.push(`package-lock.json: ${name} is ${locked ?? 'missing'}, package.json says ${version}`)
   }
 }
-for (const [place, { version, license, integrity, optional, resolved, inBundle }] of Object.entries(lock.packages)) {
-  const name = place.split('node_modules/').at(-1)
-  if (name === '') continue
-  // A package of another platform, which complete-lockfile.js names so that npm accepts the file.
-  const isNamedOnly = optional && !license && !integrity
-  if (!integrity && !isNamedOnly && !inBundle) problems.push(`${place}: no checksum`)
-  if (resolved && !/^https:\/\//.test(resolved)) problems.push(`${place}: comes from ${resolved}`)
+for (const [place, { version, license, integrity, resolved, inBundle, link, optionalDependencies = {} }] of Object.entries(lock.packages)) {
+  if (place === '') continue
+  const name = nameOf(place)
+  const licence = licenceOf(name, license)
+  if (!integrity && !inBundle && !link) problems.push(`${place}: no checksum`)
+  // npm takes a package from the registry in use; an address in the file would name somebody's own.
+  if (resolved && !link) problems.push(`${place}: comes from ${resolved}`)
   if (floors[name] && !isSafe(version, floors[name])) problems.push(`${place}: ${version} has a known hole; ${floors[name].at(-1)} has not`)
-  if (!isNamedOnly && !licensedInFile.has(name) && !isFree(license)) problems.push(`${place}: licence ${license ?? 'unknown'}`)
+  if (!isAllowed(licence)) problems.push(`${place}: licence ${licence ?? 'unknown'}`)
+  // npm leaves out what the registry in use does not have, and elsewhere `npm ci` then refuses the file.
+  for (const optional of Object.keys(optionalDependencies))
+    if (!placesOf(optional, place).some((one) => one in lock.packages))
+      problems.push(`${place}: ${optional} is missing; choose a version of ${name} whose packages the registry has for all platforms`)
 }
 
 for (const problem of problems) process.stderr.write(`${problem}\n`)
@@ -76,12 +64,13 @@ function isSafe(version, floorsOfIt) {
   return own ? compare(version, own) >= 0 : major(version) > major(floorsOfIt.at(-1))
 }
 
-/** An SPDX expression of the two forms that occur: alternatives of which one is enough, and lists that all count. */
-function isFree(expression = '') {
-  return expression
-    .replace(/[()]/g, '')
-    .split(' OR ')
-    .some((all) => all.split(' AND ').every((licence) => licences.has(licence)))
+/** Where Node looks for a package that another one needs. */
+function placesOf(name, from) {
+  const parts = from.split('/node_modules/')
+  return [
+    ...parts.map((_, at) => `${parts.slice(0, parts.length - at).join('/node_modules/')}/node_modules/${name}`),
+    `node_modules/${name}`,
+  ]
 }
 
 function compare(a, b) {

@@ -1,0 +1,31 @@
+// Licences that a package may have so that dms can be used, changed and distributed under Apache-2.0.
+
+const licences = new Set([
+  '0BSD',
+  'Apache-2.0',
+  'BlueOak-1.0.0',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  'ISC',
+  'LGPL-3.0-or-later', // libvips, a shared library that sharp loads
+  'MIT',
+  'MIT-0',
+  'MPL-2.0',
+  'Unlicense',
+])
+
+/** Packages whose package.json has no SPDX expression, read from their licence files. */
+const licensedInFile = { busboy: 'MIT', streamsearch: 'MIT' }
+
+/** The SPDX expression of a package; undefined where it is unknown. */
+export const licenceOf = (name, stated) => stated ?? licensedInFile[name]
+
+/** Whether an SPDX expression allows one of our licences: one of the alternatives (OR), all parts of a list (AND). */
+export const isAllowed = (expression = '') =>
+  expression
+    .replace(/[()]/g, '')
+    .split(' OR ')
+    .some((all) => all.split(' AND ').every((licence) => licences.has(licence)))
+
+/** The name of a package by its place in package-lock.json. */
+export const nameOf = (place) => place.split('node_modules/').at(-1)

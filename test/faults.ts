@@ -1,11 +1,13 @@
 /**
  * Injects faults into a real server, lets an auditor of its own look at what is left, and prints what came of each.
  *
- *   npm run test:faults [-- --short] [--only F17]…
+ *   npm run test:faults [-- --short] [--only F17]… [--json FILE] [--markdown FILE]
  *
- * --short: fewer of each, within three minutes. What this machine cannot do (a program is missing, only root may) is skipped and says so.
+ * --short: fewer of each, within three minutes. --json, --markdown: writes the table to a file too. A fault that this machine cannot
+ * inject (a program is missing, only root may) is skipped and says so.
  * Ends with 1 when something acknowledged was lost, something is there by half or twice, or an answer was not what it must be.
  */
+import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { faults } from './faults/all.ts'
@@ -14,14 +16,21 @@ import type { Fault, Told } from './faults/fault.ts'
 import { openPlace, type Place } from './faults/place.ts'
 
 const { values } = parseArgs({
-  options: { only: { type: 'string', multiple: true }, short: { type: 'boolean', default: false } },
+  options: {
+    only: { type: 'string', multiple: true },
+    short: { type: 'boolean', default: false },
+    json: { type: 'string' },
+    markdown: { type: 'string' },
+  },
 })
 
 /** faults that are tried at once, each lane in a place of its own: most of a fault is waiting */
-const lanes = 2
+const lanes = values.short ? 4 : 2
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
+const head = ['fault', 'injected', 'acknowledged', 'lost', 'half', 'duplicate', 'unavailable s p50/max', 'manual steps']
 const rows = new Map<string, string[]>()
+const results = new Map<string, Told & { seconds: number }>()
 const problems: string[] = []
 const skipped: string[] = []
 const places = new Set<Place>()
@@ -33,24 +42,45 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
   })
 const chosen = faults.filter(({ id }) => !values.only || values.only.includes(id))
 // The longest begin first.
-const waiting = chosen.toSorted((a, b) => Number(b.isLong ?? false) - Number(a.isLong ?? false))
+const shared = chosen.filter(({ isAlone }) => !isAlone).toSorted((a, b) => Number(b.isLong ?? false) - Number(a.isLong ?? false))
+const alone = chosen.filter(({ isAlone }) => isAlone)
 try {
-  await Promise.all(Array.from({ length: Math.min(lanes, waiting.length) }, lane))
+  await Promise.all(Array.from({ length: Math.min(lanes, shared.length) }, () => lane(shared)))
+  if (alone.length > 0) await lane(alone)
 } finally {
   await removeAll()
 }
 show()
+if (values.markdown !== undefined) await writeFile(values.markdown, markdown())
+if (values.json !== undefined)
+  await writeFile(
+    values.json,
+    `${JSON.stringify(
+      [...results].map(([id, told]) => ({ id, ...told })),
+      null,
+      2,
+    )}\n`,
+  )
 for (const reason of skipped) say(`skipped ${reason}`)
 say(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
 process.exitCode = problems.length === 0 ? 0 : 1
 
 function show(): void {
   const table = new Table({
-    head: ['fault', 'injected', 'acknowledged', 'lost', 'half', 'duplicate', 'unavailable s p50/max', 'manual steps'],
+    head,
     style: { head: [], border: [] },
   })
   for (const { id } of chosen) if (rows.has(id)) table.push(rows.get(id) ?? [])
   say(table.toString())
+}
+
+function markdown(): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |\n`
+  const lines = chosen.flatMap(({ id }) => {
+    const [name = '', ...rest] = rows.get(id) ?? []
+    return rows.has(id) ? line([name.replace(id, `\`${id}\``), ...rest]) : []
+  })
+  return [line(head), line(head.map(() => '---')), ...lines].join('')
 }
 
 async function open(): Promise<Place> {
@@ -68,7 +98,7 @@ function wrong(problem: string): void {
   say(`  ✗ ${problem}`)
 }
 
-async function lane(): Promise<void> {
+async function lane(waiting: Fault[]): Promise<void> {
   let place = await open()
   for (let fault = waiting.shift(); fault; fault = waiting.shift())
     if (!(await tryOne(fault, place))) {
@@ -98,6 +128,7 @@ async function tryOne(fault: Fault, place: Place): Promise<boolean> {
   try {
     const told = await fault.run({ place, isShort: values.short, openPlace: open })
     rows.set(fault.id, rowOf(fault, told))
+    results.set(fault.id, { ...told, seconds: Number(seconds(begun)) })
     say(`${fault.id} ${fault.name}: ${[`${seconds(begun)} s`, ...told.notes].join('; ')}`)
     for (const problem of told.problems) wrong(`${fault.id} ${problem}`)
     return true

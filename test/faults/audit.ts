@@ -19,7 +19,7 @@ export interface Audited {
 }
 
 export interface AuditOptions {
-  /** milliseconds until all work must have ended */
+  /** milliseconds within which the next work must have ended */
   patience?: number
   /** where files lie, when not below the data folder */
   files?: string
@@ -62,13 +62,21 @@ export async function audit(
   return found
 }
 
+/** What has no end yet, once nothing has come to an end for `patience` milliseconds: thousands of documents may take longer in all. */
 async function unfinished({ query }: Place, patience: number): Promise<string[]> {
   const open = () =>
     query<{ id: string }>(`
       select id::text || ' ' || status as id from documents where status not in ('completed', 'failed')
       union all select kind || ' job ' || id || ' ' || coalesce(error_message, '') from jobs where status in ('pending', 'processing')`)
   let left = await open()
-  for (const end = performance.now() + patience; left.length > 0 && performance.now() < end; left = await open()) await sleep(250)
+  let fewest = left.length
+  for (let end = performance.now() + patience; left.length > 0 && performance.now() < end; left = await open()) {
+    if (left.length < fewest) {
+      fewest = left.length
+      end = performance.now() + patience
+    }
+    await sleep(250)
+  }
   return left.map(({ id }) => id)
 }
 
@@ -87,18 +95,19 @@ async function compareFiles({ query }: Place, root: string, patience: number) {
   const end = performance.now() + Math.min(patience, 20_000)
   for (;;) {
     const names = await namesBelow(root)
-    const rows = await query<{ sha256: string; size: number }>('select sha256, size::int from stored_files')
-    const known = new Set(rows.map(({ sha256 }) => sha256))
+    const rows = await query<{ sha256: string; address: string; size: number }>('select sha256, address, size::int from stored_files')
+    const requested = await query<{ address: string }>('select address from file_removals')
+    const known = new Set([...rows, ...requested].map(({ address }) => address))
     const isNoted = (sum: string) => names.some((name) => name.endsWith(`${sum}.named`))
-    const rowless = names.filter((name) => isSum.test(name) && !known.has(name) && !isNoted(name))
+    const rowless = names.filter((name) => isAddress.test(name) && !known.has(name) && !isNoted(name))
     const staged = names.filter((name) => name.endsWith('.part'))
     if ((rowless.length > 0 || staged.length > 0) && performance.now() < end) {
       await sleep(250)
       continue
     }
     const fileless: string[] = []
-    for (const { sha256, size } of rows) {
-      const path = join(root, sha256.slice(0, 2), sha256.slice(2, 4), sha256)
+    for (const { sha256, address, size } of rows) {
+      const path = join(root, sha256.slice(0, 2), sha256.slice(2, 4), address)
       const length = await stat(path).then(
         (seen) => seen.size,
         () => -1,
@@ -109,7 +118,7 @@ async function compareFiles({ query }: Place, root: string, patience: number) {
   }
 }
 
-const isSum = /^[0-9a-f]{64}$/
+const isAddress = /^[0-9a-f]{64}(\.[0-9a-z]{8,32})?$/
 
 async function namesBelow(root: string): Promise<string[]> {
   const all = await readdir(root, { recursive: true, withFileTypes: true })
@@ -120,8 +129,8 @@ async function namesBelow(root: string): Promise<string[]> {
 export async function unsettled({ query, dataDir }: Place, patience: number): Promise<string[]> {
   for (const end = performance.now() + patience; ; await sleep(500)) {
     const names = await namesBelow(join(dataDir, 'files'))
-    const known = new Set((await query<{ sha256: string }>('select sha256 from stored_files')).map(({ sha256 }) => sha256))
-    const left = names.filter((name) => (isSum.test(name) && !known.has(name)) || name.endsWith('.named'))
+    const known = new Set((await query<{ address: string }>('select address from stored_files')).map(({ address }) => address))
+    const left = names.filter((name) => (isAddress.test(name) && !known.has(name)) || name.endsWith('.named'))
     if (left.length === 0 || performance.now() > end) return left
   }
 }
@@ -143,7 +152,10 @@ const questions = [
     kind: 'duplicate',
     invariant: 'I5',
     says: 'documents with more than one job that reads them',
-    text: `select document_id as id from jobs where kind in ('ocr', 'extract') and status in ('pending', 'processing', 'completed') group by 1 having count(*) > 1`,
+    // A document whose file was replaced has one job for each version; the job of an earlier version had ended by then, or was cancelled.
+    text: `select d.id from documents d join jobs j on j.document_id = d.id
+      where j.kind in ('ocr', 'extract') and j.status in ('pending', 'processing', 'completed')
+        and coalesce(j.finished_at, 'infinity') > coalesce(d.file_replaced_at, '-infinity') group by 1 having count(*) > 1`,
   },
   {
     kind: 'duplicate',

@@ -13,12 +13,15 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const server = await place.start()
   const trial = await openTrial(place)
   const { caller, ledger, expect, notes } = trial
-  const pathOf = (sum: string) => join(place.dataDir, 'files', sum.slice(0, 2), sum.slice(2, 4), sum)
+  const pathOf = async (sum: string) => {
+    const [row] = await place.query<{ address: string }>(`select address from stored_files where sha256 = '${sum}'`)
+    return join(place.dataDir, 'files', sum.slice(0, 2), sum.slice(2, 4), row?.address ?? '')
+  }
   const good = new Map<string, Buffer>()
   const damaged = new Map<string, string>()
   const one = async (what: string, harm: (path: string, bytes: Buffer) => Promise<void>) => {
     const { id } = await caller.uploadBytes(50_000)
-    const path = pathOf(ledger.uploads.get(id ?? '')?.sha256 ?? '')
+    const path = await pathOf(ledger.uploads.get(id ?? '')?.sha256 ?? '')
     const bytes = await readFile(path)
     good.set(path, bytes)
     await harm(path, bytes)

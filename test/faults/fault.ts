@@ -37,6 +37,8 @@ export interface Fault {
   readonly name: string
   /** takes longer than most */
   readonly isLong?: boolean
+  /** measures times: nothing else of the battery runs beside it */
+  readonly isAlone?: boolean
   /** why it cannot be tried on this machine; null: it can */
   missing?(): string | null
   run(given: Given): Promise<Told>

@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Fault, type Given, needs, needsMounting, needsRoot, openTrial, type Told } from './fault.ts'
 
 export const fullDisk: Fault = {
@@ -25,7 +26,19 @@ async function run({ openPlace }: Given): Promise<Told> {
     const server = await place.start()
     const trial = await openTrial(place)
     const { caller, expect } = trial
-    const left = async () => (await readdir(join(files, '.tmp'))).length
+    const left = () => readdir(join(files, '.tmp'))
+    /** Leaves no name free; a worker may take one in between, and then the limit is too low to be set. */
+    const limitNames = async () => {
+      for (let round = 0; ; round++) {
+        const used = Number(execFileSync('df', ['--output=iused', files]).toString().split('\n')[1])
+        try {
+          return remount(`size=64m,nr_inodes=${used}`)
+        } catch (error) {
+          if (round === 50) throw error
+          await sleep(100)
+        }
+      }
+    }
     const goesOn = async (when: string) => {
       for (const [what, call] of Object.entries({ list: caller.list, search: caller.search }))
         expect((await call()).status === 200, `${when}: ${what} is refused`)
@@ -35,7 +48,11 @@ async function run({ openPlace }: Given): Promise<Told> {
     const isRefused = async (when: string, size: number) => {
       const { status, body } = await (size > 0 ? caller.uploadBytes(size) : caller.uploadText())
       expect([503, 507].includes(status) && body.includes('"code"'), `${when}: an upload is answered with ${status} ${body}`)
-      expect((await left()) === 0, `${when}: ${await left()} files are left on their way`)
+      // A worker may be at the documents before this one.
+      for (const end = performance.now() + 5000; (await left()).length > 0 && performance.now() < end; ) await sleep(100)
+      // What a worker has read cannot be removed from a disk that takes no writes; it goes with the next file that is read.
+      const names = (await left()).filter((name) => when !== 'read-only' || !name.endsWith('.link'))
+      expect(names.length === 0, `${when}: files are left on their way: ${names.join(' ')}`)
     }
     const isTaken = async (when: string, size = 0) => {
       const { status, body } = await (size > 0 ? caller.uploadBytes(size) : caller.uploadText())
@@ -56,8 +73,7 @@ async function run({ openPlace }: Given): Promise<Told> {
     remount('size=64m')
     await isTaken('a larger disk', 6_000_000)
 
-    const used = Number(execFileSync('df', ['--output=iused', files]).toString().split('\n')[1])
-    remount(`size=64m,nr_inodes=${used}`)
+    await limitNames()
     await isRefused('no name free', 0)
     await goesOn('no name free')
     remount('size=64m,nr_inodes=100000')

@@ -1,5 +1,6 @@
-/** F03: the server, its worker or both are killed again and again under mixed load. */
+/** F03: the server, its worker, or a worker beside it is killed again and again under mixed load. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { processTree, signal } from '../support/process-tree.ts'
 import { mixedLoad } from './caller.ts'
 import { type Fault, type Given, openTrial, type Told } from './fault.ts'
 import type { Running } from './place.ts'
@@ -21,6 +22,12 @@ async function run({ place, isShort }: Given): Promise<Told> {
   let kills = 0
   for (const end = performance.now() + seconds * 1000; performance.now() < end; kills++) {
     await sleep(isShort ? 1000 + Math.random() * 2000 : 2000 + Math.random() * 8000)
+    // The worker of the server is started again by it.
+    const own = processTree(running.server.pid).find(({ command }) => command.includes('--supervised'))
+    if (own && Math.random() < 0.2) {
+      signal(own.pid, 'SIGKILL')
+      continue
+    }
     const whom = Math.random() < 0.7 ? 'server' : 'worker'
     await running[whom].kill()
     running[whom] = await (whom === 'server' ? place.start({ env }) : place.startWorker({ env }))

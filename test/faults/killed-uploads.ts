@@ -2,31 +2,25 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { bothMoments, type CrashPoint, crashAt, nameOf, oneFileThread } from './crash-points.ts'
 import { type Fault, type Given, needsTracing, openTrial, type Told, type Trial } from './fault.ts'
 import type { Running } from './place.ts'
 import { attach } from './strace.ts'
 
 const size = 5_000_000
-/** with one thread for files, so that the count of a call is the same each time */
-const env = { UV_THREADPOOL_SIZE: '1' }
+/** without a worker, whose calls are those of F04 */
+const env = { ...oneFileThread, DMS_WORKER_EMBEDDED: 'false' }
 const calls = ['openat', 'writev', 'write', 'fsync', 'rename', 'unlink'] as const
-/** `before`: the call is not made any more */
-const moments = { before: 'error=EIO:signal=SIGKILL', after: 'signal=SIGKILL' } as const
 /** no upload makes one of the calls as often */
 const most = 60
-/** milliseconds in which what follows an answer is still watched */
-const afterwards = 300
 
-type Point = readonly [call: string, at: number, moment: keyof typeof moments]
-
-const sample: readonly Point[] = [
-  ['writev', 3, 'before'],
-  ['fsync', 1, 'after'],
-  ['rename', 1, 'before'],
-  ['rename', 1, 'after'],
-  ['write', 3, 'before'],
-  ['write', 4, 'after'],
+const sample: readonly CrashPoint[] = [
+  { call: 'writev', at: 3, moment: 'before' },
+  { call: 'fsync', at: 1, moment: 'after' },
+  { call: 'rename', at: 1, moment: 'before' },
+  { call: 'rename', at: 1, moment: 'after' },
+  { call: 'write', at: 3, moment: 'before' },
+  { call: 'write', at: 4, moment: 'after' },
 ]
 export const killedUploads: Fault = {
   id: 'F01',
@@ -44,24 +38,17 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const restarts: number[] = []
 
   /** Whether the server died of it. */
-  const killAt = async ([call, at, moment]: Point): Promise<boolean> => {
+  const killAt = async (point: CrashPoint): Promise<boolean> => {
     const bytes = randomBytes(size)
     const key = randomUUID()
-    const name = `${call}-${at}-${moment}.bin`
-    const strace = await attach(server.pid, [
-      '-o',
-      '/dev/null',
-      '-e',
-      `trace=${call}`,
-      '-e',
-      `inject=${call}:${moments[moment]}:when=${at}`,
-    ])
-    const first = await caller.upload(bytes, name, { key })
-    await Promise.race([server.ended, sleep(first.status === 0 ? 5000 : afterwards)])
-    const isDead = !server.isUp()
-    await strace.detach()
+    const name = `${nameOf(point)}.bin`
+    let first: Awaited<ReturnType<typeof caller.upload>> | undefined
+    const isDead = await crashAt(server, point, async () => {
+      first = await caller.upload(bytes, name, { key })
+      return first.status !== 0
+    })
     if (!isDead) {
-      if (first.status !== 201) trial.problems.push(`${name}: ${first.status} though nothing happened`)
+      if (first?.status !== 201) trial.problems.push(`${name}: ${first?.status} though nothing happened`)
       return false
     }
     server = await place.start({ env })
@@ -70,7 +57,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     trial.expect(left.length === 0, `${name}: ${left.length} temporary files are left after the restart`)
     const again = await caller.upload(bytes, name, { key })
     trial.expect(again.status === 201, `${name}: the second try was answered with ${again.status}`)
-    trial.expect(first.id === null || first.id === again.id, `${name}: kept twice`)
+    trial.expect(!first?.id || first.id === again.id, `${name}: kept twice`)
     return true
   }
 
@@ -79,10 +66,11 @@ async function run({ place, isShort }: Given): Promise<Told> {
     if (isShort) for (const point of sample) points += Number(await killAt(point))
     else
       for (const call of calls)
-        for (const moment of Object.keys(moments) as (keyof typeof moments)[])
-          for (let at = 1; at <= most && (await killAt([call, at, moment])); at++) points++
+        for (const moment of bothMoments) for (let at = 1; at <= most && (await killAt({ call, at, moment })); at++) points++
     trial.notes.push(`again ready in ${middle(restarts)} s, at most ${Math.max(...restarts).toFixed(1)} s`)
     ledger.problems.clear()
+    await server.kill()
+    server = await place.start()
     return await trial.conclude(`${points} crash points`)
   } finally {
     await server.kill()
@@ -102,7 +90,7 @@ async function checkOrder({ caller, expect, notes }: Trial, server: Running, pat
   const lines = (await readFile(path, 'utf8')).split('\n')
   const began = (pattern: RegExp, from = 0) => lines.findIndex((line, index) => index >= from && pattern.test(line))
   const renamed = began(/ rename\(".*\.part", "/)
-  const folder = /rename\(".*", "(.*)\/[0-9a-f]{64}"/.exec(lines[renamed] ?? '')?.[1] ?? 'nowhere'
+  const folder = /rename\(".*", "(.*)\/[0-9a-f]{64}[.0-9a-z]*"/.exec(lines[renamed] ?? '')?.[1] ?? 'nowhere'
   const committed = began(/ write\(\d+<.*>, "Q\\0\\0\\0\\vcommit/, renamed)
   const answered = began(/"HTTP\/1\.1 201/, renamed)
   const fileFlushed = endOf(lines, began(/ fsync\(\d+<[^>]*\.part>/))

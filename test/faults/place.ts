@@ -118,6 +118,7 @@ export async function openPlace() {
   return {
     folder,
     dataDir,
+    tempDir,
     port,
     url: `http://127.0.0.1:${port}`,
     start,

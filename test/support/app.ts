@@ -14,6 +14,7 @@ import { openApp } from '../../src/open-app.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { conforming } from './conformance.ts'
 import { template } from './database.ts'
+import { searchPath, setDatabaseClock } from './database-clock.ts'
 
 type Settings = Record<string, string | number | boolean>
 
@@ -31,11 +32,15 @@ export async function startApp(settings: Settings = {}) {
       'log.access': false,
       'limits.api_calls_per_minute': 0,
       'storage.min_free': 0,
+      // The servers that tests read from are on this machine.
+      'sources.allow_private_networks': true,
       ...settings,
     },
   })
   let shift = 0
   let shown = 0
+  let passed = 0
+  let databaseShift = 0
   const app = await openApp(config, openLog({ level: 'error', format: 'json' }), {
     migrate: 'never',
     // Never the same moment twice: what is of one moment shows it by being asked for once.
@@ -43,11 +48,20 @@ export async function startApp(settings: Settings = {}) {
       shown = Math.max(shown + 1, Date.now() + shift)
       return new Date(shown)
     },
+    monotonicMs: () => performance.now() + passed,
   })
   onTestFinished(async () => {
     await app.close()
     await rm(dataDir, { recursive: true, force: true })
   })
+
+  /** One after the other: PostgreSQL refuses to replace a function twice at once. */
+  let shifting = Promise.resolve()
+  const shiftDatabase = (ms: number): Promise<void> => {
+    databaseShift += ms
+    shifting = shifting.then(() => setDatabaseClock(app.db, databaseShift))
+    return shifting
+  }
 
   const person = async (username: string, role: 'admin' | 'user') => {
     const user = await app.db
@@ -74,9 +88,20 @@ export async function startApp(settings: Settings = {}) {
     asBob: client(bob.actor),
     asAdmin: client(admin.actor),
     asStranger: client(null),
-    /** lets `ms` milliseconds pass, as far as app.now() tells */
-    later: (ms: number) => {
+    /** lets `ms` milliseconds pass, by every clock that dms asks */
+    later: async (ms: number) => {
       shift += ms
+      passed += ms
+      await shiftDatabase(ms)
+    },
+    /** sets the clock of this process alone `ms` milliseconds forward, or back where that is negative */
+    setProcessClock: (ms: number) => {
+      shift += ms
+      shown = 0
+    },
+    /** sets the clock of the database alone `ms` milliseconds forward, or back where that is negative */
+    setDatabaseClock: async (ms: number) => {
+      await shiftDatabase(ms)
     },
     /** runs jobs until none can be run now */
     runJobs: async (only: readonly (typeof queues)[number][] = queues) => {
@@ -101,13 +126,16 @@ export async function upload(
 async function cloneDatabase(): Promise<string> {
   const name = `dms_test_${randomUUID().replaceAll('-', '')}`
   const urlOf = (database: string) => inject('databaseUrl').replace('NAME', database)
-  const administer = async (statement: string) => {
+  const administer = async (...statements: string[]) => {
     const client = new pg.Client({ connectionString: urlOf('postgres') })
     await client.connect()
-    await client.query(statement)
+    for (const statement of statements) await client.query(statement)
     await client.end()
   }
-  await administer(`create database ${name} template ${template} strategy ${inject('copyStrategy')}`)
+  await administer(
+    `create database ${name} template ${template} strategy ${inject('copyStrategy')}`,
+    `alter database ${name} set search_path = ${searchPath}`,
+  )
   onTestFinished(() => administer(`drop database ${name} with (force)`))
   return urlOf(name)
 }

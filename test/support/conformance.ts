@@ -31,7 +31,7 @@ async function check({ answers }: Known, name: string, response: Response): Prom
   const { status } = response
   if (!answers.has(String(status))) throw new Error(`${name} answered ${status}, which its description does not know`)
   const validate = answers.get(String(status))
-  if (!validate || !response.headers.get('content-type')?.startsWith('application/json')) return
+  if (!validate || response.headers.has('content-encoding') || !response.headers.get('content-type')?.startsWith('application/json')) return
   if (!validate(await response.json()))
     throw new Error(`${name} ${status} is not as described: ${JSON.stringify(validate.errors?.slice(0, 3))}`)
 }

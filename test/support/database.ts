@@ -9,6 +9,7 @@ import { openDatabase } from '../../src/db/db.ts'
 import { joinEmbedded } from '../../src/db/embedded.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openLog } from '../../src/log.ts'
+import { setDatabaseClock } from './database-clock.ts'
 import { copyStrategy, quickFolder } from './quick-folder.ts'
 
 declare module 'vitest' {
@@ -29,7 +30,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   // The database runs as another user when we are root; that one must get through.
   await chmod(dataDir, 0o711)
   const embedded = await joinEmbedded({ dataDir, log })
-  const { host, port, user } = embedded.connection
+  const { host, port, user } = embedded.superuserConnection
   const url = (name: string) => `postgres://${user}@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`
   const address = (name: string) => ({
     address: { connectionString: url(name) },
@@ -44,6 +45,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await client.query(`create database ${template}`)
   const database = openDatabase(address(template))
   await migrate(database, 10_000)
+  await setDatabaseClock(database.db, 0)
   await database.close()
   project.provide('databaseUrl', url('NAME'))
   project.provide('copyStrategy', copyStrategy())

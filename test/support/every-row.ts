@@ -139,6 +139,7 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'backup create': { args: ({ folder }) => ['--to', join(folder, 'backups')], only: 'here', who: 'admin' },
   'backup list': { only: 'here' },
   'backup verify': { elsewhere: 'test/commands/backup.test.ts' },
+  'backup rehearse': { elsewhere: 'test/commands/backup-rehearse.test.ts' },
   'backup prune': { args: () => ['--keep', '5', '-y'], only: 'here' },
   restore: { elsewhere: 'test/commands/backup.test.ts' },
   'maintenance run': { only: 'here', prints: 'changing' },

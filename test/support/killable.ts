@@ -21,6 +21,7 @@ export async function startKillable(dataDir: string, env: Record<string, string>
     env: bareEnvironment({
       DMS_ADMIN_PASSWORD: password,
       DMS_API_CALLS_PER_MINUTE: '0',
+      DMS_REGISTRATIONS_PER_HOUR: '0',
       DMS_STORAGE_MIN_FREE: '0',
       DMS_LOG_LEVEL: 'error',
       DMS_LOG_FORMAT: 'json',

@@ -4,6 +4,7 @@ const changing: readonly (readonly [what: RegExp, name: string])[] = [
   [/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<id>'],
   [/eyJ[\w-]+\.[\w-]+\.[\w-]+/g, '<jwt>'],
   [/\$argon2id\$[^"\\]+/g, '<password hash>'],
+  [/\b[0-9a-f]{64}\.[0-9a-f]{16}\b/g, '<file address>'],
   [/\b[0-9a-f]{64}\b/g, '<sum>'],
   [/(?<=")(?:dms_)?[\w-]{43}(?=")|(?<=shared\/)[\w-]{43}|(?<=token=)[\w-]+…/g, '<token>'],
   [/20[2-9]\d-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)/g, '<moment>'],

@@ -13,6 +13,15 @@ export const childrenOf = (pid: number): number[] =>
     }
   })
 
+/** Its program and arguments, separated by spaces; empty when it is gone. */
+export function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()
+  } catch {
+    return ''
+  }
+}
+
 /** Whether a process runs; a zombie does not. */
 export function isRunning(pid: number): boolean {
   try {

@@ -1,17 +1,34 @@
-/** A server of nothing but a reader, to be killed: reads the file that it is given for ever. */
+/** A server of nothing but a reader, to be killed or stopped: reads the file that it is given. Its settings are JSON in the first argument. */
 import { argv } from 'node:process'
-import { openReader } from '../../src/extract/reader.ts'
+import { withoutNetwork } from '../../src/extract/confine.ts'
+import { startProcess } from '../../src/extract/reader-process.ts'
 import { openLog } from '../../src/log.ts'
+import { findOcr } from '../../src/ocr/languages.ts'
 
-const [, , path = '', tempDir = ''] = argv
-const limits = {
-  outlineTimeout: 600_000,
-  pageTimeout: 600_000,
-  thumbnailTimeout: 600_000,
-  memory: 1e10,
-  maxPages: 10,
-  maxPixels: 1e7,
-  dpi: 100,
+export interface ReaderParentSettings {
+  readonly path: string
+  readonly tempDir: string
+  /** `page`: by OCR with `command` as the tesseract program */
+  readonly kind?: 'outline' | 'page'
+  readonly command?: string
+  readonly timeoutMs?: number
+  readonly memory?: number
+  /** seconds that pass before the reader process runs its program */
+  readonly startDelay?: number
 }
-const reader = openReader({ slots: 1, tempDir, log: openLog({ level: 'silent', format: 'json' }), ocr: null, limits })
-await reader.outline({ path, filename: 'endless.pdf', mimeType: 'application/pdf' })
+
+const settings: ReaderParentSettings = JSON.parse(argv[2] ?? '{}')
+const { path, tempDir, kind = 'outline', command, timeoutMs = 600_000, memory = 1e10, startDelay = 0 } = settings
+const found = await findOcr({ engine: 'tesseract-js', dataPath: '' })
+const ocr = command === undefined ? null : ({ ...found, engine: 'tesseract-native', command } as const)
+const reader = startProcess({
+  tempDir,
+  log: openLog({ level: 'silent', format: 'json' }),
+  ocr,
+  memory,
+  longestWorkMs: timeoutMs,
+  limits: { maxPages: 10, maxPixels: 1e7, dpi: 100 },
+  isolation: ['/bin/sh', '-c', `sleep ${startDelay}; exec "$@"`, 'delayed', ...(withoutNetwork() ?? [])],
+})
+const file = { path, filename: path, mimeType: 'application/octet-stream' }
+await reader.run(kind === 'outline' ? { kind, file } : { kind, file, page: 1, language: 'eng' }, timeoutMs)

@@ -15,10 +15,23 @@ export async function startRelay(url: string) {
   const real = join(searchParams.get('host') ?? '', socketName)
   const through = new Set<Socket>()
   let isSilent = false
+  let loss: { statement: string; done: () => void } | null = null
   const server = createServer((near) => {
     const far = connect(real)
     tie(near, far, through)
-    if (!isSilent) near.pipe(far).pipe(near)
+    if (isSilent) return
+    near.pipe(far).pipe(near)
+    near.on('data', (piece) => {
+      if (!loss || !piece.includes(loss.statement)) return
+      const { done } = loss
+      loss = null
+      far.unpipe(near)
+      // PostgreSQL has it, and has had the time to do it, before it learns that nobody listens any more.
+      setTimeout(() => {
+        near.destroy()
+        done()
+      }, 300)
+    })
   })
   const mend = async () => {
     server.listen(join(folder, socketName))
@@ -45,6 +58,11 @@ export async function startRelay(url: string) {
     cut,
     /** Takes connections again. */
     mend,
+    /** The next connection that sends this statement is ended before the answer comes; resolves then. */
+    loseAnswerTo: (statement: string) =>
+      new Promise<void>((done) => {
+        loss = { statement: `${statement}\0`, done }
+      }),
     /** Answers nothing from now on, on the connections that there are and on new ones; `cut` and `mend` end that. */
     silence() {
       isSilent = true

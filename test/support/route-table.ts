@@ -89,13 +89,15 @@ export const someone = (name: string, more: Partial<Identity> = {}): Identity =>
 })
 
 /** A whole dms, with words for making what a request is about. Limits are small, so that passing them is quick. */
-export async function startWorld() {
+export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) {
   const dms = await startApp({
     'limits.max_request_size': '64kB',
     'limits.max_upload_size': '64kB',
     'limits.comments_per_minute': 0,
+    'limits.registrations_per_hour_total': 0,
     'storage.fsync': false,
     'sources.local_roots': tmpdir(),
+    ...settings,
   })
   dms.app.log.level = 'silent'
   // Somebody signs people in elsewhere, too; what such providers really do is in oidc.test.ts.
@@ -204,7 +206,7 @@ export async function startWorld() {
     },
     /** a shared link of a document; the clock moves, since only so many may be made in an hour */
     link: async (who: Person, terms: object = {}): Promise<{ id: string; token: string; document_id: string }> => {
-      dms.later(200_000)
+      await dms.later(200_000)
       return clientOf(who).sharedLinks.create({ document_id: await world.document(who), ...terms })
     },
   }
@@ -217,7 +219,7 @@ export const silent = openLog({ level: 'silent', format: 'json' })
 /** An address of the block that is kept for tests of networks. */
 const address = (number: number): string => `198.18.${(number >> 8) & 255}.${number & 255}`
 
-function requestOf({ method, path }: Route, { params = {}, query = {}, json, form, raw, headers = {} }: Ask): Request {
+export function requestOf({ method, path }: Route, { params = {}, query = {}, json, form, raw, headers = {} }: Ask): Request {
   const url = new URL(
     path.replaceAll(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? '')),
     'http://dms',

@@ -31,7 +31,7 @@ export interface Draft {
 /** Puts a document straight into the tables, unread and not indexed; its id. */
 export async function insertDocument(db: Db, ownerId: string, draft: Draft = {}): Promise<string> {
   const sha256 = randomBytes(32).toString('hex')
-  await db.insertInto('stored_files').values({ sha256, size: 1 }).execute()
+  await db.insertInto('stored_files').values({ sha256, address: sha256, size: 1 }).execute()
   const { id } = await db
     .insertInto('documents')
     .values({

@@ -50,6 +50,7 @@ export async function startServed({ env = {}, below = tmpdir() }: ServedOptions 
       TMPDIR: tempDir,
       DMS_ADMIN_PASSWORD: password,
       DMS_API_CALLS_PER_MINUTE: '0',
+      DMS_REGISTRATIONS_PER_HOUR: '0',
       DMS_LOG_LEVEL: 'warn',
       DMS_LOG_FORMAT: 'json',
       ...env,

@@ -87,10 +87,10 @@ export async function storeFiles(dataDir: string): Promise<{ named: string[]; st
   const files = all.filter((entry) => entry.isFile())
   return {
     named: files
-      .filter(({ name }) => /^[0-9a-f]{64}$/.test(name))
-      .map(({ name }) => name)
+      .filter(({ name }) => /^[0-9a-f]{64}(\.[0-9a-z]{8,32})?$/.test(name))
+      .map(({ name }) => name.slice(0, 64))
       .sort(),
-    staged: files.filter(({ name }) => /\.(part|named)$/.test(name)).map(({ name }) => name),
+    staged: files.filter(({ name }) => /\.(part|named|link)$/.test(name)).map(({ name }) => name),
   }
 }
 

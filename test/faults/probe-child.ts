@@ -1,0 +1,42 @@
+/**
+ * Asks one address again and again and measures each answer, in a process of its own that nothing else keeps busy.
+ *
+ *   node probe-child.ts URL     on each line of standard input: a line of JSON with the milliseconds of the answers since the last one
+ */
+import { Agent, get } from 'node:http'
+import { createInterface } from 'node:readline'
+
+const everyMs = 20
+const [url = ''] = process.argv.slice(2)
+const agent = new Agent({ keepAlive: true })
+let times: number[] = []
+const open = new Set<number>()
+let failed = 0
+
+function ask(): void {
+  const begun = performance.now()
+  open.add(begun)
+  const end = (isAnswered: boolean) => {
+    if (!open.delete(begun)) return
+    if (isAnswered) times.push(performance.now() - begun)
+    else failed++
+  }
+  get(url, { agent }, (response) => {
+    response.resume().once('end', () => end(response.statusCode === 200))
+    response.once('error', () => end(false))
+  }).once('error', () => end(false))
+}
+
+const clock = setInterval(ask, everyMs)
+createInterface(process.stdin)
+  .on('line', () => {
+    // A question without an answer counts with the time that it has waited.
+    const waiting = [...open].map((begun) => performance.now() - begun)
+    process.stdout.write(`${JSON.stringify({ times: [...times, ...waiting], failed })}\n`)
+    times = []
+    failed = 0
+  })
+  .on('close', () => {
+    clearInterval(clock)
+    process.exit()
+  })

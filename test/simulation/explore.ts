@@ -1,0 +1,131 @@
+/** Explores every order of steps and every placing of at most so many faults: depth first, each state once. */
+import { hash } from 'node:crypto'
+import { type Program, type Step, stepAt } from './program.ts'
+import { actorOf, end, land, sendOff, type World } from './world.ts'
+
+export interface Explored {
+  /** different states of the world */
+  states: number
+  /** complete orders of steps and faults */
+  interleavings: bigint
+  /** of these: orders that end in a broken invariant */
+  violating: bigint
+  /** one order for each broken invariant */
+  violations: Map<string, readonly string[]>
+}
+
+/** Says which invariant a world breaks; null: none. */
+export type Invariant = (world: World) => string | null
+
+interface Move {
+  says: string
+  apply(world: World): void
+}
+
+/** Throws nothing: a broken invariant ends the order that led to it, and is told of. States are told apart by a hash of 160 bits. */
+export function explore(start: World, programs: ReadonlyMap<string, Program>, invariant: Invariant, maxFaults: number): Explored {
+  const counted = new Map<string, readonly [all: bigint, violating: bigint]>()
+  const violations = new Map<string, readonly string[]>()
+  const trace: string[] = []
+
+  const visit = (text: string): readonly [bigint, bigint] => {
+    const key = hash('sha1', text, 'base64')
+    const known = counted.get(key)
+    if (known) return known
+    const world = JSON.parse(text) as World
+    const broken = invariant(world)
+    let result: readonly [bigint, bigint]
+    if (broken !== null) {
+      if (!violations.has(broken)) violations.set(broken, [...trace])
+      result = [1n, 1n]
+    } else {
+      let [all, violating] = [0n, 0n]
+      for (const { says, apply } of movesOf(world, programs, maxFaults)) {
+        const next = JSON.parse(text) as World
+        apply(next)
+        trace.push(says)
+        const [more, wrong] = visit(JSON.stringify(next))
+        trace.pop()
+        all += more
+        violating += wrong
+      }
+      result = all === 0n ? [1n, 0n] : [all, violating]
+    }
+    counted.set(key, result)
+    return result
+  }
+
+  const [interleavings, violating] = visit(JSON.stringify(start))
+  return { states: counted.size, interleavings, violating, violations }
+}
+
+/** What can happen next. A process that is paused is one whose moves are not taken for a while. */
+function movesOf(world: World, programs: ReadonlyMap<string, Program>, maxFaults: number): Move[] {
+  const moves: Move[] = []
+  for (const transaction of Object.keys(world.inFlight)) {
+    moves.push({ says: `server: ${transaction} is applied`, apply: (next) => land(next, transaction, true) })
+    moves.push({ says: `server: ${transaction} is rolled back`, apply: (next) => land(next, transaction, false) })
+  }
+  for (const [name, program] of programs) {
+    const actor = actorOf(world, name)
+    if (actor.at === '') continue
+    const step = stepAt(program, actor.at)
+    const isRefused = actor.isLost && step.isQuery
+    if (isRefused || (step.isReady?.(world, name) ?? true))
+      moves.push({ says: `${name}: ${isRefused ? 'query fails at' : ''} ${actor.at}`, apply: (next) => take(next, name, step) })
+    if (world.faults < maxFaults) moves.push(...faultsOf(world, name, step))
+  }
+  return moves
+}
+
+function take(world: World, name: string, step: Step): void {
+  const actor = actorOf(world, name)
+  actor.at = actor.isLost && step.isQuery ? step.onLost : step.run(world, name)
+  if (actor.at === '' && actor.outcome === '') actor.outcome = 'done'
+}
+
+function faultsOf(world: World, name: string, step: Step): Move[] {
+  const actor = actorOf(world, name)
+  const holdsLock = world.exclusiveLock === name || world.sharedLocks.includes(name)
+  const isConnected = (actor.writes !== null || holdsLock) && !actor.isLost
+  const crash = (next: World) => {
+    for (const [address, owner] of Object.entries(next.notes)) if (owner === name) next.notes[address] = ''
+    Object.assign(actorOf(next, name), { at: '', outcome: 'crashed', isLost: true })
+  }
+  const fault = (says: string, apply: (next: World) => void): Move => ({
+    says: `${name}: ${says}`,
+    apply(next) {
+      next.faults++
+      apply(next)
+    },
+  })
+  const faults = [
+    fault('CRASH', (next) => {
+      end(next, name, false)
+      crash(next)
+    }),
+  ]
+  if (isConnected)
+    faults.push(
+      fault('CONNECTION LOST, server rolls back', (next) => {
+        end(next, name, false)
+        actorOf(next, name).isLost = true
+      }),
+    )
+  if (!isConnected || !step.isCommit) return faults
+  faults.push(
+    fault('ANSWER OF COMMIT LOST', (next) => {
+      end(next, name, true)
+      Object.assign(actorOf(next, name), { isLost: true, at: step.onLost })
+    }),
+    fault('CONNECTION LOST, COMMIT under way', (next) => {
+      sendOff(next, name)
+      actorOf(next, name).at = step.onLost
+    }),
+    fault('CRASH, COMMIT under way', (next) => {
+      sendOff(next, name)
+      crash(next)
+    }),
+  )
+  return faults
+}

@@ -1,0 +1,389 @@
+/** The order of side effects as the code has it: rows are committed first, files follow, and no address is used twice. */
+import { commit, local, type Program, query, type Step } from './program.ts'
+import { actorOf, begin, end, isRowFree, lockRow, viewOf, type World, write } from './world.ts'
+
+const storedFiles = 'documents/stored-files.ts'
+const removeFiles = 'documents/remove-files.ts'
+
+/** What comes after the files lock was seen free: the files go, with or without a connection. */
+const phaseTwo: readonly Step[] = [
+  local({
+    label: 'share files lock',
+    mirrors: ['db/lock.ts', 'backupKeepsFiles'],
+    run(world, self) {
+      if (world.exclusiveLock !== '') return ''
+      begin(world, self)
+      world.sharedLocks = [...world.sharedLocks, self].sort()
+      return 'list removals'
+    },
+  }),
+  query({
+    label: 'list removals',
+    mirrors: [removeFiles, 'removable'],
+    run(world, self) {
+      const { removals, row } = viewOf(world, self)
+      if (row !== null && removals.includes(row)) write(world, self, ['removal done', row])
+      actorOf(world, self).seen = removals.filter((address) => address !== row)
+      return 'end look'
+    },
+  }),
+  commit({ label: 'end look', mirrors: [removeFiles, 'removable'], run: (world, self) => ended(world, self, 'unlink') }),
+  local({
+    label: 'unlink',
+    mirrors: ['files/disk.ts', 'remove'],
+    run(world, self) {
+      const [address] = actorOf(world, self).seen
+      if (address === undefined) return ''
+      delete world.files[address]
+      return 'removal done'
+    },
+  }),
+  local({
+    label: 'removal done',
+    mirrors: [removeFiles, 'removeFiles'],
+    run(world, self) {
+      const { seen } = actorOf(world, self)
+      const address = seen.shift()
+      world.tables.removals = world.tables.removals.filter((other) => other !== address)
+      return 'unlink'
+    },
+  }),
+]
+
+const failed = local({ label: 'failed', mirrors: ['worker/run-job.ts', 'runJob'], run: (world, self) => gaveUp(world, self) })
+
+export const purge: Program = [
+  local({
+    label: 'lock row',
+    mirrors: [storedFiles, 'lockExisting'],
+    isReady: isRowFree,
+    run(world, self) {
+      if (world.tables.row === null) return 'share files lock'
+      begin(world, self)
+      lockRow(world, self)
+      actorOf(world, self).seen = [world.tables.row]
+      return 'is it used'
+    },
+  }),
+  query({
+    label: 'is it used',
+    mirrors: [storedFiles, 'usesOf'],
+    run: (world, self) => (viewOf(world, self).documents.length > 0 ? ended(world, self, 'share files lock') : 'forget'),
+  }),
+  query({
+    label: 'forget',
+    mirrors: [removeFiles, 'forgetUnused'],
+    run(world, self) {
+      const [address = ''] = actorOf(world, self).seen
+      write(world, self, ['row', null], ['removal', address])
+      return 'commit removal'
+    },
+  }),
+  commit({
+    label: 'commit removal',
+    mirrors: ['documents/run-purge.ts', 'purge'],
+    run: (world, self) => ended(world, self, 'share files lock'),
+  }),
+  ...phaseTwo,
+  failed,
+]
+
+/** Looks after an upload whose process died, or that failed after the bytes had got their name. */
+export const sweep: Program = [
+  local({
+    label: 'read notes',
+    mirrors: ['documents/settle.ts', 'settle'],
+    isReady: (world) => Object.values(world.notes).includes(''),
+    run(world, self) {
+      actorOf(world, self).seen = Object.keys(world.notes)
+        .filter((address) => world.notes[address] === '')
+        .slice(0, 1)
+      return 'lock row'
+    },
+  }),
+  local({
+    label: 'lock row',
+    mirrors: [storedFiles, 'lockStored'],
+    isReady: isRowFree,
+    run: (world, self) => locked(world, self, 'forget'),
+  }),
+  query({
+    label: 'forget',
+    mirrors: [removeFiles, 'forgetUncommitted'],
+    run(world, self) {
+      const [address = ''] = actorOf(world, self).seen
+      if (viewOf(world, self).row !== address) write(world, self, ['removal', address])
+      return 'commit removal'
+    },
+  }),
+  commit({
+    label: 'commit removal',
+    mirrors: ['documents/run-purge.ts', 'purge'],
+    run(world, self) {
+      const [address = ''] = actorOf(world, self).seen
+      delete world.notes[address]
+      return ended(world, self, 'share files lock')
+    },
+  }),
+  ...phaseTwo,
+  failed,
+]
+
+/** `isOwner`: the owner of the upload has a document with the same bytes, where there is any: they are compared. */
+export const upload = (own: string, isOwner: boolean): Program => [
+  local({
+    label: 'compare early',
+    mirrors: [storedFiles, 'compareLarge'],
+    run(world, self) {
+      const { row, documents } = world.tables
+      if (isOwner && row !== null && documents.length > 0) actorOf(world, self).seen = [row, String(world.files[row] === 'intact')]
+      return 'lock row'
+    },
+  }),
+  local({
+    label: 'lock row',
+    mirrors: [storedFiles, 'lockStored'],
+    isReady: isRowFree,
+    run(world, self) {
+      locked(world, self, '')
+      const actor = actorOf(world, self)
+      const [compared, isEqual] = actor.seen
+      const address = world.tables.row ?? own
+      actor.seen = [address]
+      if (address === own) {
+        write(world, self, ['row', own])
+        return 'name bytes'
+      }
+      if (!isOwner || world.tables.documents.length === 0) return 'name bytes'
+      if (compared !== address) return 'compare'
+      return isEqual === 'true' ? 'insert document' : 'name bytes'
+    },
+  }),
+  local({
+    label: 'compare',
+    mirrors: ['files/same-bytes.ts', 'hasSameBytes'],
+    run: (world, self) => (world.files[actorOf(world, self).seen[0] ?? ''] === 'intact' ? 'insert document' : 'name bytes'),
+  }),
+  local({
+    label: 'name bytes',
+    mirrors: ['files/disk.ts', 'giveName'],
+    run(world, self) {
+      world.notes[own] = self
+      world.files[own] = 'intact'
+      return 'point row'
+    },
+  }),
+  query({
+    label: 'point row',
+    mirrors: [storedFiles, 'ensureBytes'],
+    run(world, self) {
+      const [address = own] = actorOf(world, self).seen
+      if (address !== own) write(world, self, ['row', own], ['removal', address])
+      return 'insert document'
+    },
+  }),
+  query({
+    label: 'insert document',
+    mirrors: ['documents/upload.ts', 'store'],
+    run(world, self) {
+      write(world, self, ['document', `of ${self}`])
+      return 'commit'
+    },
+  }),
+  commit({
+    label: 'commit',
+    mirrors: ['documents/uploads.ts', 'storeOne'],
+    run(world, self) {
+      actorOf(world, self).outcome = 'done'
+      return ended(world, self, 'keep')
+    },
+  }),
+  local({
+    label: 'keep',
+    mirrors: ['files/disk.ts', 'keep'],
+    run(world) {
+      delete world.notes[own]
+      return ''
+    },
+  }),
+  local({
+    label: 'failed',
+    mirrors: ['files/disk.ts', 'discard'],
+    run(world, self) {
+      if (world.notes[own] === self) world.notes[own] = ''
+      return gaveUp(world, self)
+    },
+  }),
+]
+
+export const backup: Program = [
+  local({
+    label: 'lock files',
+    mirrors: ['db/lock.ts', 'withLock'],
+    isReady: ({ sharedLocks, exclusiveLock }) => sharedLocks.length === 0 && exclusiveLock === '',
+    run(world, self) {
+      world.exclusiveLock = self
+      return 'snapshot'
+    },
+  }),
+  local({
+    label: 'snapshot',
+    mirrors: ['backup/snapshot.ts', 'openSnapshot'],
+    run(world, self) {
+      actorOf(world, self).seen = world.tables.row === null ? [] : [world.tables.row]
+      return 'copy file'
+    },
+  }),
+  local({
+    label: 'copy file',
+    mirrors: ['backup/copy-stored-files.ts', 'copyStoredFiles'],
+    run(world, self) {
+      const { seen, isLost } = actorOf(world, self)
+      world.backups.push({ isWhole: seen.every((address) => world.files[address] !== undefined), hasLostLock: isLost })
+      return 'release'
+    },
+  }),
+  local({ label: 'release', mirrors: ['db/lock.ts', 'withLock'], run: (world, self) => ended(world, self, '') }),
+]
+
+/** `dms check --repair` over files that nothing names. There is no grace here: it is safe without. */
+export const orphans: Program = [
+  local({
+    label: 'list files',
+    mirrors: ['check/stored.ts', 'withoutRow'],
+    // A folder that is being filled belongs to another store id: no other program takes it.
+    isReady: (world) => world.claim === '' && unused(world).length > 0,
+    run(world, self) {
+      actorOf(world, self).seen = unused(world).slice(0, 1)
+      return 'lock row'
+    },
+  }),
+  local({
+    label: 'lock row',
+    mirrors: [storedFiles, 'lockStored'],
+    isReady: isRowFree,
+    run: (world, self) => locked(world, self, 'is it used'),
+  }),
+  query({
+    label: 'is it used',
+    mirrors: [storedFiles, 'usesOf'],
+    run(world, self) {
+      const [address = ''] = actorOf(world, self).seen
+      const { row, removals } = viewOf(world, self)
+      return row === address || removals.includes(address) ? ended(world, self, '') : 'commit'
+    },
+  }),
+  commit({ label: 'commit', mirrors: ['check/stored.ts', 'setAside'], run: (world, self) => ended(world, self, 'set aside') }),
+  local({
+    label: 'set aside',
+    mirrors: ['check/stored.ts', 'setAside'],
+    run(world, self) {
+      delete world.files[actorOf(world, self).seen[0] ?? '']
+      return ''
+    },
+  }),
+  failed,
+]
+
+/** After the last step that a restore can be sure of: the database says whether the files are needed. A COMMIT that is under way is waited for. */
+const outcome: readonly Step[] = [
+  local({
+    label: 'ask for outcome',
+    mirrors: ['backup/commit-outcome.ts', 'outcomeOf'],
+    isReady: ({ inFlight }) => !Object.keys(inFlight).some((transaction) => transaction.startsWith('restore')),
+    run: ({ tables }) => (tables.storeId === 'restored' ? 'end filling' : 'remove files'),
+  }),
+  local({
+    label: 'end filling',
+    mirrors: ['files/claim-folder.ts', 'endFilling'],
+    run(world) {
+      world.claim = ''
+      return ''
+    },
+  }),
+  local({
+    label: 'remove files',
+    mirrors: ['backup/restore.ts', 'undo'],
+    run(world, self) {
+      delete world.files.restored
+      world.claim = ''
+      return gaveUp(world, self)
+    },
+  }),
+]
+
+export const restore: Program = [
+  local({
+    label: 'claim folder',
+    mirrors: ['files/claim-folder.ts', 'beginFilling'],
+    run(world) {
+      world.claim = 'files'
+      return 'store files'
+    },
+  }),
+  local({
+    label: 'store files',
+    mirrors: ['backup/files-in.ts', 'putFiles'],
+    run(world) {
+      world.files.restored = 'intact'
+      return 'copy rows'
+    },
+  }),
+  local({
+    label: 'copy rows',
+    mirrors: ['backup/fill.ts', 'read'],
+    isReady: isRowFree,
+    run(world, self) {
+      begin(world, self)
+      lockRow(world, self)
+      write(world, self, ['row', 'restored'], ['document', 'restored'], ['store id', 'restored'])
+      return 'note commit'
+    },
+  }),
+  local({
+    label: 'note commit',
+    mirrors: ['files/claim-folder.ts', 'noteClaim'],
+    run(world) {
+      world.claim = 'commit'
+      return 'commit'
+    },
+  }),
+  {
+    ...commit({ label: 'commit', mirrors: ['backup/fill.ts', 'fill'], run: (world, self) => ended(world, self, 'end filling') }),
+    onLost: 'ask for outcome',
+  },
+  ...outcome,
+]
+
+/** What the next restore into the folder does first, once the one before was killed. */
+export const nextRestore: Program = [
+  local({
+    label: 'read claim',
+    mirrors: ['backup/restore.ts', 'endEarlier'],
+    isReady: ({ claim, actors }) => claim !== '' && actors.restore?.outcome === 'crashed',
+    run: ({ claim }) => (claim === 'commit' ? 'ask for outcome' : 'remove files'),
+  }),
+  ...outcome,
+]
+
+function unused({ files, tables }: World): string[] {
+  return Object.keys(files)
+    .filter((address) => address !== tables.row && !tables.removals.includes(address))
+    .sort()
+}
+
+function locked(world: World, self: string, next: string): string {
+  begin(world, self)
+  lockRow(world, self)
+  return next
+}
+
+function ended(world: World, self: string, next: string): string {
+  end(world, self, true)
+  return next
+}
+
+export function gaveUp(world: World, self: string): string {
+  actorOf(world, self).outcome = 'failed'
+  return ''
+}

@@ -94,6 +94,7 @@ describe('the nevers', () => {
       labels: ['labels'],
       document_labels: ['documents'],
       stored_files: ['documents'],
+      file_removals: ['documents'],
       shared_links: ['shared-links'],
       shared_link_views: ['shared-links'],
       search_documents: ['search'],

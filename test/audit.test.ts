@@ -110,7 +110,7 @@ test('every route that changes something is an act', async () => {
 test('200 with filters by actor, action, outcome, address and time, by pages of numbers', async () => {
   const { app, ada, asAda, asBob, asAdmin, later } = await startApp()
   await asAda.labels.create({ name: 'a', color: '#112233' })
-  later(60_000)
+  await later(60_000)
   const noon = app.now().toISOString()
   await asBob.labels.create({ name: 'b', color: '#112233' })
   await asBob.labels.create({ name: 'B', color: '#112233' }).catch(() => {})

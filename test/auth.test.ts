@@ -97,7 +97,7 @@ test('429 RATE_LIMITED after 10 failures for a name and address, also for the ri
   expect(body.error.details.retry_after_secs).toBe(body.retry_after_secs)
   expect(refused.headers.get('retry-after')).toBe(String(body.retry_after_secs))
   expect((await send('/api/auth/login', { username: 'somebody-else', password })).status).toBe(401)
-  later(body.retry_after_secs * 1000)
+  await later(body.retry_after_secs * 1000)
   expect((await login()).user.username).toBe('eve')
 })
 
@@ -157,6 +157,34 @@ test('one 201 and otherwise 409 when the same name registers many times at once'
     ),
   )
   expect(all.map(({ status }) => status).sort()).toEqual([201, ...Array(7).fill(409)])
+})
+
+test('429 RATE_LIMITED for the third registration of an address, or /64, within an hour, and for the fifth of all; admins are not counted', async () => {
+  const { app, asAdmin, later } = await start({ 'limits.registrations_per_hour': 2, 'limits.registrations_per_hour_total': 4 })
+  const server = buildServer(app)
+  let number = 0
+  const register = async (ip: string) => {
+    const person = { username: `new${++number}`, email: `new${number}@example.org`, password }
+    const request = new Request('http://dms/api/auth/register', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(person),
+    })
+    return server.request(request, undefined, { ip })
+  }
+  const statuses = []
+  for (const ip of ['192.0.2.1', '192.0.2.1', '192.0.2.1', '2001:db8::1', '2001:db8::2:3', '2001:db8::4', '192.0.2.9'])
+    statuses.push((await register(ip)).status)
+  expect(statuses).toEqual([201, 201, 429, 201, 201, 429, 429])
+  const refused = await register('192.0.2.9')
+  const { retry_after_secs } = (await refused.json()) as { retry_after_secs: number }
+  expect([refused.status, retry_after_secs > 3500, Number(refused.headers.get('retry-after'))]).toEqual([429, true, retry_after_secs])
+  for (let at = 0; at < 5; at++)
+    expect((await asAdmin.send('POST', '/api/auth/register', { username: `by${at}`, email: `by${at}@example.org`, password })).status).toBe(
+      201,
+    )
+  await later(3_600_000)
+  expect((await register('192.0.2.1')).status).toBe(201)
 })
 
 test('400 VALIDATION_ERROR, naming the field, for what a user cannot be', async () => {
@@ -265,10 +293,10 @@ test('refresh: of many at once with one token one succeeds', async () => {
 test('an expired token: 401, but a refresh works within the grace, and no longer', async () => {
   const { login, refresh, me, later } = await start()
   const [first, second] = await Promise.all([login(), login()])
-  later(24 * 3_600_000 + 1000)
+  await later(24 * 3_600_000 + 1000)
   expect(await me(first.token)).toBe(401)
   expect(await me(((await (await refresh(first.token)).json()) as SignIn).token)).toBe(200)
-  later(24 * 3_600_000)
+  await later(24 * 3_600_000)
   expect((await refresh(second.token)).status).toBe(401)
 })
 
@@ -279,15 +307,15 @@ test('refresh: however often, a session ends on its last day, and a new sign-in 
   let session = await login()
   const end = Date.parse(session.expires_at) + 2 * 86_400_000
   for (let day = 0; day < 2; day++) {
-    hours(23)
+    await hours(23)
     session = await renewed(session.token)
   }
-  hours(16)
+  await hours(16)
   session = await renewed(session.token)
   expect(Math.abs(Date.parse(session.expires_at) - end)).toBeLessThan(5000)
-  hours(9)
+  await hours(9)
   expect(await me(session.token)).toBe(200)
-  hours(1)
+  await hours(1)
   expect(await me(session.token)).toBe(401)
   // In the grace of a token, but not of its sign-in.
   expect((await refresh(session.token)).status).toBe(401)
@@ -297,14 +325,14 @@ test('refresh: however often, a session ends on its last day, and a new sign-in 
 test('refresh: 401 for an expired token where there is no grace', async () => {
   const { login, refresh, later } = await start({ 'auth.refresh_grace_hours': 0 })
   const { token } = await login()
-  later(24 * 3_600_000)
+  await later(24 * 3_600_000)
   expect((await refresh(token)).status).toBe(401)
 })
 
 test('a client that still sends an expired token can sign in', async () => {
   const { login, send, later } = await start()
   const { token } = await login()
-  later(72 * 3_600_000)
+  await later(72 * 3_600_000)
   expect((await send('/api/auth/login', { username: 'eve', password }, bearer(token))).status).toBe(200)
   expect((await send('/api/auth/register', { username: 'new', email: 'new@example.org', password }, bearer(token))).status).toBe(401)
 })
@@ -312,7 +340,7 @@ test('a client that still sends an expired token can sign in', async () => {
 test('revoked tokens are forgotten once nobody could refresh them any more', async () => {
   const { login, logout, later, app } = await start()
   await logout((await login()).token)
-  later(49 * 3_600_000)
+  await later(49 * 3_600_000)
   await logout((await login()).token)
   expect(await app.db.selectFrom('revoked_tokens').select('jti').execute()).toHaveLength(1)
 })

@@ -29,7 +29,7 @@ test('429 RATE_LIMITED after exactly the limit, with the seconds to wait at thre
     body.retry_after_secs,
     body.retry_after_secs,
   ])
-  started.later(body.retry_after_secs * 1000)
+  await started.later(body.retry_after_secs * 1000)
   expect((await fetch(`${url}/api/health`)).status).toBe(200)
   await close(1000)
 })

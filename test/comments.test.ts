@@ -42,7 +42,7 @@ async function withDocuments(settings: Settings = {}) {
     document: mine,
     /** Ada's, a second after the last one */
     say: async (content: string, parent_id?: string) => {
-      later(1000)
+      await later(1000)
       return asAda.call<Comment>('POST', of(mine.id), { content, parent_id })
     },
   }
@@ -81,7 +81,7 @@ describe('writing', () => {
       ['POST', mine],
       ['PUT', `${mine}/${id}`],
     ] as const)
-      for (const content of [`${longest}.`, 'x'.repeat(10_001), 'x'.repeat(1_000_000)])
+      for (const content of [`${longest}.`, 'x'.repeat(10_001), 'x'.repeat(900_000)])
         await expect(asAda.call(method, path, { content })).rejects.toMatchObject({ status: 400, code: 'COMMENT_CONTENT_TOO_LONG' })
   })
 
@@ -128,7 +128,7 @@ describe('writing', () => {
     expect(body.retry_after_secs).toBeGreaterThan(0)
     expect([body.error.details.retry_after_secs, Number(refused.headers.get('retry-after'))]).toEqual(Array(2).fill(body.retry_after_secs))
     expect((await asAdmin.send('POST', mine, { content: 'another user' })).status).toBe(201)
-    later(body.retry_after_secs * 1000)
+    await later(body.retry_after_secs * 1000)
     expect((await asAda.send('POST', mine, { content: 'again' })).status).toBe(201)
   })
 
@@ -194,7 +194,7 @@ describe('changing and deleting', () => {
   test('PUT: 200, edited from then on', async () => {
     const { asAda, mine, say, later } = await withDocuments()
     const comment = await say('befor')
-    later(1000)
+    await later(1000)
     const changed = await asAda.call<Comment>('PUT', `${mine}/${comment.id}`, { content: 'before' })
     expect(changed).toEqual({ ...comment, content: 'before', is_edited: true, updated_at: changed.updated_at })
     expect(new Date(changed.updated_at).getTime()).toBeGreaterThan(new Date(comment.updated_at).getTime())

@@ -145,7 +145,7 @@ test('fail2ban finds the address of refused sign-ins and of guesses at shared li
     await asAda.sharedLinks.create({ document_id, expires_at }),
   ]
   const link = (token: string, verb: string) => `/api/public/shared/${token}/${verb}`
-  later(120_000)
+  await later(120_000)
   const person = { username: 'ada', email: 'new@example.org', password: 'correct horse battery' }
 
   const guesses: [ip: string, status: number, asked: Promise<number>][] = [

@@ -62,12 +62,12 @@ test('pages: newest first, envelope, past the end', async () => {
   const first = await list(asAda, '?per_page=2')
   expect([first.data.map(({ title }) => title), first.pagination]).toEqual([
     ['c', 'b'],
-    { page: 1, per_page: 2, total: 3, total_pages: 2, has_next: true, has_prev: false },
+    { page: 1, per_page: 2, total: 3, total_pages: 2, has_next: true, has_prev: false, next_cursor: expect.any(String) },
   ])
   expect((await list(asAda, '?per_page=2&page=2')).data.map(({ title }) => title)).toEqual(['a'])
   expect(await list(asAda, '?page=1000000000')).toEqual({
     data: [],
-    pagination: { page: 1_000_000_000, per_page: 20, total: 3, total_pages: 1, has_next: false, has_prev: true },
+    pagination: { page: 1_000_000_000, per_page: 20, total: 3, total_pages: 1, has_next: false, has_prev: true, next_cursor: null },
   })
 })
 
@@ -263,7 +263,7 @@ test('304 while nothing changed since the ETag, and 200 after anything did, also
 })
 
 test('DELETE: 204, then 404; bytes, pictures, jobs and index entry go with it, but not bytes that others have', async () => {
-  const { app, asAda, asBob, runJobs, dataDir } = await startApp()
+  const { app, ada, asAda, asBob, runJobs, dataDir } = await startApp()
   const { id, sha256 } = await upload(asAda, 'a.txt', 'hello')
   const bobs = await upload(asBob, 'b.txt', 'hello')
   const twin = await upload(asAda, 'twin.txt', 'hello')
@@ -275,12 +275,12 @@ test('DELETE: 204, then 404; bytes, pictures, jobs and index entry go with it, b
   await runJobs()
   expect(await app.db.selectFrom('search_entries').select('document_id').where('document_id', '=', id).execute()).toEqual([])
   expect((await storeFiles(dataDir)).named).toEqual([sha256])
-  expect(await app.files.readDerived(sha256, '200x200.webp')).not.toBeNull()
+  expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).not.toBeNull()
   await asBob.documents.delete(bobs.id)
   await asAda.documents.delete(twin.id)
   await runJobs()
   expect(await storeFiles(dataDir)).toEqual({ named: [], staged: [] })
-  expect(await app.files.readDerived(sha256, '200x200.webp')).toBeNull()
+  expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).toBeNull()
   expect(await app.db.selectFrom('jobs').select('kind').execute()).toEqual([])
   expect(await app.db.selectFrom('stored_files').select('sha256').execute()).toEqual([])
 })

@@ -1,12 +1,13 @@
 import { once } from 'node:events'
 import { truncate } from 'node:fs/promises'
-import { join } from 'node:path'
 import sharp from 'sharp'
 import { expect, test } from 'vitest'
+import { addressOf } from '../src/documents/stored-files.ts'
 import { ReadFailure } from '../src/ports/reading.ts'
 import { startApp, upload } from './support/app.ts'
 import { textPdf } from './support/page-image.ts'
 import { openFiles, startServer } from './support/server.ts'
+import { storedPath } from './support/stored-path.ts'
 
 const bytes = '0123456789'
 
@@ -75,6 +76,61 @@ test('304 for a tag that is known; If-Range with another tag answers the whole',
   expect(await (await get({ 'if-range': `W/${tag}`, range: 'bytes=0-1' })).text()).toBe(bytes)
 })
 
+test('Last-Modified is when the document came; 304 for If-Modified-Since from then on, 412 PRECONDITION_FAILED for If-Unmodified-Since before it', async () => {
+  const { app, get, document } = await startWithFile()
+  const at = new Date('2026-03-01T10:20:30.400Z')
+  await app.db.updateTable('documents').set({ file_replaced_at: at }).where('id', '=', document.id).execute()
+  const [exact, before, after] = [0, -1000, 1000].map((ms) => new Date(at.getTime() + ms).toUTCString()) as [string, string, string]
+  const answer = await get({})
+  expect([answer.status, answer.headers.get('last-modified')]).toEqual([200, exact])
+  const tag = `"${document.sha256}"`
+  for (const [headers, status] of [
+    [{ 'if-modified-since': exact }, 304],
+    [{ 'if-modified-since': after }, 304],
+    [{ 'if-modified-since': before }, 200],
+    [{ 'if-modified-since': '2026-03-01' }, 200],
+    [{ 'if-modified-since': after, 'if-none-match': '"x"' }, 200],
+    [{ 'if-unmodified-since': exact }, 200],
+    [{ 'if-unmodified-since': before }, 412],
+    [{ 'if-unmodified-since': before, 'if-match': tag }, 200],
+    [{ 'if-unmodified-since': 'yesterday' }, 200],
+    [{ 'if-match': tag }, 200],
+    [{ 'if-match': `"x", ${tag}` }, 200],
+    [{ 'if-match': '*' }, 200],
+    [{ 'if-match': `W/${tag}` }, 412],
+    [{ 'if-match': '"x"', range: 'bytes=0-1' }, 412],
+    [{ 'if-match': '"x"', 'if-none-match': tag }, 412],
+    [{ 'if-range': exact, range: 'bytes=0-1' }, 206],
+    [{ 'if-range': before, range: 'bytes=0-1' }, 200],
+    [{ 'if-range': after, range: 'bytes=0-1' }, 200],
+  ] as const) {
+    const response = await get(headers as Record<string, string>)
+    const text = await response.text()
+    expect([headers, response.status]).toEqual([headers, status])
+    if (status === 412) expect(JSON.parse(text)).toMatchObject({ error: { code: 'PRECONDITION_FAILED' } })
+  }
+})
+
+test('If-Range with the date of a file that came in this very second answers the whole', async () => {
+  const { app, get, document } = await startWithFile()
+  const at = new Date(Date.now() + 60_000)
+  await app.db.updateTable('documents').set({ file_replaced_at: at }).where('id', '=', document.id).execute()
+  expect((await get({ 'if-range': at.toUTCString(), range: 'bytes=0-1' })).status).toBe(200)
+  const shown = (await get({})).headers.get('last-modified') ?? ''
+  expect(Date.parse(shown)).toBeLessThanOrEqual(Date.now())
+})
+
+test('Last-Modified tells nothing of others: the same file of another user is as old as that document', async () => {
+  const { app, asBob, bob } = await startWithFile()
+  await app.db
+    .updateTable('stored_files')
+    .set({ created_at: new Date('2020-01-01') } as never)
+    .execute()
+  const { id, created_at } = await upload(asBob, 'mine.txt', bytes)
+  const answer = await asBob.send('GET', `/api/documents/${id}/download`)
+  expect([bob.username, answer.headers.get('last-modified')]).toEqual(['bob', new Date(created_at).toUTCString()])
+})
+
 test('HEAD says what GET would, ranges too', async () => {
   const { fetch, asAda } = await startServer()
   const { id } = await upload(asAda, 'a.txt', bytes)
@@ -117,15 +173,15 @@ test('only what cannot run is shown inline, and never as anything else', async (
 })
 
 test('503 SERVICE_UNAVAILABLE for bytes that are gone or are not as many as they were; uploading them again heals', async () => {
-  const { app, get, document, dataDir, asAda } = await startWithFile()
+  const { app, get, document, asAda } = await startWithFile()
   const log = app.log as { error: unknown }
   log.error = () => {}
-  await truncate(join(dataDir, 'files', document.sha256.slice(0, 2), document.sha256.slice(2, 4), document.sha256), 4)
+  await truncate(await storedPath(app, document.sha256), 4)
   const cut = await get()
   expect([cut.status, ((await cut.json()) as { error: { code: string } }).error.code]).toEqual([503, 'SERVICE_UNAVAILABLE'])
   await upload(asAda, 'again.txt', bytes)
   expect(await (await get()).text()).toBe(bytes)
-  await app.files.remove(document.sha256)
+  await app.files.remove(await addressOf(app.db, document.sha256))
   expect((await get()).status).toBe(503)
   expect((await asAda.send('GET', `/api/documents/${document.id}`)).status).toBe(200)
 })
@@ -185,7 +241,7 @@ test('thumbnails: inside the box, in the wanted type, tagged; a card for what ha
 })
 
 test('a picture that failed by bad luck is tried again; one that cannot be is remembered', async () => {
-  const { app, asAda } = await startApp()
+  const { app, ada, asAda } = await startApp()
   const { id, sha256 } = await upload(asAda, 'a.pdf', '%PDF-1.4 nothing')
   const get = async () => (await asAda.send('GET', `/api/documents/${id}/thumbnail`)).arrayBuffer()
   const failWith = (failure: ReadFailure) => {
@@ -193,11 +249,11 @@ test('a picture that failed by bad luck is tried again; one that cannot be is re
   }
   failWith(new ReadFailure('READ_CRASHED', undefined, true))
   await get()
-  expect(await app.files.readDerived(sha256, '200x200.webp')).toBeNull()
+  expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).toBeNull()
   failWith(new ReadFailure('READ_TIMEOUT'))
   await get()
-  expect(await app.files.readDerived(sha256, '200x200.webp')).toBeNull()
+  expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).toBeNull()
   failWith(new ReadFailure('FILE_CORRUPT'))
   await get()
-  expect(await app.files.readDerived(sha256, '200x200.webp')).not.toBeNull()
+  expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).not.toBeNull()
 })

@@ -93,7 +93,7 @@ async function owner(dataDir: string, { uid, shell }: { uid?: number; shell?: st
   }
 }
 
-async function query({ connection }: EmbeddedPostgres, sql: string): Promise<unknown> {
+async function query({ superuserConnection: connection }: EmbeddedPostgres, sql: string): Promise<unknown> {
   const client = new Client({ ...connection, ssl: false })
   client.on('error', () => undefined)
   await client.connect()

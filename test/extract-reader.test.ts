@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
@@ -12,7 +12,8 @@ import type { OcrSetup } from '../src/ports/ocr.ts'
 import type { DocumentReader } from '../src/ports/reading.ts'
 import { image, scan } from './support/files.ts'
 import { endlessPdf, pdf } from './support/pdf-file.ts'
-import { childrenOf, isRunning, until } from './support/processes.ts'
+import { childrenOf, commandOf, isRunning, until } from './support/processes.ts'
+import type { ReaderParentSettings } from './support/reader-parent.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'dms-reader-'))
 const tempDir = join(folder, 'tmp')
@@ -199,41 +200,125 @@ describe('a file that does not end', () => {
   })
 })
 
-test('a program that its process has started ends with it', async () => {
+/** A tesseract program that never ends, and the file that it writes its pid to. */
+function endlessTesseract(): { command: string; pidFile: string } {
   const pidFile = join(folder, 'pid')
+  rmSync(pidFile, { force: true })
   const command = file('tesseract', `#!/bin/sh\necho $$ > ${pidFile}\nexec sleep 60\n`).path
   chmodSync(command, 0o755)
-  const picture = file(
-    'p.png',
-    await image(await scan(['x'], { width: 100, height: 100 }))
-      .png()
-      .toBuffer(),
-  )
+  return { command, pidFile }
+}
+
+async function pidIn(pidFile: string): Promise<number> {
+  await until(() => existsSync(pidFile) && readFileSync(pidFile, 'utf8').endsWith('\n'), 10_000)
+  return Number(readFileSync(pidFile, 'utf8'))
+}
+
+async function smallPicture() {
+  const picture = image(await scan(['x'], { width: 100, height: 100 }))
+  return file('p.png', await picture.png().toBuffer())
+}
+
+test('a program that its process has started ends with it', async () => {
+  const { command, pidFile } = endlessTesseract()
   const { page } = reader({}, 1, { ...ocr, engine: 'tesseract-native', command })
   const controller = new AbortController()
-  const reading = page(picture, 1, 'eng', { signal: controller.signal })
-  await until(() => existsSync(pidFile) && readFileSync(pidFile, 'utf8').endsWith('\n'), 10_000)
-  const pid = Number(readFileSync(pidFile, 'utf8'))
+  const reading = page(await smallPicture(), 1, 'eng', { signal: controller.signal })
+  const pid = await pidIn(pidFile)
   expect(isRunning(pid)).toBe(true)
   controller.abort('cancelled')
   await expect(reading).rejects.toBe('cancelled')
   await until(() => !isRunning(pid), 500)
 })
 
-test('no process outlives a server that is killed, and the next reader removes its folder', async () => {
+/** A process that has one reader process, which reads a file; its settings are those of reader-parent.ts. */
+async function startParent(settings: Partial<ReaderParentSettings>): Promise<{ parent: ChildProcess; child: number }> {
   mkdirSync(tempDir, { recursive: true })
   const program = fileURLToPath(new URL('./support/reader-parent.ts', import.meta.url))
-  const parent = spawn(process.execPath, [program, endless().path, tempDir], { stdio: 'ignore' })
-  await until(() => childrenOf(parent.pid!).length === 1, 10_000)
-  const [child] = childrenOf(parent.pid!)
-  // Long enough to be deep inside the endless file.
-  await new Promise((resolve) => setTimeout(resolve, 1500))
+  const all: ReaderParentSettings = { path: endless().path, tempDir, ...settings }
+  const parent = spawn(process.execPath, [program, JSON.stringify(all)], { stdio: 'ignore' })
+  await until(() => readersOf(parent).length === 1, 20_000)
+  return { parent, child: readersOf(parent)[0]! }
+}
+
+/** Whatever else it starts asks what the machine can do, and ends at once. */
+const readersOf = ({ pid = 0 }: ChildProcess) => childrenOf(pid).filter((child) => commandOf(child).includes('--permission'))
+
+/** Ends it as the kernel would; the numbers of its children are still those of processes. */
+async function killParent(parent: ChildProcess): Promise<void> {
   const ended = once(parent, 'exit')
   parent.kill('SIGKILL')
-  // Until then its number is still that of a process.
   await ended
-  await until(() => !isRunning(child!), 3000)
-  expect(readdirSync(tempDir)).toHaveLength(1)
+}
+
+/** Long enough to be deep inside the endless file. */
+const untilStuck = () => new Promise((resolve) => setTimeout(resolve, 1500))
+
+describe('a server that is killed', () => {
+  test('leaves no reader process, and the next reader removes its folder', async () => {
+    const { parent, child } = await startParent({})
+    await untilStuck()
+    await killParent(parent)
+    await until(() => !isRunning(child), 3000)
+    expect(readdirSync(tempDir)).toHaveLength(1)
+    await reader().close()
+  })
+
+  test('before its reader process has started leaves none', async () => {
+    const { parent, child } = await startParent({ startDelay: 2 })
+    expect(commandOf(child)).toMatch(/^\/bin\/sh/)
+    await killParent(parent)
+    expect(isRunning(child)).toBe(true)
+    await until(() => !isRunning(child), 10_000)
+    await reader().close()
+  })
+
+  test('leaves no program that its reader process has started', async () => {
+    const { command, pidFile } = endlessTesseract()
+    const { parent, child } = await startParent({ kind: 'page', command, path: (await smallPicture()).path })
+    const pid = await pidIn(pidFile)
+    await killParent(parent)
+    await until(() => !isRunning(child) && !isRunning(pid), 3000)
+    await reader().close()
+  })
+})
+
+describe('a server that does nothing any more', () => {
+  /** Its reader process is ended by itself; how soon after the server was stopped, in milliseconds. */
+  async function endedBeside(settings: Partial<ReaderParentSettings>): Promise<number> {
+    const { parent, child } = await startParent(settings)
+    parent.kill('SIGSTOP')
+    const took = await until(() => !isRunning(child), 20_000).finally(() => killParent(parent))
+    await reader().close()
+    return took
+  }
+
+  test('a reader process ends that works beyond its timeout', async () => {
+    expect(await endedBeside({ timeoutMs: 2000, startDelay: 1 })).toBeLessThan(10_000)
+  })
+
+  test('a reader process ends that holds more memory than it may', async () => {
+    expect(await endedBeside({ memory: 40e6, startDelay: 1 })).toBeLessThan(10_000)
+  })
+})
+
+test('the kernel limits processor time and memory of a reader process and of what it starts', async () => {
+  const { command, pidFile } = endlessTesseract()
+  const { parent, child } = await startParent({
+    kind: 'page',
+    command,
+    path: (await smallPicture()).path,
+    memory: 1e9,
+    timeoutMs: 100_000,
+  })
+  const program = await pidIn(pidFile)
+  for (const pid of [child, program]) {
+    const limits = readFileSync(`/proc/${pid}/limits`, 'latin1')
+    expect(limits).toMatch(/^Max cpu time +2000 +2000 +seconds/m)
+    expect(limits).toMatch(/^Max data size +4221225984 +4221225984 +bytes/m)
+  }
+  await killParent(parent)
+  await until(() => !isRunning(child) && !isRunning(program), 3000)
   await reader().close()
 })
 

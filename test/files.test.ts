@@ -1,13 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
 import type { AppError } from '../src/errors.ts'
 import { checkBelonging } from '../src/files/belongs.ts'
 import { openDisk } from '../src/files/disk.ts'
-import { FileMissing, type FileStore } from '../src/ports/files.ts'
+import { type DerivedKey, FileMissing, type FileStore, InvalidAddress } from '../src/ports/files.ts'
 import { startApp, upload } from './support/app.ts'
 import { openFiles } from './support/server.ts'
 
@@ -23,12 +23,13 @@ async function openStore(settings: { min_free?: number; fsync?: boolean } = {}) 
   return { folder, staging: join(folder, '.tmp'), open, store: await open() }
 }
 
+/** Stores the bytes; their address. */
 async function keep(store: FileStore, bytes: Uint8Array | string): Promise<string> {
   const staged = await store.stage(Readable.from([Buffer.from(bytes)]), 1 << 30)
   await staged.commit()
   await staged.keep()
   await staged.discard()
-  return staged.sha256
+  return staged.address
 }
 
 async function textOf(readable: Readable): Promise<string> {
@@ -46,17 +47,17 @@ test('what is staged is measured, has no name before commit, and is read back wh
   const staged = await store.stage(pieces(), bytes.length)
   expect({ sha256: staged.sha256, size: staged.size }).toEqual({ sha256: sha(bytes), size: bytes.length })
   expect(Buffer.from(staged.head).equals(bytes.subarray(0, 4100))).toBe(true)
-  expect(await store.size(staged.sha256)).toBeNull()
+  expect(await store.size(staged.address)).toBeNull()
   await staged.commit()
-  expect(await store.size(staged.sha256)).toBe(bytes.length)
+  expect(await store.size(staged.address)).toBe(bytes.length)
   await staged.keep()
   await staged.discard()
   expect(await readdir(staging)).toEqual([])
-  expect(sha(await readFile((await store.local(staged.sha256)).path))).toBe(sha(bytes))
+  expect(sha(await readFile((await store.local(staged.address)).path))).toBe(sha(bytes))
   const part: Buffer[] = []
-  for await (const chunk of await store.read(staged.sha256, { start: 10, end: 1_000_000 })) part.push(chunk)
+  for await (const chunk of await store.read(staged.address, { start: 10, end: 1_000_000 })) part.push(chunk)
   expect(Buffer.concat(part).equals(bytes.subarray(10, 1_000_001))).toBe(true)
-  expect((await stat((await store.local(staged.sha256)).path)).mode & 0o777).toBe(0o600)
+  expect((await stat((await store.local(staged.address)).path)).mode & 0o777).toBe(0o600)
   expect(await openFiles(folder)).toEqual([])
 })
 
@@ -85,26 +86,118 @@ test('PAYLOAD_TOO_LARGE past the limit, and a source that fails: nothing is left
   expect(await openFiles(folder)).toEqual([])
 })
 
-test('the same bytes twice are stored once, and a damaged file is healed by whole bytes', async () => {
+test('the same bytes twice have two addresses: the removal of one never meets the other', async () => {
   const { store } = await openStore()
-  const sha256 = await keep(store, 'hello')
-  expect(await keep(store, 'hello')).toBe(sha256)
-  const { path } = await store.local(sha256)
-  await writeFile(path, 'hel')
-  await keep(store, 'hello')
-  expect(await textOf(await store.read(sha256))).toBe('hello')
+  const [first, second] = [await keep(store, 'hello'), await keep(store, 'hello')]
+  expect([first.slice(0, 65), second.slice(0, 65), first === second]).toEqual([`${sha('hello')}.`, `${sha('hello')}.`, false])
+  await store.remove(first)
+  expect(await textOf(await store.read(second))).toBe('hello')
 })
 
-test('FileMissing for what is not there; removing it again is harmless, and takes pictures along', async () => {
+test('staged bytes are compared with stored ones to the last byte; what is missing or unreadable is not equal', async () => {
   const { store } = await openStore()
-  const sha256 = await keep(store, 'hello')
-  await store.writeDerived(sha256, '1x1.webp', Buffer.from('picture'))
-  expect(Buffer.from((await store.readDerived(sha256, '1x1.webp')) ?? []).toString()).toBe('picture')
-  await store.remove(sha256)
-  await store.remove(sha256)
-  expect(await store.readDerived(sha256, '1x1.webp')).toBeNull()
-  await expect(store.read(sha256)).rejects.toThrow(FileMissing)
-  await expect(store.local(sha256)).rejects.toThrow(FileMissing)
+  const bytes = randomBytes(3_000_001)
+  const stored = await keep(store, bytes)
+  const isEqual = async () => (await store.stage(Readable.from([bytes]), 1 << 30)).equals(stored)
+  expect(await isEqual()).toBe(true)
+  const damaged = Buffer.from(bytes)
+  damaged[3_000_000] = 255 - (damaged[3_000_000] ?? 0)
+  await writeFile(store.place(stored), damaged)
+  expect(await isEqual()).toBe(false)
+  await writeFile(store.place(stored), bytes.subarray(1))
+  expect(await isEqual()).toBe(false)
+  await rm(store.place(stored))
+  expect(await isEqual()).toBe(false)
+  await mkdir(store.place(stored))
+  expect(await isEqual()).toBe(false)
+})
+
+test('FileMissing for what is not there; removing it again is harmless', async () => {
+  const { store } = await openStore()
+  const address = await keep(store, 'hello')
+  await store.remove(address)
+  await store.remove(address)
+  await expect(store.read(address)).rejects.toThrow(FileMissing)
+  await expect(store.local(address)).rejects.toThrow(FileMissing)
+})
+
+test('a local path holds its bytes until it is released, though they are removed meanwhile', async () => {
+  const { staging, store } = await openStore()
+  const address = await keep(store, 'hello')
+  const { path, release } = await store.local(address)
+  await store.remove(address)
+  expect(await readFile(path, 'utf8')).toBe('hello')
+  await release()
+  expect(await readdir(staging)).toEqual([])
+})
+
+test('derived files belong to one owner, outlive a replaced file and go with all bytes of their SHA-256', async () => {
+  const { store } = await openStore()
+  const [ada, bob] = [
+    { sha256: sha('hello'), ownerId: 'ada' },
+    { sha256: sha('hello'), ownerId: 'bob' },
+  ]
+  const read = async (key: DerivedKey) => Buffer.from((await store.readDerived(key, '1x1.webp')) ?? []).toString()
+  await store.writeDerived(ada, '1x1.webp', Buffer.from('picture'))
+  expect([await read(ada), await read(bob)]).toEqual(['picture', ''])
+  await store.removeDerived(sha('hello'))
+  expect(await read(ada)).toBe('')
+})
+
+test('InvalidAddress for every text that is no address: nothing outside of the folder is read, moved or removed', async () => {
+  const { folder, store } = await openStore()
+  const outside = `${folder}-outside`
+  onTestFinished(() => rm(outside, { force: true }))
+  await writeFile(outside, 'secret')
+  const name = basename(outside)
+  const sum = sha('a')
+  const texts = [
+    `../${name}`,
+    `${'../'.repeat(3)}${name}`,
+    `aa/../../../${name}`,
+    outside,
+    '',
+    '.',
+    '..',
+    sum.slice(1),
+    sum.toUpperCase(),
+    `${sum}.`,
+    `${sum}.short`,
+    `${sum}.${'a'.repeat(33)}`,
+    `${sum}.../../${name}`,
+    `${sum}/../../../../${name}`,
+    `${sum}.abcdefgh/..`,
+    `${sum}\n`,
+    `${sum}.abcdefgh\0`,
+    `${sum}.ABCDEFGH`,
+  ]
+  for (const text of texts) {
+    const works: (() => unknown)[] = [
+      () => store.read(text),
+      () => store.local(text),
+      () => store.place(text),
+      () => store.size(text),
+      () => store.remove(text),
+      () => store.setAside(text),
+      () => store.removeDerived(text),
+      () => store.readDerived({ sha256: text, ownerId: 'a' }, 'b'),
+    ]
+    for (const [index, work] of works.entries()) await expect((async () => work())(), `${text} ${index}`).rejects.toThrow(InvalidAddress)
+  }
+  for (const text of texts.filter((text) => /[^\w]/.test(text))) {
+    await expect(store.readDerived({ sha256: sum, ownerId: text }, 'b')).rejects.toThrow(InvalidAddress)
+    if (/[/\n\0]/.test(text) || text.startsWith('.'))
+      await expect(store.writeDerived({ sha256: sum, ownerId: 'a' }, text, Buffer.from('x'))).rejects.toThrow(InvalidAddress)
+  }
+  expect(await readFile(outside, 'utf8')).toBe('secret')
+})
+
+test('a derived file is refused below min_free', async () => {
+  const { folder } = await openStore()
+  const full = await openDisk({ path: folder, tmp_path: '', min_free: Number.MAX_SAFE_INTEGER, fsync: true })
+  await expect(full.writeDerived({ sha256: sha('a'), ownerId: 'ada' }, '1x1.webp', Buffer.from('x'))).rejects.toThrow(
+    'The document store is full.',
+  )
 })
 
 test('opening sweeps out what dead processes left, and nothing that a living one works on', async () => {
@@ -134,7 +227,7 @@ test('bytes that were named, but never known to be needed, are unsettled: after 
   await writeFile(join(staging, `${host}_1_1_a_${sha('under way')}.named`), '')
   await keep(store, 'kept')
   const unsettled = await (await open()).unsettled()
-  expect(unsettled.map(({ sha256 }) => sha256).sort()).toEqual([sha('crashed'), sha('failed')].sort())
+  expect(unsettled.map(({ address }) => address).sort()).toEqual([sha('crashed'), staged.address].sort())
   for (const { remove } of unsettled) await remove()
   expect(await store.unsettled()).toEqual([])
 })

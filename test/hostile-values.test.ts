@@ -46,7 +46,7 @@ async function attack(world: World, route: Route): Promise<number> {
   const all = attempts(route, await rowOf(route).good(world, who))
   for (const [place, value, ask] of all) {
     // No limit on acts is what is asked about here.
-    world.later(200_000)
+    await world.later(200_000)
     const response = await world.send(route, ask, actor)
     const answer = response.status < 500 ? '' : await response.text()
     expect.soft([nameOf(route), place, value, answer]).toEqual([nameOf(route), place, value, ''])

@@ -161,6 +161,8 @@ test('413 PAYLOAD_TOO_LARGE at once when Content-Length shows it, in the middle 
   // A client that sends all it has before it listens: without a lingering end it would only ever see a reset.
   const socket = await dial()
   socket.write(head('transfer-encoding: chunked'))
+  // A text that does not end: nothing but its length is wrong so far.
+  socket.write('1\r\n"\r\n')
   for (let sent = 0; sent < 200; sent++) {
     if (!socket.write(`8000\r\n${'x'.repeat(0x8000)}\r\n`)) await once(socket, 'drain')
   }
@@ -264,6 +266,8 @@ test('garbage and smuggling attempts are refused by the protocol, and the server
   ]
   for (const request of requests)
     expect([request.slice(0, 60), (await say(request)).slice(0, 10)]).toEqual([request.slice(0, 60), 'HTTP/1.1 4'])
+  const [, body = ''] = (await say(requests.at(-1) ?? '')).split('\r\n\r\n')
+  expect(JSON.parse(body)).toMatchObject({ error: { code: 'HEADERS_TOO_LARGE', request_id: expect.any(String) } })
   expect((await fetch('/healthz')).status).toBe(200)
 })
 

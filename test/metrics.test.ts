@@ -24,7 +24,7 @@ async function read(
   const sha256 = 'a'.repeat(64)
   await app.db
     .insertInto('stored_files')
-    .values({ sha256, size: 1 })
+    .values({ sha256, address: sha256, size: 1 })
     .onConflict((conflict) => conflict.doNothing())
     .execute()
   const { id } = await app.db
@@ -287,7 +287,13 @@ describe('GET /metrics', () => {
         last_error: null,
       })
       .execute()
-    await app.db.insertInto('runs').values({ name: 'backup', last_success_at: new Date() }).execute()
+    await app.db
+      .insertInto('runs')
+      .values([
+        { name: 'backup', last_success_at: new Date() },
+        { name: 'rehearsal', last_success_at: new Date() },
+      ])
+      .execute()
     const told = await (await asStranger.send('GET', '/metrics')).text()
     const rules = await readFile(new URL('../alerts.example.yml', import.meta.url), 'utf8')
     const named = [...rules.matchAll(/\b(?:dms|nodejs|process)_[a-z_]+/g)].map(([name]) => name.replace(/_bucket$/, ''))

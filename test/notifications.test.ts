@@ -23,7 +23,7 @@ const unknown = '01890a5d-ac96-774b-bcce-b302099a8057'
 const about = { document_id: unknown }
 
 async function tell({ app, later }: Started, userId: string, title: string): Promise<void> {
-  later(1000)
+  await later(1000)
   await app.db.transaction().execute((trx) => notify(app, trx, userId, 'ocr_completed', { title, message: `${title}!`, data: about }))
 }
 

@@ -72,21 +72,21 @@ test('a job from waiting to done, as its owner sees it', async () => {
 
 test('the list has what runs next first, and is filtered by status and priority', async () => {
   const { app, asAda } = await startApp()
-  const names = ['done', 'running', 'normal', 'urgent', 'low']
+  const names = ['done', 'running', 'normal', 'high', 'low']
   for (const name of names.slice(0, 1)) await upload(asAda, name, `%PDF-1.4 ${name}`)
   await read(app)
   for (const name of names.slice(1)) await upload(asAda, name, `%PDF-1.4 ${name}`)
   await claims.claim(app.db, 'ocr', 'here/1', minute)
   for (const { id, filename } of await queue(asAda))
-    if (filename === 'urgent' || filename === 'low') await asAda.call('PUT', `/api/ocr/queue/${id}/priority`, { priority: filename })
-  expect((await queue(asAda)).map(({ filename }) => filename)).toEqual(['running', 'urgent', 'normal', 'low', 'done'])
-  expect((await queue(asAda, '?status=pending')).map(({ filename }) => filename)).toEqual(['urgent', 'normal', 'low'])
+    if (filename === 'high' || filename === 'low') await asAda.call('PUT', `/api/ocr/queue/${id}/priority`, { priority: filename })
+  expect((await queue(asAda)).map(({ filename }) => filename)).toEqual(['running', 'high', 'normal', 'low', 'done'])
+  expect((await queue(asAda, '?status=pending')).map(({ filename }) => filename)).toEqual(['high', 'normal', 'low'])
   expect((await queue(asAda, '?status=completed,processing')).map(({ filename }) => filename)).toEqual(['running', 'done'])
   expect((await queue(asAda, '?priority=low')).map(({ filename }) => filename)).toEqual(['low'])
   const page = await asAda.call<Page<Item>>('GET', '/api/ocr/queue?per_page=2&page=2')
   expect([page.data.map(({ filename }) => filename), page.pagination]).toEqual([
     ['normal', 'low'],
-    { page: 2, per_page: 2, total: 5, total_pages: 3, has_next: true, has_prev: true },
+    { page: 2, per_page: 2, total: 5, total_pages: 3, has_next: true, has_prev: true, next_cursor: expect.any(String) },
   ])
 })
 

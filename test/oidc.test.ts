@@ -1,10 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { tmpdir } from 'node:os'
 import { describe, expect, test } from 'vitest'
 import { localTransport } from '../src/client/local.ts'
 import { loadConfig } from '../src/config-load.ts'
 import { ensureFirstAdmin } from '../src/users/first-admin.ts'
-import { startApp } from './support/app.ts'
+import { startApp, upload } from './support/app.ts'
 import { type Lie, openBrowser, type Person, publicUrl, startLiar, startProvider } from './support/oidc.ts'
+import { tokenFor } from './support/server.ts'
 
 const alice: Person = {
   sub: 'alice-1',
@@ -107,6 +109,65 @@ describe('with a real provider', () => {
     expect(await linking.signIn('unverified')).toMatchObject({ status: 409 })
   })
 
+  describe('linking a local account by its e-mail address', () => {
+    const owner = { ...alice, email: 'ada@example.org' }
+
+    /** The local account has a session, an API token with every right, a shared link and a source; then its address's owner signs in. */
+    async function link(isVerified: boolean) {
+      const started = await start({ 'oidc.link_by_email': true, 'sources.local_roots': tmpdir() }, [owner])
+      const { app, ada, asAda, asAdmin, asStranger, signIn } = started
+      if (isVerified) await app.db.updateTable('users').set({ email_verified_at: app.now() }).where('id', '=', ada.id).execute()
+      const session = await tokenFor(app, ada)
+      const { token: apiToken } = await asAda.tokens.create({ name: 'squatter', scopes: ['read', 'write'] })
+      const { id } = await upload(asAda, 'a.txt', 'hello')
+      const sharedLink = await asAda.sharedLinks.create({ document_id: id })
+      const source = await asAdmin.sources.create({ name: 's', type: 'local_folder', url: tmpdir(), sync_interval: 0, owner: ada.id })
+      await app.db.updateTable('users').set({ password_hash: 'a hash' }).where('id', '=', ada.id).execute()
+      const { body, status } = await signIn('alice-1')
+      expect([status, body.user.id, body.user.role]).toEqual([200, ada.id, 'admin'])
+      const statusOf = async (token: string, path: string) =>
+        (await asStranger.send('GET', path, undefined, { authorization: `Bearer ${token}` })).status
+      return { ...started, session, apiToken, sharedLink, source, body, statusOf }
+    }
+
+    test('401 for every session and API token from before, the password is gone, and the new session is an admin', async () => {
+      const { app, ada, asAdmin, session, apiToken, body, statusOf } = await link(false)
+      expect([await statusOf(session, '/api/users'), await statusOf(session, '/api/documents')]).toEqual([401, 401])
+      expect(await statusOf(apiToken, '/api/documents')).toBe(401)
+      expect(await statusOf(body.token, '/api/users')).toBe(200)
+      const row = await app.db.selectFrom('users').selectAll().where('id', '=', ada.id).executeTakeFirstOrThrow()
+      expect([row.password_hash, row.auth_method, row.token_version]).toEqual([null, 'oidc', ada.token_version + 1])
+      expect(await asAdmin.tokens.list({ user: ada.id })).toEqual([])
+    })
+
+    test('an address that nobody had confirmed: shared links are revoked and sources disabled; the audit log and a notification say so', async () => {
+      const { app, asAdmin, asStranger, sharedLink, source, body, ada } = await link(false)
+      expect((await asStranger.send('GET', `/api/public/shared/${sharedLink.token}`)).status).toBe(410)
+      expect((await asAdmin.sources.get(source.id)).status).toBe('disabled')
+      const entry = await app.db.selectFrom('audit_entries').selectAll().orderBy('seq', 'desc').limit(1).executeTakeFirstOrThrow()
+      expect([entry.action, entry.actor, JSON.parse(entry.details)]).toMatchObject([
+        'GET /api/auth/oidc/callback',
+        'ada',
+        { linked: { api_tokens: 1, shared_links: 1, sources: 1 } },
+      ])
+      const told = await asStranger.send('GET', '/api/notifications', undefined, { authorization: `Bearer ${body.token}` })
+      expect(await told.json()).toMatchObject({ notifications: [{ type: 'account_linked', data: { user_id: ada.id } }] })
+    })
+
+    test('a confirmed address: its owner made the account, so shared links and sources go on', async () => {
+      const { asAdmin, asStranger, session, sharedLink, source, statusOf } = await link(true)
+      expect(await statusOf(session, '/api/documents')).toBe(401)
+      expect((await asStranger.send('GET', `/api/public/shared/${sharedLink.token}`)).status).toBe(200)
+      expect((await asAdmin.sources.get(source.id)).status).toBe('active')
+    })
+
+    test('the next sign-in links nothing again: sessions of the first one go on', async () => {
+      const { body, signIn, statusOf } = await link(false)
+      expect((await signIn('alice-1')).status).toBe(200)
+      expect(await statusOf(body.token, '/api/documents')).toBe(200)
+    })
+  })
+
   test('a name that is taken stays whose it is; another name at the provider leads to the same account', async () => {
     const admin = { sub: 'not-root', preferred_username: 'ROOT', email: 'not-root@example.com', email_verified: true }
     const { signIn, there, admin: root, users } = await start({}, [admin])
@@ -172,7 +233,7 @@ describe('with a real provider', () => {
     for (const [host, jar] of cookies) one.browser.cookies.set(host, jar)
     expect(await end(one)).toEqual(refused)
     const late = await begin()
-    later(600_000)
+    await later(600_000)
     expect(await end(late)).toEqual(refused)
     expect((await users()).length).toBe(before + 1)
   })
@@ -211,7 +272,7 @@ describe('with a real provider', () => {
     const both = await Promise.all([exchange(code), exchange(code)])
     expect(both.sort()).toEqual([200, 401])
     const late = await codeOf()
-    later(60_000)
+    await later(60_000)
     expect(await exchange(late)).toBe(401)
     const half = await asStranger.send('GET', '/api/auth/oidc/login?shell_port=4711')
     expect(half.status).toBe(400)

@@ -1,3 +1,4 @@
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { expect, test } from 'vitest'
@@ -74,5 +75,39 @@ test('every body and every answer in JSON has an example that its schema allows,
       expect.soft([name, failures.map(([code]) => code).join(', ')]).toEqual([name, codes])
       for (const [code, { value }] of failures) expect.soft([name, value]).toMatchObject([name, { error: { code } }])
     }
+  }
+})
+
+test('openapi.json and its page are made once, with a strong ETag for each encoding, and 304 for who has them', async () => {
+  const { asStranger } = await startApp()
+  for (const path of ['/api/openapi.json', '/api/docs']) {
+    const ask = async (headers: Record<string, string>, method = 'GET') => {
+      const response = await asStranger.send(method, path, undefined, headers)
+      const bytes = Buffer.from(await response.arrayBuffer())
+      return { status: response.status, bytes, header: (name: string) => response.headers.get(name) }
+    }
+    const plain = await ask({})
+    expect([plain.status, plain.header('content-encoding'), plain.header('vary')]).toEqual([200, null, 'accept-encoding'])
+    expect(plain.header('etag')).toMatch(/^"[\w-]{43}"$/)
+    for (const [encoding, accepted, decode] of [
+      ['br', 'gzip, deflate, br, zstd', brotliDecompressSync],
+      ['br', '*', brotliDecompressSync],
+      ['gzip', 'gzip, br;q=0', gunzipSync],
+      ['gzip', 'br;q=0.5, gzip;q=0.8, *;q=0.1', gunzipSync],
+    ] as const) {
+      const packed = await ask({ 'accept-encoding': accepted })
+      expect([accepted, packed.header('content-encoding')]).toEqual([accepted, encoding])
+      expect(packed.header('content-length')).toBe(String(packed.bytes.length))
+      expect(packed.bytes.length).toBeLessThan(plain.bytes.length / 8)
+      expect(decode(packed.bytes).equals(plain.bytes)).toBe(true)
+      expect(packed.header('etag')).not.toBe(plain.header('etag'))
+      const same = await ask({ 'accept-encoding': accepted, 'if-none-match': `"other", ${packed.header('etag')}` })
+      expect([same.status, same.bytes.length, same.header('etag')]).toEqual([304, 0, packed.header('etag')])
+      expect((await ask({ 'accept-encoding': accepted, 'if-none-match': String(plain.header('etag')) })).status).toBe(200)
+    }
+    for (const accepted of ['', 'deflate', 'identity', 'br;q=0, gzip;q=0', 'identity;q=0'])
+      expect([accepted, (await ask({ 'accept-encoding': accepted })).header('content-encoding')]).toEqual([accepted, null])
+    const head = await ask({ 'accept-encoding': 'br' }, 'HEAD')
+    expect([head.status, head.bytes.length, head.header('content-encoding')]).toEqual([200, 0, 'br'])
   }
 })

@@ -94,7 +94,7 @@ test('what is said to a server, and what is made of its answers', async () => {
   await db.insertInto('labels').values({ id: red, name: 'Red & more', name_key: 'red & more', color: '#336699' }).execute()
   await db
     .insertInto('stored_files')
-    .values({ sha256: '0'.repeat(64), size: 1 })
+    .values({ sha256: '0'.repeat(64), address: '0'.repeat(64), size: 1 })
     .execute()
   const draft = {
     filename: 'a.txt',

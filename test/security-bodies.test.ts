@@ -19,7 +19,7 @@ const many = (count: number) => Array.from({ length: count }, (_, index) => `"k$
 
 /** JSON values, put at `metadata.v` of a document; `kept` ones must be read back as JSON.parse understands them. */
 const values: readonly [Fate, string | Buffer][] = [
-  ...['0', '-0', '1.5', '1e2', '1E-2', '-1.5e+3', '0e0', '123456789012345678', '1e-400', '2.2250738585072014e-308', '9007199254740993'].map(
+  ...['0', '-0', '1.5', '1e2', '1E-2', '-1.5e+3', '0e0', '1e-400', '2.2250738585072014e-308', '9007199254740991'].map(
     (text): [Fate, string] => ['kept', text],
   ),
   ...[
@@ -42,7 +42,7 @@ const values: readonly [Fate, string | Buffer][] = [
     '1eE2',
     '--1',
   ].map((text): [Fate, string] => ['refused', text]),
-  ...['1e400', '-1e400', `1${'0'.repeat(400)}`].map((text): [Fate, string] => ['refused', text]),
+  ...['1e400', '-1e400', `1${'0'.repeat(400)}`, '9007199254740993', '123456789012345678'].map((text): [Fate, string] => ['refused', text]),
   ...['true', 'false', '""', '"\\u00e9"', '"\\ud83d\\ude00"', '"\u{1f600}"', '"\\/"', '"\u2028\u2029"', '"\\u0001"', '"\u007f"'].map(
     (text): [Fate, string] => ['kept', text],
   ),
@@ -98,7 +98,7 @@ const values: readonly [Fate, string | Buffer][] = [
   ['refused', nested('[', ']', 100_000)],
   ['refused', '['.repeat(100_000)],
   ['refused', '{"a":'.repeat(100_000)],
-  ['refused', `{${many(100_000)}}`],
+  ['refused', `{${many(60_000)}}`],
   ['refused', bytes('"', [0xff], '"')],
   ['refused', bytes('"', [0xc0, 0xaf], '"')],
   ['refused', bytes('"', [0xe0, 0x80, 0x80], '"')],

@@ -76,7 +76,13 @@ async function takenOver(startsPrograms: boolean, isolation: readonly string[] |
   const anywhere = await listening(createListener().listen(0))
   await listening(createListener().listen(socket))
   const program = fileURLToPath(new URL('./support/reader-taken-over.ts', import.meta.url))
-  const child = forkConfined(program, { writable, readable: [home, program], startsPrograms }, 1e9, isolation)
+  const child = forkConfined({
+    program,
+    rights: { writable, readable: [home, program], startsPrograms },
+    memory: 1e9,
+    cpuSeconds: 600,
+    isolation,
+  })
   onTestFinished(() => void child.kill('SIGKILL'))
   let complaint = ''
   child.stderr?.on('data', (chunk) => {

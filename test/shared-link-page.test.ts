@@ -151,7 +151,7 @@ describe.skipIf(!hasBrowser())('the page of a shared link', () => {
     await asAda.send('DELETE', `/api/shared-links/${gone.id}`)
     const once = await share('c.txt', 'x', { max_views: 1 })
     await download((await visit(once.address)).page)
-    later(120_000)
+    await later(120_000)
     const seen = await Promise.all(
       [`${url}/api/public/shared/nowhere`, soon.address, gone.address, once.address].map(async (address) => {
         const { page, status } = await visit(address)

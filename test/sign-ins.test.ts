@@ -53,7 +53,7 @@ test('a token that expires while it is remembered is refused', async () => {
   const iat = Math.floor(app.now().getTime() / 1000)
   const token = await app.tokens.sign({ sub: ada.id, jti: randomUUID(), iat, exp: iat + 2, ver: 1 })
   expect(await ask(0, token)).toBe(200)
-  later(2000)
+  await later(2000)
   expect(await ask(0, token)).toBe(401)
   await close()
 })

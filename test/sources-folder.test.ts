@@ -10,7 +10,15 @@ testSourceType(async () => {
   return {
     type: folder,
     address: { url: `${root}/`, username: null, password: null, recursive: true },
-    limits: { concurrency: 4, timeout: 10_000, maxFileSize: 10_000_000, allowPrivateNetworks: false, localRoots: [root], caFile: '' },
+    limits: {
+      concurrency: 4,
+      timeout: 10_000,
+      maxFileSize: 10_000_000,
+      minRate: 0,
+      allowPrivateNetworks: false,
+      localRoots: [root],
+      caFile: '',
+    },
     put,
     makeFolder: async (path) => void (await mkdir(join(root, path), { recursive: true })),
     move: async (from, to) => {

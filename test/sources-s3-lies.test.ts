@@ -6,7 +6,15 @@ import { openS3, s3 } from '../src/sources/types/s3.ts'
 import { objectUrl, placeOf } from '../src/sources/types/s3-address.ts'
 import { type Handler, startLying } from './support/lying-server.ts'
 
-const limits: SourceLimits = { concurrency: 4, timeout: 400, maxFileSize: 100_000, allowPrivateNetworks: true, localRoots: [], caFile: '' }
+const limits: SourceLimits = {
+  concurrency: 4,
+  timeout: 400,
+  maxFileSize: 100_000,
+  minRate: 0,
+  allowPrivateNetworks: true,
+  localRoots: [],
+  caFile: '',
+}
 const credentials = { username: 'KEYID', password: 'the secret' }
 const signal = new AbortController().signal
 

@@ -1,10 +1,12 @@
-import { chmod, link, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
+import { chmod, link, readFile, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { withLock } from '../src/db/lock.ts'
 import { begin, lockOf } from '../src/sources/runs.ts'
 import { startApp, upload } from './support/app.ts'
+import { storeFiles } from './support/server.ts'
 import { makeFolder } from './support/source-folder.ts'
+import { storedPath } from './support/stored-path.ts'
 
 type Fields = Partial<Parameters<Awaited<ReturnType<typeof startApp>>['asAdmin']['sources']['create']>[0]>
 
@@ -71,7 +73,7 @@ test('files become documents of the owner with their names, are found, and are n
 })
 
 test('changed bytes are a new version of the same document: new text, the same id, title and labels', async () => {
-  const { put, sync, document, runJobs, asAdmin, app } = await start()
+  const { put, sync, document, runJobs, asAdmin, dataDir } = await start()
   await put('a.txt', 'the first words')
   await sync()
   await runJobs()
@@ -88,7 +90,28 @@ test('changed bytes are a new version of the same document: new text, the same i
   expect(after.sha256).not.toBe(before.sha256)
   expect(await (await asAdmin.documents.download(id)).text()).toBe('other ones')
   expect((await asAdmin.search.query('words')).results).toEqual([])
-  expect(await app.files.size(before.sha256)).toBeNull()
+  expect((await storeFiles(dataDir)).named).toEqual([after.sha256])
+})
+
+test('a sync brings intact bytes where the stored ones of its owner are damaged, for a new file and for a new version', async () => {
+  const { put, sync, document, runJobs, asAdmin, app, dataDir } = await start()
+  const error = vi.spyOn(app.log, 'error').mockImplementation(() => {})
+  const [one, other] = [await upload(asAdmin, '1.txt', 'the first words'), await upload(asAdmin, '2.txt', 'other ones')]
+  await put('b.txt', 'to be replaced')
+  await sync()
+  for (const { sha256 } of [one, other]) {
+    const path = await storedPath(app, sha256)
+    await writeFile(path, (await readFile(path, 'utf8')).toUpperCase())
+  }
+  await put('a.txt', 'the first words')
+  await put('b.txt', 'other ones')
+  expect(await sync()).toMatchObject({ created: 1, updated: 1, failed: 0 })
+  const textOf = async (id: string) => (await asAdmin.documents.download(id)).text()
+  expect(await Promise.all([one.id, (await document('a.txt')).id].map(textOf))).toEqual(['the first words', 'the first words'])
+  expect(await Promise.all([other.id, (await document('b.txt')).id].map(textOf))).toEqual(['other ones', 'other ones'])
+  expect(error).toHaveBeenCalledTimes(2)
+  await runJobs()
+  expect((await storeFiles(dataDir)).named).toEqual([one.sha256, other.sha256].sort())
 })
 
 test('a new time with the same bytes changes nothing; --full fetches everything again', async () => {
@@ -316,7 +339,7 @@ test('the schedule queues what is due, and nothing twice; failures are left alon
   expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'completed', created: 1 })
   await enqueueDue(app)
   expect(await jobs()).toHaveLength(0)
-  later(601_000)
+  await later(601_000)
   await enqueueDue(app)
   expect(await jobs()).toHaveLength(1)
   await rename(root, `${root}-away`)
@@ -328,7 +351,7 @@ test('the schedule queues what is due, and nothing twice; failures are left alon
     expect(status).toBe('error')
     const wait = Math.round((new Date(next_sync ?? '').getTime() - app.now().getTime()) / 1000)
     waits.push(wait)
-    later(wait * 1000 + 1000)
+    await later(wait * 1000 + 1000)
     await enqueueDue(app)
   }
   expect(waits.map((wait) => Math.round(wait / 60))).toEqual([10, 20, 40])
@@ -336,7 +359,7 @@ test('the schedule queues what is due, and nothing twice; failures are left alon
   expect(notifications.map(({ type }) => type)).toEqual(['sync_failed', 'sync_completed'])
   await asAdmin.sources.update(source.id, { status: 'disabled' })
   await runJobs(['sync'])
-  later(3_600_000)
+  await later(3_600_000)
   await enqueueDue(app)
   expect(await jobs()).toHaveLength(0)
   await expect(asAdmin.sources.sync(source.id)).rejects.toMatchObject({ status: 409, code: 'CONFLICT' })

@@ -16,6 +16,7 @@ const limits: SourceLimits = {
   concurrency: 4,
   timeout: 10_000,
   maxFileSize: 10_000_000,
+  minRate: 0,
   allowPrivateNetworks: true,
   localRoots: [],
   caFile: '',

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Client } from '../src/client/client.ts'
+import { addressOf } from '../src/documents/stored-files.ts'
 import { openDisk } from '../src/files/disk.ts'
 import { startApp, upload } from './support/app.ts'
 import { boundary, fieldPart, filePart, multipartBody, multipartType, openFiles, startServer, storeFiles } from './support/server.ts'
@@ -164,6 +165,11 @@ test('names from elsewhere stay names: no path, no control characters, at most 2
     ['..\\\\..\\\\x.txt', 'x.txt'],
     ['/etc/passwd', 'passwd'],
     ['C:\\\\windows\\\\a.txt', 'a.txt'],
+    ['\\\\\\\\host\\\\share\\\\a.txt', 'a.txt'],
+    ['folder\\\\..\\\\x.txt', 'x.txt'],
+    ['a\\\\b.pdf', 'a\\b.pdf'],
+    ['not a path\\b.pdf', 'not a path\\b.pdf'],
+    ['AC\\\\DC 1\\\\2.txt', 'AC\\DC 1\\2.txt'],
     ['a\tb.txt', 'a_b.txt'],
     ['.', 'document'],
     ['..', 'document'],
@@ -206,7 +212,7 @@ test('the bytes decide the type, whatever the name or the client says', async ()
 })
 
 test('the same bytes again: allow makes a document of the same file, reject is 409, return is 200; of another user they are new', async () => {
-  const { asAda, asBob, dataDir } = await startApp()
+  const { asAda, asBob, dataDir, runJobs } = await startApp()
   const first = await upload(asAda, 'a.txt', 'same')
   const second = await asAda.documents.upload(file('b.txt', 'same'))
   expect(second.document).toMatchObject({ duplicate_of: first.id, filename: 'b.txt' })
@@ -215,6 +221,7 @@ test('the same bytes again: allow makes a document of the same file, reject is 4
   const rejected = await asAda.documents.upload(file('d.txt', 'same'), { on_duplicate: 'reject' }).catch((error) => error)
   expect(rejected).toMatchObject({ status: 409, code: 'DUPLICATE_RESOURCE', details: { document_id: first.id } })
   expect((await upload(asBob, 'a.txt', 'same', { on_duplicate: 'reject' })).duplicate_of).toBeNull()
+  await runJobs(['maintenance'])
   expect(await storeFiles(dataDir)).toEqual({ named: [sha('same')], staged: [] })
   expect(await gather(asAda.documents.list(), ({ id }) => id)).toHaveLength(2)
 })
@@ -240,17 +247,56 @@ test('only an admin uploads for somebody else', async () => {
 })
 
 test('Idempotency-Key: a repeated request gets the first answer for a day, also when twenty come at once', async () => {
-  const { app, asAda, asBob, later, dataDir } = await startApp({ 'database.pool_max': 3 })
+  const { app, asAda, asBob, later, dataDir, runJobs } = await startApp({ 'database.pool_max': 3 })
   const send = (client: Client, bytes = 'a') => client.documents.upload(file('a.txt', bytes), { idempotencyKey: 'one' })
   const answers = await Promise.all(Array.from({ length: 20 }, () => send(asAda)))
   expect(new Set(answers.map(({ id }) => id)).size).toBe(1)
-  expect(await send(asAda, 'other bytes')).toEqual(answers[0])
   expect((await send(asBob)).id).not.toBe(answers[0]?.id)
   expect(await app.db.selectFrom('documents').select('id').execute()).toHaveLength(2)
+  await runJobs(['maintenance'])
   expect(await storeFiles(dataDir)).toEqual({ named: [sha('a')], staged: [] })
   expect(await failure(asAda.documents.upload(file('a.txt', 'a'), { idempotencyKey: 'a b' }))).toBe('VALIDATION_ERROR')
-  later(25 * 3600 * 1000)
+  await later(25 * 3600 * 1000)
   expect((await send(asAda)).id).not.toBe(answers[0]?.id)
+})
+
+test('422 IDEMPOTENCY_KEY_REUSED, and nothing stored, for another file, name, field or route under the same Idempotency-Key', async () => {
+  const { app, asAda, asBob, dataDir } = await startApp()
+  const idempotencyKey = 'one'
+  const first = await asAda.documents.upload(file('a.txt', 'a'), { idempotencyKey, title: 'A' })
+  for (const [name, bytes, title] of [
+    ['a.txt', 'other bytes', 'A'],
+    ['b.txt', 'a', 'A'],
+    ['a.txt', 'a', 'B'],
+  ] as const) {
+    const other = await asAda.documents.upload(file(name, bytes), { idempotencyKey, title }).catch((error) => error)
+    expect(other).toMatchObject({ status: 422, code: 'IDEMPOTENCY_KEY_REUSED' })
+  }
+  expect(await failure(asAda.documents.bulkUpload([file('a.txt', 'a')], { idempotencyKey }))).toBe('IDEMPOTENCY_KEY_REUSED')
+  expect(await asAda.documents.upload(file('a.txt', 'a'), { idempotencyKey, title: 'A' })).toEqual(first)
+  expect((await asBob.documents.upload(file('a.txt', 'other bytes'), { idempotencyKey })).document.sha256).toBe(sha('other bytes'))
+  expect(await app.db.selectFrom('documents').select('id').execute()).toHaveLength(2)
+  expect((await storeFiles(dataDir)).named).toEqual([sha('a'), sha('other bytes')].sort())
+})
+
+test('Idempotency-Key on bulk-upload: the first answer again, also when eight come at once; other files are 422 IDEMPOTENCY_KEY_REUSED', async () => {
+  const { app, asAda, dataDir } = await startApp({ 'database.pool_max': 3 })
+  const files = () => [file('b.txt', 'b'), file('empty.txt', ''), file('a.txt', 'a')]
+  const send = (list = files()) => asAda.documents.bulkUpload(list, { idempotencyKey: 'many' })
+  const answers = await Promise.all(Array.from({ length: 8 }, () => send()))
+  expect(answers[0]).toMatchObject({
+    uploaded: 2,
+    failed: 1,
+    documents: [
+      { filename: 'b.txt', status: 'uploaded', sha256: sha('b') },
+      { filename: 'empty.txt', status: 'failed', error: { code: 'VALIDATION_ERROR' } },
+      { filename: 'a.txt', status: 'uploaded', sha256: sha('a') },
+    ],
+  })
+  for (const answer of answers) expect(answer).toEqual(answers[0])
+  expect(await failure(send(files().reverse()))).toBe('IDEMPOTENCY_KEY_REUSED')
+  expect(await app.db.selectFrom('documents').select('id').execute()).toHaveLength(2)
+  expect(await storeFiles(dataDir)).toEqual({ named: [sha('a'), sha('b')].sort(), staged: [] })
 })
 
 test('a refused request does not use up its Idempotency-Key', async () => {
@@ -417,8 +463,9 @@ test('503 SERVICE_UNAVAILABLE while the disk is full: nothing stays, reading goe
   expect((await asAda.documents.upload(file('b.bin', randomBytes(2_000_000))).catch((error) => error)).code).toBe('SERVICE_UNAVAILABLE')
   const files = execFileSync('find', [folder, '-name', '*.part'], { encoding: 'utf8' })
   expect(files).toBe('')
+  const address = await addressOf(app.db, medium.sha256)
   await asAda.documents.delete(medium.id)
-  await app.files.remove(medium.sha256)
+  await app.files.remove(address)
   expect((await upload(asAda, 'b.bin', randomBytes(2_000_000))).size).toBe(2_000_000)
 })
 

@@ -5,13 +5,14 @@ import { startSmtp } from './support/smtp.ts'
 const password = 'correct horse battery'
 const eve = { username: 'eve', email: 'eve@example.org', password }
 
-async function start() {
+async function start(settings: Parameters<typeof startApp>[0] = {}) {
   const { url, deliveries, mood } = await startSmtp()
   const started = await startApp({
     'auth.require_email_verification': true,
     'smtp.url': url,
     'smtp.from': 'dms <dms@example.org>',
     'server.public_url': 'https://docs.example.org/dms',
+    ...settings,
   })
   const { asStranger, runJobs } = started
   /** the token in the newest mail, once the jobs have run */
@@ -52,7 +53,7 @@ test('400 VALIDATION_ERROR for a link of 24 hours ago, an unknown one and none',
   const { asStranger, later, mailed, verify } = await start()
   await asStranger.auth.register(eve)
   const token = await mailed()
-  later(24 * 3_600_000)
+  await later(24 * 3_600_000)
   for (const one of [token, 'unknown', '']) expect(await code(await verify(one))).toEqual([400, 'VALIDATION_ERROR'])
 })
 
@@ -79,7 +80,7 @@ test('202 for a resend with the same body whether or not there is such an accoun
   }
   expect(bodies.size).toBe(1)
   expect(deliveries.map(({ recipients }) => recipients)).toEqual(Array(3).fill(['eve@example.org']))
-  later(3_600_000)
+  await later(3_600_000)
   await asStranger.auth.resendVerification('eve@example.org')
   await runJobs(['maintenance'])
   expect(deliveries).toHaveLength(4)
@@ -90,7 +91,7 @@ test('202 for a resend with the same body whether or not there is such an accoun
 })
 
 test('202, and no more than 20 mails an hour for one client', async () => {
-  const { app, asStranger } = await start()
+  const { app, asStranger } = await start({ 'limits.registrations_per_hour': 0 })
   for (let account = 0; account < 22; account++) {
     const email = `eve${account}@example.org`
     await asStranger.auth.register({ username: `eve${account}`, email, password })
@@ -110,6 +111,24 @@ test('a new address has to be confirmed too, and the link to the old one no long
   expect(deliveries.map(({ recipients }) => recipients[0])).toEqual(['first@example.org', 'second@example.org'])
   const { email_verified_at } = await app.db.selectFrom('users').selectAll().where('id', '=', ada.id).executeTakeFirstOrThrow()
   expect(email_verified_at).not.toBeNull()
+})
+
+test('no more than ten mails an hour for one user, whatever the address becomes; limits.verification_emails_per_hour for all', async () => {
+  const { asAda, asBob, deliveries, mailed, later } = await start({ 'limits.verification_emails_per_hour': 12 })
+  for (let at = 0; at < 12; at++) {
+    await asAda.auth.updateProfile({ email: `victim${at}@example.org` })
+    await mailed()
+  }
+  expect(deliveries).toHaveLength(10)
+  for (let at = 0; at < 4; at++) {
+    await asBob.auth.updateProfile({ email: `other${at}@example.org` })
+    await mailed()
+  }
+  expect(deliveries).toHaveLength(12)
+  await later(3_600_000)
+  await asBob.auth.updateProfile({ email: 'last@example.org' })
+  await mailed()
+  expect(deliveries).toHaveLength(13)
 })
 
 test('users that an admin makes sign in at once', async () => {

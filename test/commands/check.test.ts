@@ -4,9 +4,11 @@ import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type CheckName, check, checks, type Finding } from '../../src/check/check.ts'
 import { withLock } from '../../src/db/lock.ts'
+import { addressOf } from '../../src/documents/stored-files.ts'
 import { startApp, upload } from '../support/app.ts'
 import { dms, folder, here, unindexed } from '../support/places.ts'
 import { storeFiles } from '../support/server.ts'
+import { storedPath } from '../support/stored-path.ts'
 
 type Started = Awaited<ReturnType<typeof startApp>>
 
@@ -23,7 +25,7 @@ async function readDocument(started: Started, text = 'The harbour is closed') {
   const document = await upload(started.asAda, 'note.txt', text)
   await started.runJobs()
   const { sha256 } = await started.app.db.selectFrom('documents').select('sha256').where('id', '=', document.id).executeTakeFirstOrThrow()
-  return { id: document.id, sha256, path: join(started.dataDir, 'files', sha256.slice(0, 2), sha256.slice(2, 4), sha256) }
+  return { id: document.id, sha256, path: await storedPath(started.app, sha256) }
 }
 
 test('nothing is found where all is well', async () => {
@@ -35,9 +37,11 @@ test('nothing is found where all is well', async () => {
 
 test('a stored file that is gone, cut or changed is told of with every document that has it, and is not touched', async () => {
   const started = await startApp()
-  const whole = await readDocument(started)
+  const { id } = await readDocument(started)
   const twin = await upload(started.asBob, 'same.txt', 'The harbour is closed')
   await started.runJobs()
+  const { sha256 } = await started.asAda.documents.get(id)
+  const whole = { id, sha256, path: await storedPath(started.app, sha256) }
   const bytes = await readFile(whole.path)
   await writeFile(whole.path, `X${bytes.toString().slice(1)}`)
   expect(await findings(started, { repair: true })).toEqual(
@@ -58,7 +62,7 @@ test('a stored file that is gone, cut or changed is told of with every document 
   expect(await findings(started, { only: 'files' })).toContainEqual(
     expect.objectContaining({ document_id: whole.id, expected: 21, actual: 20 }),
   )
-  await started.app.files.remove(whole.sha256)
+  await started.app.files.remove(await addressOf(started.app.db, whole.sha256))
   expect(await findings(started, { only: 'files' })).toContainEqual(
     expect.objectContaining({ document_id: whole.id, message: expect.stringContaining('missing') }),
   )
@@ -148,7 +152,7 @@ test('the command: 0 without a finding, 3 with one, as lines of JSON and in the 
   const { id, sha256 } = await readDocument(started)
   const place = { databaseUrl: started.databaseUrl, dataDir: started.dataDir }
   expect(await here(place, ['check', '--sample', '100%'])).toMatchObject({ code: 0, stdout: '', stderr: '' })
-  await started.app.files.remove(sha256)
+  await started.app.files.remove(await addressOf(started.app.db, sha256))
   const rejects = join(await folder(), 'rejects.jsonl')
   const { code, stdout } = await dms(place, ['check', '--checks', 'files,orphans', '-o', 'jsonl', '--rejects', rejects])
   const [finding, summary] = stdout

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { withLock } from '../../src/db/lock.ts'
+import { addressOf } from '../../src/documents/stored-files.ts'
 import { startApp, upload } from '../support/app.ts'
 import { dms, emptyPlace, folder, here, type Place, unindexed } from '../support/places.ts'
 import { startServer } from '../support/server.ts'
@@ -147,13 +148,14 @@ test('maintenance removes files of nobody, links that ended, read notifications 
     ])
     .execute()
   await app.db.updateTable('jobs').set({ finished_at: long }).where('document_id', 'in', [read, failed]).execute()
-  const { id: shared, sha256: held } = await upload(asAda, 'c.txt', 'c')
+  const { id: shared, sha256: needed } = await upload(asAda, 'c.txt', 'c')
   const links = await Promise.all(['expired', 'revoked', 'used'].map(() => asAda.sharedLinks.create({ document_id: shared, max_views: 1 })))
   const [expired, revoked, used] = links.map(({ id }) => id)
   const ages = new Date(Date.now() - 400 * 86_400_000)
   await app.db.updateTable('shared_links').set({ expires_at: ages }).where('id', '=', String(expired)).execute()
   await app.db.updateTable('shared_links').set({ revoked_at: long }).where('id', '=', String(revoked)).execute()
-  const { id: gone, sha256: orphan } = await upload(asAda, 'd.txt', 'd')
+  const { id: gone, sha256: unneeded } = await upload(asAda, 'd.txt', 'd')
+  const [held, orphan] = await Promise.all([addressOf(app.db, needed), addressOf(app.db, unneeded)])
   await app.db.deleteFrom('documents').where('id', '=', gone).execute()
   // Bytes that got their name, and whose upload was broken off then.
   const staged = await app.files.stage(Readable.from([Buffer.from('e')]), 10)
@@ -167,7 +169,7 @@ test('maintenance removes files of nobody, links that ended, read notifications 
   const busy = await withLock(app.database, 'maintenance', 0, () => here(place, ['maintenance', 'vacuum-jobs']))
   expect([busy.code, busy.stdout]).toEqual([75, ''])
   expect((await here(place, ['maintenance', 'purge-trash'])).stdout).toBe('removed\tfiles\t2\n')
-  expect(await Promise.all([orphan, staged.sha256, held].map((sha256) => app.files.size(sha256)))).toEqual([null, null, 1])
+  expect(await Promise.all([orphan, staged.address, held].map((address) => app.files.size(address)))).toEqual([null, null, 1])
   const { code, stdout } = await here(place, ['maintenance', 'run', '--json'])
   expect([code, JSON.parse(stdout)]).toMatchObject([
     0,

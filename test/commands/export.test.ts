@@ -1,6 +1,9 @@
+import { once } from 'node:events'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { readTar } from '../../src/backup/tar.ts'
 import { exportName } from '../../src/cli/export-names.ts'
 import { upload } from '../support/app.ts'
@@ -54,6 +57,34 @@ test('export to a folder: files, texts and a manifest; again only what changed; 
     `same-${one.id.slice(-12)}.txt`,
     `same-${one.id.slice(-12)}.txt.txt`,
   ])
+})
+
+test('--delete-extra keeps the copy of every document that is there, also where another is deleted between two pages of the list', async () => {
+  const { dms, folder, asAda, url } = await startWay('over HTTP')
+  // One page and a little more, as the command reads them.
+  const ids: string[] = []
+  for (let made = 0; made < 103; made++) ids.push((await upload(asAda, `${made}.txt`, `bytes ${made}`)).id)
+  const to = join(folder, 'mirror')
+  expect(await dms(['documents', 'export', '--to', to])).toMatchObject({ code: 0 })
+
+  let pages = 0
+  const proxy = createServer(async ({ url: path = '/', headers }, response) => {
+    const answer = await fetch(new URL(path, url), { headers: { authorization: headers.authorization ?? '' } })
+    const body = Buffer.from(await answer.arrayBuffer())
+    const { 'content-length': _, 'transfer-encoding': __, ...others } = Object.fromEntries(answer.headers)
+    // The first page is on its way: what comes behind it moves up by three places.
+    if (path.startsWith('/api/documents?') && pages++ === 0) for (const id of ids.slice(0, 3)) await asAda.documents.delete(id)
+    response.writeHead(answer.status, others).end(body)
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  const env = { DMS_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` }
+  const { code, stdout } = await dms(['documents', 'export', '--to', to, '--delete-extra', '-o', 'json'], { env })
+  expect(pages).toBe(2)
+  expect(JSON.parse(stdout)).toMatchObject({ unchanged: 103, created: 0 })
+  expect([code, JSON.parse(stdout).deleted ?? 0]).toEqual([0, 0])
+  const files = await readdir(to)
+  for (const id of ids.slice(3)) expect(files.filter((file) => file.includes(id.slice(-12)))).toHaveLength(1)
 })
 
 test('6 for an owner, a source or a label that is not there, 5 for another where nobody else is known, and --delete-extra leaves the mirror as it is', async () => {

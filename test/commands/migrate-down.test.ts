@@ -1,6 +1,10 @@
+import { rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startApp, upload } from '../support/app.ts'
+import { useOwnClock } from '../support/database-clock.ts'
 import { connection, here, type Place } from '../support/places.ts'
+import { storedPath } from '../support/stored-path.ts'
 
 /** Everything that the schema is made of, as text; columns in their order. */
 async function schemaOf(place: Place): Promise<string[]> {
@@ -38,12 +42,20 @@ const kept = ['users', 'documents', 'document_labels', 'labels', 'stored_files',
 
 test('down to 0013 and up again: every document stays, is found again, and the schema is what it was', async () => {
   const { databaseUrl, dataDir, app, asAda, ada, runJobs } = await startApp()
+  await useOwnClock(app.db)
   const place = { databaseUrl, dataDir }
   const document = await upload(asAda, 'harbour.txt', 'Harbour fees for 2026')
   const label = await asAda.labels.create({ name: 'board', color: '#336699' })
   await asAda.labels.assign(label.id, [document.id])
   await runJobs()
   const client = await connection(place)
+  expect(await here(place, ['migrate', 'down', '--to', '0027_servers_started', '-y'])).toMatchObject({
+    stderr: expect.stringContaining('files were stored under addresses that earlier versions do not know'),
+  })
+  // As an earlier version stored it.
+  const path = await storedPath(app, document.sha256)
+  await rename(path, join(dirname(path), document.sha256))
+  await client.query('update stored_files set address = sha256')
   await client.query(`insert into sources (owner_id, name, type, url, status) values ($1, 'nas', 'webdav', 'http://nas', 'disabled')`, [
     ada.id,
   ])

@@ -92,7 +92,7 @@ describe.each(ways)('%s:', (way) => {
   test('retry: by job or document, with another language; 6 and 2 for what is not there', async () => {
     const { dms, jobs, asAda, good, bad, runJobs } = await start(way)
     await runJobs()
-    const args = ['ocr', 'queue', 'retry', jobs.good.id, '--document', bad.id, '--language', 'deu', '--priority', 'urgent', '-o', 'jsonl']
+    const args = ['ocr', 'queue', 'retry', jobs.good.id, '--document', bad.id, '--language', 'deu', '--priority', 'high', '-o', 'jsonl']
     const { code, stdout } = await dms(args)
     expect(code).toBe(0)
     const { items } = readBatch(stdout)
@@ -100,7 +100,7 @@ describe.each(ways)('%s:', (way) => {
       { action: 'queued', key: jobs.good.id, document_id: good.id },
       { action: 'queued', key: bad.id, document_id: bad.id },
     ])
-    expect(await asAda.ocrQueue.get(String(items[0]?.id))).toMatchObject({ status: 'pending', language: 'deu', priority: 'urgent' })
+    expect(await asAda.ocrQueue.get(String(items[0]?.id))).toMatchObject({ status: 'pending', language: 'deu', priority: 'high' })
     expect((await dms(['ocr', 'queue', 'retry', nowhere])).code).toBe(6)
     expect((await dms(['ocr', 'queue', 'retry', jobs.good.id, '--language', 'xxx'])).code).toBe(2)
   })

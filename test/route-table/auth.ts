@@ -38,6 +38,11 @@ export const rows: Rows = {
     errors: {
       FORBIDDEN: (world) => ({ json: account(world, { role: 'admin' }) }),
       DUPLICATE_RESOURCE: async (world) => ({ json: account(world, { username: (await world.person()).username.toUpperCase() }) }),
+      RATE_LIMITED: async (world) => {
+        const ask = { json: account(world), ip: '203.0.113.2' }
+        await world.repeat(10, 'POST /api/auth/register', ask)
+        return ask
+      },
     },
   },
   'GET /api/auth/verify-email': {

@@ -13,12 +13,22 @@ const again =
     return { form: { fields: { on_duplicate }, field: 'file', files: [{ filename, bytes: `bytes of ${filename}` }] } }
   }
 
-const upload: Row = {
+/** A request under a key that was used for another one. */
+const keyOfAnother =
+  (path: string, make: (world: World) => object): Making<object> =>
+  async (world) => {
+    const headers = { 'idempotency-key': world.word() }
+    await world.repeat(1, path, { ...make(world), headers })
+    return { ...make(world), headers }
+  }
+
+const upload = (path: string): Row => ({
   good: (world) => one(world, { title: world.word(), on_duplicate: 'allow' }),
   also: { 200: again('return') },
   errors: {
     FORBIDDEN: (world) => one(world, { owner: world.bob.username }),
     DUPLICATE_RESOURCE: again('reject'),
+    IDEMPOTENCY_KEY_REUSED: keyOfAnother(path, one),
   },
   withIds: [
     async (world, who) => one(world, { labels: (await world.label(who)).id }),
@@ -26,11 +36,14 @@ const upload: Row = {
     (world, who) => ({ ...one(world), query: { owner: who.id } }),
   ],
   open: ['form.labels'],
-}
+})
 
 const bytes: Row = {
   good: own,
-  errors: { RANGE_NOT_SATISFIABLE: async (world, who) => ({ ...(await own(world, who)), headers: { range: 'bytes=100000-' } }) },
+  errors: {
+    RANGE_NOT_SATISFIABLE: async (world, who) => ({ ...(await own(world, who)), headers: { range: 'bytes=100000-' } }),
+    PRECONDITION_FAILED: async (world, who) => ({ ...(await own(world, who)), headers: { 'if-match': '"old"' } }),
+  },
 }
 
 export const rows: Rows = {
@@ -41,11 +54,14 @@ export const rows: Rows = {
       async (world, who) => ({ query: { owner: who.id, source_id: await world.source(who) } }),
     ],
   },
-  'POST /api/documents/upload': upload,
-  'POST /api/documents': upload,
+  'POST /api/documents/upload': upload('POST /api/documents/upload'),
+  'POST /api/documents': upload('POST /api/documents'),
   'POST /api/documents/bulk-upload': {
     good: (world) => two(world),
-    errors: { FORBIDDEN: (world) => two(world, { owner: world.bob.username }) },
+    errors: {
+      FORBIDDEN: (world) => two(world, { owner: world.bob.username }),
+      IDEMPOTENCY_KEY_REUSED: keyOfAnother('POST /api/documents/bulk-upload', two),
+    },
     withIds: [
       async (world, who) => two(world, { default_labels: (await world.label(who)).id }),
       (world, who) => two(world, { owner: who.id }),

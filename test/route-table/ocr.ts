@@ -11,6 +11,7 @@ const retry: Row = {
   good: async (world, who) => ({ params: { id: await world.document(who) }, json: { priority: 'high' } }),
   errors: {
     CONFLICT: async (world, who) => ({ params: { id: await world.document(who) }, json: {}, app: world.but({ ocr: null }) }),
+    FORBIDDEN: async (world, who) => ({ params: { id: await world.document(who) }, json: { priority: 'urgent' } }),
   },
 }
 
@@ -27,8 +28,11 @@ export const rows: Rows = {
   },
   'GET /api/ocr/queue/:id': { good: own },
   'PUT /api/ocr/queue/:id/priority': {
-    good: async (world, who) => ({ ...(await own(world, who)), json: { priority: 'urgent' } }),
-    errors: { CONFLICT: async (world, who) => ({ ...(await cancelled(world, who)), json: { priority: 'urgent' } }) },
+    good: async (world, who) => ({ ...(await own(world, who)), json: { priority: 'high' } }),
+    errors: {
+      CONFLICT: async (world, who) => ({ ...(await cancelled(world, who)), json: { priority: 'high' } }),
+      FORBIDDEN: async (world, who) => ({ ...(await own(world, who)), json: { priority: 'urgent' } }),
+    },
   },
   'DELETE /api/ocr/queue/:id': { good: own, errors: { CONFLICT: cancelled } },
   'GET /api/ocr/languages': { good: () => ({}) },

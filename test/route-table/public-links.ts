@@ -16,7 +16,7 @@ const states = (json?: object) => ({
   SHARED_LINK_EXPIRED: async (world: World) => {
     const expires_at = new Date(world.app.now().getTime() + hour).toISOString()
     const { token } = await world.link(world.ada, { expires_at })
-    world.later(hour)
+    await world.later(hour + 60_000)
     return { params: { token }, ...(json ? { json } : {}) }
   },
   SHARED_LINK_MAX_VIEWS: async (world: World) => {
@@ -45,6 +45,10 @@ const fetched = (path: string, ip: string) => ({
     RANGE_NOT_SATISFIABLE: (async (world, who) => ({
       ...(await to({}, {})(world, who)),
       headers: { range: 'bytes=100000-' },
+    })) as Making<object>,
+    PRECONDITION_FAILED: (async (world, who) => ({
+      ...(await to({}, {})(world, who)),
+      headers: { 'if-match': '"old"' },
     })) as Making<object>,
   },
 })

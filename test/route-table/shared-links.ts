@@ -3,7 +3,7 @@ import { noId, type Person, type Rows, type World } from '../support/route-table
 const below = (path: string): Rows => ({
   [`POST ${path}`]: {
     good: async (world, who) => {
-      world.later(200_000)
+      await world.later(200_000)
       return { json: { document_id: await world.document(who), max_views: 3, password: 'open' } }
     },
     errors: {

@@ -14,6 +14,7 @@ import type { Schema } from '../src/db/schema.ts'
 import { types } from '../src/db/values.ts'
 import { visible } from '../src/documents/access.ts'
 import * as documents from '../src/documents/documents.ts'
+import { excerptLength } from '../src/documents/view.ts'
 import { openLog } from '../src/log.ts'
 import { openApp } from '../src/open-app.ts'
 import { openPostgres } from '../src/search/engines/postgres.ts'
@@ -91,7 +92,7 @@ async function seen(): Promise<Record<keyof typeof paths, Statement[]>> {
       noted.push({ text: query.sql, values: query.parameters })
     },
   })
-  const watched: App = { ...app, db, reads: db, search: openPostgres(db) }
+  const watched: App = { ...app, db, reads: db, database: { ...app.database, lists: db }, search: openPostgres(db) }
   const during = async (work: () => Promise<unknown>) => {
     noted.length = 0
     await work()
@@ -102,7 +103,7 @@ async function seen(): Promise<Record<keyof typeof paths, Statement[]>> {
   const statements = {
     document: await during(() => visible(db, actor, id)),
     list: await during(async () =>
-      documents.list(watched, actor, { ...(await page()), sort: 'created_at', order: 'desc', withContent: true }),
+      documents.list(watched, actor, { ...(await page()), sort: 'created_at', order: 'desc', characters: excerptLength }),
     ),
     search: await during(async () =>
       search.search(watched, actor, { ...(await page()), q: 'harbour', filters: {}, highlight: false, fuzzy: false }),
@@ -167,7 +168,7 @@ async function somebody({ db }: App): Promise<Actor> {
 async function fill({ db }: App, { id }: Actor, count: number): Promise<void> {
   await db
     .insertInto('stored_files')
-    .values({ sha256: '0'.repeat(64), size: 2000 })
+    .values({ sha256: '0'.repeat(64), address: '0'.repeat(64), size: 2000 })
     .execute()
   await sql`
     insert into documents (owner_id, title, filename, mime_type, size, sha256, language, status, content)

@@ -62,7 +62,7 @@ async function fill(): Promise<void> {
       Buffer.from(`file ${start + at} `.padEnd(4096, 'x')),
     )
     const names = files.map((bytes) => createHash('sha256').update(bytes).digest('hex'))
-    await sql`insert into stored_files (sha256, size) select unnest(${names}::text[]), 4096`.execute(app.db)
+    await sql`insert into stored_files (sha256, address, size) select name, name, 4096 from unnest(${names}::text[]) name`.execute(app.db)
     await sql`
       insert into documents (owner_id, title, filename, content, status, mime_type, size, sha256, language)
       select ${id}, 'document', 'document.txt', repeat('harbour fees of ' || left(name, 8) || ' ', 80), 'completed', 'text/plain', 4096, name, 'eng'

@@ -57,7 +57,7 @@ async function fill({ db, search }: App): Promise<Map<string, string>> {
   const names = new Map<string, string>()
   for (const { name, language, title, content } of documents) {
     const sha256 = randomBytes(32).toString('hex')
-    await db.insertInto('stored_files').values({ sha256, size: 1 }).execute()
+    await db.insertInto('stored_files').values({ sha256, address: sha256, size: 1 }).execute()
     const { id } = await db
       .insertInto('documents')
       .values({

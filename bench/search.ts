@@ -166,7 +166,7 @@ async function token(app: App, sub: string): Promise<string> {
 async function fill({ db }: App, words: readonly string[]): Promise<void> {
   const start = performance.now()
   const sha256 = '0'.repeat(64)
-  await db.insertInto('stored_files').values({ sha256, size: 1 }).execute()
+  await db.insertInto('stored_files').values({ sha256, address: sha256, size: 1 }).execute()
   const person = (username: string, role: 'admin' | 'user') => {
     const email = `${username}@example.org`
     return { username, username_key: username, email, email_key: email, role }

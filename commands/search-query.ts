@@ -119,7 +119,7 @@ function byWords(q: string, flags: Flags, filters: Filters): Ask {
 
 /** Conditions know no signs: what is said not to be there would be looked for. Throws Failure USAGE. */
 async function refuseSyntax(text: string): Promise<void> {
-  const [{ parse }, { read }] = await Promise.all([import('../src/search/query.ts'), import('../src/search/syntax.ts')])
+  const [{ parse }, { read }] = await Promise.all([import('../src/search/query/parser.ts'), import('../src/search/query/qualifiers.ts')])
   const isMore = parse(text).some(({ quoted, negated, alternative, field }) => quoted || negated || alternative || field !== null)
   if (isMore || read(text).isFiltered)
     throw usage('with --field and --sort the text is words only: --field +any:exact:TEXT is a phrase, --field -any:WORD leaves out')

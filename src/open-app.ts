@@ -20,7 +20,7 @@ import { findOcr } from './ocr/languages.ts'
 import type { FileStore } from './ports/files.ts'
 import type { OcrSetup } from './ports/ocr.ts'
 import type { DocumentReader } from './ports/reading.ts'
-import { engines } from './search/engines/all.ts'
+import { engines } from './search/engines/registry.ts'
 import { secretFile } from './secret-file.ts'
 
 export interface OpenOptions {

@@ -9,7 +9,7 @@ import {
   type SearchFilter,
   type SearchSort,
 } from '../src/ports/search.ts'
-import { openPostgres } from '../src/search/engines/postgres.ts'
+import { openPostgres } from '../src/search/engines/postgres/engine.ts'
 import { startApp } from './support/app.ts'
 import { insertDocument, label } from './support/search-suite.ts'
 import { seeded } from './support/seeded.ts'

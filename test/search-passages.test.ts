@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Passage, read } from '../src/search/engines/postgres-vector.ts'
+import { type Passage, read } from '../src/search/engines/postgres/tsvector.ts'
 
 /** Cuts a text into passages. */
 async function passagesOf(content: string): Promise<Passage[]> {

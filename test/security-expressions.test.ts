@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { piecesIn } from '../src/search/pieces.ts'
+import { piecesIn } from '../src/search/highlight/substrings.ts'
 
 test('no regular expression of the program takes longer than with the square of a text', { timeout: 400_000 }, async () => {
   const program = fileURLToPath(new URL('./support/slow-expressions.ts', import.meta.url))

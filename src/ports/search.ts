@@ -33,7 +33,7 @@ export const noFilter: SearchFilter = {
 }
 
 export interface SearchQuery {
-  /** words, "phrases", -not, one OR other, title:word: what parse() of src/search/query.ts reads; whatever of a query is a filter has become one */
+  /** words, "phrases", -not, one OR other, title:word: what parse() of src/search/query/parser.ts reads; whatever of a query is a filter has become one */
   readonly text: string
   /** whether typos are tolerated */
   readonly fuzzy: boolean

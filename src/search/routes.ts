@@ -4,7 +4,7 @@ import { flag, jsonText, lastMoment, listOf, moment, wholeNumber } from '../http
 import { numberedPageQuery, PageNumbers } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
-import { Clauses, Sort } from './clauses.ts'
+import { Clauses, Sort } from './query/clauses.ts'
 import * as search from './search.ts'
 
 /** Checked here, because it comes in a string inside of a string: PostgreSQL keeps neither U+0000 nor half of a surrogate pair. */

@@ -2,11 +2,11 @@
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { SearchQuery } from '../ports/search.ts'
-import { resolve } from './filter.ts'
-import { parse, straight, type Term, termFields } from './query.ts'
-import { read } from './syntax.ts'
-import { distance, tolerated } from './typos.ts'
-import { words } from './words.ts'
+import { resolve } from './query/filters.ts'
+import { parse, straight, type Term, termFields } from './query/parser.ts'
+import { read } from './query/qualifiers.ts'
+import { words } from './query/tokenizer.ts'
+import { distance, tolerated } from './query/typos.ts'
 
 export interface Suggestion {
   /** the whole query */

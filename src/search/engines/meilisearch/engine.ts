@@ -1,0 +1,198 @@
+/** Search by a Meilisearch server. What that cannot be asked is searched in PostgreSQL's index, which is kept beside it. */
+import { sql } from 'kysely'
+import type { Db } from '../../../db/db.ts'
+import { AppError } from '../../../errors.ts'
+import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search.ts'
+import { parse, type Term } from '../../query/parser.ts'
+import { build } from '../postgres/compile-query.ts'
+import { hits, type Shown } from '../postgres/hits.ts'
+import { spellings } from '../postgres/vocabulary.ts'
+import { indexVersion } from './document.ts'
+import { send } from './index-documents.ts'
+import { type Asked, asked, filterOf, isExpressible } from './query.ts'
+import { nextOf, remake } from './rebuild.ts'
+import { openServer, type ServerOptions } from './server.ts'
+import { contents } from './verify.ts'
+
+export interface MeilisearchOptions extends ServerOptions {
+  readonly db: Db
+  /** the index in PostgreSQL */
+  readonly postgres: SearchEngine
+  /** what the index is called */
+  readonly index: string
+  /** documents that are sent at once */
+  readonly batchSize: number
+}
+
+const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
+
+/** Opens the engine; the server is spoken to once it is needed. */
+export function openMeilisearch({ db, postgres, index, batchSize, ...options }: MeilisearchOptions): SearchEngine {
+  const server = openServer(options)
+  const target = { db, server, batchSize }
+
+  const search = async (query: SearchQuery): Promise<SearchAnswer> => {
+    const terms = parse(query.text)
+    if (terms.length === 0) return nothing
+    if (!isExpressible(terms)) return postgres.search(query)
+    const filter = filterOf(query.filter)
+    if (filter === null) return nothing
+    // What needs nothing of each other goes on together.
+    const [found, how] = await Promise.all([find(asked(terms, query.fuzzy), filter, query), shown(db, terms, query)])
+    if (found === null) return whereThereIsNoIndex()
+    const [facets, page] = await Promise.all([found.facets(), hits(db, found.page, how)])
+    return { hits: page, total: found.total, isCapped: found.isCapped, facets }
+  }
+
+  const find = async ({ q, attributes }: Asked, filter: string[], { offset, limit, maxResults }: SearchQuery) => {
+    const how = {
+      filter,
+      matchingStrategy: 'all' as const,
+      locales: ['eng' as const],
+      ...(attributes ? { attributesToSearchOn: [...attributes] } : {}),
+    }
+    const page = { offset, limit, attributesToRetrieve: ['id'], showRankingScore: true, facets: ['mime_type', 'labels'] }
+    const answer = await server.askIfThere(index, (index) => index.search(q, { ...how, ...page }))
+    if (answer === null) return null
+    const { hits, estimatedTotalHits, facetDistribution: { mime_type, labels } = {} } = answer
+    const isCapped = estimatedTotalHits > maxResults
+    return {
+      page: hits.map(({ id, _rankingScore }) => ({ document_id: id, score: _rankingScore ?? 0 })),
+      total: Math.min(estimatedTotalHits, maxResults),
+      isCapped,
+      facets: async (): Promise<SearchAnswer['facets']> => {
+        if (!isCapped) return { mime_types: inOrder(mime_type), labels: inOrder(labels) }
+        // Of all that match Meilisearch has counted; of those that can be paged through we do.
+        const counted = { ...how, limit: maxResults, attributesToRetrieve: ['mime_type', 'labels'] }
+        const { hits } = await server.ask(index, (index) => index.search(q, counted))
+        return facetsOf(hits as unknown as Counted[])
+      },
+    }
+  }
+
+  /** Nobody who has documents is told that there are none. */
+  const whereThereIsNoIndex = async (): Promise<SearchAnswer> => {
+    if (await isEmpty(db)) return nothing
+    throw notMade()
+  }
+
+  const status = async (): Promise<IndexStatus> => {
+    const [own, known] = await Promise.all([
+      server.askIfThere(index, async (index) => {
+        const [{ numberOfDocuments }, { total }, { updatedAt }] = await Promise.all([
+          index.getStats(),
+          index.getDocuments({ filter: `version = ${indexVersion}`, limit: 0, fields: ['id'] }),
+          index.getRawInfo(),
+        ])
+        return { documents: total, outdated: numberOfDocuments - total, updatedAt: new Date(updatedAt) }
+      }),
+      postgres.status(),
+    ])
+    const { documents, outdated, updatedAt } = own ?? { documents: 0, outdated: 0, updatedAt: null }
+    // Its ids would have to be fetched to be compared: that is left to whoever looks through contents().
+    const drift = known.documents + known.outdated + known.missing - known.extra - documents - outdated
+    // A document is whole only where both have it.
+    return {
+      index,
+      documents: Math.min(documents, known.documents),
+      outdated: Math.max(outdated, known.outdated),
+      version: indexVersion,
+      updatedAt,
+      missing: Math.max(0, drift, known.missing),
+      extra: Math.max(0, -drift, known.extra),
+    }
+  }
+
+  return {
+    name: 'meilisearch',
+    async refresh(ids) {
+      await postgres.refresh(ids)
+      const isThere = (await server.askIfThere(index, (index) => index.getRawInfo())) !== null
+      const wanted = isThere ? ids : [...ids, ...(await fewDocuments(db))]
+      await server.prepare(index)
+      for (const task of await send(target, index, wanted)) await server.finished(task)
+    },
+    search,
+    advanced: (query) => postgres.advanced(query),
+    similar: (query) => postgres.similar(query),
+    count: async () => (await status()).documents,
+    status,
+    contents: () => [contents(db, server, index), ...postgres.contents()],
+    async rebuild() {
+      const own = await remake(target, index)
+      const other = await postgres.rebuild()
+      return {
+        keptAs: nextOf(index),
+        async put(ids) {
+          await other.put(ids)
+          await own.put(ids)
+        },
+        async settle() {
+          await own.settle()
+          const [there, { numberOfDocuments }] = await Promise.all([other.settle(), server.ask(nextOf(index), (next) => next.getStats())])
+          return Math.min(there, numberOfDocuments)
+        },
+        async swap(keepOld) {
+          await own.swap(keepOld)
+          await other.swap()
+        },
+        async discard() {
+          await other.discard()
+          await own.discard()
+        },
+      }
+    },
+    async check() {
+      await server.check()
+      const there = await server.askIfThere(index, (index) => index.search('', { limit: 0 }))
+      if (there === null) await whereThereIsNoIndex()
+    },
+  }
+}
+
+const notMade = () => new AppError('SERVICE_UNAVAILABLE', {}, 'The search index is not made yet: dms search reindex')
+
+/** Documents that are put into a new index while it is already searched. */
+const few = 1000
+
+/** All documents; with more an index that holds but the latest would hide the others, so that nothing begins one but a reindex. */
+async function fewDocuments(db: Db): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`select id from documents limit ${few + 1}`.execute(db)
+  if (rows.length > few) throw notMade()
+  return rows.map(({ id }) => id)
+}
+
+async function isEmpty(db: Db): Promise<boolean> {
+  const { rows } = await sql`select from documents limit 1`.execute(db)
+  return rows.length === 0
+}
+
+/** What is marked, and which passage of a long document is shown. */
+async function shown(db: Db, terms: readonly Term[], { fuzzy, highlight, filter }: SearchQuery): Promise<Shown> {
+  const others = highlight && fuzzy ? await spellings(db, terms) : new Map<string, string[]>()
+  const queries = highlight ? build(terms, others, filter, false) : null
+  if (!queries || queries.all === null) return { markers: {}, passage: null }
+  const marker = { terms, spellings: others }
+  return {
+    markers: { title: marker, content: marker, filename: marker, labels: marker },
+    passage: { all: queries.all, meant: queries.meant },
+  }
+}
+
+interface Counted {
+  readonly mime_type: string
+  readonly labels: readonly string[]
+}
+
+function facetsOf(documents: readonly Counted[]): SearchAnswer['facets'] {
+  const count = (values: readonly string[]) => {
+    const counts = new Map<string, number>()
+    for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1)
+    return inOrder(Object.fromEntries(counts))
+  }
+  return { mime_types: count(documents.map(({ mime_type }) => mime_type)), labels: count(documents.flatMap(({ labels }) => labels)) }
+}
+
+/** The most frequent first. */
+const inOrder = (counts: Readonly<Record<string, number>> = {}): Record<string, number> =>
+  Object.fromEntries(Object.entries(counts).sort(([one, many], [other, more]) => more - many || (one < other ? -1 : 1)))

@@ -1,0 +1,75 @@
+/** Conditions that are seen in the document itself, as SQL over a row of `documents`. */
+import { type RawBuilder, sql } from 'kysely'
+import type { SearchClause, SearchField } from '../../../ports/search.ts'
+import { anySpace } from '../../highlight/substrings.ts'
+import { plain, words } from '../../query/tokenizer.ts'
+
+type Test = RawBuilder<boolean>
+
+/** A value without a word is looked for in so much of a text (characters). */
+const maxContent = 100_000
+const textFields = ['title', 'filename', 'labels', 'content'] as const
+
+/** Whether a field of a document answers the clause; never null. `inContent` says it of the content, where there is a better way than reading its beginning. */
+export function test(clause: SearchClause, inContent: Test = answers(sql`left(documents.content, ${maxContent}::integer)`, clause)): Test {
+  const { field } = clause
+  if (field === 'any') {
+    const each = textFields.map((one) => test({ ...clause, field: one }, inContent))
+    return sql`(${sql.join(each, sql` or `)})`
+  }
+  if (field === 'content') return inContent
+  if (field === 'labels')
+    return sql`exists (select from document_labels join labels on labels.id = label_id
+      where document_labels.document_id = documents.id and ${answers(sql`labels.name`, clause)})`
+  if (isMetadata(field)) return inMetadata(field.slice('metadata.'.length), clause)
+  return sql`coalesce(${answers(columns[field], clause)}, false)`
+}
+
+/** Whether the content answers the clause; of long documents (see `entry`) only the passages are read that answer the tsquery. */
+export const inPassages = (clause: SearchClause, query: string): Test => sql`
+  case when entry.parts = 0 then ${answers(sql`documents.content`, clause)}
+  else exists (
+    select from search_passages passage
+    where passage.document_id = documents.id and passage.chunk = entry.chunk and passage.words @@ ${query}::tsquery
+    and ${answers(sql`substr(documents.content, passage.start_at + 1, passage.length)`, clause)}) end`
+
+/** Whether a text answers the clause; null where the text is. */
+function answers(text: RawBuilder<unknown>, { type, value }: Pick<SearchClause, 'type' | 'value'>): Test {
+  if (type === 'exact') return sql`lower(normalize(${text}, nfc)) = lower(normalize(${value}::text, nfc))`
+  const patterns = type === 'contains' ? [piece(value)] : wholeWords(value)
+  if (patterns.length === 0 || patterns.includes('')) return sql`false`
+  return sql`dms_plain(${text}) ~ all (${patterns}::text[])`
+}
+
+/** A regular expression for a text as it is, but for space, of which there may be more or less; of plain characters only, so time is linear. */
+function piece(value: string): string {
+  return anySpace(plain(value).replace(/[!-/:-@[-^`{-~]/g, '\\$&'))
+}
+
+const columns = {
+  title: sql`documents.title`,
+  filename: sql`documents.filename`,
+  mime_type: sql`documents.mime_type`,
+  status: sql`documents.status`,
+  source_id: sql`documents.source_id::text`,
+} as const
+
+const isMetadata = (field: SearchField): field is `metadata.${string}` => field.startsWith('metadata.')
+
+/** Of a list any entry. */
+function inMetadata(key: string, clause: SearchClause): Test {
+  const value = sql`documents.metadata -> ${key}::text`
+  return sql`exists (
+    select from jsonb_array_elements_text(case jsonb_typeof(${value}) when 'array' then ${value} else jsonb_build_array(${value}) end) item (text)
+    where ${answers(sql`item.text`, clause)})`
+}
+
+/** Each word on its own; what has no spaces around its words stands wherever. */
+function wholeWords(value: string): string[] {
+  return [...words(value)]
+    .filter(({ form }) => form !== 'joined')
+    .map(({ start, end, form }) => {
+      const word = plain(value.slice(start, end))
+      return form === 'word' ? `(?<![[:alnum:]])${word}(?![[:alnum:]])` : word
+    })
+}

@@ -1,0 +1,207 @@
+/** What of a query is no word but a filter, `type:pdf` and the like; and what in it is probably not meant as it was typed. */
+import type { DocumentStatus } from '../../db/schema.ts'
+import { straight, termFields } from './parser.ts'
+
+export interface Typed {
+  /** what is left: words, "phrases", -not, OR, title:word */
+  readonly text: string
+  readonly types: readonly string[]
+  readonly notTypes: readonly string[]
+  /** names or ids, as typed */
+  readonly labels: readonly string[]
+  readonly notLabels: readonly string[]
+  readonly status: readonly DocumentStatus[]
+  readonly owner: string | null
+  readonly from: Date | null
+  readonly to: Date | null
+  /** whether any filter was typed */
+  readonly isFiltered: boolean
+  readonly warnings: readonly string[]
+}
+
+/** Names for types, as people call them. */
+const families: Readonly<Record<string, readonly string[]>> = {
+  pdf: ['application/pdf'],
+  image: ['image/*'],
+  jpg: ['image/jpeg'],
+  jpeg: ['image/jpeg'],
+  png: ['image/png'],
+  tiff: ['image/tiff'],
+  text: ['text/*'],
+  txt: ['text/plain'],
+  html: ['text/html'],
+  csv: ['text/csv'],
+  mail: ['message/rfc822', 'application/vnd.ms-outlook'],
+  word: [
+    'application/msword',
+    'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
+    'application/vnd.oasis.opendocument.text',
+  ],
+  excel: [
+    'application/vnd.ms-excel',
+    'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+    'application/vnd.oasis.opendocument.spreadsheet',
+  ],
+  powerpoint: [
+    'application/vnd.ms-powerpoint',
+    'application/vnd.openxmlformats-officedocument.presentationml.presentation',
+    'application/vnd.oasis.opendocument.presentation',
+  ],
+}
+const mimeType = /^[\w.+-]{1,100}\/(?:[\w.+-]{1,150}|\*)$/
+const statuses: readonly DocumentStatus[] = ['pending', 'processing', 'completed', 'failed']
+
+const item = /(-?)(?:([a-z_]+):(?=\S))?(?:"([^"]*)("?)|([^\s"]+))/gi
+/** Both edges of a word that is no field for sure: https://…, 10:30, C:\… */
+const noField = /^(?:\/\/|\\)/
+
+interface Making {
+  types: string[]
+  notTypes: string[]
+  labels: string[]
+  notLabels: string[]
+  status: DocumentStatus[]
+  owner: string | null
+  from: Date | null
+  to: Date | null
+  warnings: string[]
+}
+
+type Read = (made: Making, value: string, isNegated: boolean) => void
+
+const readers: Readonly<Record<string, Read>> = {
+  type: (made, value, isNegated) => (isNegated ? made.notTypes : made.types).push(...typesOf(made, value)),
+  label: (made, value, isNegated) => (isNegated ? made.notLabels : made.labels).push(value),
+  status: (made, value, isNegated) => {
+    if (isNegated) return refuse(made, 'status')
+    for (const one of value.toLowerCase().split(',')) {
+      if (statuses.includes(one as DocumentStatus)) made.status.push(one as DocumentStatus)
+      else made.warnings.push(`status:${one} is none of ${statuses.join(', ')}: ignored`)
+    }
+  },
+  owner: (made, value, isNegated) => {
+    if (isNegated) return refuse(made, 'owner')
+    if (made.owner !== null && made.owner !== value) made.warnings.push(`owner:${made.owner} is ignored: only the last owner counts`)
+    made.owner = value
+  },
+  date: (made, value, isNegated) => {
+    if (isNegated) return refuse(made, 'date')
+    const span = spanOf(value)
+    if (!span) made.warnings.push(`date:${value} is not of the form 2026, 2026-03, 2026-03-17, or two of them with .. between: ignored`)
+    else {
+      if (span.from && span.to && span.from > span.to) made.warnings.push(`date:${value} ends before it begins: nothing is of that time`)
+      made.from = latest(made.from, span.from)
+      made.to = earliest(made.to, span.to)
+    }
+  },
+}
+
+/** A field may be typed as anything, also as __proto__ or constructor. */
+const readerOf = (field: string): Read | undefined => (Object.hasOwn(readers, field) ? readers[field] : undefined)
+
+const refuse = (made: Making, field: string): void => void made.warnings.push(`-${field}: cannot be asked for: ignored`)
+
+/** Takes a query apart. Any text is a query: what is wrong in it is said in `warnings`. */
+export function read(query: string): Typed {
+  const made: Making = {
+    types: [],
+    notTypes: [],
+    labels: [],
+    notLabels: [],
+    status: [],
+    owner: null,
+    from: null,
+    to: null,
+    warnings: [],
+  }
+  const kept: string[] = []
+  let isFiltered = false
+  let isAfterFilter = false
+  for (const [whole, minus, name = '', phrase, closing, word] of straight(query).matchAll(item)) {
+    const field = name.toLowerCase()
+    const value = phrase ?? word ?? ''
+    if (phrase !== undefined && closing === '') made.warnings.push('a quotation mark is not closed: the phrase goes on to the end')
+    const reader = readerOf(field)
+    if (reader && value.trim() !== '') {
+      reader(made, value.trim(), minus === '-')
+      isFiltered = true
+      if (kept.at(-1) === 'OR') dropOr(made, kept)
+      isAfterFilter = true
+      continue
+    }
+    const empty = value.trim() === '' ? field : /^-?([a-z_]+):$/i.exec(value)?.[1]?.toLowerCase()
+    if (empty && (isTermField(empty) || readerOf(empty))) made.warnings.push(`${empty}: has nothing behind it, and is no field then`)
+    if (whole === 'OR' && (isAfterFilter || !mayBeEither(kept.at(-1)))) made.warnings.push('OR stands between two words: ignored here')
+    else {
+      if (minus === '-' && kept.at(-1) === 'OR') dropOr(made, kept)
+      if (field !== '' && !isTermField(field) && field.length > 1 && !noField.test(value))
+        made.warnings.push(`${field}: is not a field; its words are searched for as they are`)
+      kept.push(isTermField(field) ? `${minus}${field}:${whole.slice(minus!.length + name.length + 1)}` : whole)
+    }
+    isAfterFilter = false
+  }
+  if (kept.length > 1 && kept.at(-1) === 'OR') dropOr(made, kept)
+  for (const [nth, text] of kept.entries()) if (!text.includes('"')) warnOfForeign(made, text, nth === kept.length - 1)
+  return { ...made, text: kept.join(' '), isFiltered }
+}
+
+const isTermField = (field: string): boolean => (termFields as readonly string[]).includes(field)
+
+/** Whether something else may stand for it: a word or phrase that is looked for. */
+const mayBeEither = (text: string | undefined): boolean =>
+  text !== undefined && text !== 'OR' && !text.startsWith('-') && /[\p{L}\p{N}]/u.test(text)
+
+/** What other search boxes take for a sign, and this one for a word or for nothing. */
+function warnOfForeign({ warnings }: Making, word: string, isLast: boolean): void {
+  if (word === 'AND') warnings.push('AND is searched for as a word: all words must match without it')
+  if (word === 'NOT') warnings.push('NOT is searched for as a word: -word leaves out')
+  const isBegun = isLast && /^[^*]*\*$/.test(word)
+  if (!isBegun && /[\p{L}\p{N}]\*|\*[\p{L}\p{N}]/u.test(word))
+    warnings.push('* stands for nothing: only the last word finds what begins so')
+}
+
+function dropOr(made: Making, kept: string[]): void {
+  kept.pop()
+  made.warnings.push('OR stands between two words: ignored here')
+}
+
+function typesOf(made: Making, value: string): string[] {
+  return value
+    .toLowerCase()
+    .split(',')
+    .flatMap((one) => {
+      const types = Object.hasOwn(families, one) ? families[one] : undefined
+      if (types) return types
+      if (mimeType.test(one)) return [one]
+      made.warnings.push(`type:${one} is neither a media type nor one of ${Object.keys(families).join(', ')}: ignored`)
+      return []
+    })
+}
+
+/** From the first moment of the one to the last of the other, in UTC; null where either is no date. */
+function spanOf(value: string): { from: Date | null; to: Date | null } | null {
+  const [first = '', last, ...more] = value.split('..')
+  if (more.length > 0 || value === '..') return null
+  const one = first === '' ? null : dayOf(first)
+  const other = last === undefined ? one : last === '' ? null : dayOf(last)
+  if (one === undefined || other === undefined) return null
+  return { from: one?.from ?? null, to: other?.to ?? null }
+}
+
+/** A year, month or day, from its first moment to its last. */
+function dayOf(text: string): { from: Date; to: Date } | undefined {
+  const [, year, month, day] = /^(\d{4})(?:-(\d\d)(?:-(\d\d))?)?$/.exec(text) ?? []
+  if (year === undefined) return undefined
+  const at = new Date(`${year}-${month ?? '01'}-${day ?? '01'}T00:00:00.000Z`)
+  // Of 2026-02-30 JavaScript makes a day in March.
+  if (Number.isNaN(at.getTime()) || (day !== undefined && at.getUTCDate() !== Number(day)) || Number(year) === 0) return undefined
+  const next = new Date(at)
+  if (day !== undefined) next.setUTCDate(next.getUTCDate() + 1)
+  else if (month !== undefined) next.setUTCMonth(next.getUTCMonth() + 1)
+  else next.setUTCFullYear(next.getUTCFullYear() + 1)
+  return { from: at, to: new Date(next.getTime() - 1) }
+}
+
+/** Of two first moments the one that counts. */
+export const latest = (one: Date | null, other: Date | null): Date | null => (one && other ? (one > other ? one : other) : (one ?? other))
+export const earliest = (one: Date | null, other: Date | null): Date | null => (one && other ? (one < other ? one : other) : (one ?? other))

@@ -12,15 +12,15 @@ const dist = `${root}dist/`
 /** Built each by itself. All files lie side by side, so that what one names beside itself (`./child.js`, `../package.json`) is there. */
 const programs = [
   { program: 'commands/program.ts', ...migrations() },
-  { child: 'src/extract/child.ts', watchdog: 'src/extract/watchdog.ts' },
+  { child: 'src/extract/process/child.ts', watchdog: 'src/extract/process/watchdog.ts' },
   { remote: 'src/client/remote.ts' },
 ]
 
 /** What is loaded at once or not at all is one file: what these reach, but for what those above them do. */
 const together = {
   program: ['commands/program.ts'],
-  there: ['src/cli/there.ts'],
-  here: ['src/open-app.ts', 'src/client/local.ts', 'src/cli/connect.ts'],
+  there: ['src/cli/remote/remote.ts'],
+  here: ['src/open-app.ts', 'src/client/local.ts', 'src/cli/remote/local-client.ts'],
 }
 
 /** Packages that look for files beside themselves, that are not JavaScript, or that are loaded by name. */

@@ -9,7 +9,7 @@
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { startServed } from '../test/support/served.ts'
+import { startServed } from '../test/support/servers/served.ts'
 
 const seconds = Number(process.argv[2] ?? 30)
 const requestsPerMinute = 100

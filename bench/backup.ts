@@ -13,10 +13,10 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { sql } from 'kysely'
-import { loadConfig } from '../src/config-load.ts'
-import { openLog } from '../src/log.ts'
+import { loadConfig } from '../src/config/load.ts'
+import { openLog } from '../src/log/log.ts'
 import { openApp } from '../src/open-app.ts'
-import { bareEnvironment, executable } from '../test/support/run.ts'
+import { bareEnvironment, executable } from '../test/support/processes/run.ts'
 
 const { values } = parseArgs({
   options: { documents: { type: 'string', default: '100000' }, folder: { type: 'string', default: tmpdir() } },

@@ -6,7 +6,7 @@
  *
  * Prints the medians and their difference; ends with 1 when that is 15 % or more, and more than 5 ms.
  */
-import { startServed } from '../test/support/served.ts'
+import { startServed } from '../test/support/servers/served.ts'
 
 const pairs = Number(process.argv[2] ?? 60)
 const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0

@@ -1,6 +1,6 @@
 import sharp from 'sharp'
-import type { PageImage } from '../src/ports/ocr.ts'
-import { renderPages, textPdf } from '../test/support/page-image.ts'
+import type { PageImage } from '../src/ports/ocr-engine.ts'
+import { renderPages, textPdf } from '../test/support/data/page-image.ts'
 
 export const variants = ['clean', 'noise', 'photo'] as const
 export type Variant = (typeof variants)[number]

@@ -5,14 +5,14 @@
 import { randomUUID } from 'node:crypto'
 import Table from 'cli-table3'
 import type { App } from '../src/app.ts'
-import { loadConfig } from '../src/config-load.ts'
-import { openLog } from '../src/log.ts'
+import { loadConfig } from '../src/config/load.ts'
+import { openLog } from '../src/log/log.ts'
 import { openApp } from '../src/open-app.ts'
 import { remake } from '../src/search/engines/meilisearch/rebuild.ts'
 import { openServer } from '../src/search/engines/meilisearch/server.ts'
 import { status } from '../src/search/reindex.ts'
+import { buildServer } from '../src/server/http/assemble.ts'
 import { listen } from '../src/server/listen.ts'
-import { buildServer } from '../src/server/server.ts'
 
 export interface MeilisearchServer {
   readonly url: string

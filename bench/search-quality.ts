@@ -4,7 +4,7 @@
  */
 import Table from 'cli-table3'
 import type { App } from '../src/app.ts'
-import { noFilter, type SearchFilter } from '../src/ports/search.ts'
+import { noFilter, type SearchFilter } from '../src/ports/search-engine.ts'
 
 /** More than any of the databases holds. */
 const everything = 100_000_000

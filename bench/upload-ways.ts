@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Page } from '../src/client/client.ts'
-import { startServed } from '../test/support/served.ts'
+import { startServed } from '../test/support/servers/served.ts'
 
 export interface Way {
   /** null where it is no server */

@@ -10,7 +10,7 @@ import { availableParallelism, cpus, loadavg, tmpdir, totalmem } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
-import { processTree } from '../test/support/process-tree.ts'
+import { processTree } from '../test/support/processes/process-tree.ts'
 import { dd, dms, rawServer, type Way } from './upload-ways.ts'
 
 const { values } = parseArgs({

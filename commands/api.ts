@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { type ApiFlags, callOf } from '../src/cli/api-call.ts'
-import type { Cli } from '../src/cli/context.ts'
-import { usage } from '../src/cli/exit.ts'
-import { manual } from '../src/cli/manual.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import { type ApiFlags, callOf } from '../src/cli/remote/api-call.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
+import { usage } from '../src/cli/runtime/exit.ts'
 import type { Client } from '../src/client/client.ts'
 import { errorIn } from '../src/client/connection.ts'
 

@@ -1,7 +1,7 @@
 import { Argument, type Command } from 'commander'
-import type { Cli } from '../src/cli/context.ts'
-import { manual } from '../src/cli/manual.ts'
-import { topics } from '../src/cli/topics.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import { topics } from '../src/cli/output/topics.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
 
 /** `dms completion bash`: made from the tree of words, so that it knows what this dms knows. */
 export const completion = (cli: Cli, whole: () => Promise<Command>): Command =>
@@ -17,12 +17,12 @@ export const completion = (cli: Cli, whole: () => Promise<Command>): Command =>
   })
     .addArgument(new Argument('<shell>', 'whose script').choices(['bash', 'zsh', 'fish']))
     .action(async (shell: keyof typeof scripts) => {
-      const { wordOf } = await import('../src/cli/words.ts')
+      const { wordOf } = await import('../src/cli/output/command-tree.ts')
       cli.write((await scripts[shell]())(wordOf(await whole()), Object.keys(topics)))
     })
 
 const scripts = {
-  bash: async () => (await import('../src/cli/complete-bash.ts')).bashScript,
-  zsh: async () => (await import('../src/cli/complete-zsh.ts')).zshScript,
-  fish: async () => (await import('../src/cli/complete-fish.ts')).fishScript,
+  bash: async () => (await import('../src/cli/output/completion/bash.ts')).bashScript,
+  zsh: async () => (await import('../src/cli/output/completion/zsh.ts')).zshScript,
+  fish: async () => (await import('../src/cli/output/completion/fish.ts')).fishScript,
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import type { Cli } from '../src/cli/context.ts'
-import { manual } from '../src/cli/manual.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
 
 /** `dms docs man`, `dms docs markdown`: a page for each command, from the same tree as --help. `docs` is short for `documents` otherwise. */
 export const docs = (cli: Cli, whole: () => Promise<Command>): readonly Command[] => [
@@ -12,9 +12,9 @@ export const docs = (cli: Cli, whole: () => Promise<Command>): readonly Command[
     .requiredOption('--dir <folder>', 'where to write; made when it is missing')
     .action(async ({ dir }: Flags) => {
       const [{ manPage }, { versionOfDms }, { exits }] = await Promise.all([
-        import('../src/cli/man.ts'),
+        import('../src/cli/output/man.ts'),
         import('../src/version.ts'),
-        import('../src/cli/exit.ts'),
+        import('../src/cli/runtime/exit.ts'),
       ])
       await write(cli, await whole(), dir, '1', (word) => manPage(word, versionOfDms(), exits))
     }),
@@ -25,7 +25,7 @@ export const docs = (cli: Cli, whole: () => Promise<Command>): readonly Command[
   })
     .requiredOption('--dir <folder>', 'where to write; made when it is missing')
     .action(async ({ dir }: Flags) => {
-      const { markdownPage } = await import('../src/cli/markdown.ts')
+      const { markdownPage } = await import('../src/cli/output/markdown.ts')
       await write(cli, await whole(), dir, 'md', markdownPage)
     }),
 ]
@@ -34,14 +34,14 @@ interface Flags {
   dir: string
 }
 
-type Word = import('../src/cli/words.ts').Word
+type Word = import('../src/cli/output/command-tree.ts').Word
 
 async function write(cli: Cli, program: Command, dir: string, ending: string, page: (word: Word) => string): Promise<void> {
   const [{ mkdir, writeFile }, { join }, { pageName }, { allWords, wordOf }] = await Promise.all([
     import('node:fs/promises'),
     import('node:path'),
-    import('../src/cli/man.ts'),
-    import('../src/cli/words.ts'),
+    import('../src/cli/output/man.ts'),
+    import('../src/cli/output/command-tree.ts'),
   ])
   await mkdir(dir, { recursive: true })
   const written: { path: string }[] = []

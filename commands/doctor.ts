@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
-import type { Cli } from '../src/cli/context.ts'
-import { usage } from '../src/cli/exit.ts'
-import { manual } from '../src/cli/manual.ts'
-import { counted, wrapped } from '../src/cli/output.ts'
-import { settingRows } from '../src/cli/setting-rows.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import { counted, wrapped } from '../src/cli/output/output.ts'
+import { settingRows } from '../src/cli/output/setting-rows.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
+import { usage } from '../src/cli/runtime/exit.ts'
 import type { Diagnosis, Question } from '../src/doctor/doctor.ts'
-import type { Patient } from '../src/doctor/patient.ts'
-import { plain } from '../src/plain.ts'
+import type { Patient } from '../src/doctor/installation.ts'
+import { plain } from '../src/log/escape.ts'
 
 interface Flags {
   only?: string
@@ -64,9 +64,9 @@ export const doctor = (cli: Cli): Command =>
 
 async function admitted(cli: Cli): Promise<Patient> {
   const [{ inspectConfig }, { commandLog }, { admit }] = await Promise.all([
-    import('../src/config-load.ts'),
-    import('../src/cli/connect.ts'),
-    import('../src/doctor/patient.ts'),
+    import('../src/config/load.ts'),
+    import('../src/cli/remote/local-client.ts'),
+    import('../src/doctor/installation.ts'),
   ])
   const loaded = inspectConfig(cli.configSources())
   const patient = admit(loaded, await commandLog(loaded, cli.options))
@@ -84,7 +84,7 @@ async function questionsHere(patient: Patient): Promise<Question[]> {
 }
 
 async function questionsThere(cli: Cli, url: string): Promise<Question[]> {
-  const [{ remote }, { strangerThere }] = await Promise.all([import('../src/doctor/remote.ts'), import('../src/cli/there.ts')])
+  const [{ remote }, { strangerThere }] = await Promise.all([import('../src/doctor/remote.ts'), import('../src/cli/remote/remote.ts')])
   let stranger: ReturnType<typeof strangerThere> | undefined
   const ask = async () => {
     // How it answers now is the question: nothing is tried again.

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
-import type { Cli } from '../src/cli/context.ts'
-import { exitOf } from '../src/cli/exit.ts'
-import { manual } from '../src/cli/manual.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
+import { exitOf } from '../src/cli/runtime/exit.ts'
 
 /** Milliseconds: Docker and load balancers ask often, and what hangs does not serve. */
 const patience = 3000
@@ -46,7 +46,7 @@ export const healthcheck = (cli: Cli): Command =>
     })
 
 async function check(cli: Cli, isReady: boolean): Promise<Health> {
-  const { ask, listenerOf, placeOf } = await import('../src/cli/own-listener.ts')
+  const { ask, listenerOf, placeOf } = await import('../src/cli/remote/loopback-server.ts')
   const { url, caFile } = cli.target
   const place = url === null ? listenerOf((await cli.config()).config.server) : await placeOf(url, caFile)
   cli.onEnd(() => place.dispatcher.destroy())

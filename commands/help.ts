@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
-import type { Cli } from '../src/cli/context.ts'
-import { usage } from '../src/cli/exit.ts'
-import { manual } from '../src/cli/manual.ts'
-import { fitted } from '../src/cli/page.ts'
-import { topics } from '../src/cli/topics.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import { fitted } from '../src/cli/output/pager.ts'
+import { topics } from '../src/cli/output/topics.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
+import { usage } from '../src/cli/runtime/exit.ts'
 
 const names = Object.keys(topics).join(', ')
 

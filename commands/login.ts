@@ -1,15 +1,15 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import type { Cli } from '../src/cli/context.ts'
-import { type Context, type Contexts, newName, serverUrl } from '../src/cli/contexts.ts'
-import { changeContexts, readContexts } from '../src/cli/contexts-file.ts'
-import { type Credential, keepCredential, whileLocked } from '../src/cli/credentials.ts'
-import { Failure, usage } from '../src/cli/exit.ts'
-import { manual } from '../src/cli/manual.ts'
-import { type PasswordSource, passwordFrom } from '../src/cli/password-source.ts'
-import { line } from '../src/cli/prompt.ts'
-import { readSecret } from '../src/cli/secret.ts'
-import type { There } from '../src/cli/there.ts'
+import { type PasswordSource, passwordFrom } from '../src/cli/arguments/password-source.ts'
+import { line } from '../src/cli/arguments/prompt.ts'
+import { readSecret } from '../src/cli/arguments/secret.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import { type Context, type Contexts, newName, serverUrl } from '../src/cli/remote/contexts.ts'
+import { changeContexts, readContexts } from '../src/cli/remote/contexts-file.ts'
+import { type Credential, keepCredential, whileLocked } from '../src/cli/remote/credentials.ts'
+import type { There } from '../src/cli/remote/remote.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
+import { Failure, usage } from '../src/cli/runtime/exit.ts'
 
 interface Flags {
   name?: string
@@ -128,12 +128,12 @@ function sourceOf({ passwordFile, passwordCommand, passwordStdin, withToken, web
 async function signIn(cli: Cli, there: There, flags: Flags, source: PasswordSource, known: Context | undefined): Promise<Credential> {
   const located = { ...there, caFile: there.caFile ?? known?.ca_file ?? null }
   if (cli.options.printCurl) {
-    const { curlClient } = await import('../src/cli/print-curl.ts')
+    const { curlClient } = await import('../src/cli/remote/print-curl.ts')
     const { auth } = curlClient(located, cli.write)
     await (flags.withToken ? auth.profile() : auth.login(flags.username ?? known?.username ?? '', ''))
   }
-  const { byPassword, byToken } = await import('../src/cli/sign-in.ts')
-  if (flags.web) return (await import('../src/cli/login-web.ts')).byBrowser(cli, located)
+  const { byPassword, byToken } = await import('../src/cli/remote/sign-in.ts')
+  if (flags.web) return (await import('../src/cli/remote/login-web.ts')).byBrowser(cli, located)
   if (flags.withToken) return byToken(located, cli.way, (await readSecret(cli.options, 'token', { isStdin: true })).trim())
   const username = flags.username ?? known?.username ?? (await line(cli.options, 'User name or e-mail address:', '--username'))
   const password =

@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
-import type { Cli } from '../src/cli/context.ts'
-import { contextColumns, contextRows, printContext } from '../src/cli/context-rows.ts'
-import { type Context, contextNamed } from '../src/cli/contexts.ts'
-import { changeContexts, readContexts } from '../src/cli/contexts-file.ts'
-import { keepCredential, readCredentials, whileLocked } from '../src/cli/credentials.ts'
-import { usage } from '../src/cli/exit.ts'
-import { manual } from '../src/cli/manual.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import { contextColumns, contextRows, printContext } from '../src/cli/remote/context-rows.ts'
+import { type Context, contextNamed } from '../src/cli/remote/contexts.ts'
+import { changeContexts, readContexts } from '../src/cli/remote/contexts-file.ts'
+import { keepCredential, readCredentials, whileLocked } from '../src/cli/remote/credentials.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
+import { usage } from '../src/cli/runtime/exit.ts'
 
 export const logout = (cli: Cli): Command =>
   manual('logout [context]', {
@@ -38,7 +38,7 @@ function nameInUse(cli: Cli): string {
 
 async function end(cli: Cli, name: string, context: Context): Promise<void> {
   if (cli.options.printCurl) {
-    const { curlClient } = await import('../src/cli/print-curl.ts')
+    const { curlClient } = await import('../src/cli/remote/print-curl.ts')
     await curlClient({ url: context.url, caFile: context.ca_file ?? null }, cli.write).auth.logout()
   }
   await whileLocked(cli.env, async () => {
@@ -54,7 +54,7 @@ async function end(cli: Cli, name: string, context: Context): Promise<void> {
 
 /** On the server, so that a copy of the token is worth nothing either. */
 async function revoke(cli: Cli, name: string, context: Context, token: string): Promise<void> {
-  const { strangerThere } = await import('../src/cli/there.ts')
+  const { strangerThere } = await import('../src/cli/remote/remote.ts')
   const target = { name, url: context.url, context, isByUrl: false, caFile: context.ca_file ?? null }
   const client = await strangerThere(target, cli.way, token)
   try {

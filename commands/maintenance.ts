@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { startBatch } from '../src/cli/batch.ts'
-import type { Cli } from '../src/cli/context.ts'
-import { group, type Manual, manual } from '../src/cli/manual.ts'
-import type { Step } from '../src/worker/maintain.ts'
+import { group, type Manual, manual } from '../src/cli/output/manual.ts'
+import { startBatch } from '../src/cli/runtime/batch.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
+import type { Step } from '../src/worker/maintenance.ts'
 
 export const maintenance = (cli: Cli): Command =>
   group('maintenance', 'What is needed no more.', [
@@ -59,7 +59,7 @@ const command = (cli: Cli, name: string, only: readonly Step[] | null, text: Omi
       const words = `maintenance ${name}`
       const [app, { allSteps, maintain }] = await Promise.all([
         cli.app(words, { statementTimeout: false }),
-        import('../src/worker/maintain.ts'),
+        import('../src/worker/maintenance.ts'),
       ])
       const batch = startBatch(cli, words, { isDryRun, columns: [{ name: 'action' }, { name: 'key' }, { name: 'count', align: 'right' }] })
       const removed = await maintain(app, only ?? allSteps, isDryRun)

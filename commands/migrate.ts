@@ -1,9 +1,9 @@
 import { type Command, Option } from 'commander'
-import type { Cli } from '../src/cli/context.ts'
-import { durationOf } from '../src/cli/duration.ts'
-import { Failure, usage } from '../src/cli/exit.ts'
-import { manual } from '../src/cli/manual.ts'
-import { confirm } from '../src/cli/prompt.ts'
+import { durationOf } from '../src/cli/arguments/duration.ts'
+import { confirm } from '../src/cli/arguments/prompt.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
+import { Failure, usage } from '../src/cli/runtime/exit.ts'
 import type { MigrationState } from '../src/db/migrate.ts'
 import type { OpenedDatabase } from '../src/open-app.ts'
 
@@ -183,7 +183,7 @@ async function withDatabase(
   work: (database: OpenedDatabase, lockTimeout: number) => Promise<void>,
 ): Promise<void> {
   cli.refuseRemote(command)
-  const [{ openConfigured }, { openLog }] = await Promise.all([import('../src/open-app.ts'), import('../src/log.ts')])
+  const [{ openConfigured }, { openLog }] = await Promise.all([import('../src/open-app.ts'), import('../src/log/log.ts')])
   const { config } = await cli.config()
   const database = await openConfigured(
     config,

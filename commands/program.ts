@@ -1,15 +1,15 @@
 /** The tree of words, the flags of all, and the one catch that turns whatever happens into an exit code and a line on standard error. */
 import { Command, Help, Option } from 'commander'
-import { createCli, exitAfter, type OwnedCli } from '../src/cli/context.ts'
-import { exitOf, exits, Failure, isShown } from '../src/cli/exit.ts'
-import { humanLines, jsonLine, withPlace, withWait } from '../src/cli/failure-lines.ts'
-import { boxWrap, minWidthToWrap } from '../src/cli/manual.ts'
-import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/options.ts'
-import { withFlags } from '../src/cli/typed-flags.ts'
-import { environment } from '../src/environment.ts'
-import { isJournal } from '../src/journal.ts'
+import { humanLines, jsonLine, withPlace, withWait } from '../src/cli/output/error-lines.ts'
+import { boxWrap, minWidthToWrap } from '../src/cli/output/manual.ts'
+import { createCli, exitAfter, type OwnedCli } from '../src/cli/runtime/context.ts'
+import { exitOf, exits, Failure, isShown } from '../src/cli/runtime/exit.ts'
+import { withFlags } from '../src/cli/runtime/field-flags.ts'
+import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/runtime/options.ts'
+import { environment } from '../src/config/environment.ts'
+import { isJournal } from '../src/log/systemd-journal.ts'
 import { versionOfDms } from '../src/version.ts'
-import { words } from './words.ts'
+import { words } from './command-table.ts'
 
 /** Runs one command line (without the program's name) and answers its exit code. Never throws. */
 export async function main(argv: readonly string[]): Promise<number> {

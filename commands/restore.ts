@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
-import type { LostDocument } from '../src/backup/lost-documents.ts'
-import { backupNamed, type KeyFlags, keySettings, refusePassword, signaturePolicy } from '../src/cli/backup-source.ts'
-import type { Cli } from '../src/cli/context.ts'
-import { durationOf } from '../src/cli/duration.ts'
-import { usage } from '../src/cli/exit.ts'
-import { manual } from '../src/cli/manual.ts'
-import { openPlaces } from '../src/cli/places.ts'
-import { summaryOf } from '../src/cli/summary.ts'
+import type { LostDocument } from '../src/backup/restore/lost-documents.ts'
+import { backupNamed, type KeyFlags, keySettings, refusePassword, signaturePolicy } from '../src/cli/arguments/backup-source.ts'
+import { durationOf } from '../src/cli/arguments/duration.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import { summaryOf } from '../src/cli/output/summary.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
+import { usage } from '../src/cli/runtime/exit.ts'
+import { openPlaces } from '../src/cli/runtime/places.ts'
 
 interface Flags extends KeyFlags {
   toDatabase?: string
@@ -51,7 +51,7 @@ export const restore = (cli: Cli): Command =>
       const source = await backupNamed(cli, given)
       const started = new Date()
       const places = await openPlaces(cli, 'restore', settings)
-      const { databaseName, refuseFull, restore: put } = await import('../src/backup/restore.ts')
+      const { databaseName, refuseFull, restore: put } = await import('../src/backup/restore/restore.ts')
       const name = await databaseName(places)
       if (flags.confirm !== undefined && flags.confirm !== name)
         throw usage(`--confirm ${flags.confirm}: the database is called "${name}"; nothing was changed`)
@@ -112,7 +112,7 @@ async function reindex(cli: Cli, settings: Record<string, string>): Promise<void
   const loaded = await cli.config(settings)
   const [{ openApp }, { commandLog }, search] = await Promise.all([
     import('../src/open-app.ts'),
-    import('../src/cli/connect.ts'),
+    import('../src/cli/remote/local-client.ts'),
     import('../src/search/search.ts'),
   ])
   const app = await openApp(loaded.config, await commandLog(loaded, cli.options), { migrate: 'never', statementTimeout: false })

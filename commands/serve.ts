@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander'
-import type { Cli } from '../src/cli/context.ts'
-import { durationOf } from '../src/cli/duration.ts'
-import { manual } from '../src/cli/manual.ts'
-import { serviceConfig } from '../src/cli/service-config.ts'
+import { durationOf } from '../src/cli/arguments/duration.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
+import { serviceConfig } from '../src/cli/runtime/service-config.ts'
 
 interface Options {
   host?: string

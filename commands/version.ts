@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
-import type { Cli } from '../src/cli/context.ts'
-import { manual } from '../src/cli/manual.ts'
-import type { DatabaseVersion, ServerVersion } from '../src/cli/versions.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import type { DatabaseVersion, ServerVersion } from '../src/cli/remote/versions.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
 import { commitOfDms, versionOfDms } from '../src/version.ts'
 
 interface Versions {
@@ -43,9 +43,9 @@ export const version = (cli: Cli): Command =>
 async function others(cli: Cli): Promise<Pick<Versions, 'server' | 'database'>> {
   const { url, caFile } = cli.target
   if (cli.options.printCurl) await (await cli.client()).send('GET', '/api/openapi.json')
-  const { versionOfDatabase, versionOfServer } = await import('../src/cli/versions.ts')
+  const { versionOfDatabase, versionOfServer } = await import('../src/cli/remote/versions.ts')
   if (url !== null) return { server: await versionOfServer(url, caFile), database: null }
-  const { inspectConfig } = await import('../src/config-load.ts')
+  const { inspectConfig } = await import('../src/config/load.ts')
   // What is wrong with the configuration is for `config check` to say.
   const { config, problems } = inspectConfig(cli.configSources())
   return { server: null, database: problems.length > 0 ? null : await versionOfDatabase(config) }

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { operator } from '../src/actor.ts'
-import type { Cli } from '../src/cli/context.ts'
-import { manual } from '../src/cli/manual.ts'
-import { notSignedIn } from '../src/cli/session.ts'
+import { manual } from '../src/cli/output/manual.ts'
+import { notSignedIn } from '../src/cli/remote/session.ts'
+import type { Cli } from '../src/cli/runtime/context.ts'
 
 export interface Whoami {
   readonly context: string
@@ -44,7 +44,7 @@ async function ask(cli: Cli): Promise<Whoami> {
   }
   if (cli.options.printCurl) await (await cli.client()).auth.profile()
   const there = { ...target, name, url }
-  const [{ clientThere }, { endOf }] = await Promise.all([import('../src/cli/there.ts'), import('../src/cli/sign-in.ts')])
+  const [{ clientThere }, { endOf }] = await Promise.all([import('../src/cli/remote/remote.ts'), import('../src/cli/remote/sign-in.ts')])
   const client = await clientThere(there, cli.way)
   try {
     const { username, role } = await client.auth.profile().catch((error) => {

@@ -1,13 +1,13 @@
 /** What every part of dms is handed: made once, by open-app.ts; never reached for globally. */
-import type { Config } from './config.ts'
-import type { Database, Db } from './db/db.ts'
-import type { Log } from './log.ts'
-import type { FileStore } from './ports/files.ts'
-import type { Mailer } from './ports/mail.ts'
-import type { OcrSetup } from './ports/ocr.ts'
-import type { DocumentReader } from './ports/reading.ts'
-import type { SearchEngine } from './ports/search.ts'
-import type { IdentityProvider, PasswordHasher, Seals, Tokens } from './ports/sign-in.ts'
+import type { Config } from './config/schema.ts'
+import type { Database, Db } from './db/pool.ts'
+import type { Log } from './log/log.ts'
+import type { DocumentReader } from './ports/document-reader.ts'
+import type { FileStore } from './ports/file-store.ts'
+import type { IdentityProvider, PasswordHasher, Seals, Tokens } from './ports/identity-provider.ts'
+import type { Mailer } from './ports/mailer.ts'
+import type { OcrSetup } from './ports/ocr-engine.ts'
+import type { SearchEngine } from './ports/search-engine.ts'
 
 export interface App {
   readonly config: Config

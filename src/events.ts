@@ -1,6 +1,6 @@
 /** The events that clients can subscribe to, and the one way to send them. */
 import { sql } from 'kysely'
-import type { Db, Trx } from './db/db.ts'
+import type { Db, Trx } from './db/pool.ts'
 
 export interface Events {
   document_created: { document_id: string; title: string; source: string | null }

@@ -3,25 +3,25 @@ import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { App } from './app.ts'
+import { openSeals } from './auth/encrypted-tokens.ts'
+import { openTokens } from './auth/jwt.ts'
 import { openPasswords } from './auth/passwords.ts'
-import { openSeals } from './auth/seals.ts'
-import { openTokens } from './auth/tokens.ts'
-import type { Config } from './config.ts'
-import { type Address, openDatabase } from './db/db.ts'
+import type { Config } from './config/schema.ts'
+import { secretFile } from './config/secret-file.ts'
 import { migrate, NewerSchema, PendingMigrations, status } from './db/migrate.ts'
-import { type OwnedDatabase, openOwned } from './db/owner.ts'
+import { type Address, openDatabase } from './db/pool.ts'
+import { type OwnedDatabase, openOwned } from './db/schema-owner.ts'
 import { ConfigError } from './errors.ts'
-import { openReader } from './extract/reader.ts'
-import { stores } from './files/all.ts'
-import { checkBelonging } from './files/belongs.ts'
-import { storeFolder } from './files/folder.ts'
-import type { Log } from './log.ts'
+import { openReader } from './extract/process/reader-pool.ts'
+import { storeFolder } from './files/store-folder.ts'
+import { checkBelonging } from './files/store-marker.ts'
+import { stores } from './files/stores/registry.ts'
+import type { Log } from './log/log.ts'
 import { findOcr } from './ocr/languages.ts'
-import type { FileStore } from './ports/files.ts'
-import type { OcrSetup } from './ports/ocr.ts'
-import type { DocumentReader } from './ports/reading.ts'
+import type { DocumentReader } from './ports/document-reader.ts'
+import type { FileStore } from './ports/file-store.ts'
+import type { OcrSetup } from './ports/ocr-engine.ts'
 import { engines } from './search/engines/registry.ts'
-import { secretFile } from './secret-file.ts'
 
 export interface OpenOptions {
   /** `embedded`: only the database that dms brings along is migrated by itself */
@@ -78,8 +78,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       reader,
       previewer,
       mailer,
-      identities:
-        config.auth.method === 'oidc' ? (await import('./auth/identity-provider.ts')).openIdentityProvider(config.oidc, log) : null,
+      identities: config.auth.method === 'oidc' ? (await import('./auth/openid-provider.ts')).openIdentityProvider(config.oidc, log) : null,
       tokens: openTokens(secret),
       seals: openSeals(secret),
       passwords: openPasswords(),
@@ -128,7 +127,7 @@ export async function openConfigured(config: Config, log: Log, statementTimeout:
     const owned = openOwned(database, { ...settings, address: { ...address, connectionString: migration_url } })
     return { ...(await closingOnFailure(owned, database.close)), isEmbedded: false }
   }
-  const { joinEmbedded } = await import('./db/embedded.ts')
+  const { joinEmbedded } = await import('./db/embedded/embedded.ts')
   const embedded = await joinEmbedded({ dataDir: config.data_dir, log })
   const opened = openDatabase({ ...settings, address: embedded.connection })
   const close = async () => {

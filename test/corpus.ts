@@ -16,7 +16,7 @@ import { documentsOf, type Folder, folders, sampleOf } from './corpus/folders.ts
 import { type FolderRead, readFolder } from './corpus/read-folder.ts'
 import { type Watch, watch } from './corpus/watch.ts'
 import { recall, truthOf } from './corpus/words.ts'
-import { type Served, startServed } from './support/served.ts'
+import { type Served, startServed } from './support/servers/served.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -12,12 +12,12 @@ import { access, readdir, readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual, parseArgs } from 'node:util'
 import Table from 'cli-table3'
-import { openTokens } from '../src/auth/tokens.ts'
+import { openTokens } from '../src/auth/jwt.ts'
 import { multipart } from '../src/client/multipart.ts'
 import { type Attempt, attemptsOn } from './security/naughty.ts'
 import { isJson } from './support/is-json.ts'
 import { type Description, insides, operationsOf } from './support/operations.ts'
-import { type Served, startServed } from './support/served.ts'
+import { type Served, startServed } from './support/servers/served.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

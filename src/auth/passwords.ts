@@ -2,8 +2,8 @@
 import { availableParallelism } from 'node:os'
 import { hash, parseOptions, verify } from '@node-rs/argon2'
 import { z } from 'zod'
-import type { Config } from '../config.ts'
-import type { PasswordHasher } from '../ports/sign-in.ts'
+import type { Config } from '../config/schema.ts'
+import type { PasswordHasher } from '../ports/identity-provider.ts'
 
 /** Longer ones would only cost time. */
 const maxLength = 1024

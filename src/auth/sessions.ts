@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import type { Claims } from '../ports/sign-in.ts'
+import type { Claims } from '../ports/identity-provider.ts'
 
 /** Who the sessions stand for now, by the ids of their tokens; those that ended are not in it. Whether a token is in time is not asked here. */
 export async function current(app: App, sessions: readonly Pick<Claims, 'sub' | 'jti' | 'ver'>[]): Promise<Map<string, Actor>> {

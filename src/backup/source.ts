@@ -4,7 +4,7 @@ import { realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { AppError } from '../errors.ts'
-import { openCollector } from '../files/collect.ts'
+import { openCollector } from '../files/free-buffers.ts'
 import { type Bytes, counted, gathered, lines } from './bytes.ts'
 import {
   BackupDamaged,

@@ -1,8 +1,8 @@
 /** Whether tables, files and index agree: finds what should not be, and mends what can be made anew. */
 import type { App } from '../app.ts'
 import { withLock } from '../db/lock.ts'
-import type { Check, Found, Scope } from './found.ts'
-import { checksums, files, orphans } from './stored.ts'
+import type { Check, Found, Scope } from './check-result.ts'
+import { checksums, files, orphans } from './stored-files.ts'
 import { index, links, queue, references, status } from './tables.ts'
 
 export interface Finding extends Omit<Found, 'repair' | 'address'> {

@@ -1,10 +1,10 @@
 /** What tables say of each other, of the queue and of the index. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import * as claims from '../claims.ts'
-import { queueStranded, stranded } from '../ocr/stranded.ts'
+import * as claims from '../jobs/leases.ts'
+import { queueStranded, stranded } from '../ocr/stranded-documents.ts'
 import { reindex } from '../search/search.ts'
-import type { Found, Scope } from './found.ts'
+import type { Found, Scope } from './check-result.ts'
 
 /** Rows that are told of, of each question. */
 const most = 10_000

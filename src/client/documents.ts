@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Changes, KnownAnswer, listQuery, PagesAnswer, ThumbnailQuery } from '../documents/routes.ts'
-import type { BulkAnswer, UploadAnswer } from '../documents/uploads.ts'
+import type { BulkAnswer, UploadAnswer } from '../documents/upload-requests.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Retry, RetryAnswer } from '../ocr/routes.ts'
 import { type Listed, type OpenConnection, type Page, pathOf, type Query, type QueryOf, withQuery } from './connection.ts'

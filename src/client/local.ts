@@ -1,7 +1,7 @@
 /** A client of a server in this very process: the same routes and rules, no socket, no password. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { buildServer } from '../server/server.ts'
+import { buildServer } from '../server/http/assemble.ts'
 import { type Client, createClient, type Transport } from './client.ts'
 
 /** `actor` null: somebody who is not signed in. */

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { Priority } from '../jobs.ts'
+import type { Priority } from '../jobs/queue.ts'
 import type { ItemAnswer, LanguagesAnswer, listQuery, RecoverAnswer, RetryMany, RetryManyAnswer, StatusAnswer } from '../ocr/routes.ts'
 import { type Listed, type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './connection.ts'
 

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { SearchClause, SearchSort } from '../ports/search.ts'
+import type { SearchClause, SearchSort } from '../ports/search-engine.ts'
 import type { Answer, Filters, SimilarAnswer, Suggestions } from '../search/routes.ts'
 import { type OpenConnection, pathOf, withQuery } from './connection.ts'
 

@@ -3,7 +3,7 @@
  * back. `clock_timestamp()` and not `now()`, which stands still within a transaction and so can lie before rows that others have committed.
  */
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from './db.ts'
+import type { Db } from './pool.ts'
 
 /** A subquery, so that PostgreSQL asks the clock once for each statement and can use an index on what is compared with it. */
 export const clock = sql<Date>`(select clock_timestamp())`

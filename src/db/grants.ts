@@ -1,6 +1,6 @@
 /** The rights of the application's role, where tables belong to another one. Given by the owner, and checked at each start: a restore makes tables anew. */
 import { sql } from 'kysely'
-import type { Db, Trx } from './db.ts'
+import type { Db, Trx } from './pool.ts'
 
 /** Tables that the application makes and drops itself. */
 const searchTables = '^search_chunk_[0-9]+$'

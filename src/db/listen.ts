@@ -1,8 +1,8 @@
 /** LISTEN on a connection of its own that comes back by itself. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import type { Log } from '../log.ts'
-import type { Database } from './db.ts'
+import type { Log } from '../log/log.ts'
+import type { Database } from './pool.ts'
 
 export interface Listening {
   close(): Promise<void>

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
 import type pg from 'pg'
-import type { Database, Trx } from './db.ts'
+import type { Database, Trx } from './pool.ts'
 
 /** Another run holds the lock; the shell exits 75. */
 export class Busy extends Error {

@@ -2,8 +2,8 @@
 import { readdir } from 'node:fs/promises'
 import { type Kysely, sql } from 'kysely'
 import { AppError } from '../errors.ts'
-import type { Database, Db, Trx } from './db.ts'
 import { withLock } from './lock.ts'
+import type { Database, Db, Trx } from './pool.ts'
 
 interface Migration {
   up(db: Kysely<unknown>): Promise<void>

@@ -1,6 +1,6 @@
 /** A part of a transaction that can fail alone. */
 import { sql } from 'kysely'
-import type { Trx } from './db.ts'
+import type { Trx } from './pool.ts'
 
 /** Does `work` behind a savepoint: what it throws is thrown on, with its writes undone and the transaction still usable. */
 export async function inSavepoint<T>(trx: Trx, work: () => Promise<T>): Promise<T> {

@@ -7,7 +7,7 @@ import { sql } from 'kysely'
 import { tarEnd, tarHeader, tarPadding } from '../backup/tar.ts'
 import { versionOfDms } from '../version.ts'
 import type { Diagnosis } from './doctor.ts'
-import type { Patient } from './patient.ts'
+import type { Patient } from './installation.ts'
 
 /** Writes it (.tar.gz, 0600). `settings` are those in force, secrets left out. Throws where the file exists. */
 export async function writeBundle(

@@ -3,8 +3,8 @@ import { sql } from 'kysely'
 import { queue as stuck } from '../check/tables.ts'
 import * as migrations from '../db/migrate.ts'
 import { Failing, fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
+import type { Patient } from './installation.ts'
 import { missingFolder } from './machine.ts'
-import type { Patient } from './patient.ts'
 
 const oldest = 15
 /** Seconds. */

@@ -2,13 +2,13 @@
 import { chmod, mkdir, readFile, stat, statfs } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { dirname, join } from 'node:path'
-import { openIdentityProvider } from '../auth/identity-provider.ts'
-import { hostPortOf } from '../config-values.ts'
-import { nodeKeepsFromNetwork, withoutNetwork } from '../extract/confine.ts'
-import { storeFolder } from '../files/folder.ts'
+import { openIdentityProvider } from '../auth/openid-provider.ts'
+import { hostPortOf } from '../config/values.ts'
+import { nodeKeepsFromNetwork, withoutNetwork } from '../extract/process/sandbox.ts'
+import { storeFolder } from '../files/store-folder.ts'
 import { versionOfDms } from '../version.ts'
 import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
-import type { Patient } from './patient.ts'
+import type { Patient } from './installation.ts'
 
 /** What nobody but dms may read, below the data folder. */
 const secrets = ['jwt_secret', 'sources_key', 'initial-admin-password']

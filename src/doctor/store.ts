@@ -3,12 +3,12 @@ import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
-import { markerName } from '../files/belongs.ts'
-import { storeFolder } from '../files/folder.ts'
+import { storeFolder } from '../files/store-folder.ts'
+import { markerName } from '../files/store-marker.ts'
 import { findOcr } from '../ocr/languages.ts'
 import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
+import type { Patient } from './installation.ts'
 import { lineOf } from './machine.ts'
-import type { Patient } from './patient.ts'
 
 export const store = (patient: Patient): Question[] => [
   { id: 'storage', about: 'the document store: there, ours, writable', ask: () => storage(patient) },

@@ -1,8 +1,8 @@
 /** Who may see a document. */
 import type { Actor } from '../actor.ts'
 import { isAdmin } from '../actor.ts'
-import type { Db } from '../db/db.ts'
-import { statement } from '../db/statement.ts'
+import { statement } from '../db/compiled-query.ts'
+import type { Db } from '../db/pool.ts'
 import { AppError, type Code } from '../errors.ts'
 import { type Document, headLength, select } from './view.ts'
 

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Row } from '../db/schema.ts'
-import { StreamedAnswer, StreamedText, streamedJson } from '../http/streamed.ts'
+import { StreamedAnswer, StreamedText, streamedJson } from '../http/streamed-json.ts'
 import { type Document, type DocumentView, headLength, view } from './view.ts'
 
 /** Bytes: PostgreSQL unpacks the whole text for each piece, 30 ms for 20 million characters. */

@@ -1,7 +1,7 @@
 /** The stored bytes of a document. */
 import type { App } from '../app.ts'
 import type { StoredFile } from '../http/files.ts'
-import { FileMissing } from '../ports/files.ts'
+import { FileMissing } from '../ports/file-store.ts'
 import { withAddress } from './stored-files.ts'
 import type { Document } from './view.ts'
 

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { Db, Trx } from '../db/db.ts'
-import * as jobs from '../jobs.ts'
-import { FileMissing, type StagedFile } from '../ports/files.ts'
+import type { Db, Trx } from '../db/pool.ts'
+import * as jobs from '../jobs/queue.ts'
+import { FileMissing, type StagedFile } from '../ports/file-store.ts'
 
 /** What needs the file at an address: a document, a row of stored files without a document, a removal that was requested; or nothing. */
 export type FileUse = 'document' | 'row' | 'removal' | 'none'

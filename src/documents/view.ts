@@ -2,7 +2,7 @@
 import { crc32 } from 'node:zlib'
 import { sql } from 'kysely'
 import { z } from 'zod'
-import type { Db } from '../db/db.ts'
+import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 
 export interface Document extends Row<'documents'> {

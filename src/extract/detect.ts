@@ -1,7 +1,7 @@
 /** The MIME type of a file: by its first bytes, and only where they are silent by its name. */
 import { fileTypeFromBuffer } from 'file-type'
-import { byteOrderMark, decodeAs, isUtf8, wideEncoding } from './decode.ts'
 import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
+import { byteOrderMark, decodeAs, isUtf8, wideEncoding } from './readers/decode.ts'
 
 /** How many bytes detectType() wants to see. */
 export const headSize = 4100

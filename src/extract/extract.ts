@@ -1,17 +1,17 @@
 /** Reads any file: decides its type by all of its bytes, and opens it with the reader of that kind. */
-import { ReadFailure } from '../ports/reading.ts'
-import { clean, decode } from './decode.ts'
+import { ReadFailure } from '../ports/document-reader.ts'
 import { detectType, headSize } from './detect.ts'
-import { decodeHtml, readHtml } from './html.ts'
-import { openImage } from './image.ts'
-import { openMail } from './mail.ts'
-import { familyOf, openOffice, typeOfArchive } from './office.ts'
-import { openDoc, openMsg, openPpt, openXls, typeOfOle } from './old-office.ts'
 import { type Contents, flowing, type Opened, type Source } from './opened.ts'
-import type { PdfTools } from './pdf.ts'
-import { readRtf } from './rtf.ts'
-import { maxText } from './sink.ts'
-import { decodeXml, xmlToText } from './xml-text.ts'
+import { clean, decode } from './readers/decode.ts'
+import { decodeHtml, readHtml } from './readers/html.ts'
+import { openImage } from './readers/image.ts'
+import { openMail } from './readers/mail.ts'
+import { familyOf, openOffice, typeOfArchive } from './readers/office/office.ts'
+import { openDoc, openMsg, openPpt, openXls, typeOfOle } from './readers/office/old-office.ts'
+import { readRtf } from './readers/office/rtf.ts'
+import type { PdfTools } from './readers/pdf/pdf.ts'
+import { maxText } from './readers/text-sink.ts'
+import { decodeXml, xmlToText } from './readers/xml-text.ts'
 
 /** How deep files may lie inside files. */
 const maxDepth = 3
@@ -51,7 +51,7 @@ async function openKind(source: Source, mimeType: string, tools: Tools, depth: n
   switch (mimeType) {
     case 'application/pdf':
       // PDF.js takes as long to load as everything else together.
-      return (await import('./pdf.ts')).openPdf(source, { ...tools, openPart })
+      return (await import('./readers/pdf/pdf.ts')).openPdf(source, { ...tools, openPart })
     case 'application/rtf':
       return flowing(async () => readRtf(source.read()))
     case 'application/msword':

@@ -1,7 +1,7 @@
 /** A file opened for reading, whatever its kind. */
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import type { OutlinePage } from '../ports/reading.ts'
+import type { OutlinePage } from '../ports/document-reader.ts'
 
 /** Bytes to read: a file on disk or a part of another file. */
 export interface Source {

@@ -1,6 +1,6 @@
 /** Which text of a page to believe: the file's own, that of OCR, or both. */
 
-import { tidy } from './decode.ts'
+import { tidy } from './readers/decode.ts'
 
 /** At least so many letters and digits make a text layer that stands for its page. */
 const enoughLetters = 32

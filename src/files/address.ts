@@ -1,7 +1,7 @@
 /** From the address of a stored file to its path, and to nothing else. */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { addressPattern, InvalidAddress } from '../ports/files.ts'
+import { addressPattern, InvalidAddress } from '../ports/file-store.ts'
 
 /** 64 random bits: the same bytes are never stored twice under one address. */
 export const newGeneration = (): string => randomBytes(8).toString('hex')

@@ -3,10 +3,10 @@ import { createHash, randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { isAlive } from '../alive.ts'
 import { AppError } from '../errors.ts'
-import { openCollector } from './collect.ts'
-import { cannotTake, troubleOf } from './trouble.ts'
+import { isAlive } from '../is-alive.ts'
+import { openCollector } from './free-buffers.ts'
+import { cannotTake, troubleOf } from './store-error.ts'
 
 export interface Staged {
   path: string

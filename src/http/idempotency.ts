@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import { clock, secondsAgo } from '../db/clock.ts'
-import type { Trx } from '../db/db.ts'
+import type { Trx } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
 
 /** seconds that an answer is kept */

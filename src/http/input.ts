@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { AppError, invalid } from '../errors.ts'
 import { bodyOf, refuseLonger } from './body.ts'
 import { decode, openJsonScanner, parseJson, parseScanned, refuseUnstorable } from './json.ts'
-import { openSlices } from './slices.ts'
+import { openSlices } from './time-slices.ts'
 
 interface Issue {
   path: string

@@ -3,7 +3,7 @@
  * parsed in slices, so that other requests are answered in between. The grammar itself is JSON.parse's throughout.
  */
 import { invalid } from '../errors.ts'
-import { openSlices, type Slices } from './slices.ts'
+import { openSlices, type Slices } from './time-slices.ts'
 
 /** Levels of arrays and objects. */
 export const maxDepth = 64

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { clock, secondsAgo } from '../db/clock.ts'
-import type { Db, Trx } from '../db/db.ts'
+import type { Db, Trx } from '../db/pool.ts'
 import { AppError, type Code } from '../errors.ts'
 import type { Limit } from './rate-limit.ts'
 

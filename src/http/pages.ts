@@ -1,7 +1,7 @@
 /** The envelope of lists that come in pages, and cursors, which lead from each page to the next one. */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import type { Keyed, Keyset } from '../db/keyset.ts'
 import { invalid } from '../errors.ts'
 import { wholeNumber } from './input.ts'

@@ -3,7 +3,7 @@ import { isIPv6 } from 'node:net'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { clock, secondsAgo } from '../db/clock.ts'
-import type { Db, Trx } from '../db/db.ts'
+import type { Db, Trx } from '../db/pool.ts'
 import { AppError, type Code } from '../errors.ts'
 
 export interface Limit {

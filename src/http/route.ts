@@ -3,7 +3,7 @@ import type { H3Event } from 'h3'
 import type { z } from 'zod'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import { AppError, type Code } from '../errors.ts'
-import type { Claims } from '../ports/sign-in.ts'
+import type { Claims } from '../ports/identity-provider.ts'
 import { check, isId, json, jsonOrForm, query } from './input.ts'
 
 declare module 'h3' {

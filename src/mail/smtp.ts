@@ -1,6 +1,6 @@
 /** Mail over SMTP. */
 import { createTransport } from 'nodemailer'
-import { type Mailer, MailFailure } from '../ports/mail.ts'
+import { type Mailer, MailFailure } from '../ports/mailer.ts'
 
 /** Makes it; `url` as smtp://user:password@host:587 (STARTTLS where the server has it) or smtps://…, `from` an address with or without a name. */
 export function smtpMailer({ url, from }: { url: string; from: string }): Mailer {

@@ -1,6 +1,6 @@
 /** What server processes have open, and since when they run, as they say themselves. */
 import { sql } from 'kysely'
-import type { Db } from '../db/db.ts'
+import type { Db } from '../db/pool.ts'
 
 /** Seconds; a server that has said nothing for longer is dead. */
 const silence = 60

@@ -2,8 +2,8 @@
 import { statfs } from 'node:fs/promises'
 import { cpus, freemem, totalmem } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Config } from '../config.ts'
-import { storeFolder } from '../files/folder.ts'
+import type { Config } from '../config/schema.ts'
+import { storeFolder } from '../files/store-folder.ts'
 
 /** Milliseconds over which the processor is watched. */
 const interval = 200

@@ -1,7 +1,7 @@
 /** What the database says of the whole installation, for Prometheus. Every server tells the same. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { isOcrPaused, kinds } from '../jobs.ts'
+import { isOcrPaused, kinds } from '../jobs/queue.ts'
 import { openConnections } from './connections.ts'
 import { type Family, gauge } from './exposition.ts'
 import { diskFree } from './host.ts'

@@ -2,8 +2,8 @@ import { readdir } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 import { ConfigError } from '../errors.ts'
-import type { OcrSetup } from '../ports/ocr.ts'
-import { findTesseract } from './program.ts'
+import type { OcrSetup } from '../ports/ocr-engine.ts'
+import { findTesseract } from './tesseract-program.ts'
 
 const require = createRequire(import.meta.url)
 

@@ -1,4 +1,4 @@
-import type { OcrEngine, OcrText, PageImage } from '../ports/ocr.ts'
+import type { OcrEngine, OcrText, PageImage } from '../ports/ocr-engine.ts'
 
 /** Upside-down text is "read" with a confidence of 0.2 to 0.4, upright text hardly ever below 0.7. */
 const doubtful = 0.6

@@ -3,11 +3,11 @@ import type { App } from '../app.ts'
 import { commaList, listOf } from '../http/input.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
-import * as jobs from '../jobs.ts'
+import * as jobs from '../jobs/queue.ts'
 import { paged } from '../settings/settings.ts'
 import { languageName } from './language-name.ts'
 import * as ocr from './ocr.ts'
-import { recover } from './stranded.ts'
+import { recover } from './stranded-documents.ts'
 
 const Priority = z.enum(Object.keys(jobs.priorities) as [jobs.Priority])
 const JobStatus = z.enum(['pending', 'processing', 'completed', 'failed', 'cancelled'])

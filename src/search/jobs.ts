@@ -1,9 +1,9 @@
 /** The jobs of the search index: index changed documents, and rebuild the index. */
 import { Busy } from '../db/lock.ts'
 import { AppError } from '../errors.ts'
-import type { Handler } from '../jobs.ts'
-import { SearchFailure } from '../ports/search.ts'
-import { bringForward, finishRiders, putOff, riders } from '../riders.ts'
+import { bringForward, finishRiders, putOff, riders } from '../jobs/batch.ts'
+import type { Handler } from '../jobs/queue.ts'
+import { SearchFailure } from '../ports/search-engine.ts'
 import { enqueueReindex, follow, reindex as runReindex } from './reindex.ts'
 
 /** Documents that are done with one; the others of the queue wait for so long. */

@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { Trx } from '../db/db.ts'
 import { withLock } from '../db/lock.ts'
+import type { Trx } from '../db/pool.ts'
 import { invalid } from '../errors.ts'
-import * as jobs from '../jobs.ts'
-import type { IndexRebuild, IndexStatus } from '../ports/search.ts'
+import * as jobs from '../jobs/queue.ts'
+import type { IndexRebuild, IndexStatus } from '../ports/search-engine.ts'
 
 export interface ReindexOptions {
   /** do nothing where the index holds every document in today's form */

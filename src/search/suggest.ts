@@ -1,7 +1,7 @@
 /** How a query could go on: words of documents that the asker may see. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import type { SearchQuery } from '../ports/search.ts'
+import type { SearchQuery } from '../ports/search-engine.ts'
 import { resolve } from './query/filters.ts'
 import { parse, straight, type Term, termFields } from './query/parser.ts'
 import { read } from './query/qualifiers.ts'

@@ -1,7 +1,7 @@
 /** Whether the index holds what the documents hold: every entry has its document and every document its entry; some are looked at word by word, and looked for as anybody would. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { EntryFault, IndexContents, SearchFilter } from '../ports/search.ts'
+import type { EntryFault, IndexContents, SearchFilter } from '../ports/search-engine.ts'
 
 export interface VerifyOptions {
   /** documents whose words are looked at, picked at random; of all others only whether they have an entry */

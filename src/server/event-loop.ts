@@ -1,6 +1,6 @@
 /** Notices when the event loop is blocked, and says which routes were being handled meanwhile: one of them is the cause, or a job of this process. */
 import type { H3Event } from 'h3'
-import type { Log } from '../log.ts'
+import type { Log } from '../log/log.ts'
 import type { Family, Sample } from '../metrics/exposition.ts'
 
 export interface EventLoopWatch {

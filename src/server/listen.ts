@@ -6,9 +6,9 @@ import { type AddressInfo, connect } from 'node:net'
 import type { H3 } from 'h3'
 import { toNodeHandler } from 'h3/node'
 import { type ListenOptions, listen as openPort } from 'listhen'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import { ConfigError } from '../errors.ts'
-import { tuneConnections } from './connections.ts'
+import { tuneConnections } from './http/connections.ts'
 import { ownerOf } from './port-owner.ts'
 
 export interface Listening {

@@ -3,11 +3,11 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { App } from '../app.ts'
-import { hostPortOf } from '../config-values.ts'
+import { hostPortOf } from '../config/values.ts'
 import { ConfigError } from '../errors.ts'
 import { contentType } from '../metrics/exposition.ts'
+import type { Recorder } from './http/request-metrics.ts'
 import { gather } from './metrics.ts'
-import type { Recorder } from './recorder.ts'
 
 export interface MetricsPort {
   /** http://127.0.0.1:9464 */

@@ -6,8 +6,8 @@ import { anyone, type Route } from '../http/route.ts'
 import { contentType, render } from '../metrics/exposition.ts'
 import { processFamilies } from '../metrics/process.ts'
 import { openState } from '../metrics/state.ts'
-import { isWithin } from './client-ip.ts'
-import type { Recorder } from './recorder.ts'
+import { isWithin } from './http/client-ip.ts'
+import type { Recorder } from './http/request-metrics.ts'
 
 /** Makes the function that writes all there is to tell: of requests, of this process, of the whole installation. */
 export function gather(app: App, recorder: Recorder): () => Promise<string> {

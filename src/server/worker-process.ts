@@ -1,8 +1,8 @@
 /** Keeps the worker process of a server: starts it, starts it again after its end, and kills one that hangs. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { Config } from '../config.ts'
-import type { Log } from '../log.ts'
+import type { Config } from '../config/schema.ts'
+import type { Log } from '../log/log.ts'
 import { type Heartbeat, heartbeatIntervalMs, type RunningJob, type ToWorker } from '../worker/messages.ts'
 
 type Variables = Readonly<Record<string, string | undefined>>

@@ -1,9 +1,9 @@
 /** What each user likes, over what the configuration says. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import type { Db } from '../db/db.ts'
+import { statement } from '../db/compiled-query.ts'
+import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
-import { statement } from '../db/statement.ts'
 import { AppError } from '../errors.ts'
 import type { PageOf, PageWanted } from '../http/pages.ts'
 import { checkLanguage } from './ocr-language.ts'

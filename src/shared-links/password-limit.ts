@@ -1,6 +1,6 @@
 /** Wrong passwords of a shared link, counted for each address and, over all addresses, for each link. */
 import type { App } from '../app.ts'
-import type { Trx } from '../db/db.ts'
+import type { Trx } from '../db/pool.ts'
 import { countFailure, refuseLocked } from '../http/lockout.ts'
 import { count, isUsedUp, type Limit, network, passes } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'

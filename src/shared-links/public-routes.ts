@@ -6,7 +6,7 @@ import { fileHeaders, isShownInline, sendFile } from '../http/files.ts'
 import { anyone, type Call, type Route } from '../http/route.ts'
 import { linkPage, pagePolicy, refusalPage } from './page.ts'
 import type { SharedLink } from './shared-links.ts'
-import * as visit from './visit.ts'
+import * as visit from './visits.ts'
 
 /** An empty field of a form is no password. */
 const Password = z.object({

@@ -3,12 +3,12 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import type { Db } from '../db/db.ts'
+import type { Db } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type SourceConnection, SourceFailure } from '../ports/sources.ts'
+import { type SourceConnection, SourceFailure } from '../ports/source-type.ts'
+import { types } from './registry.ts'
 import { unseal } from './secrets.ts'
-import { types } from './types/all.ts'
 
 export type Type = Row<'sources'>['type']
 

@@ -5,8 +5,8 @@ import { Onward, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { visibleName } from '../http/visible-text.ts'
 import * as sources from './sources.ts'
-import * as syncs from './syncs.ts'
-import * as testing from './testing.ts'
+import * as syncs from './sync/start-sync.ts'
+import * as testing from './test-connection.ts'
 
 const Type = z.enum(['webdav', 'local_folder', 's3'])
 const Interval = z.union(

@@ -4,10 +4,10 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { Trx } from '../db/db.ts'
+import { replaceSecretFile, secretFile } from '../config/secret-file.ts'
+import type { Trx } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
-import { SourceFailure } from '../ports/sources.ts'
-import { replaceSecretFile, secretFile } from '../secret-file.ts'
+import { SourceFailure } from '../ports/source-type.ts'
 
 export interface Credentials {
   username: string | null

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { isId } from '../http/input.ts'
 import { hasHidden } from '../http/visible-text.ts'
-import { mixesScripts } from './look-alikes.ts'
+import { mixesScripts } from './confusables.ts'
 
 /** No space, control, invisible or unassigned character; no @, so that a name is never an e-mail address. */
 const visibleOnly = /^[^\p{C}\p{Z}\p{Default_Ignorable_Code_Point}@]*$/u

@@ -2,16 +2,16 @@
 import { sql, type Updateable } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { type Db, isUniqueViolation, type Trx } from '../db/db.ts'
 import { type Keyed, keyset } from '../db/keyset.ts'
+import { type Db, isUniqueViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row, Schema } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type Fetched, fetchPage, type PageOf } from '../http/pages.ts'
+import { lookAlikes } from './confusables.ts'
+import * as verification from './email-verification.ts'
 import { emailKey, identified, usernameKey } from './fields.ts'
 import { forgetInitialPassword } from './initial-password.ts'
-import { lookAlikes } from './look-alikes.ts'
-import * as verification from './verify-email.ts'
 
 export type User = Row<'users'>
 

@@ -1,12 +1,12 @@
 /** What a worker tells of itself on a port of its own: for load balancers of machines that run no server. */
 import type { App } from '../app.ts'
-import { hostPortOf } from '../config-values.ts'
+import { hostPortOf } from '../config/values.ts'
 import { ConfigError } from '../errors.ts'
 import { routes as health } from '../server/health.ts'
+import { buildServer } from '../server/http/assemble.ts'
+import { openRecorder } from '../server/http/request-metrics.ts'
 import { listen } from '../server/listen.ts'
 import { routes as metrics } from '../server/metrics.ts'
-import { openRecorder } from '../server/recorder.ts'
-import { buildServer } from '../server/server.ts'
 
 export interface WorkerHealth {
   /** http://127.0.0.1:8081 */

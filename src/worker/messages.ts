@@ -1,5 +1,5 @@
 /** The messages between a server and its worker process. */
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 
 export type ToWorker =
   /** the first one */

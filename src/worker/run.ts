@@ -1,13 +1,13 @@
 /** A worker as the configuration wants it, and a process that is nothing else. */
 import { availableParallelism, hostname } from 'node:os'
 import type { App } from '../app.ts'
-import type { Config } from '../config.ts'
-import type { Queue } from '../jobs.ts'
-import { type Log, onSignals, openLog } from '../log.ts'
+import type { Config } from '../config/schema.ts'
+import type { Queue } from '../jobs/queue.ts'
+import { type Log, onSignals, openLog } from '../log/log.ts'
 import { openApp } from '../open-app.ts'
-import { nameOf } from './dead.ts'
 import { openHealth } from './health.ts'
 import type { RunningJob } from './messages.ts'
+import { nameOf } from './reap-workers.ts'
 import { startSchedule } from './schedule.ts'
 import { startWorker, type Worker } from './worker.ts'
 

@@ -1,9 +1,9 @@
 /** What is seen to again and again, without anybody's asking. */
 import type { App } from '../app.ts'
-import { settle } from '../documents/settle.ts'
+import { settle } from '../documents/purge-uncommitted.ts'
 import { forgetOld } from '../events.ts'
-import { enqueueDue } from '../sources/sync-jobs.ts'
-import { maintainDaily } from './maintain.ts'
+import { enqueueDue } from '../sources/sync/enqueue-sync.ts'
+import { maintainDaily } from './maintenance.ts'
 
 const minute = 60_000
 

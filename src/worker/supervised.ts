@@ -1,7 +1,7 @@
 /** The worker process of a server: it has no life of its own. */
-import type { Config } from '../config.ts'
-import { deadlineCell, killGroup, startWatchdog } from '../extract/start-watchdog.ts'
-import { openLog } from '../log.ts'
+import type { Config } from '../config/schema.ts'
+import { deadlineCell, killGroup, startWatchdog } from '../extract/process/start-watchdog.ts'
+import { openLog } from '../log/log.ts'
 import { openApp } from '../open-app.ts'
 import { type Heartbeat, heartbeatIntervalMs, type ToWorker } from './messages.ts'
 import { runningJobs, startConfigured, type Worker } from './run.ts'

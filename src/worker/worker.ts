@@ -3,10 +3,10 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import * as claims from '../claims.ts'
 import { listen } from '../db/listen.ts'
-import type * as jobs from '../jobs.ts'
-import { buryDead, buryPredecessor, nameOf } from './dead.ts'
+import * as claims from '../jobs/leases.ts'
+import type * as jobs from '../jobs/queue.ts'
+import { buryDead, buryPredecessor, nameOf } from './reap-workers.ts'
 import { giveBack, giveUp, runJob, Stopped } from './run-job.ts'
 
 export interface WorkerOptions {

@@ -2,7 +2,7 @@ import { userInfo } from 'node:os'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
-import { run } from '../support/run.ts'
+import { run } from '../support/processes/run.ts'
 
 test('what is done at the shell is in the log with the name of the machine’s user; list, export and verify; 3 once it was tampered with', async () => {
   const { app, databaseUrl, dataDir } = await startApp()

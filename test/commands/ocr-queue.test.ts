@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { ageOf } from '../../src/cli/duration.ts'
+import { ageOf } from '../../src/cli/arguments/duration.ts'
 import { upload } from '../support/app.ts'
 import { readBatch, startWay, ways } from '../support/both-ways.ts'
-import { run } from '../support/run.ts'
+import { run } from '../support/processes/run.ts'
 
 const nowhere = '01900000-0000-7000-8000-000000000000'
 

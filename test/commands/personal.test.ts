@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
 import { startWay } from '../support/both-ways.ts'
-import { run } from '../support/run.ts'
+import { run } from '../support/processes/run.ts'
 
 test('comments: said, answered, changed and deleted; a list has replies behind what they answer', async () => {
   const { dms, asAda, asBob, asAdmin } = await startWay('over HTTP')

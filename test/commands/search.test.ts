@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { withLock } from '../../src/db/lock.ts'
-import { enqueue } from '../../src/jobs.ts'
+import { enqueue } from '../../src/jobs/queue.ts'
 import { startApp } from '../support/app.ts'
-import { freePort } from '../support/free-port.ts'
-import { run } from '../support/run.ts'
+import { run } from '../support/processes/run.ts'
 import { insertDocument } from '../support/search-suite.ts'
+import { freePort } from '../support/servers/free-port.ts'
 
 async function start() {
   const { app, ada, dataDir, databaseUrl, runJobs } = await startApp()

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
 import { startWay } from '../support/both-ways.ts'
-import { run } from '../support/run.ts'
+import { run } from '../support/processes/run.ts'
 
 test('a link: its address alone in a pipe, looked up and fetched without an account, with its password, until it is revoked', async () => {
   const { dms, asAda, folder, url } = await startWay('over HTTP')

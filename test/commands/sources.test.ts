@@ -7,9 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { startConfigured } from '../../src/worker/run.ts'
 import { readBatch, type Way, ways } from '../support/both-ways.ts'
-import { bareEnvironment, executable, type RunOptions, run } from '../support/run.ts'
-import { startServer, tokenFor } from '../support/server.ts'
-import { makeFolder } from '../support/source-folder.ts'
+import { makeFolder } from '../support/data/source-folder.ts'
+import { bareEnvironment, executable, type RunOptions, run } from '../support/processes/run.ts'
+import { startServer, tokenFor } from '../support/servers/server.ts'
 
 /** A dms with a folder that sources may read; over HTTP its worker syncs. `dms` runs as the admin. */
 async function start(way: Way) {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
-import { run } from '../support/run.ts'
+import { run } from '../support/processes/run.ts'
 
 async function start() {
   const started = await startApp()

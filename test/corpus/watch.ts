@@ -1,8 +1,8 @@
 /** Watches what a server has: its processes, their memory, and what they leave in folders. */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isStillThere, peakMemory, processTree, type TreeProcess } from '../support/process-tree.ts'
-import type { Served } from '../support/served.ts'
+import { isStillThere, peakMemory, processTree, type TreeProcess } from '../support/processes/process-tree.ts'
+import type { Served } from '../support/servers/served.ts'
 
 const interval = 200
 

@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { processTree, signal } from '../support/process-tree.ts'
-import { bareEnvironment, executable } from '../support/run.ts'
+import { processTree, signal } from '../support/processes/process-tree.ts'
+import { bareEnvironment, executable } from '../support/processes/run.ts'
 
 export const password = 'a password for the first admin'
 /** milliseconds; of a machine that has much else to do */

@@ -1,4 +1,4 @@
-import { newToken } from '../../src/users/verify-email.ts'
+import { newToken } from '../../src/users/email-verification.ts'
 import { type Ask, password, type Rows, type World } from '../support/route-table.ts'
 
 const account = (world: World, more: object = {}) => {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { callbackUrl } from '../../src/auth/oidc.ts'
-import { IdentityFailure, type IdentityProvider } from '../../src/ports/sign-in.ts'
+import { IdentityFailure, type IdentityProvider } from '../../src/ports/identity-provider.ts'
 import { type Ask, type Person, type Rows, someone, type World } from '../support/route-table.ts'
 
 const verifier = 'v'.repeat(43)

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { type RunOptions, run } from './run.ts'
-import { startServer, tokenFor } from './server.ts'
+import { type RunOptions, run } from './processes/run.ts'
+import { startServer, tokenFor } from './servers/server.ts'
 
 export const ways = ['here', 'over HTTP'] as const
 export type Way = (typeof ways)[number]

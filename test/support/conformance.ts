@@ -3,8 +3,8 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import type { App } from '../../src/app.ts'
 import type { Transport } from '../../src/client/client.ts'
-import { describe } from '../../src/server/openapi.ts'
-import { allRoutes } from '../../src/server/server.ts'
+import { allRoutes } from '../../src/server/http/assemble.ts'
+import { describe } from '../../src/server/openapi/openapi.ts'
 
 interface Known {
   pattern: RegExp

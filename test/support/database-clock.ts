@@ -1,6 +1,6 @@
 /** A clock that tests can set, for the database of one test. */
 import { sql } from 'kysely'
-import type { Db } from '../../src/db/db.ts'
+import type { Db } from '../../src/db/pool.ts'
 
 /** PostgreSQL looks here before it looks among its own functions: `now()` and `clock_timestamp()` are then the ones that setDatabaseClock() makes. */
 export const searchPath = 'public, pg_catalog'

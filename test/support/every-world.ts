@@ -5,7 +5,7 @@ import type { Actor } from '../../src/actor.ts'
 import { createClient } from '../../src/client/client.ts'
 import { localTransport } from '../../src/client/local.ts'
 import { upload } from './app.ts'
-import { type startServer, tokenFor } from './server.ts'
+import { type startServer, tokenFor } from './servers/server.ts'
 
 type Server = Awaited<ReturnType<typeof startServer>>
 

@@ -1,6 +1,6 @@
 /** A reader of documents that does as the test says: for what real files cannot be made to do. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { DocumentReader, ReadFailure, ReadOptions } from '../../src/ports/reading.ts'
+import type { DocumentReader, ReadFailure, ReadOptions } from '../../src/ports/document-reader.ts'
 
 export interface FakeReader extends DocumentReader {
   /** the pages that were asked for, in order; 0 for an outline */

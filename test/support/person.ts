@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import type { Credentials } from '../../src/cli/credentials.ts'
-import { type RunOptions, run, runOnTerminal } from './run.ts'
+import type { Credentials } from '../../src/cli/remote/credentials.ts'
+import { type RunOptions, run, runOnTerminal } from './processes/run.ts'
 
 /** Makes the home; it goes away with the test. */
 export async function startPerson(env: Record<string, string> = {}) {

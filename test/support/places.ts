@@ -11,10 +11,10 @@ import { run as runHere, type Streams } from '../../commands/program.ts'
 import { operator } from '../../src/actor.ts'
 import type { App } from '../../src/app.ts'
 import { localClient } from '../../src/client/local.ts'
-import { loadConfig } from '../../src/config-load.ts'
-import { openLog } from '../../src/log.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { openLog } from '../../src/log/log.ts'
 import { openApp } from '../../src/open-app.ts'
-import { bareEnvironment, type Ended, executable, type RunOptions, run } from './run.ts'
+import { bareEnvironment, type Ended, executable, type RunOptions, run } from './processes/run.ts'
 
 export interface Place {
   readonly databaseUrl: string

@@ -9,13 +9,13 @@ import { localTransport } from '../../src/client/local.ts'
 import { multipart } from '../../src/client/multipart.ts'
 import type { Code } from '../../src/errors.ts'
 import type { Route } from '../../src/http/route.ts'
-import { openLog } from '../../src/log.ts'
+import { openLog } from '../../src/log/log.ts'
 import { notify } from '../../src/notifications/notifications.ts'
-import type { Identity, IdentityProvider } from '../../src/ports/sign-in.ts'
-import { allRoutes, buildServer } from '../../src/server/server.ts'
+import type { Identity, IdentityProvider } from '../../src/ports/identity-provider.ts'
+import { allRoutes, buildServer } from '../../src/server/http/assemble.ts'
 import { startApp, upload } from './app.ts'
 import { conforming } from './conformance.ts'
-import { tokenFor } from './server.ts'
+import { tokenFor } from './servers/server.ts'
 
 /** One request, without its route. */
 export interface Ask {

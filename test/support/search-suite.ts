@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import type { Db } from '../../src/db/db.ts'
+import type { Db } from '../../src/db/pool.ts'
 import {
   type AdvancedQuery,
   noFilter,
@@ -11,7 +11,7 @@ import {
   type SearchEngine,
   type SearchFilter,
   type SearchQuery,
-} from '../../src/ports/search.ts'
+} from '../../src/ports/search-engine.ts'
 
 /** An engine over a database of its own; both end with the test. */
 export type Prepare = () => Promise<{ db: Db; engine: SearchEngine; ownerId: string; otherOwnerId: string }>

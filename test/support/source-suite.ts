@@ -1,6 +1,6 @@
 /** What every type of source does, whichever it is: a sync sees no difference but speed. */
 import { expect, onTestFinished, test } from 'vitest'
-import type { SourceAddress, SourceConnection, SourceEntry, SourceFile, SourceLimits, SourceType } from '../../src/ports/sources.ts'
+import type { SourceAddress, SourceConnection, SourceEntry, SourceFile, SourceLimits, SourceType } from '../../src/ports/source-type.ts'
 
 /** A place of a source that others write to. */
 export interface SourcePlace {

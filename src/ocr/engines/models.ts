@@ -2,8 +2,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import type { OcrSetup } from '../../ports/ocr.ts'
-import { ReadFailure } from '../../ports/reading.ts'
+import { ReadFailure } from '../../ports/document-reader.ts'
+import type { OcrSetup } from '../../ports/ocr-engine.ts'
 
 const unzip = promisify(gunzip)
 

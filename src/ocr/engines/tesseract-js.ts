@@ -1,4 +1,4 @@
-import type { OcrEngine, OcrSetup } from '../../ports/ocr.ts'
+import type { OcrEngine, OcrSetup } from '../../ports/ocr-engine.ts'
 import { openModels } from './models.ts'
 import { startTesseractWorker, type TesseractWorker } from './tesseract-worker.ts'
 import { toTiff } from './tiff.ts'

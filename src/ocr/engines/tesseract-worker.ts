@@ -1,7 +1,7 @@
 import type { Worker as Thread } from 'node:worker_threads'
 import { createWorker, OEM, PSM, type Worker } from 'tesseract.js'
-import type { OcrText } from '../../ports/ocr.ts'
-import { ReadFailure } from '../../ports/reading.ts'
+import { ReadFailure } from '../../ports/document-reader.ts'
+import type { OcrText } from '../../ports/ocr-engine.ts'
 import { settings } from './settings.ts'
 
 /** milliseconds to load a model; it takes a quarter of a second */

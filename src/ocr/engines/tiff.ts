@@ -1,4 +1,4 @@
-import type { PageImage } from '../../ports/ocr.ts'
+import type { PageImage } from '../../ports/ocr-engine.ts'
 
 const [short, long] = [3, 4]
 

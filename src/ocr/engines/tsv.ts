@@ -1,4 +1,4 @@
-import type { OcrText } from '../../ports/ocr.ts'
+import type { OcrText } from '../../ports/ocr-engine.ts'
 
 /** Reads Tesseract's TSV (no header line): words joined to lines, an empty line between paragraphs, and the confidence of the page. */
 export function readTsv(tsv: string): OcrText {

@@ -1,8 +1,8 @@
 /** Every search engine that can be configured. */
-import type { Config } from '../../config.ts'
-import type { Database, Db } from '../../db/db.ts'
-import type { Log } from '../../log.ts'
-import type { SearchEngine } from '../../ports/search.ts'
+import type { Config } from '../../config/schema.ts'
+import type { Database, Db } from '../../db/pool.ts'
+import type { Log } from '../../log/log.ts'
+import type { SearchEngine } from '../../ports/search-engine.ts'
 import { openPostgres } from './postgres/engine.ts'
 
 /** What engines can be made of. */

@@ -1,6 +1,6 @@
 /** Conditions on fields, as they come in. */
 import { z } from 'zod'
-import type { SearchClause, SearchSort } from '../../ports/search.ts'
+import type { SearchClause, SearchSort } from '../../ports/search-engine.ts'
 
 const maxClauses = 100
 const maxValue = 1_000

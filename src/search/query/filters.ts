@@ -2,9 +2,9 @@
 import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import type { DocumentStatus } from '../../db/schema.ts'
-import { labelKey } from '../../documents/labelling.ts'
+import { labelKey } from '../../documents/label-names.ts'
 import { isId } from '../../http/input.ts'
-import { noFilter, type SearchFilter } from '../../ports/search.ts'
+import { noFilter, type SearchFilter } from '../../ports/search-engine.ts'
 import { identified } from '../../users/fields.ts'
 import { earliest, latest, type Typed } from './qualifiers.ts'
 

@@ -1,8 +1,8 @@
 /** Search by a Meilisearch server. What that cannot be asked is searched in PostgreSQL's index, which is kept beside it. */
 import { sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
+import type { Db } from '../../../db/pool.ts'
 import { AppError } from '../../../errors.ts'
-import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search.ts'
+import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search-engine.ts'
 import { parse, type Term } from '../../query/parser.ts'
 import { build } from '../postgres/compile-query.ts'
 import { hits, type Shown } from '../postgres/hits.ts'

@@ -1,6 +1,6 @@
 /** Brings an index of Meilisearch up to date with documents. */
 import { sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
+import type { Db } from '../../../db/pool.ts'
 import { batches, documentsOf } from '../postgres/index-documents.ts'
 import { type Entry, entryOf } from './document.ts'
 import type { Server } from './server.ts'

@@ -1,5 +1,5 @@
 /** From terms and filters to what Meilisearch is asked. */
-import type { SearchFilter } from '../../../ports/search.ts'
+import type { SearchFilter } from '../../../ports/search-engine.ts'
 import type { Term } from '../../query/parser.ts'
 import { tolerated } from '../../query/typos.ts'
 import { exactAttributes } from './settings.ts'

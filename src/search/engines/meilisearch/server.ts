@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type EnqueuedTask, type Index, Meilisearch, MeilisearchApiError, MeilisearchError, type Task } from 'meilisearch'
 import { AppError } from '../../../errors.ts'
-import type { Log } from '../../../log.ts'
-import { SearchFailure } from '../../../ports/search.ts'
+import type { Log } from '../../../log/log.ts'
+import { SearchFailure } from '../../../ports/search-engine.ts'
 import type { Entry } from './document.ts'
 import { isSet, settings } from './settings.ts'
 

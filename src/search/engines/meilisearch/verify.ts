@@ -1,7 +1,7 @@
 /** How an index of Meilisearch stands to the documents, entry by entry. */
 import { type Index, MeilisearchApiError } from 'meilisearch'
-import type { Db } from '../../../db/db.ts'
-import type { EntryFault, IndexContents } from '../../../ports/search.ts'
+import type { Db } from '../../../db/pool.ts'
+import type { EntryFault, IndexContents } from '../../../ports/search-engine.ts'
 import { documentsOf } from '../postgres/index-documents.ts'
 import { type Entry, entryOf, indexVersion } from './document.ts'
 import type { Server } from './server.ts'

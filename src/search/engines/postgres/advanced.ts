@@ -1,7 +1,7 @@
 /** Searches by conditions on fields. */
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import type { AdvancedQuery, SearchAnswer } from '../../../ports/search.ts'
+import type { Db } from '../../../db/pool.ts'
+import type { AdvancedQuery, SearchAnswer } from '../../../ports/search-engine.ts'
 import { type Compiled, compile, withHints, wordsIn } from './compile-clauses.ts'
 import { hits, type MarkedField, type Shown } from './hits.ts'
 import { type Rarities, rarestOf, rarities } from './idf.ts'

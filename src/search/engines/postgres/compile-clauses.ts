@@ -1,7 +1,7 @@
 /** From a condition on a field to what the index and the documents are asked. */
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import type { SearchClause } from '../../../ports/search.ts'
+import type { Db } from '../../../db/pool.ts'
+import type { SearchClause } from '../../../ports/search-engine.ts'
 import { phraseOf, type Term, termsOf, wordsOf } from '../../query/parser.ts'
 import { plain, type Word, words } from '../../query/tokenizer.ts'
 import { nowhere, type Spellings } from './compile-query.ts'

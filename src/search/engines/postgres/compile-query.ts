@@ -1,5 +1,5 @@
 /** From terms to what the index is asked. */
-import type { SearchFilter } from '../../../ports/search.ts'
+import type { SearchFilter } from '../../../ports/search-engine.ts'
 import type { Term } from '../../query/parser.ts'
 import { inARow, type LookedUp, lookedUp, oneOfWords, type Row, rowOf, rowsOf, type Step, weights } from './phrases.ts'
 import type { Mark, Weighted } from './plan.ts'

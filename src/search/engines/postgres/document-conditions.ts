@@ -1,6 +1,6 @@
 /** Conditions that are seen in the document itself, as SQL over a row of `documents`. */
 import { type RawBuilder, sql } from 'kysely'
-import type { SearchClause, SearchField } from '../../../ports/search.ts'
+import type { SearchClause, SearchField } from '../../../ports/search-engine.ts'
 import { anySpace } from '../../highlight/substrings.ts'
 import { plain, words } from '../../query/tokenizer.ts'
 

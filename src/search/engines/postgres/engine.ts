@@ -1,7 +1,7 @@
 /** The embedded engine: search in the PostgreSQL that holds the documents. */
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import type { SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search.ts'
+import type { Db } from '../../../db/pool.ts'
+import type { SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search-engine.ts'
 import { parse, type Term, wordsOf } from '../../query/parser.ts'
 import { advanced } from './advanced.ts'
 import { build, type Queries } from './compile-query.ts'

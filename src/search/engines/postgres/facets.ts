@@ -1,7 +1,7 @@
 /** How many of the documents that were found are of which type, and have which label. */
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import type { SearchAnswer } from '../../../ports/search.ts'
+import type { Db } from '../../../db/pool.ts'
+import type { SearchAnswer } from '../../../ports/search-engine.ts'
 
 export const noFacets: SearchAnswer['facets'] = { mime_types: {}, labels: {} }
 

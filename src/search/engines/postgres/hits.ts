@@ -1,9 +1,9 @@
 /** One page of what was found, as it is shown: with the places that match. */
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import { kept } from '../../../db/kept.ts'
-import type { SearchHit } from '../../../ports/search.ts'
+import { kept } from '../../../db/cached-plans.ts'
+import type { Db } from '../../../db/pool.ts'
+import type { SearchHit } from '../../../ports/search-engine.ts'
 import { type Highlighter, highlighter, type Marker, type SnippetOptions } from '../../highlight/highlighter.ts'
 import type { Scored } from './candidates.ts'
 

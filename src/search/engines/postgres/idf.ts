@@ -1,7 +1,7 @@
 /** How rare words are: of several that are asked for, one that few documents have says more about those that have it. */
 import { sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import { kept } from '../../../db/kept.ts'
+import { kept } from '../../../db/cached-plans.ts'
+import type { Db } from '../../../db/pool.ts'
 import { entriesOf, reading } from './segments.ts'
 import { blockHint } from './tags.ts'
 import { quote } from './tsvector.ts'

@@ -1,6 +1,6 @@
 /** Brings the index up to date with documents. */
 import { sql } from 'kysely'
-import type { Db, Trx } from '../../../db/db.ts'
+import type { Db, Trx } from '../../../db/pool.ts'
 import type { Word } from '../../query/tokenizer.ts'
 import { blockFor, type Chunk, chunkFor, chunksToWrite, indexVersion, isUndefinedTable, tableOf } from './segments.ts'
 import { Hints } from './tags.ts'

@@ -1,8 +1,8 @@
 /** Runs a search that is put together: which documents, in which order, how many of which type and label. */
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import { kept } from '../../../db/kept.ts'
-import type { SearchAnswer, SearchSort } from '../../../ports/search.ts'
+import { kept } from '../../../db/cached-plans.ts'
+import type { Db } from '../../../db/pool.ts'
+import type { SearchAnswer, SearchSort } from '../../../ports/search-engine.ts'
 import { type Collected, entries, entriesIn, type Scored, slices, surely } from './candidates.ts'
 import { facets, facetsOf, noFacets } from './facets.ts'
 import { type Plan, type Planned, planFor, where } from './plan.ts'

@@ -1,7 +1,7 @@
 /** Documents that are like one: by the words that say most about it. */
 import { sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import type { SearchHit, SimilarQuery } from '../../../ports/search.ts'
+import type { Db } from '../../../db/pool.ts'
+import type { SearchHit, SimilarQuery } from '../../../ports/search-engine.ts'
 import type { Scored } from './candidates.ts'
 import { hits } from './hits.ts'
 import { indexed, ranges, rank } from './plan.ts'

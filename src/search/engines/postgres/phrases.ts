@@ -1,5 +1,5 @@
 /** Rows of words, as tsqueries: what must stand in a field, one after the other. */
-import type { SearchField } from '../../../ports/search.ts'
+import type { SearchField } from '../../../ports/search-engine.ts'
 import type { Term } from '../../query/parser.ts'
 import { orderOf } from './token-order.ts'
 import { and, inRow, lexeme, or } from './tsquery.ts'

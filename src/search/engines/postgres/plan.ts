@@ -1,6 +1,6 @@
 /** What a search asks of each chunk, in terms of `entry`, a row of it. */
 import { type RawBuilder, sql } from 'kysely'
-import type { SearchFilter } from '../../../ports/search.ts'
+import type { SearchFilter } from '../../../ports/search-engine.ts'
 import type { Row } from './phrases.ts'
 import { or } from './tsquery.ts'
 import { counts, maxTelling } from './tsvector.ts'

@@ -1,7 +1,7 @@
 /** Makes the index anew, in chunks of a generation of their own. */
 import { sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import type { IndexRebuild } from '../../../ports/search.ts'
+import type { Db } from '../../../db/pool.ts'
+import type { IndexRebuild } from '../../../ports/search-engine.ts'
 import { refresh } from './index-documents.ts'
 import { createIndex, dropChunk, openBlock, openChunk, sizeOf, tableOf } from './segments.ts'
 import type { Memory } from './vocabulary.ts'

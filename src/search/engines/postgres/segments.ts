@@ -1,7 +1,7 @@
 /** Where entries of the index are: in chunks by document id, a table each, of which the newest is searched first. */
 import { type RawBuilder, sql } from 'kysely'
-import type { Db, Trx } from '../../../db/db.ts'
-import { kept } from '../../../db/kept.ts'
+import { kept } from '../../../db/cached-plans.ts'
+import type { Db, Trx } from '../../../db/pool.ts'
 
 /** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
 export const indexVersion = 7

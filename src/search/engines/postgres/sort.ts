@@ -1,7 +1,7 @@
 /** Matches in an order of fields: which of them come first. */
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import type { SearchSort } from '../../../ports/search.ts'
+import type { Db } from '../../../db/pool.ts'
+import type { SearchSort } from '../../../ports/search-engine.ts'
 import type { Collected, Scored } from './candidates.ts'
 import { type Planned, planFor, where } from './plan.ts'
 import { type Chunk, entriesOf } from './segments.ts'

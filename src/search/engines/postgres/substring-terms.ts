@@ -1,6 +1,6 @@
 /** Pieces of words: which words of the index hold them. */
 import { sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
+import type { Db } from '../../../db/pool.ts'
 
 /** A piece of a word, folded; `atEnd`: only where the word ends with it. Words that begin with it are found as a prefix and not listed, save at the end. */
 export interface Piece {

@@ -1,5 +1,5 @@
 /** Hints: small numbers beside the words of an entry, for what is slow to find by words alone. Each says no more than the entry itself does. */
-import type { SearchFilter } from '../../../ports/search.ts'
+import type { SearchFilter } from '../../../ports/search-engine.ts'
 import type { Part } from '../../query/parser.ts'
 import type { Word } from '../../query/tokenizer.ts'
 import { integers } from './binary.ts'

@@ -1,5 +1,5 @@
 /** The parts that tsqueries are made of. */
-import type { SearchFilter } from '../../../ports/search.ts'
+import type { SearchFilter } from '../../../ports/search-engine.ts'
 import type { Part } from '../../query/parser.ts'
 import { quote } from './tsvector.ts'
 

@@ -1,7 +1,7 @@
 /** How the index in PostgreSQL stands to the documents: in numbers, and entry by entry. */
 import { type RawBuilder, sql } from 'kysely'
-import type { Db, Trx } from '../../../db/db.ts'
-import type { EntryFault, IndexContents, IndexStatus } from '../../../ports/search.ts'
+import type { Db, Trx } from '../../../db/pool.ts'
+import type { EntryFault, IndexContents, IndexStatus } from '../../../ports/search-engine.ts'
 import { documentsOf, filtersOf, type Indexed } from './index-documents.ts'
 import { type Chunk, chunkFor, chunksInForce, indexVersion, isUndefinedTable, reading, tableOf } from './segments.ts'
 import { type Notes, read } from './tsvector.ts'

@@ -1,7 +1,7 @@
 /** The words that occur in documents, so that a typo can be led back to what was meant, and a word to others of its stem. */
 import { sql } from 'kysely'
-import type { Db } from '../../../db/db.ts'
-import { kept } from '../../../db/kept.ts'
+import { kept } from '../../../db/cached-plans.ts'
+import type { Db } from '../../../db/pool.ts'
 import type { Term } from '../../query/parser.ts'
 import type { Word } from '../../query/tokenizer.ts'
 import { blocks, distance, tolerated } from '../../query/typos.ts'

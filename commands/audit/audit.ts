@@ -1,0 +1,10 @@
+import type { Command } from 'commander'
+import { group } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { auditExport } from './export.ts'
+import { auditList } from './list.ts'
+import { auditVerify } from './verify.ts'
+
+/** `dms audit`: who did what, when and from where. */
+export const audit = (cli: Cli): Command =>
+  group('audit', 'Audit log: who did what, when and from where.', [auditList(cli), auditExport(cli), auditVerify(cli)])

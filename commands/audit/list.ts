@@ -1,0 +1,24 @@
+import type { Command } from 'commander'
+import { type AuditFlags, auditColumns, auditFilter, entriesOf, withAuditFilter } from '../../src/cli/output/audit-entries.ts'
+import { type ListFlags, limitOf, printList, withLimit } from '../../src/cli/output/listing.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+
+export const auditList = (cli: Cli): Command =>
+  withLimit(
+    withAuditFilter(
+      manual('list', {
+        summary: 'List what was done, newest first.',
+        examples: [
+          ['audit list', 'the newest 50'],
+          ['audit list --outcome refused --since 24h', 'who tried what in vain'],
+          ['audit list --actor ana --action DELETE --all -o csv', ''],
+        ],
+        exits: '0 listed, also when there is nothing · 2 bad filter · 4 not signed in · 5 not an admin · 69 unreachable',
+      }).alias('ls'),
+    ),
+  ).action(async ({ limit, all, ...flags }: AuditFlags & ListFlags) => {
+    const most = limitOf({ limit, ...(all ? { all } : {}) })
+    const filter = auditFilter(flags)
+    await printList(cli, entriesOf(await cli.client(), filter, 'desc'), most, { columns: auditColumns })
+  })

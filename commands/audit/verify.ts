@@ -1,0 +1,40 @@
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import type { Client } from '../../src/client/client.ts'
+
+type Verdict = Awaited<ReturnType<Client['audit']['verify']>>
+
+const columns: Column<Verdict>[] = [
+  { name: 'ok' },
+  { name: 'entries', align: 'right' },
+  { name: 'head', value: ({ head }) => (head ? `${head.seq}:${head.hash}` : '') },
+  { name: 'problem', value: ({ problem }) => (problem ? `entry ${problem.seq}: ${problem.message}` : '') },
+]
+
+export const auditVerify = (cli: Cli): Command =>
+  manual('verify', {
+    summary: 'Look whether every entry of the audit log is as it was written, and none is missing.',
+    examples: [
+      ['audit verify', 'prints the head, to be kept on another machine'],
+      ['audit verify --head 1284:9f2c…', 'whether it still goes through where it ended then'],
+    ],
+    exits: '0 whole · 2 bad --head · 3 something was changed, taken out or cut off · 5 not an admin · 69 unreachable',
+    notes: ['Whoever can write to the database can also write the whole log anew: only a head that was kept elsewhere shows that.'],
+  })
+    .option('--head <number:hash>', 'where the log was seen to end before')
+    .action(async ({ head }: { head?: string }) => {
+      const known = head === undefined ? null : headOf(head)
+      const { audit } = await cli.client()
+      const verdict = await audit.verify(known)
+      cli.print(verdict, { columns })
+      if (!verdict.ok) cli.exit = 'PARTIAL'
+    })
+
+function headOf(given: string): { seq: number; hash: string } {
+  const [, seq, hash] = /^([1-9]\d*):([0-9a-f]{64})$/.exec(given) ?? []
+  if (seq === undefined || hash === undefined) throw usage(`--head ${given}: a number, a colon, and 64 hexadecimal digits`)
+  return { seq: Number(seq), hash }
+}

@@ -1,0 +1,121 @@
+import { stat } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { type Command, Option } from 'commander'
+import type { Sink } from '../../src/backup/create/sink.ts'
+import { keySettings } from '../../src/cli/arguments/backup-source.ts'
+import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import { settingRows } from '../../src/cli/output/setting-rows.ts'
+import { summaryOf } from '../../src/cli/output/summary.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import { openPlaces } from '../../src/cli/runtime/places.ts'
+
+interface Flags {
+  to?: string
+  format?: 'tar' | 'dir'
+  files: boolean
+  jobs?: string
+  includeConfig?: boolean
+  includeSecrets?: boolean
+  lockTimeout: string
+  keyFile?: string
+}
+
+export const backupCreate = (cli: Cli): Command =>
+  manual('create', {
+    summary: 'Back up tables and files as they are at one moment, while the server goes on.',
+    examples: [
+      ['backup create', 'a new archive in backup.path'],
+      ['backup create --format dir --to /mnt/nas/dms', 'a folder, in which only what is new is written'],
+      ['dms backup create --to - | age -r "$KEY" > dms.tar.age', 'through a pipe'],
+    ],
+    exits:
+      '0 done · 3 done, but files of documents are missing or corrupt, in this run and in every later one until they are repaired · 7 the place is taken · 75 another backup is going on',
+    notes: [
+      'The index is left out: it is rebuilt. So are the keys of this machine, unless --include-secrets says otherwise:',
+      'with them, whoever reads the backup can sign in as anybody. Without them, people sign in anew after a restore,',
+      'and passwords of sources have to be entered again.',
+    ],
+  })
+    .option('--to <place>', 'a file, a folder, or - for standard output (default: a new archive in backup.path)')
+    .addOption(new Option('--format <format>', 'tar: one archive; dir: a folder that is brought up to date').choices(['tar', 'dir']))
+    .option('--no-files', 'tables only')
+    .option('--jobs <n>', 'files at once, to a folder (default: 8)')
+    .option('--include-config', 'with the settings in force, without secrets')
+    .option('--include-secrets', 'with jwt_secret and sources_key of the data folder')
+    .option('--key-file <file>', 'sign the backup with this key (default: backup.key_file)')
+    .option('--lock-timeout <duration>', 'wait this long for another backup to end', '0s')
+    .action(async (flags: Flags) => {
+      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
+      if (flags.to === '-' && process.stdout.isTTY) throw usage('an archive is nothing for a terminal', 'send it to a file or a program')
+      if (flags.jobs !== undefined && !/^([1-9]|[1-9]\d)$/.test(flags.jobs)) throw usage(`--jobs ${flags.jobs}: a number from 1 to 99`)
+      if (flags.jobs !== undefined && flags.format !== 'dir')
+        throw usage('--jobs is for --format dir: an archive is written one after the other')
+      if (flags.to === '-' && flags.format === 'dir') throw usage('--format dir needs a folder, not standard output')
+      const started = new Date()
+      const places = await openPlaces(cli, 'backup create', keySettings(flags))
+      const { place, sink } = await placeOf(flags, places.config.backup.path)
+      const [{ backUp }, { filePath }, { readKey }] = await Promise.all([
+        import('../../src/backup/create/create.ts'),
+        import('../../src/backup/manifest.ts'),
+        import('../../src/backup/signature.ts'),
+      ])
+      const progress = cli.progress('backup')
+      const { manifest, lostInStore } = await backUp(places, sink, {
+        withFiles: flags.files,
+        settings: flags.includeConfig ? await settingsOf(cli) : null,
+        withSecrets: flags.includeSecrets === true,
+        key: await readKey(places.config.backup.key_file),
+        lockTimeout,
+        signal: cli.signal,
+        onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
+      })
+      progress.done()
+      for (const { sha256, problem } of manifest.damaged) cli.warn(`warning: stored file ${sha256} is ${problem}`)
+      for (const sha256 of lostInStore)
+        cli.warn(`warning: stored file ${sha256} is damaged in the document store; intact in the backup: ${join(place, filePath(sha256))}`)
+      if (manifest.damaged.length > 0)
+        cli.warn(
+          'this backup does not count as a success: the files above are not in it as they were stored. Find their documents: dms check',
+        )
+      if (manifest.damaged.length + lostInStore.length > 0) cli.exit = 'PARTIAL'
+      const { documents, files, bytes, damaged } = manifest
+      const counts = { place, documents, files, bytes, damaged: damaged.length, lost_in_store: lostInStore.length, dry_run: false }
+      const summary = summaryOf(cli, 'backup create', counts, started)
+      const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${summary.duration_seconds.toFixed(1)} s: ${place}`
+      // From cron with -q: nothing to be mailed where nothing is wrong.
+      if (place === '-' || (cli.options.isQuiet && cli.options.format === 'tsv')) return cli.note(sentence)
+      cli.print(summary, {
+        columns: ['place', 'documents', 'files', 'bytes', 'damaged', 'duration_seconds'].map((name) => ({ name })),
+        id: 'place',
+        sentence,
+      })
+    })
+
+async function placeOf({ to, format, jobs = '8' }: Flags, shelf: string): Promise<{ place: string; sink: Sink }> {
+  const [sinks, { folderSink }, { archiveName, folderName }] = await Promise.all([
+    import('../../src/backup/create/sink.ts'),
+    import('../../src/backup/create/folder-sink.ts'),
+    import('../../src/backup/backup-repository.ts'),
+  ])
+  if (to === '-') {
+    // Elsewhere a reader that stops early is no failure. Half an archive is one: the write that finds nobody throws.
+    process.stdout.removeAllListeners('error').on('error', () => {})
+    return { place: '-', sink: sinks.streamSink(process.stdout) }
+  }
+  const wanted = to === undefined ? null : resolve(to)
+  if (format === 'dir') {
+    const place = wanted ?? join(shelf, folderName)
+    return { place, sink: folderSink(place, Number(jobs)) }
+  }
+  const isFolder = wanted === null || (await stat(wanted).catch(() => null))?.isDirectory() === true
+  const place = isFolder ? join(wanted ?? shelf, archiveName(new Date())) : wanted
+  return { place, sink: sinks.fileSink(place) }
+}
+
+/** What is set, without secrets, by dotted key. */
+async function settingsOf(cli: Cli): Promise<object> {
+  const rows = settingRows(await cli.config(), undefined, { setOnly: true })
+  return Object.fromEntries(rows.filter(({ secret }) => !secret).map(({ key, value }) => [key, value]))
+}

@@ -1,0 +1,30 @@
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+
+export const backupList = (cli: Cli): Command =>
+  manual('list', {
+    summary: 'List the backups in backup.path, the newest first.',
+    examples: [
+      ['backup list', ''],
+      ['backup list -o json | jq -r .[0].created_at', 'when the last one was made'],
+    ],
+    exits: '0 listed, also when there are none · 2 not on a server elsewhere · 78 bad configuration',
+  })
+    .alias('ls')
+    .action(async () => {
+      cli.refuseRemote('backup list')
+      const [{ config }, { shelved }] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
+      cli.print(await shelved(config.backup.path), {
+        columns: [
+          { name: 'name' },
+          { name: 'created_at', title: 'CREATED' },
+          { name: 'size', align: 'right' },
+          { name: 'documents', align: 'right' },
+          { name: 'schema' },
+          { name: 'version' },
+          { name: 'complete' },
+        ],
+        id: 'name',
+      })
+    })

@@ -1,0 +1,164 @@
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { backupNamed, type KeyFlags, keySettings, refusePassword, signaturePolicy } from '../../src/cli/arguments/backup-source.ts'
+import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { startFindings } from '../../src/cli/output/findings.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure } from '../../src/cli/runtime/exit.ts'
+import { openPlaces } from '../../src/cli/runtime/places.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { plain } from '../../src/log/escape.ts'
+import type { Log } from '../../src/log/log.ts'
+
+interface Flags extends KeyFlags {
+  toDatabase?: string
+  workDir?: string
+  lockTimeout: string
+}
+
+interface Problem {
+  readonly path: string
+  readonly problem: string
+}
+
+export const backupRehearse = (cli: Cli): Command =>
+  manual('rehearse [backup]', {
+    summary: 'Restore a backup into a throw-away place and compare.',
+    examples: [
+      ['backup rehearse', 'the newest archive of backup.path'],
+      ['dms backup rehearse /mnt/nas/dms -q', 'from cron: silent unless something is wrong'],
+      ['backup rehearse --to-database postgres://dms@db/rehearsal', 'in an empty database of yours, which stays empty'],
+    ],
+    exits:
+      '0 restored and equal · 3 damaged, or not equal · 6 no such backup · 7 the database is not empty · 75 another rehearsal is running · 78 the backup is newer than this dms',
+    notes: [
+      'A PostgreSQL of its own is started below the data folder, and removed at the end; that needs as much space as the backup.',
+      'The rows are restored in one transaction, which is rolled back. Nothing that is in use is touched.',
+    ],
+  })
+    .option('--to-database <url>', 'use this empty database; without a password in it (PGPASSFILE, PGPASSWORD)')
+    .option('--work-dir <folder>', 'for files and database (default: rehearsal below the data folder)')
+    .option('--key-file <file>', 'check the signature with this key (default: backup.key_file)')
+    .option('--unsigned-ok', 'take a backup without a signature although there is a key')
+    .option('--lock-timeout <duration>', 'wait this long for another rehearsal to end', '0s')
+    .action(async (given: string | undefined, flags: Flags) => {
+      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
+      refusePassword(flags.toDatabase)
+      const places = await openPlaces(cli, 'backup rehearse', keySettings(flags))
+      const { config, log, database } = places
+      const source = await backupNamed(cli, given === undefined || given === 'latest' ? await latest(config) : given)
+      const policy = await signaturePolicy(config.backup.key_file, flags)
+      const [{ rehearse }, { BackupDamaged }, { withLock }, { noteSuccess }] = await Promise.all([
+        import('../../src/backup/rehearse.ts'),
+        import('../../src/backup/manifest.ts'),
+        import('../../src/db/lock.ts'),
+        import('../../src/jobs/last-success.ts'),
+      ])
+      const columns = [{ name: 'problem' }, { name: 'path' }] as const
+      const findings = startFindings<Problem>(cli, 'backup rehearse', columns, ({ path, problem }) => plain(`${problem}  ${path}`), 'path')
+      await withLock(database, 'rehearsal', lockTimeout, async () => {
+        const folder = join(flags.workDir ?? config.data_dir, 'rehearsal')
+        const progress = cli.progress('rehearsal')
+        const result = await inScratch(cli, config, log, folder, flags.toDatabase, (scratch) =>
+          rehearse(scratch, source, {
+            ...policy,
+            lockTimeout,
+            signal: cli.signal,
+            onHead: ({ documents, created_at, dms }) => cli.note(`rehearsing with ${documents} documents of ${created_at} (dms ${dms})`),
+            onProgress: ({ done, total, bytes, totalBytes }) =>
+              progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
+          }),
+        ).catch((error: unknown) => {
+          if (!(error instanceof BackupDamaged)) throw error
+          findings.add({ path: source.name, problem: error.message })
+          return null
+        })
+        progress.done()
+        for (const problem of result?.problems ?? []) findings.add(problem)
+        for (const { sha256, problem } of result?.manifest.damaged ?? [])
+          findings.add({ path: sha256, problem: `the stored file was ${problem} when the backup was made` })
+        const isGood = result !== null && result.problems.length + result.manifest.damaged.length === 0
+        if (isGood) await noteSuccess(database.db, 'rehearsal')
+        const about = result && {
+          backup: source.name,
+          created_at: result.manifest.created_at,
+          documents: result.manifest.documents,
+          rows: result.rows,
+          has_compared_rows: result.hasComparedRows,
+          files: result.files,
+        }
+        const verdict = about ? `${about.rows} rows and ${about.files} files restored and compared` : `${source.name} cannot be restored`
+        findings.finish(about ?? { backup: source.name }, plain(isGood ? `✓ ${verdict}` : `damaged: ${verdict}`))
+      })
+    })
+
+/** The newest finished archive or folder of backup.path. Throws Failure NOT_FOUND. */
+async function latest(config: Config): Promise<string> {
+  const { shelved } = await import('../../src/backup/backup-repository.ts')
+  const found = (await shelved(config.backup.path)).find(({ complete }) => complete)
+  if (!found) throw new Failure('NOT_FOUND', `there is no backup in ${config.backup.path}`, { fix: 'dms backup create, or name one' })
+  return join(config.backup.path, found.name)
+}
+
+/** Opens a place of its own below `folder`, which is removed with all that is in it, whatever happens. */
+async function inScratch<T>(
+  cli: Cli,
+  config: Config,
+  log: Log,
+  folder: string,
+  url: string | undefined,
+  work: (scratch: import('../../src/open-app.ts').Places) => Promise<T>,
+): Promise<T> {
+  const { openPlaces: open } = await import('../../src/open-app.ts')
+  const scratchConfig = {
+    ...config,
+    data_dir: folder,
+    // Nothing of it has to outlive a power cut.
+    storage: { ...config.storage, path: join(folder, 'files'), tmp_path: '', fsync: false },
+    database: { ...config.database, url: url ?? '', migration_url: '' },
+  }
+  await removeScratch(folder, log)
+  // As root the database runs as another account, which has to get through.
+  await mkdir(folder, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
+  await writeFile(join(folder, markerName), '', { flush: true })
+  let scratch: Awaited<ReturnType<typeof open>> | null = null
+  const remove = async () => {
+    await scratch?.close().catch(() => {})
+    scratch = null
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+  void cli.signal
+  cli.lastly(remove)
+  try {
+    scratch = await open(scratchConfig, log)
+    return await work(scratch)
+  } finally {
+    await remove()
+  }
+}
+
+/** Says that a folder is of a rehearsal and may be removed. */
+const markerName = '.dms-rehearsal'
+
+/** Removes what a killed rehearsal left; its PostgreSQL is stopped by joining it and leaving it last. Throws Failure CONFLICT where the folder is of something else. */
+async function removeScratch(folder: string, log: Log): Promise<void> {
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException): string[] => {
+    if (error.code !== 'ENOENT') throw error
+    return []
+  })
+  if (names.length > 0 && !names.includes(markerName))
+    throw new Failure('CONFLICT', `${folder} holds ${names[0]}, which is none of a rehearsal`, { fix: 'pass another --work-dir' })
+  const isThere = await stat(join(folder, 'postgres', 'PG_VERSION')).then(
+    () => true,
+    () => false,
+  )
+  if (isThere) {
+    const { joinEmbedded } = await import('../../src/db/embedded/embedded.ts')
+    await joinEmbedded({ dataDir: folder, log })
+      .then((embedded) => embedded.release())
+      .catch((error: Error) => log.warn({ err: error.message }, 'an earlier rehearsal cannot be stopped, its folder is removed'))
+  }
+  await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+}

@@ -1,0 +1,53 @@
+import type { Command } from 'commander'
+import { backupNamed, type KeyFlags, keySettings, signaturePolicy } from '../../src/cli/arguments/backup-source.ts'
+import { startFindings } from '../../src/cli/output/findings.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { plain } from '../../src/log/escape.ts'
+
+interface Problem {
+  readonly path: string
+  readonly problem: string
+  readonly origin: 'backup' | 'store'
+}
+
+export const backupVerify = (cli: Cli): Command =>
+  manual('verify <backup>', {
+    summary: 'Read a backup to its end and hold every byte against its checksum.',
+    examples: [
+      ['backup verify dms-20261120T031500Z.tar', 'one of backup.path'],
+      ['age -d -i key dms.tar.age | dms backup verify -', 'from a pipe'],
+      ['backup verify /mnt/nas/dms', 'a folder; sha256sum -c data/*/SHA256SUMS does the same without dms'],
+    ],
+    exits: '0 whole · 3 something is missing or damaged, also where it was so before the backup was made · 6 no such backup',
+  })
+    .option('--key-file <file>', 'check the signature with this key (default: backup.key_file)')
+    .option('--unsigned-ok', 'take a backup without a signature although there is a key')
+    .action(async (given: string, flags: KeyFlags) => {
+      cli.refuseRemote('backup verify')
+      const { config } = await cli.config(keySettings(flags))
+      const policy = await signaturePolicy(config.backup.key_file, flags)
+      const source = await backupNamed(cli, given)
+      const { verify } = await import('../../src/backup/verify.ts')
+      const columns = [{ name: 'problem' }, { name: 'path' }, { name: 'origin' }] as const
+      const sentence = ({ path, problem, origin }: Problem) =>
+        plain(`${problem}  ${path}${origin === 'store' ? ' (it was so when the backup was made)' : ''}`)
+      const findings = startFindings<Problem>(cli, 'backup verify', columns, sentence, 'path')
+      const progress = cli.progress('verify')
+      const { manifest, problems, fix } = await verify(source, policy, (done, total) => progress.update({ done, total }))
+      progress.done()
+      for (const problem of problems) findings.add(problem)
+      if (fix !== null) cli.warn(`fix: ${fix}`)
+      const signature = !manifest?.hmac ? 'none' : policy.key ? 'valid' : 'not checked'
+      const about = manifest && {
+        signature,
+        documents: manifest.documents,
+        files: manifest.files,
+        created_at: manifest.created_at,
+        dms: manifest.dms,
+      }
+      const verdict = about
+        ? `${about.documents} documents, ${about.files} files, made ${about.created_at} by dms ${about.dms}`
+        : 'no finished backup'
+      findings.finish({ backup: about }, plain(problems.length > 0 ? `damaged: ${verdict}` : `✓ whole: ${verdict}`))
+    })

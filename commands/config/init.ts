@@ -1,0 +1,53 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdir, open, readFile, rename, unlink } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+
+export const configInit = (cli: Cli): Command =>
+  manual('init', {
+    summary: 'Write a configuration file with every setting in it, commented out, and a secret of its own.',
+    examples: [
+      ['config init', '/etc/dms/config.toml for root, else ~/.config/dms/config.toml'],
+      ['config init --to new.toml', ''],
+    ],
+    exits: '0 written · 7 the file exists, and no --force',
+  })
+    .option('--to <file>', 'another file')
+    .option('--force', 'replace the one that is there')
+    .action(async ({ to, force }: { to?: string; force?: boolean }) => {
+      if (to === '-') throw usage('--to needs a file: what is written holds a secret')
+      const path = resolve(to ?? usualPlace(cli))
+      if (existsSync(path) && !force) throw new Failure('CONFLICT', `${path} exists`, { fix: 'pass --force to replace it' })
+      await mkdir(dirname(path), { recursive: true })
+      await replace(path, withSecret(await readFile(example, 'utf8')))
+      cli.print({ path }, { columns: [{ name: 'path' }], id: 'path', sentence: `✓ wrote ${path}; dms config check looks at it` })
+    })
+
+function usualPlace({ env }: Cli): string {
+  if (process.getuid?.() === 0) return '/etc/dms/config.toml'
+  return join(env.XDG_CONFIG_HOME || join(homedir(), '.config'), 'dms', 'config.toml')
+}
+
+/** One folder up from the source and from the build. */
+const example = new URL('../../config.example.toml', import.meta.url)
+
+const withSecret = (text: string): string => text.replace(/^# jwt_secret = "".*$/m, `jwt_secret = "${randomBytes(48).toString('base64')}"`)
+
+/** For nobody else to read, whole or not at all. */
+async function replace(path: string, text: string): Promise<void> {
+  const temporary = `${path}.${process.pid}.tmp`
+  const handle = await open(temporary, 'wx', 0o600)
+  try {
+    await handle.writeFile(text)
+    await handle.sync()
+    await rename(temporary, path)
+  } finally {
+    await handle.close()
+    await unlink(temporary).catch(() => {})
+  }
+}

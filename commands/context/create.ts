@@ -1,0 +1,51 @@
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import { contextRow, printContext } from '../../src/cli/remote/context-rows.ts'
+import { type Context, newName, serverUrl } from '../../src/cli/remote/contexts.ts'
+import { changeContexts } from '../../src/cli/remote/contexts-file.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+
+interface Flags {
+  username?: string
+  passwordFile?: string
+  passwordCommand?: string
+}
+
+export const contextCreate = (cli: Cli): Command =>
+  manual('create <name>', {
+    summary: 'Give a server a name, without signing in.',
+    examples: [
+      ['context create prod --url https://dms.example.org', ''],
+      ['context create prod --url https://dms.example.org --username svc --password-file /etc/dms/svc.pw', 'signs in when it is used'],
+    ],
+    notes: ['--ca-file and --insecure-http are remembered too.'],
+    exits: '0 made · 2 not a URL, or none · 7 the name is taken',
+  })
+    .usage('[options] <name> --url <url>')
+    .option('--username <name>', 'or e-mail address')
+    .option('--password-file <file>', 'where the password can be read when it is needed')
+    .option('--password-command <command>', 'what prints the password when it is needed')
+    .action(async (given: string, { username, passwordFile, passwordCommand }: Flags) => {
+      const { url, caFile, isInsecureAllowed } = cli.options.asked
+      const name = newName(given)
+      if (url === null) throw usage('which server?', 'pass --url URL')
+      if (passwordFile !== undefined && passwordCommand !== undefined)
+        throw usage('--password-file and --password-command exclude each other')
+      if ((passwordFile ?? passwordCommand) !== undefined && username === undefined) throw usage('whose password is it?', 'pass --username')
+      const context: Context = {
+        url: serverUrl(url, isInsecureAllowed),
+        ...(username === undefined ? {} : { username }),
+        ...(passwordFile === undefined ? {} : { password_file: resolve(passwordFile) }),
+        ...(passwordCommand === undefined ? {} : { password_command: passwordCommand }),
+        ...(caFile === null ? {} : { ca_file: resolve(caFile) }),
+        ...(isInsecureAllowed ? { insecure_http: true } : {}),
+      }
+      await changeContexts(cli.env, ({ current, known }) => {
+        if (known.has(name)) throw new Failure('CONFLICT', `context "${name}" exists`, { fix: `dms context remove ${name}` })
+        return { current, known: new Map([...known, [name, context]]) }
+      })
+      const sentence = `✓ Context ${name} is ${context.url}; to work on it: dms context use ${name}, or --context ${name}`
+      printContext(cli, await contextRow(cli.env, name), sentence)
+    })

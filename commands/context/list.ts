@@ -1,0 +1,17 @@
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import { contextColumns, contextRows } from '../../src/cli/remote/context-rows.ts'
+import { readContexts } from '../../src/cli/remote/contexts-file.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+
+export const contextList = (cli: Cli): Command =>
+  manual('list', {
+    summary: 'List this machine and the servers that are known by name.',
+    examples: [
+      ['context list', ''],
+      ['context list -o id', 'names alone'],
+    ],
+    exits: '0 listed · 78 contexts.toml is not right',
+  })
+    .alias('ls')
+    .action(async () => cli.print(await contextRows(await readContexts(cli.env), cli.env), { columns: contextColumns, id: 'name' }))

@@ -1,0 +1,21 @@
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import { contextRow, printContext } from '../../src/cli/remote/context-rows.ts'
+import { contextNamed, local } from '../../src/cli/remote/contexts.ts'
+import { readContexts } from '../../src/cli/remote/contexts-file.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+
+export const contextShow = (cli: Cli): Command =>
+  manual('show [name]', {
+    summary: 'Show a context; without a name the one in use.',
+    examples: [
+      ['context show', ''],
+      ['context show prod -o json', ''],
+    ],
+    exits: '0 shown · 6 no such context',
+  }).action(async (given: string | undefined) => {
+    const contexts = await readContexts(cli.env)
+    const name = given ?? cli.target.name
+    if (name !== local) contextNamed(contexts, name)
+    printContext(cli, await contextRow(cli.env, name))
+  })

@@ -1,0 +1,44 @@
+import type { Command } from 'commander'
+import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { confirm } from '../../src/cli/arguments/prompt.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+
+interface Flags {
+  yes?: boolean
+  dryRun?: boolean
+}
+
+export const documentsDelete = (cli: Cli): Command =>
+  manual('delete <id...>', {
+    summary: 'Delete documents for good: file, text, comments and links.',
+    examples: [
+      ['documents delete 0192f0c1-…', 'asks first'],
+      ['dms documents list --status failed --all -o id | dms documents delete - --yes', 'ids from a pipe'],
+      ['documents delete -n 0192f0c1-…', 'whether it could be'],
+    ],
+    exits: '0 deleted · 2 nobody could be asked, and no --yes · 3 some could not be deleted · 6 no such document',
+  })
+    .alias('rm')
+    .option('-y, --yes', 'do not ask')
+    .option('-n, --dry-run', 'say what would be deleted')
+    .action(async (given: string[], { yes, dryRun }: Flags) => {
+      const ids = await idsFrom(given)
+      const what = ids.length === 1 ? `document ${ids[0]}` : `${ids.length} documents`
+      if (!yes && !dryRun && ids.length > 0) await confirm(cli.options, `Delete ${what} for good?`, '--yes')
+      const { documents } = await cli.client()
+      await workThrough(cli, {
+        command: 'documents delete',
+        phase: 'deleting',
+        things: ids,
+        keyOf: (id) => id,
+        isDryRun: dryRun === true,
+        async run(given) {
+          const id = idOf(given, 'document')
+          if (dryRun) await documents.get(id)
+          else await documents.delete(id)
+          return { action: 'deleted', key: given, id }
+        },
+      })
+    })

@@ -1,0 +1,103 @@
+import { stat } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { type Command, Option } from 'commander'
+import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import { bodyOf, expectedOf, nameIn, type Place, placeOf, refuseTerminal, toStdout } from '../../src/cli/remote/download-target.ts'
+import { exists, safeName, saveFile } from '../../src/cli/remote/save-file.ts'
+import { errorColumn, type Item } from '../../src/cli/runtime/batch.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import type { Client } from '../../src/client/client.ts'
+
+interface Flags {
+  to?: string
+  name: 'original' | 'id' | 'title'
+  clobber?: boolean
+  skipExisting?: boolean
+}
+
+const columns: Column<Item>[] = [
+  // One that failed has but the id that was given.
+  { name: 'id', value: ({ id, key }) => id ?? key },
+  { name: 'path' },
+  { name: 'bytes', align: 'right' },
+  { name: 'sha256' },
+  { name: 'action' },
+  errorColumn,
+]
+
+export const documentsDownload = (cli: Cli): Command =>
+  manual('download <id...>', {
+    summary: 'Fetch the files of documents.',
+    examples: [
+      ['documents download 0192f0c1-…', 'into this folder, under the name it was uploaded with'],
+      ['documents download 0192f0c1-… --to contract.pdf', 'under this name'],
+      ['dms documents list --label q4 -o id | dms documents download - --to out/', 'many, into a folder'],
+      ['documents download 0192f0c1-… --to - | pdftotext - -', 'into a pipe'],
+    ],
+    exits: '0 there · 3 some could not be fetched · 6 no such document · 7 a file of that name exists · 69 unreachable',
+    notes: [
+      'A file appears whole or not at all, and only after its size and SHA-256 were checked. Names are made safe: no folders, no leading',
+      'dots or dashes, no control characters.',
+    ],
+  })
+    .option('--to <place>', 'file, folder, or - for standard output (default: this folder)')
+    .addOption(new Option('--name <what>', 'names of files in a folder').choices(['original', 'id', 'title']).default('original'))
+    .addOption(new Option('--clobber', 'replace files that exist').conflicts('skipExisting'))
+    .option('--skip-existing', 'leave files that exist, and do not fail')
+    .action(async (given: string[], flags: Flags) => {
+      const ids = await idsFrom(given)
+      if (flags.to === '-') return toPipe(cli, ids)
+      const target = await placeOf(flags.to ?? '.', ids.length)
+      const client = await cli.client()
+      const taken = new Set<string>()
+      await workThrough(cli, {
+        command: 'documents download',
+        phase: 'download',
+        things: ids,
+        keyOf: (id) => id,
+        columns,
+        totalBytes: null,
+        run: (id, moved) => download(client, idOf(id, 'document'), target, flags, taken, moved),
+      })
+    })
+
+/** `taken`: the paths that this run has used; two documents of one name never replace each other. */
+async function download(client: Client, id: string, target: Place, flags: Flags, taken: Set<string>, moved: (bytes: number) => void) {
+  const response = await client.documents.download(id)
+  try {
+    const path = 'file' in target ? target.file : join(target.folder, await nameOf(client, id, response, flags))
+    const isThere = await stat(path).then(
+      () => true,
+      () => false,
+    )
+    if (taken.has(path)) throw new Failure('CONFLICT', `${path} is another document of this download`, { fix: 'pass --name id' })
+    if (isThere && flags.skipExisting) return { action: 'skipped', key: id, id, path }
+    if (isThere && !flags.clobber) throw exists(path)
+    taken.add(path)
+    const saved = await saveFile(bodyOf(response), path, expectedOf(response), flags.clobber === true, moved)
+    return { action: 'created', key: id, id, path, ...saved }
+  } finally {
+    await response.body?.cancel().catch(() => {})
+  }
+}
+
+async function toPipe(cli: Cli, ids: readonly string[]): Promise<void> {
+  const [id = ''] = ids
+  if (ids.length !== 1) throw usage('--to - takes one document')
+  refuseTerminal(cli)
+  const client = await cli.client()
+  await toStdout(cli, await client.documents.download(idOf(id, 'document')))
+}
+
+async function nameOf(client: Client, id: string, response: Response, { name }: Flags): Promise<string> {
+  const original = safeName(await nameIn(response))
+  if (name === 'original') return original
+  const extension = extname(original)
+  if (name === 'id') return `${id}${extension}`
+  const { title } = await client.documents.get(id)
+  return safeName(`${title.replaceAll(/[/\\]/g, '_')}${title.endsWith(extension) ? '' : extension}`)
+}

@@ -1,0 +1,40 @@
+import { type Command, Option } from 'commander'
+import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import type { Priority } from '../../src/jobs/queue.ts'
+
+interface Flags {
+  language?: string
+  priority: Priority
+}
+
+export const documentsRetryOcr = (cli: Cli): Command =>
+  manual('retry-ocr <id...>', {
+    summary: 'Read documents again, perhaps in other languages.',
+    examples: [
+      ['documents retry-ocr 0192f0c1-… --language deu+eng', ''],
+      ['dms documents list --status failed --all -o id | dms documents retry-ocr -', 'ids from a pipe'],
+      ['ocr queue retry --failed', 'all whose reading failed'],
+    ],
+    exits:
+      '0 queued · 2 the language is not installed · 3 some could not be queued · 6 no such document · 7 is being read · 69 unreachable',
+  })
+    .option('--language <codes>', 'of the text: eng, or deu+eng (default: as before)')
+    .addOption(new Option('--priority <priority>').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
+    .action(async (given: string[], { language, priority }: Flags) => {
+      const ids = await idsFrom(given)
+      const { documents } = await cli.client()
+      await workThrough(cli, {
+        command: 'documents retry-ocr',
+        phase: 'queueing',
+        things: ids,
+        keyOf: (id) => id,
+        async run(key) {
+          const id = idOf(key, 'document')
+          const { job_id } = await documents.retryOcr(id, { language, priority })
+          return { action: 'queued', key, id, job_id }
+        },
+      })
+    })

@@ -1,0 +1,35 @@
+import type { Command } from 'commander'
+import { idOf } from '../../src/cli/arguments/ids.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure } from '../../src/cli/runtime/exit.ts'
+import { isFinished } from '../../src/cli/runtime/waiting.ts'
+import { plain } from '../../src/log/escape.ts'
+
+export const documentsText = (cli: Cli): Command =>
+  manual('text <id>', {
+    summary: 'Print the text that was read from a document.',
+    examples: [
+      ['documents text 0192f0c1-… | grep -i total', ''],
+      ['documents text 0192f0c1-… > contract.txt', ''],
+      ['documents text 0192f0c1-… -o json | jq -r .content', 'for programs'],
+    ],
+    exits: '0 printed · 3 reading it failed; what there is was printed · 6 no such document · 8 not read yet',
+  }).action(async (given: string) => {
+    const client = await cli.client()
+    if (cli.options.printCurl) return void (await client.documents.text(idOf(given, 'document')))
+    const document = await client.documents.get(idOf(given, 'document'))
+    const { id, status, error, content = '' } = document
+    if (!isFinished(document)) throw new Failure('PENDING', `the document is ${status}`, { fix: `dms documents wait ${id}` })
+    const { isJson, isTerminal } = cli.options
+    if (isJson) cli.print({ id, status, content }, { columns: [] })
+    else cli.write(isTerminal ? harmless(content) : content)
+    if (status === 'failed') throw new Failure('PARTIAL', `reading it failed: ${error?.message}`, { details: { code: error?.code } })
+  })
+
+/** Text for a screen: what a terminal would obey is written out. */
+const harmless = (text: string): string =>
+  `${text
+    .split(/\r?\n|\f/)
+    .map((line) => line.split('\t').map(plain).join('\t'))
+    .join('\n')}\n`

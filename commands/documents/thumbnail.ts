@@ -1,0 +1,47 @@
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { idOf } from '../../src/cli/arguments/ids.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import { bodyOf, expectedOf, placeOf, refuseTerminal, toStdout } from '../../src/cli/remote/download-target.ts'
+import { saveFile } from '../../src/cli/remote/save-file.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+
+interface Flags {
+  width: string
+  height: string
+  to: string
+  clobber?: boolean
+}
+
+export const documentsThumbnail = (cli: Cli): Command =>
+  manual('thumbnail <id>', {
+    summary: 'Fetch a picture of the first page (WebP).',
+    examples: [
+      ['documents thumbnail 0192f0c1-…', 'into this folder, as 0192f0c1-….webp'],
+      ['documents thumbnail 0192f0c1-… --width 800 --height 800 --to page.webp', 'as large as fits into 800 by 800'],
+      ['documents thumbnail 0192f0c1-… --to - | img2sixel', 'into a pipe'],
+    ],
+    exits: '0 there · 2 no such size · 6 no such document, or it has no picture · 7 a file of that name exists · 69 unreachable',
+  })
+    .option('--width <pixels>', 'at most so wide (up to 1000)', '200')
+    .option('--height <pixels>', 'at most so high (up to 1000)', '200')
+    .option('--to <place>', 'file, folder, or - for standard output', '.')
+    .option('--clobber', 'replace a file that exists')
+    .action(async (given: string, { width, height, to, clobber = false }: Flags) => {
+      const id = idOf(given, 'document')
+      const size = { width: pixels('--width', width), height: pixels('--height', height) }
+      if (to === '-') refuseTerminal(cli)
+      const client = await cli.client()
+      const response = await client.documents.thumbnail(id, size)
+      if (to === '-') return void (await toStdout(cli, response))
+      const place = await placeOf(to, 1)
+      const path = 'file' in place ? place.file : join(place.folder, `${id}.webp`)
+      const { bytes } = await saveFile(bodyOf(response), path, expectedOf(response), clobber, () => {})
+      cli.print({ id, path, bytes }, { columns: [{ name: 'id' }, { name: 'path' }, { name: 'bytes' }], sentence: `✓ ${path}` })
+    })
+
+function pixels(flag: string, given: string): number {
+  if (!/^[1-9]\d{0,2}$|^1000$/.test(given)) throw usage(`${flag} ${given}: a whole number from 1 to 1000`)
+  return Number(given)
+}

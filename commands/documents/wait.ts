@@ -1,0 +1,52 @@
+import { type Command, Option } from 'commander'
+import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure } from '../../src/cli/runtime/exit.ts'
+import { inTurn } from '../../src/cli/runtime/map-sequential.ts'
+import { clientThatWorks, readsHere, refuseLate, waitForDocuments } from '../../src/cli/runtime/waiting.ts'
+import type { DocumentView } from '../../src/documents/view.ts'
+
+type Row = Pick<DocumentView, 'id' | 'status' | 'title' | 'error'>
+
+const columns: Column<Row>[] = [
+  { name: 'id' },
+  { name: 'status' },
+  { name: 'title' },
+  { name: 'error', value: ({ error }) => error && `${error.code}: ${error.message}` },
+]
+
+export const documentsWait = (cli: Cli): Command =>
+  manual('wait <id...>', {
+    summary: 'Wait until documents are read: completed or failed.',
+    examples: [
+      ['documents wait 0192f0c1-… --timeout 30m', 'no longer than that'],
+      ['dms documents upload -r scans -o id | dms documents wait - && echo done', 'ids from a pipe'],
+    ],
+    exits: '0 all completed (or failed, with --for processed) · 3 one failed · 6 no such document · 8 --timeout passed · 130 interrupted',
+    notes: [readsHere],
+  })
+    .addOption(
+      new Option('--for <what>', 'completed: 3 where one failed; processed: either way')
+        .choices(['completed', 'processed'])
+        .default('completed'),
+    )
+    .action(async (given: string[], flags: { for: 'completed' | 'processed' }) => {
+      const ids = (await idsFrom(given)).map((id) => idOf(id, 'document'))
+      const client = await clientThatWorks(cli, 'documents wait')
+      if (cli.options.printCurl) return void (await inTurn(ids, (id) => client.documents.get(id)))
+      const rows: Row[] = []
+      const left = await waitForDocuments(cli, client, ids, (id, document) => {
+        if (!document) throw new Failure('NOT_FOUND', `no document ${id}`)
+        const { status, title, error } = document
+        rows.push({ id, status, title, error })
+      })
+      for (const id of left) {
+        const { status, title, error } = await client.documents.get(id)
+        rows.push({ id, status, title, error })
+      }
+      cli.print(rows, { columns })
+      if (left.size > 0) refuseLate(cli, `${left.size} of ${ids.length} documents are not read yet`)
+      if (flags.for === 'completed' && rows.some(({ status }) => status === 'failed')) cli.exit = 'PARTIAL'
+    })

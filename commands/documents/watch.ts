@@ -1,0 +1,74 @@
+import { stat } from 'node:fs/promises'
+import type { Command } from 'commander'
+import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import { startBatch } from '../../src/cli/runtime/batch.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import { holdFolders } from '../../src/cli/runtime/run-lock.ts'
+import { type UploadFlags, uploadingOf, withUploadFlags } from '../../src/cli/upload/flags.ts'
+import { watchFolder } from '../../src/cli/upload/watch-folder.ts'
+
+interface Flags extends UploadFlags {
+  settle: string
+  poll?: string
+}
+
+export const documentsWatch = (cli: Cli): Command =>
+  withUploadFlags(
+    manual('watch <folder>', {
+      summary: 'Upload what comes into a folder, until it is stopped.',
+      examples: [
+        ['documents watch /srv/scans --after-upload move:/srv/done', 'a scanner’s folder'],
+        ['documents watch /mnt/nas --poll 30s --label inbox', 'a folder of another machine, which tells nobody of changes'],
+        ["dms documents watch . --include '*.pdf' -o jsonl | jq -r .id", 'what was uploaded, as it happens'],
+      ],
+      exits:
+        '0 stopped (SIGINT, SIGTERM) · 2 no such folder, or an option that is not good · 3 stopped, and some files had failed · 4 not signed in · 75 another run is at the folder',
+      notes: [
+        'A file is sent once its size and time have not changed for --settle. One that fails is tried again when it changes.',
+        'While the server is away, it is tried again every half a minute.',
+      ],
+    }),
+  )
+    .option('--settle <duration>', 'how long a file must rest before it is sent', '10s')
+    .option('--poll <duration>', 'look every so often, and do not count on being told of changes')
+    .action(async (folder: string, flags: Flags) => {
+      const settle = durationOf('--settle', flags.settle)
+      const poll = flags.poll === undefined ? null : Math.max(200, durationOf('--poll', flags.poll))
+      const uploading = uploadingOf('documents watch', flags)
+      const about = await stat(folder).catch((error: Error) => {
+        throw usage(error.message)
+      })
+      if (!about.isDirectory()) throw usage(`${folder} is not a folder`)
+      // Being stopped is its normal end.
+      const signal = cli.serviceSignal
+      await holdFolders(cli, 'documents watch', [folder], durationOf('--lock-timeout', flags.lockTimeout))
+      const client = await cli.client()
+      const batch = startBatch(cli, 'documents watch', { isEndless: true })
+      cli.note(`watching ${folder}`)
+      await watchFolder(cli, client, {
+        folder,
+        settle,
+        poll,
+        signal,
+        find: {
+          isRecursive: true,
+          followsLinks: flags.followSymlinks === true,
+          include: flags.include,
+          exclude: flags.exclude,
+        },
+        uploading: {
+          ...uploading,
+          journal: null,
+          batch: {
+            ...batch,
+            add(item) {
+              if (cli.options.isHuman && item.action !== 'failed') cli.write(`${item.action}  ${item.key}\n`)
+              batch.add(item)
+            },
+          },
+        },
+      })
+      batch.finish()
+    })

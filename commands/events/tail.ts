@@ -1,0 +1,123 @@
+import type { Command } from 'commander'
+import { idOf, isId } from '../../src/cli/arguments/ids.ts'
+import { sourceIdOf } from '../../src/cli/arguments/sources.ts'
+import { cell } from '../../src/cli/output/cells.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { refuseLate } from '../../src/cli/runtime/waiting.ts'
+import { endWatching } from '../../src/cli/runtime/watch.ts'
+import type { EventMessage } from '../../src/client/event-stream.ts'
+import { plain } from '../../src/log/escape.ts'
+
+interface Flags {
+  event?: string
+  document?: string
+  source?: string
+  until?: string
+  count?: string
+  replay?: boolean
+  reconnect: boolean
+}
+
+const all = ['document_created', 'document_updated', 'notifications', 'ocr_progress', 'queue_status', 'sync_progress']
+
+export const eventsTail = (cli: Cli): Command =>
+  manual('tail', {
+    summary: 'Print events as they happen: one object a line, or a line of text on a terminal.',
+    examples: [
+      ['events tail', 'everything, until Ctrl-C'],
+      ['events tail --event document_created | jq -r --unbuffered .document_id', 'for a script: one JSON object a line'],
+      ['events tail --document 0192f0c1-… --until ocr_progress:status=completed --replay --timeout 10m -q', 'until it is read'],
+    ],
+    notes: [
+      `Events: ${all.join(', ')}.`,
+      'A lost connection is made again, and what was missed meanwhile is printed (the server keeps ten minutes).',
+      'You hear of what is yours; an admin of everything. On the server itself no running server is asked: events are those of',
+      'an admin, or of the user of --as. Notifications are personal.',
+    ],
+    exits:
+      '0 --until or --count came; without them: stopped with Ctrl-C (else 130) · 4 not signed in · 8 --timeout came before them · 69 connection lost · 75 too many connections · 143 SIGTERM',
+  })
+    .option('--event <names>', 'these only, separated by commas')
+    .option('--document <id>', 'of this document only')
+    .option('--source <source>', 'of this source (name or id) only')
+    .option('--until <type[:field=value]>', 'end after such an event')
+    .option('--count <n>', 'end after so many events')
+    .option('--replay', 'begin with what happened in the last ten minutes')
+    .option('--no-reconnect', 'end when the connection is lost')
+    .action(async (flags: Flags) => {
+      const names = flags.event?.split(',').map((name) => name.trim()) ?? all
+      const unknown = names.filter((name) => !all.includes(name) && name !== 'notification')
+      if (unknown.length > 0) throw usage(`--event ${unknown.join(', ')}: known are ${all.join(', ')}`)
+      const isLast = ending(flags, names)
+      const subject = await subjectOf(cli, flags)
+      // Ctrl-C is the normal end of it.
+      const signal = cli.serviceSignal
+      const { target } = cli
+      if (cli.options.printCurl) throw usage('--print-curl: curl speaks no WebSocket')
+      const { eventsHere, eventsThere } = await import('../../src/cli/remote/event-transports.ts')
+      const way = await (target.url === null ? eventsHere(cli) : eventsThere(cli, { ...target, url: target.url }))
+      const { eventStream } = await import('../../src/client/event-stream.ts')
+      const lost = (why: string, seconds: number) => {
+        if (!flags.reconnect) throw new Failure('UNAVAILABLE', `the connection is lost: ${why}`)
+        cli.note(`${why}; trying again in ${seconds} s`)
+      }
+      const stream = eventStream({ ...way, events: names, isReplay: flags.replay === true, signal, lost })
+      try {
+        for await (const event of stream) {
+          if (!concerns(event, subject)) continue
+          show(cli, event)
+          if (isLast(event)) return
+        }
+      } catch (error) {
+        if ((error as { status?: unknown }).status === 429) throw new Failure('BUSY', (error as Error).message)
+        throw error
+      }
+      const isAwaited = flags.until !== undefined || flags.count !== undefined
+      if (isAwaited) refuseLate(cli, 'what was waited for did not happen')
+      endWatching(cli, signal, isAwaited)
+    })
+
+/** The ids that are meant; a source may be given by its name. Throws Failure NOT_FOUND for what can be none. */
+async function subjectOf(cli: Cli, { document, source }: Flags): Promise<{ document?: string; source?: string }> {
+  return {
+    ...(document === undefined ? {} : { document: idOf(document, 'document') }),
+    ...(source === undefined ? {} : { source: isId(source) ? source.toLowerCase() : await sourceIdOf(await cli.client(), source) }),
+  }
+}
+
+const concerns = ({ data }: EventMessage, { document, source }: { document?: string; source?: string }): boolean =>
+  (document === undefined || data.document_id === document) && (source === undefined || data.source_id === source || data.source === source)
+
+/** Whether an event is the last that is asked for. Throws Failure USAGE. */
+function ending({ until, count }: Flags, names: readonly string[]): (event: EventMessage) => boolean {
+  const [, type, field, value] = /^(\w+)(?::(\w+)=(.*))?$/.exec(until ?? '') ?? []
+  if (until !== undefined && type === undefined) throw usage(`--until ${until}: such as ocr_progress or ocr_progress:status=completed`)
+  if (type !== undefined && !names.map(listName).includes(listName(type)))
+    throw usage(`--until ${until}: that never comes; events asked for are ${names.join(', ')}`)
+  if (count !== undefined && !/^[1-9]\d{0,8}$/.test(count)) throw usage(`--count ${count}: a whole number from 1 on`)
+  let left = count === undefined ? Number.POSITIVE_INFINITY : Number(count)
+  return (event) => {
+    left--
+    return (
+      left === 0 ||
+      (type !== undefined && listName(event.type) === listName(type) && (field === undefined || cell(event.data[field]) === value))
+    )
+  }
+}
+
+/** Messages of the list `notifications` are of the type `notification`. */
+const listName = (type: string): string => (type === 'notification' ? 'notifications' : type)
+
+function show(cli: Cli, event: EventMessage): void {
+  const received_at = new Date().toISOString()
+  if (!cli.options.isHuman) {
+    cli.write(`${JSON.stringify({ ...event, received_at })}\n`)
+    return
+  }
+  const { document_id, source_id, id, ...rest } = event.data
+  const subject = document_id ?? source_id ?? id ?? ''
+  const more = Object.entries(rest).map(([name, value]) => `${name}=${cell(value)}`)
+  cli.write(`${plain([event.timestamp.slice(11, 19), event.type.padEnd(16), subject, ...more].join('  '))}\n`)
+}

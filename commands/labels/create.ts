@@ -1,0 +1,38 @@
+import type { Command } from 'commander'
+import { labelNamed } from '../../src/cli/arguments/labels.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import type { ClientError } from '../../src/client/client.ts'
+import { labelColumns } from './list.ts'
+
+interface Flags {
+  colour: string
+  description?: string
+  ifAbsent?: boolean
+}
+
+export const labelsCreate = (cli: Cli): Command =>
+  manual('create <name>', {
+    summary: 'Make a label.',
+    examples: [
+      ['labels create invoices', ''],
+      ["labels create urgent --colour '#cc0000' --description 'today'", ''],
+      ['labels create inbox --if-absent -q', 'for a setup script'],
+    ],
+    exits: '0 made (or there, with --if-absent) · 2 something is not allowed · 4 not signed in · 7 there is one of that name',
+  })
+    .option('--colour <#rrggbb>', 'as it is shown (--color is about this terminal)', '#6b7280')
+    .option('--description <text>', 'what it is for')
+    .option('--if-absent', 'it is fine when there is one of that name already')
+    .action(async (name: string, { colour: color, description, ifAbsent }: Flags) => {
+      const client = await cli.client()
+      const made = await client.labels
+        .create({ name, color, ...(description === undefined ? {} : { description }) })
+        .catch((error: ClientError) => {
+          if (ifAbsent && error.code === 'DUPLICATE_RESOURCE') return null
+          throw error
+        })
+      const label = made ?? (await labelNamed(client, name))
+      const sentence = made ? `✓ Label "${label.name}" made (id ${label.id})` : `✓ Label "${label.name}" is there already (id ${label.id})`
+      cli.print(label, { columns: labelColumns, sentence })
+    })

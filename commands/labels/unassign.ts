@@ -1,0 +1,27 @@
+import type { Command } from 'commander'
+import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { labelNamed } from '../../src/cli/arguments/labels.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+
+export const labelsUnassign = (cli: Cli): Command =>
+  manual('unassign <label> <id...>', {
+    summary: 'Take a label (name or id) off documents.',
+    examples: [
+      ['labels unassign invoices 0192f0c1-…', ''],
+      ['dms documents list --label inbox --all -o id | dms labels unassign inbox -', 'ids from a pipe'],
+    ],
+    exits: '0 done, also where some did not have it · 6 no such label, or one of the documents is not there: then nothing was changed',
+  }).action(async (given: string, documents: string[]) => {
+    const ids = (await idsFrom(documents)).map((id) => idOf(id, 'document'))
+    const client = await cli.client()
+    const label = await labelNamed(client, given)
+    const assigned = ids.length === 0 ? 0 : (await client.labels.unassign(label.id, ids)).assigned
+    cli.print(
+      { id: label.id, label: label.name, documents: ids.length, changed: assigned },
+      {
+        columns: [{ name: 'label' }, { name: 'documents' }, { name: 'changed' }],
+        sentence: `✓ Label "${label.name}" taken off ${assigned} of ${ids.length} documents`,
+      },
+    )
+  })

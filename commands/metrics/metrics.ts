@@ -1,0 +1,10 @@
+import type { Command } from 'commander'
+import { group } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { metricsOcr } from './ocr.ts'
+import { metricsPrometheus } from './prometheus.ts'
+import { metricsSystem } from './system.ts'
+
+/** `dms metrics`: how busy the server is, and how OCR goes. */
+export const metrics = (cli: Cli): Command =>
+  group('metrics', 'How busy the server is, and how OCR goes.', [metricsSystem(cli), metricsOcr(cli), metricsPrometheus(cli)])

@@ -1,0 +1,9 @@
+import type { Command } from 'commander'
+import { group } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { notificationsList } from './list.ts'
+import { notificationsRead } from './read.ts'
+
+/** `dms notifications`: what dms told a user. */
+export const notifications = (cli: Cli): Command =>
+  group('notifications', 'What dms told you.', [notificationsList(cli), notificationsRead(cli)])

@@ -1,0 +1,42 @@
+import type { Command } from 'commander'
+import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import { needPerson } from '../../src/cli/runtime/require-user.ts'
+import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+
+export const notificationsRead = (cli: Cli): Command =>
+  manual('read [id...]', {
+    summary: 'Mark notifications as read.',
+    examples: [
+      ['notifications read 0192f0c1-…', ''],
+      ['notifications read --all', ''],
+    ],
+    exits: '0 marked · 2 whose, or which? · 3 some are not there · 4 not signed in · 6 no such notification · 69 unreachable',
+  })
+    .option('--all', 'all of yours')
+    .action(async (given: string[], { all }: { all?: boolean }) => {
+      if (all && given.length > 0) throw usage('--all and ids exclude each other')
+      if (!all && given.length === 0) throw usage('which notifications?', 'name ids, or pass --all')
+      needPerson(cli, 'notifications')
+      const ids = await idsFrom(given)
+      const { notifications } = await cli.client()
+      if (all) {
+        const { updated } = await notifications.readAll()
+        return cli.print(
+          { updated },
+          { columns: [{ name: 'updated' }], id: 'updated', sentence: `✓ ${updated} notifications marked as read` },
+        )
+      }
+      await workThrough(cli, {
+        command: 'notifications read',
+        phase: 'marking',
+        things: ids,
+        keyOf: (id) => id,
+        async run(key) {
+          const { id } = await notifications.read(idOf(key, 'notification'))
+          return { action: 'updated', key, id }
+        },
+      })
+    })

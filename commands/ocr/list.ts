@@ -1,0 +1,66 @@
+import { type Command, Option } from 'commander'
+import { statuses } from '../../src/cli/arguments/document-filters.ts'
+import { ageOf, durationOf } from '../../src/cli/arguments/duration.ts'
+import { Offering } from '../../src/cli/arguments/suggested-values.ts'
+import { type ListFlags, limitOf, printList, withLimit } from '../../src/cli/output/listing.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import type { OcrJob } from '../../src/client/client.ts'
+
+interface Flags extends ListFlags {
+  status?: string
+  priority?: string
+  olderThan?: string
+}
+
+const columns: Column<OcrJob>[] = [
+  { name: 'id', title: 'JOB' },
+  { name: 'document_id', title: 'DOCUMENT' },
+  { name: 'title' },
+  { name: 'status' },
+  { name: 'priority' },
+  { name: 'attempts', align: 'right' },
+  { name: 'age', align: 'right', value: ({ created_at }) => ageOf(created_at, new Date()) },
+  { name: 'error', value: ({ error }) => error && `${error.code}: ${error.message}` },
+  { name: 'filename', show: 'wide' },
+  { name: 'progress', show: 'wide', align: 'right', value: ({ progress }) => `${progress}%` },
+  { name: 'language', show: 'wide' },
+  { name: 'worker', show: 'wide' },
+  { name: 'created_at', title: 'CREATED', show: 'wide' },
+  { name: 'started_at', title: 'STARTED', show: 'wide' },
+  { name: 'completed_at', title: 'COMPLETED', show: 'wide' },
+]
+
+export const ocrQueueList = (cli: Cli): Command =>
+  withLimit(
+    manual('list', {
+      summary: 'List OCR jobs, what runs next first.',
+      examples: [
+        ['ocr queue list --status pending,processing', 'what is to be done'],
+        ['ocr queue list --status failed --all -o id', 'ids, for a script'],
+        ['ocr queue list --status processing --older-than 1h', 'what may be stuck'],
+      ],
+      exits: '0 listed, also when there are none · 2 bad filter · 4 not signed in · 69 unreachable',
+    })
+      .alias('ls')
+      .addOption(
+        new Offering('--status <names>', 'pending, processing, completed, failed, cancelled; several with commas', [
+          ...statuses,
+          'cancelled',
+        ]),
+      )
+      .addOption(new Option('--priority <priority>', 'of this one only').choices(['low', 'normal', 'high', 'urgent']))
+      .option('--older-than <duration>', 'queued longer ago than this, e.g. 1h'),
+  ).action(async (flags: Flags) => {
+    const limit = limitOf(flags)
+    const { status, priority, olderThan } = flags
+    const before = olderThan === undefined ? null : new Date(Date.now() - durationOf('--older-than', olderThan)).toISOString()
+    const client = await cli.client()
+    const jobs = client.ocrQueue.list({ status, priority, per_page: before === null ? Math.min(limit, 100) : 100 })
+    await printList(cli, before === null ? jobs : olderOf(jobs, before), limit, { columns })
+  })
+
+async function* olderOf(jobs: AsyncIterable<OcrJob>, before: string): AsyncGenerator<OcrJob> {
+  for await (const job of jobs) if (job.created_at < before) yield job
+}

@@ -1,0 +1,32 @@
+import { type Command, Option } from 'commander'
+import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import type { Priority } from '../../src/jobs/queue.ts'
+
+export const ocrQueuePrioritise = (cli: Cli): Command =>
+  manual('prioritise <job...>', {
+    summary: 'Move jobs that wait forward or back.',
+    examples: [
+      ['ocr queue prioritise 0192f0c1-… --priority high', ''],
+      ['dms ocr queue list --status pending -o id | dms ocr queue prioritise - --priority low', 'ids from a pipe'],
+    ],
+    exits: '0 moved · 3 some could not be moved · 6 no such job · 7 does not wait any more',
+  })
+    .alias('prioritize')
+    .addOption(new Option('--priority <priority>').choices(['low', 'normal', 'high', 'urgent']).makeOptionMandatory())
+    .action(async (given: string[], { priority }: { priority: Priority }) => {
+      const things = await idsFrom(given)
+      const { ocrQueue } = await cli.client()
+      await workThrough(cli, {
+        command: 'ocr queue prioritise',
+        phase: 'moving',
+        things,
+        keyOf: (id) => id,
+        async run(key) {
+          const { id, document_id } = await ocrQueue.prioritise(idOf(key, 'OCR job'), priority)
+          return { action: 'updated', key, id, document_id, priority }
+        },
+      })
+    })

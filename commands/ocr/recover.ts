@@ -1,0 +1,26 @@
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import { startBatch } from '../../src/cli/runtime/batch.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { exitOfStop } from '../../src/cli/runtime/run-batch.ts'
+
+export const ocrQueueRecover = (cli: Cli): Command =>
+  manual('recover', {
+    summary: 'Queue documents that say pending or processing while no job lives that would read them.',
+    examples: [
+      ['ocr queue recover', 'after a crash or a restore'],
+      ['check --checks status,queue', 'only say which they are'],
+    ],
+    exits: '0 queued, also when there was none · 4 not signed in · 5 not an admin · 69 unreachable · 130 interrupted',
+    notes: ['Workers see to their own: what a worker that died was reading is read again without this.'],
+  }).action(async () => {
+    const { ocrQueue } = await cli.client()
+    const batch = startBatch(cli, 'ocr queue recover')
+    while (!cli.signal.aborted) {
+      const { recovered } = await ocrQueue.recover()
+      for (const { document_id, job_id } of recovered) batch.add({ action: 'queued', key: document_id, id: job_id, document_id })
+      if (recovered.length === 0) break
+    }
+    if (cli.signal.aborted) cli.exit = exitOfStop(cli.signal)
+    batch.finish()
+  })

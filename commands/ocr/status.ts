@@ -1,0 +1,62 @@
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import { lookOrWatch, type Watch, withWatch } from '../../src/cli/runtime/watch.ts'
+import type { OcrStatus } from '../../src/client/client.ts'
+
+interface Flags {
+  watch?: Watch
+  maxPending?: string
+  maxFailed?: string
+}
+
+const columns: Column<OcrStatus>[] = [
+  { name: 'pending', align: 'right' },
+  { name: 'processing', align: 'right' },
+  { name: 'completed_today', title: 'DONE_TODAY', align: 'right' },
+  { name: 'failed', align: 'right' },
+  { name: 'average_processing_time', title: 'AVG', align: 'right', value: (row) => row.average_processing_time.toFixed(1) },
+  { name: 'estimated_completion', title: 'ETA' },
+  { name: 'paused', value: ({ paused }) => (paused ? 'yes' : 'no') },
+]
+
+export const ocrQueueStatus = (cli: Cli): Command =>
+  withWatch(
+    manual('status', {
+      summary: 'Say how much waits, runs, was done today and failed, and whether it is paused.',
+      examples: [
+        ['ocr queue', 'the same'],
+        ['ocr queue --watch 5s', 'again and again, until Ctrl-C'],
+        ['ocr queue status --max-pending 500 --max-failed 0 -q', 'for monitoring: 3 when there is more'],
+      ],
+      exits: '0 fine · 3 more than --max-pending or --max-failed · 4 not signed in · 69 unreachable',
+    }),
+  )
+    .option('--max-pending <n>', 'exit 3 when more are pending')
+    .option('--max-failed <n>', 'exit 3 when more have failed')
+    .action(async ({ watch, maxPending, maxFailed }: Flags) => {
+      const limits = { pending: numberOf('--max-pending', maxPending), failed: numberOf('--max-failed', maxFailed) }
+      await lookOrWatch(cli, watch, async () => {
+        const client = await cli.client()
+        return async () => {
+          const status = await client.ocrQueue.status()
+          const isOver = status.pending > limits.pending || status.failed > limits.failed
+          cli.exit = isOver ? 'PARTIAL' : 'OK'
+          printStatus(cli, status)
+        }
+      })
+    })
+
+/** One line with columns; for programs the object of the API; on a terminal `sentence`, where there is one. */
+export function printStatus(cli: Cli, status: OcrStatus, sentence?: string): void {
+  const { isJson } = cli.options
+  cli.print(isJson ? status : [status], { columns, id: 'pending', ...(sentence === undefined ? {} : { sentence }) })
+}
+
+function numberOf(flag: string, given: string | undefined): number {
+  if (given === undefined) return Number.POSITIVE_INFINITY
+  if (!/^\d{1,9}$/.test(given)) throw usage(`${flag} ${given}: a whole number from 0 on`)
+  return Number(given)
+}

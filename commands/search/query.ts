@@ -1,0 +1,187 @@
+import type { Command } from 'commander'
+import { statuses } from '../../src/cli/arguments/document-filters.ts'
+import { labelNamed } from '../../src/cli/arguments/labels.ts'
+import { type Conditions, condition, sortKey } from '../../src/cli/arguments/search-conditions.ts'
+import { sourceIdOf } from '../../src/cli/arguments/sources.ts'
+import { Offering } from '../../src/cli/arguments/suggested-values.ts'
+import { ownerIdOf } from '../../src/cli/arguments/users.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import type { Client } from '../../src/client/client.ts'
+import type { SearchAnswer } from '../../src/client/search.ts'
+
+type Hit = SearchAnswer['results'][number]
+type Filters = NonNullable<NonNullable<Parameters<Client['search']['query']>[1]>['filters']>
+
+interface Flags {
+  field: string[]
+  sort: string[]
+  mime: string[]
+  label: string[]
+  status: string[]
+  source?: string
+  owner?: string
+  from?: string
+  to?: string
+  minConfidence?: string
+  fuzzy?: boolean
+  highlight: boolean
+  limit: string
+  facets?: boolean
+  exitEmpty?: boolean
+}
+
+const columns: Column<Hit>[] = [
+  { name: 'score', align: 'right', value: ({ score }) => score.toFixed(2) },
+  { name: 'document_id', title: 'ID' },
+  { name: 'title' },
+  { name: 'highlights', title: 'MATCH', value: ({ highlights }) => textOf(bestOf(highlights)) },
+  { name: 'mime_type', title: 'TYPE', show: 'wide' },
+  { name: 'created_at', title: 'CREATED', show: 'wide' },
+]
+
+const perPage = 100
+const several = (value: string, before: string[]): string[] => [...before, value]
+
+export const searchQuery = (cli: Cli): Command =>
+  manual('query [text...]', {
+    summary: 'Find documents by their words, or by conditions on fields, best first.',
+    examples: [
+      ['search query invoice 2026', 'all words; the last one may go on'],
+      [`search query '"annual report" -draft'`, 'a phrase, and a word that must not be there'],
+      ['search query telecom --mime application/pdf --from 2026-01-01 -o id', 'ids, for a script'],
+      ['search query recieved --fuzzy', 'tolerates typos'],
+      ['search query lease OR tenancy title:house type:pdf date:2026', 'either word, a word in the title, and filters'],
+      ['search query invoice --facets', 'how many of which type and label'],
+      ['search query --field +title:invoice --field -status:exact:failed --sort size:desc', 'conditions on fields'],
+      ['search query --field content:contains:4711-0 --field metadata.author:lovelace', 'either of the two'],
+    ],
+    notes: [
+      '--field [+|-]FIELD[:match|contains|exact]:TEXT: + must be, - must not be; of those with neither at least one, or they only rank where there is a +.',
+      'Fields: any, title, content, filename, labels, mime_type, status, source_id, metadata.KEY. Given with text: its words must be somewhere in the document; phrases, -words, OR and filters are not understood in it then.',
+    ],
+    exits:
+      '0 searched, also when nothing was found (then 6 with --exit-empty) · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 search unreachable',
+  })
+    .option('--field <condition>', 'a condition on a field, see below; again for more', several, [])
+    .option(
+      '--sort <field[:asc|desc]>',
+      'score, created_at, updated_at, title, size or ocr_confidence; again for what is equal',
+      several,
+      [],
+    )
+    .option('--mime <type>', 'of this type only; again for more', several, [])
+    .option('--label <label>', 'with this label (name or id) only; again for those with several', several, [])
+    .addOption(
+      new Offering('--status <status>', 'pending, processing, completed or failed only; again for more', statuses)
+        .argParser(several)
+        .default([]),
+    )
+    .option('--source <source>', 'from this source (name or id) only')
+    .option('--owner <user>', 'of this user (name or id) only; for admins')
+    .option('--from <date>', 'created on this day or later')
+    .option('--to <date>', 'created on this day or before')
+    .option('--min-confidence <n>', 'OCR confidence from 0 to 1, at least')
+    .option('--fuzzy', 'tolerate a typo in words of 5 letters, two from 9 letters on')
+    .option('--no-highlight', 'without the places that match')
+    .option('--limit <n>', 'at most so many (up to 1000)', '50')
+    .option('--facets', 'count types and labels instead; with -o json the whole answer of the API')
+    .option('--exit-empty', 'exit 6 when nothing was found, as grep has an exit of its own')
+    .action(async (text: string[], flags: Flags) => {
+      const limit = Number(flags.limit)
+      if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw usage(`--limit ${flags.limit}: a whole number from 1 to 1000`)
+      if (text.length === 0 && flags.field.length === 0) throw usage('what to search for: words, or --field')
+      const filters = filtersOf(flags)
+      const isAdvanced = flags.field.length > 0 || flags.sort.length > 0
+      if (isAdvanced) await refuseSyntax(text.join(' '))
+      const ask = isAdvanced ? byConditions(text.join(' '), flags, filters) : byWords(text.join(' '), flags, filters)
+      const client = await cli.client()
+      for (const label of flags.label) filters.labels?.push((await labelNamed(client, label)).id)
+      if (flags.owner !== undefined) filters.owner = await ownerIdOf(client, flags.owner)
+      if (flags.source !== undefined) filters.source_id = await sourceIdOf(client, flags.source)
+      if (flags.facets) return printFacets(cli, await ask(client, 1, Math.min(limit, perPage)))
+      const { hits, total, isCapped, warnings } = await collect(client, ask, limit)
+      for (const warning of warnings) cli.warn(warning)
+      cli.print(hits, { columns, id: 'document_id' })
+      if (flags.exitEmpty && hits.length === 0) cli.exit = 'NOT_FOUND'
+      if (total > hits.length && cli.options.isHuman)
+        cli.note(`showing ${hits.length} of ${isCapped ? 'more than ' : ''}${total} (--limit)`)
+    })
+
+type Ask = (client: Client, page: number, per_page: number) => Promise<SearchAnswer>
+
+function byWords(q: string, flags: Flags, filters: Filters): Ask {
+  const shared = { filters, fuzzy: flags.fuzzy === true, highlight: flags.highlight }
+  return (client, page, per_page) => client.search.query(q, { ...shared, page, per_page })
+}
+
+/** Conditions know no signs: what is said not to be there would be looked for. Throws Failure USAGE. */
+async function refuseSyntax(text: string): Promise<void> {
+  const [{ parse }, { read }] = await Promise.all([
+    import('../../src/search/query/parser.ts'),
+    import('../../src/search/query/qualifiers.ts'),
+  ])
+  const isMore = parse(text).some(({ quoted, negated, alternative, field }) => quoted || negated || alternative || field !== null)
+  if (isMore || read(text).isFiltered)
+    throw usage('with --field and --sort the text is words only: --field +any:exact:TEXT is a phrase, --field -any:WORD leaves out')
+}
+
+/** Throws Failure USAGE. */
+function byConditions(text: string, flags: Flags, filters: Filters): Ask {
+  if (flags.fuzzy) throw usage('--fuzzy does not go with --field and --sort')
+  const query: Conditions = { must: [], should: [], must_not: [] }
+  if (text !== '') query.must.push({ field: 'any', type: 'match', value: text })
+  for (const { list, ...clause } of flags.field.map(condition)) query[list].push(clause)
+  const shared = { query, filters, sort: flags.sort.map(sortKey), highlight: flags.highlight }
+  return (client, page, per_page) => client.call('POST', '/api/search/advanced', { ...shared, page, per_page })
+}
+
+/** Without labels, owner and source, which may be given by their names. */
+function filtersOf({ mime, status, from, to, minConfidence }: Flags): Filters {
+  const range = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
+  return {
+    mime_types: mime,
+    labels: [],
+    // Whether it is one, the server knows best.
+    status: status as NonNullable<Filters['status']>,
+    date_range: range,
+    ...(minConfidence === undefined ? {} : { min_confidence: Number(minConfidence) }),
+  }
+}
+
+async function collect(client: Client, ask: Ask, limit: number) {
+  const hits: Hit[] = []
+  const size = Math.min(limit, perPage)
+  for (let page = 1; ; page++) {
+    const found = await ask(client, page, size)
+    hits.push(...found.results)
+    if (hits.length >= limit || !found.pagination.has_next)
+      return { hits: hits.slice(0, limit), total: found.total, isCapped: found.total_capped, warnings: found.warnings }
+  }
+}
+
+function printFacets(cli: Cli, found: SearchAnswer): void {
+  const { isJson } = cli.options
+  for (const warning of found.warnings) cli.warn(warning)
+  const rows = Object.entries(found.facets).flatMap(([facet, counts]) =>
+    Object.entries(counts).map(([name, count]) => ({ facet, name, count })),
+  )
+  if (isJson) cli.print(found, { columns: [] })
+  else cli.print(rows, { columns: [{ name: 'facet' }, { name: 'name' }, { name: 'count', align: 'right' }], id: 'name' })
+}
+
+/** What says more than the title does, which has a column of its own. */
+const bestOf = (highlights: Hit['highlights']): string =>
+  (highlights.find(({ field }) => field !== 'title') ?? highlights[0])?.snippet ?? ''
+
+const characters: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" }
+
+/** A snippet in one line, without its markup. */
+const textOf = (snippet: string): string =>
+  snippet
+    .replace(/<\/?mark>/g, '')
+    .replace(/&(amp|lt|gt|quot|#39);/g, (_, name: string) => characters[name]!)
+    .replace(/\s+/g, ' ')
+    .trim()

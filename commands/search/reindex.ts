@@ -1,0 +1,144 @@
+import { readFile } from 'node:fs/promises'
+import type { Command } from 'commander'
+import { isId } from '../../src/cli/arguments/ids.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import { summaryOf } from '../../src/cli/output/summary.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import { parseDuration } from '../../src/config/values.ts'
+
+interface Flags {
+  ifNeeded?: boolean
+  since?: string
+  ids: string[]
+  idsFrom?: string
+  inPlace?: boolean
+  keepOld?: boolean
+  wait: boolean
+  dryRun?: boolean
+  batchSize?: string
+  lockTimeout: string
+}
+
+const several = (value: string, before: string[]): string[] => [...before, ...value.split(',')]
+
+export const searchReindex = (cli: Cli): Command =>
+  manual('reindex', {
+    summary: 'Make the search index anew beside the one in force, which answers all the while. Runs on the server only.',
+    examples: [
+      ['search reindex', ''],
+      ['search reindex --if-needed', 'nothing where the index is whole; safe in every start script'],
+      ['search reindex --since 2026-03-01', 'what changed since then, in the index in force'],
+      ['search reindex --ids 0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b', 'some documents'],
+      ['search reindex --no-wait -o id', 'leave it to a worker; prints the job'],
+      ['search reindex --progress json', 'for a program that watches'],
+    ],
+    notes: ['Stopped or killed, it leaves the old index in force; the next run removes what it left.'],
+    exits: '0 done, or nothing to do · 2 bad flag · 69 database or search unreachable · 75 another reindex is going on',
+  })
+    .option('--if-needed', 'only where documents are missing or were indexed by another version of dms')
+    .option('--since <date>', 'only documents that changed at this time (RFC 3339, or a day) or later, in the index in force')
+    .option('--ids <id>', 'only these, in the index in force; with commas, or again for more', several, [])
+    .option('--ids-from <file>', 'the same from a file, one a line')
+    .option('--in-place', 'write into the index in force: needs no room for a second one, and leaves what is there in between')
+    .option('--keep-old', 'keep the index that was in force, as it is, until the next reindex (Meilisearch only)')
+    .option('--no-wait', 'leave it to a worker and print the job')
+    .option('-n, --dry-run', 'only say how many documents there are to do')
+    .option('--batch-size <n>', 'documents at once (default: search.batch_size)')
+    .option('--lock-timeout <duration>', 'wait this long for another reindex to end', '0s')
+    .action(async (flags: Flags) => {
+      const started = new Date()
+      const options = await optionsOf(flags)
+      if (!flags.wait) return queue(cli, flags)
+      const app = await cli.app('search reindex', { statementTimeout: false })
+      const { reindex } = await import('../../src/search/reindex.ts')
+      const progress = cli.progress('search reindex')
+      const { documents, skipped, swapped, kept } = await reindex(app, {
+        ...options,
+        signal: cli.signal,
+        onProgress: (done, total) => progress.update({ done, total }),
+      })
+      progress.done()
+      const { index } = await app.search.status()
+      const done = {
+        engine: app.search.name,
+        index,
+        documents,
+        skipped,
+        swapped,
+        ...(kept === undefined ? {} : { kept }),
+        dry_run: options.dryRun,
+      }
+      const summary = summaryOf(cli, 'search reindex', done, started)
+      cli.print(summary, {
+        columns: ['engine', 'documents', 'skipped', 'swapped', 'duration_seconds'].map((name) => ({ name })),
+        sentence: skipped
+          ? `nothing to do: all ${documents} documents are in the index`
+          : options.dryRun
+            ? `would index ${documents} documents`
+            : `indexed ${documents} documents in ${summary.duration_seconds.toFixed(1)} s${kept === undefined ? '' : `; the old index is ${kept}`}`,
+      })
+    })
+
+/** Throws Failure USAGE for what a worker is not told. */
+async function queue(
+  cli: Cli,
+  { ifNeeded = false, ids, idsFrom, since, inPlace, keepOld, dryRun, batchSize, lockTimeout }: Flags,
+): Promise<void> {
+  const others = {
+    '--ids': ids.length > 0,
+    '--ids-from': idsFrom,
+    '--since': since,
+    '--in-place': inPlace,
+    '--keep-old': keepOld,
+    '--dry-run': dryRun,
+    '--batch-size': batchSize,
+    '--lock-timeout': lockTimeout !== '0s',
+  }
+  const [flag] = Object.entries(others).find(([, value]) => value) ?? []
+  if (flag) throw usage(`--no-wait and ${flag} exclude each other`)
+  const app = await cli.app('search reindex')
+  const { queueReindex } = await import('../../src/search/reindex.ts')
+  cli.print([{ job_id: await queueReindex(app, ifNeeded) }], { columns: [{ name: 'job_id', title: 'JOB' }], id: 'job_id' })
+}
+
+/** Throws Failure USAGE. */
+async function optionsOf(flags: Flags) {
+  const { ifNeeded = false, since, ids, idsFrom, inPlace = false, keepOld = false, dryRun = false, batchSize, lockTimeout } = flags
+  const listed = idsFrom === undefined ? [] : (await readFile(idsFrom, 'utf8')).split(/\s+/).filter((id) => id !== '')
+  const all = [...ids, ...listed].map((id) => id.trim().toLowerCase())
+  const wrong = all.find((id) => !isId(id))
+  if (wrong !== undefined) throw usage(`--ids ${wrong}: not an id`)
+  const isSome = ids.length > 0 || idsFrom !== undefined
+  if ([isSome, since !== undefined, ifNeeded].filter(Boolean).length > 1)
+    throw usage('of --if-needed, --since and --ids only one can be given')
+  if (keepOld && (isSome || since !== undefined || inPlace)) throw usage('--keep-old goes only with a new index')
+  const size = batchSize === undefined ? undefined : Number(batchSize)
+  if (size !== undefined && !(Number.isInteger(size) && size >= 1 && size <= 10_000))
+    throw usage(`--batch-size ${batchSize}: a whole number from 1 to 10000`)
+  return {
+    ifNeeded,
+    inPlace,
+    keepOld,
+    dryRun,
+    lockTimeout: milliseconds(lockTimeout),
+    ...(isSome ? { ids: all } : {}),
+    ...(since === undefined ? {} : { since: moment(since) }),
+    ...(size === undefined ? {} : { batchSize: size }),
+  }
+}
+
+function moment(text: string): Date {
+  const at = new Date(text)
+  if (!/^\d{4}-\d\d-\d\d(?:T.+)?$/.test(text) || Number.isNaN(at.getTime()))
+    throw usage(`--since ${text}: not an RFC 3339 date or date and time`)
+  return at
+}
+
+function milliseconds(text: string): number {
+  try {
+    return parseDuration(text)
+  } catch (error) {
+    throw usage(`--lock-timeout ${text} ${(error as Error).message}`)
+  }
+}

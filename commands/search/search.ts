@@ -1,0 +1,20 @@
+import type { Command } from 'commander'
+import { group } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { searchQuery } from './query.ts'
+import { searchReindex } from './reindex.ts'
+import { searchSimilar } from './similar.ts'
+import { searchStatus } from './status.ts'
+import { searchSuggest } from './suggest.ts'
+import { searchVerify } from './verify.ts'
+
+/** `dms search`: finding documents, and the index that they are found by. */
+export const search = (cli: Cli): Command =>
+  group('search', 'Search: documents by their words.', [
+    searchQuery(cli),
+    searchSimilar(cli),
+    searchSuggest(cli),
+    searchReindex(cli),
+    searchStatus(cli),
+    searchVerify(cli),
+  ])

@@ -1,0 +1,33 @@
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import type { Client } from '../../src/client/client.ts'
+
+type Hit = Awaited<ReturnType<Client['search']['similar']>>[number]
+
+const columns: Column<Hit>[] = [
+  { name: 'score', align: 'right', value: ({ score }) => score.toFixed(2) },
+  { name: 'document_id', title: 'ID' },
+  { name: 'title' },
+  { name: 'mime_type', title: 'TYPE' },
+  { name: 'created_at', title: 'CREATED', show: 'wide' },
+]
+
+export const searchSimilar = (cli: Cli): Command =>
+  manual('similar <id>', {
+    summary: 'Find the documents that are most like one, by their words.',
+    examples: [
+      ['search similar 0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b', ''],
+      ['search similar 0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b --limit 3 -o id', 'ids, for a script'],
+    ],
+    exits: '0 searched, also when nothing is like it · 2 bad limit · 4 not signed in · 6 no such document · 69 search unreachable',
+  })
+    .option('--limit <n>', 'at most so many (up to 50)', '10')
+    .action(async (id: string, flags: { limit: string }) => {
+      const limit = Number(flags.limit)
+      if (!Number.isInteger(limit) || limit < 1 || limit > 50) throw usage(`--limit ${flags.limit}: a whole number from 1 to 50`)
+      const client = await cli.client()
+      cli.print(await client.search.similar(id, limit), { columns, id: 'document_id' })
+    })

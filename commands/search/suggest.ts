@@ -1,0 +1,24 @@
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+
+export const searchSuggest = (cli: Cli): Command =>
+  manual('suggest <text...>', {
+    summary: 'Say how a query could go on: its last word, as documents have it.',
+    examples: [
+      ['search suggest inv', 'invoice, inventory, …'],
+      ['search suggest telecom inv -o id', 'whole queries, one a line'],
+    ],
+    exits: '0 asked, also when there is nothing · 2 bad limit · 4 not signed in · 69 search unreachable',
+  })
+    .option('--limit <n>', 'at most so many (up to 20)', '10')
+    .action(async (text: string[], flags: { limit: string }) => {
+      const limit = Number(flags.limit)
+      if (!Number.isInteger(limit) || limit < 1 || limit > 20) throw usage(`--limit ${flags.limit}: a whole number from 1 to 20`)
+      const client = await cli.client()
+      cli.print(await client.search.suggest(text.join(' '), limit), {
+        columns: [{ name: 'text' }, { name: 'documents', align: 'right' }],
+        id: 'text',
+      })
+    })

@@ -1,0 +1,60 @@
+import type { Command } from 'commander'
+import { startFindings } from '../../src/cli/output/findings.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import { plain } from '../../src/log/escape.ts'
+import type { Fault } from '../../src/search/verify.ts'
+
+const columns = ['document_id', 'problem', 'engine', 'field', 'query', 'left', 'lacks'].map((name) => ({ name }))
+
+export const searchVerify = (cli: Cli): Command =>
+  manual('verify', {
+    summary: 'Hold the search index against the documents, and say where they differ. Runs on the server, also while it serves.',
+    examples: [
+      ['search verify', 'all entries, and the words of a thousand documents, picked at random'],
+      ['dms search verify --sample 100 -q || dms search reindex', 'from cron'],
+    ],
+    notes: [
+      'missing: a document without an entry; extra: an entry without a document (of each a thousand are told of). Of the sample, stale: an entry with words that its',
+      'document has no more, or without some that it has; unfound: not found by phrases of its title and from all over its text, together with its owner, type, labels, source and time.',
+      'Where only numbers matter, search status --check is quicker. What waits to be indexed is left out.',
+    ],
+    exits: '0 all is as it should be · 2 bad flag · 3 something differs · 69 database or search unreachable',
+  })
+    .option('--sample <n>', 'look at the words of so many documents', '1000')
+    .action(async ({ sample }: { sample: string }) => {
+      if (!/^[1-9]\d{0,8}$/.test(sample)) throw usage(`--sample ${sample}: a whole number from 1 on`)
+      const app = await cli.app('search verify', { statementTimeout: false })
+      const { verify } = await import('../../src/search/verify.ts')
+      const findings = startFindings<Fault>(cli, 'search verify', columns, sentence)
+      const progress = cli.progress('search verify')
+      const looking = verify(app, {
+        sample: Number(sample),
+        signal: cli.signal,
+        onProgress: (done, total) => progress.update({ done, total }),
+      })
+      const failed = new Set<string>()
+      let next = await looking.next()
+      for (; !next.done; next = await looking.next()) {
+        failed.add(next.value.document_id)
+        findings.add(next.value)
+      }
+      progress.done()
+      const { index } = await app.search.status()
+      findings.finish({ engine: app.search.name, index, documents: next.value, failed: failed.size })
+    })
+
+function sentence({ document_id, problem, engine, field, query, left, lacks }: Fault): string {
+  const words = (some: readonly string[]) => plain(some.join(' '))
+  const what = {
+    unfound: `${field}: not found by ${plain(query ?? '')}`,
+    missing: `has no entry in the index (${engine})`,
+    extra: `an entry in the index without a document (${engine})`,
+    stale: [
+      ...(left.length > 0 ? [`found by what it no longer has: ${words(left)}`] : []),
+      ...(lacks.length > 0 ? [`not found by: ${words(lacks)}`] : []),
+    ].join('; '),
+  }[problem]
+  return `FAIL  ${plain(document_id)}  ${what}${problem === 'stale' ? ` (${engine})` : ''}`
+}

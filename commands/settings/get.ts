@@ -1,0 +1,29 @@
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import { needPerson } from '../../src/cli/runtime/require-user.ts'
+
+export const settingNames = ['theme', 'language', 'notifications_enabled', 'ocr_default_language', 'items_per_page'] as const
+export const settingColumns = settingNames.map((name) => ({ name }))
+
+export const settingsGet = (cli: Cli): Command =>
+  manual('get [name]', {
+    summary: 'Show your settings, or the value of one.',
+    examples: [
+      ['settings get', ''],
+      ['settings get ocr_default_language', 'the value alone'],
+      ['settings get --as ana', 'on the server itself'],
+    ],
+    exits: '0 shown · 2 no such setting, or whose? · 4 not signed in · 69 unreachable',
+  }).action(async (name: string | undefined) => {
+    const wanted = settingNames.find((each) => each === name)
+    if (name !== undefined && wanted === undefined) throw usage(`there is no setting "${name}"; there are ${settingNames.join(', ')}`)
+    needPerson(cli, 'settings')
+    const client = await cli.client()
+    const settings = await client.settings.get()
+    if (wanted === undefined) return cli.print(settings, { columns: settingColumns, id: 'theme' })
+    const { isJson } = cli.options
+    if (isJson) return cli.print({ [wanted]: settings[wanted] }, { columns: [] })
+    cli.write(`${settings[wanted]}\n`)
+  })

@@ -1,0 +1,76 @@
+import type { Command } from 'commander'
+import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { idOf } from '../../src/cli/arguments/ids.ts'
+import { readSecret } from '../../src/cli/arguments/secret.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import type { SharedLink } from '../../src/client/shared-links.ts'
+import { linkColumns } from './list.ts'
+
+interface Flags {
+  expires?: string
+  maxViews?: string
+  withPassword?: boolean
+  passwordStdin?: boolean
+  passwordFile?: string
+  generatePassword?: boolean
+}
+
+export const sharedLinksCreate = (cli: Cli): Command =>
+  manual('create <document>', {
+    summary: 'Share a document by a link that needs no account; prints its address.',
+    examples: [
+      ['shared-links create 0192f0c1-… --expires 7d', ''],
+      ['url=$(dms shared-links create "$id" --expires 48h --max-views 3)', 'the address alone, in a script'],
+      ['shared-links create 0192f0c1-… --generate-password', 'address, tab, password'],
+    ],
+    exits: '0 made · 2 something is not allowed · 4 not signed in · 6 no such document · 69 unreachable, or too many links in an hour',
+  })
+    .option('--expires <when>', 'after this time (7d), or with this day or moment (2026-12-31)')
+    .option('--max-views <n>', 'works so many times')
+    .option('--with-password', 'ask for a password that visitors need')
+    .option('--password-stdin', 'read that password from standard input')
+    .option('--password-file <file>', 'read it from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
+    .option('--generate-password', 'make one up and print it behind the address')
+    .action(async (given: string, flags: Flags) => {
+      const terms = { expires_at: expiryOf(flags.expires), max_views: viewsOf(flags.maxViews) }
+      const password = await passwordOf(cli, flags)
+      const client = await cli.client()
+      const link = await client.sharedLinks.create({ document_id: idOf(given, 'document'), password, ...terms })
+      printLink(cli, link, flags.generatePassword ? password : null)
+    })
+
+/** Alone on standard output in a pipe: `url=$(dms shared-links create …)` must get nothing else. */
+function printLink(cli: Cli, link: SharedLink, password: string | null): void {
+  const { format, fields, isHuman } = cli.options
+  const shown = password === null ? link.url : `${link.url}\t${password}`
+  if (isHuman) cli.note(`✓ Link to "${link.filename}" made (id ${link.id})`)
+  if (isHuman || (format === 'tsv' && fields === null)) cli.write(`${shown}\n`)
+  else
+    cli.print(password === null ? link : { ...link, password }, {
+      columns: linkColumns.map((column) => (column.name === 'url' ? { name: 'url' } : column)),
+    })
+}
+
+function expiryOf(given: string | undefined): string | null {
+  if (given === undefined) return null
+  if (/^\d{4}-/.test(given)) return given
+  return new Date(Date.now() + durationOf('--expires', given)).toISOString()
+}
+
+function viewsOf(given: string | undefined): number | null {
+  if (given === undefined) return null
+  if (!/^[1-9]\d{0,8}$/.test(given)) throw usage(`--max-views ${given}: a whole number from 1 on`)
+  return Number(given)
+}
+
+async function passwordOf(cli: Cli, flags: Flags): Promise<string | null> {
+  const { passwordStdin: isStdin, passwordFile: file, generatePassword, withPassword } = flags
+  if ([isStdin, file !== undefined, generatePassword].filter(Boolean).length > 1)
+    throw usage('of --password-stdin, --password-file and --generate-password only one can be meant')
+  if (generatePassword) return (await import('../../src/auth/generate-password.ts')).inventPassword()
+  const { DMS_LINK_PASSWORD: text, DMS_LINK_PASSWORD_FILE: path } = cli.env
+  if (!isStdin && file === undefined && !withPassword && !text && !path) return null
+  return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable: 'DMS_LINK_PASSWORD' }, true)
+}

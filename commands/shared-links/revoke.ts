@@ -1,0 +1,31 @@
+import type { Command } from 'commander'
+import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+
+export const sharedLinksRevoke = (cli: Cli): Command =>
+  manual('revoke <id...>', {
+    summary: 'Make shared links stop working, for good.',
+    examples: [
+      ['shared-links revoke 0192f0c1-…', ''],
+      ['dms links list --state usable --all -o id | dms links revoke -', 'ids from a pipe'],
+    ],
+    exits: '0 revoked, also when they were before · 3 some could not be revoked · 5 not yours · 6 no such link',
+  })
+    .alias('rm')
+    .action(async (given: string[]) => {
+      const ids = await idsFrom(given)
+      const { sharedLinks } = await cli.client()
+      await workThrough(cli, {
+        command: 'shared-links revoke',
+        phase: 'revoking',
+        things: ids,
+        keyOf: (id) => id,
+        async run(key) {
+          const id = idOf(key, 'shared link')
+          await sharedLinks.revoke(id)
+          return { action: 'revoked', key, id }
+        },
+      })
+    })

@@ -1,0 +1,18 @@
+import type { Command } from 'commander'
+import { group } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { sharedLinksCreate } from './create.ts'
+import { sharedLinksDownload } from './download.ts'
+import { sharedLinksInfo } from './info.ts'
+import { sharedLinksList } from './list.ts'
+import { sharedLinksRevoke } from './revoke.ts'
+
+/** `dms shared-links`: documents for people without an account. */
+export const sharedLinks = (cli: Cli): Command =>
+  group('shared-links', 'Links to documents for people without an account.', [
+    sharedLinksList(cli),
+    sharedLinksCreate(cli),
+    sharedLinksRevoke(cli),
+    sharedLinksInfo(cli),
+    sharedLinksDownload(cli),
+  ]).alias('links')

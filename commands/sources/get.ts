@@ -1,0 +1,15 @@
+import type { Command } from 'commander'
+import { allSourceColumns, sourceNamed } from '../../src/cli/arguments/sources.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+
+export const sourcesGet = (cli: Cli): Command =>
+  manual('get <source>', {
+    summary: 'Show one source; never its username and password.',
+    examples: [['sources get invoices', 'by name or id']],
+    exits: '0 shown · 2 several have the name · 6 no such source',
+  }).action(async (given: string) => {
+    const client = await cli.client()
+    const source = await sourceNamed(client, given)
+    cli.print(cli.options.printCurl ? await client.sources.get(source.id) : source, { columns: allSourceColumns })
+  })

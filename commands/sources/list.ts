@@ -1,0 +1,22 @@
+import { type Command, Option } from 'commander'
+import { sourceColumns } from '../../src/cli/arguments/sources.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+
+export const sourcesList = (cli: Cli): Command =>
+  manual('list', {
+    summary: 'List sources.',
+    examples: [
+      ['sources list', ''],
+      ['sources list --status error -o id', 'those whose last sync failed, for a script'],
+      ['sources list -o wide', 'with url, interval and last error'],
+    ],
+    exits: '0 listed, also when there are none · 4 not signed in · 69 unreachable',
+  })
+    .alias('ls')
+    .addOption(new Option('--status <status>', 'of this one only').choices(['active', 'syncing', 'error', 'disabled']))
+    .action(async ({ status }: { status?: string }) => {
+      const client = await cli.client()
+      const sources = await client.sources.list()
+      cli.print(status === undefined ? sources : sources.filter((source) => source.status === status), { columns: sourceColumns })
+    })

@@ -1,0 +1,58 @@
+import type { Command } from 'commander'
+import { sourceNamed } from '../../src/cli/arguments/sources.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { inTurn } from '../../src/cli/runtime/map-sequential.ts'
+import { lookOrWatch, type Watch, withWatch } from '../../src/cli/runtime/watch.ts'
+import type { SyncStatus } from '../../src/client/sources.ts'
+
+interface Row extends SyncStatus {
+  name: string
+}
+
+const columns: Column<Row>[] = [
+  { name: 'name' },
+  { name: 'state' },
+  { name: 'processed', align: 'right' },
+  { name: 'total', align: 'right' },
+  { name: 'current_file', title: 'CURRENT' },
+  { name: 'started_at', title: 'STARTED' },
+  {
+    name: 'error',
+    title: 'LAST_ERROR',
+    value: ({ error, errors: [first] }) => error?.message ?? (first && `${first.path}: ${first.message}`),
+  },
+  { name: 'created', show: 'wide', align: 'right' },
+  { name: 'updated', show: 'wide', align: 'right' },
+  { name: 'unchanged', show: 'wide', align: 'right' },
+  { name: 'skipped', show: 'wide', align: 'right' },
+  { name: 'failed', show: 'wide', align: 'right' },
+  { name: 'removed', show: 'wide', align: 'right' },
+  { name: 'bytes', show: 'wide', align: 'right' },
+  { name: 'finished_at', title: 'FINISHED', show: 'wide' },
+  { name: 'job_id', title: 'JOB', show: 'wide' },
+]
+
+export const sourcesStatus = (cli: Cli): Command =>
+  withWatch(
+    manual('status [source]', {
+      summary: 'Show how far syncs are, or how the last ones ended.',
+      examples: [
+        ['sources status', 'of all'],
+        ['sources status invoices --json', 'with the errors of single files'],
+        ['sources status invoices --watch 5s --fields state,processed,total', 'again and again, until Ctrl-C'],
+      ],
+      exits: '0 shown · 6 no such source',
+    }),
+  ).action((given: string | undefined, { watch }: { watch?: Watch }) =>
+    lookOrWatch(cli, watch, async () => {
+      const client = await cli.client()
+      return async () => {
+        const sources = given === undefined ? await client.sources.list() : [await sourceNamed(client, given)]
+        const rows = await inTurn(sources, async ({ id, name }): Promise<Row> => ({ name, ...(await client.sources.syncStatus(id)) }))
+        if (given === undefined) cli.print(rows, { columns, id: 'job_id' })
+        else cli.print(rows[0] as Row, { columns: columns.map(({ show: _, ...column }) => column), id: 'job_id' })
+      }
+    }),
+  )

@@ -1,0 +1,207 @@
+import type { Command } from 'commander'
+import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { namedIn, sourceNamed } from '../../src/cli/arguments/sources.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import { asksOf } from '../../src/cli/remote/curl-printing.ts'
+import { type Batch, errorColumn, type Item, startBatch } from '../../src/cli/runtime/batch.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { type Exit, Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { inTurn } from '../../src/cli/runtime/map-sequential.ts'
+import type { Progress } from '../../src/cli/runtime/progress.ts'
+import { exitOfStop } from '../../src/cli/runtime/run-batch.ts'
+import { busyFailure, failedSync, type Synced, type SyncOptions, syncHere, syncThere } from '../../src/cli/runtime/sync.ts'
+import type { Client } from '../../src/client/client.ts'
+import type { Source } from '../../src/client/sources.ts'
+
+interface Flags {
+  all?: boolean
+  due?: boolean
+  full?: boolean
+  dryRun?: boolean
+  wait: boolean
+  concurrency?: string
+  maxFiles?: string
+  lockTimeout?: string
+}
+
+const columns: Column<Item>[] = [
+  { name: 'source' },
+  { name: 'state' },
+  { name: 'new', align: 'right' },
+  { name: 'changed', align: 'right' },
+  { name: 'unchanged', align: 'right' },
+  { name: 'skipped', align: 'right' },
+  { name: 'deleted', align: 'right' },
+  { name: 'failed', align: 'right' },
+  { name: 'bytes', align: 'right' },
+  { name: 'duration_seconds', title: 'SECONDS', align: 'right' },
+  { name: 'error', value: ({ error }) => error?.message },
+]
+const planColumns: Column<Item>[] = [
+  { name: 'action' },
+  { name: 'source' },
+  { name: 'key', title: 'PATH' },
+  { name: 'bytes', align: 'right' },
+  errorColumn,
+]
+
+export const sourcesSync = (cli: Cli): Command =>
+  manual('sync [source...]', {
+    summary: 'Fetch new and changed files from sources.',
+    examples: [
+      ['sources sync invoices', 'one source; waits and shows the result'],
+      ['sources sync --due -q', 'from cron: only sources whose time has come'],
+      ['sources sync --all -n', 'list what would be fetched'],
+      ['sources sync invoices --no-wait -o id', 'leave it to a worker; prints the job'],
+    ],
+    exits:
+      '0 synced, or nothing is due · 3 some files or sources failed · 6 no such source · 8 --timeout passed · 69 unreachable · 75 is being synced already',
+    notes: [
+      'On the server itself the files are fetched in this process; a worker reads them. With --url a worker of that server does both.',
+      'Begun again after whatever stopped it, it fetches nothing twice that was taken in.',
+    ],
+  })
+    .option('--all', 'every source that is not disabled')
+    .option('--due', 'those of them whose next sync is due')
+    .option('--full', 'look at every file again, also where nothing seems to have changed')
+    .option('-n, --dry-run', 'list what would be fetched, and fetch nothing')
+    .option('--no-wait', 'leave it to a worker and print the job')
+    .option('--concurrency <n>', 'downloads at once from one source (sources.concurrency)')
+    .option('--max-files <n>', 'fetch no more than these now')
+    .option('--lock-timeout <duration>', 'wait this long for a running sync of the source to end', '0s')
+    .action(async (given: string[], flags: Flags) => {
+      const { all = false, due = false, dryRun = false } = flags
+      if (Number(all) + Number(due) + Number(given.length > 0) !== 1) throw usage('which sources?', 'name them, or pass --all or --due')
+      const isHere = cli.target.url === null
+      if (!isHere) refuseHere(flags)
+      if (!flags.wait && dryRun) throw usage('--no-wait and --dry-run exclude each other')
+      // Asked for at once: from here on a signal ends the sync, not the process.
+      void cli.signal
+      if (!flags.wait || cli.options.printCurl) return queue(cli, await cli.client(), given, flags)
+      if (!isHere) {
+        const client = await cli.client()
+        return work(cli, await selected(client, given, flags), given, (source, progress) =>
+          syncThere(cli, client, source, flags.full === true, progress),
+        )
+      }
+      const app = await cli.app('sources sync', { statementTimeout: false })
+      const { clientHere } = await import('../../src/cli/remote/local-client.ts')
+      const client = await clientHere(app, cli.options.as)
+      const sources = await selected(client, given, flags)
+      const options = optionsOf(flags, app.config.sources.concurrency)
+      if (!dryRun) return work(cli, sources, given, (source, progress) => syncHere(cli, app, client, source, options, progress))
+      const { planned } = await import('../../src/sources/sync/sync-job.ts')
+      await list(cli, sources, (source) => planned(app, source.id, options, cli.signal))
+    })
+
+/** Throws Failure USAGE for what works on the server only. */
+function refuseHere({ dryRun, concurrency, maxFiles, lockTimeout }: Flags): void {
+  const given = { '--dry-run': dryRun, '--concurrency': concurrency, '--max-files': maxFiles, '--lock-timeout': lockTimeout !== '0s' }
+  const [flag] = Object.entries(given).find(([, value]) => value) ?? []
+  if (flag) throw usage(`${flag} works on the server only`, 'leave it out, or pass --local')
+}
+
+function optionsOf({ full = false, concurrency, maxFiles, lockTimeout = '0s' }: Flags, usual: number): SyncOptions {
+  return {
+    full,
+    concurrency: concurrency === undefined ? usual : countOf('--concurrency', concurrency, 256),
+    maxFiles: maxFiles === undefined ? null : countOf('--max-files', maxFiles, 1e9),
+    lockTimeout: durationOf('--lock-timeout', lockTimeout),
+  }
+}
+
+function countOf(flag: string, given: string, max: number): number {
+  if (!/^[1-9]\d{0,9}$/.test(given) || Number(given) > max) throw usage(`${flag} ${given}: a whole number from 1 to ${max}`)
+  return Number(given)
+}
+
+async function selected(client: Client, given: readonly string[], { due }: Flags): Promise<Source[]> {
+  if (asksOf(client) && given.length > 0) return inTurn(given, (name) => sourceNamed(client, name))
+  const sources = await client.sources.list()
+  if (given.length > 0) return namedIn(sources, given)
+  const now = new Date().toISOString()
+  return sources.filter(({ status, next_sync }) => status !== 'disabled' && (!due || (next_sync !== null && next_sync <= now)))
+}
+
+/** Syncs one after the other. A named one that is busy is an error; with --all or --due only where all are. */
+async function work(
+  cli: Cli,
+  sources: readonly Source[],
+  named: readonly string[],
+  run: (source: Source, progress: Progress) => Promise<Synced>,
+): Promise<void> {
+  const batch = startBatch(cli, 'sources sync', { columns })
+  const progress = cli.progress('syncing')
+  const all: Synced[] = []
+  let stopped = null as { error: unknown } | null
+  try {
+    for (const source of sources) {
+      cli.signal.throwIfAborted()
+      const synced = await run(source, progress)
+      all.push(synced)
+      batch.add(synced.item)
+      // What failed was said on standard error.
+      if (!cli.options.isHuman) continue
+      if (synced.item.action !== 'failed') cli.write(`${lineOf(synced.item)}\n`)
+      else if (synced.item.error?.code === 'SOURCE_UNAUTHORIZED') cli.warn(`         fix: dms sources update ${source.id} --password-stdin`)
+    }
+  } catch (error) {
+    if (!cli.signal.aborted) throw error
+    stopped = { error }
+  }
+  progress.done()
+  const busy = all.filter(({ exit }) => exit === 'BUSY')
+  const isBusy = busy.length > 0 && (named.length > 0 || busy.length === all.length)
+  if (stopped) cli.exit = exitOfStop(cli.signal)
+  else if (isBusy) cli.exit = 'BUSY'
+  else cli.exit = exitOfAll(all)
+  batch.finish({ sources: all.map(({ item: { action: _, key: __, ...source } }) => source) })
+  if (stopped && cli.exit === 'PENDING')
+    throw stopped.error instanceof Failure ? stopped.error : new Failure('PENDING', 'the --timeout has passed')
+  if (!stopped && isBusy && busy[0]) throw busyFailure(busy[0].item)
+}
+
+/** That of all, where they have one; OK leaves it to what came of each. */
+function exitOfAll(all: readonly { exit: Exit }[]): Exit {
+  const exits = new Set(all.map(({ exit }) => exit))
+  const [only] = exits
+  return only && exits.size === 1 ? only : exits.has('PARTIAL') ? 'PARTIAL' : 'OK'
+}
+
+function lineOf(item: Item): string {
+  const { key, state, error, duration_seconds } = item
+  if (state !== 'ok') return `${key}   –  ${error?.message ?? ''}`
+  const parts = (['new', 'changed', 'unchanged', 'skipped', 'deleted', 'failed'] as const).map((name) => `${name} ${item[name]}`)
+  return `${key}   ✓  ${parts.join(' · ')}     ${(duration_seconds as number).toFixed(1)} s`
+}
+
+async function queue(cli: Cli, client: Client, given: readonly string[], flags: Flags): Promise<void> {
+  const rows = await inTurn(await selected(client, given, flags), async ({ id, name }) => {
+    const { job_id } = await client.sources.sync(id, { full: flags.full === true })
+    return { source: name, source_id: id, job_id }
+  })
+  cli.print(rows, { columns: [{ name: 'source' }, { name: 'job_id', title: 'JOB' }, { name: 'source_id', show: 'wide' }], id: 'job_id' })
+}
+
+async function list(
+  cli: Cli,
+  sources: readonly Source[],
+  plan: (source: Source) => AsyncIterable<{ action: string; file: { path: string; size: number | null } }>,
+): Promise<void> {
+  const batch: Batch = startBatch(cli, 'sources sync', { columns: planColumns, isDryRun: true })
+  const all: { exit: Exit }[] = []
+  for (const source of sources) {
+    try {
+      for await (const { action, file } of plan(source)) batch.add({ action, key: file.path, source: source.name, bytes: file.size ?? 0 })
+      all.push({ exit: 'OK' })
+    } catch (error) {
+      if (cli.signal.aborted) throw error
+      const { item, exit } = failedSync(source, error, 0)
+      batch.add({ action: 'failed', key: item.key, source: source.name, ...(item.error ? { error: item.error } : {}) })
+      all.push({ exit })
+    }
+  }
+  cli.exit = exitOfAll(all)
+  batch.finish()
+}

@@ -1,0 +1,41 @@
+import { type Command, Option } from 'commander'
+import { type AddressFlags, passwordOf, sourceNamed, withAddress } from '../../src/cli/arguments/sources.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+
+interface Flags extends AddressFlags {
+  type: 'webdav' | 'local_folder' | 's3'
+}
+
+export const sourcesTest = (cli: Cli): Command =>
+  withAddress(
+    manual('test [source]', {
+      summary: 'Try to get into a source, or into one that is not made yet.',
+      examples: [
+        ['sources test invoices', ''],
+        ['sources test --address https://cloud.example.org/dav/ --username ana --password-prompt', 'before it is added'],
+      ],
+      exits: '0 all is well · 3 something does not work · 6 no such source',
+      notes: ['Changes nothing, and fetches no file.'],
+    }),
+  )
+    .addOption(new Option('--type <type>').choices(['webdav', 'local_folder', 's3']).default('webdav'))
+    .action(async (given: string | undefined, { type, ...flags }: Flags) => {
+      const { address: url, username } = flags
+      if ((given === undefined) === (url === undefined)) throw usage('either the name of a source or --address is needed')
+      const password = await passwordOf(cli, flags)
+      const client = await cli.client()
+      const { ok, checks, sample } = url
+        ? await client.sources.testAddress({ type, url, username, password })
+        : await client.sources.test((await sourceNamed(client, given ?? '')).id)
+      if (!ok) cli.exit = 'PARTIAL'
+      const columns = [{ name: 'name', title: 'CHECK' }, { name: 'result' }, { name: 'message' }]
+      if (cli.options.isJson) cli.print({ ok, checks, sample }, { columns: [] })
+      else
+        cli.print(
+          checks.map((check) => ({ ...check, result: check.ok ? 'ok' : 'failed' })),
+          { columns, id: 'name' },
+        )
+      for (const path of sample) cli.note(`  ${path}`)
+    })

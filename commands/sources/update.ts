@@ -1,0 +1,35 @@
+import { type Command, Option } from 'commander'
+import { allSourceColumns, fieldsOf, type SourceFlags, sourceNamed, withFields } from '../../src/cli/arguments/sources.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+
+interface Flags extends SourceFlags {
+  status?: 'active' | 'disabled'
+}
+
+export const sourcesUpdate = (cli: Cli): Command =>
+  withFields(
+    manual('update <source>', {
+      summary: 'Change a source; what is not given stays.',
+      examples: [
+        ['sources update invoices --interval 15m', ''],
+        ['sources update invoices --password-stdin < new.pw', ''],
+        ['sources update invoices --status disabled', 'it is synced no more; "active" brings it back'],
+        ['sources update invoices --pattern ""', 'all files'],
+      ],
+      exits: '0 changed · 2 something is not allowed · 6 no such source',
+      notes: ['Username and password are dropped when --address leads to another server: that must not get them.'],
+    }),
+  )
+    .addOption(new Option('--status <status>').choices(['active', 'disabled']))
+    .action(async (given: string, { status, ...flags }: Flags) => {
+      const fields = { ...(await fieldsOf(cli, flags)), status }
+      if (Object.values(fields).every((value) => value === undefined)) throw usage('nothing to change', 'see dms sources update --help')
+      const client = await cli.client()
+      const before = await sourceNamed(client, given)
+      const source = await client.sources.update(before.id, fields)
+      if (before.has_credentials && !source.has_credentials)
+        cli.note('username and password were dropped: the source is on another server now')
+      cli.print(source, { columns: allSourceColumns, sentence: `✓ Source "${source.name}" changed` })
+    })

@@ -1,0 +1,31 @@
+import type { Command } from 'commander'
+import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+
+export const tokensRevoke = (cli: Cli): Command =>
+  manual('revoke <id...>', {
+    summary: 'Revoke API tokens: whoever has one can do nothing with it from now on.',
+    examples: [
+      ['tokens revoke 0192f0c1-…', ''],
+      ['dms tokens list --user svc-import -o id | dms tokens revoke -', 'all of one user'],
+    ],
+    exits: '0 revoked · 3 some could not be revoked · 6 no such token',
+  })
+    .alias('rm')
+    .action(async (given: string[]) => {
+      const ids = await idsFrom(given)
+      const { tokens } = await cli.client()
+      await workThrough(cli, {
+        command: 'tokens revoke',
+        phase: 'revoking',
+        things: ids,
+        keyOf: (id) => id,
+        async run(key) {
+          const id = idOf(key, 'API token')
+          await tokens.revoke(id)
+          return { action: 'revoked', key, id }
+        },
+      })
+    })

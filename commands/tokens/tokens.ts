@@ -1,0 +1,10 @@
+import type { Command } from 'commander'
+import { group } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { tokensCreate } from './create.ts'
+import { tokensList } from './list.ts'
+import { tokensRevoke } from './revoke.ts'
+
+/** `dms tokens`: API tokens, for programs. */
+export const tokens = (cli: Cli): Command =>
+  group('tokens', 'API tokens: for programs that sign in without a password.', [tokensList(cli), tokensCreate(cli), tokensRevoke(cli)])

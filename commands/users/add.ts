@@ -1,0 +1,53 @@
+import { type Command, Option } from 'commander'
+import { newPassword, type PasswordFlags, printMadeUp, withPassword } from '../../src/cli/arguments/choose-password.ts'
+import { userNamed } from '../../src/cli/arguments/users.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import type { ClientError } from '../../src/client/client.ts'
+import { allUserColumns } from './get.ts'
+
+interface Flags extends PasswordFlags {
+  username: string
+  email: string
+  role: 'user' | 'admin'
+  displayName?: string
+  ifAbsent?: boolean
+}
+
+export const usersAdd = (cli: Cli): Command =>
+  withPassword(
+    manual('add', {
+      summary: 'Make a user.',
+      examples: [
+        ['users add --username ana --email ana@example.org', 'asks for the password'],
+        ['users add --username ana --email ana@example.org --generate-password', 'prints the password, and nothing else'],
+        ['users add --username sso --email sso@example.org --no-password', 'for single sign-on only'],
+        ['users add --username svc --email svc@example.org --password-file svc.pw --if-absent', 'for a setup script'],
+      ],
+      exits: '0 made (or there, with --if-absent) · 2 something is not allowed · 5 not an admin · 7 name or address is taken',
+    })
+      .requiredOption('--username <name>', 'without spaces and @')
+      .requiredOption('--email <address>', '')
+      .addOption(new Option('--role <role>').choices(['user', 'admin']).default('user'))
+      .option('--display-name <name>', 'as others see it'),
+  )
+    .option('--no-password', 'none: signs in by single sign-on only')
+    .option('--if-absent', 'it is fine when there is a user of that name already')
+    .action(async (flags: Flags) => {
+      const { username, email, role, displayName: display_name } = flags
+      const password = await newPassword(cli, flags)
+      const client = await cli.client()
+      const made = await client.users.create({ username, email, role, display_name, password }).catch((error: ClientError) => {
+        if (flags.ifAbsent && error.code === 'DUPLICATE_RESOURCE' && error.details.field === 'username') return null
+        throw error
+      })
+      const user = made ?? (await userNamed(client, username))
+      const sentence = made
+        ? `✓ User "${user.username}" made (id ${user.id})`
+        : `✓ User "${user.username}" is there already (id ${user.id})`
+      const shape = { columns: allUserColumns, sentence }
+      // A user who was there keeps their password.
+      if (flags.generatePassword && made) printMadeUp(cli, made, password, shape)
+      else if (flags.generatePassword && !cli.options.isJson) cli.note(sentence)
+      else cli.print(user, shape)
+    })

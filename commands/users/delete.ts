@@ -1,0 +1,50 @@
+import type { Command } from 'commander'
+import { line } from '../../src/cli/arguments/prompt.ts'
+import { userNamed } from '../../src/cli/arguments/users.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import type { UserView } from '../../src/users/view.ts'
+import { allUserColumns } from './get.ts'
+
+interface Flags {
+  confirm?: string
+  documents?: string
+}
+
+export const usersDelete = (cli: Cli): Command =>
+  manual('delete <user>', {
+    summary: 'Remove a user for good, saying what becomes of the documents.',
+    examples: [
+      ['users delete ana --documents transfer:bob', 'asks for the name once more'],
+      ['users delete ana --documents delete --confirm ana', 'for a script'],
+      ['users disable ana', 'what can be undone'],
+    ],
+    exits:
+      '0 removed · 2 nobody could be asked, and no --confirm · 5 not an admin · 6 no such user · 7 owns documents, or is the last active admin',
+  })
+    .alias('rm')
+    .option('--documents <what>', 'delete, or transfer:USER; needed where the user owns any')
+    .option('--confirm <username>', 'the name of the user once more, instead of the question')
+    .action(async (given: string, { confirm, documents }: Flags) => {
+      const removal = removalOf(documents)
+      const client = await cli.client()
+      const user = await userNamed(client, given)
+      if (!cli.options.printCurl) await confirmName(cli, user, confirm)
+      await client.users.delete(user.id, removal)
+      cli.print(user, { columns: allUserColumns, sentence: `✓ User "${user.username}" is removed` })
+    })
+
+function removalOf(documents: string | undefined): { documents?: 'delete' | 'transfer'; to?: string } {
+  if (documents === undefined) return {}
+  if (documents === 'delete') return { documents }
+  const to = /^transfer:(.+)$/.exec(documents)?.[1]
+  if (to === undefined) throw usage(`--documents ${documents}: delete, or transfer:USER`)
+  return { documents: 'transfer', to }
+}
+
+/** Throws Failure USAGE where it is another name, or where nobody can be asked for it. */
+async function confirmName(cli: Cli, { username }: UserView, given: string | undefined): Promise<void> {
+  const name = given ?? (await line(cli.options, `To remove the user for good, type "${username}":`, `--confirm ${username}`))
+  if (name.trim() !== username) throw usage(`"${name}" is not "${username}": nothing was changed`)
+}

@@ -1,0 +1,34 @@
+import type { Command } from 'commander'
+import { userNamed } from '../../src/cli/arguments/users.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import type { UserView } from '../../src/users/view.ts'
+
+/** All there is of one user, a field a line. */
+export const allUserColumns: Column<UserView>[] = [
+  { name: 'id' },
+  { name: 'username' },
+  { name: 'email' },
+  { name: 'display_name', title: 'NAME' },
+  { name: 'role' },
+  { name: 'disabled' },
+  { name: 'auth_method', title: 'AUTH' },
+  { name: 'created_at', title: 'CREATED' },
+  { name: 'last_login_at', title: 'LAST_LOGIN' },
+]
+
+export const usersGet = (cli: Cli): Command =>
+  manual('get <user>', {
+    summary: 'Show a user, by user name, e-mail address or id.',
+    examples: [
+      ['users get ana', 'one field a line'],
+      ['users get ana@example.org -o id', ''],
+      ['users get ana -o json | jq -r .last_login_at', ''],
+    ],
+    exits: '0 shown · 4 not signed in · 5 not an admin · 6 no such user · 69 unreachable',
+  }).action(async (given: string) => {
+    const client = await cli.client()
+    const user = await userNamed(client, given)
+    cli.print(cli.options.printCurl ? await client.users.get(user.id) : user, { columns: allUserColumns })
+  })

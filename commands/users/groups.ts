@@ -1,0 +1,21 @@
+import type { Command } from 'commander'
+import { usernameOf } from '../../src/cli/arguments/users.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+
+export const usersGroups = (cli: Cli): Command =>
+  manual('groups <user>', {
+    summary: 'List the groups that single sign-on told of a user.',
+    examples: [
+      ['users groups ana', 'one a line'],
+      ['users groups ana -o json | jq -r .synced_at', 'and when they were told'],
+    ],
+    exits: '0 listed, also when there are none · 5 not an admin · 6 no such user · 69 unreachable',
+  }).action(async (given: string) => {
+    const client = await cli.client()
+    const found = await client.users.groups(await usernameOf(client, given))
+    const { isJson } = cli.options
+    if (isJson) return cli.print(found, { columns: [] })
+    const rows = found.groups.map((group) => ({ group }))
+    cli.print(rows, { columns: [{ name: 'group' }], id: 'group' })
+  })

@@ -1,0 +1,215 @@
+import { open, writeFile } from 'node:fs/promises'
+import type { Command } from 'commander'
+import { Option } from 'commander'
+import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../../src/cli/arguments/user-rows.ts'
+import { csvField } from '../../src/cli/output/cells.ts'
+import { manual } from '../../src/cli/output/manual.ts'
+import { inOneLine, type Rejected, rejectsFile } from '../../src/cli/output/user-rejects.ts'
+import { type Batch, startBatch } from '../../src/cli/runtime/batch.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import { inTurn } from '../../src/cli/runtime/map-sequential.ts'
+import { exitOfStop } from '../../src/cli/runtime/run-batch.ts'
+import type { Client } from '../../src/client/client.ts'
+import type { ImportReport } from '../../src/users/import.ts'
+
+type Result = ImportReport['results'][number]
+type Fields = Record<string, unknown>
+
+interface Flags extends RowOptions {
+  defaultRole?: string
+  onConflict: 'skip' | 'update' | 'fail'
+  passwords: 'column' | 'generate' | 'none'
+  passwordsOut?: string
+  rejects?: string
+  atomic?: boolean
+  maxErrors?: string
+  lockTimeout: string
+  dryRun?: boolean
+}
+
+/** Rows in one request: the server hashes a password for each. With --max-errors fewer, to stop soon after the last one allowed. */
+const batchSize = { usual: 500, careful: 20, atomic: 10_000 }
+
+export const usersImport = (cli: Cli): Command =>
+  manual('import <file|->', {
+    summary: 'Make or change many users from a file; each row stands alone.',
+    examples: [
+      ['users import staff.csv --on-conflict update --rejects bad.csv', 'bad rows go to bad.csv, to be corrected and imported again'],
+      ['users import staff.csv --map username=login,email=mail -n', 'what would happen'],
+      ['users import new.jsonl --passwords generate --passwords-out new.pw', 'with passwords made up'],
+      ['users import - --format csv -q', 'from a pipe'],
+    ],
+    exits:
+      '0 all rows fine · 3 some failed · 1 all failed · 2 unreadable file or unknown column · 7 a user exists, with --on-conflict fail, or a bad row, with --atomic · 75 another import is going on',
+    notes: ['On the server itself one import runs at a time.'],
+  })
+    .addOption(new Option('--format <format>', 'default: as the name of the file says').choices(rowFormats))
+    .option('--map <pairs>', 'columns by their names in the file: username=login,email=mail')
+    .addOption(new Option('--default-role <role>', 'where a row has none').choices(['user', 'admin']))
+    .addOption(
+      new Option('--on-conflict <what>', 'when the name, or else the e-mail address, is there already')
+        .choices(['skip', 'update', 'fail'])
+        .default('skip'),
+    )
+    .addOption(
+      new Option('--passwords <from>', 'the columns password and password_hash; made up for new users; none')
+        .choices(['column', 'generate', 'none'])
+        .default('column'),
+    )
+    .option('--passwords-out <file>', 'where passwords that were made up go (CSV, 0600, never overwritten)')
+    .option('--rejects <file>', 'where bad rows go, with _line, _field, _code and _error')
+    .option('--atomic', 'all rows or none: one bad row, and nothing is written')
+    .option('--max-errors <n>', 'stop soon after so many bad rows')
+    .option('--lock-timeout <duration>', 'wait this long for another import to end', '0s')
+    .option('-n, --dry-run', 'check everything, change nothing')
+    .action(async (file: string, flags: Flags) => {
+      if ((flags.passwords === 'generate') !== (flags.passwordsOut !== undefined))
+        throw usage('--passwords generate and --passwords-out FILE need each other')
+      const maxErrors = maxErrorsOf(flags)
+      const wait = durationOf('--lock-timeout', flags.lockTimeout)
+      const rows = (await readUserRows(file, flags)).map((row) => prepared(row, flags))
+      if (flags.atomic && rows.length > batchSize.atomic)
+        throw usage(`--atomic takes at most ${batchSize.atomic} rows, and these are ${rows.length}`)
+      await alone(cli, wait, (client) => importRows(cli, client, rows, { ...flags, maxErrors }, file))
+    })
+
+function maxErrorsOf({ maxErrors, atomic }: Flags): number {
+  if (maxErrors === undefined) return Number.POSITIVE_INFINITY
+  if (atomic) throw usage('--max-errors and --atomic exclude each other')
+  if (!/^[1-9]\d{0,8}$/.test(maxErrors)) throw usage(`--max-errors ${maxErrors}: a whole number from 1 on`)
+  return Number(maxErrors)
+}
+
+/** Here, on the server itself, only one import at a time. */
+async function alone(cli: Cli, wait: number, work: (client: Client) => Promise<void>): Promise<void> {
+  if (cli.target.url !== null) return work(await cli.client())
+  const app = await cli.app('users import')
+  const [{ withLock }, { clientHere }] = await Promise.all([import('../../src/db/lock.ts'), import('../../src/cli/remote/local-client.ts')])
+  const client = await clientHere(app, cli.options.as)
+  await withLock(app.database, 'users.import', wait, () => work(client))
+}
+
+function prepared({ place, fields }: UserRow, { passwords, defaultRole }: Flags): UserRow {
+  if (typeof fields !== 'object' || fields === null) return { place, fields }
+  const { password, password_hash, ...others } = fields as Fields
+  const secrets = passwords === 'column' ? { password, password_hash } : {}
+  return { place, fields: { ...(defaultRole ? { role: defaultRole } : {}), ...others, ...secrets } }
+}
+
+interface Importing extends Omit<Flags, 'maxErrors'> {
+  maxErrors: number
+}
+
+async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], flags: Importing, file: string): Promise<void> {
+  const batch = startBatch(cli, 'users import', { isDryRun: flags.dryRun === true })
+  const progress = cli.progress('users import')
+  const rejected: Rejected[] = []
+  // The server compares rows of one request, and an atomic import is one.
+  const good = flags.atomic ? rows : await withoutRepeats(rows, batch, rejected)
+  const size = flags.atomic ? batchSize.atomic : Number.isFinite(flags.maxErrors) ? batchSize.careful : batchSize.usual
+  const passwordFile = flags.passwordsOut !== undefined && !flags.dryRun ? await newFile(flags.passwordsOut) : null
+  try {
+    const parts = Array.from({ length: Math.ceil(good.length / size) }, (_, index) => index * size)
+    await inTurn(parts, async (at) => {
+      if (cli.signal.aborted || rejected.length >= flags.maxErrors) return
+      progress.update({ done: at, total: good.length })
+      const part = good.slice(at, at + size)
+      const users =
+        flags.passwords === 'generate' ? await withPasswords(client, part, flags, passwordFile) : part.map(({ fields }) => fields)
+      for (const result of (await send(client, users, flags, flags.dryRun === true)).results) {
+        const row = part[result.index] as UserRow
+        tell(batch, row, result, flags)
+        if (result.error) rejected.push({ row, error: result.error })
+      }
+    })
+  } finally {
+    await passwordFile?.close()
+  }
+  progress.done()
+  if (rejected.length >= flags.maxErrors) cli.warn(`stopped after ${rejected.length} bad rows (--max-errors)`)
+  if (flags.atomic && rejected.length > 0) {
+    cli.exit = 'CONFLICT'
+    cli.warn(`nothing was written: ${rejected.length} of ${rows.length} rows are bad (--atomic)`)
+  }
+  if (flags.onConflict === 'fail' && rejected.some(({ error }) => error.code === 'DUPLICATE_RESOURCE')) cli.exit = 'CONFLICT'
+  if (cli.signal.aborted) cli.exit = exitOfStop(cli.signal)
+  batch.finish()
+  if (flags.rejects !== undefined && rejected.length > 0) {
+    await writeFile(flags.rejects, rejectsFile(rejected), { mode: 0o600 })
+    const again = `${flags.rejects}${/\.csv$/i.test(flags.rejects) ? '' : ' --format csv'} --on-conflict ${flags.onConflict}`
+    cli.note(`${rejected.length} rows written to ${flags.rejects}; correct them and run: dms users import ${again}`)
+  } else if (rejected.length > 0 && file !== '-') cli.note('pass --rejects FILE to have the bad rows in a file')
+}
+
+const send = (client: Client, users: unknown[], { onConflict, atomic = false }: Importing, isDry: boolean): Promise<ImportReport> =>
+  client.users.import({ users, on_conflict: onConflict }, { dry_run: isDry, atomic })
+
+/** The server compares rows of one request only; of a name or address that comes again the first counts. */
+async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: Rejected[]): Promise<UserRow[]> {
+  const { emailKey, usernameKey } = await import('../../src/users/fields.ts')
+  const seen = new Map<string, string>()
+  return rows.filter((row) => {
+    const { username, email } = (row.fields ?? {}) as Fields
+    for (const [field, key] of [
+      ['username', typeof username === 'string' && `n:${usernameKey(username)}`],
+      ['email', typeof email === 'string' && `e:${emailKey(email)}`],
+    ] as const) {
+      if (!key) continue
+      const first = seen.get(key)
+      if (first === undefined) seen.set(key, row.place)
+      else {
+        const error = { code: 'DUPLICATE_RESOURCE', message: `the same ${field} as ${first}`, details: { field } }
+        const result: Result = { index: 0, username: typeof username === 'string' ? username : null, action: 'failed', error }
+        tell(batch, row, result, null)
+        rejected.push({ row, error })
+        return false
+      }
+    }
+    return true
+  })
+}
+
+/** Gives those who will be new a password, and notes it before they exist: a stop in between must not lose one. */
+async function withPasswords(
+  client: Client,
+  rows: readonly UserRow[],
+  flags: Importing,
+  file: Awaited<ReturnType<typeof newFile>> | null,
+): Promise<unknown[]> {
+  const { inventPassword } = await import('../../src/auth/generate-password.ts')
+  const { results } = await send(
+    client,
+    rows.map(({ fields }) => fields),
+    flags,
+    true,
+  )
+  const users = rows.map(({ fields }, index) =>
+    results[index]?.action === 'created' ? { ...(fields as Fields), password: inventPassword() } : fields,
+  )
+  const isHopeless = flags.atomic && results.some(({ action }) => action === 'failed')
+  const made = users.filter((_, index) => !isHopeless && results[index]?.action === 'created') as { username: string; password: string }[]
+  await file?.appendFile(made.map(({ username, password }) => `${csvField(username)},${password}\n`).join(''))
+  await file?.sync()
+  return users
+}
+
+async function newFile(path: string) {
+  const file = await open(path, 'wx', 0o600).catch((error: Error) => {
+    throw usage(`--passwords-out: ${error.message}`)
+  })
+  await file.appendFile('username,password\n')
+  return file
+}
+
+function tell(batch: Batch, { place }: UserRow, { username, action, id, error }: Result, flags: Pick<Flags, 'onConflict'> | null): void {
+  batch.add({
+    // The API skips what an update would not change; here that has a name of its own.
+    action: action === 'skipped' && flags?.onConflict === 'update' ? 'unchanged' : action,
+    key: username ?? place,
+    line: Number(place.split(' ')[1]),
+    ...(id ? { id } : {}),
+    ...(error ? { error: { code: error.code, message: `${place}: ${inOneLine(error)}` } } : {}),
+  })
+}

@@ -1,0 +1,23 @@
+import type { Command } from 'commander'
+import { manual } from '../../src/cli/output/manual.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure } from '../../src/cli/runtime/exit.ts'
+
+export const usersToken = (cli: Cli): Command =>
+  manual('token <user>', {
+    summary: 'Make a token for a user, without a password, and print it alone.',
+    examples: [
+      ['users token svc-import > token', ''],
+      ['ssh dms1 dms users token svc-import | dms login https://dms.example.org --with-token', 'where people sign in elsewhere (OIDC)'],
+    ],
+    notes: ['It is a token as signing in gives, and ends as soon (auth.session_lifetime_hours). Runs on the server only.'],
+    exits: '0 made · 6 no such user · 7 the user is disabled',
+  }).action(async (name: string) => {
+    const app = await cli.app('users token')
+    const [users, { mint }] = await Promise.all([import('../../src/users/users.ts'), import('../../src/auth/auth.ts')])
+    const user = await users.named(app.db, name)
+    if (!user) throw new Failure('NOT_FOUND', `there is no user "${name}"`)
+    const { token, expires_at } = await mint(app, user)
+    if (cli.options.isJson) cli.print({ token, expires_at, username: user.username }, { columns: [] })
+    else cli.write(`${token}\n`)
+  })

@@ -1,0 +1,173 @@
+/** A provider of identities over OpenID Connect: authorization code with PKCE, state and nonce; ID tokens are checked down to their signature. */
+import { createPrivateKey } from 'node:crypto'
+import { importPKCS8 } from 'jose'
+import * as oidc from 'openid-client'
+import type { Config } from '../config/schema.ts'
+import type { Log } from '../log/log.ts'
+import { type Identity, IdentityFailure, type IdentityProvider } from '../ports/identity-provider.ts'
+
+/** milliseconds after which the provider's own description is read again */
+const fresh = 3_600_000
+
+/** seconds: for one answer of the provider; and that its clock may be off */
+const timeout = 10
+const skew = 60
+
+/** Makes it; asks the provider for nothing yet. */
+export function openIdentityProvider(settings: Config['oidc'], log: Log): IdentityProvider {
+  let known: { at: number; configuration: Promise<oidc.Configuration> } | null = null
+
+  const configuration = (): Promise<oidc.Configuration> => {
+    if (known && performance.now() - known.at < fresh) return known.configuration
+    const found = discover(settings)
+    const mine = { at: performance.now(), configuration: found }
+    known = mine
+    // A provider that is away now is asked again next time.
+    found.catch(() => {
+      if (known === mine) known = null
+    })
+    return found
+  }
+
+  return {
+    issuer: settings.issuer,
+    async begin(redirectUri) {
+      const at = await configuration().catch(unavailable)
+      const memory = { verifier: oidc.randomPKCECodeVerifier(), state: oidc.randomState(), nonce: oidc.randomNonce() }
+      const url = oidc.buildAuthorizationUrl(at, {
+        redirect_uri: redirectUri,
+        scope: settings.scope,
+        state: memory.state,
+        nonce: memory.nonce,
+        code_challenge: await oidc.calculatePKCECodeChallenge(memory.verifier),
+        code_challenge_method: 'S256',
+      })
+      return { url: url.href, memory }
+    },
+    async finish(callback, { verifier, state, nonce }) {
+      const at = await configuration().catch(unavailable)
+      try {
+        const tokens = await oidc.authorizationCodeGrant(at, callback, {
+          pkceCodeVerifier: verifier,
+          expectedState: state,
+          expectedNonce: nonce,
+          idTokenExpected: true,
+        })
+        const claims = await allClaims(at, tokens, settings)
+        if (settings.debug) log.info({ claims }, 'OIDC claims')
+        checkAudience(claims, settings.audience)
+        return identityOf(claims, settings)
+      } catch (error) {
+        throw failureOf(error)
+      }
+    },
+    async check() {
+      return examine(settings)
+    },
+  }
+}
+
+/** Reads the provider's description of itself. openid-client refuses one that names another issuer. */
+async function discover(settings: Config['oidc']): Promise<oidc.Configuration> {
+  const issuer = new URL(settings.issuer)
+  // Plain http is for a provider on this very machine; the configuration allows no other.
+  const execute = [...(issuer.protocol === 'http:' ? [oidc.allowInsecureRequests] : []), oidc.enableNonRepudiationChecks]
+  const metadata = { [oidc.clockTolerance]: skew }
+  return oidc.discovery(issuer, settings.client_id, metadata, await authentication(settings), { execute, timeout })
+}
+
+async function authentication({
+  token_endpoint_auth_method: method,
+  client_secret,
+  client_private_key,
+}: Config['oidc']): Promise<oidc.ClientAuth> {
+  if (method === 'none') return oidc.None()
+  if (method === 'client_secret_basic') return oidc.ClientSecretBasic(client_secret)
+  if (method === 'client_secret_post') return oidc.ClientSecretPost(client_secret)
+  const { asymmetricKeyType: type } = createPrivateKey(client_private_key)
+  const algorithm = type === 'ec' ? 'ES256' : type === 'ed25519' ? 'EdDSA' : 'RS256'
+  return oidc.PrivateKeyJwt(await importPKCS8(client_private_key, algorithm))
+}
+
+type Claims = Record<string, unknown> & { sub: string; iss: string; aud: string | string[] }
+
+/** Those of the ID token, with what only the userinfo endpoint tells; the latter must be of the same subject. */
+async function allClaims(
+  at: oidc.Configuration,
+  tokens: oidc.TokenEndpointResponse & oidc.TokenEndpointResponseHelpers,
+  { user_claim, groups_claim }: Config['oidc'],
+): Promise<Claims> {
+  const claims = tokens.claims() as Claims
+  const isWhole = [user_claim, groups_claim, 'email'].every((name) => claimAt(claims, name) !== undefined)
+  if (isWhole || !at.serverMetadata().userinfo_endpoint) return claims
+  return { ...(await oidc.fetchUserInfo(at, tokens.access_token, claims.sub)), ...claims }
+}
+
+function checkAudience({ aud }: Claims, wanted: string): void {
+  if (wanted !== '' && ![aud].flat().includes(wanted)) throw new IdentityFailure('refused', 'the ID token is for another audience')
+}
+
+function identityOf(claims: Claims, { user_claim, groups_claim }: Config['oidc']): Identity {
+  const text = (name: string): string | null => {
+    const value = claimAt(claims, name)
+    return typeof value === 'string' && value !== '' ? value : null
+  }
+  const groups = claimAt(claims, groups_claim)
+  return {
+    issuer: claims.iss,
+    subject: claims.sub,
+    username: text(user_claim),
+    email: text('email'),
+    isEmailVerified: claims.email_verified === true,
+    displayName: text('name') ?? '',
+    hostedDomain: text('hd'),
+    groups: [groups].flat().filter((group): group is string => typeof group === 'string'),
+  }
+}
+
+/** A claim by its name, or by a path of names with dots, as providers nest groups (`realm_access.roles`). */
+function claimAt(claims: Record<string, unknown>, name: string): unknown {
+  if (Object.hasOwn(claims, name)) return claims[name]
+  return name
+    .split('.')
+    .reduce<unknown>(
+      (value, part) =>
+        typeof value === 'object' && value !== null && Object.hasOwn(value, part) ? (value as Record<string, unknown>)[part] : undefined,
+      claims,
+    )
+}
+
+const unavailable = (error: unknown): never => {
+  throw new IdentityFailure('unavailable', reason(error))
+}
+
+function failureOf(error: unknown): IdentityFailure {
+  if (error instanceof IdentityFailure) return error
+  const cause = (error as { cause?: unknown }).cause ?? error
+  const isAway = ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'OAUTH_TIMEOUT'].includes(String((cause as { code?: unknown }).code))
+  return new IdentityFailure(isAway ? 'unavailable' : 'refused', reason(error))
+}
+
+/** What an error says, and nothing that it carries: bodies and parameters hold codes and tokens. */
+const reason = (error: unknown): string => {
+  const { message, code, error: said } = error as { message?: string; code?: string; error?: string }
+  return [message, code, said].filter((part) => typeof part === 'string' && part !== '').join(', ')
+}
+
+/** Asks for everything that a sign-in needs, in its order, to the first that fails. */
+async function examine(settings: Config['oidc']): Promise<Record<string, string>> {
+  const checks: Record<string, string> = {}
+  try {
+    const server = (await discover(settings)).serverMetadata()
+    checks.discovery = 'ok'
+    for (const endpoint of ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const)
+      checks[endpoint] = server[endpoint] ? 'ok' : 'the provider names none'
+    if (!server.jwks_uri) return checks
+    const answer = await fetch(server.jwks_uri, { signal: AbortSignal.timeout(timeout * 1000), redirect: 'error' })
+    const keys = ((await answer.json()) as { keys?: unknown[] }).keys
+    checks.jwks = answer.ok && Array.isArray(keys) && keys.length > 0 ? 'ok' : 'there are no keys'
+  } catch (error) {
+    checks[checks.discovery ? 'jwks' : 'discovery'] = reason(error)
+  }
+  return checks
+}

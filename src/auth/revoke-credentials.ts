@@ -1,0 +1,37 @@
+/** Ends what could still open an account after it changed hands. */
+import type { App } from '../app.ts'
+import type { Trx } from '../db/pool.ts'
+import type { Row } from '../db/schema.ts'
+import { notify } from '../notifications/notifications.ts'
+import * as sharedLinks from '../shared-links/shared-links.ts'
+import * as sources from '../sources/sources.ts'
+import * as tokens from '../tokens/tokens.ts'
+import { forget } from '../users/email-verification.ts'
+
+/** How many of each ended. */
+export interface EndedCredentials {
+  api_tokens: number
+  shared_links: number
+  sources: number
+}
+
+/**
+ * Revokes the API tokens and pending e-mail confirmations of a user, and tells the user. Where nobody ever confirmed the e-mail address, the
+ * account may have been made by somebody else: then its shared links are revoked and its sources disabled too. The caller raises token_version.
+ */
+export async function endCredentials(app: App, trx: Trx, user: Row<'users'>): Promise<EndedCredentials> {
+  const isTrusted = user.email_verified_at !== null
+  const ended = {
+    api_tokens: await tokens.removeAll(trx, user.id),
+    shared_links: isTrusted ? 0 : await sharedLinks.revokeAll(app, trx, user.id),
+    sources: isTrusted ? 0 : await sources.disableAll(app, trx, user.id),
+  }
+  await forget(trx, user.id)
+  const counts = `${ended.api_tokens} API tokens and ${ended.shared_links} shared links were revoked, ${ended.sources} sources disabled.`
+  await notify(app, trx, user.id, 'account_linked', {
+    title: 'Your account was linked to single sign-on',
+    message: `The local password and all sessions from before have ended; ${counts}`,
+    data: { user_id: user.id },
+  })
+  return ended
+}

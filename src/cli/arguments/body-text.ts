@@ -1,0 +1,22 @@
+/** A text that is typed behind the command, or read from a file or a pipe. */
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import { usage } from '../runtime/exit.ts'
+import type { GlobalOptions } from '../runtime/options.ts'
+import { line } from './prompt.ts'
+
+/** The words given, what `file` holds ("-": standard input), or one line that is asked for; without a last line break. Throws Failure USAGE. */
+export async function bodyText(
+  options: Pick<GlobalOptions, 'canAsk'>,
+  words: readonly string[],
+  file: string | undefined,
+): Promise<string> {
+  if (words.length > 0 && file !== undefined) throw usage('the text is given twice: behind the command, and with --body-file')
+  if (words.length > 0) return words.join(' ')
+  if (file === undefined) return line(options, 'Comment:', 'the text, or --body-file FILE')
+  try {
+    return (file === '-' ? await text(process.stdin) : await readFile(file, 'utf8')).replace(/\r?\n$/, '')
+  } catch (error) {
+    throw usage(`--body-file: ${(error as Error).message}`)
+  }
+}

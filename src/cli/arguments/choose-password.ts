@@ -1,0 +1,43 @@
+/** Passwords that a user is given at the shell: typed, read, made up, or none. */
+import type { Command } from 'commander'
+import type { Shape } from '../output/output.ts'
+import type { Cli } from '../runtime/context.ts'
+import { usage } from '../runtime/exit.ts'
+import { readSecret } from './secret.ts'
+
+export interface PasswordFlags {
+  passwordStdin?: boolean
+  passwordFile?: string
+  generatePassword?: boolean
+  /** false: --no-password */
+  password?: boolean
+}
+
+/** The variable that may hold it, also as NAME_FILE. */
+const variable = 'DMS_USER_PASSWORD'
+
+/** Adds the flags that say where it comes from. */
+export const withPassword = (command: Command): Command =>
+  command
+    .option('--password-stdin', 'read the password from standard input')
+    .option('--password-file <file>', `read the password from a file (also ${variable}, ${variable}_FILE)`)
+    .option('--generate-password', 'make one up and print it, once')
+
+/** The password; null for --no-password. Throws Failure USAGE. */
+export async function newPassword(cli: Cli, flags: PasswordFlags): Promise<string | null> {
+  const { passwordStdin: isStdin, passwordFile: file, generatePassword, password } = flags
+  const ways = [isStdin, file !== undefined, generatePassword, password === false].filter(Boolean).length
+  if (ways > 1) throw usage('of --password-stdin, --password-file, --generate-password and --no-password only one can be meant')
+  if (password === false) return null
+  if (!generatePassword) return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable }, true)
+  const { inventPassword } = await import('../../auth/generate-password.ts')
+  return inventPassword()
+}
+
+/** Prints a password that was made up: alone, as `| pass insert -e dms/ana` must get nothing else, or in json as a field of whose it is. */
+export function printMadeUp<T extends object>(cli: Cli, owner: T, password: string | null, { columns, sentence }: Shape<T>): void {
+  for (const line of [sentence ?? []].flat()) cli.note(line)
+  const { isJson } = cli.options
+  if (isJson) cli.print({ ...owner, password }, { columns })
+  else cli.write(`${password}\n`)
+}

@@ -1,0 +1,12 @@
+import { usage } from '../runtime/exit.ts'
+
+/** The object that `key=value` words make; values are text. Throws Failure USAGE, naming the flag. */
+export function metadataOf(flag: string, pairs: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf('=')
+      if (at < 1) throw usage(`${flag} ${pair}: not of the form KEY=VALUE`)
+      return [pair.slice(0, at), pair.slice(at + 1)]
+    }),
+  )
+}

@@ -1,0 +1,31 @@
+/** Conditions of a search, and its order, as they are typed in the shell. */
+import { usage } from '../runtime/exit.ts'
+
+export interface Clause {
+  field: string
+  type: string
+  value: string
+}
+
+export type Conditions = Record<'must' | 'should' | 'must_not', Clause[]>
+
+const types = ['match', 'contains', 'exact']
+const lists = { '+': 'must', '-': 'must_not', '': 'should' } as const
+
+/** `[+|-]FIELD[:TYPE]:TEXT`; a text that begins with a type and a colon needs its type said. Throws Failure USAGE. */
+export function condition(text: string): Clause & { list: keyof Conditions } {
+  const [, sign = '', field, rest] = /^([+-]?)([^:]+):(.+)$/s.exec(text) ?? []
+  if (field === undefined || rest === undefined) throw usage(`--field ${text}: not of the form [+|-]FIELD[:match|contains|exact]:TEXT`)
+  const colon = rest.indexOf(':')
+  const type = rest.slice(0, Math.max(0, colon))
+  const isTyped = types.includes(type)
+  return { list: lists[sign as keyof typeof lists], field, type: isTyped ? type : 'match', value: isTyped ? rest.slice(colon + 1) : rest }
+}
+
+/** `FIELD[:asc|desc]`. Throws Failure USAGE. */
+export function sortKey(text: string): { field: string; order?: string } {
+  const [field = '', order, more] = text.split(':')
+  if (field === '' || more !== undefined || (order !== undefined && order !== 'asc' && order !== 'desc'))
+    throw usage(`--sort ${text}: not of the form FIELD[:asc|desc]`)
+  return order === undefined ? { field } : { field, order }
+}

@@ -1,0 +1,42 @@
+/** A secret from a person, a pipe or a file; never from the command line, which everybody on the machine can read. */
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import { usage } from '../runtime/exit.ts'
+import type { GlobalOptions } from '../runtime/options.ts'
+import { password } from './prompt.ts'
+
+export interface SecretFlags {
+  /** --<name>-stdin */
+  readonly isStdin?: boolean | undefined
+  /** --<name>-file PATH */
+  readonly file?: string | undefined
+  /** the variables of this process, and the one that may hold the secret, or as NAME_FILE the path of a file that does */
+  readonly env?: Readonly<Record<string, string | undefined>>
+  readonly variable?: string
+}
+
+/** Reads the secret called `name` ("password"): from standard input, a file, a variable, or by a question, twice where it is new. Throws Failure USAGE. */
+export async function readSecret(
+  options: Pick<GlobalOptions, 'canAsk'>,
+  name: string,
+  { isStdin, file: given, env = {}, variable = '' }: SecretFlags,
+  isNew = false,
+): Promise<string> {
+  if (isStdin && given !== undefined) throw usage(`--${name}-stdin and --${name}-file exclude each other`)
+  const isGiven = isStdin || given !== undefined
+  if (!isGiven && env[variable]) return env[variable]
+  const file = given ?? (isStdin ? undefined : env[`${variable}_FILE`] || undefined)
+  if (!isStdin && file === undefined)
+    return password(options, `${name[0]?.toUpperCase()}${name.slice(1)}:`, `--${name}-stdin or --${name}-file FILE`, isNew)
+  const secret = (isStdin ? await text(process.stdin) : await contentOf(file ?? '')).replace(/\r?\n$/, '')
+  if (secret === '') throw usage(`the ${name} is empty`)
+  return secret
+}
+
+async function contentOf(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    throw usage((error as Error).message)
+  }
+}

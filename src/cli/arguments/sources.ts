@@ -1,0 +1,120 @@
+/** Sources on the command line: how they are named, chosen, described and shown. */
+import type { Command } from 'commander'
+import type { Client } from '../../client/client.ts'
+import type { Source } from '../../client/sources.ts'
+import type { Column } from '../output/output.ts'
+import { asksOf, idNamed } from '../remote/curl-printing.ts'
+import type { Cli } from '../runtime/context.ts'
+import { Failure, usage } from '../runtime/exit.ts'
+import { durationOf } from './duration.ts'
+import { isId } from './ids.ts'
+import { readSecret } from './secret.ts'
+
+export const sourceColumns: Column<Source>[] = [
+  { name: 'name' },
+  { name: 'type' },
+  { name: 'status' },
+  { name: 'document_count', title: 'DOCUMENTS', align: 'right' },
+  { name: 'last_sync', title: 'LAST_SYNC' },
+  { name: 'next_sync', title: 'NEXT_SYNC' },
+  { name: 'id', show: 'wide' },
+  { name: 'url', show: 'wide' },
+  { name: 'sync_interval', title: 'INTERVAL', show: 'wide', align: 'right' },
+  { name: 'last_error', title: 'LAST_ERROR', show: 'wide' },
+  { name: 'recursive', show: 'asked' },
+  { name: 'file_patterns', title: 'PATTERNS', show: 'asked' },
+  { name: 'has_credentials', title: 'CREDENTIALS', show: 'asked' },
+  { name: 'owner_id', title: 'OWNER', show: 'asked' },
+  { name: 'created_at', title: 'CREATED', show: 'asked' },
+  { name: 'updated_at', title: 'UPDATED', show: 'asked' },
+]
+
+/** For one source: all there is. */
+export const allSourceColumns = sourceColumns.map(({ show: _, ...column }) => column)
+
+/** The source that is meant, by name (no case) or id. Of a client that only prints, nothing but the id. Throws Failure NOT_FOUND, and USAGE where several have the name. */
+export async function sourceNamed(client: Client, given: string): Promise<Source> {
+  const asks = asksOf(client)
+  if (asks) {
+    const name = given.trim()
+    const id = isId(name) ? name : asks({ path: '/api/sources', filter: idNamed('sources', ['name']), name, into: 'source' })
+    return { id, name } as Source
+  }
+  if (isId(given)) return client.sources.get(given.toLowerCase())
+  const [source] = namedIn(await client.sources.list(), [given])
+  return source as Source
+}
+
+/** Its id, looked up also where an id is given: no document is of a source that is gone. Throws as sourceNamed() does. */
+export const sourceIdOf = async (client: Client, given: string): Promise<string> => (await sourceNamed(client, given)).id
+
+/** The same for several, each once. */
+export function namedIn(sources: readonly Source[], names: readonly string[]): Source[] {
+  const found = names.map((given) => {
+    const isMeant = ({ id, name }: Source) => id === given.toLowerCase() || name.toLowerCase() === given.trim().toLowerCase()
+    const [source, ...others] = sources.filter(isMeant)
+    if (!source) throw new Failure('NOT_FOUND', `no source "${given}"`)
+    if (others.length > 0)
+      throw usage(`several sources are called "${given}": ${[source, ...others].map(({ id }) => id).join(', ')}`, 'give the id')
+    return source
+  })
+  return [...new Set(found)]
+}
+
+export interface AddressFlags {
+  address?: string
+  username?: string
+  passwordStdin?: boolean
+  passwordFile?: string
+  passwordPrompt?: boolean
+}
+
+export interface SourceFlags extends AddressFlags {
+  name?: string
+  interval?: string
+  recursive?: boolean
+  pattern?: string[]
+}
+
+const several = (value: string, before: string[] = []): string[] => [...before, value]
+
+/** Adds the flags that say where a source is and how to get in. */
+export const withAddress = (command: Command): Command =>
+  command
+    .option('--address <url>', 'https://… of a WebDAV folder or an S3 bucket, or a folder of the server')
+    .option('--username <name>', 'for S3 the id of the access key')
+    .option('--password-stdin', 'read the password from standard input')
+    .option('--password-file <file>', 'read the password from a file')
+    .option('--password-prompt', 'ask for the password')
+
+/** Adds the flags of what is taken from it and when. */
+export const withFields = (command: Command): Command =>
+  withAddress(command)
+    .option('--name <name>', 'what it is called')
+    .option('--interval <duration>', 'how often it is synced, e.g. 1h; 0: only by hand')
+    .option('--recursive', 'with all folders below')
+    .option('--no-recursive', 'the files of the folder alone')
+    .option('--pattern <glob>', 'only files like *.pdf or in/**/*.txt, not those like !tmp/**; repeat it for more', several)
+
+/** The password, where a flag says that there is one to be read. */
+export async function passwordOf(
+  cli: Cli,
+  { passwordStdin: isStdin, passwordFile: file, passwordPrompt }: AddressFlags,
+): Promise<string | undefined> {
+  if (!isStdin && file === undefined && !passwordPrompt) return undefined
+  return readSecret(cli.options, 'password', { isStdin, file })
+}
+
+/** The fields that flags speak of. */
+export async function fieldsOf(cli: Cli, flags: SourceFlags) {
+  const { name, address: url, username, interval, recursive, pattern } = flags
+  return {
+    name,
+    url,
+    username,
+    password: await passwordOf(cli, flags),
+    sync_interval: interval === undefined ? undefined : Math.round(durationOf('--interval', interval) / 1000),
+    recursive,
+    file_patterns: pattern?.filter((glob) => glob !== ''),
+  }
+}

@@ -1,0 +1,102 @@
+/** The rows of a file of users: CSV, JSON or JSON lines, with the columns renamed as asked. */
+import { readFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { usage } from '../runtime/exit.ts'
+import { readCsv } from './csv.ts'
+
+export const userColumns = ['username', 'email', 'password', 'password_hash', 'role', 'display_name', 'disabled'] as const
+
+export interface UserRow {
+  /** where it stands: "line 7", or "row 7" of a JSON array */
+  readonly place: string
+  /** what the file says, under the names of the API; not checked yet */
+  readonly fields: unknown
+}
+
+export const rowFormats = ['csv', 'json', 'jsonl'] as const
+export type RowFormat = (typeof rowFormats)[number]
+
+export interface RowOptions {
+  format?: RowFormat | undefined
+  /** "username=login,email=mail" */
+  map?: string | undefined
+}
+
+/** Reads a file, or standard input for `-`. Throws Failure USAGE for what cannot be read, and for a column of CSV that nobody knows. */
+export async function readUserRows(file: string, { format = formatOf(file), map = '' }: RowOptions): Promise<UserRow[]> {
+  const names = namesIn(map)
+  const content = await contentOf(file)
+  if (format === 'csv') return csvRows(content, names)
+  return jsonRows(content, format).map(({ place, fields }) => ({ place, fields: renamed(fields, names) }))
+}
+
+function formatOf(file: string): RowFormat {
+  const extension = extname(file).slice(1).toLowerCase()
+  const format = rowFormats.find((each) => each === extension)
+  if (!format)
+    throw usage(`the format of ${file === '-' ? 'standard input' : file} is not told by its name`, `pass --format ${rowFormats.join('|')}`)
+  return format
+}
+
+async function contentOf(file: string): Promise<string> {
+  if (file === '-') return text(process.stdin)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(file))
+  } catch (error) {
+    throw usage(error instanceof TypeError ? `${file} is not UTF-8` : (error as Error).message)
+  }
+}
+
+/** The file's name of a column -> ours. */
+function namesIn(map: string): Map<string, string> {
+  const pairs = map.split(',').filter((pair) => pair.trim() !== '')
+  return new Map(
+    pairs.map((pair) => {
+      const [ours = '', theirs = ''] = pair.split('=').map((name) => name.trim())
+      if (!isColumn(ours) || theirs === '') throw usage(`--map ${pair}: COLUMN=NAME, where COLUMN is one of ${userColumns.join(', ')}`)
+      return [theirs, ours]
+    }),
+  )
+}
+
+const isColumn = (name: string): boolean => (userColumns as readonly string[]).includes(name)
+
+function csvRows(content: string, names: ReadonlyMap<string, string>): UserRow[] {
+  const [head, ...records] = readCsv(content)
+  if (!head) return []
+  const columns = head.fields.map((name) => names.get(name.trim()) ?? name.trim())
+  // Columns with an underscore are those that --rejects adds.
+  const unknown = columns.filter((name) => !isColumn(name) && !name.startsWith('_'))
+  if (unknown.length > 0)
+    throw usage(`unknown column ${unknown.join(', ')}; known are ${userColumns.join(', ')}`, 'pass --map username=NAME,…')
+  return records.map(({ line, fields }) => {
+    if (fields.length > columns.length) throw usage(`line ${line}: ${fields.length} fields, but ${columns.length} columns`)
+    const cells = fields.map((value, index) => [columns[index] ?? '', value.trim()] as const)
+    return { place: `line ${line}`, fields: Object.fromEntries(cells.filter(([name, value]) => isColumn(name) && value !== '')) }
+  })
+}
+
+function jsonRows(content: string, format: 'json' | 'jsonl'): UserRow[] {
+  const parse = (json: string, place: string): unknown => {
+    try {
+      return JSON.parse(json)
+    } catch (error) {
+      throw usage(`${place}: ${(error as Error).message}`)
+    }
+  }
+  const plain = content.replace(/^\ufeff/, '')
+  if (format === 'jsonl') {
+    const lines = plain.split('\n').map((line, index) => ({ place: `line ${index + 1}`, line }))
+    return lines.filter(({ line }) => line.trim() !== '').map(({ place, line }) => ({ place, fields: parse(line, place) }))
+  }
+  const value = parse(plain, 'the file')
+  const rows = Array.isArray(value) ? value : (value as { users?: unknown } | null)?.users
+  if (!Array.isArray(rows)) throw usage('the file holds no array of users')
+  return rows.map((fields, index) => ({ place: `row ${index + 1}`, fields }))
+}
+
+function renamed(fields: unknown, names: ReadonlyMap<string, string>): unknown {
+  if (names.size === 0 || typeof fields !== 'object' || fields === null) return fields
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [names.get(name) ?? name, value]))
+}

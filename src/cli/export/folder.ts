@@ -1,0 +1,141 @@
+/** Documents as files of a folder, brought up to date at each export. */
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { mkdir, readFile, stat, unlink } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import type { Client } from '../../client/client.ts'
+import type { DocumentView } from '../../documents/view.ts'
+import { bodyOf, expectedOf } from '../remote/download-target.ts'
+import { saveFile } from '../remote/save-file.ts'
+import type { Item } from '../runtime/batch.ts'
+import type { Cli } from '../runtime/context.ts'
+import { Failure, usage } from '../runtime/exit.ts'
+import { workThrough } from '../runtime/run-batch.ts'
+import { exportName, lineOf, type ManifestLine, manifestName, textName } from './names.ts'
+
+export interface ExportOptions {
+  readonly withText: boolean
+  /** removes what earlier exports wrote and this one does not have */
+  readonly deletesExtra: boolean
+  /** even all of it */
+  readonly allowsEmpty: boolean
+  readonly concurrency: number
+}
+
+const unknown = { size: null, sha256: null }
+
+/** Writes them, and the manifest at the end, also of an export that was stopped. Throws Failure USAGE where the folder cannot be made, CONFLICT where a mirror would be emptied. */
+export async function exportToFolder(
+  cli: Cli,
+  client: Client,
+  documents: readonly DocumentView[],
+  folder: string,
+  options: ExportOptions,
+): Promise<void> {
+  await mkdir(folder, { recursive: true }).catch((error: Error) => {
+    throw usage(`--to ${folder}: ${error.message}`)
+  })
+  const manifest = await readManifest(folder)
+  if (options.deletesExtra && !options.allowsEmpty && documents.length === 0 && manifest.size > 0) throw wouldEmpty(folder, manifest.size)
+  const wanted = new Set(documents.map(({ id }) => id))
+  await workThrough(cli, {
+    command: 'documents export',
+    phase: 'export',
+    things: documents,
+    keyOf: (document) => exportName(document),
+    concurrency: options.concurrency,
+    totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
+    async run(document, moved) {
+      const before = manifest.get(document.id)
+      const file = exportName(document)
+      const isThere = await isSame(join(folder, file), document, before)
+      if (isThere) moved(document.size)
+      else await fetchTo(client, document, join(folder, file), moved)
+      const hasText = options.withText && document.status === 'completed'
+      if (hasText) await writeText(client, document, join(folder, textName(file)), before)
+      manifest.set(document.id, lineOf(document, file, hasText))
+      return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id: document.id, bytes: document.size }
+    },
+    async afterwards(add, isReachable) {
+      if (options.deletesExtra && isReachable && !cli.signal.aborted) await removeExtra(folder, manifest, wanted, add)
+      await saveFile(linesOf(manifest), join(folder, manifestName), unknown, true, () => {})
+    },
+  })
+}
+
+/** A filter that finds nothing is more often a mistake than the end of all documents. */
+const wouldEmpty = (folder: string, files: number): Failure =>
+  new Failure('CONFLICT', `no document matches, and --delete-extra would remove all that earlier exports wrote to ${folder} (${files})`, {
+    fix: 'look at the filters with "dms documents list", or pass --allow-empty',
+  })
+
+async function fetchTo(client: Client, { id }: DocumentView, path: string, moved: (bytes: number) => void): Promise<void> {
+  const response = await client.documents.download(id)
+  try {
+    await saveFile(bodyOf(response), path, expectedOf(response), true, moved)
+  } finally {
+    await response.body?.cancel().catch(() => {})
+  }
+}
+
+async function writeText(client: Client, document: DocumentView, path: string, before: ManifestLine | undefined): Promise<void> {
+  const isThere = before?.text_file === basename(path) && before.updated_at === document.updated_at && (await stat(path).catch(() => null))
+  if (!isThere) await saveFile(chunks(await client.documents.text(document.id)), path, unknown, true, () => {})
+}
+
+/** By what an earlier export noted, or else by reading it. */
+async function isSame(path: string, { size, sha256 }: DocumentView, before: ManifestLine | undefined): Promise<boolean> {
+  const about = await stat(path).catch(() => null)
+  if (about?.size !== size) return false
+  if (before?.sha256 === sha256 && before.file === basename(path)) return true
+  const hash = createHash('sha256')
+  for await (const chunk of createReadStream(path)) hash.update(chunk)
+  return hash.digest('hex') === sha256
+}
+
+/** Only what an export wrote: files of others in the folder are left alone. */
+async function removeExtra(
+  folder: string,
+  manifest: Map<string, ManifestLine>,
+  wanted: ReadonlySet<string>,
+  add: (item: Item) => void,
+): Promise<void> {
+  for (const { id, file, text_file } of [...manifest.values()]) {
+    if (wanted.has(id)) continue
+    for (const name of [file, text_file]) if (name !== undefined) await unlink(join(folder, name)).catch(ignoreMissing)
+    manifest.delete(id)
+    add({ action: 'deleted', key: file, id })
+  }
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error
+}
+
+/** What an earlier export wrote, by id. A name that is more than a name was not written by us. Throws Failure USAGE where it cannot be read. */
+async function readManifest(folder: string): Promise<Map<string, ManifestLine>> {
+  const text = await readFile(join(folder, manifestName), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return ''
+    throw usage(`--to ${folder}: ${error.message}`)
+  })
+  try {
+    const lines = text.split('\n').filter((line) => line !== '')
+    const entries = lines.map((line) => JSON.parse(line) as ManifestLine)
+    return new Map(entries.filter(isOurs).map((entry) => [entry.id, entry]))
+  } catch {
+    throw usage(`${join(folder, manifestName)} is not the manifest of an export`, 'export to another folder, or remove that file')
+  }
+}
+
+const isOurs = ({ id, file, text_file }: ManifestLine): boolean =>
+  typeof id === 'string' && [file, text_file ?? file].every((name) => typeof name === 'string' && name === basename(name) && name !== '..')
+
+async function* chunks(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text)
+}
+
+/** In the order of ids, whichever came first: two manifests can be compared. */
+async function* linesOf(manifest: ReadonlyMap<string, ManifestLine>): AsyncGenerator<Uint8Array> {
+  const lines = [...manifest.values()].sort((one, other) => (one.id < other.id ? -1 : 1))
+  for (const line of lines) yield Buffer.from(`${JSON.stringify(line)}\n`)
+}

@@ -1,0 +1,121 @@
+/** Documents as one archive, written in flat memory: to a file, or to standard output. */
+import { randomBytes } from 'node:crypto'
+import { open, rename, stat, unlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { tarEnd, tarHeader, tarPadding } from '../../backup/tar.ts'
+import type { Client } from '../../client/client.ts'
+import type { DocumentView } from '../../documents/view.ts'
+import { plain } from '../../log/escape.ts'
+import { bodyOf, written } from '../remote/download-target.ts'
+import { checkSame, copy, exists } from '../remote/save-file.ts'
+import type { Cli } from '../runtime/context.ts'
+import { Failure } from '../runtime/exit.ts'
+import { workThrough } from '../runtime/run-batch.ts'
+import { exportName, lineOf, manifestName, textName } from './names.ts'
+
+type Write = (chunk: Uint8Array) => Promise<void>
+
+export interface TarOptions {
+  readonly withText: boolean
+  /** another file of that name is replaced */
+  readonly clobbers: boolean
+}
+
+/** The archive appears whole or not at all. Throws Failure CONFLICT where there is a file of that name. */
+export async function exportToTar(
+  cli: Cli,
+  client: Client,
+  documents: readonly DocumentView[],
+  path: string,
+  { withText, clobbers }: TarOptions,
+): Promise<void> {
+  if (!clobbers && (await stat(path).catch(() => null))) throw exists(path)
+  const temporary = join(dirname(path), `.dms-${randomBytes(6).toString('hex')}.part`)
+  const file = await open(temporary, 'wx', 0o600)
+  try {
+    await writeTar(cli, client, documents, withText, async (chunk) => void (await file.writeFile(chunk)), false)
+    if (cli.signal.aborted) return
+    await file.sync()
+    await rename(temporary, path)
+  } finally {
+    await file.close()
+    await unlink(temporary).catch(() => {})
+  }
+}
+
+/** The same to standard output; what is said of documents goes to standard error then. */
+export const exportToPipe = (cli: Cli, client: Client, documents: readonly DocumentView[], withText: boolean): Promise<void> =>
+  writeTar(cli, client, documents, withText, written, true)
+
+async function writeTar(
+  cli: Cli,
+  client: Client,
+  documents: readonly DocumentView[],
+  withText: boolean,
+  write: Write,
+  isPipe: boolean,
+): Promise<void> {
+  const lines: string[] = []
+  let failed = 0
+  const silent = {
+    add({ action, key, error }: { action: string; key: string; error?: { message: string } }) {
+      if (action !== 'failed') return
+      failed++
+      cli.warn(`${plain(key)}: ${plain(error?.message ?? 'failed')}`)
+    },
+    finish() {},
+  }
+  await workThrough(cli, {
+    command: 'documents export',
+    phase: 'export',
+    things: documents,
+    keyOf: (document) => exportName(document),
+    totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
+    ...(isPipe ? { batch: silent } : {}),
+    async run(document, moved) {
+      const file = exportName(document)
+      const hasText = withText && document.status === 'completed'
+      const text = hasText ? Buffer.from(await client.documents.text(document.id)) : null
+      const modified = Date.parse(document.created_at) / 1000
+      await writeDocument(client, document, file, modified, write, moved)
+      if (text) await writeBuffer(textName(file), text, modified, write)
+      lines.push(`${JSON.stringify(lineOf(document, file, hasText))}\n`)
+      return { action: 'created', key: file, id: document.id, bytes: document.size }
+    },
+    async afterwards(_, isReachable) {
+      if (!isReachable || cli.signal.aborted) return
+      await writeBuffer(manifestName, Buffer.from(lines.join('')), Date.now() / 1000, write)
+      await write(tarEnd)
+    },
+  })
+  if (isPipe && failed > 0) cli.exit = failed === documents.length ? 'FAILED' : 'PARTIAL'
+}
+
+async function writeDocument(
+  client: Client,
+  { id, size, sha256 }: DocumentView,
+  file: string,
+  modified: number,
+  write: Write,
+  moved: (bytes: number) => void,
+): Promise<void> {
+  const response = await client.documents.download(id)
+  await write(tarHeader(file, size, modified))
+  // What comes must fill the place that was announced for it: from here on a failure spoils the archive.
+  try {
+    const saved = await copy(bodyOf(response), async (chunk) => {
+      await write(chunk)
+      moved(chunk.length)
+    })
+    checkSame(saved, { size, sha256 })
+  } catch (error) {
+    throw new Failure('UNAVAILABLE', `${file}: ${(error as Error).message}; the archive is not complete`)
+  }
+  await write(tarPadding(size))
+}
+
+async function writeBuffer(path: string, bytes: Buffer, modified: number, write: Write): Promise<void> {
+  await write(tarHeader(path, bytes.length, modified))
+  await write(bytes)
+  await write(tarPadding(bytes.length))
+}

@@ -1,0 +1,55 @@
+/** The audit log at the shell: which entries, and how they are shown. */
+import type { Command } from 'commander'
+import type { AuditEntry, AuditFilter } from '../../client/audit.ts'
+import type { Client } from '../../client/client.ts'
+import { durationOf } from '../arguments/duration.ts'
+import { usage } from '../runtime/exit.ts'
+import type { Column } from './output.ts'
+
+export const auditColumns: Column<AuditEntry>[] = [
+  { name: 'seq' },
+  { name: 'at' },
+  { name: 'actor' },
+  { name: 'action' },
+  { name: 'target' },
+  { name: 'outcome' },
+  { name: 'code' },
+  { name: 'ip' },
+  { name: 'via', show: 'wide' },
+  { name: 'details', show: 'wide' },
+  { name: 'request_id', show: 'wide' },
+  { name: 'actor_id', show: 'wide' },
+  { name: 'hash', show: 'wide' },
+]
+
+export interface AuditFlags {
+  actor?: string
+  action?: string
+  outcome?: string
+  ip?: string
+  since?: string
+  from?: string
+  to?: string
+}
+
+/** Adds the flags that choose entries. */
+export const withAuditFilter = (command: Command): Command =>
+  command
+    .option('--actor <user>', 'of this user: name or id; "operator" is the shell of the server, "anonymous" nobody')
+    .option('--action <text>', 'a piece of it, as login or "DELETE /api/documents"')
+    .option('--outcome <outcome>', 'ok, refused or failed')
+    .option('--ip <address>', 'from this address')
+    .option('--from <date>', 'at this time or later (2026-11-20, 2026-11-20T08:00:00Z)')
+    .option('--to <date>', 'at this time or before')
+    .option('--since <duration>', 'within the last 24h, 7d, …; instead of --from')
+
+/** The filter that flags stand for. Throws Failure USAGE. */
+export function auditFilter({ since, ...filter }: AuditFlags): AuditFilter {
+  if (since === undefined) return filter
+  if (filter.from !== undefined) throw usage('--since and --from are two ways to say the same')
+  return { ...filter, from: new Date(Date.now() - durationOf('--since', since)).toISOString() }
+}
+
+/** All entries that fit, one after the other; `order` as the API has it. */
+export const entriesOf = ({ audit }: Client, filter: AuditFilter, order: 'asc' | 'desc'): AsyncGenerator<AuditEntry> =>
+  audit.all({ ...filter, order })

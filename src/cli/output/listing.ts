@@ -1,0 +1,49 @@
+/** Lists that come in pages: as many rows as asked for, printed while they arrive where the format allows it. */
+import type { Command } from 'commander'
+import type { Listed } from '../../client/connection.ts'
+import type { Cli } from '../runtime/context.ts'
+import { usage } from '../runtime/exit.ts'
+import type { Shape } from './output.ts'
+
+export interface ListFlags {
+  limit: string
+  all?: boolean
+}
+
+/** Adds --limit and --all. */
+export const withLimit = (command: Command): Command =>
+  command.option('--limit <n>', 'at most so many', '50').option('--all', 'all of them')
+
+/** The number of --limit; Infinity with --all. Throws Failure USAGE. */
+export function limitOf({ limit, all }: ListFlags): number {
+  if (all) return Number.POSITIVE_INFINITY
+  if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit ${limit}: a whole number from 1 on`)
+  return Number(limit)
+}
+
+/** Prints at most `limit` of the rows; with -v it says when there are more, and where `rows` knows it, how many. */
+export async function printList<T extends object>(
+  cli: Cli,
+  rows: AsyncIterable<T> & Partial<Pick<Listed<T>, 'total'>>,
+  limit: number,
+  shape: Shape<T>,
+): Promise<void> {
+  const isStreamed = cli.options.format === 'jsonl' || cli.options.format === 'id'
+  const collected: T[] = []
+  let count = 0
+  for await (const row of rows) {
+    if (count === limit) {
+      cli.note(`showing ${limit}; there are more: use --all`)
+      break
+    }
+    count++
+    if (isStreamed) cli.print([row], shape)
+    else collected.push(row)
+    // Another page would be fetched only to learn that there is one.
+    const total = rows.total?.() ?? null
+    if (count < limit || (total === null && cli.options.verbose > 0)) continue
+    if (total !== null && total > limit && cli.options.verbose > 0) cli.note(`showing ${limit} of ${total}; use --all`)
+    break
+  }
+  if (!isStreamed) cli.print(collected, shape)
+}

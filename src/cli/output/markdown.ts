@@ -1,0 +1,41 @@
+/** The manual as Markdown, made from the tree of words: the same tree makes the same bytes. */
+
+import type { Word } from './command-tree.ts'
+import { pageName } from './man.ts'
+
+/** One page; pages of the words below it are linked. */
+export function markdownPage(word: Word): string {
+  const { path, manual, summary, usage, flags, words } = word
+  return `${[
+    `# ${path}`,
+    text(summary),
+    code('sh', [`${path} ${usage}`]),
+    ...(manual?.notes ?? []).map(text),
+    ...(manual ? ['## Examples', code('sh', manual.examples.flatMap(example))] : []),
+    ...(words.length > 0
+      ? ['## Commands', words.map((each) => `- [${each.path}](${pageName(each)}.md): ${text(each.summary)}`).join('\n')]
+      : []),
+    '## Options',
+    flags.map((flag) => `- \`${flag.flags}\`: ${text(flag.description)}`).join('\n'),
+    ...(manual?.exits
+      ? [
+          '## Exit status',
+          manual.exits
+            .split(' · ')
+            .map((row) => `- ${text(row)}`)
+            .join('\n'),
+        ]
+      : []),
+    ...(path === 'dms' ? [] : ['Flags of every command: [dms](dms.md).']),
+  ].join('\n\n')}\n`
+}
+
+const code = (language: string, lines: readonly string[]): string => [`\`\`\`${language}`, ...lines, '```'].join('\n')
+
+const example = ([command, what]: readonly [string, string]): string[] => [
+  ...(what === '' ? [] : [`# ${what}`]),
+  `${command.includes('dms ') ? '' : 'dms '}${command}`,
+]
+
+/** What Markdown would take for its own. */
+const text = (sentence: string): string => sentence.replace(/[\\`*_<>[\]#|]/g, '\\$&')

@@ -1,0 +1,78 @@
+/** The settings in force as rows, with secrets hidden unless they are to be seen. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { nearest } from '../../config/file.ts'
+import type { Loaded, Origin } from '../../config/load.ts'
+import { settings } from '../../config/schema.ts'
+import { usage } from '../runtime/exit.ts'
+
+export interface SettingRow extends Origin {
+  readonly key: string
+  /** as config.toml would say it; null for a secret that stays hidden */
+  readonly value: unknown
+  readonly secret: boolean
+}
+
+/** Secrets that dms makes and keeps in files of the data folder where nobody sets them. */
+const keptSecrets: ReadonlyMap<string, string> = new Map([
+  ['auth.jwt_secret', 'jwt_secret'],
+  ['sources.encryption_key', 'sources_key'],
+])
+
+export interface Wanted {
+  readonly setOnly?: boolean
+  readonly reveal?: boolean
+}
+
+/** All settings, those of one section, or one. Throws Failure USAGE where `key` is none of them. */
+export function settingRows(
+  { config, origins }: Loaded,
+  key: string | undefined,
+  { setOnly = false, reveal = false }: Wanted,
+): SettingRow[] {
+  const wanted = [...settings].filter(([name]) => key === undefined || name === key || name.startsWith(`${key}.`))
+  if (wanted.length === 0) throw usage(`there is no setting ${key}${nearest(String(key), settings.keys())}`)
+  const rows = wanted.map(([name, { kind, secret }]) => {
+    const value = valueAt(config, name)
+    const written = kind.write ? kind.write(value) : value
+    return {
+      key: name,
+      value: secret && !reveal && value !== '' ? null : written,
+      ...(origins.get(name) ?? { origin: 'default' as const, source: '' }),
+      secret,
+    }
+  })
+  return setOnly ? rows.filter(({ origin }) => origin !== 'default') : rows
+}
+
+/** The rows with the secrets that dms keeps by itself, and the files they are in. */
+export const withKept = ({ config }: Loaded, rows: readonly SettingRow[], { reveal = false }: Wanted): SettingRow[] =>
+  rows.map((row) => {
+    const kept = row.origin === 'default' ? keptSecret(config, row.key) : null
+    return kept ? { ...row, value: reveal ? kept.text : null, origin: 'file', source: kept.path } : row
+  })
+
+/** null where there is none yet; without its text where it cannot be read. */
+function keptSecret({ data_dir }: Loaded['config'], key: string): { path: string; text: string | null } | null {
+  const name = keptSecrets.get(key)
+  if (name === undefined) return null
+  const path = join(data_dir, name)
+  try {
+    return { path, text: readFileSync(path, 'utf8').trim() }
+  } catch (error) {
+    return ['ENOENT', 'ENOTDIR'].includes(String((error as NodeJS.ErrnoException).code)) ? null : { path, text: null }
+  }
+}
+
+/** What stands in place of a secret: the URL without its password, or only its length. */
+export function masked({ config }: Loaded, key: string): string {
+  const secret = String(valueAt(config, key)) || keptSecret(config, key)?.text
+  if (!secret) return '******'
+  const url = /^(\w+:\/\/)([^:@/?]*)(:[^@]*)?(@)?(.*)$/.exec(secret)
+  if (!url) return `****** (${secret.length} chars)`
+  const [, scheme = '', user = '', password, at = '', rest = ''] = url
+  return `${scheme}${user}${password !== undefined && at ? ':******' : (password ?? '')}${at}${rest.replace(/([?&]password=)[^&]*/g, '$1******')}`
+}
+
+const valueAt = (config: object, key: string): unknown =>
+  key.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], config)

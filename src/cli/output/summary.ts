@@ -1,0 +1,14 @@
+/** The one object that a long command ends with. */
+import type { Cli } from '../runtime/context.ts'
+import { exits } from '../runtime/exit.ts'
+
+/** What the command did (`more`), with its times and its exit, which has to be set before. */
+export const summaryOf = (cli: Pick<Cli, 'exit'>, command: string, more: object, started: Date, finished = new Date()) => ({
+  type: 'summary',
+  command,
+  ...more,
+  started_at: started.toISOString(),
+  finished_at: finished.toISOString(),
+  duration_seconds: (finished.getTime() - started.getTime()) / 1000,
+  exit_code: exits[cli.exit][0],
+})

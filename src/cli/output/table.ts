@@ -1,0 +1,179 @@
+/** Rows side by side for people: no borders, and no line wider than the terminal. */
+import { createRequire } from 'node:module'
+import { stripVTControlCharacters, styleText } from 'node:util'
+import type CliTable3 from 'cli-table3'
+import { isId } from '../arguments/ids.ts'
+
+const gap = 2
+/** What a text may be cut to before a time has to be a date. */
+const readable = 10
+/** What is left of a column, and what of one among so many that nothing else would fit: a sign and the ellipsis. */
+const [narrow, narrowest] = [4, 2]
+
+let segmenter: Intl.Segmenter | undefined
+/** Made when a text needs it first: to load its data takes longer than the rest of a command that prints none. */
+function graphemes(text: string): Intl.Segments {
+  segmenter ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+  return segmenter.segment(text)
+}
+const wide =
+  /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u
+
+/** Columns that a text takes on a terminal. */
+export function displayWidth(text: string): number {
+  if (/^[\x20-\x7e]*$/.test(text)) return text.length
+  let width = 0
+  for (const { segment } of graphemes(stripVTControlCharacters(text))) width += wide.test(segment) ? 2 : 1
+  return width
+}
+
+export interface TableOptions {
+  /** columns of the terminal; Infinity where nothing has to fit */
+  readonly width: number
+  readonly color: boolean
+  readonly right: readonly boolean[]
+}
+
+/** Lines of a table; `head` is null for none. Cells are taken as they are: one line each, made safe before. */
+export function table(head: readonly string[] | null, rows: readonly (readonly string[])[], { width, color, right }: TableOptions): string {
+  // Loaded here, not at the top: most runs print no table. It colours head and borders even into pipes unless told not to.
+  const Table = createRequire(import.meta.url)('cli-table3') as typeof CliTable3
+  const { all, widths } = fitted(head, rows, width, right)
+  const last = widths.length - 1
+  const lines = new Table({
+    chars: borderless,
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
+    colAligns: widths.map((_, index) => (right[index] ? 'right' : 'left')),
+    colWidths: widths.map((each, index) => (index < last ? each + gap : each)),
+  })
+  lines.push(...all.map((row) => row.map((content, index) => ({ content, style: { 'padding-right': index < last ? gap : 0 } }))))
+  const drawn = lines
+    .toString()
+    .split('\n')
+    .map((line) => cut(line.trimEnd(), width))
+  if (head && color) drawn[0] = styleText('bold', drawn[0] ?? '', { validateStream: false })
+  return `${drawn.join('\n')}\n`
+}
+
+const borderless = Object.fromEntries(
+  [
+    'top',
+    'top-mid',
+    'top-left',
+    'top-right',
+    'bottom',
+    'bottom-mid',
+    'bottom-left',
+    'bottom-right',
+    'left',
+    'left-mid',
+    'mid',
+    'mid-mid',
+    'right',
+    'right-mid',
+    'middle',
+  ].map((name) => [name, '']),
+)
+
+function naturalWidths(rows: readonly (readonly string[])[]): number[] {
+  const widths: number[] = []
+  for (const row of rows) for (const [index, text] of row.entries()) widths[index] = Math.max(widths[index] ?? 1, displayWidth(text))
+  return widths
+}
+
+/**
+ * The rows and the widths of their columns, so that everything fits: times lose their seconds first, then other texts are cut, then times are
+ * dates, then numbers are cut. Ids stay whole where there is room for something beside them: half of one is good for nothing.
+ */
+function fitted(
+  head: readonly string[] | null,
+  rows: readonly (readonly string[])[],
+  width: number,
+  right: readonly boolean[],
+): { all: (readonly string[])[]; widths: number[] } {
+  const withTimes = (shown: string) => {
+    const body = rows.map((row) => row.map((text, index) => (kinds[index] === 'time' ? text.replace(time, shown) : text)))
+    return head ? [head, ...body] : body
+  }
+  let all: (readonly string[])[] = head ? [head, ...rows] : [...rows]
+  let widths = naturalWidths(all)
+  const room = width - gap * (widths.length - 1)
+  const kinds = kept(
+    widths.map((_, index) => kindOf(rows, index, right[index] === true)),
+    widths,
+    room,
+  )
+  const squeeze = (floor: number, ...which: Kind[]) =>
+    squeezed(
+      widths,
+      room,
+      floor,
+      widths.keys().filter((index) => which.includes(kinds[index] as Kind)),
+    )
+  const shorten = (shown: string) => {
+    if (sumOf(widths) <= room) return
+    all = withTimes(shown)
+    widths = naturalWidths(all).map((each, index) => (kinds[index] === 'time' ? each : (widths[index] ?? each)))
+  }
+  shorten('$1$2Z')
+  squeeze(narrowest, 'nothing')
+  squeeze(readable, 'text')
+  shorten('$1')
+  squeeze(narrow, 'text')
+  squeeze(narrow, 'text', 'number')
+  squeeze(narrow, 'text', 'number', 'time')
+  squeeze(narrowest, 'text', 'number', 'time', 'id')
+  return { all, widths }
+}
+
+type Kind = 'nothing' | 'id' | 'time' | 'number' | 'text'
+
+const time = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d):\d\d(?:\.\d+)?Z$/
+
+function kindOf(rows: readonly (readonly string[])[], index: number, isRight: boolean): Kind {
+  const texts = rows.map((row) => row[index] ?? '').filter((text) => text !== '')
+  if (texts.length === 0) return 'nothing'
+  if (texts.every(isId)) return 'id'
+  return texts.every((text) => time.test(text)) ? 'time' : isRight ? 'number' : 'text'
+}
+
+/** Of ids those that can stay whole: all, or the first, whose the row is; the others are texts. */
+function kept(kinds: readonly Kind[], natural: readonly number[], room: number): Kind[] {
+  const least = { nothing: narrowest, text: narrow, time: readable, id: Number.POSITIVE_INFINITY, number: Number.POSITIVE_INFINITY }
+  const first = kinds.indexOf('id')
+  const ways = [() => true, (index: number) => index === first, () => false].map((isKept) =>
+    kinds.map((kind, index) => (kind === 'id' && !isKept(index) ? 'text' : kind)),
+  )
+  const fits = (way: readonly Kind[]) => sumOf(natural.map((each, index) => Math.min(each, least[way[index] as Kind]))) <= room
+  return ways.find(fits) ?? (ways.at(-1) as Kind[])
+}
+
+const sumOf = (widths: readonly number[]): number => widths.reduce((sum, each) => sum + each, 0)
+
+/** Takes from the widest of these columns until everything fits, or nothing of them is above the floor. */
+function squeezed(widths: number[], room: number, floor: number, which: Iterable<number>): void {
+  const indices = [...which]
+  for (let excess = sumOf(widths) - room; excess > 0; ) {
+    const of = indices.map((index) => widths[index] as number)
+    const widest = Math.max(...of)
+    if (widest <= floor) break
+    const second = Math.max(floor, ...of.filter((each) => each < widest))
+    const others = of.filter((each) => each === widest).length
+    const take = others > 1 ? 1 : Math.min(excess, Math.max(1, widest - second))
+    widths[indices[of.indexOf(widest)] as number] = widest - take
+    excess -= take
+  }
+}
+
+/** The text in at most `width` columns, with an ellipsis where something is missing. */
+function cut(text: string, width: number): string {
+  if (displayWidth(text) <= width) return text
+  let kept = ''
+  let used = 0
+  for (const { segment } of graphemes(text)) {
+    used += displayWidth(segment)
+    if (used > width - 1) break
+    kept += segment
+  }
+  return `${kept}…`
+}

@@ -1,0 +1,70 @@
+/** Contexts as commands show them: without anything secret. */
+
+import type { Column } from '../output/output.ts'
+import type { Cli } from '../runtime/context.ts'
+import type { Env } from '../runtime/user-folders.ts'
+import { type Context, type Contexts, local } from './contexts.ts'
+import { readContexts } from './contexts-file.ts'
+import { type Credentials, readCredentials } from './credentials.ts'
+
+export interface ContextRow {
+  readonly name: string
+  readonly current: boolean
+  /** null: this machine */
+  readonly url: string | null
+  readonly username: string | null
+  /** null: nobody is signed in */
+  readonly token_expires_at: string | null
+  readonly password_file: string | null
+  readonly password_command: string | null
+  readonly ca_file: string | null
+  readonly insecure_http: boolean
+}
+
+export const contextColumns: Column<ContextRow>[] = [
+  { name: 'name' },
+  { name: 'current', value: ({ current }) => (current ? '*' : '') },
+  { name: 'url' },
+  { name: 'username', title: 'USER' },
+  { name: 'token_expires_at', title: 'TOKEN_EXPIRES' },
+  { name: 'password_file', show: 'wide' },
+  { name: 'password_command', show: 'wide' },
+  { name: 'ca_file', show: 'wide' },
+  { name: 'insecure_http', show: 'wide' },
+]
+
+/** One of them; on a terminal `sentence` instead, where there is one. */
+export function printContext(cli: Cli, row: ContextRow | undefined, sentence?: string | readonly string[]): void {
+  const columns = contextColumns.map(({ show: _wide, ...column }) => column)
+  if (row) cli.print(row, { columns, id: 'name', ...(sentence === undefined ? {} : { sentence }) })
+}
+
+/** One of them by its name, as it is now. */
+export async function contextRow(env: Env, name: string): Promise<ContextRow | undefined> {
+  return (await contextRows(await readContexts(env), env)).find((row) => row.name === name)
+}
+
+/** All of them, this machine first. */
+export async function contextRows(contexts: Contexts, env: Env): Promise<ContextRow[]> {
+  const credentials = await readCredentials(env)
+  const names = [...contexts.known.keys()].sort()
+  return [
+    rowOf(local, null, contexts, credentials),
+    ...names.map((name) => rowOf(name, contexts.known.get(name) ?? null, contexts, credentials)),
+  ]
+}
+
+function rowOf(name: string, context: Context | null, { current }: Contexts, credentials: Credentials): ContextRow {
+  const held = credentials[name]
+  return {
+    name,
+    current: name === current,
+    url: context?.url ?? null,
+    username: context?.username ?? null,
+    token_expires_at: held && held.url === context?.url ? held.expires_at : null,
+    password_file: context?.password_file ?? null,
+    password_command: context?.password_command ?? null,
+    ca_file: context?.ca_file ?? null,
+    insecure_http: context?.insecure_http ?? false,
+  }
+}

@@ -1,0 +1,66 @@
+/** The file of the contexts: contexts.toml. Every command reads it. */
+import { join } from 'node:path'
+import { Failure } from '../runtime/exit.ts'
+import { locked, readOwnFile, replaceOwnFile } from '../runtime/private-file.ts'
+import { configFolder, type Env } from '../runtime/user-folders.ts'
+import { type Context, type Contexts, local, serverUrl } from './contexts.ts'
+
+const pathOf = (env: Env): string => join(configFolder(env), 'contexts.toml')
+
+const fields = {
+  url: 'string',
+  username: 'string',
+  password_file: 'string',
+  password_command: 'string',
+  ca_file: 'string',
+  insecure_http: 'boolean',
+} as const satisfies Record<keyof Context, string>
+
+/** Reads them. Throws Failure CONFIG for a file that is not right. */
+export async function readContexts(env: Env): Promise<Contexts> {
+  const path = pathOf(env)
+  const text = await readOwnFile(path)
+  if (text === null) return { current: local, known: new Map() }
+  const { parse } = await import('smol-toml')
+  try {
+    return contextsIn(parse(text))
+  } catch (error) {
+    throw new Failure('CONFIG', `${path}: ${(error as Error).message.split('\n')[0]}`)
+  }
+}
+
+/** Reads them, changes them and writes them, with no other command in between. */
+export async function changeContexts(env: Env, change: (contexts: Contexts) => Contexts | Promise<Contexts>): Promise<void> {
+  const path = pathOf(env)
+  await locked(path, async () => {
+    const { current, known } = await change(await readContexts(env))
+    const { stringify } = await import('smol-toml')
+    const text = stringify({ ...(current === local ? {} : { current }), contexts: Object.fromEntries(known) })
+    await replaceOwnFile(path, `# Written by dms context and dms login; remarks do not stay.\n${text}\n`)
+  })
+}
+
+function contextsIn(file: Record<string, unknown>): Contexts {
+  const { current = local, contexts = {}, ...unknown } = file
+  const [odd] = Object.keys(unknown)
+  if (odd !== undefined) throw new Error(`unknown key ${odd}`)
+  if (typeof current !== 'string') throw new Error('current: the name of a context')
+  if (!isTable(contexts)) throw new Error('contexts: sections such as [contexts.prod]')
+  const known = new Map(Object.entries(contexts).map(([name, entry]) => [name, contextIn(name, entry)] as const))
+  if (current !== local && !known.has(current)) throw new Error(`current: there is no [contexts.${current}]`)
+  return { current, known }
+}
+
+function contextIn(name: string, entry: unknown): Context {
+  if (!isTable(entry)) throw new Error(`contexts.${name} is a section`)
+  for (const [key, value] of Object.entries(entry)) {
+    const kind = fields[key as keyof Context]
+    if (kind === undefined) throw new Error(`unknown key contexts.${name}.${key}`)
+    if (typeof value !== kind) throw new Error(`contexts.${name}.${key} is a ${kind}`)
+  }
+  if (entry.url === undefined) throw new Error(`contexts.${name} has no url`)
+  return { ...entry, url: serverUrl(String(entry.url), entry.insecure_http === true) } as Context
+}
+
+const isTable = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date)

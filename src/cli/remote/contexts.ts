@@ -1,0 +1,55 @@
+/** The servers that a person works with, by name. Names and places only; tokens are in credentials.json. */
+import { Failure, usage } from '../runtime/exit.ts'
+
+export interface Context {
+  /** scheme, host and port */
+  readonly url: string
+  readonly username?: string
+  /** where the password can be read again, so that nobody has to be asked: a file, or a command that prints it */
+  readonly password_file?: string
+  readonly password_command?: string
+  /** certificates (PEM) to trust instead of the system's */
+  readonly ca_file?: string
+  /** http:// may be used, although others on the way can read it */
+  readonly insecure_http?: boolean
+}
+
+export interface Contexts {
+  /** the one in use when nothing else is asked for */
+  readonly current: string
+  readonly known: ReadonlyMap<string, Context>
+}
+
+/** The context that is always there: this machine. */
+export const local = 'local'
+
+/** The context of that name. Throws Failure NOT_FOUND. */
+export function contextNamed({ known }: Contexts, name: string): Context {
+  const context = known.get(name)
+  if (!context)
+    throw new Failure('NOT_FOUND', `there is no context "${name}"`, { fix: `dms context list, or: dms login URL --name ${name}` })
+  return context
+}
+
+/** A name that a new context may have. Throws Failure USAGE. */
+export function newName(name: string): string {
+  if (name === local) throw usage('"local" is this machine; choose another name')
+  if (!/^[A-Za-z0-9][\w.-]{0,63}$/.test(name)) throw usage(`"${name}": a name has letters, digits, "-", "_" and ".", at most 64`)
+  return name
+}
+
+/**
+ * Scheme, host and port of a server's address. Throws Failure USAGE for what is none, and for http:// to another machine unless that is
+ * `allowed`: tokens and passwords could be read on the way.
+ */
+export function serverUrl(text: string, isInsecureAllowed: boolean): string {
+  const url = URL.parse(text)
+  if (!url || !/^https?:$/.test(url.protocol)) throw usage(`"${text}" is not the URL of a server, such as https://dms.example.org`)
+  if (url.username || url.password) throw usage('the URL of a server holds no name and no password', 'pass --username to dms login')
+  if (url.pathname !== '/' || url.search || url.hash) throw usage(`"${text}": the URL of a server ends after its name and port`)
+  if (url.protocol === 'http:' && !isLoopback(url.hostname) && !isInsecureAllowed)
+    throw usage(`${url.origin}: passwords and tokens could be read on the way`, 'use https://, or pass --insecure-http (DMS_INSECURE_HTTP)')
+  return url.origin
+}
+
+const isLoopback = (host: string): boolean => host === 'localhost' || host.endsWith('.localhost') || /^127\./.test(host) || host === '[::1]'

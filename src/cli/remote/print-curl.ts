@@ -1,0 +1,106 @@
+/**
+ * --print-curl: a client that says its requests as lines for a shell and sends nothing. What a request needs of another's answer goes through a
+ * variable of that shell.
+ */
+import { randomUUID } from 'node:crypto'
+import { type Body, type Client, clientOver } from '../../client/client.ts'
+import { type Form, type Listed, type OpenConnection, withQuery } from '../../client/connection.ts'
+import { Failure } from '../runtime/exit.ts'
+import type { Asks, Printing } from './curl-printing.ts'
+import type { There } from './remote.ts'
+
+/** The command ends here, and well. */
+export class Printed extends Failure {
+  constructor() {
+    super('OK', 'the request was printed and not sent')
+  }
+}
+
+/** Makes it; `write` gets the lines. Every request but those of `asks` ends what it belongs to: nobody knows the answer. */
+export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write: (line: string) => void): Client & Printing {
+  const printed = new Set<string>()
+  /** by what stands for them */
+  const variables = new Map<string, string>()
+  const quoted = (text: string): string => quotedWith(text, variables)
+  const curl = (method: string, path: string, headers: Readonly<Record<string, string>> = {}, body: readonly string[] = []): string =>
+    [
+      'curl -fsS',
+      ...(method === 'GET' ? [] : [`-X ${method}`]),
+      ...(caFile === null ? [] : [`--cacert ${quoted(caFile)}`]),
+      // A shell puts the token in; it is not here.
+      ...(isOpen.test(path) ? [] : ['-H "Authorization: Bearer $DMS_TOKEN"']),
+      ...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
+      ...body,
+      quoted(new URL(path, url).href),
+    ].join(' ')
+  const print = (...request: Parameters<typeof curl>): never => {
+    const line = `${curl(...request)}\n`
+    if (!printed.has(line)) write(line)
+    printed.add(line)
+    throw new Printed()
+  }
+  const sent = async (method: string, path: string, json?: unknown, headers: Readonly<Record<string, string>> = {}): Promise<never> =>
+    json === undefined
+      ? print(method, path, headers, [])
+      : print(method, path, { 'Content-Type': 'application/json', ...headers }, [`-d ${quoted(JSON.stringify(json, withoutSecrets))}`])
+  const newVariable = (name: string): { variable: string; standIn: string } => {
+    const namesakes = [...variables.values()].filter((known) => known.replace(/\d+$/, '') === name).length
+    const variable = namesakes === 0 ? name : `${name}${namesakes + 1}`
+    const standIn = randomUUID()
+    variables.set(standIn, variable)
+    return { variable, standIn }
+  }
+  const secrets = new Map<string, string>()
+  /** Whoever runs the lines sets the variables; until then the shell stops there. */
+  const withoutSecrets = (key: string, value: unknown): unknown => {
+    if (!isSecret.test(key) || typeof value !== 'string') return value
+    const standIn = secrets.get(value) ?? newVariable(key.replace(/\W/g, '_')).standIn
+    secrets.set(value, standIn)
+    return standIn
+  }
+  function each<T>(path: string, query: Parameters<OpenConnection['each']>[1]): Listed<T> {
+    async function* entries(): AsyncGenerator<T> {
+      yield await sent('GET', withQuery(path, { per_page: 100, ...query }))
+    }
+    return Object.assign(entries(), { total: () => null })
+  }
+  const upload = async (path: string, { fields, field, files }: Form, key?: string): Promise<never> => {
+    const texts = Object.entries(fields).flatMap(([name, value]) =>
+      value === undefined ? [] : [`--form-string ${quoted(`${name}=${value}`)}`],
+    )
+    const parts = files.map(
+      ({ filename, path: place }) => `-F ${quoted(`${field}=@${formName(place ?? '-')};filename=${formName(filename)}`)}`,
+    )
+    return print('POST', path, key ? { 'Idempotency-Key': key } : {}, [...texts, ...parts])
+  }
+  const raw = async (method: string, path: string, body: Body | null, headers: Readonly<Record<string, string>> = {}): Promise<never> =>
+    print(method, path, headers, body ? [`--data-binary ${quoted(`@${body.path ?? '-'}`)}`] : [])
+  const asked = new Map<string, string>()
+  const asks: Asks = ({ path, filter, name, into }) => {
+    const argument = name === undefined ? '' : ` --arg name ${quoted(name)}`
+    const ask = `${curl('GET', path)} | jq -r${argument} ${quoted(filter)}`
+    const known = asked.get(ask)
+    if (known !== undefined) return known
+    const { variable, standIn } = newVariable(into)
+    write(`${variable}=$(${ask})\n`)
+    asked.set(ask, standIn)
+    return standIn
+  }
+  return { ...clientOver({ send: sent, fetch: sent, call: sent, each, once: sent, upload, raw }), asks }
+}
+
+/** Where no token is asked for. */
+const isOpen = /^\/(healthz|readyz|api\/(v1\/)?(auth\/(login|register)|health|public\/|openapi\.json|docs))/
+
+/** One word of a shell, whatever is in it. Where a variable is empty, as nothing was found, the shell stops instead of asking for something else. */
+function quotedWith(text: string, variables: ReadonlyMap<string, string>): string {
+  const [standIn, variable] = [...variables].find(([id]) => text.includes(id)) ?? []
+  if (standIn === undefined) return /^[\w./:@=+,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+  const parts = text.split(standIn).map((part) => (part === '' ? '' : quotedWith(part, variables)))
+  return parts.join(`"\${${variable}:?}"`)
+}
+
+/** A name within -F, where commas and semicolons end it. */
+const formName = (name: string): string => (/[;,"\\]/.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name)
+
+const isSecret = /password|secret|token/i

@@ -1,0 +1,173 @@
+/** The token that requests carry, and where the next one comes from when it ends: nobody has to be there for it. */
+import { readFile } from 'node:fs/promises'
+import type { Client } from '../../client/client.ts'
+import { hasPassword, passwordFrom, placeOf } from '../arguments/password-source.ts'
+import { Failure, usage } from '../runtime/exit.ts'
+import type { GlobalOptions } from '../runtime/options.ts'
+import type { Env } from '../runtime/user-folders.ts'
+import { type Credential, credentialOf, keepCredential, readCredentials, whileLocked } from './credentials.ts'
+import type { Target } from './target.ts'
+
+/** Milliseconds: a token that ends sooner is exchanged before it is used. */
+const margin = 5 * 60_000
+/** Milliseconds for which a new token is not doubted, whatever this machine's clock says. */
+const trusted = 60_000
+
+export interface Session {
+  /** asked before each request; null: none is known */
+  token(): Promise<string | null>
+  /** another one, after the server refused `refused`; null: there is none. Throws Failure AUTH where somebody has to sign in. */
+  renew(refused: string | null): Promise<string | null>
+  /** who it stands for, as far as that is known without asking */
+  holder(): Promise<Pick<Credential, 'username' | 'role' | 'expires_at'> | null>
+}
+
+export interface SessionOptions {
+  readonly env: Env
+  readonly options: Pick<GlobalOptions, 'canAsk'>
+  /** a client of the same server without a token */
+  readonly stranger: () => Promise<Pick<Client, 'auth'>>
+  readonly warn: (text: string) => void
+}
+
+/** The session of a target elsewhere: DMS_TOKEN where --url or DMS_URL names it, else what was saved for its context. Throws Failure USAGE. */
+export function openSession(target: Target, session: SessionOptions): Session {
+  const { DMS_TOKEN: token, DMS_TOKEN_FILE: file } = session.env
+  if (target.isByUrl && token && file) throw usage('DMS_TOKEN and DMS_TOKEN_FILE are both set; use one of them')
+  if (target.isByUrl && token) {
+    const renew = () => Promise.reject(refusedToken(target, 'DMS_TOKEN'))
+    return { token: async () => token, renew, holder: async () => null }
+  }
+  if (target.isByUrl && file) return sessionOfFile(target, file)
+  return sessionOfContext(target, session)
+}
+
+/** Somebody else keeps the file up to date: it is read again when its token is refused. */
+function sessionOfFile(target: Target, file: string): Session {
+  let held: Promise<string> | null = null
+  const token = () => {
+    held ??= readFile(file, 'utf8').then(
+      (text) => text.trim(),
+      (error: Error) => {
+        throw new Failure('AUTH', `DMS_TOKEN_FILE=${file}: ${error.message}`)
+      },
+    )
+    return held
+  }
+  return {
+    token,
+    async renew(refused) {
+      held = null
+      const now = await token()
+      if (now === refused) throw refusedToken(target, `DMS_TOKEN_FILE=${file}`)
+      return now
+    },
+    holder: async () => null,
+  }
+}
+
+function sessionOfContext(target: Target, { env, options, stranger, warn }: SessionOptions): Session {
+  const { name, url, context } = target
+  let held: { credential: Credential; since: number } | null = null
+  let isRead = false
+  let renewing: Promise<string | null> | null = null
+
+  const stored = async (): Promise<Credential | null> => {
+    const found = (await readCredentials(env, isRead ? undefined : warn))[name]
+    isRead = true
+    return found?.url === url ? found : null
+  }
+  const hold = (credential: Credential): string => {
+    held = { credential, since: performance.now() }
+    return credential.token
+  }
+  const refreshed = async (old: Credential | null): Promise<Credential | null> => {
+    if (!old?.expires_at) return null
+    const { auth } = await stranger()
+    return auth.refresh(old.token).then((answer) => credentialOf(url ?? '', answer), ignoreRefusal)
+  }
+  const signedIn = async (): Promise<Credential | null> => {
+    if (!context || !hasPassword(context)) return null
+    if (context.username === undefined) throw new Failure('CONFIG', `context "${name}" has a password but no username`)
+    const password = await passwordFrom(context, env, options)
+    const { auth } = await stranger()
+    const answer = await auth.login(context.username, password).catch((error) => {
+      if (!isRefusal(error)) throw error
+      throw new Failure('AUTH', `${url} refuses ${context.username} with the password in ${placeOf(context)}`)
+    })
+    return credentialOf(url ?? '', answer)
+  }
+  /** Of commands side by side one does it, and the others find what it brought. */
+  const renewal = async (refused: string | null): Promise<string | null> => {
+    const before = await stored()
+    if (before && before.token !== refused && !endsSoon(before)) return hold(before)
+    const next = (await refreshed(before)) ?? (await signedIn())
+    if (next) {
+      await keepCredential(env, name, next).catch(notWritable)
+      return hold(next)
+    }
+    // Nothing better to be had: one that still has some minutes is used up.
+    if (before && before.token !== refused && isInTime(before)) return hold(before)
+    throw notSignedIn(target, before !== null)
+  }
+  const renew = (refused: string | null): Promise<string | null> => {
+    renewing ??= whileLocked(env, () => renewal(refused))
+      .catch((error) => (isUnwritable(error) ? renewal(refused) : Promise.reject(error)))
+      .finally(() => {
+        renewing = null
+      })
+    return renewing
+  }
+  return {
+    async token() {
+      const now = held ?? (await fresh())
+      if (now && (performance.now() - now.since < trusted || !endsSoon(now.credential))) return now.credential.token
+      return now || (context && hasPassword(context)) ? renew(null) : null
+    },
+    renew: (refused) => {
+      // Several requests at once may be refused for the same token.
+      if (held && refused !== null && held.credential.token !== refused) return Promise.resolve(held.credential.token)
+      return renew(refused)
+    },
+    holder: async () => held?.credential ?? (await stored()),
+  }
+
+  async function fresh(): Promise<typeof held> {
+    const credential = await stored()
+    if (credential) held = { credential, since: Number.NEGATIVE_INFINITY }
+    return held
+  }
+}
+
+/** Somebody has to sign in. */
+export function notSignedIn({ name, url }: Target, isOver: boolean): Failure {
+  const place = name === url ? url : `${name} (${url})`
+  return new Failure('AUTH', isOver ? `the session with ${place} is over` : `not signed in to ${place}`, {
+    fix: name === url ? `dms login ${url}, or set DMS_TOKEN or DMS_TOKEN_FILE` : `dms login ${url} --name ${name}`,
+  })
+}
+
+/** What a variable holds is for somebody else to exchange. */
+const refusedToken = ({ url }: Target, place: string): Failure =>
+  new Failure('AUTH', `${url} refuses the token of ${place}: it has ended, or was never its`, {
+    fix: `dms login ${url}, or a token that does not end: dms tokens create`,
+  })
+
+const endsSoon = (credential: Credential): boolean => !isInTime(credential, margin)
+
+const isInTime = ({ expires_at }: Credential, left = 0): boolean => expires_at === null || Date.parse(expires_at) - Date.now() > left
+
+const isRefusal = (error: unknown): boolean => (error as { status?: unknown }).status === 401
+
+const ignoreRefusal = (error: unknown): null => {
+  if (isRefusal(error)) return null
+  throw error
+}
+
+/** A read-only home is no reason to fail: the next command signs in again. */
+const isUnwritable = (error: unknown): boolean =>
+  ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR'].includes(String((error as NodeJS.ErrnoException).code))
+
+const notWritable = (error: unknown): void => {
+  if (!isUnwritable(error)) throw error
+}

@@ -1,0 +1,68 @@
+/** What runs where: this program, the server it talks to, the database of this machine. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { Config } from '../../config/schema.ts'
+import { status } from '../../db/migrate.ts'
+import { openLog } from '../../log/log.ts'
+import { openConfigured } from '../../open-app.ts'
+import { ask, placeOf } from './loopback-server.ts'
+
+/** Milliseconds: the question is about this program first. */
+const patience = 3000
+
+export interface ServerVersion {
+  readonly url: string
+  /** null: it does not answer */
+  readonly version: string | null
+}
+
+export interface DatabaseVersion {
+  /** the last migration that was applied */
+  readonly schema: string | null
+  readonly version: string
+}
+
+/** What a server elsewhere says in the description of its API. */
+export async function versionOfServer(url: string, caFile: string | null): Promise<ServerVersion> {
+  const place = await placeOf(url, caFile)
+  try {
+    const { body } = await ask(place, '/api/openapi.json', patience)
+    return { url, version: (JSON.parse(body) as { info: { version: string } }).info.version }
+  } catch {
+    return { url, version: null }
+  } finally {
+    await place.dispatcher.destroy()
+  }
+}
+
+/** That of this machine, if it can be asked at once; one that is not running is not started for it. */
+export async function versionOfDatabase(config: Config): Promise<DatabaseVersion | null> {
+  const isThere = config.database.url !== '' || existsSync(join(config.data_dir, 'postgres', 'postmaster.pid'))
+  if (!isThere) return null
+  const late = new AbortController()
+  const look = askDatabase({ ...config, database: { ...config.database, connect_timeout: patience } })
+  try {
+    return await Promise.race([look, sleep(patience, null, { signal: late.signal })])
+  } catch {
+    return null
+  } finally {
+    late.abort()
+    look.catch(() => {})
+  }
+}
+
+async function askDatabase(config: Config): Promise<DatabaseVersion> {
+  const database = await openConfigured(config, openLog({ level: 'silent', format: 'json' }), true)
+  try {
+    const [{ rows }, migrations] = await Promise.all([
+      sql<{ server_version: string }>`show server_version`.execute(database.db),
+      status(database.db),
+    ])
+    const schema = migrations.findLast(({ applied_at }) => applied_at !== null)?.name ?? null
+    return { schema, version: `PostgreSQL ${rows[0]?.server_version ?? ''}` }
+  } finally {
+    await database.close()
+  }
+}

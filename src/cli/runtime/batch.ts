@@ -1,0 +1,95 @@
+/** The result of a command that works through many things: its items as they come, and one summary at the end. */
+import { plain } from '../../log/escape.ts'
+import { type Column, completed, picked, refuseUnknown } from '../output/output.ts'
+import { summaryOf } from '../output/summary.ts'
+import type { Cli } from './context.ts'
+
+/** What happened to one thing. More fields may follow; names are those of the API. */
+export interface Item {
+  readonly action: 'created' | 'updated' | 'unchanged' | 'skipped' | 'failed' | (string & {})
+  /** what the person gave: a path, a row's user name, an id */
+  readonly key: string
+  readonly id?: string | null
+  readonly bytes?: number
+  /** of an item that stands for more than one thing: how many */
+  readonly count?: number
+  readonly error?: { readonly code: string; readonly message: string }
+  readonly [more: string]: unknown
+}
+
+export interface Batch {
+  add(item: Item): void
+  /** prints the summary and sets the exit, unless the command has: OK, PARTIAL, or FAILED where nothing went well; `more` joins the summary */
+  finish(more?: Readonly<Record<string, unknown>>): void
+}
+
+export const errorColumn: Column<Item> = { name: 'error', value: ({ error }) => error?.message }
+
+const usualColumns: readonly Column<Item>[] = [{ name: 'action' }, { name: 'key' }, { name: 'id' }, errorColumn]
+
+/** What items may have besides. */
+const others = ['type', 'bytes', 'document_id', 'job_id', 'line', 'path', 'priority', 'reason', 'sha256', 'status']
+
+/** These count even where they are 0, so that a script finds them. */
+const usual = ['created', 'updated', 'unchanged', 'skipped', 'failed']
+
+export interface BatchOptions {
+  readonly isDryRun?: boolean | undefined
+  /** of the items, where the usual ones do not tell enough */
+  readonly columns?: readonly Column<Item>[] | undefined
+  /** goes on until it is stopped: JSON comes line by line then, whichever was asked for */
+  readonly isEndless?: boolean
+  readonly now?: () => Date
+}
+
+/** Starts one; `command` is the words typed ("users import"). Throws Failure USAGE for a field that items do not have. */
+export function startBatch(
+  cli: Cli,
+  command: string,
+  { isDryRun = false, columns = usualColumns, isEndless = false, now = () => new Date() }: BatchOptions = {},
+): Batch {
+  const { isHuman, fields } = cli.options
+  const format = isEndless && cli.options.format === 'json' ? 'jsonl' : cli.options.format
+  refuseUnknown(fields, new Set([...usualColumns, ...columns].map(({ name }) => name).concat(others)))
+  const isStreamed = format === 'jsonl' || format === 'id' || format === 'tsv'
+  const started = now()
+  const counts = new Map(usual.map((action) => [action, 0]))
+  const items: Item[] = []
+  let bytes = 0
+  let isMore = false
+  const rows = () => items.map((item) => completed(item, fields))
+
+  return {
+    add(item) {
+      counts.set(item.action, (counts.get(item.action) ?? 0) + (item.count ?? 1))
+      bytes += item.bytes ?? 0
+      const hasFailed = item.action === 'failed'
+      if (hasFailed && (isHuman || format === 'id')) cli.warn(`${plain(item.key)}: ${plain(item.error?.message ?? 'failed')}`)
+      if (isHuman) return
+      if (!isStreamed) items.push(item)
+      else if (format === 'jsonl') cli.write(`${JSON.stringify(picked({ type: 'item', ...item }, fields))}\n`)
+      else if (format === 'tsv') {
+        cli.print([completed(item, fields)], { columns, isMore })
+        isMore = true
+      } else if (item.id) cli.write(`${plain(item.id)}\n`)
+    },
+    finish(more = {}) {
+      const total = [...counts.values()].reduce((sum, count) => sum + count, 0)
+      const failed = counts.get('failed') ?? 0
+      if (failed > 0 && cli.exit === 'OK') cli.exit = failed === total ? 'FAILED' : 'PARTIAL'
+      const counted = { dry_run: isDryRun, total, ...Object.fromEntries(counts), bytes, ...more }
+      const summary = summaryOf(cli, command, counted, started, now())
+      // --fields is about the items; the summary is always whole.
+      if (isHuman) cli.write(`${sentence(counts, isDryRun, summary.duration_seconds)}\n`)
+      else if (format === 'json')
+        cli.write(`${JSON.stringify({ ...summary, items: items.map((item) => picked(item, fields)) }, null, 2)}\n`)
+      else if (format === 'jsonl') cli.write(`${JSON.stringify(summary)}\n`)
+      else if (format !== 'id' && !isMore) cli.print(rows(), { columns })
+    },
+  }
+}
+
+function sentence(counts: ReadonlyMap<string, number>, isDryRun: boolean, seconds: number): string {
+  const parts = [...counts].filter(([, count]) => count > 0).map(([action, count]) => `${action} ${count}`)
+  return `${isDryRun ? 'would be: ' : ''}${parts.join(' · ') || 'nothing to do'}     ${seconds.toFixed(1)} s`
+}

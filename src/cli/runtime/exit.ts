@@ -1,0 +1,109 @@
+/** Exit codes: an interface for scripts. They are only ever added to. */
+import { AppError, ConfigError } from '../../errors.ts'
+
+/** Code and meaning, in the order of `dms help exit-codes`. */
+export const exits = {
+  OK: [0, 'done; an empty list is OK, and so is "nothing to do"'],
+  FAILED: [1, 'anything that has no code of its own'],
+  USAGE: [2, 'wrong flag, argument or value; an answer was needed and could not be asked for'],
+  PARTIAL: [3, 'ran to its end, but some rows, files, sources or checks failed'],
+  AUTH: [4, 'not signed in, token expired, wrong password'],
+  FORBIDDEN: [5, 'signed in, but not allowed'],
+  NOT_FOUND: [6, 'no such thing, or no longer'],
+  CONFLICT: [7, 'exists already, or is not in the state that the command needs'],
+  PENDING: [8, 'a condition is not met yet: migrations pending, --timeout passed while waiting'],
+  UNAVAILABLE: [69, 'database, search or server unreachable or too busy; worth a retry'],
+  BUSY: [75, 'another run of the same job is going on'],
+  CONFIG: [78, 'configuration missing or wrong, or the database schema is newer than this dms'],
+  INTERRUPTED: [130, 'stopped by SIGINT (Ctrl-C)'],
+  TERMINATED: [143, 'stopped by SIGTERM, or by SIGHUP (its terminal was closed)'],
+} as const satisfies Record<string, readonly [code: number, meaning: string]>
+
+export type Exit = keyof typeof exits
+
+/** A command's own way to fail: which exit, what to say, and how to mend it. */
+export class Failure extends Error {
+  readonly exit: Exit
+  readonly fix: string | undefined
+  readonly details: object
+  /** what programs are told; default: the name of the exit */
+  readonly code: string | undefined
+
+  constructor(exit: Exit, message: string, { fix, details = {}, code }: { fix?: string; details?: object; code?: string } = {}) {
+    super(message)
+    this.name = 'Failure'
+    this.exit = exit
+    this.fix = fix
+    this.details = details
+    this.code = code
+  }
+}
+
+/** Wrong use of the command line. */
+export const usage = (message: string, fix?: string): Failure => new Failure('USAGE', message, { fix })
+
+const byStatus: Readonly<Record<number, Exit>> = {
+  400: 'USAGE',
+  401: 'AUTH',
+  403: 'FORBIDDEN',
+  404: 'NOT_FOUND',
+  409: 'CONFLICT',
+  410: 'NOT_FOUND',
+  412: 'CONFLICT',
+  422: 'USAGE',
+  429: 'UNAVAILABLE',
+  502: 'UNAVAILABLE',
+  503: 'UNAVAILABLE',
+  504: 'UNAVAILABLE',
+}
+
+/** Errors of parts that the command line does not load just to know them; commander's and inquirer's too. */
+const byName: Readonly<Record<string, Exit>> = {
+  Busy: 'BUSY',
+  NewerSchema: 'CONFIG',
+  PendingMigrations: 'PENDING',
+  ExitPromptError: 'INTERRUPTED',
+  AbortPromptError: 'INTERRUPTED',
+  AbortError: 'INTERRUPTED',
+  TimeoutError: 'UNAVAILABLE',
+}
+
+const network =
+  /^(ECONN|EHOST|ENET|EPIPE$|ENOTFOUND|EAI_|ETIMEDOUT|UND_ERR_(CONNECT|SOCKET|HEADERS|BODY)|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/
+/** SQLSTATEs: cannot connect, starting up or shutting down, too many connections. */
+const databaseDown = /^(08\w{3}|57P0[1-3]|53300)$/
+/** What the driver of the database says without a code: no answer in time, or an end in the middle. */
+const databaseLost =
+  /^(Connection terminated|timeout expired$|timeout exceeded when trying to connect|Client has encountered a connection error)/
+/** SQLSTATEs: wrong password, no such role, no such database. */
+const databaseRefuses = /^(28\w{3}|3D000)$/
+
+/** The exit that an error ends the command with. */
+export function exitOf(error: unknown): Exit {
+  if (error instanceof Failure) return error.exit
+  if (error instanceof ConfigError) return 'CONFIG'
+  if (error instanceof AppError) return ofAnswer(error.code, error.status)
+  if (!(error instanceof Error)) return 'FAILED'
+  const { code = '', status, syscall } = error as { code?: unknown; status?: unknown; syscall?: unknown }
+  if (typeof code === 'string' && code.startsWith('commander.')) return isShown(error) ? 'OK' : 'USAGE'
+  if (typeof status === 'number') return ofAnswer(String(code), status)
+  const named = byName[error.name]
+  if (named) return named
+  if (network.test(String(code)) || databaseDown.test(String(code))) return 'UNAVAILABLE'
+  // A unix socket that is missing, or closed to us, is a file as well.
+  if (syscall === 'connect' || (code === '' && databaseLost.test(error.message))) return 'UNAVAILABLE'
+  if (databaseRefuses.test(String(code))) return 'CONFIG'
+  // fetch wraps the reason, and a dual-stack connection collects one per address.
+  const inner = error instanceof AggregateError ? error.errors[0] : error.cause
+  return inner instanceof Error ? exitOf(inner) : 'FAILED'
+}
+
+const ofAnswer = (code: string, status: number): Exit => (code.endsWith('_RUNNING') ? 'BUSY' : (byStatus[status] ?? 'FAILED'))
+
+/** Commander throws for `--help` and `--version` as well, and so does --print-curl: what was asked for is on the screen then. */
+export function isShown(error: unknown): boolean {
+  return (
+    (error instanceof Failure && error.exit === 'OK') ||
+    ['commander.helpDisplayed', 'commander.version'].includes(String((error as { code?: unknown }).code))
+  )
+}

@@ -1,0 +1,176 @@
+/** The flags that every command takes, with their variables, as one typed object. */
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { parseBoolean, parseDuration } from '../../config/values.ts'
+import { type Format, formats, type Rendering } from '../output/output.ts'
+import type { Asked } from '../remote/target.ts'
+import { usage } from './exit.ts'
+
+export type ProgressMode = 'auto' | 'plain' | 'json' | 'none'
+
+export interface GlobalOptions extends Rendering {
+  /** whole objects are wanted, as one or a line each */
+  readonly isJson: boolean
+  /** settings given as flags, by dotted key */
+  readonly settings: Readonly<Record<string, string>>
+  /** the configuration file that --config names */
+  readonly config: string | undefined
+  /** the server to work on, as far as flags and variables say it; what came of it is `cli.target` */
+  readonly asked: Asked
+  /** say the request as a line of curl, and send nothing */
+  readonly printCurl: boolean
+  /** on this machine: the user to act as; null: the operator */
+  readonly as: string | null
+  readonly isQuiet: boolean
+  /** 0, 1 (steps and stacks), 2 (HTTP and SQL) */
+  readonly verbose: number
+  readonly progress: ProgressMode
+  /** questions may be asked: standard input and error are terminals, and nobody said --no-input */
+  readonly canAsk: boolean
+  /** milliseconds for the whole command; null: no limit */
+  readonly timeout: number | null
+}
+
+export interface Terminal {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly stdin: { readonly isTTY?: boolean }
+  readonly stdout: { readonly isTTY?: boolean; readonly columns?: number }
+  readonly stderr: { readonly isTTY?: boolean }
+}
+
+const whenColored: readonly string[] = ['auto', 'always', 'never']
+
+/** Adds them to the program; commander takes them before and after the subcommand. */
+export function addGlobalOptions(program: Command): void {
+  const add = (group: string, ...options: Option[]): void => {
+    for (const option of options) program.addOption(option.helpGroup(group))
+  }
+  add(
+    'Target:',
+    new Option('-c, --config <file>', 'configuration file (DMS_CONFIG)'),
+    new Option('--data-dir <folder>', 'where dms keeps everything (DMS_DATA_DIR)'),
+    new Option('--local', 'work on this machine, whatever the current context is').conflicts(['url', 'context']),
+    new Option('--context <name>', 'work on this saved server (DMS_CONTEXT; dms help contexts)').conflicts('url'),
+    new Option('--url <url>', 'work on this server (DMS_URL; token: DMS_TOKEN, DMS_TOKEN_FILE)'),
+    new Option('--ca-file <file>', 'trust these certificates (PEM) instead of the system’s (DMS_CA_FILE)'),
+    new Option('--insecure-http', 'allow http:// to other machines (DMS_INSECURE_HTTP)'),
+    new Option(
+      '--print-curl',
+      'print the requests as lines for a shell (curl; jq looks names up), as far as they follow from no list, and send nothing',
+    ),
+    new Option('--as <user>', 'on this machine: act as this user (DMS_AS)'),
+    new Option('--timeout <duration>', 'for the whole command, e.g. 90s or 15m (DMS_TIMEOUT)'),
+  )
+  add(
+    'Output:',
+    new Option('-o, --output <format>', 'format of the result (DMS_OUTPUT)').choices(['auto', ...formats]),
+    new Option('--json', 'same as -o json').conflicts('output'),
+    new Option('--fields <names>', 'these fields only, in this order, separated by commas'),
+    new Option('--header', 'with a line of headings'),
+    new Option('--no-header', 'without'),
+    new Option('-q, --quiet', 'results, warnings and errors only (DMS_QUIET)'),
+    new Option('-v, --verbose', 'more; twice for still more (DMS_VERBOSE)').argParser(
+      (_: unknown, count: number | undefined) => (count ?? 0) + 1,
+    ),
+    new Option('--log-level <level>', 'trace, debug, info, warn, error (DMS_LOG_LEVEL)'),
+    new Option('--log-format <format>', 'auto, pretty, json (DMS_LOG_FORMAT)'),
+    new Option('--progress <mode>', 'how far it is, on standard error (DMS_PROGRESS)').choices(['auto', 'plain', 'json', 'none']),
+    new Option('--color <when>', 'colours (DMS_COLOR, NO_COLOR, FORCE_COLOR)').choices(whenColored).argParser((when: string) => {
+      if (whenColored.includes(when)) return when
+      const hint = when.startsWith('#') ? ' The colour of a label is --colour.' : ''
+      throw new InvalidArgumentError(`Allowed choices are ${whenColored.join(', ')}.${hint}`)
+    }),
+    new Option('--no-color', 'same as --color never'),
+    new Option('--no-input', 'never ask (DMS_NO_INPUT)'),
+  )
+}
+
+/** Reads what was parsed, and the variables for what was not. Throws Failure USAGE for a variable that makes no sense. */
+export function readGlobalOptions(program: Command, terminal: Terminal): GlobalOptions {
+  const { env, stdout, stderr } = terminal
+  const opts = program.opts<Record<string, unknown>>()
+  const given = (name: string): string | undefined => (typeof opts[name] === 'string' ? opts[name] : undefined)
+  const isTerminal = stdout.isTTY === true
+  const output = opts.json
+    ? 'json'
+    : ((given('output') as Format | 'auto' | undefined) ?? oneOf(env, 'DMS_OUTPUT', ['auto', ...formats]) ?? 'auto')
+  const timeout = given('timeout') ?? (env.DMS_TIMEOUT || undefined)
+  const settings = { data_dir: given('dataDir'), 'log.level': given('logLevel'), 'log.format': given('logFormat') }
+  const format = output === 'auto' ? (isTerminal ? 'table' : 'tsv') : output
+  return {
+    settings: Object.fromEntries(Object.entries(settings).filter((entry): entry is [string, string] => entry[1] !== undefined)),
+    config: given('config'),
+    asked: askedTarget(opts, given, env),
+    printCurl: opts.printCurl === true,
+    as: given('as') ?? (env.DMS_AS || null),
+    format,
+    isJson: format === 'json' || format === 'jsonl',
+    isHuman: isTerminal && output === 'auto',
+    fields:
+      given('fields')
+        ?.split(',')
+        .map((name) => name.trim()) ?? null,
+    header: typeof opts.header === 'boolean' ? opts.header : null,
+    isQuiet: opts.quiet === true || flag(env, 'DMS_QUIET'),
+    verbose: typeof opts.verbose === 'number' ? opts.verbose : level(env),
+    progress: (given('progress') as ProgressMode | undefined) ?? oneOf(env, 'DMS_PROGRESS', ['auto', 'plain', 'json', 'none']) ?? 'auto',
+    canAsk: opts.input !== false && !flag(env, 'DMS_NO_INPUT') && stderr.isTTY === true && terminal.stdin.isTTY === true,
+    timeout: timeout === undefined ? null : milliseconds(given('timeout') === undefined ? 'DMS_TIMEOUT' : '--timeout', timeout),
+    isTerminal,
+    width: isTerminal ? widthOf(terminal) : Number.POSITIVE_INFINITY,
+    color: colored(opts.color === false ? 'never' : given('color'), env, isTerminal),
+  }
+}
+
+/** Flags go before variables; of each only one. */
+function askedTarget(opts: Record<string, unknown>, given: (name: string) => string | undefined, env: Terminal['env']): Asked {
+  const byFlag = { url: given('url'), context: given('context') }
+  const isByFlag = opts.local === true || byFlag.url !== undefined || byFlag.context !== undefined
+  if (!isByFlag && env.DMS_URL && env.DMS_CONTEXT) throw usage('DMS_URL and DMS_CONTEXT are both set; use one of them')
+  const { url = null, context = null } = isByFlag ? byFlag : { url: env.DMS_URL || null, context: env.DMS_CONTEXT || null }
+  return {
+    isLocal: opts.local === true || context === 'local',
+    url,
+    context,
+    caFile: given('caFile') ?? (env.DMS_CA_FILE || null),
+    isInsecureAllowed: opts.insecureHttp === true || flag(env, 'DMS_INSECURE_HTTP'),
+  }
+}
+
+/** Columns of the terminal; COLUMNS goes first, as in the shell. */
+export const widthOf = ({ env, stdout }: Pick<Terminal, 'env' | 'stdout'>): number =>
+  Number.parseInt(env.COLUMNS ?? '', 10) || stdout.columns || 80
+
+/** no-color.org: any value that is not empty switches colours off. */
+function colored(asked: string | undefined, env: Terminal['env'], isTerminal: boolean): boolean {
+  const when = asked ?? oneOf(env, 'DMS_COLOR', ['auto', 'always', 'never']) ?? 'auto'
+  if (when !== 'auto') return when === 'always'
+  if (env.NO_COLOR) return false
+  if (env.FORCE_COLOR) return env.FORCE_COLOR !== '0'
+  return isTerminal && env.TERM !== 'dumb'
+}
+
+function oneOf<const T extends string>(env: Terminal['env'], name: string, choices: readonly T[]): T | undefined {
+  const value = env[name] || undefined
+  if (value === undefined) return undefined
+  const found = choices.find((choice) => choice === value)
+  if (found === undefined) throw usage(`${name}: "${value}" is not one of ${choices.join(', ')}`)
+  return found
+}
+
+function flag(env: Terminal['env'], name: string): boolean {
+  const value = env[name] || 'no'
+  const parsed = parseBoolean(value)
+  if (parsed === undefined) throw usage(`${name}: "${value}" is neither true nor false`)
+  return parsed
+}
+
+const level = (env: Terminal['env']): number =>
+  /^[0-9]$/.test(env.DMS_VERBOSE ?? '') ? Number(env.DMS_VERBOSE) : Number(flag(env, 'DMS_VERBOSE'))
+
+function milliseconds(place: string, text: string): number {
+  try {
+    return parseDuration(text)
+  } catch (error) {
+    throw usage(`${place}: "${text}" ${(error as Error).message}`)
+  }
+}

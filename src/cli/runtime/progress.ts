@@ -1,0 +1,127 @@
+/** How far a long command is: always on standard error, and silent where nobody looks. */
+import type { Ora } from 'ora'
+import { plain } from '../../log/escape.ts'
+import type { GlobalOptions } from './options.ts'
+
+export interface ProgressState {
+  readonly done: number
+  readonly total?: number | null
+  readonly bytes_done?: number
+  readonly bytes_total?: number | null
+  /** what is being worked on */
+  readonly current?: string
+}
+
+export interface Progress {
+  update(state: ProgressState): void
+  /** takes the spinner off the screen, so that a line can be printed; the next update brings it back */
+  clear(): void
+  /** says it now, also where nobody wanted to hear of it by itself */
+  tell(): void
+  /** the end of this phase */
+  done(): void
+}
+
+type Writer = (text: string) => void
+type Format = (state: ProgressState, seconds: number) => string
+
+/** milliseconds between two lines for a log, and for a program */
+const pace = { plain: 10_000, json: 500 }
+
+/** Starts telling about `phase` ("upload"). `canSpin`: standard error is a terminal that knows its size; `now` gives milliseconds. */
+export function startProgress(
+  phase: string,
+  options: Pick<GlobalOptions, 'progress' | 'isQuiet'>,
+  canSpin: boolean,
+  write: Writer,
+  now = performance.now.bind(performance),
+): Progress {
+  const isJson = options.progress === 'json'
+  const format: Format = isJson
+    ? (state, seconds) => `${JSON.stringify(record(phase, state, seconds))}\n`
+    : (state) => `${sentence(phase, state)}\n`
+  if (isJson || options.progress === 'plain') return lines(format, isJson ? pace.json : pace.plain, write, now)
+  if (options.progress === 'auto' && canSpin && !options.isQuiet) return spinner(phase, write)
+  return lines(format, Number.POSITIVE_INFINITY, write, now)
+}
+
+/** The first and the last state, and in between one every `interval` milliseconds; none but those asked for where that is Infinity. */
+function lines(format: Format, interval: number, write: Writer, now: () => number): Progress {
+  const started = now()
+  const isSilent = interval === Number.POSITIVE_INFINITY
+  let written = Number.NEGATIVE_INFINITY
+  let waiting: ProgressState | null = null
+  let last: ProgressState = { done: 0 }
+  const put = (state: ProgressState): void => {
+    write(format(state, (now() - started) / 1000))
+    written = now()
+    waiting = null
+  }
+  return {
+    update(state) {
+      last = state
+      if (isSilent) return
+      if (now() - written >= interval) put(state)
+      else waiting = state
+    },
+    clear() {},
+    tell: () => put(last),
+    done() {
+      if (waiting) put(waiting)
+    },
+  }
+}
+
+function spinner(phase: string, write: Writer): Progress {
+  let text = phase
+  let isDone = false
+  let running: Ora | null = null
+  // Loaded only when there is something to show; whatever happens before it is there is shown then.
+  void import('ora').then(({ default: ora }) => {
+    if (!isDone) running = ora({ text, stream: process.stderr, color: false, discardStdin: false }).start()
+  })
+  return {
+    update(state) {
+      text = sentence(phase, state)
+      if (running) running.text = text
+    },
+    clear() {
+      running?.clear()
+    },
+    tell() {
+      running?.clear()
+      write(`${text}\n`)
+    },
+    done() {
+      isDone = true
+      running?.stop()
+    },
+  }
+}
+
+export function sentence(phase: string, { done, total, bytes_done, bytes_total, current }: ProgressState): string {
+  const count = total ? `${done}/${total} (${Math.floor((done / total) * 100)} %)` : String(done)
+  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1)
+  const bytes = bytes_done === undefined ? '' : `  ${megabytes(bytes_done)}${bytes_total ? `/${megabytes(bytes_total)}` : ''} MB`
+  return `${phase}  ${count}${bytes}${current ? `  ${plain(current)}` : ''}`
+}
+
+function record(
+  phase: string,
+  { done, total = null, bytes_done = 0, bytes_total = null, current = '' }: ProgressState,
+  seconds: number,
+): object {
+  const isCounted = total !== null && total > 0
+  const share = bytes_total ? bytes_done / bytes_total : isCounted ? done / total : 0
+  return {
+    type: 'progress',
+    phase,
+    done,
+    total,
+    bytes_done,
+    bytes_total,
+    rate_bytes: seconds > 0 ? Math.round(bytes_done / seconds) : 0,
+    eta_seconds: share > 0 ? Math.round((seconds / share) * (1 - share)) : null,
+    current,
+  }
+}

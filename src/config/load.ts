@@ -1,0 +1,181 @@
+/** One Config out of flags, variables, secret files, config.toml and defaults; the first that has a value wins. */
+import { readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { isAbsolute, join } from 'node:path'
+import { ConfigError } from '../errors.ts'
+import { type FileValues, nearest, readConfigFile } from './file.ts'
+import { combinationProblems, combinationWarnings } from './rules.ts'
+import { type Config, type Setting, settings } from './schema.ts'
+import { BadValue } from './values.ts'
+
+export interface ConfigSources {
+  /** by dotted key, as from the command line */
+  readonly flags?: Readonly<Record<string, string | number | boolean>>
+  readonly env?: Readonly<Record<string, string | undefined>>
+  /** a configuration file that must exist */
+  readonly file?: string
+  /** the user's home folder */
+  readonly home?: string
+  /** the folder of the system-wide config.toml */
+  readonly etc?: string
+  /** the user's id; 0 is root */
+  readonly uid?: number
+}
+
+export interface Origin {
+  readonly origin: 'default' | 'file' | 'env' | 'env_file' | 'flag'
+  /** file:line, the variable, or '' for a default */
+  readonly source: string
+}
+
+export interface Loaded {
+  readonly config: Config
+  readonly origins: ReadonlyMap<string, Origin>
+  readonly warnings: readonly string[]
+  /** the configuration file in use */
+  readonly file: string | null
+}
+
+interface Found extends Origin {
+  readonly value: unknown
+  /** how a problem names the place */
+  readonly place: string
+  /** where a relative path starts */
+  readonly base: string
+}
+
+/** Variables that are read by the command line, not by the configuration. */
+const otherVariables = [
+  'CONFIG',
+  'CONTEXT',
+  'URL',
+  'TOKEN',
+  'TOKEN_FILE',
+  'AS',
+  'OUTPUT',
+  'QUIET',
+  'VERBOSE',
+  'PROGRESS',
+  'COLOR',
+  'NO_INPUT',
+  'USER_PASSWORD',
+  'USER_PASSWORD_FILE',
+  'LINK_PASSWORD',
+  'LINK_PASSWORD_FILE',
+  'TIMEOUT',
+  'CA_FILE',
+  'INSECURE_HTTP',
+  'LAUNCHER_PID',
+].map((name) => `DMS_${name}`)
+
+/** Reads the configuration. Throws ConfigError with every problem there is. */
+export function loadConfig(sources: ConfigSources): Loaded {
+  const { problems, ...loaded } = inspectConfig(sources)
+  if (problems.length > 0) throw new ConfigError(problems)
+  return loaded
+}
+
+/** Reads the configuration as far as it can be read; settings with a problem have their defaults. */
+export function inspectConfig(sources: ConfigSources): Loaded & { readonly problems: readonly string[] } {
+  const { env = {} } = sources
+  const problems: string[] = []
+  const warnings = unknownVariables(env)
+  const file = readConfigFile(configFiles(sources), problems)
+  if (file) warnings.push(...file.warnings)
+
+  const values = new Map<string, unknown>()
+  const origins = new Map<string, Origin>()
+  for (const [key, setting] of settings) {
+    const found = find(key, setting, sources, file, problems)
+    origins.set(key, { origin: found?.origin ?? 'default', source: found?.source ?? '' })
+    values.set(key, found ? read(setting, found, problems) : setting.fallback)
+  }
+  if (values.get('data_dir') === '') values.set('data_dir', dataFolder(sources))
+
+  const config = assemble(values)
+  const name = (key: string): string => nameOf(key, origins)
+  problems.push(...combinationProblems(config, name))
+  warnings.push(...combinationWarnings(config, name))
+  return { config, origins, warnings, problems, file: file?.path ?? null }
+}
+
+/** Where a setting's value is, before it is read. */
+function find(key: string, setting: Setting<unknown>, sources: ConfigSources, file: FileValues | null, problems: string[]): Found | null {
+  const flag = sources.flags?.[key]
+  if (flag !== undefined) {
+    const value = typeof flag === 'string' ? setting.kind.fromText(flag) : flag
+    return { origin: 'flag', source: 'command line', place: `${key} (command line)`, value, base: process.cwd() }
+  }
+  // An empty variable counts as not set: compose files and service managers pass those on freely.
+  const text = sources.env?.[setting.env] || undefined
+  const fileName = setting.secret ? sources.env?.[`${setting.env}_FILE`] || undefined : undefined
+  if (text !== undefined && fileName !== undefined) problems.push(`${setting.env} and ${setting.env}_FILE are both set; use one of them`)
+  if (text !== undefined)
+    return { origin: 'env', source: setting.env, place: setting.env, value: setting.kind.fromText(text), base: process.cwd() }
+  if (fileName !== undefined) {
+    const source = `${setting.env}_FILE=${fileName}`
+    return { origin: 'env_file', source, place: source, value: secretIn(fileName, source, problems), base: process.cwd() }
+  }
+  return file?.find(key) ?? null
+}
+
+function secretIn(path: string, source: string, problems: string[]): string {
+  try {
+    const secret = readFileSync(path, 'utf8').replace(/\r?\n$/, '')
+    if (secret === '') problems.push(`${source}: the file is empty`)
+    return secret
+  } catch (error) {
+    problems.push(`${source}: ${(error as Error).message}`)
+    return ''
+  }
+}
+
+function read(setting: Setting<unknown>, found: Found, problems: string[]): unknown {
+  try {
+    return setting.kind.read(found.value, found.base)
+  } catch (error) {
+    if (!(error instanceof BadValue)) throw error
+    problems.push(`${found.place}: ${setting.secret ? 'the value' : JSON.stringify(found.value)} ${error.message}`)
+    return setting.fallback
+  }
+}
+
+function assemble(values: ReadonlyMap<string, unknown>): Config {
+  const config: Record<string, unknown> = {}
+  for (const [key, value] of values) {
+    const [section = '', name] = key.split('.')
+    config[section] = name === undefined ? value : { ...(config[section] as object | undefined), [name]: value }
+  }
+  return config as Config
+}
+
+/** The setting as the administrator wrote it: its variable where that was used, else its key. */
+function nameOf(key: string, origins: ReadonlyMap<string, Origin>): string {
+  const origin = origins.get(key)
+  return origin?.origin === 'env' || origin?.origin === 'env_file' ? origin.source : key
+}
+
+/** Files to look for, first wins; one that was named must exist. */
+function configFiles({ file, env = {}, home = homedir(), etc = '/etc/dms' }: ConfigSources): { path: string; required: boolean }[] {
+  const named = file ?? (env.DMS_CONFIG || undefined)
+  if (named !== undefined) return [{ path: named, required: true }]
+  return [join(xdg(env.XDG_CONFIG_HOME) ?? join(home, '.config'), 'dms', 'config.toml'), join(etc, 'config.toml')].map((path) => ({
+    path,
+    required: false,
+  }))
+}
+
+function dataFolder({ env = {}, home = homedir(), uid = process.getuid?.() }: ConfigSources): string {
+  return uid === 0 ? '/var/lib/dms' : join(xdg(env.XDG_DATA_HOME) ?? join(home, '.local', 'share'), 'dms')
+}
+
+/** The XDG specification: a relative path is to be ignored. */
+const xdg = (folder: string | undefined): string | undefined => (folder && isAbsolute(folder) ? folder : undefined)
+
+function unknownVariables(env: Readonly<Record<string, string | undefined>>): string[] {
+  const known = new Set(otherVariables)
+  for (const setting of settings.values()) known.add(setting.env).add(setting.secret ? `${setting.env}_FILE` : setting.env)
+  return Object.keys(env)
+    .filter((name) => name.startsWith('DMS_') && !known.has(name))
+    .map((name) => `${name} is set but is not a dms variable${nearest(name, known)}`)
+}

@@ -1,0 +1,74 @@
+/** What settings must be together, or beyond their type. */
+import { relative, sep } from 'node:path'
+import type { Config } from './schema.ts'
+
+/** Secrets that people copy out of manuals, and those made of one repeated piece. */
+const wellKnown =
+  /change[-_ ]?(me|this|it)|(your|my|a)[-_ ](string-|256-bit-|jwt[-_ ]|super[-_ ])?secret|super[-_ ]?secret|secret[-_ ]?key|insecure|example|0123456789abcdef|^(?<piece>.{1,8}?)\k<piece>+.{0,7}$/i
+
+/** Reasons not to start; `name` tells how the administrator wrote a setting. */
+export function combinationProblems(config: Config, name: (key: string) => string): string[] {
+  const { auth, oidc, server, storage, limits } = config
+  const problems: string[] = []
+  const needs = (key: string, ...missing: string[]): void => {
+    if (missing.length > 0) problems.push(`${name(key)} needs ${missing.join(' and ')}`)
+  }
+
+  problems.push(...secretProblems(auth.jwt_secret).map((problem) => `${name('auth.jwt_secret')}: ${problem}`))
+  if (auth.method === 'oidc') {
+    needs('auth.method', ...proofs[oidc.token_endpoint_auth_method].filter((key) => oidc[key] === '').map((key) => `oidc.${key}`))
+    problems.push(...oidcProblems(oidc))
+  }
+  if (auth.require_email_verification && config.smtp.url === '') needs('auth.require_email_verification', 'smtp.url')
+  if (config.smtp.url !== '' && config.smtp.from === '') needs('smtp.url', 'smtp.from')
+  if (storage.kind === 's3')
+    needs(
+      'storage.kind',
+      ...(['s3_bucket', 's3_access_key_id', 's3_secret_access_key'] as const)
+        .filter((key) => storage[key] === '')
+        .map((key) => `storage.${key}`),
+    )
+  if (server.tls_cert !== '' && server.tls_key === '') needs('server.tls_cert', 'server.tls_key')
+  if (server.tls_key !== '' && server.tls_cert === '') needs('server.tls_key', 'server.tls_cert')
+  if (config.backup.key_file !== '' && isBelow(config.backup.path, config.backup.key_file))
+    problems.push(`${name('backup.key_file')}: must not lie in backup.path: whoever can change a backup there could sign it`)
+  if (limits.per_page_default > limits.per_page_max)
+    problems.push(`${name('limits.per_page_default')}: ${limits.per_page_default} is more than limits.per_page_max`)
+  return problems
+}
+
+const isBelow = (folder: string, path: string): boolean => {
+  const [first = ''] = relative(folder, path).split(sep)
+  return first !== '' && first !== '..'
+}
+
+/** What runs, but is worth a line. */
+export function combinationWarnings({ auth }: Config, name: (key: string) => string): string[] {
+  if (auth.session_lifetime_hours === 24) return []
+  return [`${name('auth.session_lifetime_hours')}=${auth.session_lifetime_hours}: the documented token lifetime is 24 hours`]
+}
+
+function secretProblems(secret: string): string[] {
+  const fix = 'make one with: openssl rand -base64 48'
+  if (secret === '') return []
+  if (secret.length < 32) return [`${secret.length} characters; at least 32 are needed; ${fix}`]
+  return wellKnown.test(secret) ? [`everybody can guess this one; ${fix}`] : []
+}
+
+/** What a client of a provider must have, by the way in which it proves itself. */
+const proofs = {
+  none: ['issuer', 'client_id'],
+  client_secret_post: ['issuer', 'client_id', 'client_secret'],
+  client_secret_basic: ['issuer', 'client_id', 'client_secret'],
+  private_key_jwt: ['issuer', 'client_id', 'client_private_key'],
+} as const
+
+function oidcProblems({ issuer, client_private_key }: Config['oidc']): string[] {
+  const problems: string[] = []
+  if (client_private_key !== '' && !client_private_key.includes('-----BEGIN PRIVATE KEY-----'))
+    problems.push('oidc.client_private_key: not a PKCS 8 key in PEM')
+  const { protocol, hostname } = issuer === '' ? { protocol: 'https:', hostname: '' } : new URL(issuer)
+  if (protocol === 'http:' && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname))
+    problems.push(`oidc.issuer: ${issuer} is not https, and not on this machine`)
+  return problems
+}

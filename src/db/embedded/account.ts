@@ -1,0 +1,126 @@
+import { execFile } from 'node:child_process'
+import { chmod, mkdir, realpath, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { ConfigError } from '../../errors.ts'
+
+const run = promisify(execFile)
+
+/** Whom PostgreSQL runs as. */
+export interface Account {
+  readonly name: string
+  readonly uid: number
+  readonly gid: number
+}
+
+const isRoot = (): boolean => process.getuid?.() === 0
+
+/** Makes the data folder where it is missing (0700; 0711 as root, so that the database's account passes but lists nothing). Returns its real path. */
+export async function openDataDir(dataDir: string): Promise<string> {
+  const mode = isRoot() ? 0o711 : 0o700
+  const made = await mkdir(dataDir, { recursive: true, mode })
+  const folder = await realpath(dataDir)
+  // a umask of 077 would have shut the account out of what was just made
+  if (made) for (let path = folder, top = dirname(await realpath(made)); path !== top; path = dirname(path)) await chmod(path, mode)
+  return folder
+}
+
+/**
+ * The account to run PostgreSQL as, or undefined for our own: PostgreSQL refuses to run as root only. As root it is the owner of the
+ * database or of the data folder, else `dms` or `postgres`, else a system account `dms` made now, else `nobody`. Throws ConfigError where
+ * that account cannot reach the data folder, or where the database belongs to somebody else.
+ */
+export async function databaseAccount(dataDir: string): Promise<Account | undefined> {
+  const database = await stat(join(dataDir, 'postgres')).catch(() => undefined)
+  if (!isRoot()) {
+    await checkOwn(dataDir, database)
+    return undefined
+  }
+  const account = (await ownerOf(database)) ?? (await namedOwnerOf(dataDir)) ?? (await unprivileged())
+  await checkReachable(dataDir, account)
+  return account
+}
+
+async function checkOwn(dataDir: string, database: { uid: number } | undefined): Promise<void> {
+  const uid = process.getuid?.() ?? 0
+  if (database && database.uid !== uid) {
+    throw new ConfigError([`${join(dataDir, 'postgres')} belongs to user ${database.uid}: run dms as that user or as root`])
+  }
+  if (!database && !(await nameOf(uid))) {
+    throw new ConfigError([
+      `user ${uid} has no name on this system, and PostgreSQL needs one: add a line to /etc/passwd, or set DATABASE_URL`,
+    ])
+  }
+}
+
+const nameOf = (uid: number): Promise<string | undefined> =>
+  run('id', ['-un', String(uid)]).then(
+    ({ stdout }) => stdout.trim(),
+    () => undefined,
+  )
+
+async function ownerOf(database: { uid: number; gid: number } | undefined): Promise<Account | undefined> {
+  if (!database || database.uid === 0) return undefined
+  const { uid, gid } = database
+  return { name: (await nameOf(uid)) ?? String(uid), uid, gid }
+}
+
+/** initdb needs the account to have a name, which a number from a container's mount may lack. */
+async function namedOwnerOf(folder: string): Promise<Account | undefined> {
+  const { uid, gid } = await stat(folder)
+  const name = uid === 0 ? undefined : await nameOf(uid)
+  return name ? { name, uid, gid } : undefined
+}
+
+async function unprivileged(): Promise<Account> {
+  const known = (await lookUp('dms')) ?? (await lookUp('postgres'))
+  if (known) return known
+  await makeSystemAccount('dms')
+  const account = (await lookUp('dms')) ?? (await lookUp('nobody'))
+  if (!account)
+    throw new ConfigError([
+      'PostgreSQL does not run as root, and there is no account dms, postgres or nobody: make one, or set DATABASE_URL',
+    ])
+  return account
+}
+
+async function lookUp(name: string): Promise<Account | undefined> {
+  try {
+    const [uid, gid] = await Promise.all(['-u', '-g'].map(async (flag) => Number((await run('id', [flag, name])).stdout)))
+    return { name, uid: uid!, gid: gid! }
+  } catch {
+    return undefined
+  }
+}
+
+async function makeSystemAccount(name: string): Promise<void> {
+  try {
+    await run('useradd', [
+      '--system',
+      '--user-group',
+      '--no-create-home',
+      '--home-dir',
+      '/nonexistent',
+      '--shell',
+      '/usr/sbin/nologin',
+      name,
+    ])
+  } catch {
+    // busybox, as in Alpine; where this fails as well, nobody is next
+    await run('adduser', ['-S', '-D', '-H', '-s', '/sbin/nologin', name]).catch(() => undefined)
+  }
+}
+
+async function checkReachable(dataDir: string, account: Account): Promise<void> {
+  for (let folder = dataDir; ; folder = dirname(folder)) {
+    const { mode, uid, gid } = await stat(folder)
+    const bit = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001
+    if (!(mode & bit)) {
+      throw new ConfigError([
+        `${folder} shuts out the account "${account.name}" that PostgreSQL runs as (it refuses to run as root): ` +
+          `put the data folder elsewhere (--data-dir, DMS_DATA_DIR) or allow passing with: chmod o+x '${folder}'`,
+      ])
+    }
+    if (folder === dirname(folder)) return
+  }
+}

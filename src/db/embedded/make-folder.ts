@@ -1,0 +1,40 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { isAlive } from '../../is-alive.ts'
+
+/**
+ * Makes a folder whole or not at all: under a temporary name (mode 0700), renamed once `fill` is through. Of several makers one wins and
+ * the others discard theirs; a failing one leaves nothing behind, and what a killed one left is removed by the next.
+ */
+export async function makeFolder(folder: string, fill: (temporary: string) => Promise<void>): Promise<void> {
+  await removeLeftovers(folder)
+  const temporary = `${folder}.${process.pid}.${randomBytes(4).toString('hex')}.tmp`
+  try {
+    await mkdir(temporary, { mode: 0o700 })
+    await fill(temporary)
+    await claim(temporary, folder)
+  } finally {
+    await rm(temporary, { recursive: true, force: true })
+  }
+}
+
+async function claim(temporary: string, folder: string): Promise<void> {
+  try {
+    await rename(temporary, folder)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOTEMPTY' || code === 'EEXIST') return
+    throw error
+  }
+  const parent = await open(dirname(folder))
+  await parent.sync().finally(() => parent.close())
+}
+
+async function removeLeftovers(folder: string): Promise<void> {
+  const name = basename(folder)
+  for (const entry of await readdir(dirname(folder))) {
+    const pid = entry.startsWith(`${name}.`) && /^\.(\d+)\.[0-9a-f]{8}\.tmp$/.exec(entry.slice(name.length))?.[1]
+    if (pid && !isAlive(Number(pid))) await rm(join(dirname(folder), entry), { recursive: true, force: true })
+  }
+}

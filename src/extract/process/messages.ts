@@ -1,0 +1,32 @@
+/** The messages between the server and its reader processes. */
+
+import type { FileToRead, OutlinePage, ReadFailureCode, ReadPage } from '../../ports/document-reader.ts'
+import type { OcrSetup } from '../../ports/ocr-engine.ts'
+import type { Box, Limits } from '../opened.ts'
+
+/** The first message to a process. */
+export interface Setup {
+  readonly limits: Limits
+  readonly ocr: OcrSetup | null
+}
+
+export type Work =
+  | { readonly kind: 'outline'; readonly file: FileToRead }
+  | { readonly kind: 'page'; readonly file: FileToRead; readonly page: number; readonly language: string }
+  | { readonly kind: 'thumbnail'; readonly file: FileToRead; readonly box: Box; readonly type: 'image/webp' | 'image/jpeg' }
+
+/** Every message after the first. */
+export interface WorkMessage {
+  readonly work: Work
+  readonly timeoutMs: number
+}
+
+/** What a reader process writes to standard error before it ends itself. */
+export const memoryNotice = 'reader process: out of memory\n'
+export const timeoutNotice = 'reader process: the work took too long\n'
+
+export type Answer =
+  | { readonly outline: { mimeType: string; metadata: Record<string, unknown>; pages: readonly OutlinePage[] } }
+  | { readonly page: ReadPage }
+  | { readonly thumbnail: Uint8Array | null }
+  | { readonly failure: { code: ReadFailureCode; message: string; retry: boolean } }

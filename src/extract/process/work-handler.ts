@@ -1,0 +1,73 @@
+/** Reads files for the server, in the main thread of a reader process. */
+import { statSync } from 'node:fs'
+import sharp from 'sharp'
+import { engines } from '../../ocr/engines/registry.ts'
+import { prepare } from '../../ocr/prepare-image.ts'
+import { recognizePage } from '../../ocr/recognize.ts'
+import { type FileToRead, ReadFailure, type ReadPage } from '../../ports/document-reader.ts'
+import type { OcrEngine } from '../../ports/ocr-engine.ts'
+import { asFailure, type OpenedFile, openFile } from '../extract.ts'
+import { fileSource } from '../opened.ts'
+import { joinTexts } from '../page-text.ts'
+import { clean } from '../readers/decode.ts'
+import { loadPdfium, type OpenPictures } from '../readers/pdf/pdfium.ts'
+import type { Answer, Setup, Work } from './messages.ts'
+
+sharp.concurrency(1)
+sharp.cache(false)
+
+/** Returns a function that does one work at a time and never rejects. The engines, and the file of the last work, stay open between calls. */
+export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise<Answer> {
+  let pdfium: Promise<OpenPictures> | undefined
+  let engine: Promise<OcrEngine> | undefined
+  let last: { key: string; opened: OpenedFile } | undefined
+  const tools = {
+    limits,
+    pdfium: () => {
+      pdfium ??= loadPdfium()
+      return pdfium
+    },
+    dropPdfium: () => {
+      pdfium = undefined
+    },
+  }
+
+  async function open({ path, filename }: FileToRead): Promise<OpenedFile> {
+    const { mtimeMs, size } = statSync(path)
+    const key = `${path}\0${filename}\0${mtimeMs}\0${size}`
+    if (last?.key === key) return last.opened
+    last?.opened.close()
+    last = undefined
+    const opened = await openFile(fileSource(path, filename), tools)
+    last = { key, opened }
+    return opened
+  }
+
+  function openedEngine(): Promise<OcrEngine> {
+    if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR engine.')
+    engine ??= engines[ocr.engine](ocr, process.cwd())
+    return engine
+  }
+
+  async function readPage(opened: OpenedFile, number: number, language: string): Promise<ReadPage> {
+    const picture = await opened.picture(number)
+    if (!picture) return { text: '', confidence: null, width: null, height: null }
+    const { gray, width, height, dpi } = picture
+    const { text, confidence } = await recognizePage(await openedEngine(), prepare({ gray, width, height, dpi }), language)
+    const whole = picture.trusted ? joinTexts(picture.text, text) : text || picture.text
+    return { text: clean(whole), confidence, ...picture.page }
+  }
+
+  async function handle(work: Work): Promise<Answer> {
+    const opened = await open(work.file)
+    if (work.kind === 'outline') return { outline: { mimeType: opened.mimeType, ...(await opened.contents()) } }
+    if (work.kind === 'page') return { page: await readPage(opened, work.page, work.language) }
+    return { thumbnail: await opened.thumbnail(work.box, work.type) }
+  }
+  return (work) => handle(work).catch(failureAnswer)
+}
+
+function failureAnswer(problem: unknown): Answer {
+  const { code, message, retry } = asFailure(problem)
+  return { failure: { code, message, retry } }
+}

@@ -1,0 +1,123 @@
+/** Windows bitmaps, which libvips does not read. */
+import { ReadFailure } from '../../ports/document-reader.ts'
+
+const corrupt = (): ReadFailure => new ReadFailure('FILE_CORRUPT', 'The bitmap is damaged.')
+
+interface Header {
+  start: number
+  width: number
+  height: number
+  isTopDown: boolean
+  bits: number
+  compression: number
+  palette: Uint8Array
+  paletteStep: number
+  masks: readonly number[]
+}
+
+/** Decodes to RGB rows from the top: 1 to 32 bits a pixel, plain, with bit fields, or run-length encoded with 8 bits. Missing rows stay white. */
+export function decodeBmp(bytes: Uint8Array, maxPixels: number): { pixels: Uint8Array; width: number; height: number } {
+  const header = readHeader(bytes)
+  const { width, height } = header
+  if (width * height > maxPixels) throw new ReadFailure('FILE_TOO_COMPLEX', `The picture has ${width} × ${height} pixels.`)
+  const pixels = new Uint8Array(width * height * 3).fill(255)
+  const rows =
+    header.compression === 1
+      ? { bits: 8, data: unpackRuns(bytes.subarray(header.start), width, height) }
+      : { bits: header.bits, data: bytes.subarray(header.start) }
+  const stride = header.compression === 1 ? width : Math.ceil((width * rows.bits) / 32) * 4
+  for (let row = 0; row < height; row++) {
+    if ((row + 1) * stride > rows.data.length) break
+    const y = header.isTopDown ? row : height - 1 - row
+    paint(rows.data.subarray(row * stride, (row + 1) * stride), pixels.subarray(y * width * 3, (y + 1) * width * 3), header)
+  }
+  return { pixels, width, height }
+}
+
+function readHeader(bytes: Uint8Array): Header {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  if (bytes.length < 26) throw corrupt()
+  const size = view.getUint32(14, true)
+  const isOld = size === 12
+  if (!isOld && (size < 40 || bytes.length < 54)) throw corrupt()
+  const width = isOld ? view.getUint16(18, true) : view.getInt32(18, true)
+  const high = isOld ? view.getInt16(20, true) : view.getInt32(22, true)
+  const bits = view.getUint16(isOld ? 24 : 28, true)
+  const compression = isOld ? 0 : view.getUint32(30, true)
+  if (
+    width < 1 ||
+    high === 0 ||
+    ![1, 4, 8, 16, 24, 32].includes(bits) ||
+    ![0, 1, 3].includes(compression) ||
+    (compression === 1 && bits !== 8)
+  )
+    throw corrupt()
+  const masks =
+    compression === 3 && bytes.length >= 66
+      ? [54, 58, 62].map((at) => view.getUint32(at, true))
+      : bits === 16
+        ? [0x7c00, 0x3e0, 0x1f]
+        : [0xff0000, 0xff00, 0xff]
+  return {
+    start: view.getUint32(10, true),
+    width,
+    height: Math.abs(high),
+    isTopDown: high < 0,
+    bits,
+    compression,
+    palette: bytes.subarray(14 + size),
+    paletteStep: isOld ? 3 : 4,
+    masks,
+  }
+}
+
+function paint(row: Uint8Array, out: Uint8Array, { width, bits, palette, paletteStep, masks }: Header): void {
+  for (let x = 0; x < width; x++) {
+    if (bits <= 8) {
+      const index = (row[(x * bits) >> 3]! >> (8 - bits - ((x * bits) & 7))) & ((1 << bits) - 1)
+      for (let c = 0; c < 3; c++) out[x * 3 + c] = palette[index * paletteStep + 2 - c] ?? 0
+    } else if (bits === 24) {
+      for (let c = 0; c < 3; c++) out[x * 3 + c] = row[x * 3 + 2 - c]!
+    } else {
+      const at = (x * bits) >> 3
+      const value =
+        bits === 16 ? row[at]! | (row[at + 1]! << 8) : (row[at]! | (row[at + 1]! << 8) | (row[at + 2]! << 16) | (row[at + 3]! << 24)) >>> 0
+      for (let c = 0; c < 3; c++) out[x * 3 + c] = field(value, masks[c]!)
+    }
+  }
+}
+
+function field(value: number, mask: number): number {
+  if (mask === 0) return 0
+  const shift = 31 - Math.clz32(mask & -mask)
+  const most = mask >>> shift
+  return Math.round((((value & mask) >>> shift) * 255) / most)
+}
+
+/** Run-length encoding of 8 bits: pairs of count and value; count 0 escapes to ends, jumps and literal runs. */
+function unpackRuns(data: Uint8Array, width: number, height: number): Uint8Array {
+  const out = new Uint8Array(width * height)
+  let x = 0
+  let y = 0
+  const put = (value: number): void => {
+    if (x < width && y < height) out[y * width + x] = value
+    x++
+  }
+  for (let at = 0; at + 1 < data.length; ) {
+    const count = data[at]!
+    const value = data[at + 1]!
+    at += 2
+    if (count > 0) for (let i = 0; i < count; i++) put(value)
+    else if (value === 0) [x, y] = [0, y + 1]
+    else if (value === 1) break
+    else if (value === 2) {
+      x += data[at] ?? 0
+      y += data[at + 1] ?? 0
+      at += 2
+    } else {
+      for (let i = 0; i < value; i++) put(data[at + i] ?? 0)
+      at += value + (value & 1)
+    }
+  }
+  return out
+}

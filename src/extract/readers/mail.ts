@@ -1,0 +1,146 @@
+/** Mail: headers, body, and what is attached, read like any other file. */
+import PostalMime, { type Address, type Attachment, type Email } from 'postal-mime'
+import { type OutlinePage, ReadFailure } from '../../ports/document-reader.ts'
+import { bytesSource, type Contents, type Opened, type Picture, type Source } from '../opened.ts'
+import { byteOrderMark, decode, tidy, wideEncoding } from './decode.ts'
+import { readHtml } from './html.ts'
+import { openSink } from './text-sink.ts'
+
+const maxAttachments = 100
+const maxMessages = 10_000
+
+/** Opens a file inside the file; null where it is too deep. */
+export type OpenPart = (source: Source) => Promise<Opened | null>
+
+interface Place {
+  attachment: Attachment
+  page: number
+}
+
+/** Opens a message, or a box of them. Pages after the first are attached pictures and scans that need OCR. */
+export function openMail(source: Source, isBox: boolean, openPart: OpenPart): Opened {
+  let read: Promise<{ contents: Contents; places: Place[] }> | undefined
+
+  async function load(): Promise<{ contents: Contents; places: Place[] }> {
+    const emails = await parse(source.read(), isBox)
+    const sink = openSink()
+    const places: Place[] = []
+    const extra: OutlinePage[] = []
+    for (const email of emails) {
+      if (sink.isFull) break
+      sink.add(`${messageText(email)}\n\n`)
+      for (const attachment of email.attachments.slice(0, maxAttachments)) {
+        const { text, pages } = await readPart(attachment, openPart)
+        sink.add(`${[attachment.filename ?? '', text].filter(Boolean).join('\n')}\n\n`)
+        for (const { page, width, height } of pages) {
+          places.push({ attachment, page })
+          extra.push({ page: extra.length + 2, text: '', needsOcr: true, width, height })
+        }
+      }
+    }
+    const [first] = emails
+    const body: OutlinePage = { page: 1, text: tidy(sink.text()), needsOcr: false, width: null, height: null }
+    return { contents: { metadata: first ? metadataOf(first) : {}, pages: [body, ...extra] }, places }
+  }
+  const loaded = () => {
+    read ??= load()
+    return read
+  }
+
+  return {
+    contents: async () => (await loaded()).contents,
+    async picture(page): Promise<Picture | null> {
+      const place = (await loaded()).places[page - 2]
+      if (!place) return null
+      const opened = await openPart(sourceOf(place.attachment))
+      try {
+        return (await opened?.picture(place.page)) ?? null
+      } finally {
+        opened?.close()
+      }
+    },
+    thumbnail: async () => null,
+    close() {
+      read = undefined
+    },
+  }
+}
+
+async function parse(stored: Uint8Array, isBox: boolean): Promise<Email[]> {
+  const emails: Email[] = []
+  const isWide = byteOrderMark(stored) ?? wideEncoding(stored)
+  const bytes = isWide ? Buffer.from(decode(stored)) : stored
+  for (const message of isBox ? split(bytes) : [bytes])
+    emails.push(await PostalMime.parse(message, { rfc822Attachments: true }).catch(refuse))
+  return emails
+}
+
+function refuse(problem: unknown): never {
+  const message = problem instanceof Error ? problem.message : String(problem)
+  throw new ReadFailure(/exceeded/.test(message) ? 'FILE_TOO_COMPLEX' : 'FILE_CORRUPT', `The message cannot be read: ${message}`)
+}
+
+/** Cuts a box at its `From ` lines. */
+function split(bytes: Uint8Array): Uint8Array[] {
+  const box = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  const starts: number[] = []
+  for (let at = 0; at >= 0 && starts.length < maxMessages; ) {
+    if (box.subarray(at, at + 5).toString('latin1') === 'From ') starts.push(at)
+    const next = box.indexOf('\nFrom ', at)
+    at = next < 0 ? -1 : next + 1
+  }
+  return starts.map((start, i) => box.subarray(box.indexOf('\n', start) + 1, starts[i + 1]))
+}
+
+const sourceOf = ({ content, filename, mimeType }: Attachment): Source => {
+  const bytes = typeof content === 'string' ? Buffer.from(content) : content instanceof ArrayBuffer ? new Uint8Array(content) : content
+  return bytesSource(bytes, filename ?? (mimeType === 'message/rfc822' ? 'message.eml' : ''))
+}
+
+/** A part that cannot be read is named and left: the mail around it is still worth finding. */
+async function readPart(attachment: Attachment, openPart: OpenPart): Promise<{ text: string; pages: OutlinePage[] }> {
+  const opened = await openPart(sourceOf(attachment)).catch(() => null)
+  try {
+    const pages = (await opened?.contents())?.pages ?? []
+    return { text: pages.map((page) => page.text).join('\n'), pages: pages.filter(({ needsOcr }) => needsOcr) }
+  } catch (problem) {
+    if (problem instanceof ReadFailure) return { text: '', pages: [] }
+    throw problem
+  } finally {
+    opened?.close()
+  }
+}
+
+const addressText = (addresses: readonly Address[] = []): string =>
+  addresses
+    .flatMap((address) => address.group ?? [address])
+    .map(({ name, address }) => (name && address ? `${name} <${address}>` : name || address || ''))
+    .join(', ')
+
+function messageText(email: Email): string {
+  const headers = [
+    ['Subject', email.subject ?? ''],
+    ['From', addressText(email.from && [email.from])],
+    ['To', addressText(email.to)],
+    ['Cc', addressText(email.cc)],
+    ['Date', email.date ?? ''],
+  ].flatMap(([name, value]) => (value ? [`${name}: ${value}`] : []))
+  const body = email.text?.trim() ? email.text : email.html ? readHtml(email.html).text : ''
+  return [...headers, '', body].join('\n')
+}
+
+function metadataOf(email: Email): Record<string, unknown> {
+  const from = addressText(email.from && [email.from])
+  const found = {
+    title: email.subject,
+    subject: email.subject,
+    author: from,
+    from,
+    to: addressText(email.to),
+    cc: addressText(email.cc),
+    created: email.date,
+    message_id: email.messageId,
+    attachment_count: email.attachments.length || undefined,
+  }
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined && value !== ''))
+}

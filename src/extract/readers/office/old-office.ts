@@ -1,0 +1,86 @@
+/** Office documents from before 2007, and Outlook messages: all of them compound files. */
+import WordExtractor from 'word-extractor'
+import { ReadFailure } from '../../../ports/document-reader.ts'
+import { typeByExtension } from '../../mime-types.ts'
+import { flowing, type Opened, type Source } from '../../opened.ts'
+import { decodeAs, tidy } from '../decode.ts'
+import { openSink } from '../text-sink.ts'
+import { type Ole, openOle } from './ole.ts'
+import { readXls } from './xls.ts'
+
+/** The type of a compound file by its streams; null where it is of no kind that we know. Throws ReadFailure. */
+export function typeOfOle(bytes: Uint8Array): string | null {
+  const { names } = openOle(bytes)
+  const has = (...wanted: string[]): boolean => wanted.some((name) => names.includes(name))
+  if (has('EncryptedPackage')) throw new ReadFailure('FILE_ENCRYPTED')
+  if (has('WordDocument')) return typeByExtension.doc!
+  if (has('Workbook', 'Book')) return typeByExtension.xls!
+  if (has('PowerPoint Document')) return typeByExtension.ppt!
+  return has('__properties_version1.0') ? typeByExtension.msg! : null
+}
+
+export const openDoc = (source: Source): Opened => flowing(async () => ({ text: await readDoc(source.read()) }))
+export const openXls = (source: Source): Opened => flowing(async () => ({ text: readXls(openOle(source.read())) }))
+export const openPpt = (source: Source): Opened => flowing(async () => ({ text: readPpt(openOle(source.read())) }))
+export const openMsg = (source: Source): Opened => flowing(async () => readMsg(openOle(source.read())))
+
+async function readDoc(bytes: Uint8Array): Promise<string> {
+  const document = await new WordExtractor().extract(Buffer.from(bytes)).catch((problem: unknown) => {
+    const message = problem instanceof Error ? problem.message : String(problem)
+    throw new ReadFailure(/encrypt|password/i.test(message) ? 'FILE_ENCRYPTED' : 'FILE_CORRUPT', `The document cannot be read: ${message}`)
+  })
+  const as = { filterUnicode: false }
+  const parts = [
+    document.getHeaders({ ...as, includeFooters: false }),
+    document.getBody(as),
+    document.getTextboxes(as),
+    document.getFootnotes(as),
+    document.getEndnotes(as),
+    document.getAnnotations(as),
+    document.getFooters(as),
+  ]
+  return tidy(parts.filter((part) => part.trim() !== '').join('\n'))
+}
+
+/** Text atoms of PowerPoint: a record is kind and size; containers (version 15) are stepped into. */
+function readPpt(ole: Ole): string {
+  const bytes = ole.stream('PowerPoint Document')
+  if (!bytes) throw new ReadFailure('FILE_CORRUPT', 'The presentation has no slides.')
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const sink = openSink()
+  for (let at = 0; at + 8 <= bytes.length; ) {
+    const isContainer = (view.getUint16(at, true) & 0xf) === 0xf
+    const kind = view.getUint16(at + 2, true)
+    const size = view.getUint32(at + 4, true)
+    const data = bytes.subarray(at + 8, at + 8 + size)
+    if (kind === 4000) sink.add(`${decodeAs(data, 'utf-16le')}\n`)
+    if (kind === 4008) sink.add(`${decodeAs(data, 'windows-1252')}\n`)
+    at += 8 + (isContainer ? 0 : size)
+  }
+  // \v is a line break inside a paragraph, \r ends one.
+  return tidy(sink.text().replace(/[\v\r]/g, '\n'))
+}
+
+/** Streams of an Outlook message by the number of the property; 001F is UTF-16, 001E eight bits. */
+const properties = { subject: '0037', from: '0C1A', to: '0E04', cc: '0E03', body: '1000' } as const
+
+function readMsg(ole: Ole): { text: string; metadata: Record<string, unknown> } {
+  const property = (number: string, folder = ''): string => {
+    const wide = ole.stream(`${folder}__substg1.0_${number}001F`)
+    const narrow = ole.stream(`${folder}__substg1.0_${number}001E`)
+    return tidy((wide && decodeAs(wide, 'utf-16le')) ?? (narrow && decodeAs(narrow, 'windows-1252')) ?? '')
+  }
+  const metadata: Record<string, unknown> = {}
+  const subject = property(properties.subject)
+  if (subject) Object.assign(metadata, { title: subject, subject })
+  for (const key of ['from', 'to', 'cc'] as const) {
+    const value = property(properties[key])
+    if (value) metadata[key] = value
+  }
+  const folders = new Set(ole.names.map((name) => /^__attach_version1\.0_[^/]*\//.exec(name)?.[0]).filter((folder) => folder !== undefined))
+  const attachments = [...folders].map((folder) => property('3707', folder) || property('3704', folder))
+  return {
+    text: [subject, metadata.from, metadata.to, metadata.cc, '', property(properties.body), ...attachments].filter(Boolean).join('\n'),
+    metadata,
+  }
+}

@@ -1,0 +1,126 @@
+/** Compound files (OLE), the container of old office documents and Outlook messages. */
+import { ReadFailure } from '../../../ports/document-reader.ts'
+
+const signature = 'd0cf11e0a1b11ae1'
+/** sector numbers from here on are marks, not places */
+const firstMark = 0xfffffffa
+const maxEntries = 100_000
+
+export interface Ole {
+  /** Paths of all streams, storages joined by `/`. */
+  readonly names: readonly string[]
+  /** Content of the stream, cut where the file is damaged; null where there is none. */
+  stream(name: string): Uint8Array | null
+}
+
+interface Entry {
+  name: string
+  kind: number
+  left: number
+  right: number
+  child: number
+  start: number
+  size: number
+}
+
+/** Opens a compound file. Throws ReadFailure FILE_CORRUPT. */
+export function openOle(bytes: Uint8Array): Ole {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  if (bytes.length < 1536 || Buffer.from(bytes.subarray(0, 8)).toString('hex') !== signature) throw new ReadFailure('FILE_CORRUPT')
+  const sectorSize = 1 << Math.min(view.getUint16(30, true), 16)
+  const miniSize = 1 << Math.min(view.getUint16(32, true), 16)
+  const sector = (number: number): Uint8Array => bytes.subarray((number + 1) * sectorSize, (number + 2) * sectorSize)
+  const table = allocation(view, bytes.length, sectorSize)
+  const chain = (start: number): Uint8Array => join(follow(start, table).map(sector))
+  const entries = directory(chain(view.getUint32(48, true)))
+  const root = entries[0]
+  if (!root) throw new ReadFailure('FILE_CORRUPT')
+  const miniTable = numbers(chain(view.getUint32(60, true)))
+  const cutoff = view.getUint32(56, true)
+  let mini: Uint8Array | undefined
+  const miniSector = (number: number): Uint8Array => {
+    mini ??= chain(root.start)
+    return mini.subarray(number * miniSize, (number + 1) * miniSize)
+  }
+  const streams = streamsOf(entries)
+  return {
+    names: [...streams.keys()],
+    stream(name) {
+      const entry = streams.get(name)
+      if (!entry) return null
+      const content = entry.size < cutoff ? join(follow(entry.start, miniTable).map(miniSector)) : chain(entry.start)
+      return content.subarray(0, entry.size)
+    },
+  }
+}
+
+const join = (parts: Uint8Array[]): Uint8Array => new Uint8Array(Buffer.concat(parts))
+
+function numbers(bytes: Uint8Array): Uint32Array {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  return Uint32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getUint32(i * 4, true))
+}
+
+/** The allocation table: for each sector the one that follows. */
+function allocation(view: DataView, length: number, sectorSize: number): Uint32Array {
+  const most = Math.ceil(length / sectorSize)
+  const parts: number[] = []
+  for (let i = 0; i < 109; i++) parts.push(view.getUint32(76 + i * 4, true))
+  const perSector = sectorSize / 4
+  let next = view.getUint32(68, true)
+  for (let count = 0; next < firstMark && count < most; count++) {
+    const at = (next + 1) * sectorSize
+    if (at + sectorSize > length) break
+    for (let i = 0; i < perSector - 1; i++) parts.push(view.getUint32(at + i * 4, true))
+    next = view.getUint32(at + (perSector - 1) * 4, true)
+  }
+  const table = new Uint32Array(most + perSector).fill(0xffffffff)
+  parts.forEach((number, part) => {
+    const at = (number + 1) * sectorSize
+    if (number >= firstMark || at + sectorSize > length) return
+    for (let i = 0; i < perSector && part * perSector + i < table.length; i++)
+      table[part * perSector + i] = view.getUint32(at + i * 4, true)
+  })
+  return table
+}
+
+/** Sector numbers of a chain, never more than there are: a damaged chain may be a circle. */
+function follow(start: number, table: Uint32Array): number[] {
+  const chain: number[] = []
+  for (let at = start; at < firstMark && at < table.length && chain.length < table.length; at = table[at]!) chain.push(at)
+  return chain
+}
+
+function directory(bytes: Uint8Array): Entry[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const entries: Entry[] = []
+  for (let at = 0; at + 128 <= bytes.length && entries.length < maxEntries; at += 128) {
+    const nameLength = Math.max(0, Math.min(view.getUint16(at + 64, true), 64) - 2)
+    entries.push({
+      name: new TextDecoder('utf-16le').decode(bytes.subarray(at, at + nameLength)),
+      kind: view.getUint8(at + 66),
+      left: view.getUint32(at + 68, true),
+      right: view.getUint32(at + 72, true),
+      child: view.getUint32(at + 76, true),
+      start: view.getUint32(at + 116, true),
+      size: view.getUint32(at + 120, true),
+    })
+  }
+  return entries
+}
+
+function streamsOf(entries: readonly Entry[]): Map<string, Entry> {
+  const streams = new Map<string, Entry>()
+  const seen = new Set<number>([0])
+  const waiting: { index: number; path: string }[] = [{ index: entries[0]!.child, path: '' }]
+  for (let next = waiting.pop(); next; next = waiting.pop()) {
+    const entry = entries[next.index]
+    if (!entry || seen.has(next.index)) continue
+    seen.add(next.index)
+    const { path } = next
+    waiting.push({ index: entry.right, path }, { index: entry.left, path })
+    if (entry.kind === 1) waiting.push({ index: entry.child, path: `${path}${entry.name}/` })
+    if (entry.kind === 2) streams.set(path + entry.name, entry)
+  }
+  return streams
+}

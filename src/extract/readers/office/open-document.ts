@@ -1,0 +1,59 @@
+/** Documents, sheets, slides and drawings of the OpenDocument family. */
+import { ReadFailure } from '../../../ports/document-reader.ts'
+import { tidy } from '../decode.ts'
+import { openSink, type Sink } from '../text-sink.ts'
+import { decodeXml, walkXml, type XmlEvents } from '../xml-text.ts'
+import type { Archive } from '../zip.ts'
+
+const paragraphs = new Set(['text:p', 'text:h', 'dc:creator', 'dc:date'])
+
+/** Reads header and footer lines, then the content with notes and comments. */
+export function readOpenDocument(archive: Archive): string {
+  const manifest = archive.part('META-INF/manifest.xml')
+  if (manifest && decodeXml(manifest).includes('encryption-data')) throw new ReadFailure('FILE_ENCRYPTED')
+  const content = archive.part('content.xml')
+  if (!content) throw new ReadFailure('FILE_CORRUPT', 'The document has no content.')
+  const sink = openSink()
+  const styles = archive.part('styles.xml')
+  if (styles) addText(sink, decodeXml(styles), 'office:master-styles')
+  addText(sink, decodeXml(content), 'office:body')
+  return tidy(sink.text())
+}
+
+/** Adds the paragraphs inside the element `within`; rows of tables are lines, cells apart by tabs. */
+function addText(sink: Sink, xml: string, within: string): void {
+  let inside = 0
+  let depth = 0
+  let inCell = 0
+  let muted = 0
+  const events: XmlEvents = {
+    open(name, attributes) {
+      if (name === within) inside++
+      if (inside === 0) return
+      if (name === 'text:tracked-changes') muted++
+      else if (name === 'text:s') sink.add(' '.repeat(Math.min(Number(attributes['text:c'] ?? 1) || 1, 100)))
+      else if (name === 'text:tab') sink.add('\t')
+      else if (name === 'text:line-break') sink.add('\n')
+      else if (name === 'table:table-cell') inCell++
+      else if (name === 'table:table' && attributes['table:name']) sink.add(`${attributes['table:name']}\n`)
+      else if (paragraphs.has(name)) depth++
+    },
+    text(text) {
+      if (inside > 0 && depth > 0 && muted === 0) sink.add(text.replace(/\s+/g, ' '))
+    },
+    close(name) {
+      if (name === within) inside--
+      if (inside <= 0) return
+      if (name === 'text:tracked-changes') muted--
+      else if (name === 'table:table-cell') {
+        inCell--
+        sink.add('\t')
+      } else if (name === 'table:table-row') sink.add('\n')
+      else if (paragraphs.has(name)) {
+        depth--
+        sink.add(inCell > 0 ? ' ' : '\n')
+      }
+    },
+  }
+  walkXml(xml, events, () => sink.isFull)
+}

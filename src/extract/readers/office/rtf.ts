@@ -1,0 +1,183 @@
+/** Rich Text Format: control words, code pages, Unicode, and destinations that are no text. */
+import { decodeAs, tidy } from '../decode.ts'
+import { isoDate } from '../iso-date.ts'
+import { openSink } from '../text-sink.ts'
+
+/** Destinations without text of the document. Every `\*` destination is one too, but for those in `kept`. */
+const skipped = new Set(
+  'fonttbl colortbl stylesheet listtable listoverridetable rsidtbl generator pict object objdata themedata colorschememapping datastore latentstyles info filetbl revtbl xmlnstbl mmathPr pntext fldinst bkmkstart bkmkend field_type nonshppict'.split(
+    ' ',
+  ),
+)
+const kept = new Set(['shptxt', 'shpinst', 'annotation', 'footnote'])
+const symbols: Readonly<Record<string, string>> = {
+  par: '\n',
+  line: '\n',
+  page: '\n',
+  sect: '\n',
+  row: '\n',
+  cell: '\t',
+  nestcell: '\t',
+  nestrow: '\n',
+  tab: '\t',
+  emdash: '\u2014',
+  endash: '\u2013',
+  lquote: '\u2018',
+  rquote: '\u2019',
+  ldblquote: '\u201c',
+  rdblquote: '\u201d',
+  bullet: '\u2022',
+  emspace: ' ',
+  enspace: ' ',
+}
+/** Windows character sets as fonts name them, and their code pages. */
+const charsets: Readonly<Record<number, string>> = {
+  0: 'windows-1252',
+  77: 'macintosh',
+  128: 'shift_jis',
+  129: 'euc-kr',
+  134: 'gbk',
+  136: 'big5',
+  161: 'windows-1253',
+  162: 'windows-1254',
+  163: 'windows-1258',
+  177: 'windows-1255',
+  178: 'windows-1256',
+  186: 'windows-1257',
+  204: 'windows-1251',
+  222: 'windows-874',
+  238: 'windows-1250',
+}
+const codePages: Readonly<Record<number, string>> = {
+  437: 'cp437',
+  850: 'cp850',
+  932: 'shift_jis',
+  936: 'gbk',
+  949: 'euc-kr',
+  950: 'big5',
+  10000: 'macintosh',
+  65001: 'utf-8',
+}
+const maxDepth = 10_000
+
+interface Group {
+  isSkipped: boolean
+  /** characters that follow `\u` for programs that do not know it */
+  fallback: number
+  font: number
+}
+
+/** Reads the document and, of its info group, title, author and the like. */
+export function readRtf(bytes: Uint8Array): { text: string; metadata: Record<string, unknown> } {
+  const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+  return { text: textOf(source), metadata: infoOf(source) }
+}
+
+function textOf(source: string): string {
+  const sink = openSink()
+  const token = /\\([a-z]+)(-?\d+)? ?|\\'([0-9a-f]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)/gi
+  const fonts = new Map<number, string>()
+  const stack: Group[] = []
+  let group: Group = { isSkipped: false, fallback: 1, font: -1 }
+  let codePage = 'windows-1252'
+  let pending: number[] = []
+  let toSkip = 0
+  let isStarred = false
+  let definedFont = -1
+
+  const flush = (): void => {
+    if (pending.length === 0) return
+    const encoding = fonts.get(group.font) ?? codePage
+    sink.add(decodeAs(Uint8Array.from(pending), encoding) ?? Buffer.from(pending).toString('latin1'))
+    pending = []
+  }
+  const add = (text: string): void => {
+    if (group.isSkipped) return
+    flush()
+    sink.add(text)
+  }
+  const control = (word: string, value: number | null): void => {
+    if (word === 'bin') token.lastIndex += Math.max(0, value ?? 0)
+    else if (word === 'ansicpg' && value !== null) codePage = codePages[value] ?? `windows-${value}`
+    else if (word === 'f' && value !== null) {
+      flush()
+      group.font = value
+      definedFont = value
+    } else if (word === 'fcharset' && value !== null) {
+      const charset = charsets[value]
+      if (charset && value !== 0) fonts.set(definedFont, charset)
+    } else if (word === 'uc') group.fallback = Math.max(0, Math.min(value ?? 1, 100))
+    else if (word === 'u' && value !== null) {
+      add(String.fromCharCode(value & 0xffff))
+      toSkip = group.fallback
+    } else if (skipped.has(word) || (isStarred && !kept.has(word))) group.isSkipped = true
+    else if (symbols[word]) add(symbols[word])
+    isStarred = false
+  }
+
+  for (let found = token.exec(source); found && !sink.isFull; found = token.exec(source)) {
+    const [, word, value, hex, symbol, brace, text] = found
+    if (brace === '{') {
+      flush()
+      if (stack.length >= maxDepth) break
+      stack.push(group)
+      group = { ...group }
+      toSkip = 0
+    } else if (brace === '}') {
+      flush()
+      group = stack.pop() ?? group
+      toSkip = 0
+    } else if (word) control(word, value === undefined ? null : Number(value))
+    else if (hex) {
+      if (toSkip > 0) toSkip--
+      else if (!group.isSkipped) pending.push(Number.parseInt(hex, 16))
+    } else if (symbol === '*') isStarred = true
+    else if (symbol === '~') add('\u00a0')
+    else if (symbol === '_') add('-')
+    else if (symbol === '\n' || symbol === '\r') add('\n')
+    else if (symbol === '{' || symbol === '}' || symbol === '\\') add(symbol)
+    else if (text) {
+      const rest = text.slice(toSkip)
+      toSkip = Math.max(0, toSkip - text.length)
+      if (!group.isSkipped) for (let i = 0; i < rest.length; i++) pending.push(rest.charCodeAt(i))
+    }
+  }
+  flush()
+  return tidy(sink.text())
+}
+
+/** The info group is small and flat, so that patterns do. */
+function infoOf(source: string): Record<string, unknown> {
+  const start = source.indexOf('{\\info')
+  if (start < 0) return {}
+  const info = source.slice(start, start + 10_000)
+  const metadata: Record<string, unknown> = {}
+  for (const [word, key] of [
+    ['title', 'title'],
+    ['author', 'author'],
+    ['subject', 'subject'],
+    ['keywords', 'keywords'],
+  ] as const) {
+    const value = new RegExp(`\\{\\\\${word} ([^{}]{1,1000})\\}`).exec(info)?.[1]
+    const text = value && textOf(value)
+    if (text) metadata[key] = text
+  }
+  for (const [word, key] of [
+    ['creatim', 'created'],
+    ['revtim', 'modified'],
+  ] as const) {
+    const parts = new RegExp(
+      `\\{\\\\${word}\\\\yr(\\d{4})\\\\mo(\\d{1,2})\\\\dy(\\d{1,2})(?:\\\\hr(\\d{1,2}))?(?:\\\\min(\\d{1,2}))?`,
+    ).exec(info)
+    const date =
+      parts &&
+      isoDate(
+        parts
+          .slice(1)
+          .map((part = '0') => part.padStart(2, '0'))
+          .join(''),
+      )
+    if (date) metadata[key] = date
+  }
+  return metadata
+}

@@ -1,0 +1,12 @@
+/** The kinds of document store. */
+import type { Config } from '../../config/schema.ts'
+import { ConfigError } from '../../errors.ts'
+import type { FileStore } from '../../ports/file-store.ts'
+
+/** Opens the store that the configuration names; a store that is another database's, or gone, is refused with ConfigError. */
+export const stores = {
+  disk: async (config: Config): Promise<FileStore> => (await import('./disk.ts')).openDisk(config.storage),
+  s3: async (): Promise<FileStore> => {
+    throw new ConfigError(['storage.kind: s3 is not available in this version'])
+  },
+} satisfies Record<Config['storage']['kind'], (config: Config) => Promise<FileStore>>

@@ -1,0 +1,196 @@
+/** The whole API assembled: what happens to every request, then one line a domain. */
+import { H3, type H3Event } from 'h3'
+import type { App } from '../../app.ts'
+import { routes as audit } from '../../audit/routes.ts'
+import { routes as oidc } from '../../auth/oidc-routes.ts'
+import { routes as auth } from '../../auth/routes.ts'
+import { routes as comments } from '../../comments/routes.ts'
+import type { Config } from '../../config/schema.ts'
+import { routes as documents } from '../../documents/routes.ts'
+import { AppError } from '../../errors.ts'
+import { network } from '../../http/rate-limit.ts'
+import type { Method, Route } from '../../http/route.ts'
+import { routes as labels } from '../../labels/routes.ts'
+import { routes as metrics } from '../../metrics/routes.ts'
+import { routes as notifications } from '../../notifications/routes.ts'
+import { routes as ocr } from '../../ocr/routes.ts'
+import { routes as search } from '../../search/routes.ts'
+import { routes as settings } from '../../settings/routes.ts'
+import { routes as publicLinks } from '../../shared-links/public-routes.ts'
+import { routes as sharedLinks } from '../../shared-links/routes.ts'
+import { routes as sources } from '../../sources/routes.ts'
+import { routes as tokens } from '../../tokens/routes.ts'
+import { routes as users } from '../../users/routes.ts'
+import type { EventLoopWatch } from '../event-loop.ts'
+import { routes as health } from '../health.ts'
+import { routes as prometheus } from '../metrics.ts'
+import { documentation } from '../openapi/routes.ts'
+import { type Answers, openAnswers } from './answer.ts'
+import { openAnswerBudget } from './answer-budget.ts'
+import { type Audited, isWatched, openAudit } from './audit-requests.ts'
+import type { SignIns } from './auth-cache.ts'
+import { authenticate, forgetSignIns } from './authenticate.ts'
+import { openCallLimit } from './call-limit.ts'
+import { clientIp } from './client-ip.ts'
+import { allowOrigin } from './cors.ts'
+import { failure } from './error-answers.ts'
+import { shownPath } from './redact-path.ts'
+import { requestId } from './request-id.ts'
+import { type Answered, openRecorder, type Recorder } from './request-metrics.ts'
+
+export interface Assembly {
+  /** instead of all there are, for tests of the assembly itself */
+  routes?: readonly Route[]
+  /** the server is about to stop: not ready for more */
+  isDraining?: () => boolean
+  /** remembers who is behind a token; without it the database is asked for each request */
+  signIns?: SignIns
+  /** learns which requests are being handled */
+  eventLoop?: Pick<EventLoopWatch, 'began' | 'ended'>
+  /** counts what is answered, where somebody else reads it too */
+  recorder?: Recorder
+}
+
+/** Every route there is, in the order of the specification. */
+export function allRoutes(app: App, isDraining = () => false, recorder = openRecorder()): Route[] {
+  const routes: Route[] = [
+    ...[
+      auth,
+      oidc,
+      users,
+      tokens,
+      documents,
+      search,
+      ocr,
+      settings,
+      sources,
+      labels,
+      notifications,
+      metrics,
+      sharedLinks,
+      publicLinks,
+      comments,
+      audit,
+    ].flatMap((domain) => domain(app)),
+    ...health(app, isDraining),
+    ...prometheus(app, recorder),
+    ...documentation(app, () => routes),
+  ]
+  return routes
+}
+
+/** Builds the server around an App; `h3.request()` and a socket lead into the same thing. */
+export function buildServer(app: App, { isDraining, signIns, eventLoop, recorder = openRecorder(), routes: given }: Assembly = {}): H3 {
+  const routes = given ?? allRoutes(app, isDraining, recorder)
+  const ipOf = clientIp(app.config.server.trusted_proxies)
+  const answers = openAnswers(app.config, openAnswerBudget(app.config, recorder.answerBytes))
+  const origins = app.config.server.cors_origins
+  const h3 = new H3({
+    silent: true,
+    onRequest(event) {
+      recorder.began()
+      eventLoop?.began(event)
+      event.context.startedAt = performance.now()
+      requestId(event)
+    },
+    onError: (error, event) => failure(error, event, app.log, app.now()),
+    onResponse(response, event) {
+      eventLoop?.ended(event)
+      if (!event.context.isComplete) answers.complete(event, response)
+      if (event.context.sunset) response.headers.set('deprecation', event.context.sunset.toUTCString())
+      forgetSignIns(event, signIns)
+      if (origins.length > 0) allowOrigin(response.headers, event, origins)
+      // A path that cannot be decoded is refused before it begins.
+      if (event.context.startedAt === undefined) recorder.began()
+      recorder.answered(answered(event, response.status))
+      if (app.config.log.access) logAccess(app, event, response.status)
+    },
+  })
+  const spendCall = openCallLimit(app)
+  const count = (event: H3Event): void | Promise<void> => {
+    const { actor, ip = '' } = event.context
+    if (isCounted(event)) return spendCall(actor ? `user:${actor.id}` : `ip:${network(ip)}`)
+  }
+  // Guessing tokens costs calls too.
+  const countAndRefuse = async (event: H3Event, refusal: unknown): Promise<never> => {
+    await count(event)
+    throw refusal
+  }
+  // No promise where the user and a call that is left are in memory, as with nearly all requests.
+  h3.use((event) => {
+    event.context.ip ??= ipOf(event)
+    let looking: void | Promise<void>
+    try {
+      looking = authenticate(app, event, signIns)
+    } catch (refusal) {
+      return countAndRefuse(event, refusal)
+    }
+    if (!looking) return count(event)
+    return looking.then(
+      () => count(event),
+      (refusal) => countAndRefuse(event, refusal),
+    )
+  })
+  h3.all('/ws', ({ url }) => {
+    throw new AppError(url.pathname === '/ws' ? 'UPGRADE_REQUIRED' : 'NOT_FOUND')
+  })
+  const audited = openAudit(app)
+  for (const [path, methods] of byPath(routes)) {
+    const handle = dispatch(path, methods, app.config, answers, audited)
+    h3.all(path, handle)
+    // v1 is the API: both names lead to the same handlers.
+    if (path.startsWith('/api/')) h3.all(path.replace('/api/', '/api/v1/'), handle)
+  }
+  return h3
+}
+
+/** A preflight is the browser's own; whoever is at this machine is not limited. */
+const isCounted = ({ context, req, url }: H3Event): boolean =>
+  !context.isLocal && req.method !== 'OPTIONS' && url.pathname.startsWith('/api/')
+
+function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
+  const paths = new Map<string, Map<Method, Route>>()
+  for (const route of routes) {
+    const methods = paths.get(route.path) ?? new Map<Method, Route>()
+    paths.set(route.path, methods.set(route.method, route))
+  }
+  return paths
+}
+
+function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, answers: Answers, audited: Audited) {
+  const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+  const watched = new Set([...methods.values()].filter(isWatched))
+  return async (event: H3Event) => {
+    event.context.route = path
+    if (event.req.method === 'OPTIONS') {
+      const headers = new Headers({ allow })
+      allowOrigin(headers, event, server.cors_origins, allow)
+      return new Response(null, { status: 204, headers })
+    }
+    const method = event.req.method === 'HEAD' ? 'GET' : (event.req.method as Method)
+    const route = methods.get(method)
+    if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
+    event.context.sunset = route.shape.sunset
+    const handle = () => route.handle(event, limits)
+    const run = route.shape.isLarge ? () => answers.large(event, handle) : handle
+    const answer = await (watched.has(route) ? audited(event, route, run) : run())
+    if (answer === undefined) return ''
+    if (!(answer instanceof Response)) return answers.of(event, answer as object)
+    event.context.reservation?.release()
+    return answer
+  }
+}
+
+function answered({ context, req }: H3Event, status: number): Answered {
+  const { route, failure: code, startedAt = performance.now() } = context
+  return { method: req.method, route, status, duration: (performance.now() - startedAt) / 1000, code }
+}
+
+function logAccess(app: App, event: H3Event, status: number): void {
+  const { requestId: request_id, ip, actor, startedAt = performance.now() } = event.context
+  const duration_ms = Math.round((performance.now() - startedAt) * 10) / 10
+  app.log.info(
+    { request_id, method: event.req.method, path: shownPath(event), status, duration_ms, ip, user_id: actor?.id ?? undefined },
+    'request',
+  )
+}

@@ -1,0 +1,30 @@
+/** /ws for one process alone: on a socket in a folder that nobody else may enter. It needs no server to run. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { App } from '../app.ts'
+import { openLive } from './websocket/websocket.ts'
+
+/** Opens it; `path` is that of the socket. */
+export async function openPrivately(app: App): Promise<{ readonly path: string; close(): Promise<void> }> {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-events-'))
+  const path = join(folder, 'socket')
+  const server = createServer()
+  const close = async () => {
+    server.closeAllConnections()
+    await new Promise<void>((resolve) => server.close(() => resolve()))
+    await rm(folder, { recursive: true, force: true })
+  }
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(path, resolve)
+    })
+    const live = await openLive(app, server)
+    return { path, close: () => live.close().then(close) }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}

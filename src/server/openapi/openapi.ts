@@ -1,0 +1,202 @@
+/** The API described from the very lines that define it (OpenAPI 3.1). */
+import { z } from 'zod'
+import { type Code, codes } from '../../errors.ts'
+import { hidesAnswer, type Route } from '../../http/route.ts'
+import { ignoresToken } from '../http/authenticate.ts'
+import { exampleOf, type JsonSchema } from './examples.ts'
+
+type Media = Record<string, { schema: JsonSchema; example?: unknown; examples?: Record<string, { value: unknown }> }>
+
+interface Operation {
+  operationId: string
+  tags: string[]
+  summary: string
+  deprecated?: true
+  security?: Record<string, string[]>[]
+  parameters: object[]
+  requestBody?: { required: boolean; content: Media }
+  responses: Record<string, { description: string; headers?: object; content?: Media }>
+}
+
+const ErrorBody = z.object({
+  error: z.object({
+    code: z.enum(Object.keys(codes) as [Code]),
+    message: z.string(),
+    details: z.record(z.string(), z.unknown()),
+    timestamp: z.iso.datetime(),
+    request_id: z.string(),
+  }),
+  retry_after_secs: z.int().optional(),
+})
+
+/** The whole document. `publicUrl`: where clients reach the server. */
+export function describe(routes: readonly Route[], publicUrl: string, version: string) {
+  const paths: Record<string, Record<string, Operation>> = {}
+  for (const route of routes) {
+    const path = route.path.replaceAll(/:(\w+)/g, '{$1}')
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'dms',
+      version,
+      summary: 'Stores documents, reads them, and finds every word.',
+      description:
+        'Every path below /api also answers below /api/v1. Events come over a WebSocket at /ws. Timestamps are RFC 3339 in UTC, sizes bytes, durations seconds, ids UUIDs.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: publicUrl }],
+    components: {
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+      schemas: { Error: schemaOf(ErrorBody, 'output') },
+    },
+    paths,
+  }
+}
+
+/** `put_notifications_readAll`: words of one segment run together, segments do not, so no two routes share a name. */
+const nameOf = (method: string, path: string): string =>
+  [method.toLowerCase(), ...path.split('/').filter((part) => part !== '' && part !== 'api')]
+    .map((part) => part.replaceAll(/[^a-zA-Z0-9]+(\w?)/g, (_, letter: string) => letter.toUpperCase()))
+    .join('_')
+
+function operation(route: Route): Operation {
+  const { shape, method, path, door } = route
+  const bodies = requestOf(route)
+  return {
+    operationId: nameOf(method, path),
+    tags: [path.split('/')[2] ?? path.slice(1)],
+    summary: door === 'admin' ? `${shape.summary} (admins)` : shape.summary,
+    ...(shape.sunset ? { deprecated: true as const } : {}),
+    ...(door === 'anyone' ? {} : { security: [{ bearer: [] }] }),
+    parameters: [...pathParameters(route), ...queryParameters(shape.query), ...headerParameters(shape.headers)],
+    ...(bodies ? { requestBody: bodies } : {}),
+    responses: {
+      ...failures(route),
+      ...goodAnswers(route),
+      ...(hidesAnswer(door, method, shape) ? { 204: { description: 'Done, for an API token without the scope read; no body.' } } : {}),
+    },
+  }
+}
+
+function pathParameters({ path, shape: { ids = {} } }: Route): object[] {
+  const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
+  return names.map((name) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: name in ids ? { type: 'string', format: 'uuid' } : { type: 'string' },
+  }))
+}
+
+const headerParameters = (headers: Readonly<Record<string, string>> = {}): object[] =>
+  Object.entries(headers).map(([name, description]) => ({ name, in: 'header', required: false, description, schema: { type: 'string' } }))
+
+function queryParameters(query: z.ZodType | undefined): object[] {
+  if (!query) return []
+  const { properties = {}, required = [] } = schemaOf(query, 'input')
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: required.includes(name) && schema.default === undefined,
+    ...(schema.type === 'array' ? { style: 'form', explode: false } : {}),
+    schema,
+  }))
+}
+
+function requestOf({ shape: { body, form, takesForm } }: Route): Operation['requestBody'] {
+  if (body) {
+    const schema = schemaOf(body, 'input')
+    const media = { schema, example: exampleOf(schema) }
+    const required = !body.safeParse({}).success
+    return { required, content: { 'application/json': media, ...(takesForm ? { 'application/x-www-form-urlencoded': media } : {}) } }
+  }
+  if (!form) return undefined
+  const fields = schemaOf(form.fields, 'input')
+  const file = { type: 'string', format: 'binary' }
+  const properties = { ...fields.properties, [form.file]: form.many ? { type: 'array', items: file } : file }
+  return { required: true, content: { 'multipart/form-data': { schema: { type: 'object', properties, required: [form.file] } } } }
+}
+
+function goodAnswers({ shape: { answer, also = {}, status, produces, summary, headers = {} } }: Route): Operation['responses'] {
+  const others = Object.entries(also).map(([other, type]) => [other, isRedirect(other) ? onward : jsonAnswer(type, summary)])
+  return {
+    ...goodAnswer(answer, status, produces, summary),
+    ...('Range' in headers ? { 206: { description: 'The range that was asked for.', content: bytesOf(produces) } } : {}),
+    ...('If-None-Match' in headers ? { 304: { description: 'What is there already is the same; no body.' } } : {}),
+    ...Object.fromEntries(others),
+  }
+}
+
+const isRedirect = (status: string | number | undefined): boolean => Number(status) >= 300
+
+const onward = { description: 'Go on to where Location says; no body.' }
+
+const bytesOf = (types: readonly string[] = []): Media => Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }]))
+
+function goodAnswer(
+  answer: z.ZodType | undefined,
+  status: number | undefined,
+  produces: readonly string[] | undefined,
+  summary: string,
+): Operation['responses'] {
+  if (produces) return { 200: { description: summary, content: bytesOf(produces) } }
+  if (!answer && isRedirect(status)) return { [String(status)]: onward }
+  if (!answer) return { [status ?? 204]: { description: 'Done; no body.' } }
+  return { [status ?? 200]: jsonAnswer(answer, summary) }
+}
+
+function jsonAnswer(answer: z.ZodType, description: string) {
+  const schema = schemaOf(answer, 'output')
+  return { description, content: { 'application/json': { schema, example: exampleOf(schema) } } }
+}
+
+/** Every code that a route can answer: what its door, ids and input imply, and what it says itself. */
+function codesOf({ door, path, shape }: Route): Set<Code> {
+  const isCounted = path.startsWith('/api/')
+  const readsToken = !ignoresToken(path)
+  return new Set<Code>([
+    'HEADERS_TOO_LARGE',
+    ...(shape.query || shape.body || shape.form ? (['VALIDATION_ERROR'] as const) : []),
+    // Also where no token is needed: one that is sent all the same must be good.
+    ...(readsToken ? (['UNAUTHORIZED'] as const) : []),
+    // An API token may lack the scope; besides, admins' doors are closed to users.
+    ...(door === 'anyone' ? [] : (['FORBIDDEN'] as const)),
+    ...Object.values(shape.ids ?? {}),
+    ...(shape.body || shape.form ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const) : []),
+    ...(shape.errors ?? []),
+    ...(isCounted ? (['RATE_LIMITED'] as const) : []),
+    // Counting calls and reading tokens ask the database.
+    ...(isCounted || readsToken ? (['INTERNAL_ERROR', 'SERVICE_UNAVAILABLE'] as const) : []),
+  ])
+}
+
+function failures(route: Route): Operation['responses'] {
+  const byStatus = Map.groupBy(codesOf(route), (code) => codes[code][0])
+  return Object.fromEntries(
+    [...byStatus].map(([status, group]) => {
+      const schema = { $ref: '#/components/schemas/Error' }
+      const examples = Object.fromEntries(group.map((code) => [code, { value: failureExample(code) }]))
+      const headers = status === 429 ? { headers: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } } } : {}
+      return [status, { description: group.join(', '), ...headers, content: { 'application/json': { schema, examples } } }]
+    }),
+  )
+}
+
+function failureExample(code: Code): z.infer<typeof ErrorBody> {
+  const [status, message] = codes[code]
+  const wait = status === 429 ? { retry_after_secs: 30 } : {}
+  const issues =
+    code === 'VALIDATION_ERROR' ? { issues: [{ path: 'name', message: 'Too small: expected string to have >=1 characters' }] } : {}
+  const error = { code, message, details: { ...wait, ...issues }, timestamp: '2026-01-31T12:00:00.000Z', request_id: '0c6f1f9e' }
+  return { error, ...wait }
+}
+
+/** The schema of a value as it comes in or goes out; what JSON Schema cannot say of it (a refinement) is left out. */
+function schemaOf(type: z.ZodType, io: 'input' | 'output'): JsonSchema {
+  const { $schema: _, ...schema } = z.toJSONSchema(type, { io, target: 'draft-2020-12', unrepresentable: 'any' }) as JsonSchema & {
+    $schema?: string
+  }
+  return schema
+}

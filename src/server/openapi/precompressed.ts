@@ -1,0 +1,58 @@
+/** Answers that never change while the server runs: made once, compressed once, and told apart by strong ETags. */
+import { createHash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { brotliCompress, constants, gzip } from 'node:zlib'
+import type { H3Event } from 'h3'
+import { matches } from '../../http/files.ts'
+
+type Encoding = 'br' | 'gzip' | 'identity'
+
+interface Representation {
+  body: Buffer
+  etag: string
+}
+
+/** Makes the function that answers with `make()`, which is called for the first request. `headers`: of every answer, names in lower case. */
+export function precompressed(make: () => string, headers: Readonly<Record<string, string>>): (event: H3Event) => Promise<Response> {
+  let made: Promise<Record<Encoding, Representation>> | undefined
+  return async ({ req }) => {
+    made ??= representations(Buffer.from(make()))
+    const encoding = encodingFor(req.headers.get('accept-encoding') ?? '')
+    const { body, etag } = (await made)[encoding]
+    const all = { ...headers, etag, vary: 'accept-encoding', 'cache-control': 'no-cache' }
+    if (matches(req.headers.get('if-none-match'), etag)) return new Response(null, { status: 304, headers: all })
+    return new Response(req.method === 'HEAD' ? null : new Uint8Array(body), {
+      headers: { ...all, 'content-length': String(body.length), ...(encoding === 'identity' ? {} : { 'content-encoding': encoding }) },
+    })
+  }
+}
+
+async function representations(identity: Buffer): Promise<Record<Encoding, Representation>> {
+  const hash = createHash('sha256').update(identity).digest('base64url')
+  const [br, gz] = await Promise.all([
+    promisify(brotliCompress)(identity, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
+    promisify(gzip)(identity, { level: 9 }),
+  ])
+  return {
+    identity: { body: identity, etag: `"${hash}"` },
+    // Other bytes are another representation, and a strong ETag names one (RFC 9110, 8.8.3).
+    br: { body: br, etag: `"${hash}-br"` },
+    gzip: { body: gz, etag: `"${hash}-gzip"` },
+  }
+}
+
+/** Returns the encoding of an Accept-Encoding header that weighs most, the smaller one of two (RFC 9110, 12.5.3). */
+export function encodingFor(header: string): Encoding {
+  const weights = new Map(header.split(',').map(weightOf))
+  const weightOfOne = (name: Encoding): number => weights.get(name) ?? weights.get('*') ?? (name === 'identity' ? Number.MIN_VALUE : 0)
+  const [best] = (['br', 'gzip', 'identity'] as const)
+    .map((name) => ({ name, weight: weightOfOne(name) }))
+    .sort((one, other) => other.weight - one.weight)
+  return best && best.weight > 0 ? best.name : 'identity'
+}
+
+function weightOf(item: string): [name: string, weight: number] {
+  const [name = '', ...parameters] = item.toLowerCase().split(';')
+  const given = parameters.map((parameter) => /^\s*q\s*=\s*([\d.]+)\s*$/.exec(parameter)?.[1]).find((q) => q !== undefined)
+  return [name.trim(), given === undefined ? 1 : Number(given)]
+}

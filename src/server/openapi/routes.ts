@@ -1,0 +1,34 @@
+import { z } from 'zod'
+import type { App } from '../../app.ts'
+import { anyone, type Route } from '../../http/route.ts'
+import { versionOfDms } from '../../version.ts'
+import { describe } from './openapi.ts'
+import { docsPage, docsPolicy } from './page.ts'
+import { precompressed } from './precompressed.ts'
+
+const headers = {
+  'If-None-Match': 'the ETag of what is there already',
+  'Accept-Encoding': 'br and gzip are there',
+} as const
+
+/** The routes that describe the others; made when first asked for, since few servers ever are. */
+export function documentation(app: App, all: () => readonly Route[]): Route[] {
+  let made: ReturnType<typeof describe> | undefined
+  const description = () => {
+    made ??= describe(all(), app.config.server.public_url, versionOfDms())
+    return made
+  }
+  const json = precompressed(() => JSON.stringify(description()), { 'content-type': 'application/json;charset=UTF-8' })
+  const page = precompressed(() => docsPage(description()), {
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy': docsPolicy,
+  })
+  return [
+    anyone(
+      'GET /api/openapi.json',
+      { summary: 'This API as OpenAPI 3.1', headers, answer: z.record(z.string(), z.unknown()) },
+      ({ event }) => json(event),
+    ),
+    anyone('GET /api/docs', { summary: 'This API as a page', headers, produces: ['text/html'] }, ({ event }) => page(event)),
+  ]
+}

@@ -1,0 +1,90 @@
+/** Tells subscribers how the OCR queue stands: when it changed, at most once a second, whichever of the servers looks. */
+import { sql } from 'kysely'
+import type { App } from '../../app.ts'
+import type { Trx } from '../../db/pool.ts'
+import { publishAll } from '../../events.ts'
+
+export interface QueueWatch {
+  /** The queue may have changed. */
+  changed(): void
+  close(): Promise<void>
+}
+
+interface Counts {
+  user_id: string | null
+  pending: number
+  processing: number
+  completed: number
+}
+
+/** Milliseconds between two looks, over all servers. A look at a very long queue is followed by a pause of ten times what it took. */
+const interval = 1000
+
+/** Watches for as long as `isWanted`: without subscribers nobody counts. */
+export function watchQueue({ db, log }: App, isWanted: () => boolean): QueueWatch {
+  let timer: NodeJS.Timeout | null = null
+  let looking = Promise.resolve()
+  let restsUntil = 0
+  let isClosed = false
+
+  const look = async () => {
+    const started = performance.now()
+    timer = null
+    const isDone = await db.transaction().execute(report)
+    restsUntil = performance.now() + Math.max(interval, 10 * (performance.now() - started))
+    // Another server has just looked, perhaps too early to see the change.
+    if (!isDone) changed()
+  }
+
+  const changed = () => {
+    if (timer || isClosed || !isWanted()) return
+    timer = setTimeout(
+      () => {
+        looking = look().catch((error) => log.warn({ err: (error as Error).message }, 'the queue could not be counted'))
+      },
+      Math.max(0, restsUntil - performance.now()),
+    )
+  }
+
+  return {
+    changed,
+    async close() {
+      isClosed = true
+      if (timer) clearTimeout(timer)
+      await looking
+    },
+  }
+}
+
+/** Publishes the counts that are not what they were, for everybody's jobs (admins) and for each user's; false when it is too early for that. */
+async function report(trx: Trx): Promise<boolean> {
+  const { rows: due } = await sql`
+    update queue_counts set at = clock_timestamp()
+    where key = 'all' and at <= clock_timestamp() - ${interval - 50} * interval '1 ms' returning key`.execute(trx)
+  if (due.length === 0) return false
+  const { rows } = await sql<Counts>`
+    with counted as (
+      select coalesce(documents.owner_id::text, 'all') as key, documents.owner_id as user_id, count(*) filter (where jobs.status = 'pending') as pending,
+        count(*) filter (where jobs.status = 'processing') as processing, count(*) filter (where jobs.status = 'completed') as completed
+      from jobs join documents on documents.id = jobs.document_id
+      where jobs.kind = 'ocr' and (jobs.status in ('pending', 'processing')
+        or jobs.status = 'completed' and jobs.finished_at >= date_trunc('day', now(), 'UTC'))
+      group by grouping sets ((), (documents.owner_id))
+    ), changed as (
+      select key, coalesce(counted.user_id, told.user_id) as user_id, coalesce(counted.pending, 0) as pending,
+        coalesce(counted.processing, 0) as processing, coalesce(counted.completed, 0) as completed
+      from counted full join queue_counts told using (key)
+      where (coalesce(counted.pending, 0), coalesce(counted.processing, 0), coalesce(counted.completed, 0))
+        is distinct from (told.pending, told.processing, told.completed)
+    )
+    insert into queue_counts (key, user_id, pending, processing, completed)
+    select key, user_id, pending, processing, completed from changed
+    on conflict (key) do update set pending = excluded.pending, processing = excluded.processing, completed = excluded.completed
+    returning user_id, pending, processing, completed`.execute(trx)
+  await publishAll(
+    trx,
+    'queue_status',
+    rows.map(({ user_id, ...data }) => ({ userId: user_id, data })),
+  )
+  return true
+}

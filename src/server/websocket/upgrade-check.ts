@@ -1,0 +1,57 @@
+/** Whose connection is opened as a WebSocket, and the answer to the others. */
+import { randomUUID } from 'node:crypto'
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { Config } from '../../config/schema.ts'
+import { AppError, invalid } from '../../errors.ts'
+
+/** sockets of one address that have not signed in yet */
+const maxStrangers = 100
+/** Seconds after which it is worth another try: about when those that do not sign in are gone. */
+const retryAfter = 10
+
+/** Why a connection is not opened, where its address has so many `strangers` already; null: it is. */
+export function objection(request: IncomingMessage, server: Config['server'], strangers: number): AppError | null {
+  const malformed = handshakeError(request)
+  if (malformed) return malformed
+  if (!isOwnOrigin(request, server)) return new AppError('FORBIDDEN', {}, 'Pages of this origin may not connect.')
+  if (strangers >= maxStrangers) return new AppError('RATE_LIMITED', { retry_after_secs: retryAfter })
+  return null
+}
+
+/** What is wrong with the opening handshake (RFC 6455, 4.2.1 and 4.4). The library would answer in HTML. */
+function handshakeError({ method, headers }: IncomingMessage): AppError | null {
+  if (method !== 'GET') return new AppError('METHOD_NOT_ALLOWED', { allow: 'GET' })
+  if (headers.upgrade?.toLowerCase() !== 'websocket') return new AppError('UPGRADE_REQUIRED')
+  if (headers['sec-websocket-version'] !== '13')
+    return new AppError('UPGRADE_REQUIRED', { sec_websocket_version: 13 }, 'Sec-WebSocket-Version must be 13.')
+  if (!/^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '')) return invalid('Sec-WebSocket-Key', 'must be 16 bytes in base64')
+  return null
+}
+
+/** Browsers say which page asks: one of ours, or one that may use the API. Other clients say nothing. */
+function isOwnOrigin({ headers }: IncomingMessage, { cors_origins, public_url }: Config['server']): boolean {
+  const { origin, host } = headers
+  if (origin === undefined) return true
+  return [`http://${host}`, `https://${host}`, new URL(public_url).origin, ...cors_origins].includes(origin)
+}
+
+/** Answers instead of opening, in the shape of all errors. */
+export function refuse(connection: Duplex, { status, code, message, details }: AppError, now: Date): void {
+  const id = randomUUID()
+  const wait = details.retry_after_secs
+  const error = { code, message, details, timestamp: now.toISOString(), request_id: id }
+  const body = JSON.stringify({ error, ...(wait === undefined ? {} : { retry_after_secs: wait }) })
+  const lines = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'content-type: application/json',
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${id}`,
+    'connection: close',
+    ...(wait === undefined ? [] : [`retry-after: ${wait}`]),
+    ...(status === 405 ? [`allow: ${details.allow}`] : []),
+    // RFC 9110, 15.5.22: what to upgrade to; RFC 6455, 4.4: in which version.
+    ...(status === 426 ? ['upgrade: websocket', 'sec-websocket-version: 13'] : []),
+  ]
+  connection.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
+}

@@ -1,0 +1,9 @@
+/** Every kind of source, each loaded when there is one to open. */
+import type { Row } from '../db/schema.ts'
+import type { SourceType } from '../ports/source-type.ts'
+
+export const types = {
+  local_folder: async () => (await import('./folder/folder.ts')).folder,
+  s3: async () => (await import('./s3/s3.ts')).s3,
+  webdav: async () => (await import('./webdav/webdav.ts')).webdav,
+} satisfies Record<Row<'sources'>['type'], () => Promise<SourceType>>

@@ -1,9 +1,0 @@
-/** Every kind of source, each loaded when there is one to open. */
-import type { Row } from '../../db/schema.ts'
-import type { SourceType } from '../../ports/sources.ts'
-
-export const types = {
-  local_folder: async () => (await import('./folder.ts')).folder,
-  s3: async () => (await import('./s3.ts')).s3,
-  webdav: async () => (await import('./webdav.ts')).webdav,
-} satisfies Record<Row<'sources'>['type'], () => Promise<SourceType>>

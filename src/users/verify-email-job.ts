@@ -1,0 +1,60 @@
+/** Sends a user the link that confirms the e-mail address. Its token is made here, so that no job and no log ever holds one. */
+import type { App } from '../app.ts'
+import type { Row } from '../db/schema.ts'
+import { type Limit, passes, uncount } from '../http/rate-limit.ts'
+import type { Handler } from '../jobs/queue.ts'
+import { isAwaited, newToken } from './email-verification.ts'
+
+/** Mails that one address gets, however often and by whom they are asked for. */
+const perAddress = { acts: 3, window: 3600 }
+/** Mails that one user causes, to however many addresses. */
+const perUser = { acts: 10, window: 3600 }
+
+export const verifyEmail: Handler<'verify_email'> = {
+  async run(app, { payload: { user_id } }) {
+    const user = await app.db.selectFrom('users').selectAll().where('id', '=', user_id).executeTakeFirst()
+    if (!app.mailer || !user || !isAwaited(app, user)) return
+    const keys = await counted(app, user)
+    if (!keys) return
+    try {
+      const text = letter(app, user, await newToken(app, user_id))
+      await app.mailer.send({ to: user.email, subject: 'Confirm your e-mail address', text })
+    } catch (error) {
+      for (const key of keys) await uncount(app, key)
+      throw error
+    }
+  },
+}
+
+/** Counts the mail under all its limits and returns their keys; null where one of them is used up: then no mail is sent, and it can be asked for again later. */
+async function counted(app: App, { id, email_key }: Row<'users'>): Promise<string[] | null> {
+  const total = app.config.limits.verification_emails_per_hour
+  const limits: [key: string, limit: Limit][] = [
+    [`verify_email:${email_key}`, perAddress],
+    [`verify_email:user:${id}`, perUser],
+    ...(total > 0 ? [['verify_email', { acts: total, window: 3600 }] as [string, Limit]] : []),
+  ]
+  const keys: string[] = []
+  for (const [key, limit] of limits) {
+    if (!(await passes(app, key, limit))) {
+      for (const passed of keys) await uncount(app, passed)
+      app.log.warn({ user_id: id, limit: limit.acts }, 'no e-mail was sent to confirm an address: the limit of an hour is used up')
+      return null
+    }
+    keys.push(key)
+  }
+  return keys
+}
+
+function letter({ config }: App, { username }: Row<'users'>, token: string): string {
+  const link = new URL(`api/auth/verify-email?token=${token}`, config.server.public_url.replace(/\/*$/, '/'))
+  return `Hello ${username},
+
+somebody, most likely you, gave this address for an account at ${link.host}.
+Open this link within 24 hours to confirm that it is yours:
+
+${link}
+
+If it was not you, do nothing: nobody can sign in without the link.
+`
+}

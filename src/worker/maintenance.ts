@@ -1,0 +1,58 @@
+/** What piles up and is needed no more. */
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { sweep } from '../db/delete-in-batches.ts'
+import { Busy, withLock } from '../db/lock.ts'
+import { purgeOrphans } from '../documents/orphaned-files.ts'
+import { isDue, noteSuccess } from '../jobs/last-success.ts'
+import { forgetRead } from '../notifications/delete-old.ts'
+import { forgetEnded } from '../shared-links/delete-ended.ts'
+
+/** Each removes what is old, as the configuration says, and tells how much that was; `isDry`: would be. */
+const steps = {
+  files: purgeOrphans,
+  links: ({ db, config }, isDry) => forgetEnded(db, config.maintenance.links_keep, isDry),
+  notifications: ({ db, config }, isDry) => forgetRead(db, config.maintenance.notifications_keep, isDry),
+  jobs: ({ db, config }, isDry) => sweep(db, 'jobs', finishedJobs(config.maintenance.jobs_keep), isDry),
+} as const satisfies Record<string, (app: App, isDry: boolean) => Promise<number>>
+
+export type Step = keyof typeof steps
+/** In the order in which they are done. */
+export const allSteps = Object.keys(steps) as readonly Step[]
+
+export type Maintained = Partial<Record<Step, number>>
+
+/** Seconds between two rounds that nobody asked for. */
+const daily = 86_400
+
+/** Does these steps, one after the other; `isDry`: only looks. Throws Busy, as two must not do it at once. */
+export async function maintain(app: App, which: readonly Step[] = allSteps, isDry = false): Promise<Maintained> {
+  const work = async (): Promise<Maintained> => {
+    const removed: Maintained = {}
+    for (const step of which) removed[step] = await steps[step](app, isDry)
+    return removed
+  }
+  if (isDry) return work()
+  return withLock(app.database, 'maintenance', 0, async () => {
+    const removed = await work()
+    if (which === allSteps) await noteSuccess(app.db, 'maintenance')
+    return removed
+  })
+}
+
+/** Once a day, whichever worker is first. */
+export async function maintainDaily(app: App): Promise<void> {
+  if (!(await isDue(app.db, 'maintenance', daily))) return
+  try {
+    const removed = await maintain(app)
+    app.log.info(removed, 'maintenance done')
+  } catch (error) {
+    if (!(error instanceof Busy)) throw error
+  }
+}
+
+/** The job of a document that failed stays as long as the document: it is what a retry begins with. */
+const finishedJobs = (age: number) => sql`
+  select job.id from jobs job left join documents document on document.id = job.document_id
+  where job.status in ('completed', 'failed', 'cancelled') and job.finished_at < now() - ${age} * interval '1 ms'
+    and (document.status is null or document.status <> 'failed')`

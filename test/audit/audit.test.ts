@@ -1,0 +1,209 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import { append } from '../../src/audit/audit.ts'
+import { localTransport } from '../../src/client/local.ts'
+import { openLog } from '../../src/log/log.ts'
+import { allRoutes, buildServer } from '../../src/server/http/assemble.ts'
+import { isAct } from '../../src/server/http/audit-requests.ts'
+import { startApp, upload } from '../support/app.ts'
+
+const password = 'correct horse battery'
+
+type Started = Awaited<ReturnType<typeof startApp>>
+
+/** The newest entries, as what they say. */
+const newest = async ({ asAdmin }: Started, limit = 1) =>
+  (await asAdmin.audit.list({ limit })).map(({ actor, action, target, outcome, code }) => ({ actor, action, target, outcome, code }))
+
+test('one entry for each change, with who, what, from where, and no value of a field that may be secret', async () => {
+  const started = await startApp()
+  const { ada, asAda, asAdmin } = started
+  const { id } = await upload(asAda, 'one.txt', 'one')
+  await asAda.documents.update(id, { title: 'a private title' })
+  await asAdmin.users.create({ username: 'eve', email: 'eve@example.org', password, role: 'admin' })
+  const [made, changed, uploaded, ...rest] = await asAdmin.audit.list()
+  expect(rest).toEqual([])
+  expect(made).toMatchObject({
+    seq: 3,
+    actor: 'root',
+    action: 'POST /api/users',
+    details: { fields: { username: 'eve', role: 'admin', password: '…' } },
+  })
+  expect(changed).toEqual({
+    seq: 2,
+    at: expect.any(String),
+    actor_id: ada.id,
+    actor: 'ada',
+    via: 'api',
+    ip: '127.0.0.1',
+    action: 'PUT /api/documents/:id',
+    target: `id=${id}`,
+    outcome: 'ok',
+    code: null,
+    details: { fields: { title: '…' } },
+    request_id: expect.any(String),
+    hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+  })
+  expect(uploaded).toMatchObject({ action: 'POST /api/documents/upload', outcome: 'ok' })
+})
+
+test('reading, searching and mistakes leave no entry', async () => {
+  const { asAda, asAdmin } = await startApp()
+  await asAda.documents.list().next()
+  await asAda.search.advanced({ query: { must: [{ field: 'title', value: 'x', type: 'match' }] } })
+  expect((await asAda.send('POST', '/api/labels', { name: 5 })).status).toBe(400)
+  expect((await asAda.send('DELETE', '/api/labels/01890a5d-ac96-774b-bcce-b302099a8057')).status).toBe(404)
+  expect(await asAdmin.audit.list()).toEqual([])
+})
+
+test('sign-ins, with the name of whom they were for; a name that nobody has is not kept', async () => {
+  const started = await startApp()
+  await started.asAdmin.users.create({ username: 'eve', email: 'eve@example.org', password })
+  const login = (username: string, secret: string) => started.asStranger.send('POST', '/api/auth/login', { username, password: secret })
+  await login('eve', password)
+  await login('EVE@example.org', 'wrong')
+  await login('my-password-by-mistake', 'x')
+  const action = 'POST /api/auth/login'
+  expect(await newest(started, 3)).toEqual([
+    { actor: 'anonymous', action, target: '', outcome: 'refused', code: 'UNAUTHORIZED' },
+    { actor: 'eve', action, target: '', outcome: 'refused', code: 'UNAUTHORIZED' },
+    { actor: 'eve', action, target: '', outcome: 'ok', code: null },
+  ])
+  const all = JSON.stringify(await started.app.db.selectFrom('audit_entries').selectAll().execute())
+  for (const secret of [password, 'my-password-by-mistake']) expect(all).not.toContain(secret)
+})
+
+test('what was refused, and views of shared links, whose tokens are not kept', async () => {
+  const started = await startApp()
+  const { asAda, asBob, asStranger } = started
+  const { id } = await upload(asAda, 'one.txt', 'one')
+  const label = await asAda.labels.create({ name: 'a', color: '#112233' })
+  await asBob.labels.delete(label.id).catch(() => {})
+  expect(await newest(started)).toEqual([
+    { actor: 'bob', action: 'DELETE /api/labels/:id', target: `id=${label.id}`, outcome: 'refused', code: 'FORBIDDEN' },
+  ])
+  const { token } = await asAda.sharedLinks.create({ document_id: id, password: 'sesame' })
+  const download = (secret: string) => asStranger.send('POST', `/api/public/shared/${token}/download`, { password: secret })
+  await download('wrong')
+  await download('sesame')
+  const action = 'POST /api/public/shared/:token/download'
+  const target = `token=${token.slice(0, 6)}…`
+  expect(await newest(started, 2)).toEqual([
+    { actor: 'anonymous', action, target, outcome: 'ok', code: null },
+    { actor: 'anonymous', action, target, outcome: 'refused', code: 'SHARED_LINK_INVALID_PASSWORD' },
+  ])
+  const all = JSON.stringify(await started.app.db.selectFrom('audit_entries').selectAll().execute())
+  for (const secret of [token, 'sesame', 'wrong']) expect(all).not.toContain(secret)
+})
+
+test('every route that changes something is an act', async () => {
+  const { app } = await startApp()
+  const names = (isWanted: boolean) =>
+    allRoutes(app)
+      .filter((route) => isAct(route) === isWanted)
+      .map(({ method, path }) => `${method} ${path}`)
+  expect(names(false).filter((name) => !name.startsWith('GET '))).toEqual(['POST /api/documents/known', 'POST /api/search/advanced'])
+})
+
+test('200 with filters by actor, action, outcome, address and time, by pages of numbers', async () => {
+  const { app, ada, asAda, asBob, asAdmin, later } = await startApp()
+  await asAda.labels.create({ name: 'a', color: '#112233' })
+  await later(60_000)
+  const noon = app.now().toISOString()
+  await asBob.labels.create({ name: 'b', color: '#112233' })
+  await asBob.labels.create({ name: 'B', color: '#112233' }).catch(() => {})
+  const seqs = async (filter: Parameters<typeof asAdmin.audit.list>[0]) => (await asAdmin.audit.list(filter)).map(({ seq }) => seq)
+  expect(await seqs({})).toEqual([3, 2, 1])
+  expect(await seqs({ order: 'asc', after: 1, limit: 1 })).toEqual([2])
+  expect(await seqs({ before: 3, limit: 1 })).toEqual([2])
+  expect(await seqs({ actor: 'bob' })).toEqual([3, 2])
+  expect(await seqs({ actor: ada.id })).toEqual([1])
+  expect(await seqs({ outcome: 'refused' })).toEqual([3])
+  expect(await seqs({ action: 'post /api/LABELS' })).toEqual([3, 2, 1])
+  expect(await seqs({ from: noon })).toEqual([3, 2])
+  expect(await seqs({ to: noon, action: '%' })).toEqual([])
+  expect(await seqs({ ip: '127.0.0.2' })).toEqual([])
+})
+
+test('the database itself refuses to change or remove entries', async () => {
+  const { app, asAda } = await startApp()
+  await asAda.labels.create({ name: 'a', color: '#112233' })
+  for (const statement of [sql`update audit_entries set actor = 'eve'`, sql`delete from audit_entries`, sql`truncate audit_entries`])
+    await expect(statement.execute(app.db)).rejects.toThrow('only ever added to')
+})
+
+test.each([
+  ['changed', sql`update audit_entries set actor = 'eve' where seq = 2`, 2],
+  ['taken out', sql`delete from audit_entries where seq = 2`, 2],
+  [
+    'put in',
+    sql`insert into audit_entries select 4, at, actor_id, actor, via, ip, action, target, outcome, code, details, request_id, hash from audit_entries where seq = 3`,
+    4,
+  ],
+  ['cut off at the end', sql`delete from audit_entries where seq = 3`, 3],
+])('an entry that was %s behind the back of the log is found', async (_, tamper, seq) => {
+  const { app, asAda, asAdmin } = await startApp()
+  for (const name of ['a', 'b', 'c']) await asAda.labels.create({ name, color: '#112233' })
+  const whole = await asAdmin.audit.verify()
+  expect(whole).toEqual({ ok: true, entries: 3, head: { seq: 3, hash: expect.any(String) }, problem: null })
+  await app.db.transaction().execute(async (trx) => {
+    await sql`alter table audit_entries disable trigger user`.execute(trx)
+    await tamper.execute(trx)
+    await sql`alter table audit_entries enable trigger user`.execute(trx)
+  })
+  expect(await asAdmin.audit.verify(whole.head)).toMatchObject({ ok: false, problem: { seq } })
+})
+
+test('a log that was written anew as a whole is found by the head that was kept', async () => {
+  const { app, asAda, asAdmin } = await startApp()
+  await asAda.labels.create({ name: 'a', color: '#112233' })
+  const { head } = await asAdmin.audit.verify()
+  const [entry] = await app.db.selectFrom('audit_entries').selectAll().execute()
+  if (!entry) throw new Error('no entry')
+  await sql`alter table audit_entries disable trigger user; delete from audit_entries; alter table audit_entries enable trigger user`.execute(
+    app.db,
+  )
+  await append(app, [{ ...entry, code: null, details: {}, actor: 'eve' }])
+  expect(await asAdmin.audit.verify()).toMatchObject({ ok: true })
+  expect(await asAdmin.audit.verify(head)).toMatchObject({ ok: false, problem: { seq: 1 } })
+})
+
+test('many at once, over two servers, are one chain without gaps', async () => {
+  const { app, ada, asAdmin } = await startApp()
+  const send = [0, 1].map(() => localTransport(app, ada.actor))
+  await Promise.all(
+    Array.from({ length: 60 }, (_, at) =>
+      send[at % 2]?.(
+        new Request('http://dms/api/labels', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ name: `${at}`, color: '#112233' }),
+        }),
+      ),
+    ),
+  )
+  expect(await asAdmin.audit.verify()).toMatchObject({ ok: true, entries: 60 })
+})
+
+test('a refused sign-in is one line of the log that a filter can read, and that no name can forge', async () => {
+  const { app, dataDir } = await startApp()
+  const file = join(dataDir, 'dms.log')
+  const log = openLog({ level: 'warn', format: 'json', file })
+  const server = buildServer({ ...app, log })
+  const forged = '","ip":"198.51.100.9","code":"UNAUTHORIZED","request_id":"x","msg":"sign-in refused'
+  await server.request(
+    '/api/auth/login',
+    {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'user-agent': forged },
+      body: JSON.stringify({ username: forged, password: 'x' }),
+    },
+    { ip: '203.0.113.7' },
+  )
+  // The expression that README "Security" gives for fail2ban, whose <HOST> is an address.
+  const expression = /"ip":"([\d.:a-f]+)","code":"\w+","request_id":"[\w.-]+","msg":"sign-in refused"/
+  const lines = (await readFile(file, 'utf8')).split('\n')
+  expect(lines.map((line) => expression.exec(line)?.[1]).filter(Boolean)).toEqual(['203.0.113.7'])
+})

@@ -1,0 +1,59 @@
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { buildServer } from '../../src/server/http/assemble.ts'
+import { rememberSignIns } from '../../src/server/http/auth-cache.ts'
+import { listen } from '../../src/server/listen.ts'
+import { startApp } from '../support/app.ts'
+
+/** Two servers that remember who is behind a token, as two processes do. */
+async function twoServers() {
+  const started = await startApp()
+  const { app } = started
+  const servers = await Promise.all(
+    [1, 2].map(async () => {
+      const signIns = rememberSignIns(app)
+      const { url, close } = await listen(buildServer(app, { signIns }), { ...app.config, server: { ...app.config.server, port: 0 } })
+      return { url, close: async () => Promise.all([close(1000), signIns.close()]) }
+    }),
+  )
+  const tokenOf = async ({ id, token_version }: { id: string; token_version: number }) => {
+    const iat = Math.floor(app.now().getTime() / 1000)
+    return app.tokens.sign({ sub: id, jti: randomUUID(), iat, exp: iat + 3600, ver: token_version })
+  }
+  const ask = async (server: number, token: string, method = 'GET', path = '/api/users/profile') =>
+    (await fetch(`${servers[server]?.url}${path}`, { method, headers: { authorization: `Bearer ${token}` } })).status
+  return { ...started, tokenOf, ask, close: () => Promise.all(servers.map((server) => server.close())) }
+}
+
+test('a logout counts at the very next request here, and elsewhere within a second', async () => {
+  const { ada, tokenOf, ask, close } = await twoServers()
+  const token = await tokenOf(ada)
+  expect([await ask(0, token), await ask(1, token)]).toEqual([200, 200])
+  expect(await ask(0, token, 'POST', '/api/auth/logout')).toBe(200)
+  expect(await ask(0, token)).toBe(401)
+  await expect.poll(() => ask(1, token), { timeout: 1000, interval: 20 }).toBe(401)
+  await close()
+})
+
+test('a demotion, a disabled account and a new password count within a second, for that user only', async () => {
+  const { app, admin, ada, bob, tokenOf, ask, close } = await twoServers()
+  const [boss, hers, his] = [await tokenOf(admin), await tokenOf(ada), await tokenOf(bob)]
+  expect([await ask(0, boss, 'GET', '/api/users'), await ask(1, hers), await ask(1, his)]).toEqual([200, 200, 200])
+  await app.db.updateTable('users').set({ role: 'user' }).where('id', '=', admin.id).execute()
+  await app.db.updateTable('users').set({ disabled: true }).where('id', '=', ada.id).execute()
+  await app.db.updateTable('users').set({ token_version: 2 }).where('id', '=', bob.id).execute()
+  await expect.poll(() => ask(0, boss, 'GET', '/api/users'), { timeout: 1000, interval: 20 }).toBe(403)
+  await expect.poll(() => ask(1, hers), { timeout: 1000, interval: 20 }).toBe(401)
+  await expect.poll(() => ask(1, his), { timeout: 1000, interval: 20 }).toBe(401)
+  await close()
+})
+
+test('a token that expires while it is remembered is refused', async () => {
+  const { app, ada, ask, close, later } = await twoServers()
+  const iat = Math.floor(app.now().getTime() / 1000)
+  const token = await app.tokens.sign({ sub: ada.id, jti: randomUUID(), iat, exp: iat + 2, ver: 1 })
+  expect(await ask(0, token)).toBe(200)
+  await later(2000)
+  expect(await ask(0, token)).toBe(401)
+  await close()
+})

@@ -1,0 +1,391 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'vitest'
+import { localTransport } from '../../src/client/local.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { ensureFirstAdmin } from '../../src/users/first-admin.ts'
+import { startApp, upload } from '../support/app.ts'
+import { type Lie, openBrowser, type Person, publicUrl, startLiar, startProvider } from '../support/servers/oidc.ts'
+import { tokenFor } from '../support/servers/server.ts'
+
+const alice: Person = {
+  sub: 'alice-1',
+  preferred_username: 'alice',
+  name: 'Alice Archer',
+  email: 'alice@example.com',
+  email_verified: true,
+  groups: ['staff', 'dms-admins'],
+  hd: 'example.com',
+}
+const bob: Person = { sub: 'bob-1', preferred_username: 'bobby', email: 'bobby@example.com', email_verified: true, groups: ['staff'] }
+
+type Settings = Parameters<typeof startApp>[0]
+
+/** A server that trusts a real provider with these people. */
+async function start(settings: Settings = {}, people: Person[] = [alice, bob]) {
+  const provider = await startProvider(people)
+  const started = await startApp({ ...provider.settings, 'oidc.admin_group': 'dms-admins', ...settings })
+  const transport = localTransport(started.app, null)
+  const open = () => openBrowser(transport)
+  /** A new browser signs in as that person; status and body of where it ends up. */
+  const signIn = async (sub: string, browser = open()) => {
+    provider.there.as = sub
+    const { url, response } = await browser.go('/api/auth/oidc/login')
+    const body = (await response?.json()) as { token: string; user: Record<string, unknown>; error?: { code: string } }
+    return { url, status: response?.status, body, code: body.error?.code, headers: response?.headers }
+  }
+  const users = () => started.app.db.selectFrom('users').selectAll().orderBy('id').execute()
+  return { ...started, ...provider, open, signIn, users }
+}
+
+describe('with a real provider', () => {
+  test('200 with a token: the account is made with name, address and groups; the admin group makes an admin; the next sign-in finds it again', async () => {
+    const { signIn, asStranger, asAdmin, users } = await start()
+    const before = (await users()).length
+    const { status, body, headers } = await signIn('alice-1')
+    expect(status).toBe(200)
+    expect(headers?.get('cache-control')).toBe('no-store')
+    expect(body.user).toMatchObject({
+      username: 'alice',
+      email: 'alice@example.com',
+      role: 'admin',
+      display_name: 'Alice Archer',
+      auth_method: 'oidc',
+    })
+    const me = await asStranger.send('GET', '/api/auth/me', undefined, { authorization: `Bearer ${body.token}` })
+    expect(await me.json()).toMatchObject({ username: 'alice' })
+    expect(await asAdmin.users.groups('alice')).toEqual({
+      username: 'alice',
+      groups: ['staff', 'dms-admins'],
+      synced_at: expect.any(String),
+    })
+    expect((await signIn('alice-1')).body.user.id).toBe(body.user.id)
+    expect((await signIn('bob-1')).body.user).toMatchObject({ username: 'bobby', role: 'user' })
+    expect((await users()).length).toBe(before + 2)
+  })
+
+  test('302 to the page that is configured, with the token behind the # only; failures are told there too', async () => {
+    const page = 'https://app.example.org/signed-in'
+    const { there, open, users } = await start({ 'oidc.post_login_url': page, 'oidc.auto_create_users': false })
+    const count = (await users()).length
+    const at = (url: URL) => url.origin === 'https://app.example.org'
+    expect((await open().go('/api/auth/oidc/login', at)).url.href).toBe(`${page}#error=FORBIDDEN`)
+    expect((await users()).length).toBe(count)
+    const allowed = await start({ 'oidc.post_login_url': page })
+    const { url } = await allowed.open().go('/api/auth/oidc/login?redirect=//evil.example', at)
+    expect(url.search).toBe('')
+    const answer = new URLSearchParams(url.hash.slice(1))
+    expect([...answer.keys()]).toEqual(['token', 'expires_at'])
+    expect(answer.get('token')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/)
+    expect(there.as).toBe('alice-1')
+  })
+
+  test('403 FORBIDDEN and no account where accounts are not made by themselves', async () => {
+    const { signIn, users } = await start({ 'oidc.auto_create_users': false })
+    const before = await users()
+    expect(await signIn('alice-1')).toMatchObject({ status: 403, code: 'FORBIDDEN' })
+    expect(await users()).toEqual(before)
+  })
+
+  test('403 FORBIDDEN for another domain, whatever the address looks like; the domain itself gets in', async () => {
+    const evil = { ...bob, sub: 'evil', email: 'x@example.com', hd: 'evil-example.com' }
+    const suffix = { ...bob, sub: 'suffix', email: 'y@example.com', hd: 'example.com.evil' }
+    const { signIn } = await start({ 'oidc.hosted_domain': 'example.com' }, [alice, bob, evil, suffix])
+    for (const sub of ['bob-1', 'evil', 'suffix']) expect(await signIn(sub)).toMatchObject({ status: 403, code: 'FORBIDDEN' })
+    expect((await signIn('alice-1')).status).toBe(200)
+  })
+
+  test('409 DUPLICATE_RESOURCE, and nothing is taken over, for the address of a local account that nobody verified, or that may not be linked', async () => {
+    const thief = { sub: 'thief', preferred_username: 'thief', email: 'ada@example.org', email_verified: true }
+    const unverified = { ...thief, sub: 'unverified', email_verified: false }
+    const strict = await start({}, [thief])
+    const before = await strict.users()
+    expect(await strict.signIn('thief')).toMatchObject({ status: 409, code: 'DUPLICATE_RESOURCE' })
+    expect(await strict.users()).toEqual(before)
+    const linking = await start({ 'oidc.link_by_email': true }, [thief, unverified])
+    expect(await linking.signIn('unverified')).toMatchObject({ status: 409 })
+    const { body } = await linking.signIn('thief')
+    expect(body.user).toMatchObject({ id: linking.ada.id, username: 'ada', auth_method: 'oidc' })
+    expect(await linking.signIn('unverified')).toMatchObject({ status: 409 })
+  })
+
+  describe('linking a local account by its e-mail address', () => {
+    const owner = { ...alice, email: 'ada@example.org' }
+
+    /** The local account has a session, an API token with every right, a shared link and a source; then its address's owner signs in. */
+    async function link(isVerified: boolean) {
+      const started = await start({ 'oidc.link_by_email': true, 'sources.local_roots': tmpdir() }, [owner])
+      const { app, ada, asAda, asAdmin, asStranger, signIn } = started
+      if (isVerified) await app.db.updateTable('users').set({ email_verified_at: app.now() }).where('id', '=', ada.id).execute()
+      const session = await tokenFor(app, ada)
+      const { token: apiToken } = await asAda.tokens.create({ name: 'squatter', scopes: ['read', 'write'] })
+      const { id } = await upload(asAda, 'a.txt', 'hello')
+      const sharedLink = await asAda.sharedLinks.create({ document_id: id })
+      const source = await asAdmin.sources.create({ name: 's', type: 'local_folder', url: tmpdir(), sync_interval: 0, owner: ada.id })
+      await app.db.updateTable('users').set({ password_hash: 'a hash' }).where('id', '=', ada.id).execute()
+      const { body, status } = await signIn('alice-1')
+      expect([status, body.user.id, body.user.role]).toEqual([200, ada.id, 'admin'])
+      const statusOf = async (token: string, path: string) =>
+        (await asStranger.send('GET', path, undefined, { authorization: `Bearer ${token}` })).status
+      return { ...started, session, apiToken, sharedLink, source, body, statusOf }
+    }
+
+    test('401 for every session and API token from before, the password is gone, and the new session is an admin', async () => {
+      const { app, ada, asAdmin, session, apiToken, body, statusOf } = await link(false)
+      expect([await statusOf(session, '/api/users'), await statusOf(session, '/api/documents')]).toEqual([401, 401])
+      expect(await statusOf(apiToken, '/api/documents')).toBe(401)
+      expect(await statusOf(body.token, '/api/users')).toBe(200)
+      const row = await app.db.selectFrom('users').selectAll().where('id', '=', ada.id).executeTakeFirstOrThrow()
+      expect([row.password_hash, row.auth_method, row.token_version]).toEqual([null, 'oidc', ada.token_version + 1])
+      expect(await asAdmin.tokens.list({ user: ada.id })).toEqual([])
+    })
+
+    test('an address that nobody had confirmed: shared links are revoked and sources disabled; the audit log and a notification say so', async () => {
+      const { app, asAdmin, asStranger, sharedLink, source, body, ada } = await link(false)
+      expect((await asStranger.send('GET', `/api/public/shared/${sharedLink.token}`)).status).toBe(410)
+      expect((await asAdmin.sources.get(source.id)).status).toBe('disabled')
+      const entry = await app.db.selectFrom('audit_entries').selectAll().orderBy('seq', 'desc').limit(1).executeTakeFirstOrThrow()
+      expect([entry.action, entry.actor, JSON.parse(entry.details)]).toMatchObject([
+        'GET /api/auth/oidc/callback',
+        'ada',
+        { linked: { api_tokens: 1, shared_links: 1, sources: 1 } },
+      ])
+      const told = await asStranger.send('GET', '/api/notifications', undefined, { authorization: `Bearer ${body.token}` })
+      expect(await told.json()).toMatchObject({ notifications: [{ type: 'account_linked', data: { user_id: ada.id } }] })
+    })
+
+    test('a confirmed address: its owner made the account, so shared links and sources go on', async () => {
+      const { asAdmin, asStranger, session, sharedLink, source, statusOf } = await link(true)
+      expect(await statusOf(session, '/api/documents')).toBe(401)
+      expect((await asStranger.send('GET', `/api/public/shared/${sharedLink.token}`)).status).toBe(200)
+      expect((await asAdmin.sources.get(source.id)).status).toBe('active')
+    })
+
+    test('the next sign-in links nothing again: sessions of the first one go on', async () => {
+      const { body, signIn, statusOf } = await link(false)
+      expect((await signIn('alice-1')).status).toBe(200)
+      expect(await statusOf(body.token, '/api/documents')).toBe(200)
+    })
+  })
+
+  test('a name that is taken stays whose it is; another name at the provider leads to the same account', async () => {
+    const admin = { sub: 'not-root', preferred_username: 'ROOT', email: 'not-root@example.com', email_verified: true }
+    const { signIn, there, admin: root, users } = await start({}, [admin])
+    const { body } = await signIn('not-root')
+    expect(body.user).toMatchObject({ username: expect.stringMatching(/^ROOT-[0-9a-f]{8}$/), role: 'user' })
+    expect(body.user.id).not.toBe(root.id)
+    there.people.set('not-root', { ...admin, preferred_username: 'ada', email: 'other@example.com' })
+    expect((await signIn('not-root')).body.user.id).toBe(body.user.id)
+    expect((await users()).filter(({ oidc_subject }) => oidc_subject !== null)).toHaveLength(1)
+  })
+
+  test('groups as one text, as a list, and nested; only the very group makes admins, and losing it ends that', async () => {
+    const text = { ...bob, sub: 'text', email: 't@example.com', groups: 'dms-admins' }
+    const old = { ...bob, sub: 'old', email: 'o@example.com', groups: ['admins', 'dms-admins-old', 'DMS-ADMINS'] }
+    const { signIn, there } = await start({}, [alice, text, old])
+    expect((await signIn('text')).body.user.role).toBe('admin')
+    expect((await signIn('old')).body.user.role).toBe('user')
+    expect((await signIn('alice-1')).body.user.role).toBe('admin')
+    there.people.set('alice-1', { ...alice, groups: ['staff'] })
+    expect((await signIn('alice-1')).body.user.role).toBe('user')
+    const nested = { ...bob, realm_access: { roles: ['dms-admins'] } }
+    const keycloak = await start({ 'oidc.groups_claim': 'realm_access.roles' }, [nested])
+    expect((await keycloak.signIn('bob-1')).body.user.role).toBe('admin')
+  })
+
+  test('the last active admin stays one without the group', async () => {
+    const { signIn, there, asAdmin, admin } = await start()
+    await signIn('alice-1')
+    await asAdmin.users.update(admin.id, { disabled: true })
+    there.people.set('alice-1', { ...alice, groups: [] })
+    expect((await signIn('alice-1')).body.user.role).toBe('admin')
+  })
+
+  test('401 UNAUTHORIZED for an account that is disabled', async () => {
+    const { signIn, asAdmin } = await start()
+    const { body } = await signIn('bob-1')
+    await asAdmin.users.update(String(body.user.id), { disabled: true })
+    expect(await signIn('bob-1')).toMatchObject({ status: 401, code: 'UNAUTHORIZED' })
+  })
+
+  test('400 VALIDATION_ERROR and no token: without the cookie, with another browser’s, with a changed state, a second time, after 10 minutes', async () => {
+    const { open, later, users } = await start()
+    const before = (await users()).length
+    const isBack = (url: URL) => url.origin === publicUrl && url.pathname.endsWith('/callback')
+    const begin = async () => {
+      const browser = open()
+      return { browser, url: (await browser.go('/api/auth/oidc/login', isBack)).url }
+    }
+    const end = async ({ browser, url }: Awaited<ReturnType<typeof begin>>) => {
+      const { response } = await browser.go(url.href)
+      const body = (await response?.json()) as { error?: { code: string }; token?: string }
+      return [response?.status, body.error?.code, body.token]
+    }
+    const refused = [400, 'VALIDATION_ERROR', undefined]
+    const [one, two] = [await begin(), await begin()]
+    expect(await end({ browser: open(), url: one.url })).toEqual(refused)
+    expect(await end({ browser: two.browser, url: one.url })).toEqual(refused)
+    const changed = await begin()
+    changed.url.searchParams.set('state', 'changed')
+    expect(await end(changed)).toEqual(refused)
+    const cookies = new Map([...one.browser.cookies].map(([host, jar]) => [host, new Map(jar)]))
+    expect((await end(one))[0]).toBe(200)
+    for (const [host, jar] of cookies) one.browser.cookies.set(host, jar)
+    expect(await end(one)).toEqual(refused)
+    const late = await begin()
+    await later(600_000)
+    expect(await end(late)).toEqual(refused)
+    expect((await users()).length).toBe(before + 1)
+  })
+
+  test('401 UNAUTHORIZED for a code that the provider does not know, and where the person said no', async () => {
+    const { open } = await start()
+    const isBack = (url: URL) => url.origin === publicUrl && url.pathname.endsWith('/callback')
+    for (const [name, value] of [
+      ['code', 'guess'],
+      ['error', 'access_denied'],
+    ] as const) {
+      const browser = open()
+      const { url } = await browser.go('/api/auth/oidc/login', isBack)
+      if (name === 'error') url.searchParams.delete('code')
+      url.searchParams.set(name, value)
+      const { response } = await browser.go(url.href)
+      expect([response?.status, await response?.json()]).toMatchObject([401, { error: { code: 'UNAUTHORIZED' } }])
+    }
+  })
+
+  test('a shell: the browser is sent to its port with a code, which it alone can exchange, once, within a minute', async () => {
+    const { open, asStranger, later } = await start()
+    const verifier = randomBytes(32).toString('base64url')
+    const challenge = createHash('sha256').update(verifier).digest('base64url')
+    const isShell = (url: URL) => url.origin === 'http://127.0.0.1:4711'
+    const codeOf = async () => {
+      const { url } = await open().go(`/api/auth/oidc/login?shell_port=4711&shell_challenge=${challenge}`, isShell)
+      expect([url.pathname, [...url.searchParams.keys()]]).toEqual(['/', ['code']])
+      return url.searchParams.get('code') ?? ''
+    }
+    const exchange = async (code: string, proof = verifier) =>
+      (await asStranger.send('POST', '/api/auth/oidc/exchange', { code, verifier: proof })).status
+    const code = await codeOf()
+    expect(await exchange(code, randomBytes(32).toString('base64url'))).toBe(401)
+    expect(await exchange(`${code}x`)).toBe(401)
+    const both = await Promise.all([exchange(code), exchange(code)])
+    expect(both.sort()).toEqual([200, 401])
+    const late = await codeOf()
+    await later(60_000)
+    expect(await exchange(late)).toBe(401)
+    const half = await asStranger.send('GET', '/api/auth/oidc/login?shell_port=4711')
+    expect(half.status).toBe(400)
+  })
+
+  test('403 FORBIDDEN for passwords and registration; API tokens and the operator’s tokens go on', async () => {
+    const { asStranger, asAda } = await start()
+    const send = async (path: string, json: object) => (await asStranger.send('POST', path, json)).status
+    expect(await send('/api/auth/login', { username: 'ada', password: 'x' })).toBe(403)
+    expect(await send('/api/auth/register', { username: 'x', email: 'x@example.org', password: 'correct horse battery' })).toBe(403)
+    const { token } = await asAda.tokens.create({ name: 'cron', scopes: ['read'] })
+    const read = await asStranger.send('GET', '/api/documents', undefined, { authorization: `Bearer ${token}` })
+    expect(read.status).toBe(200)
+  })
+
+  test('no first admin with a password that would let nobody in', async () => {
+    const { app, users } = await start()
+    await app.db.deleteFrom('users').execute()
+    expect([await ensureFirstAdmin(app), await users()]).toEqual([null, []])
+  })
+
+  test('health: 200 with every step; 503 SERVICE_UNAVAILABLE naming the one that fails; 200 disabled without OIDC', async () => {
+    const { asStranger, issuer } = await start()
+    const health = (client: typeof asStranger) => client.send('GET', '/api/health/auth/oidc')
+    const fine = { discovery: 'ok', authorization_endpoint: 'ok', token_endpoint: 'ok', jwks_uri: 'ok', jwks: 'ok' }
+    expect(await (await health(asStranger)).json()).toEqual({ status: 'ok', issuer, checks: fine })
+    expect(await (await health((await startApp()).asStranger)).json()).toEqual({ status: 'disabled' })
+    const away = await startApp({
+      'auth.method': 'oidc',
+      'oidc.issuer': 'http://127.0.0.1:1',
+      'oidc.client_id': 'dms',
+      'oidc.client_secret': 'x',
+    })
+    const answer = await health(away.asStranger)
+    expect([answer.status, await answer.json()]).toMatchObject([
+      503,
+      { error: { code: 'SERVICE_UNAVAILABLE', details: { checks: { discovery: expect.any(String) } } } },
+    ])
+    expect((await away.asStranger.send('GET', '/api/auth/oidc/login')).status).toBe(503)
+  })
+})
+
+describe('with a provider that lies: 401 UNAUTHORIZED, and no account', () => {
+  const other = Math.floor(Date.now() / 1000) - 3600
+  const lies: [string, Lie][] = [
+    ['another nonce', { claims: (claims) => ({ ...claims, nonce: 'other' }) }],
+    ['no nonce', { claims: ({ nonce: _, ...claims }) => claims }],
+    ['another issuer', { claims: (claims) => ({ ...claims, iss: 'https://evil.example' }) }],
+    ['another audience', { claims: (claims) => ({ ...claims, aud: 'other' }) }],
+    ['audiences without an authorized party', { claims: (claims) => ({ ...claims, aud: ['dms', 'other'] }) }],
+    ['another authorized party', { claims: (claims) => ({ ...claims, aud: ['dms', 'other'], azp: 'other' }) }],
+    ['an expired token', { claims: (claims) => ({ ...claims, iat: other, exp: other + 300 }) }],
+    ['a token from the future', { claims: (claims) => ({ ...claims, iat: other + 7200, nbf: other + 7200, exp: other + 9000 }) }],
+    ['no subject', { claims: ({ sub: _, ...claims }) => claims }],
+    ['no signature', { sign: 'none' }],
+    ['the signature of another key', { sign: 'other key' }],
+    ['a key that it does not publish', { sign: 'other key', header: { kid: 'two' } }],
+    ['the client secret as key', { sign: 'secret' }],
+    ['a key inside the token', { sign: 'other key', header: { jwk: { kty: 'RSA', n: 'AQAB', e: 'AQAB' } } }],
+    ['no ID token', { token: { id_token: undefined } }],
+  ]
+
+  test.each(lies)('%s', async (_, lie) => {
+    const liar = await startLiar(lie, alice)
+    const { app } = await startApp(liar.settings)
+    const before = await app.db.selectFrom('users').select('id').execute()
+    const { response } = await openBrowser(localTransport(app, null)).go('/api/auth/oidc/login')
+    expect([response?.status, await response?.json()]).toMatchObject([401, { error: { code: 'UNAUTHORIZED', details: {} } }])
+    expect(await app.db.selectFrom('users').select('id').execute()).toEqual(before)
+  })
+
+  test('the truth, from the same provider, gets in', async () => {
+    const { settings } = await startLiar({}, alice)
+    const { app } = await startApp(settings)
+    expect((await openBrowser(localTransport(app, null)).go('/api/auth/oidc/login')).response?.status).toBe(200)
+  })
+
+  test('503 for a description of itself that names another issuer; another audience than the configured one: 401', async () => {
+    const liar = await startLiar({ metadata: { issuer: 'https://evil.example' } }, alice)
+    const { app } = await startApp(liar.settings)
+    expect((await openBrowser(localTransport(app, null)).go('/api/auth/oidc/login')).response?.status).toBe(503)
+    expect(liar.asked).not.toContain('/authorize')
+    const honest = await startLiar({}, alice)
+    const strict = await startApp({ ...honest.settings, 'oidc.audience': 'https://api.example' })
+    expect((await openBrowser(localTransport(strict.app, null)).go('/api/auth/oidc/login')).response?.status).toBe(401)
+  })
+})
+
+test('debugging logs claims and never a token, a code or the secret', async () => {
+  const { signIn, app } = await start({ 'oidc.debug': true })
+  const lines: string[] = []
+  const { info } = app.log
+  app.log.info = (...line: unknown[]) => void lines.push(JSON.stringify(line))
+  const { body } = await signIn('alice-1')
+  app.log.info = info
+  const text = lines.join('\n')
+  expect(text).toContain('alice@example.com')
+  for (const secret of [body.token, 'a secret that only the two know', 'access_token', 'id_token']) expect(text).not.toContain(secret)
+})
+
+test('the configuration names what is missing: secret, key, https', () => {
+  const problems = (flags: Record<string, string>) => {
+    try {
+      loadConfig({ env: {}, flags: { 'auth.method': 'oidc', 'oidc.client_id': 'dms', ...flags } })
+      return 'none'
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+  const issuer = 'https://id.example.org'
+  expect(problems({})).toContain('oidc.issuer')
+  expect(problems({ 'oidc.issuer': issuer })).toContain('oidc.client_secret')
+  expect(problems({ 'oidc.issuer': issuer, 'oidc.token_endpoint_auth_method': 'private_key_jwt' })).toContain('oidc.client_private_key')
+  expect(problems({ 'oidc.issuer': 'http://id.example.org', 'oidc.client_secret': 'x' })).toContain('not https')
+  expect(problems({ 'oidc.issuer': issuer, 'oidc.client_secret': 'x' })).toBe('none')
+})

@@ -1,0 +1,127 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { settings } from '../../../src/config/schema.ts'
+import { run } from '../../support/processes/run.ts'
+
+let folder: string
+let file: string
+const secret = 'kG3vJ0sTq9Zc7Lx2Wm5Yb8Nf1Rd4Hp6A'
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'dms-config-'))
+  file = write(
+    'config.toml',
+    `[server]\nport = 9000\nrequest_timeout = "120s"\n[database]\nurl = "postgres://dms:hunter2@db/dms"\n[auth]\njwt_secret = "${secret}"\n`,
+  )
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+function write(name: string, content: string): string {
+  const path = join(folder, name)
+  writeFileSync(path, content)
+  chmodSync(path, 0o600)
+  return path
+}
+
+/** `config show` with the file, as JSON. */
+async function show(args: string[], env: Record<string, string> = {}): Promise<Record<string, unknown>[]> {
+  const { stdout, stderr } = await run(['config', 'show', '-c', file, '--json', ...args], { env })
+  expect(stderr).toBe('')
+  return JSON.parse(stdout)
+}
+
+test('0 and nothing to say for a configuration that is fine', async () => {
+  expect(await run(['config', 'check', '-c', file])).toEqual({ code: 0, signal: null, stdout: '', stderr: '' })
+  expect((await run(['config', 'check', '-c', file, '--json'])).stdout).toBe('[]\n')
+})
+
+test('78 and every problem for one that is not', async () => {
+  const wrong = write('wrong.toml', '[server]\nprot = 80\n')
+  const { code, stdout, stderr } = await run(['config', 'check', '--file', wrong, '--json'], {
+    env: { JWT_SECRET: 'short', DMS_SERVR_HOST: 'x' },
+  })
+  expect({ code, stderr }).toEqual({ code: 78, stderr: '' })
+  expect(JSON.parse(stdout)).toEqual([
+    { severity: 'error', message: `${wrong}:2:1  unknown key server.prot — did you mean server.port?` },
+    { severity: 'error', message: expect.stringMatching(/^JWT_SECRET: 5 characters/) },
+    { severity: 'warning', message: expect.stringMatching(/^DMS_SERVR_HOST/) },
+  ])
+})
+
+test('78 for a warning with --strict only', async () => {
+  const env = { SESSION_LIFETIME_HOURS: '12' }
+  expect(await run(['config', 'check'], { env })).toMatchObject({
+    code: 0,
+    stdout: 'warning\tSESSION_LIFETIME_HOURS=12: the documented token lifetime is 24 hours\n',
+  })
+  expect(await run(['config', 'check', '--strict'], { env })).toMatchObject({ code: 78 })
+})
+
+test('show lists every setting with value and origin', async () => {
+  const rows = await show([], { DMS_SERVER_HOST: '::1' })
+  expect(rows.map(({ key }) => key)).toEqual([...settings.keys()])
+  const row = (key: string) => rows.find((each) => each.key === key)
+  expect(row('server.port')).toEqual({ key: 'server.port', value: 9000, origin: 'file', source: `${file}:2`, secret: false })
+  expect(row('server.host')).toEqual({ key: 'server.host', value: '::1', origin: 'env', source: 'DMS_SERVER_HOST', secret: false })
+  expect(row('server.request_timeout')?.value).toBe('2m')
+  expect(row('limits.max_upload_size')).toMatchObject({ value: '500MB', origin: 'default', source: '' })
+})
+
+test('show takes a section, a key, --set-only, and flags as origin', async () => {
+  expect((await show(['ocr'])).every(({ key }) => String(key).startsWith('ocr.'))).toBe(true)
+  expect((await show(['--set-only'])).map(({ key }) => key)).toEqual([
+    'server.port',
+    'server.request_timeout',
+    'database.url',
+    'auth.jwt_secret',
+  ])
+  expect(await show(['data_dir', '--data-dir', '/srv/dms'])).toEqual([
+    { key: 'data_dir', value: '/srv/dms', origin: 'flag', source: 'command line', secret: false },
+  ])
+  expect((await run(['config', 'show', 'server.port', '--fields', 'value', '-c', file])).stdout).toBe('9000\n')
+  expect((await run(['config', 'show', 'server.port', '--origin', '-c', file])).stdout).toBe(`server.port\t9000\t${file}:2\n`)
+})
+
+test('secrets are hidden unless --reveal', async () => {
+  expect((await show(['auth.jwt_secret']))[0]).toMatchObject({ value: null, secret: true })
+  const { stdout } = await run(['config', 'show', '-c', file])
+  expect(stdout).toContain('auth.jwt_secret\t****** (32 chars)\n')
+  expect(stdout).toContain('database.url\tpostgres://dms:******@db/dms\n')
+  expect(stdout).not.toMatch(/hunter2|kG3v/)
+  expect((await show(['auth.jwt_secret', '--reveal']))[0]).toMatchObject({ value: secret })
+})
+
+test('secrets that dms keeps by itself are shown with the file they are in, and hidden like others', async () => {
+  const env = { DMS_DATA_DIR: folder }
+  const path = write('jwt_secret', `${secret}\n`)
+  const { stdout } = await run(['config', 'show', '--origin', 'auth.jwt_secret'], { env })
+  expect(stdout).toBe(`auth.jwt_secret\t****** (32 chars)\t${path}\n`)
+  const both = await run(['config', 'show', '--reveal', '--json'], { env })
+  const rows = JSON.parse(both.stdout) as { key: string }[]
+  expect(rows.find(({ key }) => key === 'auth.jwt_secret')).toMatchObject({ value: secret, origin: 'file', source: path, secret: true })
+  expect(rows.find(({ key }) => key === 'sources.encryption_key')).toMatchObject({ value: '', origin: 'default', source: '' })
+})
+
+test('2 for a setting that does not exist, with a suggestion', async () => {
+  expect(await run(['config', 'show', 'server.prot'])).toMatchObject({
+    code: 2,
+    stderr: 'error: there is no setting server.prot — did you mean server.port?\n',
+  })
+})
+
+test('78 from show too where the configuration is wrong, as one line of JSON when JSON was asked for', async () => {
+  const { code, stderr } = await run(['config', 'show', '--json'], { env: { DMS_SERVER_PORT: 'x', DMS_LOG_LEVEL: 'y' } })
+  expect(code).toBe(78)
+  expect(JSON.parse(stderr)).toEqual({
+    error: {
+      code: 'CONFIG',
+      message: expect.any(String),
+      details: { problems: [expect.any(String), expect.any(String)] },
+      timestamp: expect.any(String),
+      request_id: null,
+    },
+    exit_code: 78,
+  })
+})

@@ -1,0 +1,451 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, readdir, readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text as textOf } from 'node:stream/consumers'
+import pg from 'pg'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { migrate } from '../../../src/db/migrate.ts'
+import { openDatabase } from '../../../src/db/pool.ts'
+import { addressOf } from '../../../src/documents/stored-files.ts'
+import { openLog } from '../../../src/log/log.ts'
+import { startApp, upload } from '../../support/app.ts'
+import { begin, connection, dms, emptyPlace, folder, here, opened, type Place } from '../../support/places.ts'
+import { startServer, storeFiles } from '../../support/servers/server.ts'
+
+const tables = [
+  'users',
+  'documents',
+  'document_pages',
+  'labels',
+  'document_labels',
+  'comments',
+  'shared_links',
+  'notifications',
+  'user_settings',
+]
+
+/** The rows of a place, as text, so that places can be held against each other. */
+async function rowsOf(place: Place, table: string): Promise<string[]> {
+  const client = await connection(place)
+  const { rows } = await client.query<{ row: string }>(`select to_jsonb(t)::text as row from ${table} t order by 1`)
+  return rows.map(({ row }) => row)
+}
+
+/** Keeps everybody from reading a table until the test says so: whoever copies it stands still there. */
+async function held(place: Place, table: string): Promise<() => Promise<void>> {
+  const client = new pg.Client({ connectionString: place.databaseUrl })
+  client.on('error', () => {})
+  await client.connect()
+  await client.query(`begin; lock table ${table} in access exclusive mode`)
+  const release = () => client.end()
+  onTestFinished(release)
+  return release
+}
+
+/** A place with three documents that nobody has read yet, two of them of the same bytes. */
+async function someDocuments() {
+  const started = await startApp()
+  const place: Place = { databaseUrl: started.databaseUrl, dataDir: started.dataDir }
+  const first = await upload(started.asAda, 'harbour.txt', 'Harbour fees for 2026')
+  await upload(started.asBob, 'harbour.txt', 'Harbour fees for 2026')
+  await upload(started.asAda, 'noise.bin', randomBytes(300_000))
+  // Bob's bytes took the place of Ada's: one file is left of them.
+  await started.runJobs(['maintenance'])
+  return { ...started, place, first }
+}
+
+const summary = (stdout: string) => JSON.parse(stdout) as Record<string, unknown>
+
+test('a backup made while eight clients upload is restored elsewhere: every document acknowledged before it, with all that hangs on it', {
+  timeout: 120_000,
+}, async () => {
+  const { app, asAda, asAdmin, ada, url, token, runJobs, databaseUrl, dataDir } = await startServer()
+  const place = { databaseUrl, dataDir }
+  await asAdmin.users.create({ username: 'carla', email: 'carla@example.org', password: 'a password of Carla', role: 'user' })
+  const document = await upload(asAda, 'minutes.txt', 'Minutes of the harbour board, with "quotes", a\ttab and \\ a backslash')
+  const label = await asAda.labels.create({ name: 'board', color: '#336699' })
+  await asAda.labels.assign(label.id, [document.id])
+  const comment = await asAda.comments.create(document.id, { content: 'first' })
+  await asAda.comments.create(document.id, { content: 'reply', parent_id: comment.id })
+  await asAda.sharedLinks.create({ document_id: document.id, password: 'open sesame' })
+  await upload(asAda, 'copy.txt', 'Minutes of the harbour board, with "quotes", a\ttab and \\ a backslash')
+  await runJobs()
+
+  const ledger = new Map<string, string>()
+  let isOver = false
+  const uploader = async (number: number) => {
+    for (let count = 0; !isOver && count < 200; count++) {
+      const bytes = count % 4 === 0 ? randomBytes(200_000) : Buffer.from(`note ${number} ${count} ${randomBytes(8).toString('hex')}`)
+      const form = new FormData()
+      form.set('file', new Blob([bytes as BlobPart]), `${number}-${count}.txt`)
+      const response = await fetch(`${url}/api/documents/upload`, {
+        method: 'POST',
+        body: form,
+        headers: { authorization: `Bearer ${token}` },
+      })
+      if (response.status === 201)
+        ledger.set(((await response.json()) as { id: string }).id, createHash('sha256').update(bytes).digest('hex'))
+    }
+  }
+  const uploads = Promise.all(Array.from({ length: 8 }, (_, number) => uploader(number)))
+  await expect.poll(() => ledger.size, { timeout: 40_000 }).toBeGreaterThan(16)
+  const before = new Map(ledger)
+  const archive = join(dataDir, 'x.tar')
+  const made = await dms(place, ['backup', 'create', '--to', archive, '--json'])
+  isOver = true
+  await uploads
+  expect([made.code, made.stderr]).toEqual([0, ''])
+  expect(ledger.size).toBeGreaterThan(before.size)
+  expect((await stat(archive)).mode & 0o777).toBe(0o600)
+  expect((await here(place, ['backup', 'verify', archive])).code).toBe(0)
+
+  const other = await emptyPlace()
+  expect((await here(other, ['restore', archive, '--confirm', 'another'])).code).toBe(2)
+  const restored = await dms(other, ['restore', archive, '-q', '--json'])
+  expect([restored.code, restored.stderr]).toEqual([0, ''])
+  expect(summary(restored.stdout).documents).toBe(summary(made.stdout).documents)
+  const ending = { dry_run: false, exit_code: 0, started_at: expect.stringMatching(/Z$/), finished_at: expect.stringMatching(/Z$/) }
+  for (const { stdout } of [made, restored]) expect(summary(stdout)).toMatchObject(ending)
+  const checked = await here(other, ['check', '--sample', '100%'])
+  expect([checked.code, checked.stdout]).toEqual([0, ''])
+
+  for (const table of tables) {
+    const there = new Set(await rowsOf(other, table))
+    const missing = (await rowsOf(place, table)).filter((row) => !there.has(row))
+    // Uploads that came later are not in it; nothing else changed meanwhile.
+    expect(
+      missing.every((row) => table === 'documents' && !before.has((JSON.parse(row) as { id: string }).id)),
+      table,
+    ).toBe(true)
+  }
+  const { app: theirs, asOperator, asStranger } = await opened(other)
+  for (const [id, sha256] of before) {
+    const response = await asOperator.send('GET', `/api/documents/${id}/download`)
+    const bytes = Buffer.from(await response.arrayBuffer())
+    expect([id, response.status, createHash('sha256').update(bytes).digest('hex')]).toEqual([id, 200, sha256])
+  }
+  const { token: carla } = await asStranger.auth.login('carla', 'a password of Carla')
+  expect(carla).toMatch(/^ey/)
+  const { results } = await asOperator.call<{ results: { document_id: string }[] }>('GET', '/api/search?q=harbour board')
+  expect(results.map(({ document_id }) => document_id)).toContain(document.id)
+  expect((await asOperator.documents.get(document.id)).owner).toBe(ada.username)
+  const storeId = async (one: typeof app) =>
+    (await one.db.selectFrom('instance').selectAll().where('key', '=', 'store_id').executeTakeFirst())?.value
+  expect(await storeId(theirs)).not.toBe(await storeId(app))
+})
+
+test('a backup of an older schema is made by this dms and comes up to date when it is restored', async () => {
+  const old = await emptyPlace()
+  const address = { connectionString: old.databaseUrl }
+  const database = openDatabase({
+    address,
+    poolMax: 2,
+    connectTimeout: 5000,
+    statementTimeout: 0,
+    log: openLog({ level: 'warn', format: 'json' }),
+  })
+  await migrate(database, 10_000, undefined, '0013_servers')
+  const content = 'written long ago'
+  const sha256 = createHash('sha256').update(content).digest('hex')
+  const client = await connection(old)
+  await client.query(`insert into users (id, username, username_key, email, email_key) values
+    ('01890a5d-ac96-774b-bcce-000000000001', 'old', 'old', 'old@example.org', 'old@example.org')`)
+  await client.query(`insert into stored_files (sha256, size) values ($1, $2)`, [sha256, content.length])
+  await client.query(
+    `insert into documents (id, owner_id, title, filename, content, status, mime_type, size, sha256, language)
+     values ('01890a5d-ac96-774b-bcce-000000000002', '01890a5d-ac96-774b-bcce-000000000001', 'old', 'old.txt', $1, 'processing', 'text/plain', $2, $3, 'eng')`,
+    [content, content.length, sha256],
+  )
+  await client.query(`insert into jobs (kind, queue, status, document_id, payload, worker, lease_until, attempts)
+    values ('extract', 'ocr', 'processing', '01890a5d-ac96-774b-bcce-000000000002', '{"language":"eng"}', 'gone/1', now() + interval '1 minute', 1)`)
+  await client.query(`insert into instance values ('store_id', 'the-old-one')`)
+  await client.query(`insert into rate_hits values ('k'), ('k')`)
+  const home = join(old.dataDir, 'files', sha256.slice(0, 2), sha256.slice(2, 4))
+  await mkdir(home, { recursive: true })
+  await writeFile(join(home, sha256), content)
+  await writeFile(join(old.dataDir, 'files', '.dms-store'), 'the-old-one\n')
+  await database.close()
+
+  const archive = join(old.dataDir, 'old.tar')
+  expect(await here(old, ['backup', 'create', '--to', archive, '-q'])).toMatchObject({ code: 0, stderr: '' })
+  expect((await here(old, ['migrate', 'check'])).code).toBe(8)
+
+  const now = await emptyPlace()
+  expect(await here(now, ['restore', archive, '-q'])).toMatchObject({ code: 0, stderr: '' })
+  expect((await here(now, ['migrate', 'check'])).code).toBe(0)
+  expect(await here(now, ['check', '--sample', '100%'])).toMatchObject({ code: 0, stdout: '' })
+  const { app, asOperator } = await opened(now)
+  const job = await app.db
+    .selectFrom('jobs')
+    .select(['status', 'attempts', 'worker'])
+    .where('kind', '=', 'extract')
+    .executeTakeFirstOrThrow()
+  expect(job).toEqual({ status: 'pending', attempts: 0, worker: null })
+  expect((await asOperator.documents.get('01890a5d-ac96-774b-bcce-000000000002')).status).toBe('pending')
+  expect(await app.db.selectFrom('rate_hits').selectAll().execute()).toEqual([])
+  const { results } = await asOperator.call<{ results: object[] }>('GET', '/api/search?q=ago')
+  expect(results).toHaveLength(1)
+})
+
+describe('what is wrong with a backup', () => {
+  test('a flipped byte, a missing end, a strange file: verify exits 3 and says what, restore leaves the place as it was', {
+    timeout: 120_000,
+  }, async () => {
+    const { place, dataDir } = await someDocuments()
+    const archive = join(dataDir, 'x.tar')
+    await here(place, ['backup', 'create', '--to', archive])
+    const whole = await readFile(archive)
+    const other = await emptyPlace()
+    const damage = async (bytes: Buffer, problem: RegExp) => {
+      await writeFile(archive, bytes)
+      const verified = await here(place, ['backup', 'verify', archive, '--json'])
+      expect([verified.code, JSON.stringify(summary(verified.stdout))]).toEqual([3, expect.stringMatching(problem)])
+      const restored = await here(other, ['restore', archive, '-q'])
+      expect([restored.code, restored.stderr]).toEqual([1, expect.stringContaining('nothing was restored')])
+      expect((await storeFiles(other.dataDir)).named).toEqual([])
+      const client = await connection(other)
+      expect((await client.query(`select from pg_tables where schemaname = 'public'`)).rows).toEqual([])
+    }
+    const flipped = Buffer.from(whole)
+    const at = whole.indexOf('Harbour fees for 2026', whole.indexOf('files/'))
+    flipped[at] = (flipped[at] ?? 0) ^ 1
+    await damage(flipped, /"problem":"corrupt"/)
+    const table = Buffer.from(whole)
+    table[whole.indexOf('ada@example.org')] = 'b'.charCodeAt(0)
+    await damage(table, /tables\/users\.000001.*"problem":"corrupt"/)
+    await damage(whole.subarray(0, whole.length - 5000), /ends/)
+    await damage(Buffer.from('this is no archive at all'.repeat(100)), /not an archive/)
+    await writeFile(archive, whole)
+    expect((await here(other, ['restore', archive, '-q'])).code).toBe(0)
+  })
+
+  test('a folder with a file gone, or one too many bytes: verify exits 3', async () => {
+    const { place, dataDir } = await someDocuments()
+    const to = join(dataDir, 'mirror')
+    await here(place, ['backup', 'create', '--format', 'dir', '--to', to])
+    const whole = JSON.parse((await here(place, ['backup', 'verify', to, '--json'])).stdout)
+    expect(whole).toMatchObject({
+      type: 'summary',
+      command: 'backup verify',
+      findings: 0,
+      backup: { documents: expect.any(Number) },
+      exit_code: 0,
+      items: [],
+    })
+    const files = (await readdir(join(to, 'files'), { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
+    const [first, second] = files.map((entry) => join(entry.parentPath, entry.name)) as [string, string]
+    await rm(first)
+    await truncate(second, 1)
+    const { code, stdout } = await here(place, ['backup', 'verify', to, '--json'])
+    expect(code).toBe(3)
+    const { items, ...summary } = JSON.parse(stdout) as { items: { problem: string }[]; findings: number; exit_code: number }
+    expect(items.map(({ problem }) => problem).sort()).toEqual(['corrupt', 'missing'])
+    expect(summary).toMatchObject({ findings: 2, exit_code: 3 })
+    expect((await here(place, ['backup', 'verify', to, '-o', 'id'])).stdout.trimEnd().split('\n')).toHaveLength(2)
+  })
+
+  test('a stored file that was lost before: the backup has all the others, says which is missing, exits 3, and so does the restore', async () => {
+    const { place, app, first, dataDir } = await someDocuments()
+    const { sha256 } = await app.db.selectFrom('documents').select('sha256').where('id', '=', first.id).executeTakeFirstOrThrow()
+    await app.files.remove(await addressOf(app.db, sha256))
+    const archive = join(dataDir, 'x.tar')
+    const made = await here(place, ['backup', 'create', '--to', archive])
+    expect([made.code, made.stderr]).toEqual([3, expect.stringContaining(`warning: stored file ${sha256} is missing\n`)])
+    const verified = await here(place, ['backup', 'verify', archive, '--json'])
+    expect([verified.code, summary(verified.stdout).items]).toEqual([3, [expect.objectContaining({ problem: 'missing', origin: 'store' })]])
+    const other = await emptyPlace()
+    expect((await here(other, ['restore', archive, '-q'])).code).toBe(3)
+    const { stdout } = await here(other, ['check', '--json'])
+    expect((summary(stdout).items as { document_id: string }[]).map(({ document_id }) => document_id)).toContain(first.id)
+  })
+})
+
+test('7 where there are users or files already, and nothing of them is touched', async () => {
+  const { place, dataDir } = await someDocuments()
+  const archive = join(dataDir, 'x.tar')
+  await here(place, ['backup', 'create', '--to', archive])
+  const before = await rowsOf(place, 'documents')
+  const full = await here(place, ['restore', archive])
+  expect([full.code, full.stderr]).toEqual([7, expect.stringContaining('the database holds users')])
+  expect(await rowsOf(place, 'documents')).toEqual(before)
+  const database = await emptyPlace()
+  const files = await here({ ...database, dataDir }, ['restore', archive])
+  expect([files.code, files.stderr]).toEqual([7, expect.stringContaining('the document store holds files')])
+  expect((await storeFiles(dataDir)).named).toHaveLength(2)
+  expect((await here(place, ['backup', 'create', '--to', archive])).code).toBe(7)
+})
+
+test('6 for a backup that is not there, 2 for a password on the command line', async () => {
+  const place = await emptyPlace()
+  expect((await here(place, ['restore', 'nothing.tar'])).code).toBe(6)
+  expect((await here(place, ['backup', 'verify', 'nothing.tar'])).code).toBe(6)
+  const { code, stderr } = await here(place, ['restore', 'nothing.tar', '--to-database', 'postgres://dms:hunter2@db/dms'])
+  expect([code, stderr]).toEqual([2, expect.not.stringContaining('hunter2')])
+})
+
+describe('killed in the middle', () => {
+  test('a backup leaves nothing that looks like one, and the next one is whole', async () => {
+    const { place, dataDir } = await someDocuments()
+    const shelf = join(dataDir, 'backups')
+    const mirror = join(dataDir, 'mirror')
+    await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror])
+    const release = await held(place, 'comments')
+    const archive = begin(place, ['backup', 'create'])
+    await expect.poll(() => readdir(shelf).catch(() => []), { timeout: 20_000 }).toEqual([expect.stringMatching(/\.tar\.partial$/)])
+    archive.kill('SIGKILL')
+    await archive.ended
+    const folders = await readdir(join(mirror, 'data'))
+    const second = begin(place, ['backup', 'create', '--format', 'dir', '--to', mirror, '--lock-timeout', '20s'])
+    await expect.poll(() => readdir(join(mirror, 'data')), { timeout: 20_000 }).toHaveLength(folders.length + 1)
+    second.kill('SIGKILL')
+    await second.ended
+    await release()
+    expect((await here(place, ['backup', 'verify', mirror])).code).toBe(0)
+    const listed = await here(place, ['backup', 'list', '--json'])
+    expect((JSON.parse(listed.stdout) as { complete: boolean }[]).filter(({ complete }) => complete)).toEqual([])
+    expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror, '--lock-timeout', '20s'])).code).toBe(0)
+    expect(await readdir(join(mirror, 'data'))).toHaveLength(1)
+    expect((await here(place, ['backup', 'verify', mirror])).code).toBe(0)
+  })
+
+  test('a restore leaves an empty database and a folder that no server takes; it can be run again', async () => {
+    const { place, dataDir, app } = await someDocuments()
+    const archive = join(dataDir, 'x.tar')
+    await here(place, ['backup', 'create', '--to', archive])
+    const bytes = await readFile(archive)
+    const other = await emptyPlace()
+    const child = begin(other, ['restore', '-'])
+    // All but the end: it waits there for the rest, with tables and files behind it.
+    child.stdin.write(bytes.subarray(0, bytes.indexOf('SHA256SUMS\0') - 60))
+    await expect.poll(async () => (await storeFiles(other.dataDir)).named.length, { timeout: 20_000 }).toBe(2)
+    child.kill('SIGKILL')
+    await child.ended
+    const client = await connection(other)
+    await expect.poll(async () => (await client.query(`select from pg_tables where schemaname = 'public'`)).rows.length).toBe(0)
+    const served = await dms(other, ['serve', '--migrate', '--check'])
+    expect([served.code, served.stderr]).toEqual([78, expect.stringContaining('belongs to another database')])
+    await client.query('drop owned by current_user')
+    expect(await here(other, ['restore', archive, '-q'])).toMatchObject({ code: 0, stderr: '' })
+    expect((await here(other, ['check', '--sample', '100%'])).code).toBe(0)
+    expect((await storeFiles(other.dataDir)).named).toEqual((await storeFiles(app.config.data_dir)).named)
+  })
+})
+
+test('75 for the second of two at once, with who has the lock; a purge waits until the backup is over', async () => {
+  const { place, dataDir, app, asAda, asBob, first, runJobs } = await someDocuments()
+  const release = await held(place, 'comments')
+  const child = begin(place, ['backup', 'create', '--to', join(dataDir, 'x.tar')])
+  await expect.poll(() => existsSync(join(dataDir, 'x.tar.partial')), { timeout: 20_000 }).toBe(true)
+  const locks = () =>
+    connection(place).then((client) => client.query(`select from pg_stat_activity where application_name = 'dms backup snapshot'`))
+  await expect.poll(async () => (await locks()).rows.length, { timeout: 20_000 }).toBe(1)
+  const second = await here(place, ['backup', 'create', '--to', join(dataDir, 'y.tar')])
+  expect([second.code, second.stderr]).toEqual([
+    75,
+    expect.stringMatching(/backup: already running \(dms backup pid=\d+.*\n +fix: --lock-timeout 10m waits for it\n$/),
+  ])
+  expect((await readdir(dataDir)).filter((name) => name.startsWith('y.tar'))).toEqual([])
+  await app.db
+    .insertInto('jobs')
+    .values({ kind: 'purge', queue: 'maintenance', payload: JSON.stringify({ sha256: 'f'.repeat(64) }) })
+    .execute()
+  await app.db
+    .insertInto('file_removals')
+    .values({ address: 'f'.repeat(64) })
+    .execute()
+  await runJobs(['maintenance'])
+  const purges = () => app.db.selectFrom('jobs').select('status').where('kind', '=', 'purge').execute()
+  expect(await purges()).toEqual([{ status: 'pending' }])
+  await release()
+  expect(await child.ended).toBe(0)
+  for await (const { id } of asBob.documents.list()) await asBob.documents.delete(id)
+  await asAda.documents.delete(first.id)
+  await app.db
+    .updateTable('jobs')
+    .set({ run_at: new Date(0) })
+    .execute()
+  await runJobs()
+  expect(await purges()).toEqual([])
+  expect((await storeFiles(dataDir)).named).toHaveLength(1)
+})
+
+test('a folder: only what is new is written, what is gone is removed, and other folders are refused', async () => {
+  const { place, dataDir, asAda, asBob, first, runJobs } = await someDocuments()
+  const to = join(dataDir, 'mirror')
+  const create = (...more: string[]) => here(place, ['backup', 'create', '--format', 'dir', '--to', to, ...more])
+  expect((await create('--jobs', '0')).code).toBe(2)
+  expect((await create('--jobs', '1')).code).toBe(0)
+  const stored = async () => {
+    const files = (await readdir(join(to, 'files'), { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
+    return new Map(await Promise.all(files.map(async (file) => [file.name, (await stat(join(file.parentPath, file.name))).ino] as const)))
+  }
+  const before = await stored()
+  expect(before.size).toBe(2)
+  await asAda.documents.delete(first.id)
+  for await (const { id } of asBob.documents.list()) await asBob.documents.delete(id)
+  await upload(asAda, 'new.txt', 'something new')
+  await runJobs()
+  expect((await create()).code).toBe(0)
+  const after = await stored()
+  expect([...after].filter(([name, ino]) => before.get(name) === ino)).toHaveLength(1)
+  expect(after.size).toBe(2)
+  expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
+
+  const foreign = await folder()
+  await writeFile(join(foreign, 'thesis.txt'), 'mine')
+  expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', foreign])).code).toBe(7)
+  const other = await someDocuments()
+  expect((await here(other.place, ['backup', 'create', '--format', 'dir', '--to', to])).code).toBe(7)
+  expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
+})
+
+test('through pipes: create --to - into verify - and into restore -, with the keys where they are asked for', async () => {
+  const { place, dataDir } = await someDocuments()
+  await writeFile(join(dataDir, 'jwt_secret'), 'x'.repeat(64), { mode: 0o600 })
+  const archive = async (args: string[]) => {
+    const child = begin(place, ['backup', 'create', '--to', '-', '-q', ...args])
+    const chunks: Buffer[] = []
+    for await (const chunk of child.stdout) chunks.push(chunk)
+    expect(await child.ended).toBe(0)
+    return Buffer.concat(chunks)
+  }
+  const feed = async (to: Place, args: string[], bytes: Buffer) => {
+    const child = begin(to, args)
+    child.stdin.end(bytes)
+    const said = await textOf(child.stdout)
+    return [await child.ended, said]
+  }
+  const plain = await archive([])
+  expect(plain.includes('x'.repeat(64))).toBe(false)
+  expect(await feed(place, ['backup', 'verify', '-'], plain)).toEqual([0, ''])
+  const other = await emptyPlace()
+  expect((await feed(other, ['restore', '-', '-q'], await archive(['--include-secrets', '--include-config'])))[0]).toBe(0)
+  expect(await readFile(join(other.dataDir, 'jwt_secret'), 'utf8')).toBe('x'.repeat(64))
+  expect((await stat(join(other.dataDir, 'jwt_secret'))).mode & 0o777).toBe(0o600)
+})
+
+test('list has the newest first, prune leaves --keep of them and what it did not name; the last success is told to Prometheus', async () => {
+  const { place, dataDir, app } = await someDocuments()
+  const shelf = join(dataDir, 'backups')
+  await here(place, ['backup', 'create'])
+  const [name = ''] = await readdir(shelf)
+  const bytes = await readFile(join(shelf, name))
+  for (const older of ['dms-20200101T000000Z.tar', 'dms-20200102T000000Z.tar', 'dms-20200103T000000Z.tar.partial', 'mine.tar'])
+    await writeFile(join(shelf, older), bytes)
+  await utimes(join(shelf, 'dms-20200103T000000Z.tar.partial'), new Date(0), new Date(0))
+  await chmod(shelf, 0o700)
+  const listed = JSON.parse((await here(place, ['backup', 'list', '--json'])).stdout) as {
+    name: string
+    documents: number
+    schema: string
+  }[]
+  expect(listed).toHaveLength(5)
+  expect(listed[0]).toMatchObject({ documents: 3, schema: expect.stringMatching(/^\d{4}_/), complete: expect.any(Boolean) })
+  expect((await here(place, ['backup', 'prune', '--keep', '1'])).code).toBe(2)
+  expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
+  const left = await readdir(shelf)
+  expect(left).toHaveLength(2)
+  expect(left).toContain('mine.tar')
+  expect(await app.db.selectFrom('runs').select('name').execute()).toContainEqual({ name: 'backup' })
+})

@@ -1,0 +1,115 @@
+/** Damage of stored files and of backups: it is found, it stays found, and it does not spread. */
+import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { exactly } from '../../../src/backup/create/copy-stored-files.ts'
+import { filePath } from '../../../src/backup/manifest.ts'
+import { startApp, upload } from '../../support/app.ts'
+import { emptyPlace, folder, here, type Place } from '../../support/places.ts'
+import { storedPath } from '../../support/stored-path.ts'
+
+async function oneDocument() {
+  const started = await startApp()
+  const place: Place = { databaseUrl: started.databaseUrl, dataDir: started.dataDir }
+  const content = 'Harbour fees for 2026'
+  const { id } = await upload(started.asAda, 'harbour.txt', content)
+  await upload(started.asAda, 'other.txt', 'Other fees')
+  const { sha256 } = await started.app.db.selectFrom('documents').select('sha256').where('id', '=', id).executeTakeFirstOrThrow()
+  const lastSuccess = async () => {
+    const { rows } = await sql<{ at: string }>`select last_success_at::text as at from runs where name = 'backup'`.execute(started.app.db)
+    return rows[0]?.at ?? null
+  }
+  return { ...started, place, id, sha256, content, stored: await storedPath(started.app, sha256), lastSuccess }
+}
+
+const flipped = (content: string) => content.replace('fees', 'feet')
+
+describe('backup create --format dir', () => {
+  test('a stored file with a flipped byte: exit 3 in every run, no success is noted; the good bytes replace it once the store is repaired', async () => {
+    const { place, stored, content, sha256, dataDir, lastSuccess } = await oneDocument()
+    const to = join(dataDir, 'mirror')
+    const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
+    await writeFile(stored, flipped(content))
+    for (let run = 0; run < 3; run++) {
+      const { code, stderr } = await create()
+      expect([code, stderr]).toEqual([3, expect.stringContaining(`stored file ${sha256} is corrupt`)])
+      expect((await here(place, ['backup', 'verify', to])).code).toBe(3)
+    }
+    expect(await lastSuccess()).toBe(null)
+    await writeFile(stored, content)
+    expect(await create()).toMatchObject({ code: 0, stderr: '' })
+    expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
+    expect(await lastSuccess()).not.toBe(null)
+    expect((await here(await emptyPlace(), ['restore', to, '-q'])).code).toBe(0)
+  })
+
+  test('a byte that flipped inside of the folder: the next run writes the good bytes again', async () => {
+    const { place, content, sha256, dataDir } = await oneDocument()
+    const to = join(dataDir, 'mirror')
+    const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
+    expect((await create()).code).toBe(0)
+    await writeFile(join(to, filePath(sha256)), flipped(content))
+    expect((await here(place, ['backup', 'verify', to])).code).toBe(3)
+    expect((await create()).code).toBe(0)
+    expect(await readFile(join(to, filePath(sha256)), 'utf8')).toBe(content)
+    expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
+  })
+
+  test.each(['missing', 'of another length'])(
+    'a stored file that is %s: the intact copy of an earlier run stays, and is told of with exit 3',
+    async (how) => {
+      const { place, stored, content, sha256, dataDir } = await oneDocument()
+      const to = join(dataDir, 'mirror')
+      const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
+      expect((await create()).code).toBe(0)
+      if (how === 'missing') await rm(stored)
+      else await writeFile(stored, content.slice(1))
+      for (let run = 0; run < 2; run++) {
+        const { code, stderr } = await create()
+        expect([code, stderr]).toEqual([3, expect.stringContaining(`intact in the backup: ${join(to, filePath(sha256))}`)])
+        expect(await readFile(join(to, filePath(sha256)), 'utf8')).toBe(content)
+      }
+      expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
+    },
+  )
+
+  test.each(['files', 'data'])('refuses a folder in which %s is a symbolic link, and touches nothing behind it', async (name) => {
+    const { place, dataDir } = await oneDocument()
+    const to = join(dataDir, 'mirror')
+    const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
+    expect((await create()).code).toBe(0)
+    const elsewhere = await folder()
+    const other = join(elsewhere, 'aa', 'bb', 'thesis.txt')
+    await mkdir(dirname(other), { recursive: true })
+    await writeFile(other, 'mine')
+    await rm(join(to, name), { recursive: true })
+    await symlink(elsewhere, join(to, name))
+    expect((await create()).code).toBe(7)
+    expect(await readFile(other, 'utf8')).toBe('mine')
+  })
+})
+
+test('an archive of a store with a flipped byte: exit 3, and no success is noted', async () => {
+  const { place, stored, content, dataDir, lastSuccess } = await oneDocument()
+  await writeFile(stored, flipped(content))
+  expect((await here(place, ['backup', 'create', '--to', join(dataDir, 'x.tar')])).code).toBe(3)
+  expect(await lastSuccess()).toBe(null)
+})
+
+test('a sector that cannot be read, or a file that shrinks meanwhile, becomes zeros of the same length; a lost mount is thrown', async () => {
+  async function* failing(code: string) {
+    yield Buffer.from('abc')
+    throw Object.assign(new Error(code), { code })
+  }
+  const read = async (source: AsyncIterable<Uint8Array>) => Buffer.concat(await Array.fromAsync(exactly(source, 5))).toString()
+  expect(await read(failing('EIO'))).toBe('abc\0\0')
+  expect(
+    await read(
+      (async function* () {
+        yield Buffer.from('abcd')
+      })(),
+    ),
+  ).toBe('abcd\0')
+  await expect(read(failing('ENOTCONN'))).rejects.toThrow('ENOTCONN')
+})

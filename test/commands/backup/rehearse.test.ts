@@ -1,0 +1,127 @@
+/** Rehearsals: a restore into a throw-away place, of which nothing stays but the word that it worked. */
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import { startApp, upload } from '../../support/app.ts'
+import { archiveOf, consistent, entriesOf } from '../../support/data/crafted-backup.ts'
+import { begin, connection, emptyPlace, folder, here } from '../../support/places.ts'
+
+async function backedUp() {
+  const { app, databaseUrl, dataDir, asAda } = await startApp()
+  const place = { databaseUrl, dataDir }
+  // The database runs as another user when we are root; that one must get through.
+  await chmod(dataDir, 0o711)
+  await upload(asAda, 'harbour.txt', 'Harbour fees for 2026')
+  await upload(asAda, 'minutes.txt', 'Minutes, with "quotes", a\ttab, a \\ backslash and\nlines')
+  await here(place, ['backup', 'create'])
+  const archive = join(dataDir, 'backups', JSON.parse((await here(place, ['backup', 'list', '--json'])).stdout)[0].name as string)
+  const lastSuccess = async () => (await sql`select from runs where name = 'rehearsal'`.execute(app.db)).rows.length === 1
+  const doctor = async () => {
+    const { stdout } = await here(place, ['doctor', '--only', 'rehearsal', '--json'])
+    return stdout
+  }
+  return { place, archive, lastSuccess, doctor, scratch: join(dataDir, 'rehearsal') }
+}
+
+/** A database of nobody, and whether it is as empty as it was. */
+async function emptyDatabase() {
+  const place = await emptyPlace()
+  const client = await connection(place)
+  return {
+    url: place.databaseUrl,
+    isEmpty: async () => (await client.query(`select from pg_tables where schemaname = 'public'`)).rowCount === 0,
+  }
+}
+
+test('the newest backup is restored into a PostgreSQL of its own and compared; nothing of it stays, the success is noted, cron hears nothing', {
+  timeout: 120_000,
+}, async () => {
+  const { place, archive, lastSuccess, doctor, scratch } = await backedUp()
+  expect(await doctor()).toContain('no backup was ever restored for a test')
+  expect(await here(place, ['backup', 'rehearse', '-q'])).toEqual({ code: 0, stdout: '', stderr: '' })
+  expect([existsSync(scratch), await lastSuccess()]).toEqual([false, true])
+  expect(await doctor()).toContain('succeeded 0 days ago')
+  expect(existsSync(archive)).toBe(true)
+})
+
+test('a rehearsal that was killed leaves a PostgreSQL and files; the next one stops and removes both', { timeout: 120_000 }, async () => {
+  const { place, archive, scratch } = await backedUp()
+  const bytes = await readFile(archive)
+  const child = begin(place, ['backup', 'rehearse', '-'])
+  child.stdin.write(bytes.subarray(0, bytes.indexOf('SHA256SUMS\0') - 60))
+  await expect.poll(() => existsSync(join(scratch, 'files')), { timeout: 60_000 }).toBe(true)
+  child.kill('SIGKILL')
+  await child.ended
+  const pid = Number((await readFile(join(scratch, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')[0])
+  const isAlive = () => existsSync(`/proc/${pid}/cmdline`)
+  expect(isAlive()).toBe(true)
+  expect(await here(place, ['backup', 'rehearse', archive, '-q', '--lock-timeout', '30s'])).toMatchObject({ code: 0, stdout: '' })
+  await expect.poll(isAlive, { timeout: 30_000 }).toBe(false)
+  expect(existsSync(scratch)).toBe(false)
+})
+
+test('--to-database: rows and files are compared there, and the database is empty afterwards', async () => {
+  const { place, archive, scratch } = await backedUp()
+  const { url, isEmpty } = await emptyDatabase()
+  const { code, stdout } = await here(place, ['backup', 'rehearse', 'latest', '--to-database', url, '--json'])
+  expect([code, JSON.parse(stdout)]).toEqual([
+    0,
+    expect.objectContaining({ backup: archive, documents: 2, files: 2, has_compared_rows: true, findings: 0, items: [], exit_code: 0 }),
+  ])
+  expect((JSON.parse(stdout) as { rows: number }).rows).toBeGreaterThan(4)
+  expect([await isEmpty(), existsSync(scratch)]).toEqual([true, false])
+  expect((await here(place, ['backup', 'rehearse', '--to-database', place.databaseUrl])).code).toBe(7)
+})
+
+test('a damaged backup: exit 3 with what is wrong, no success is noted, nothing stays', async () => {
+  const { place, archive, lastSuccess, scratch } = await backedUp()
+  const { url, isEmpty } = await emptyDatabase()
+  const bytes = await readFile(archive)
+  const flipped = Buffer.from(bytes)
+  flipped.write('feet', flipped.indexOf('Harbour fees', flipped.indexOf('files/')) + 8)
+  await writeFile(archive, flipped)
+  const rehearse = () => here(place, ['backup', 'rehearse', archive, '--to-database', url, '-q'])
+  const { code, stdout } = await rehearse()
+  expect([code, stdout]).toEqual([3, expect.stringMatching(/files\/\S+ is corrupt/)])
+  expect([await isEmpty(), existsSync(scratch), await lastSuccess()]).toEqual([true, false, false])
+})
+
+test('rows that come back otherwise than they were backed up are told of, although counts and checksums agree', async () => {
+  const { place, archive, lastSuccess } = await backedUp()
+  const { url } = await emptyDatabase()
+  const entries = (await entriesOf(archive)).map((entry) =>
+    /tables\/users\./.test(entry.path) ? { ...entry, bytes: Buffer.from(entry.bytes.toString().replace(/\+00(?=[\t\n])/, '-01')) } : entry,
+  )
+  await writeFile(archive, archiveOf(consistent(entries)))
+  expect((await here(place, ['backup', 'verify', archive])).code).toBe(0)
+  const { code, stdout } = await here(place, ['backup', 'rehearse', archive, '--to-database', url, '-q'])
+  expect([code, stdout]).toEqual([3, expect.stringContaining('rows differ')])
+  expect(await lastSuccess()).toBe(false)
+})
+
+test('SIGINT in the middle: 130, and nothing of it stays', { timeout: 60_000 }, async () => {
+  const { place, archive, lastSuccess, scratch } = await backedUp()
+  const { url, isEmpty } = await emptyDatabase()
+  const bytes = await readFile(archive)
+  const child = begin(place, ['backup', 'rehearse', '-', '--to-database', url])
+  // All but the end: it waits for the rest with rows and files behind it.
+  child.stdin.write(bytes.subarray(0, bytes.indexOf('SHA256SUMS\0') - 60))
+  await expect.poll(() => existsSync(join(scratch, 'files')), { timeout: 30_000 }).toBe(true)
+  child.kill('SIGINT')
+  child.stdin.end(bytes.subarray(bytes.indexOf('SHA256SUMS\0') - 60))
+  expect(await child.ended).toBe(130)
+  expect([await isEmpty(), existsSync(scratch), await lastSuccess()]).toEqual([true, false, false])
+})
+
+test('6 where there is no backup; 7 for a work folder that holds something else, which stays', async () => {
+  const place = await backedUp().then((made) => made.place)
+  expect((await here(place, ['backup', 'rehearse', 'nothing.tar'])).code).toBe(6)
+  const work = await folder()
+  await mkdir(join(work, 'rehearsal'))
+  await writeFile(join(work, 'rehearsal', 'thesis.txt'), 'mine')
+  const { code, stderr } = await here(place, ['backup', 'rehearse', '--work-dir', work])
+  expect([code, stderr]).toEqual([7, expect.stringContaining('thesis.txt')])
+  expect(await readFile(join(work, 'rehearsal', 'thesis.txt'), 'utf8')).toBe('mine')
+})

@@ -1,0 +1,109 @@
+/** A restore that loses its connection at COMMIT: rows and files stay together, whatever became of the rows. */
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { restore } from '../../../src/backup/restore/restore.ts'
+import { sourceAt } from '../../../src/backup/source.ts'
+import { loadConfig } from '../../../src/config/load.ts'
+import { claimOf } from '../../../src/files/restore-marker.ts'
+import { openLog } from '../../../src/log/log.ts'
+import { openPlaces } from '../../../src/open-app.ts'
+import { startApp, upload } from '../../support/app.ts'
+import { connection, dms, emptyPlace, here, type Place } from '../../support/places.ts'
+import { startRelay } from '../../support/servers/relay.ts'
+import { storeFiles } from '../../support/servers/server.ts'
+
+async function backedUp() {
+  const { databaseUrl, dataDir, asAda } = await startApp()
+  await upload(asAda, 'harbour.txt', 'Harbour fees for 2026')
+  await upload(asAda, 'other.txt', 'Other fees')
+  const archive = join(dataDir, 'x.tar')
+  await here({ databaseUrl, dataDir }, ['backup', 'create', '--to', archive])
+  return archive
+}
+
+const users = async (place: Place) => {
+  const client = await connection(place)
+  const { rows } = await client.query(`select to_regclass('users') is not null as found`)
+  return rows[0].found ? ((await client.query('select from users')).rowCount ?? 0) : 0
+}
+
+/** A restore by another way to the database, which asks for a second only what became of its COMMIT. */
+async function restoreBy(place: Place, url: string, archive: string) {
+  const flags = { data_dir: place.dataDir, 'database.url': url, 'storage.min_free': 0, 'database.connect_timeout': 1000 }
+  const { config } = loadConfig({ env: {}, flags })
+  const places = await openPlaces(config, openLog({ level: 'silent', format: 'json' }))
+  return restore(places, await sourceAt(archive), {
+    key: null,
+    isUnsignedOk: false,
+    skipsDamaged: false,
+    keepsSources: false,
+    lockTimeout: 0,
+    outcomeTimeoutMs: 1000,
+    signal: new AbortController().signal,
+    onHead() {},
+    onProgress() {},
+  }).finally(() => places.close().catch(() => {}))
+}
+
+test('the answer of COMMIT is lost, and the rows are there: so are the files, and the restore has succeeded', {
+  timeout: 60_000,
+}, async () => {
+  const archive = await backedUp()
+  const place = await emptyPlace()
+  const relay = await startRelay(place.databaseUrl)
+  const lost = relay.loseAnswerTo('commit')
+  const restored = await here({ ...place, databaseUrl: relay.url }, ['restore', archive, '-q'])
+  expect(restored).toMatchObject({ code: 0 })
+  await lost
+  expect(await users(place)).toBeGreaterThan(0)
+  expect((await here(place, ['check', '--sample', '100%'])).code).toBe(0)
+  expect((await readdir(join(place.dataDir, 'files'))).filter((name) => name.startsWith('.dms-restore'))).toEqual([])
+})
+
+test('the database cannot be asked whether the rows are there: nothing is removed, exit 69; the next restore finds out', {
+  timeout: 60_000,
+}, async () => {
+  const archive = await backedUp()
+  const place = await emptyPlace()
+  const relay = await startRelay(place.databaseUrl)
+  void relay.loseAnswerTo('commit').then(relay.cut)
+  const failed = await restoreBy(place, relay.url, archive).catch((error: unknown) => error)
+  expect(failed).toMatchObject({ code: 'SERVICE_UNAVAILABLE', fix: expect.stringContaining('run the same dms restore again') })
+  expect((await storeFiles(place.dataDir)).named).toHaveLength(2)
+  expect(await users(place)).toBeGreaterThan(0)
+  // They belong together, and a server takes them.
+  expect((await here(place, ['check', '--sample', '100%', '--checks', 'files,checksums'])).code).toBe(0)
+  const again = await here(place, ['restore', archive])
+  expect([again.code, again.stderr]).toEqual([7, expect.stringContaining('the place is complete')])
+  expect(await claimOf(join(place.dataDir, 'files'))).toBe(null)
+  expect((await storeFiles(place.dataDir)).named).toHaveLength(2)
+})
+
+test('the connection is lost before COMMIT: the files are removed, and the restore can be run again', { timeout: 60_000 }, async () => {
+  const archive = await backedUp()
+  const place = await emptyPlace()
+  const relay = await startRelay(place.databaseUrl)
+  void relay.loseAnswerTo('set constraints all immediate').then(relay.cut)
+  await expect(restoreBy(place, relay.url, archive)).rejects.toThrow()
+  expect((await storeFiles(place.dataDir)).named).toEqual([])
+  expect(await users(place)).toBe(0)
+  expect((await here(place, ['restore', archive, '-q'])).code).toBe(0)
+})
+
+test('a folder whose restore may have been committed elsewhere is refused, with its files untouched, and no server takes it', {
+  timeout: 60_000,
+}, async () => {
+  const archive = await backedUp()
+  const place = await emptyPlace()
+  const relay = await startRelay(place.databaseUrl)
+  void relay.loseAnswerTo('commit').then(relay.cut)
+  await expect(restoreBy(place, relay.url, archive)).rejects.toThrow('is not known')
+  const other = await emptyPlace()
+  const into = { databaseUrl: other.databaseUrl, dataDir: place.dataDir }
+  const refused = await here(into, ['restore', archive])
+  expect([refused.code, refused.stderr]).toEqual([69, expect.stringContaining('is not known')])
+  expect((await storeFiles(place.dataDir)).named).toHaveLength(2)
+  const served = await dms(into, ['serve', '--migrate', '--check'])
+  expect([served.code, served.stderr]).toEqual([78, expect.stringContaining('belongs to another database')])
+})

@@ -1,0 +1,114 @@
+/** What a restored copy does not do a second time, and whether a backup is the one that was made. */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { startApp, upload } from '../../support/app.ts'
+import { connection, emptyPlace, folder, here, opened } from '../../support/places.ts'
+
+async function backedUp() {
+  const started = await startApp()
+  const place = { databaseUrl: started.databaseUrl, dataDir: started.dataDir }
+  await upload(started.asAda, 'harbour.txt', 'Harbour fees for 2026')
+  return { ...started, place, archive: join(await folder(), 'x.tar') }
+}
+
+test('a restored copy syncs no source and sends no mail before somebody says so: sources are disabled, their jobs are gone', async () => {
+  const { app, place, archive, ada } = await backedUp()
+  const source = (name: string, status: 'active' | 'syncing' | 'error' | 'disabled') => ({
+    owner_id: ada.id,
+    name,
+    type: 'webdav' as const,
+    url: 'https://cloud.example.org/',
+    status,
+    next_sync: new Date(0),
+    totals: '{}',
+  })
+  await app.db
+    .insertInto('sources')
+    .values([source('a', 'active'), source('b', 'syncing'), source('c', 'error'), source('d', 'disabled')])
+    .execute()
+  await app.db
+    .insertInto('jobs')
+    .values([
+      { kind: 'sync', queue: 'sync', payload: JSON.stringify({ source_id: ada.id, full: false }) },
+      { kind: 'verify_email', queue: 'maintenance', payload: JSON.stringify({ user_id: ada.id }) },
+    ])
+    .execute()
+  await here(place, ['backup', 'create', '--to', archive])
+
+  const copy = await emptyPlace()
+  const { code, stdout, stderr } = await here(copy, ['restore', archive, '--json'])
+  expect([code, stderr]).toEqual([
+    0,
+    expect.stringContaining('sources are disabled until you start them: "a", "b", "c"; fix: dms sources update NAME --status active'),
+  ])
+  const { disabled_sources } = JSON.parse(stdout) as { disabled_sources: { id: string; name: string }[] }
+  expect(disabled_sources.map(({ name }) => name)).toEqual(['a', 'b', 'c'])
+  const states = async (of: typeof copy) =>
+    (await (await connection(of)).query(`select name || ' ' || status as state from sources order by 1`)).rows.map(({ state }) => state)
+  const jobs = async (of: typeof copy) =>
+    (await (await connection(of)).query(`select kind from jobs where kind in ('sync', 'verify_email')`)).rows
+  expect(await states(copy)).toEqual(['a disabled', 'b disabled', 'c disabled', 'd disabled'])
+  expect(await jobs(copy)).toEqual([])
+  const { asOperator } = await opened(copy)
+  expect((await asOperator.send('POST', `/api/sources/${disabled_sources[0]?.id}/sync`)).status).toBe(409)
+
+  const moved = await emptyPlace()
+  expect((await here(moved, ['restore', archive, '-q', '--keep-sources-enabled'])).code).toBe(0)
+  expect(await states(moved)).toEqual(['a active', 'b active', 'c error', 'd disabled'])
+  expect(await jobs(moved)).toEqual([{ kind: 'sync' }])
+})
+
+test('with backup.key_file a backup is signed, and one that was changed, or signed with another key, or not at all is refused', async () => {
+  const { place, archive } = await backedUp()
+  const keys = await folder()
+  const [key, other] = [join(keys, 'key'), join(keys, 'other')]
+  await writeFile(key, 'k'.repeat(40))
+  await writeFile(other, 'o'.repeat(40))
+  const env = { DMS_BACKUP_KEY_FILE: key }
+  expect(await here(place, ['backup', 'create', '--to', archive], { env })).toMatchObject({ code: 0 })
+  const verify = async (flags: string[]) => {
+    const { code, stdout, stderr } = await here(place, ['backup', 'verify', archive, '--json', ...flags])
+    return [code, (JSON.parse(stdout) as { backup: { signature: string } | null }).backup?.signature, stderr]
+  }
+  expect(await verify([])).toEqual([0, 'not checked', ''])
+  expect(await verify(['--key-file', key])).toEqual([0, 'valid', ''])
+  expect(await verify(['--key-file', other])).toEqual([
+    3,
+    undefined,
+    expect.stringContaining('--key-file with the key that it was made with'),
+  ])
+  const restore = async (...flags: string[]) => {
+    const { code, stderr } = await here(await emptyPlace(), ['restore', archive, '-q', ...flags])
+    return [code, stderr]
+  }
+  expect(await restore('--key-file', key)).toEqual([0, ''])
+  expect(await restore('--key-file', other, '--unsigned-ok', '--skip-damaged')).toEqual([
+    1,
+    expect.stringMatching(/wrong signature.*nothing was restored\n +fix: pass --key-file/),
+  ])
+  const bytes = await readFile(archive)
+  bytes.write('1', bytes.lastIndexOf('"created_at": "2') + 15)
+  await writeFile(archive, bytes)
+  expect(await restore('--key-file', key)).toEqual([1, expect.stringContaining('wrong signature')])
+
+  expect(await here(place, ['backup', 'create', '--to', `${archive}.plain`])).toMatchObject({ code: 0 })
+  await writeFile(archive, await readFile(`${archive}.plain`))
+  expect(await restore('--key-file', key)).toEqual([1, expect.stringMatching(/is not signed.*\n +fix: .*--unsigned-ok/)])
+  expect(await restore('--key-file', key, '--unsigned-ok')).toEqual([0, ''])
+})
+
+test('a key that is missing, too short, or beside the backups is a configuration error, before anything is written', async () => {
+  const { place, archive, dataDir } = await backedUp()
+  const short = join(await folder(), 'short')
+  await writeFile(short, 'short')
+  for (const [path, reason] of [
+    [`${short}.none`, 'cannot be read'],
+    [short, 'at least 32'],
+    [join(dataDir, 'backups', 'key'), 'must not lie in backup.path'],
+  ] as const) {
+    const { code, stderr } = await here(place, ['backup', 'create', '--to', archive], { env: { DMS_BACKUP_KEY_FILE: path } })
+    expect([code, stderr]).toEqual([78, expect.stringContaining(reason)])
+  }
+  expect((await here(place, ['restore', archive])).code).toBe(6)
+})

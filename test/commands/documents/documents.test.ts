@@ -1,0 +1,353 @@
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { upload } from '../../support/app.ts'
+import { readBatch, startWay, ways } from '../../support/both-ways.ts'
+import { bareEnvironment, executable, hasProgram, run, runOnTerminal } from '../../support/processes/run.ts'
+
+const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex')
+const nowhere = '01900000-0000-7000-8000-000000000000'
+
+describe.each(ways)('%s:', (way) => {
+  test('upload: items and a summary; the same bytes again are unchanged, or another document with --on-duplicate upload', async () => {
+    const { dms, folder, asAda } = await startWay(way)
+    const [one, two] = [join(folder, 'Été 1.txt'), join(folder, 'two.txt')]
+    await writeFile(one, 'first')
+    await writeFile(two, 'second')
+    const first = await dms(['documents', 'upload', one, two, '-o', 'jsonl', '--concurrency', '1'])
+    expect([first.code, first.stderr]).toEqual([0, ''])
+    const { items, summary } = readBatch(first.stdout)
+    expect(items).toEqual([
+      { type: 'item', action: 'created', key: one, id: expect.any(String), bytes: 5 },
+      { type: 'item', action: 'created', key: two, id: expect.any(String), bytes: 6 },
+    ])
+    expect(summary).toMatchObject({ command: 'documents upload', total: 2, created: 2, failed: 0, bytes: 11, exit_code: 0 })
+    expect(await asAda.documents.get(String(items[0]?.id))).toMatchObject({ filename: 'Été 1.txt', title: 'Été 1', owner: 'ada' })
+
+    const again = await dms(['documents', 'upload', one, '--json'])
+    expect(JSON.parse(again.stdout)).toMatchObject({ unchanged: 1, created: 0, items: [{ action: 'unchanged', id: items[0]?.id }] })
+    const copy = await dms(['documents', 'upload', one, '--on-duplicate', 'upload', '-o', 'id'])
+    expect(await asAda.documents.get(copy.stdout.trim())).toMatchObject({ duplicate_of: items[0]?.id })
+  })
+
+  test('upload: title, labels, language, --no-ocr, and whom they belong to', async () => {
+    const { dms, folder, asAdmin, admin, envOf } = await startWay(way)
+    for (const name of ['Contracts', 'Paid']) await asAdmin.call('POST', '/api/labels', { name, color: '#336699' })
+    const file = join(folder, 'x.txt')
+    await writeFile(file, 'text')
+    const options = ['--title', 'A title', '--label', 'contracts,PAID', '--no-ocr', '--language', 'eng', '--owner', 'bob', '-o', 'id']
+    const { code, stdout } = await dms(['documents', 'upload', file, ...options], { env: await envOf(admin) })
+    expect(code).toBe(0)
+    expect(await asAdmin.documents.get(stdout.trim())).toMatchObject({
+      title: 'A title',
+      labels: ['Contracts', 'Paid'],
+      owner: 'bob',
+      language: 'eng',
+    })
+    expect((await asAdmin.call<{ data: unknown[] }>('GET', '/api/ocr/queue')).data).toEqual([])
+    expect((await dms(['documents', 'upload', file, '--owner', 'bob'])).code).toBe(5)
+  })
+
+  test('upload: what is wrong with one file fails that file; what is wrong with an option ends it all', async () => {
+    const { dms, folder } = await startWay(way)
+    const [good, empty, gone] = [join(folder, 'good.txt'), join(folder, 'empty.txt'), join(folder, 'gone.txt')]
+    await writeFile(good, 'good')
+    await writeFile(empty, '')
+    const mixed = await dms(['documents', 'upload', empty, good, gone, '-o', 'jsonl', '--concurrency', '1'])
+    expect(mixed.code).toBe(3)
+    expect(readBatch(mixed.stdout).items).toMatchObject([
+      { action: 'failed', key: empty, error: { code: 'VALIDATION_ERROR', message: 'the file is empty' } },
+      { action: 'created', key: good },
+      { action: 'failed', key: gone, error: { code: 'ENOENT', message: `${gone}: no such file or directory` } },
+    ])
+    expect((await dms(['documents', 'upload', gone])).code).toBe(1)
+    const label = await dms(['documents', 'upload', good, '--label', 'no such'])
+    expect(label).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('--label no such: no label "no such"') })
+  })
+
+  test('upload: from a pipe, and from a list of paths', async () => {
+    const { dms, folder, asAda } = await startWay(way)
+    const piped = await dms(['documents', 'upload', '-', '--stdin-name', 'a/b/pipe.txt', '-o', 'id'], { input: 'piped' })
+    expect(await asAda.documents.get(piped.stdout.trim())).toMatchObject({ filename: 'pipe.txt', sha256: sha256('piped') })
+    const odd = join(folder, 'new\nline.txt')
+    await writeFile(odd, 'odd')
+    const listed = await dms(['documents', 'upload', '--files-from', '-', '-0', '--json'], { input: `${odd}\0` })
+    expect(JSON.parse(listed.stdout).items).toMatchObject([{ action: 'created', key: odd }])
+  })
+
+  test('upload --wait: until they are read and can be found; 3 for one that cannot be read', async () => {
+    const { dms, folder, asAda, env, runJobs } = await startWay(way)
+    const [text, broken] = [join(folder, 'text.txt'), join(folder, 'broken.pdf')]
+    await writeFile(text, 'a needle in here')
+    await writeFile(broken, '%PDF-1.7\nnothing of a PDF follows')
+    const others = env.DMS_URL ? setInterval(() => void runJobs(), 1000) : undefined
+    const { code, stdout, stderr } = await dms(['documents', 'upload', text, broken, '--wait', '-o', 'jsonl'])
+    clearInterval(others)
+    const { items, summary } = readBatch(stdout)
+    expect(items).toHaveLength(2)
+    expect(items.find(({ key }) => key === text)).toMatchObject({ action: 'created', status: 'completed', id: expect.any(String) })
+    expect(items.find(({ key }) => key === broken)).toMatchObject({
+      action: 'failed',
+      status: 'failed',
+      error: { code: expect.any(String) },
+    })
+    expect([code, summary?.exit_code]).toEqual([3, 3])
+    if (way === 'here') {
+      expect(stderr).toContain('documents are read in this process')
+      expect(await asAda.call<{ total: number }>('GET', '/api/search?q=needle')).toMatchObject({ total: 1 })
+    }
+  })
+
+  test('upload: Ctrl-C ends after the file being sent, with the summary and 130; the next run does the rest', async () => {
+    const { folder, env, dms } = await startWay(way)
+    const count = 80
+    for (let index = 0; index < count; index++) await writeFile(join(folder, `${index}.txt`), `number ${index}`)
+    const args = [executable, 'documents', 'upload', '-r', folder, '-o', 'jsonl', '--concurrency', '1']
+    const child = spawn(process.execPath, args, { env: bareEnvironment(env) })
+    let stdout = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      if (stdout === '') child.kill('SIGINT')
+      stdout += text
+    })
+    const code = await new Promise((resolve) => child.on('close', resolve))
+    const { summary } = readBatch(stdout)
+    expect([code, summary?.exit_code]).toEqual([130, 130])
+    expect(summary?.created).toBeGreaterThan(0)
+    expect(summary?.created).toBeLessThan(count)
+    const rest = JSON.parse((await dms(['documents', 'upload', '-r', folder, '--json'])).stdout)
+    expect([rest.unchanged, rest.created]).toEqual([summary?.created, count - Number(summary?.created)])
+  })
+
+  test('list: formats, filters, order and limit; no text unless it is asked for', async () => {
+    const { dms, asAda, asBob, asAdmin } = await startWay(way)
+    await asAdmin.call('POST', '/api/labels', { name: 'Tax', color: '#336699' })
+    const a = await upload(asAda, 'a.txt', 'aaa', { labels: 'Tax' })
+    const b = await upload(asAda, 'b.txt', 'b')
+    await upload(asBob, 'c.txt', 'c')
+    const { code, stdout, stderr } = await dms(['documents', 'list'])
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toBe(`${b.id}\tb\tpending\t\t\t1\t${b.created_at}\n${a.id}\ta\tpending\t\tTax\t3\t${a.created_at}\n`)
+    const json = JSON.parse((await dms(['documents', 'list', '--json', '--label', 'tax'])).stdout)
+    expect(json).toEqual([{ ...a, content: undefined }].map(({ content, ...others }) => others))
+    const first = await dms(['docs', 'ls', '--sort', 'size', '-o', 'id', '--limit', '1', '-v'])
+    expect(first.stdout).toBe(`${a.id}\n`)
+    expect(first.stderr).toMatch(/showing 1 of \d+; use --all/)
+    const csv = await dms(['documents', 'list', '--fields', 'title,content', '-o', 'csv', '--since', '1h', '--status', 'pending,failed'])
+    expect(csv.stdout).toBe('TITLE,CONTENT\nb,\na,\n')
+    expect(await dms(['documents', 'list', '--to', '2001-01-01', '--json'])).toMatchObject({ code: 0, stdout: '[]\n' })
+    expect((await dms(['documents', 'list', '--status', 'lost'])).code).toBe(2)
+    expect((await dms(['documents', 'list', '--label', 'none'])).code).toBe(6)
+  })
+
+  test('get and text: 6 for what is not there or is somebody else’s, 8 for what is not read yet', async () => {
+    const { dms, asAda, asBob, runJobs } = await startWay(way)
+    const { id } = await upload(asAda, 'a.txt', 'line one\nline two')
+    const other = await upload(asBob, 'b.txt', 'secret')
+    expect(await dms(['documents', 'text', id])).toMatchObject({ code: 8, stdout: '' })
+    await runJobs()
+    expect(await dms(['documents', 'text', id])).toMatchObject({ code: 0, stdout: 'line one\nline two' })
+    expect(JSON.parse((await dms(['documents', 'get', id, '--json'])).stdout)).toMatchObject({
+      id,
+      status: 'completed',
+      content: 'line one\nline two',
+    })
+    expect((await dms(['documents', 'get', id, '--fields', 'sha256'])).stdout).toBe(`sha256\t${sha256('line one\nline two')}\n`)
+    for (const unknown of [other.id, '..']) expect((await dms(['documents', 'get', unknown])).code, unknown).toBe(6)
+    expect((await dms(['documents', 'text', nowhere])).code).toBe(6)
+  })
+
+  test('download: into a folder, a file or a pipe; what exists is left alone unless told otherwise', async () => {
+    const { dms, asAda, folder } = await startWay(way)
+    const bytes = Buffer.alloc(3_000_000, 'dms ')
+    const { id } = await upload(asAda, 'scan 1.bin', bytes, { title: 'Über/uns' })
+    const target = join(folder, 'out', 'deep')
+    const row = await dms(['documents', 'download', id, '--to', `${target}/`])
+    expect(row).toMatchObject({ code: 0, stderr: '', stdout: `${id}\t${target}/scan 1.bin\t3000000\t${sha256(bytes)}\tcreated\t\n` })
+    expect(sha256(await readFile(join(target, 'scan 1.bin')))).toBe(sha256(bytes))
+
+    await writeFile(join(target, 'scan 1.bin'), 'mine')
+    const refused = await dms(['documents', 'download', id, '--to', target])
+    expect([refused.code, refused.stdout]).toEqual([7, `${id}\t\t\t\tfailed\t${target}/scan 1.bin exists\n`])
+    expect(JSON.parse((await dms(['documents', 'download', id, '--to', target, '--skip-existing', '--json'])).stdout)).toMatchObject({
+      skipped: 1,
+    })
+    expect(await readFile(join(target, 'scan 1.bin'), 'utf8')).toBe('mine')
+    expect((await dms(['documents', 'download', id, '--to', target, '--clobber'])).code).toBe(0)
+
+    await dms(['documents', 'download', id, '--to', target, '--name', 'id'])
+    await dms(['documents', 'download', id, '--to', target, '--name', 'title'])
+    await dms(['documents', 'download', id, '--to', join(target, 'named')])
+    expect((await readdir(target)).sort()).toEqual([`${id}.bin`, 'named', 'scan 1.bin', 'Über_uns.bin'])
+    const piped = await dms(['documents', 'download', id, '--to', '-'])
+    expect([piped.code, sha256(piped.stdout)]).toEqual([0, sha256(bytes)])
+    expect((await dms(['documents', 'download', id, nowhere, '--to', `${target}/two`, '-q'])).code).toBe(3)
+  })
+
+  test('download: two documents of one name in one run do not replace each other', async () => {
+    const { dms, asAda, folder } = await startWay(way)
+    const [one, two] = [await upload(asAda, 'same.txt', 'one'), await upload(asAda, 'same.txt', 'two')]
+    const { code, stderr } = await dms(['documents', 'download', '-', '--to', folder, '--clobber', '-o', 'id'], {
+      input: `${one.id}\n${two.id}\n`,
+    })
+    expect([code, stderr]).toEqual([3, expect.stringContaining('another document of this download')])
+    expect(await readFile(join(folder, 'same.txt'), 'utf8')).toBe('one')
+  })
+
+  test('delete: asks or takes --yes; ids from a pipe; 6 for one that is not there', async () => {
+    const { dms, asAda } = await startWay(way)
+    const [one, two] = [await upload(asAda, '1.txt', '1'), await upload(asAda, '2.txt', '2')]
+    const unasked = await dms(['documents', 'delete', one.id])
+    expect(unasked).toMatchObject({ code: 2, stderr: expect.stringContaining('pass --yes') })
+    const dry = await dms(['documents', 'delete', one.id, '-n', '--json'])
+    expect(JSON.parse(dry.stdout)).toMatchObject({ dry_run: true, items: [{ action: 'deleted', key: one.id }] })
+    const many = await dms(['documents', 'rm', '-', '-y', '-o', 'jsonl'], { input: `${one.id}\n${nowhere}\n${two.id}\n` })
+    expect(many.code).toBe(3)
+    expect(readBatch(many.stdout).items).toMatchObject([
+      { action: 'deleted' },
+      { action: 'failed', error: { code: 'DOCUMENT_NOT_FOUND' } },
+      { action: 'deleted' },
+    ])
+    expect((await dms(['documents', 'delete', one.id, '--yes'])).code).toBe(6)
+    expect((await dms(['documents', 'list', '-o', 'id'])).stdout).toBe('')
+  })
+
+  test('wait: 0 once all are completed, 3 when one failed, 6 for none, 8 when --timeout passed', async () => {
+    const { dms, app, asAda, runJobs } = await startWay(way)
+    const [good, bad] = [await upload(asAda, 'a.txt', 'fine'), await upload(asAda, 'b.pdf', '%PDF-1.7\nnot one')]
+    // Somebody else is at work, so nobody reads it here either.
+    await app.db
+      .insertInto('workers')
+      .values({ name: 'elsewhere/1', queues: ['ocr'], seen_at: new Date(Date.now() + 60_000) })
+      .execute()
+    const late = await dms(['documents', 'wait', good.id, '--timeout', '1s'])
+    expect(late).toMatchObject({
+      code: 8,
+      stdout: `${good.id}\tpending\ta\t\n`,
+      stderr: expect.stringContaining('1 of 1 documents are not read yet'),
+    })
+    await runJobs()
+    expect(await dms(['documents', 'wait', good.id])).toMatchObject({ code: 0, stdout: `${good.id}\tcompleted\ta\t\n`, stderr: '' })
+    const both = await dms(['documents', 'wait', '-', '--json'], { input: `${good.id} ${bad.id}` })
+    expect(both.code).toBe(3)
+    expect(JSON.parse(both.stdout)).toMatchObject([
+      { status: 'completed', error: null },
+      { status: 'failed', error: { code: expect.any(String) } },
+    ])
+    expect((await dms(['documents', 'wait', nowhere])).code).toBe(6)
+  })
+})
+
+test('upload -r: what is found below a folder, by globs, without hidden names and links', async () => {
+  const { dms, folder } = await startWay('here')
+  for (const name of ['in/sub', 'in/drafts', 'in/.git']) await mkdir(join(folder, name), { recursive: true })
+  for (const name of ['a.pdf', 'b.txt', 'sub/c.PDF', 'sub/d.pdf', 'drafts/e.pdf', '.hidden.pdf', '.git/f.pdf'])
+    await writeFile(join(folder, 'in', name), name)
+  await symlink(join(folder, 'in'), join(folder, 'in/loop'))
+  await symlink(join(folder, 'in/b.txt'), join(folder, 'in/link.txt'))
+  const found = async (...args: string[]) => {
+    const { stdout } = await dms(['documents', 'upload', '-n', '--json', ...args])
+    const { dry_run, items } = JSON.parse(stdout)
+    expect(dry_run).toBe(true)
+    return items.map(({ key }: { key: string }) => key.slice(folder.length + 1))
+  }
+  const all = ['in/a.pdf', 'in/b.txt', 'in/drafts/e.pdf', 'in/sub/c.PDF', 'in/sub/d.pdf']
+  expect(await found('-r', join(folder, 'in'))).toEqual(all)
+  expect(await found('-r', join(folder, 'in'), '--follow-symlinks')).toEqual([...all, 'in/link.txt'].sort())
+  expect(await found('-r', join(folder, 'in'), '--include', '*.pdf', '--exclude', 'drafts')).toEqual(['in/a.pdf', 'in/sub/d.pdf'])
+  expect(await found('-r', join(folder, 'in'), '--include', 'sub/*')).toEqual(['in/sub/c.PDF', 'in/sub/d.pdf'])
+  expect((await dms(['documents', 'list', '-o', 'id'])).stdout).toBe('')
+})
+
+test.each([
+  [['documents', 'upload']],
+  [['documents', 'upload', tmpdir()]],
+  [['documents', 'upload', '-']],
+  [['documents', 'upload', 'a', 'b', '--title', 'x']],
+  [['documents', 'upload', 'a', '--concurrency', '0']],
+  [['documents', 'upload', '--files-from', '/nonexistent/list']],
+  [['documents', 'upload', '-', '--files-from', '-', '--stdin-name', 'x']],
+  [['documents', 'list', '--limit', '0']],
+  [['documents', 'list', '--since', 'soon']],
+  [['documents', 'download', nowhere, '--clobber', '--skip-existing']],
+  [['documents', 'download', nowhere, nowhere.replace('1', '2'), '--to', '-']],
+])('2 for %j', async (args) => {
+  expect(await run(args, { env: { DMS_URL: 'http://127.0.0.1:9' } })).toMatchObject({ code: 2, stdout: '' })
+})
+
+test('69 and no more files are tried once the server cannot be reached', async () => {
+  const { folder } = await startWay('here')
+  await writeFile(join(folder, 'a'), 'a')
+  const { code, stdout, stderr } = await run(['documents', 'upload', '-r', folder, '--json'], { env: { DMS_URL: 'http://127.0.0.1:9' } })
+  expect([code, stdout]).toEqual([69, ''])
+  expect(JSON.parse(stderr)).toMatchObject({ exit_code: 69 })
+})
+
+test('2 and what to do, for an upload by the operator where there is no admin to own it', async () => {
+  const { folder, databaseUrl, dataDir } = await startWay('here')
+  await writeFile(join(folder, 'a'), 'a')
+  const { code, stderr } = await run(['documents', 'upload', join(folder, 'a')], {
+    env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir },
+  })
+  expect([code, stderr]).toEqual([2, expect.stringContaining('fix: pass --owner USER')])
+})
+
+test.runIf(hasProgram('script'))(
+  'on a terminal: a sentence and progress for an upload, no bytes of a download, a question before a deletion',
+  async () => {
+    const { folder, env, asAda } = await startWay('here')
+    await writeFile(join(folder, 'a.txt'), '\u001b[31mred')
+    const uploaded = await runOnTerminal(['documents', 'upload', join(folder, 'a.txt'), '--wait'], { env })
+    expect(uploaded.code).toBe(0)
+    expect(uploaded.stdout).toContain('created 1')
+    const [document] = (await asAda.call<{ data: { id: string }[] }>('GET', '/api/documents')).data
+    const id = document?.id ?? ''
+    // Half an id could not be copied: no command takes one.
+    const listed = await runOnTerminal(['documents', 'list'], { env: { ...env, COLUMNS: '80' } })
+    expect(listed.stdout).toContain(`\n${id}  a  `)
+    expect(listed.stdout).toMatch(/ \d{4}-\d\d-\d\d\n$/)
+    const text = await runOnTerminal(['documents', 'text', id], { env })
+    expect(text.stdout).not.toContain('\u001b[31m')
+    expect(await runOnTerminal(['documents', 'download', id, '--to', '-'], { env })).toMatchObject({ code: 2 })
+    const no = await runOnTerminal(['documents', 'delete', id], { env, reply: { to: 'for good?', type: 'n\r' } })
+    expect(no).toMatchObject({ code: 1, stdout: expect.stringContaining('nothing was changed') })
+    const yes = await runOnTerminal(['documents', 'delete', id], { env, reply: { to: 'for good?', type: 'y\r' } })
+    expect(yes).toMatchObject({ code: 0, stdout: expect.stringContaining('deleted 1') })
+  },
+)
+
+test('update: title, labels and metadata of one; of many in a batch; what others put on meanwhile stays', async () => {
+  const { dms, asAda, asAdmin } = await startWay('over HTTP')
+  await asAdmin.labels.create({ name: 'Paid', color: '#111111' })
+  const inbox = await asAdmin.labels.create({ name: 'Inbox', color: '#222222' })
+  const [one, two] = [
+    await upload(asAda, '1.txt', '1', { labels: 'Inbox' }),
+    await upload(asAda, '2.txt', '2', { metadata: { draft: 'yes' } }),
+  ]
+  const changed = await dms(['documents', 'update', one.id, '--title', 'One', '--add-label', 'paid', '--remove-label', 'inbox', '--json'])
+  expect(JSON.parse(changed.stdout)).toMatchObject({ id: one.id, title: 'One', labels: ['Paid'] })
+  const both = await dms(
+    ['documents', 'update', '-', '--set', 'account=4711', '--unset', 'draft', '--add-label', inbox.id, '-o', 'jsonl'],
+    {
+      input: `${one.id}\n${two.id}\n`,
+    },
+  )
+  expect(readBatch(both.stdout).summary).toMatchObject({ command: 'documents update', updated: 2 })
+  expect(await asAda.documents.get(one.id)).toMatchObject({ labels: ['Inbox', 'Paid'], metadata: { account: '4711' } })
+  expect((await asAda.documents.get(two.id)).metadata).toEqual({ account: '4711' })
+  expect((await dms(['documents', 'update', one.id])).code).toBe(2)
+  expect((await dms(['documents', 'update', one.id, '--add-label', 'none'])).code).toBe(6)
+  expect((await dms(['documents', 'update', one.id, two.id, '--title', 'x'])).code).toBe(2)
+})
+
+test('thumbnail: a picture in a file that is not replaced unless told so; 2 for a size that is none', async () => {
+  const { dms, asAda, folder } = await startWay('here')
+  const { id } = await upload(asAda, 'a.txt', 'text on a page')
+  const to = ['--to', join(folder, 'a.webp')]
+  expect((await dms(['documents', 'thumbnail', id, ...to])).code).toBe(0)
+  expect((await readFile(join(folder, 'a.webp'))).subarray(8, 12).toString()).toBe('WEBP')
+  expect((await dms(['documents', 'thumbnail', id, ...to])).code).toBe(7)
+  expect((await dms(['documents', 'thumbnail', id, '--width', '0'])).code).toBe(2)
+})

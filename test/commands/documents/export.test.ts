@@ -1,0 +1,150 @@
+import { once } from 'node:events'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { readTar } from '../../../src/backup/tar.ts'
+import { exportName } from '../../../src/cli/export/names.ts'
+import { upload } from '../../support/app.ts'
+import { startWay } from '../../support/both-ways.ts'
+import { run } from '../../support/processes/run.ts'
+
+const linesIn = (text: string): Record<string, unknown>[] =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+
+test('names hold the end of the id, keep the ending and fit an old archive', () => {
+  const id = '01900000-0000-7000-8000-0123456789ab'
+  expect(exportName({ id, filename: '../../etc/pass\u202ewd' })).toBe('pass_wd-0123456789ab')
+  expect(exportName({ id, filename: '.hidden.pdf' })).toBe('_hidden-0123456789ab.pdf')
+  const long = exportName({ id, filename: `${'é'.repeat(100)}.pdf` })
+  expect(long).toMatch(/^é+-0123456789ab\.pdf$/)
+  expect(Buffer.byteLength(long)).toBeLessThanOrEqual(96)
+})
+
+test('export to a folder: files, texts and a manifest; again only what changed; --delete-extra removes ours and no others', async () => {
+  const { dms, folder, asAda, runJobs } = await startWay('over HTTP')
+  const one = await upload(asAda, 'same.txt', 'one')
+  const two = await upload(asAda, 'same.txt', 'two')
+  await runJobs()
+  const to = join(folder, 'out')
+  const run = async (...more: string[]) => {
+    const { code, stdout } = await dms(['documents', 'export', '--to', to, '--json', ...more])
+    return { code, ...JSON.parse(stdout) }
+  }
+  expect(await run('--with-text')).toMatchObject({ code: 0, created: 2, bytes: 6 })
+  const lines = linesIn(await readFile(join(to, 'manifest.jsonl'), 'utf8'))
+  expect(lines.map(({ id, sha256 }) => [id, sha256])).toEqual([one, two].map(({ id, sha256 }) => [id, sha256]))
+  for (const [line, text] of [
+    [lines[0], 'one'],
+    [lines[1], 'two'],
+  ] as const) {
+    expect(await readFile(join(to, String(line?.file)), 'utf8')).toBe(text)
+    expect(await readFile(join(to, String(line?.text_file)), 'utf8')).toBe(text)
+  }
+  await writeFile(join(to, String(lines[0]?.file)), 'eno, and more')
+  await writeFile(join(to, 'mine.txt'), 'mine')
+  await asAda.documents.delete(two.id)
+  expect(await run('--with-text')).toMatchObject({ updated: 1, unchanged: 0 })
+  expect(await readFile(join(to, String(lines[0]?.file)), 'utf8')).toBe('one')
+  expect(await run('--delete-extra')).toMatchObject({ unchanged: 1, deleted: 1, exit_code: 0 })
+  expect((await readdir(to)).sort()).toEqual([
+    'manifest.jsonl',
+    'mine.txt',
+    `same-${one.id.slice(-12)}.txt`,
+    `same-${one.id.slice(-12)}.txt.txt`,
+  ])
+})
+
+test('--delete-extra keeps the copy of every document that is there, also where another is deleted between two pages of the list', async () => {
+  const { dms, folder, asAda, url } = await startWay('over HTTP')
+  // One page and a little more, as the command reads them.
+  const ids: string[] = []
+  for (let made = 0; made < 103; made++) ids.push((await upload(asAda, `${made}.txt`, `bytes ${made}`)).id)
+  const to = join(folder, 'mirror')
+  expect(await dms(['documents', 'export', '--to', to])).toMatchObject({ code: 0 })
+
+  let pages = 0
+  const proxy = createServer(async ({ url: path = '/', headers }, response) => {
+    const answer = await fetch(new URL(path, url), { headers: { authorization: headers.authorization ?? '' } })
+    const body = Buffer.from(await answer.arrayBuffer())
+    const { 'content-length': _, 'transfer-encoding': __, ...others } = Object.fromEntries(answer.headers)
+    // The first page is on its way: what comes behind it moves up by three places.
+    if (path.startsWith('/api/documents?') && pages++ === 0) for (const id of ids.slice(0, 3)) await asAda.documents.delete(id)
+    response.writeHead(answer.status, others).end(body)
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  const env = { DMS_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` }
+  const { code, stdout } = await dms(['documents', 'export', '--to', to, '--delete-extra', '-o', 'json'], { env })
+  expect(pages).toBe(2)
+  expect(JSON.parse(stdout)).toMatchObject({ unchanged: 103, created: 0 })
+  expect([code, JSON.parse(stdout).deleted ?? 0]).toEqual([0, 0])
+  const files = await readdir(to)
+  for (const id of ids.slice(3)) expect(files.filter((file) => file.includes(id.slice(-12)))).toHaveLength(1)
+})
+
+test('6 for an owner, a source or a label that is not there, 5 for another where nobody else is known, and --delete-extra leaves the mirror as it is', async () => {
+  const { dms, folder, asAda, databaseUrl, dataDir } = await startWay('here')
+  await upload(asAda, 'a.txt', 'one')
+  const to = join(folder, 'out')
+  expect((await dms(['documents', 'export', '--to', to, '--owner', 'Ada'])).code).toBe(0)
+  const before = await readdir(to)
+  expect(before).toHaveLength(2)
+  const again = ['documents', 'export', '--to', to, '--delete-extra']
+  const none = '01900000-0000-7000-8000-0123456789ab'
+  for (const flag of ['--label', '--source']) expect((await dms([...again, flag, none])).code).toBe(6)
+  expect((await dms([...again, '--owner', 'nobody'])).code).toBe(5)
+  const asOperator = { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } }
+  expect(await run([...again, '--owner', 'nobody'], asOperator)).toMatchObject({ code: 6, stderr: 'error: no user "nobody"\n' })
+  expect(await readdir(to)).toEqual(before)
+})
+
+test('7 where no document matches and --delete-extra would empty the mirror, but not with --allow-empty, nor where there is none yet', async () => {
+  const { dms, folder, asAda } = await startWay('here')
+  const { id } = await upload(asAda, 'a.txt', 'one')
+  const to = join(folder, 'out')
+  const mirror = ['documents', 'export', '--to', to, '--delete-extra']
+  const nothing = [...mirror, '--until', '2001-01-01']
+  expect((await dms(nothing)).code).toBe(0)
+  expect((await dms(mirror)).code).toBe(0)
+  const before = (await readdir(to)).sort()
+  expect(before).toEqual([`a-${id.slice(-12)}.txt`, 'manifest.jsonl'])
+  const refused = await dms(nothing)
+  expect(refused).toMatchObject({
+    code: 7,
+    stdout: '',
+    stderr: expect.stringMatching(/^error: no document matches.*\n +fix: .*--allow-empty/),
+  })
+  expect((await readdir(to)).sort()).toEqual(before)
+  expect(await dms([...nothing, '--allow-empty', '--json'])).toMatchObject({ code: 0, stdout: expect.stringContaining('"deleted": 1') })
+  expect(await readdir(to)).toEqual(['manifest.jsonl'])
+  expect((await dms(['documents', 'export', '--to', to, '--allow-empty'])).code).toBe(2)
+})
+
+test('export as an archive: to a file, whole or not at all, and to standard output; 7 where the file exists', async () => {
+  const { dms, folder, asAda } = await startWay('here')
+  const { id } = await upload(asAda, 'a.txt', 'x'.repeat(700))
+  const name = `a-${id.slice(-12)}.txt`
+  const to = join(folder, 'all.tar')
+  expect((await dms(['documents', 'export', '--to', to, '-q'])).code).toBe(0)
+  const piped = await dms(['documents', 'export', '--to', '-'])
+  expect([piped.code, piped.stderr]).toEqual([0, ''])
+  for (const bytes of [await readFile(to), Buffer.from(piped.stdout, 'latin1')]) {
+    const found: [string, string][] = []
+    for await (const { path, bytes: content } of readTar([bytes]))
+      found.push([path, Buffer.concat(await Array.fromAsync(content)).toString()])
+    expect(found.map(([path]) => path)).toEqual([name, 'manifest.jsonl'])
+    expect(found[0]?.[1]).toBe('x'.repeat(700))
+    expect(linesIn(found[1]?.[1] ?? '')).toMatchObject([{ id, file: name }])
+  }
+  expect((await dms(['documents', 'export', '--to', to])).code).toBe(7)
+  expect((await dms(['documents', 'export', '--to', to, '--delete-extra'])).code).toBe(2)
+  await mkdir(join(folder, 'odd'))
+  await writeFile(join(folder, 'odd', 'manifest.jsonl'), 'not ours')
+  expect((await dms(['documents', 'export', '--to', join(folder, 'odd')])).code).toBe(2)
+  expect(await readdir(folder)).not.toContainEqual(expect.stringContaining('.part'))
+})

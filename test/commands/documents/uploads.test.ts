@@ -1,0 +1,182 @@
+import { spawn } from 'node:child_process'
+import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { rateOf } from '../../../src/cli/runtime/bandwidth-limit.ts'
+import { afterUpload } from '../../../src/cli/upload/after-upload.ts'
+import { type FoundFile, findFiles } from '../../../src/cli/upload/find-files.ts'
+import { plan } from '../../../src/cli/upload/plan.ts'
+import { journalPath, openJournal } from '../../../src/cli/upload/upload-cache.ts'
+import { readBatch, startWay } from '../../support/both-ways.ts'
+import { bareEnvironment, executable, run } from '../../support/processes/run.ts'
+import { startServer, tokenFor } from '../../support/servers/server.ts'
+
+const all = { isRecursive: true, followsLinks: false, include: [], exclude: [] }
+
+async function emptyFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-uploads-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+const file = (name: string, size: number): FoundFile => ({ path: name, below: name, size, mtimeNs: '0' })
+const mebibyte = 1 << 20
+
+test('small files share requests, at most ten and 90 MiB; large, empty and unknown ones go alone, all in their order', () => {
+  const small = Array.from({ length: 23 }, (_, index) => file(`s${index}`, 1000))
+  const sizes = (files: FoundFile[], isShared = true) => plan(files, isShared).map(({ files }) => files.length)
+  expect(sizes(small)).toEqual([10, 10, 3])
+  expect(sizes(small, false)).toEqual(Array(23).fill(1))
+  const mixed = [file('a', 1), file('large', 9 * mebibyte), file('b', 1), file('empty', 0), { ...file('-', 0), size: null }]
+  expect(plan(mixed, true).map(({ files }) => files.map(({ path }) => path))).toEqual([['a', 'b'], ['large'], ['empty'], ['-']])
+  expect(sizes(Array.from({ length: 13 }, (_, index) => file(`m${index}`, 8 * mebibyte - 1)))).toEqual([10, 3])
+  const windows = new Set(
+    plan(
+      Array.from({ length: 250 }, (_, index) => file(`w${index}`, 1)),
+      true,
+    ).map(({ window }) => window),
+  )
+  expect([...windows].map(({ files }) => files.length)).toEqual([100, 100, 50])
+})
+
+test('the journal knows the sum of a file while its size and time stay; half a line, or no place to write, cost nothing', async () => {
+  const folder = await emptyFolder()
+  const path = join(folder, 'deep', 'journal.jsonl')
+  await writeFile(join(folder, 'a.txt'), 'a')
+  const [found] = (await findFiles([join(folder, 'a.txt')], all)) as [FoundFile]
+  const refuse = (error: Error) => {
+    throw error
+  }
+  const journal = await openJournal(path, refuse)
+  expect(journal.sumOf(found)).toBeUndefined()
+  await journal.add(found, 'f'.repeat(64), 'id')
+  await journal.add(found, 'f'.repeat(64), 'id')
+  expect((await readFile(path, 'utf8')).match(/\n/g)).toHaveLength(1)
+  expect((await stat(path)).mode & 0o777).toBe(0o600)
+  await appendFile(path, '{"path":"/x","si')
+  const again = await openJournal(path, refuse)
+  expect(again.sumOf(found)).toBe('f'.repeat(64))
+  expect(again.sumOf({ ...found, mtimeNs: '1' })).toBeUndefined()
+  expect(again.sumOf({ ...found, size: 2 })).toBeUndefined()
+  const problems: string[] = []
+  const nowhere = await openJournal(join(folder, 'a.txt', 'journal.jsonl'), ({ message }) => problems.push(message))
+  await nowhere.add(found, 'f'.repeat(64), 'id')
+  await nowhere.add({ ...found, size: 2 }, 'f'.repeat(64), 'id')
+  expect(problems).toHaveLength(1)
+  expect(journalPath({ HOME: '/h' }, 's', ['/b', '/a'])).toBe(journalPath({ HOME: '/h' }, 's', ['/a', '/b']))
+  expect(journalPath({ XDG_STATE_HOME: '/s' }, 's', ['/a'])).toMatch(/^\/s\/dms\/uploads\/[0-9a-f]{32}\.jsonl$/)
+})
+
+test('after an upload a file is moved with its folders, never onto another one; one that has changed stays', async () => {
+  const folder = await emptyFolder()
+  await mkdir(join(folder, 'in/sub'), { recursive: true })
+  await writeFile(join(folder, 'in/sub/a.txt'), 'first')
+  const [first] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
+  const moving = afterUpload(`move:${join(folder, 'done')}`)
+  await moving.done(first)
+  await writeFile(first.path, 'second')
+  const [second] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
+  await moving.done(second)
+  expect((await readdir(join(folder, 'done/sub'))).sort()).toEqual(['a (2).txt', 'a.txt'])
+  expect(await readFile(join(folder, 'done/sub/a (2).txt'), 'utf8')).toBe('second')
+  await writeFile(first.path, 'third')
+  const [third] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
+  await appendFile(third.path, ' and more')
+  await expect(afterUpload('delete').done(third)).rejects.toMatchObject({ exit: 'CONFLICT' })
+  expect(await readFile(third.path, 'utf8')).toBe('third and more')
+  expect(() => afterUpload('burn')).toThrow('keep, delete, or move:DIR')
+})
+
+test('a rate is kept by all together; what is no rate is refused', async () => {
+  const rate = rateOf('100kB/s')
+  const started = performance.now()
+  await Promise.all([rate(10_000), rate(10_000), rate(10_000)])
+  expect(performance.now() - started).toBeGreaterThan(190)
+  await rateOf(undefined)(1e12)
+  for (const wrong of ['fast', '0', '5 apples/s']) expect(() => rateOf(wrong)).toThrow('--limit-rate')
+})
+
+test('upload -r over HTTP: a rerun sends the rest only, also what was deleted there since; metadata and labels with small files', async () => {
+  const { dms, folder, asAda, asAdmin } = await startWay('over HTTP')
+  await asAdmin.labels.create({ name: 'Inbox', color: '#112233' })
+  await mkdir(join(folder, 'in'))
+  for (let index = 0; index < 12; index++) await writeFile(join(folder, 'in', `${index}.txt`), `number ${index}`)
+  const env = { XDG_STATE_HOME: join(folder, 'state') }
+  const args = ['documents', 'upload', '-r', join(folder, 'in'), '--metadata', 'box=7', '--label', 'inbox', '-o', 'jsonl']
+  const first = await dms(args, { env })
+  expect([first.code, first.stderr, readBatch(first.stdout).summary]).toMatchObject([0, '', { created: 12, bytes: 98 }])
+  const { documents } = asAda
+  const some = await Array.fromAsync(documents.list())
+  expect(some.every(({ labels, metadata }) => labels[0] === 'Inbox' && metadata.box === '7')).toBe(true)
+  expect(await readdir(join(folder, 'state/dms/uploads'))).toHaveLength(1)
+  await documents.delete(some[3]?.id ?? '')
+  await writeFile(join(folder, 'in', 'new.txt'), 'new')
+  const second = readBatch((await dms(args, { env })).stdout)
+  expect(second.summary).toMatchObject({ created: 2, unchanged: 11, failed: 0 })
+  expect(new Set(second.items.map(({ id }) => id)).size).toBe(13)
+})
+
+test('413 for what is over the limit of the server, which says how much that is; the others are taken', async () => {
+  const server = await startServer({ 'limits.max_upload_size': '1kB' })
+  const folder = await emptyFolder()
+  await writeFile(join(folder, 'small.txt'), 'small')
+  // More than fields and headers may take besides: it is refused before it is sent.
+  await writeFile(join(folder, 'large.bin'), Buffer.alloc(9 << 20, 1))
+  const env = { DMS_URL: server.url, DMS_TOKEN: await tokenFor(server.app, server.ada), XDG_STATE_HOME: folder }
+  const files = ['small.txt', 'large.bin'].map((name) => join(folder, name))
+  const { code, stdout } = await run(['documents', 'upload', ...files, '--json'], { env })
+  expect([code, JSON.parse(stdout)]).toMatchObject([3, { created: 1, failed: 1 }])
+  const [refused] = JSON.parse(stdout).items.filter(({ action }: { action: string }) => action === 'failed')
+  expect(refused.error).toEqual({ code: 'PAYLOAD_TOO_LARGE', message: expect.stringContaining('At most 1000 bytes.') })
+})
+
+test('upload --min-age leaves what is being written; --after-upload delete takes what the server has, known or new', async () => {
+  const { dms, folder } = await startWay('here')
+  await mkdir(join(folder, 'in'))
+  for (const name of ['old.txt', 'same.txt', 'young.txt']) await writeFile(join(folder, 'in', name), name.startsWith('y') ? 'young' : 'old')
+  const before = new Date(Date.now() - 3_600_000)
+  for (const name of ['old.txt', 'same.txt']) await utimes(join(folder, 'in', name), before, before)
+  const args = ['documents', 'upload', '-r', join(folder, 'in'), '--min-age', '10m', '--after-upload', 'delete', '--concurrency', '1']
+  const { code, stdout } = await dms([...args, '--json'])
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { created: 1, unchanged: 1, skipped: 1 }])
+  expect(await readdir(join(folder, 'in'))).toEqual(['young.txt'])
+})
+
+test('watch: sends what is there and what comes, moves it away, and ends with 0 at SIGTERM', async () => {
+  const { folder, env, asAda } = await startWay('over HTTP')
+  await mkdir(join(folder, 'in'))
+  await writeFile(join(folder, 'in', 'first.txt'), 'first')
+  const args = [
+    'documents',
+    'watch',
+    join(folder, 'in'),
+    '--settle',
+    '100ms',
+    '--after-upload',
+    `move:${join(folder, 'done')}`,
+    '-o',
+    'jsonl',
+  ]
+  const child = spawn(process.execPath, [executable, ...args], { env: bareEnvironment(env), stdio: ['ignore', 'pipe', 'pipe'] })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let stdout = ''
+  const ended = new Promise((resolve) => child.on('close', resolve))
+  const arrived = (name: string) =>
+    new Promise<void>((resolve) => {
+      const look = () => stdout.includes(`${name}"`) && resolve()
+      child.stdout.on('data', look)
+      look()
+    })
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  await arrived('first.txt')
+  await writeFile(join(folder, 'in', 'second.txt'), 'second')
+  await arrived('second.txt')
+  child.kill('SIGTERM')
+  expect(await ended).toBe(0)
+  expect(readBatch(stdout).summary).toMatchObject({ command: 'documents watch', created: 2, failed: 0, exit_code: 0 })
+  expect((await readdir(join(folder, 'done'))).sort()).toEqual(['first.txt', 'second.txt'])
+  expect((await Array.fromAsync(asAda.documents.list())).map(({ title }) => title).sort()).toEqual(['first', 'second'])
+})

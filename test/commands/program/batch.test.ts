@@ -1,0 +1,132 @@
+import { expect, test } from 'vitest'
+import { startFindings } from '../../../src/cli/output/findings.ts'
+import { type Format, type Rendering, render } from '../../../src/cli/output/output.ts'
+import { startBatch } from '../../../src/cli/runtime/batch.ts'
+import type { Cli } from '../../../src/cli/runtime/context.ts'
+
+type Asked = Partial<Pick<Rendering, 'isHuman' | 'fields' | 'header'>> & { isEndless?: boolean }
+
+/** Runs a batch of these items in that format; what is said is collected instead of written. */
+function runBatch(format: Format, actions: readonly string[], { isHuman = false, isEndless = false, ...asked }: Asked = {}) {
+  const said = { stdout: '', stderr: '' }
+  const width = Number.POSITIVE_INFINITY
+  const rendering = { format, isHuman, fields: null, header: null, isTerminal: isHuman, width, color: false, ...asked }
+  const cli = {
+    options: rendering,
+    exit: 'OK',
+    print: (result: object, shape: Parameters<typeof render>[1]) => (said.stdout += render(result, shape, rendering)),
+    write: (text: string) => (said.stdout += text),
+    warn: (text: string) => (said.stderr += `${text}\n`),
+  } as unknown as Cli
+  let time = Date.parse('2026-01-02T03:04:05Z')
+  const now = () => {
+    time += 1000
+    return new Date(time)
+  }
+  const batch = startBatch(cli, 'users import', { now, isEndless })
+  for (const [index, action] of actions.entries()) {
+    const isFailed = action === 'failed'
+    batch.add({
+      action,
+      key: `row ${index}`,
+      id: isFailed ? null : `u${index}`,
+      ...(isFailed ? { error: { code: 'VALIDATION_ERROR', message: 'bad\nrow' } } : {}),
+    })
+  }
+  batch.finish({ source: 'staff.csv' })
+  return { ...said, exit: cli.exit }
+}
+
+const mixed = ['created', 'failed', 'unchanged']
+const summary = {
+  type: 'summary',
+  command: 'users import',
+  dry_run: false,
+  total: 3,
+  created: 1,
+  updated: 0,
+  unchanged: 1,
+  skipped: 0,
+  failed: 1,
+  bytes: 0,
+  source: 'staff.csv',
+  started_at: '2026-01-02T03:04:06.000Z',
+  finished_at: '2026-01-02T03:04:07.000Z',
+  duration_seconds: 1,
+  exit_code: 3,
+}
+const item = { type: 'item', action: 'failed', key: 'row 1', id: null, error: { code: 'VALIDATION_ERROR', message: 'bad\nrow' } }
+
+test('jsonl streams the items and ends with one summary', () => {
+  const { stdout, exit } = runBatch('jsonl', mixed)
+  const lines = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  expect(lines).toHaveLength(4)
+  expect(lines[1]).toEqual(item)
+  expect(lines[3]).toEqual(summary)
+  expect(exit).toBe('PARTIAL')
+})
+
+test('json is the summary with the items inside', () => {
+  const { type: _, ...inside } = item
+  expect(JSON.parse(runBatch('json', mixed).stdout)).toEqual({ ...summary, items: [expect.anything(), inside, expect.anything()] })
+})
+
+test('id is what is there now, and failures go to standard error', () => {
+  expect(runBatch('id', mixed)).toEqual({ stdout: 'u0\nu2\n', stderr: 'row 1: bad\\nrow\n', exit: 'PARTIAL' })
+})
+
+test('--fields is about the items, whatever a single one of them lacks; the summary stays whole', () => {
+  const fields = ['key', 'bytes', 'error']
+  const inside = { key: 'row 1', bytes: null, error: item.error }
+  expect(JSON.parse(runBatch('json', mixed, { fields }).stdout)).toEqual({
+    ...summary,
+    items: [expect.anything(), inside, expect.anything()],
+  })
+  expect(JSON.parse(runBatch('jsonl', mixed, { fields }).stdout.split('\n')[1] ?? '')).toEqual(inside)
+  expect(runBatch('tsv', mixed, { fields }).stdout).toBe('row 0\t\t\nrow 1\t\tbad\\nrow\nrow 2\t\t\n')
+  expect(() => runBatch('tsv', [], { fields: ['key', 'nothing'] })).toThrow('unknown field nothing; known are action, key')
+})
+
+test('--header: headings once, above all', () => {
+  expect(runBatch('tsv', ['created', 'created'], { header: true }).stdout).toBe(
+    'ACTION\tKEY\tID\tERROR\ncreated\trow 0\tu0\t\ncreated\trow 1\tu1\t\n',
+  )
+  expect(runBatch('tsv', [], { header: true }).stdout).toBe('ACTION\tKEY\tID\tERROR\n')
+})
+
+test('what goes on until it is stopped has a line of JSON for each item, also with json', () => {
+  expect(runBatch('json', mixed, { isEndless: true }).stdout).toBe(runBatch('jsonl', mixed).stdout)
+})
+
+test('a search for what is wrong that was stopped says so, and keeps its exit', () => {
+  let said = ''
+  const cli = {
+    options: { format: 'json', isHuman: false, fields: ['sha256'] },
+    exit: 'TERMINATED',
+    write: (text: string) => (said += text),
+  }
+  const findings = startFindings(cli as unknown as Cli, 'check', [{ name: 'sha256' }], String)
+  findings.add({ document_id: 'd1' })
+  findings.finish()
+  expect(JSON.parse(said)).toMatchObject({ findings: 1, exit_code: 143, items: [{ sha256: null }] })
+})
+
+test('tsv has a line for each item', () => {
+  expect(runBatch('tsv', mixed).stdout).toBe('created\trow 0\tu0\t\nfailed\trow 1\t\tbad\\nrow\nunchanged\trow 2\tu2\t\n')
+})
+
+test('a person reads one sentence, and what failed', () => {
+  expect(runBatch('table', mixed, { isHuman: true })).toMatchObject({
+    stdout: 'created 1 · unchanged 1 · failed 1     1.0 s\n',
+    stderr: 'row 1: bad\\nrow\n',
+  })
+})
+
+test('0 when all went well, also with nothing to do; 1 when nothing did', () => {
+  expect(runBatch('tsv', ['created', 'skipped']).exit).toBe('OK')
+  expect(runBatch('tsv', []).exit).toBe('OK')
+  expect(runBatch('tsv', ['failed', 'failed']).exit).toBe('FAILED')
+})

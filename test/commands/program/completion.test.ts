@@ -1,0 +1,104 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { bareEnvironment, hasProgram, run } from '../../support/processes/run.ts'
+
+const start = promisify(execFile)
+
+let folder: string
+const scripts = { bash: '', zsh: '', fish: '' }
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'dms-completion-'))
+  await writeFile(join(folder, 'a file.txt'), '')
+  for (const shell of Object.keys(scripts) as (keyof typeof scripts)[]) {
+    const { code, stdout, stderr } = await run(['completion', shell])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    scripts[shell] = join(folder, `dms.${shell}`)
+    await writeFile(scripts[shell], stdout)
+  }
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+/** What each line offers at its end; files are those of `folder`. */
+const offers: readonly (readonly [line: string, expected: readonly string[]])[] = [
+  ['dms sour', ['sources']],
+  ['dms metrics ', ['system', 'ocr', 'prometheus']],
+  ['dms ocr queue pri', ['prioritise']],
+  ['dms sources sync --lo', ['--lock-timeout', '--local', '--log-level', '--log-format']],
+  ['dms users ls --dis', ['--disabled']],
+  ['dms documents list --order ', ['asc', 'desc']],
+  ['dms documents list --status p', ['pending', 'processing']],
+  ['dms search query x --status c', ['completed']],
+  ['dms ocr queue list --status c', ['completed', 'cancelled']],
+  ['dms --output json documents list --order d', ['desc']],
+  ['dms documents list -o js', ['json', 'jsonl']],
+  ['dms users set-role ada ', ['admin', 'user']],
+  ['dms help exit', ['exit-codes']],
+  ['dms help sources sy', ['sync']],
+  ['dms completion ', ['bash', 'zsh', 'fish']],
+  ['dms documents upload a', ['a file.txt']],
+  ['dms users add --password-file a', ['a file.txt']],
+]
+
+const wordsOf = (line: string): string[] => line.split(' ')
+const linesOf = (text: string): string[] => text.split('\n').filter((line) => line !== '')
+
+test.each(offers)('bash: %s', async (line, expected) => {
+  const words = wordsOf(line).map((word) => `'${word}'`)
+  const program = `source <(cat "$0"); COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _dms; printf '%s\\n' "\${COMPREPLY[@]}"`
+  const { stdout, stderr } = await start('bash', ['--norc', '-uc', program, scripts.bash], { cwd: folder, env: bareEnvironment() })
+  expect({ offered: linesOf(stdout).sort(), stderr }).toEqual({ offered: [...expected].sort(), stderr: '' })
+})
+
+test('bash: --flag=value, which it takes for three words', async () => {
+  const program = `source "$0"; COMP_WORDS=(dms documents list --order = d); COMP_CWORD=5; _dms; echo "\${COMPREPLY[@]}"`
+  expect((await start('bash', ['--norc', '-c', program, scripts.bash], { env: bareEnvironment() })).stdout).toBe('desc\n')
+})
+
+const hasZsh = hasProgram('zsh')
+if (!hasZsh) process.stderr.write('skipped: no zsh to complete in\n')
+
+/** What the completion system of zsh would be handed. */
+const zshStubs = `
+compdef() { : }
+compset() { : }
+compadd() { shift; print -l -- "$@" }
+_files() { print -l -- * }
+_describe() { local each; shift \${1[(r)-o]:+2}; for each in "$@"; do [[ $each == -- ]] || [[ -z \${(P)each+x} ]] || print -l -- "\${(@P)each%%:*}"; done }
+`
+
+test.skipIf(!hasZsh).each(offers)('zsh: %s', async (line, expected) => {
+  const words = wordsOf(line)
+  const program = `${zshStubs}\nsource "$1"; words=(${words.map((word) => `'${word}'`).join(' ')}); CURRENT=${words.length}; _dms`
+  const { stdout, stderr } = await start('zsh', ['-fc', program, 'zsh', scripts.zsh], { cwd: folder, env: bareEnvironment() })
+  expect(stderr).toBe('')
+  // The shell itself drops what does not begin as the word does.
+  const offered = linesOf(stdout).filter((word) => word.startsWith(words.at(-1) ?? '') && !word.startsWith('dms.'))
+  expect(offered.sort()).toEqual([...expected].sort())
+})
+
+const hasFish = hasProgram('fish')
+if (!hasFish) process.stderr.write('skipped: no fish to complete in\n')
+
+test.skipIf(!hasFish)('fish: the same', async () => {
+  const lines = offers.map(([line]) => `echo '> ${line}'; complete -C '${line}'`).join('\n')
+  const { stdout, stderr } = await start('fish', ['--no-config', '-c', `source ${scripts.fish}\n${lines}`], {
+    cwd: folder,
+    env: bareEnvironment({ HOME: folder }),
+  })
+  expect(stderr).toBe('')
+  const offered = stdout
+    .split(/^> .*\n/m)
+    .slice(1)
+    .map((text) => linesOf(text).map((each) => (each.split('\t')[0] ?? '').replaceAll('\\ ', ' ')))
+  expect(offered.map((words) => words.filter((word) => !word.startsWith('dms.')).sort())).toEqual(
+    offers.map(([, words]) => [...words].sort()),
+  )
+})
+
+test('2 for a shell that it does not know', async () => {
+  expect(await run(['completion', 'tcsh'])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('bash, zsh, fish') })
+})

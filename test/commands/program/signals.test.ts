@@ -1,0 +1,131 @@
+/** Commands that are stopped, or asked how far they are, in the middle of what they do. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
+import { readTar } from '../../../src/backup/tar.ts'
+import { upload } from '../../support/app.ts'
+import { readBatch, startWay } from '../../support/both-ways.ts'
+import { bareEnvironment, executable } from '../../support/processes/run.ts'
+
+/** `dms args…`, whose standard input and output the test holds. */
+function begin(args: readonly string[], env: Record<string, string>) {
+  const child: ChildProcessWithoutNullStreams = spawn(process.execPath, [executable, ...args], { env: bareEnvironment(env) })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const ended = new Promise<number | NodeJS.Signals | null>((resolve) => child.on('close', (code, signal) => resolve(signal ?? code)))
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  /** Waits until standard error has this text so many times. */
+  const says = async (text: string, times = 1): Promise<void> => {
+    while (stderr.split(text).length <= times) {
+      if (child.exitCode !== null || child.signalCode !== null) throw new Error(`it ended, and said: ${stderr}`)
+      await sleep(20)
+    }
+  }
+  return { child, ended, says, stderr: () => stderr }
+}
+
+const textOf = async (stream: NodeJS.ReadableStream): Promise<string> => (await Array.fromAsync(stream, String)).join('')
+
+/** An upload of which the first half was sent: it is told by -v as whom. */
+async function beginUpload() {
+  const started = await startWay('over HTTP')
+  const begun = begin(['documents', 'upload', '-', '--stdin-name', 'a.txt', '--json', '-v'], started.env)
+  begun.child.stdin.write('one ')
+  await begun.says('as ada')
+  return { ...started, ...begun }
+}
+
+test('upload: SIGUSR1 tells how far it is; SIGINT ends it with 130 after the file that is being sent, and its summary', async () => {
+  const { child, says, ended, asAda } = await beginUpload()
+  child.kill('SIGUSR1')
+  await says('upload  0/1')
+  child.kill('SIGINT')
+  child.kill('SIGUSR1')
+  await says('upload  0/1', 2)
+  child.stdin.end('two')
+  expect(JSON.parse(await textOf(child.stdout))).toMatchObject({ created: 1, bytes: 7, exit_code: 130 })
+  expect(await ended).toBe(130)
+  expect(await Array.fromAsync(asAda.documents.list())).toMatchObject([{ filename: 'a.txt', size: 7 }])
+})
+
+test('upload: a second SIGINT ends it at once, and nothing of the file is there', async () => {
+  const { child, ended, asAda } = await beginUpload()
+  child.kill('SIGINT')
+  // A repeat within 300 ms is taken for the same Ctrl-C.
+  await sleep(500)
+  child.kill('SIGINT')
+  expect(await ended).toBe('SIGINT')
+  expect(await Array.fromAsync(asAda.documents.list())).toEqual([])
+})
+
+test('upload: after SIGHUP no other file is begun, it ends with 143, and a rerun sends the rest only', async () => {
+  const { dms, env, folder } = await startWay('here')
+  const files = 6
+  await mkdir(join(folder, 'in'))
+  for (let index = 0; index < files; index++) await writeFile(join(folder, 'in', `${index}.txt`), String(index).repeat(1000))
+  const args = ['documents', 'upload', '-r', join(folder, 'in'), '--concurrency', '1', '-o', 'jsonl']
+  const { child, ended } = begin([...args, '--limit-rate', '1kB/s'], env)
+  // While it is at the folder nobody else is.
+  await new Promise((resolve) => child.stdout.once('readable', resolve))
+  const busy = await dms([...args.slice(0, -2), '--json'])
+  const details = { holder: 'dms documents upload', host: hostname(), pid: child.pid, fix: '--lock-timeout 10m waits for it' }
+  expect([busy.code, JSON.parse(busy.stderr)]).toMatchObject([75, { error: { details } }])
+  child.kill('SIGHUP')
+  const { summary } = readBatch(await textOf(child.stdout))
+  expect([await ended, summary]).toMatchObject([143, { failed: 0, exit_code: 143 }])
+  const created = Number(summary?.created)
+  expect(created).toBeGreaterThan(0)
+  expect(created).toBeLessThan(files)
+  expect(readBatch((await dms(args)).stdout).summary).toMatchObject({ created: files - created, unchanged: created, exit_code: 0 })
+})
+
+test('worker: --max-time and --max-jobs end it with 0; whatever watches ends so with SIGINT, and with 143 on SIGTERM', async () => {
+  const { env, dms, asAda } = await startWay('here')
+  expect((await dms(['worker', '--queues', 'maintenance', '--max-time', '1s'])).code).toBe(0)
+  for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, name)
+  expect((await dms(['worker', '--queues', 'ocr', '--max-jobs', '2', '--concurrency', '2'])).code).toBe(0)
+  const states = (await Array.fromAsync(asAda.documents.list())).map(({ status }) => status)
+  expect(states.sort()).toEqual(['completed', 'completed', 'pending'])
+  expect((await dms(['worker', '--max-jobs', '0'])).code).toBe(2)
+  const watching = [
+    { words: 'sources status', signal: 'SIGINT', code: 0 },
+    { words: 'ocr queue', signal: 'SIGTERM', code: 143 },
+  ] as const
+  for (const { words, signal, code } of watching) {
+    const { child, ended } = begin([...words.split(' '), '--watch', '200ms', '--json'], env)
+    let text = ''
+    child.stdout.on('data', (more) => {
+      text += more
+      // After the second look.
+      if (/\}\s*\{|\]\s*\[/.test(text)) child.kill(signal)
+    })
+    expect(await ended).toBe(code)
+  }
+})
+
+test('export: SIGUSR1 tells how far it is; SIGTERM ends it with 143 after the file that is being written', async () => {
+  const { env, asAda } = await startWay('over HTTP')
+  const big = 'x'.repeat(1 << 20)
+  for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, name + big)
+  const { child, ended, says } = begin(['documents', 'export', '--to', '-'], env)
+  // Nobody reads on, so it stands in the middle of the first one.
+  await new Promise((resolve) => child.stdout.once('readable', resolve))
+  child.kill('SIGUSR1')
+  await says('export  0/3')
+  child.kill('SIGTERM')
+  child.kill('SIGUSR1')
+  await says('export  0/3', 2)
+  const found: [string, number][] = []
+  const reading = (async () => {
+    for await (const { path, bytes } of readTar(child.stdout)) found.push([path, Buffer.concat(await Array.fromAsync(bytes)).length])
+  })()
+  // What was begun is whole; that the archive is not is seen by its end, which is missing.
+  await expect(reading).rejects.toThrow()
+  expect(found).toEqual([[expect.stringMatching(/^a-/), big.length + 1]])
+  expect(await ended).toBe(143)
+})

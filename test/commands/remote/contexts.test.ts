@@ -1,0 +1,190 @@
+import { spawn } from 'node:child_process'
+import { chmod, mkdir, readFile, rename, stat, symlink, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startPerson } from '../../support/person.ts'
+import { bareEnvironment, executable, hasProgram } from '../../support/processes/run.ts'
+import { type Served, startServed } from '../../support/servers/served.ts'
+import { startServer } from '../../support/servers/server.ts'
+
+const password = 'quite a long password'
+
+async function start() {
+  const server = await startServer()
+  await server.asAdmin.users.create({ username: 'eve', email: 'eve@example.org', password, role: 'admin' })
+  const person = await startPerson()
+  const passwordFile = await person.file('pw', `${password}\n`)
+  const login = (name: string, ...more: string[]) =>
+    person.dms(['login', server.url, '--name', name, '--username', 'eve', '--password-file', passwordFile, ...more])
+  return { ...server, ...person, passwordFile, login }
+}
+
+test('contexts are made, used, shown, renamed and removed', async () => {
+  const { dms, login, url } = await start()
+  expect(await login('prod')).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(`url\t${url}\nusername\teve\n`) })
+  expect((await dms(['context', 'create', 'other', '--url', 'https://dms.example.org:8443/'])).code).toBe(0)
+  expect((await dms(['context', 'list', '-o', 'id'])).stdout).toBe('local\nother\nprod\n')
+  expect(JSON.parse((await dms(['context', 'show', 'other', '--json'])).stdout)).toMatchObject({
+    name: 'other',
+    current: false,
+    url: 'https://dms.example.org:8443',
+    token_expires_at: null,
+  })
+  expect(JSON.parse((await dms(['context', 'show', '--json'])).stdout)).toMatchObject({
+    name: 'prod',
+    current: true,
+    username: 'eve',
+    password_file: null,
+    token_expires_at: expect.any(String),
+  })
+  expect((await dms(['context', 'rename', 'prod', 'work'])).code).toBe(0)
+  expect((await dms(['users', 'list', '-o', 'id'])).stdout.split('\n').length).toBeGreaterThan(4)
+  expect((await dms(['context', 'rename', 'work', 'other'])).code).toBe(7)
+  expect((await dms(['context', 'create', 'work', '--url', url])).code).toBe(7)
+  expect((await dms(['context', 'create', 'local', '--url', url])).code).toBe(2)
+  expect((await dms(['context', 'create', 'x'])).code).toBe(2)
+  expect((await dms(['context', 'use', 'nobody'])).code).toBe(6)
+  expect((await dms(['context', 'show', 'nobody'])).code).toBe(6)
+  expect((await dms(['context', 'remove', 'work'])).stderr).toContain('this machine from now on')
+  expect((await dms(['context', 'show', '-o', 'id'])).stdout).toBe('local\n')
+})
+
+test('--local goes before --context and --url, those before DMS_CONTEXT and DMS_URL, those before the current context', async () => {
+  const { dms, contextsPath } = await startPerson()
+  await mkdir(dirname(contextsPath), { recursive: true })
+  await writeFile(contextsPath, 'current = "two"\n[contexts]\none.url = "https://one.example"\ntwo.url = "https://two.example"\n')
+  const target = async (args: string[], env: Record<string, string> = {}) =>
+    (await dms([...args, 'context', 'show', '-o', 'id'], { env })).stdout
+  expect(await target([])).toBe('two\n')
+  expect(await target([], { DMS_CONTEXT: 'one' })).toBe('one\n')
+  expect(await target([], { DMS_CONTEXT: 'local' })).toBe('local\n')
+  expect(await target(['--context', 'one'], { DMS_URL: 'https://two.example' })).toBe('one\n')
+  expect(await target(['--url', 'https://two.example/'], { DMS_CONTEXT: 'one' })).toBe('two\n')
+  expect(await target(['--local'], { DMS_CONTEXT: 'one' })).toBe('local\n')
+  expect(await target(['--context', 'local'])).toBe('local\n')
+})
+
+test.each([
+  [['--context', 'one', '--url', 'http://127.0.0.1:1', 'whoami'], {}],
+  [['--local', '--context', 'one', 'whoami'], {}],
+  [['whoami'], { DMS_URL: 'http://127.0.0.1:1', DMS_CONTEXT: 'one' }],
+  [['--url', 'http://192.0.2.1', 'whoami'], {}],
+  [['--url', 'https://ana:secret@dms.example.org', 'whoami'], {}],
+  [['--url', 'https://dms.example.org/below', 'whoami'], {}],
+  [['--context', 'one', '--data-dir', '/tmp/x', 'users', 'list'], {}],
+  [['--local', 'login'], {}],
+])('2 for %j with %j', async (args, env) => {
+  const { dms, contextsPath } = await startPerson()
+  await mkdir(dirname(contextsPath), { recursive: true })
+  await writeFile(contextsPath, '[contexts.one]\nurl = "http://127.0.0.1:1"\n')
+  const { code, stderr } = await dms(args, { env })
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(/^error: /) })
+  expect(stderr).not.toContain('secret')
+})
+
+test('a command of the server runs here whatever the current context is, and is 2 where another machine is asked for', async () => {
+  const { dms, login, databaseUrl, dataDir } = await start()
+  await login('prod')
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
+  expect(await dms(['migrate', 'check'], { env })).toMatchObject({ code: 0 })
+  for (const [args, more] of [
+    [['--context', 'prod', 'migrate', 'check'], {}],
+    [['migrate', 'check'], { DMS_CONTEXT: 'prod' }],
+  ] as const)
+    expect(await dms([...args], { env: { ...env, ...more } })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('error: "dms migrate check" runs on the server only, not against prod'),
+    })
+})
+
+test('6 for a context that does not exist, 78 for contexts.toml that is wrong; what runs here goes on', async () => {
+  const { dms, contextsPath } = await startPerson()
+  expect(await dms(['--context', 'prod', 'whoami'])).toMatchObject({ code: 6, stderr: expect.stringContaining('no context "prod"') })
+  await mkdir(dirname(contextsPath), { recursive: true })
+  for (const [text, problem] of [
+    ['current = "x"', 'there is no [contexts.x]'],
+    ['[contexts.x]\nurl = "https://dms.example.org"\ntoken = "t"', 'unknown key contexts.x.token'],
+    ['[contexts.x]\nurl = 1', 'contexts.x.url is a string'],
+    ['nonsense', 'contexts.toml'],
+  ] as const) {
+    await writeFile(contextsPath, text)
+    expect(await dms(['whoami'])).toMatchObject({ code: 78, stdout: '', stderr: expect.stringContaining(problem) })
+  }
+  expect((await dms(['config', 'show', 'server.port'])).code).toBe(0)
+  expect((await dms(['--local', 'whoami'])).code).toBe(0)
+})
+
+test('tokens are in a file that others cannot read, with a warning when they can, and never in contexts.toml or behind a link', async () => {
+  const { dms, login, contextsPath, credentialsPath, credentials, home } = await start()
+  await login('prod')
+  expect([(await stat(credentialsPath)).mode & 0o777, (await stat(contextsPath)).mode & 0o777]).toEqual([0o600, 0o600])
+  expect((await stat(dirname(credentialsPath))).mode & 0o777).toBe(0o700)
+  expect(await readFile(contextsPath, 'utf8')).not.toContain((await credentials()).prod?.token)
+  await chmod(credentialsPath, 0o644)
+  expect(await dms(['whoami'])).toMatchObject({ code: 0, stderr: expect.stringContaining('fix: chmod 600') })
+  await rename(credentialsPath, join(home, 'elsewhere'))
+  await symlink(join(home, 'elsewhere'), credentialsPath)
+  expect(await dms(['whoami'])).toMatchObject({ code: 78, stderr: expect.stringContaining('is a link') })
+})
+
+test('commands side by side with a session that is over sign in one after the other, and spoil no file', async () => {
+  const { dms, login, credentials, credentialsPath, editCredential } = await start()
+  await login('prod', '--save-password-source')
+  await login('other', '--no-use')
+  const before = await credentials()
+  await editCredential('prod', { token: 'gone', expires_at: '2026-01-01T00:00:00Z' })
+  // Left by one that was killed: no process has this number.
+  await writeFile(`${credentialsPath}.lock`, `${hostname()} 99999999 x`)
+  const all = await Promise.all([1, 2, 3, 4].map(() => dms(['users', 'list', '-o', 'id'])))
+  expect(all.map(({ code, stderr }) => [code, stderr])).toEqual(all.map(() => [0, '']))
+  const after = await credentials()
+  expect(after.other).toEqual(before.other)
+  expect(after.prod?.token).not.toBe('gone')
+})
+
+const hasTerminal = hasProgram('script')
+if (!hasTerminal) process.stderr.write('skipped: without the program `script` there is no terminal to test on\n')
+
+test.skipIf(!hasTerminal)('on a terminal a change elsewhere says first where and as whom; a look does not', async () => {
+  const { dmsOnTerminal, login, url } = await start()
+  await login('prod')
+  expect((await dmsOnTerminal(['labels', 'list'])).stdout).not.toContain('→')
+  const { stdout } = await dmsOnTerminal(['labels', 'create', 'urgent'])
+  expect(stdout).toMatch(/^→ prod {2}http:\S+ {2}as eve \(admin\)\n/)
+  expect(stdout).toContain(url)
+})
+
+let served: Served
+beforeAll(async () => {
+  served = await startServed()
+})
+afterAll(async () => {
+  await served.stop()
+  await served.remove()
+})
+
+test('every command of the README’s section on remote instances does what it says', async () => {
+  const readme = await readFile(new URL('../../../README.md', import.meta.url), 'utf8')
+  const section = /^### Remote instances\n(.*?)^##/ms.exec(readme)?.[1] ?? ''
+  const script = [...section.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block).join('')
+  const lines = script.split('\n').filter((line) => line.startsWith('dms ') || line.includes(' dms '))
+  expect(lines.length).toBeGreaterThan(8)
+  const { file, env, home } = await startPerson()
+  await file('dms', `#!/bin/sh\nexec '${process.execPath}' '${executable}' "$@"\n`, 0o700)
+  await file('svc.pw', served.password)
+  await file('token', served.token)
+  await file('contract.pdf', 'the words of a contract')
+  const told = script
+    .replaceAll('https://dms.example.org', served.url)
+    .replaceAll('/etc/dms/svc.pw', join(home, 'svc.pw'))
+    .replaceAll('/run/secrets/dms', join(home, 'token'))
+    .replaceAll('svc-import', 'admin')
+  // The server's own machine is the one of the test, and its data folder that of the server.
+  const here = { DMS_DATA_DIR: served.dataDir, PATH: `${home}:${bareEnvironment().PATH}` }
+  const child = spawn('sh', ['-ec', told], { cwd: home, env: { ...env, ...here } })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (output += text))
+  const code = await new Promise((resolve) => child.on('close', resolve))
+  expect({ code, output }).toEqual({ code: 0, output: expect.not.stringContaining('error') })
+}, 60_000)

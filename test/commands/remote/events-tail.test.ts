@@ -1,0 +1,193 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
+import { type Events, publish } from '../../../src/events.ts'
+import { startPerson } from '../../support/person.ts'
+import { startLive } from '../../support/processes/live.ts'
+import { bareEnvironment, executable, run } from '../../support/processes/run.ts'
+import { tokenFor } from '../../support/servers/server.ts'
+
+const other = '0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b'
+
+async function start(settings: Parameters<typeof startLive>[0] = {}) {
+  const live = await startLive(settings, { servers: 1 })
+  const url = (live.urls[0] ?? '').replace('ws', 'http').replace('/ws', '')
+  const env = { DMS_URL: url, DMS_TOKEN: await tokenFor(live.app, live.ada) }
+  const tell = (data: Partial<Events['ocr_progress']>, user = live.ada) =>
+    live.app.db
+      .transaction()
+      .execute((trx) => publish(trx, 'ocr_progress', user.id, { document_id: 'd', progress: 0, status: 'processing', ...data }))
+  /** Waits until so many listen; events before that would be lost to them. */
+  const areHeard = async (count: number) => {
+    const open = () => live.app.db.selectFrom('live_places').select('id').execute()
+    for (let tries = 0; (await open()).length < count; tries++) {
+      if (tries > 500) throw new Error('nobody listens')
+      await sleep(20)
+    }
+    // What they want to hear follows their place.
+    await sleep(200)
+  }
+  return { ...live, url, env, tell, areHeard }
+}
+
+/** Runs `dms events tail`, and hands out its lines as they come. */
+function tail(args: readonly string[], env: Record<string, string>) {
+  const child = spawn(process.execPath, [executable, 'events', 'tail', ...args], { env: bareEnvironment(env) })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const lines: string[] = []
+  let stderr = ''
+  let rest = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    const parts = (rest + text).split('\n')
+    rest = parts.pop() ?? ''
+    lines.push(...parts)
+    child.emit('line')
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const ended = once(child, 'close').then(([code]: (number | null)[]) => ({ code, stderr }))
+  return {
+    child,
+    lines,
+    ended,
+    /** the events so far, once there are so many */
+    events: async (count: number): Promise<Record<string, unknown>[]> => {
+      while (lines.length < count)
+        await Promise.race([once(child, 'line'), ended.then(() => Promise.reject(new Error(`it ended: ${stderr}`)))])
+      return lines.map((line) => JSON.parse(line))
+    },
+  }
+}
+
+test('prints each event at once as a line of JSON, with the time it came; 0 after Ctrl-C, 130 where it was to wait for one, 143 after SIGTERM', async () => {
+  const { env, tell, areHeard, bob } = await start()
+  const [one, two, three] = [tail([], env), tail(['--document', other], env), tail(['--until', 'document_created'], env)]
+  await areHeard(3)
+  await tell({ progress: 50 })
+  await tell({}, bob)
+  await tell({ document_id: other })
+  expect(await one.events(2)).toEqual([
+    expect.objectContaining({
+      type: 'ocr_progress',
+      document_id: 'd',
+      progress: 50,
+      data: expect.objectContaining({ progress: 50 }),
+      received_at: expect.any(String),
+    }),
+    expect.objectContaining({ document_id: other }),
+  ])
+  expect(await two.events(1)).toMatchObject([{ document_id: other }])
+  one.child.kill('SIGINT')
+  two.child.kill('SIGTERM')
+  three.child.kill('SIGINT')
+  expect(await three.ended).toMatchObject({ code: 130, stderr: expect.not.stringContaining('error') })
+  expect(await one.ended).toMatchObject({ code: 0, stderr: expect.not.stringContaining('error') })
+  expect(await two.ended).toMatchObject({ code: 143, stderr: expect.not.stringContaining('error') })
+})
+
+test('ends with 0 after --until and after --count, with 8 when --timeout comes first, and --replay begins with what was', async () => {
+  const { env, tell } = await start()
+  await tell({ progress: 1 })
+  await tell({ status: 'failed' })
+  await tell({ status: 'completed', progress: 100 })
+  const count = (stdout: string) => stdout.split('\n').length - 1
+  const until = await run(['events', 'tail', '--replay', '--until', 'ocr_progress:status=failed', '--timeout', '20s'], { env })
+  expect([until.code, count(until.stdout)]).toEqual([0, 2])
+  const one = await run(['events', 'tail', '--replay', '--count', '1', '--timeout', '20s'], { env })
+  expect([one.code, count(one.stdout)]).toEqual([0, 1])
+  expect(await run(['events', 'tail', '--until', 'document_created', '--timeout', '1s'], { env })).toMatchObject({ code: 8, stdout: '' })
+  expect(await run(['events', 'tail', '--timeout', '1s'], { env })).toMatchObject({ code: 0, stdout: '' })
+})
+
+test('2 for an event or an end that does not exist, 4 for a token that is not good, 75 for one connection too many', async () => {
+  const { env, url, areHeard } = await start({ 'limits.ws_connections_per_user': 1 })
+  expect((await run(['events', 'tail', '--event', 'nothing'], { env })).code).toBe(2)
+  expect((await run(['events', 'tail', '--until', 'a:b'], { env })).code).toBe(2)
+  const never = ['--event', 'ocr_progress', '--until', 'document_created']
+  expect(await run(['events', 'tail', ...never], { env })).toMatchObject({ code: 2, stderr: expect.stringContaining('never comes') })
+  expect((await run(['events', 'tail', '--source', 'none'], { env })).code).toBe(6)
+  expect((await run(['events', 'tail', '--count', '0'], { env })).code).toBe(2)
+  expect((await run(['events', 'tail'], { env: { DMS_URL: url, DMS_TOKEN: 'x' } })).code).toBe(4)
+  const first = tail([], env)
+  await areHeard(1)
+  expect(await run(['events', 'tail'], { env })).toMatchObject({
+    code: 75,
+    stderr: expect.stringContaining('1 connections are open already'),
+  })
+  first.child.kill('SIGINT')
+})
+
+/** Stands between a client and a server, and cuts the line when told. */
+async function startLine(url: string) {
+  const sockets = new Set<Socket>()
+  let isOpen = true
+  const line = createServer((from) => {
+    if (!isOpen) return void from.destroy()
+    const to = connect(Number(new URL(url).port), '127.0.0.1')
+    for (const socket of [from, to]) {
+      sockets.add(socket)
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket))
+    }
+    from.pipe(to).pipe(from)
+  })
+  await new Promise<void>((resolve) => line.listen(0, '127.0.0.1', resolve))
+  const set = (state: boolean) => {
+    isOpen = state
+    if (!state) for (const socket of sockets) socket.destroy()
+  }
+  onTestFinished(() => {
+    set(false)
+    line.close()
+  })
+  return { url: `http://127.0.0.1:${(line.address() as AddressInfo).port}`, set }
+}
+
+test('a lost connection is made again, and nothing that happened meanwhile is missed, also when nothing had come before; what was before its start is not news', async () => {
+  const { env, url, tell, areHeard } = await start()
+  await tell({ progress: 1 })
+  const line = await startLine(url)
+  const through = { ...env, DMS_URL: line.url }
+  const { events, child, ended } = tail([], through)
+  const impatient = tail(['--no-reconnect'], through)
+  await areHeard(2)
+  line.set(false)
+  expect(await impatient.ended).toMatchObject({ code: 69, stderr: expect.stringContaining('the connection is lost') })
+  await tell({ progress: 2 })
+  line.set(true)
+  expect((await events(1)).map(({ progress }) => progress)).toEqual([2])
+  line.set(false)
+  await tell({ progress: 3 })
+  line.set(true)
+  expect((await events(2)).map(({ progress }) => progress)).toEqual([2, 3])
+  child.kill('SIGINT')
+  expect((await ended).code).toBe(0)
+})
+
+test('a session that ends while it listens is renewed, and it goes on', async () => {
+  const { app, url, tell, areHeard, asAdmin } = await start()
+  const { id } = await asAdmin.users.create({ username: 'eve', email: 'eve@example.org', password: 'quite a long password', role: 'admin' })
+  const { dms, env, file } = await startPerson()
+  await dms(['login', url, '--username', 'eve', '--password-file', await file('pw', 'quite a long password'), '--save-password-source'])
+  const { events, child, ended } = tail([], env)
+  await areHeard(1)
+  await app.db.updateTable('users').set({ token_version: 9 }).where('id', '=', id).execute()
+  await app.db.transaction().execute((trx) => publish(trx, 'ocr_progress', id, { document_id: 'd', progress: 0, status: 'processing' }))
+  await tell({ progress: 1 })
+  const { progress } = (await events(2)).at(-1) ?? {}
+  expect(progress).toBe(1)
+  child.kill('SIGINT')
+  expect((await ended).code).toBe(0)
+})
+
+test('on the server itself no server has to run: events of --as, else of an admin', async () => {
+  const { app, dataDir, databaseUrl, tell, stop } = await start()
+  await stop(0)
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, TMPDIR: dataDir }
+  await tell({ progress: 7 })
+  expect((await run(['events', 'tail', '--replay', '--count', '1', '--timeout', '20s'], { env })).stdout).toContain('"progress":7')
+  expect((await run(['events', 'tail', '--replay', '--count', '1', '--timeout', '2s', '--as', 'bob'], { env })).code).toBe(8)
+  expect(await app.db.selectFrom('servers').selectAll().execute()).toEqual([])
+})

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest'
+import { startPerson } from '../../support/person.ts'
+import { publicUrl, startProvider } from '../../support/servers/oidc.ts'
+import { startServer } from '../../support/servers/server.ts'
+
+const alice = { sub: 'alice-1', preferred_username: 'alice', email: 'alice@example.com', email_verified: true }
+
+/** A browser as a program: follows redirects, keeps cookies, and finds the server under the address that it is known by. */
+const browser = `#!${process.execPath}
+const jars = new Map()
+let url = new URL(process.argv[2])
+for (let hops = 0; hops < 20; hops++) {
+  if (url.origin === '${publicUrl}') url = new URL(url.pathname + url.search, process.env.SERVER)
+  const jar = jars.get(url.host) ?? new Map()
+  jars.set(url.host, jar)
+  const cookie = [...jar].map(([name, value]) => name + '=' + value).join('; ')
+  const response = await fetch(url, { redirect: 'manual', headers: { cookie } })
+  for (const line of response.headers.getSetCookie()) jar.set(...line.split(';')[0].split(/=(.*)/s))
+  const location = response.headers.get('location')
+  if (!location) break
+  url = new URL(location, url)
+}
+`
+
+async function start(settings: Record<string, string> = {}) {
+  const provider = await startProvider([alice])
+  const server = await startServer({ ...provider.settings, ...settings })
+  const person = await startPerson({ SERVER: server.url })
+  const path = await person.file('browser.mjs', browser, 0o700)
+  return { ...server, ...person, login: () => person.dms(['login', server.url, '--name', 'prod', '--web'], { env: { BROWSER: path } }) }
+}
+
+test('0 signed in through a browser; commands work from then on, and no token was in an address', async () => {
+  const { dms, login, credentials } = await start()
+  const { code, stdout, stderr } = await login()
+  expect([code, stdout]).toEqual([0, expect.stringContaining('alice')])
+  expect(stderr).toContain('/api/auth/oidc/login?shell_port=')
+  const { token = 'none' } = (await credentials()).prod ?? {}
+  expect(stderr + stdout).not.toContain(token)
+  expect(JSON.parse((await dms(['whoami', '--json'])).stdout)).toMatchObject({ context: 'prod', username: 'alice' })
+  expect((await dms(['documents', 'list'])).code).toBe(0)
+})
+
+test('4 where the browser comes back with a failure, 6 where nobody signs in that way', async () => {
+  const { login } = await start({ 'oidc.auto_create_users': 'false' })
+  expect(await login()).toMatchObject({ code: 4, stdout: '', stderr: expect.stringContaining('FORBIDDEN') })
+  const local = await startServer()
+  const person = await startPerson()
+  expect(await person.dms(['login', local.url, '--web'])).toMatchObject({ code: 6, stdout: '' })
+})

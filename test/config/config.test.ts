@@ -1,0 +1,253 @@
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type ConfigSources, loadConfig } from '../../src/config/load.ts'
+import { settings } from '../../src/config/schema.ts'
+import { parseDuration, parseSize } from '../../src/config/values.ts'
+import { ConfigError } from '../../src/errors.ts'
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'dms-config-'))
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const secret = 'kG3vJ0sTq9Zc7Lx2Wm5Yb8Nf1Rd4Hp6A'
+
+/** Loads with nothing of this machine showing through. */
+const load = (sources: ConfigSources = {}) => loadConfig({ home: folder, etc: join(folder, 'etc'), uid: 1000, env: {}, ...sources })
+
+function write(name: string, content: string, mode = 0o600): string {
+  const path = join(folder, name)
+  writeFileSync(path, content)
+  chmodSync(path, mode)
+  return path
+}
+
+function problemsOf(sources: ConfigSources): readonly string[] {
+  try {
+    load(sources)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems
+    throw error
+  }
+  return []
+}
+
+const example = readFileSync(new URL('../../config.example.toml', import.meta.url), 'utf8')
+
+test('config.example.toml holds every setting with its default, and nothing else', () => {
+  const file = write('config.toml', example.replace(/^# (?=[a-z0-9_]+ = )/gm, ''))
+  const { config, origins, warnings } = load({ file })
+  expect(warnings).toEqual([])
+  expect(config).toEqual(load().config)
+  expect([...origins].filter(([, { origin }]) => origin !== 'file')).toEqual([])
+})
+
+test('config.example.toml names the variables of every setting, in the order of the schema', () => {
+  let section = ''
+  const found = example.split('\n').flatMap((line) => {
+    section = /^\[(\w+)\]$/.exec(line)?.[1] ?? section
+    const [, key, variables] = /^# (\w+) = .*?#((?:,? [A-Z][A-Z0-9_]+\b(?!-))+)/.exec(line) ?? []
+    return key ? [[section ? `${section}.${key}` : key, variables?.trim()]] : []
+  })
+  const expected = [...settings].map(([key, { env, secret }]) => [key, secret ? `${env}, ${env}_FILE` : env])
+  expect(found).toEqual(expected)
+})
+
+test('no two settings share a variable', () => {
+  const names = [...settings.values()].flatMap(({ env, secret }) => (secret ? [env, `${env}_FILE`] : [env]))
+  expect(new Set(names).size).toBe(names.length)
+})
+
+test('the defaults alone are a configuration that runs', () => {
+  const { config, origins, warnings, file } = load()
+  expect(config.server).toMatchObject({ host: '127.0.0.1', port: 8080, request_timeout: 60_000 })
+  expect(config.limits.max_upload_size).toBe(500_000_000)
+  expect(config.data_dir).toBe(join(folder, '.local/share/dms'))
+  expect(origins.get('server.port')).toEqual({ origin: 'default', source: '' })
+  expect({ warnings, file }).toEqual({ warnings: [], file: null })
+})
+
+test('data_dir is /var/lib/dms for root, and under XDG_DATA_HOME for others', () => {
+  expect(load({ uid: 0 }).config.data_dir).toBe('/var/lib/dms')
+  expect(load({ env: { XDG_DATA_HOME: '/srv/share' } }).config.data_dir).toBe('/srv/share/dms')
+})
+
+test('flag before variable before file before default', () => {
+  const file = write('config.toml', '[server]\nport = 1\nhost = "file"\npublic_url = "http://file"\n')
+  const env = { DMS_SERVER_PORT: '2', DMS_SERVER_HOST: 'env' }
+  const { config, origins } = load({ file, env, flags: { 'server.port': 3 } })
+  expect(config.server).toMatchObject({ port: 3, host: 'env', public_url: 'http://file', socket: '' })
+  expect(['port', 'host', 'public_url', 'socket'].map((key) => origins.get(`server.${key}`))).toEqual([
+    { origin: 'flag', source: 'command line' },
+    { origin: 'env', source: 'DMS_SERVER_HOST' },
+    { origin: 'file', source: `${file}:4` },
+    { origin: 'default', source: '' },
+  ])
+})
+
+test('NAME_FILE before the file, without its last line break', () => {
+  const file = write('config.toml', `[auth]\njwt_secret = "${'x1'.repeat(5)}${secret}"\n`)
+  const path = write('jwt', `${secret}\n`)
+  const { config, origins } = load({ file, env: { JWT_SECRET_FILE: path } })
+  expect(config.auth.jwt_secret).toBe(secret)
+  expect(origins.get('auth.jwt_secret')).toEqual({ origin: 'env_file', source: `JWT_SECRET_FILE=${path}` })
+})
+
+test('an empty variable counts as not set', () => {
+  expect(load({ env: { DMS_SERVER_PORT: '', JWT_SECRET: '', JWT_SECRET_FILE: write('jwt', secret) } }).config).toMatchObject({
+    server: { port: 8080 },
+    auth: { jwt_secret: secret },
+  })
+})
+
+test('the file is the one named, else $DMS_CONFIG, else the user’s, else the system’s', () => {
+  const [flag, env] = [write('flag.toml', 'data_dir = "/flag"'), write('env.toml', 'data_dir = "/env"')]
+  mkdirSync(join(folder, 'xdg/dms'), { recursive: true })
+  mkdirSync(join(folder, '.config/dms'), { recursive: true })
+  mkdirSync(join(folder, 'etc'))
+  write('etc/config.toml', 'data_dir = "/etc-dms"')
+  expect(load().config.data_dir).toBe('/etc-dms')
+  write('.config/dms/config.toml', 'data_dir = "/home"')
+  expect(load().config.data_dir).toBe('/home')
+  write('xdg/dms/config.toml', 'data_dir = "/xdg"')
+  const XDG_CONFIG_HOME = join(folder, 'xdg')
+  expect(load({ env: { XDG_CONFIG_HOME } }).config.data_dir).toBe('/xdg')
+  expect(load({ env: { XDG_CONFIG_HOME, DMS_CONFIG: env } }).config.data_dir).toBe('/env')
+  expect(load({ env: { XDG_CONFIG_HOME, DMS_CONFIG: env }, file: flag })).toMatchObject({ config: { data_dir: '/flag' }, file: flag })
+})
+
+test('a file that was named must exist', () => {
+  const missing = join(folder, 'missing.toml')
+  expect(problemsOf({ file: missing })).toEqual([expect.stringContaining(`${missing}: ENOENT`)])
+  expect(problemsOf({ env: { DMS_CONFIG: missing } })).toEqual([expect.stringContaining(`${missing}: ENOENT`)])
+})
+
+test('relative paths start at the file they are written in', () => {
+  const file = write('config.toml', 'data_dir = "data"\n[server]\ntls_cert = "tls/cert.pem"\ntls_key = "/etc/key.pem"\n')
+  expect(load({ file }).config).toMatchObject({
+    data_dir: join(folder, 'data'),
+    server: { tls_cert: join(folder, 'tls/cert.pem'), tls_key: '/etc/key.pem' },
+  })
+})
+
+test('variables and flags are read by type', () => {
+  const env = {
+    DMS_STORAGE_FSYNC: 'Off',
+    DMS_OCR_ENABLED: '0',
+    ENABLE_REGISTRATION: 'no',
+    DMS_LOG_ACCESS: 'TRUE',
+    DMS_REQUEST_TIMEOUT: '90',
+    DMS_DRAIN_DELAY: '500ms',
+    DMS_MAX_UPLOAD_SIZE: '100MiB',
+    DMS_TRUSTED_PROXIES: '10.0.0.0/8, 192.168.1.1,',
+    DMS_LOG_LEVEL: 'debug',
+  }
+  expect(load({ env, flags: { 'worker.concurrency': '4', 'server.cors_origins': 'https://a.example' } }).config).toMatchObject({
+    storage: { fsync: false },
+    ocr: { enabled: false },
+    auth: { enable_registration: false },
+    server: {
+      request_timeout: 90_000,
+      drain_delay: 500,
+      trusted_proxies: ['10.0.0.0/8', '192.168.1.1'],
+      cors_origins: ['https://a.example'],
+    },
+    limits: { max_upload_size: 104_857_600 },
+    log: { access: true, level: 'debug' },
+    worker: { concurrency: 4 },
+  })
+})
+
+test.each([
+  ['90s', 90_000],
+  ['15m', 900_000],
+  ['24h', 86_400_000],
+  ['7d', 604_800_000],
+  ['500ms', 500],
+  ['1.5s', 1500],
+  ['2', 2000],
+  [3, 3000],
+])('the duration %s is %i ms', (written, ms) => expect(parseDuration(written)).toBe(ms))
+
+test.each([
+  ['500MB', 500_000_000],
+  ['100MiB', 104_857_600],
+  ['1kB', 1000],
+  ['1.5 GiB', 1_610_612_736],
+  ['12B', 12],
+  [42, 42],
+])('the size %s is %i bytes', (written, bytes) => expect(parseSize(written)).toBe(bytes))
+
+test.each([
+  [{ DMS_SERVER_PORT: '70000' }, 'DMS_SERVER_PORT: 70000 is not a whole number from 0 to 65535'],
+  [{ DMS_SERVER_PORT: '80a' }, 'DMS_SERVER_PORT: "80a" is not a whole number from 0 to 65535'],
+  [{ DMS_OCR_ENABLED: 'maybe' }, 'DMS_OCR_ENABLED: "maybe" is neither true nor false'],
+  [{ DMS_LOG_LEVEL: 'loud' }, 'DMS_LOG_LEVEL: "loud" is not one of trace, debug, info, warn, error'],
+  [{ DMS_REQUEST_TIMEOUT: 'soon' }, 'DMS_REQUEST_TIMEOUT: "soon" is not a duration such as "90s", "15m", "24h" or "7d"'],
+  [{ DMS_REQUEST_TIMEOUT: '60d' }, 'DMS_REQUEST_TIMEOUT: "60d" is not a duration from 1s to 24d'],
+  [{ DMS_MAX_UPLOAD_SIZE: '5 apples' }, 'DMS_MAX_UPLOAD_SIZE: "5 apples" is not a size such as "500MB" or "100MiB"'],
+  [{ DMS_OCR_MEMORY_LIMIT: '1MB' }, 'DMS_OCR_MEMORY_LIMIT: "1MB" is less than 64MB'],
+  [{ DMS_TRUSTED_PROXIES: '10.0.0.0/40' }, 'DMS_TRUSTED_PROXIES: ["10.0.0.0/40"] is not an address or a network such as 10.0.0.0/8'],
+  [{ DMS_METRICS_LISTEN: '9464' }, 'DMS_METRICS_LISTEN: "9464" is not host:port'],
+  [{ DMS_PUBLIC_URL: 'dms.example.org' }, 'DMS_PUBLIC_URL: "dms.example.org" is not an http(s) URL'],
+  [{ DMS_PER_PAGE_DEFAULT: '200' }, 'DMS_PER_PAGE_DEFAULT: 200 is more than limits.per_page_max'],
+  [{ AUTH_METHOD: 'oidc' }, 'AUTH_METHOD needs oidc.issuer and oidc.client_id and oidc.client_secret'],
+  [{ REQUIRE_EMAIL_VERIFICATION: 'yes' }, 'REQUIRE_EMAIL_VERIFICATION needs smtp.url'],
+  [{ DMS_TLS_CERT: '/cert.pem' }, 'DMS_TLS_CERT needs server.tls_key'],
+  [{ JWT_SECRET: 'short' }, 'JWT_SECRET: 5 characters; at least 32 are needed; make one with: openssl rand -base64 48'],
+  [{ JWT_SECRET: 'a'.repeat(40) }, 'JWT_SECRET: everybody can guess this one; make one with: openssl rand -base64 48'],
+  [
+    { JWT_SECRET: 'change-me-change-me-please-change-me!' },
+    'JWT_SECRET: everybody can guess this one; make one with: openssl rand -base64 48',
+  ],
+  [{ JWT_SECRET_FILE: '/nonexistent/jwt' }, "JWT_SECRET_FILE=/nonexistent/jwt: ENOENT: no such file or directory, open '/nonexistent/jwt'"],
+  [{ JWT_SECRET: secret, JWT_SECRET_FILE: '/dev/null' }, 'JWT_SECRET and JWT_SECRET_FILE are both set; use one of them'],
+])('%j is refused', (env, problem) => expect(problemsOf({ env })).toEqual([problem]))
+
+test('a secret that is wrong is not repeated', () => {
+  expect(problemsOf({ env: { DATABASE_URL: 'mysql://dms:hunter2@db/dms' } })).toEqual(['DATABASE_URL: the value is not a postgres:// URL'])
+})
+
+test('what is wrong in the file has file, line and column', () => {
+  const file = write('config.toml', '# mine\ndata_dri = "/d"\n\n[server]\nport = "8080"\n  prot = 80\n[serach]\nengine = "postgres"\n')
+  expect(problemsOf({ file })).toEqual([
+    `${file}:2:1  unknown key data_dri — did you mean data_dir?`,
+    `${file}:6:3  unknown key server.prot — did you mean server.port?`,
+    `${file}:7:1  unknown section [serach] — did you mean search?`,
+    `${file}:5:1  server.port: "8080" is not a whole number from 0 to 65535`,
+  ])
+})
+
+test('a file that is not TOML says where', () => {
+  const file = write('config.toml', '[server]\nport = \n')
+  expect(problemsOf({ file })).toEqual([expect.stringMatching(/config\.toml:2:\d+ {2}\w.*$/)])
+})
+
+test('every problem is listed, not only the first', () => {
+  const file = write('config.toml', 'nonsense = 1\n')
+  expect(problemsOf({ file, env: { DMS_SERVER_PORT: 'x', JWT_SECRET: 'short', AUTH_METHOD: 'oidc' } })).toHaveLength(4)
+})
+
+test('an unknown DMS_ variable is a warning with a suggestion', () => {
+  const { warnings } = load({ env: { DMS_SERVR_HOST: 'x', DMS_OUTPUT: 'json', DMS_JWT: 'y', PATH: '/bin' } })
+  expect(warnings).toEqual([
+    'DMS_SERVR_HOST is set but is not a dms variable — did you mean DMS_SERVER_HOST?',
+    expect.stringMatching(/^DMS_JWT is set but is not/),
+  ])
+})
+
+test('a token lifetime other than 24 hours is a warning', () => {
+  expect(load({ env: { SESSION_LIFETIME_HOURS: '12' } }).warnings).toEqual([
+    'SESSION_LIFETIME_HOURS=12: the documented token lifetime is 24 hours',
+  ])
+})
+
+test('a file with secrets that everyone can read is a warning', () => {
+  const content = `[auth]\njwt_secret = "${secret}"\n`
+  expect(load({ file: write('closed.toml', content, 0o640) }).warnings).toEqual([])
+  const file = write('open.toml', content, 0o644)
+  expect(load({ file }).warnings).toEqual([`${file} is readable by everyone and holds auth.jwt_secret   fix: chmod 640 ${file}`])
+})

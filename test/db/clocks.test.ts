@@ -1,0 +1,125 @@
+/** Limits and expiries when the clock of a server process, or that of the database, is set. */
+import { createHash, randomBytes } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { buildServer } from '../../src/server/http/assemble.ts'
+import { newToken } from '../../src/users/email-verification.ts'
+import { startApp, upload } from '../support/app.ts'
+import { openBrowser, startProvider } from '../support/servers/oidc.ts'
+
+const day = 86_400_000
+const password = 'correct horse battery'
+
+/** A user with a password who signs in by HTTP. */
+async function start(settings: Parameters<typeof startApp>[0] = {}) {
+  const dms = await startApp(settings)
+  const password_hash = await dms.app.passwords.hash(password)
+  await dms.app.db.updateTable('users').set({ password_hash }).where('id', '=', dms.ada.id).execute()
+  const login = (secret = password) => dms.asStranger.send('POST', '/api/auth/login', { username: 'ada', password: secret })
+  const get = async (token: string, path = '/api/documents') =>
+    (await dms.asStranger.send('GET', path, undefined, { authorization: `Bearer ${token}` })).status
+  const session = async () => ((await (await login()).json()) as { token: string }).token
+  return { ...dms, login, get, session }
+}
+
+test.each([-2 * day, 2 * day])('429 for failed sign-ins lasts as long as before when the process clock is set by %i ms', async (step) => {
+  const { login, setProcessClock, later } = await start()
+  for (let guess = 0; guess < 10; guess++) await login('wrong')
+  setProcessClock(step)
+  const refused = await login()
+  const { retry_after_secs } = (await refused.json()) as { retry_after_secs: number }
+  expect([refused.status, retry_after_secs > 800 && retry_after_secs <= 900]).toEqual([429, true])
+  await later(retry_after_secs * 1000)
+  expect((await login()).status).toBe(200)
+})
+
+test('200 at once when the database clock is set back: failed sign-ins that now lie in the future count no more', async () => {
+  const { login, setDatabaseClock } = await start()
+  for (let guess = 0; guess < 10; guess++) await login('wrong')
+  expect((await login()).status).toBe(429)
+  await setDatabaseClock(-2 * day)
+  expect((await login()).status).toBe(200)
+})
+
+test.each([-2 * day, 2 * day])('429 for calls lasts at most a minute when the process clock is set by %i ms', async (step) => {
+  const { app, setProcessClock, later } = await start({ 'limits.api_calls_per_minute': 20 })
+  const server = buildServer(app)
+  const call = async () => (await server.request('/api/health')).status
+  for (let calls = 0; calls < 20; calls++) await call()
+  setProcessClock(step)
+  expect(await call()).toBe(429)
+  await later(60_000)
+  expect(await call()).toBe(200)
+})
+
+test('200 for calls at once when the database clock is set back, in a server process that has not counted them', async () => {
+  const { app, setDatabaseClock } = await start({ 'limits.api_calls_per_minute': 20 })
+  const call = async (server: ReturnType<typeof buildServer>) => (await server.request('/api/health')).status
+  const first = buildServer(app)
+  for (let calls = 0; calls < 20; calls++) await call(first)
+  expect(await call(buildServer(app))).toBe(429)
+  await setDatabaseClock(-2 * day)
+  expect(await call(buildServer(app))).toBe(200)
+})
+
+test.each([-3650 * day, 3650 * day])('sessions and API tokens expire when they should, the process clock set by %i ms', async (step) => {
+  const { session, get, asAda, app, ada, later, setProcessClock, login } = await start()
+  const token = await session()
+  const { token: apiToken } = await asAda.tokens.create({
+    name: 'one hour',
+    scopes: ['read'],
+    expires_at: new Date(Date.now() + 3_600_000).toISOString(),
+  })
+  setProcessClock(step)
+  expect([await get(token), await get(apiToken), (await login()).status]).toEqual([200, 200, 200])
+  const used = await app.db.selectFrom('api_tokens').select('last_used_at').where('user_id', '=', ada.id).executeTakeFirstOrThrow()
+  expect(Math.abs(Number(used.last_used_at) - Date.now())).toBeLessThan(3_600_000)
+  await later(3_600_000)
+  expect([await get(token), await get(apiToken)]).toEqual([200, 401])
+  await later(23 * 3_600_000)
+  expect(await get(token)).toBe(401)
+})
+
+test('401 for a session from the future, after the database clock was set back', async () => {
+  const { session, get, setDatabaseClock } = await start()
+  const token = await session()
+  await setDatabaseClock(-day)
+  expect(await get(token)).toBe(401)
+})
+
+test.each([-2 * day, 2 * day])('410 SHARED_LINK_EXPIRED when it should, the process clock set by %i ms', async (step) => {
+  const { asAda, asStranger, setProcessClock, later } = await start()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  const link = await asAda.sharedLinks.create({ document_id: id, expires_at: new Date(Date.now() + 3_600_000).toISOString() })
+  const look = async () => (await asStranger.send('GET', `/api/public/shared/${link.token}`)).status
+  setProcessClock(step)
+  expect(await look()).toBe(200)
+  await later(3_600_000)
+  expect(await look()).toBe(410)
+})
+
+test.each([-2 * day, 2 * day])('an e-mail confirmation works for a day, the process clock set by %i ms', async (step) => {
+  const { app, ada, asStranger, setProcessClock, later } = await start()
+  const confirm = async (token: string) => (await asStranger.send('GET', `/api/auth/verify-email?token=${token}`)).status
+  const [first, second] = [await newToken(app, ada.id), await newToken(app, ada.id)]
+  setProcessClock(step)
+  expect(await confirm(first)).toBe(200)
+  const third = await newToken(app, ada.id)
+  await later(day)
+  expect([await confirm(second), await confirm(third)]).toEqual([400, 400])
+})
+
+test.each([-2 * day, 2 * day])('an OIDC sign-in that began before the process clock was set by %i ms ends well', async (step) => {
+  const provider = await startProvider([{ sub: 'zoe', preferred_username: 'zoe', email: 'zoe@example.com', email_verified: true }])
+  const { app, asStranger, setProcessClock } = await startApp(provider.settings)
+  const server = buildServer(app)
+  const browser = openBrowser(async (request) => server.request(request))
+  const verifier = randomBytes(32).toString('base64url')
+  const challenge = createHash('sha256').update(verifier).digest('base64url')
+  const isBack = (url: URL) => url.pathname.endsWith('/callback')
+  const { url } = await browser.go(`/api/auth/oidc/login?shell_port=4711&shell_challenge=${challenge}`, isBack)
+  setProcessClock(step)
+  const end = await browser.go(url.href, ({ port }) => port === '4711')
+  const code = end.url.searchParams.get('code') ?? ''
+  setProcessClock(-step)
+  expect((await asStranger.send('POST', '/api/auth/oidc/exchange', { code, verifier })).status).toBe(200)
+})

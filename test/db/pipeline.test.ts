@@ -1,0 +1,60 @@
+/** The lane for short reads gives what the pool gives, however many are on their way. */
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import { kept } from '../../src/db/cached-plans.ts'
+import { startApp } from '../support/app.ts'
+
+const moments = [
+  '2026-01-31 12:30:00.123456+00',
+  '1969-12-31 23:59:59.9+00',
+  '0050-03-15 12:00:00+00',
+  '10000-01-01 00:00:00+00',
+  'infinity',
+]
+
+test('the same values as over the pool, the first time and when the columns are known', async () => {
+  const { app } = await startApp()
+  const query = sql`
+    select m::timestamptz as moment, 9007199254740991::int8 as large, null::text as nothing, array['a', 'b'] as many, '{"a": [1]}'::jsonb as json, 0.5::real as half, true as yes
+    from unnest(${moments}::text[]) m`
+  const { rows } = await query.execute(app.db)
+  expect(rows).toHaveLength(moments.length)
+  for (const time of [1, 2, 3]) expect((await query.execute(app.reads)).rows, `time ${time}`).toEqual(rows)
+})
+
+test('one that fails among many fails alone', async () => {
+  const { app } = await startApp()
+  const divide = (by: number) => sql<{ result: number }>`select 10 / ${by}::int as result`.execute(app.reads)
+  const all = await Promise.allSettled([1, 2, 0, 5, 0, 10].map(divide))
+  expect(all.map((one) => (one.status === 'fulfilled' ? one.value.rows[0]?.result : one.reason.code))).toEqual([
+    10,
+    5,
+    '22012',
+    2,
+    '22012',
+    1,
+  ])
+  expect((await divide(5)).rows).toEqual([{ result: 2 }])
+})
+
+test('plans are kept of the statements that were used last, and values are those of each time', async () => {
+  const { app } = await startApp()
+  await app.db.connection().execute(async (db) => {
+    const plus = async (much: number, to: number) =>
+      (await sql<{ sum: number }>`${kept} select ${to}::int + ${sql.lit(much)} as sum`.execute(db)).rows[0]?.sum
+    for (let much = 0; much < 30; much++) expect(await plus(much, 1)).toBe(much + 1)
+    for (const to of [5, 6]) expect(await plus(29, to)).toBe(29 + to)
+    // One that is kept no more is kept again.
+    expect(await plus(0, 7)).toBe(7)
+    const { rows } = await sql<{ statement: string; plans: number }>`
+      select statement, generic_plans as plans from pg_prepared_statements where statement like '%as sum' order by prepare_time`.execute(db)
+    expect(rows).toHaveLength(16)
+    expect(rows.at(-1)?.statement).toContain('+ 0 as')
+    expect(rows.find(({ statement }) => statement.includes('+ 29 as'))?.plans).toBe(3)
+    await expect(sql`${kept} select ${0}::int from nowhere`.execute(db)).rejects.toMatchObject({ code: '42P01' })
+    const divide = (by: number) => sql<{ result: number }>`${kept} select 10 / ${by}::int as result`.execute(db)
+    for (const time of [1, 2]) await expect(divide(0), `time ${time}`).rejects.toMatchObject({ code: '22012' })
+    expect((await divide(5)).rows).toEqual([{ result: 2 }])
+    expect((await sql`show plan_cache_mode`.execute(db)).rows).toEqual([{ plan_cache_mode: 'auto' }])
+  })
+})

@@ -1,0 +1,167 @@
+/** Stored bytes outlive what happens to connections, disks and other users' files. */
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import type { App } from '../../src/app.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { addressOf } from '../../src/documents/stored-files.ts'
+import { openLog } from '../../src/log/log.ts'
+import { openApp } from '../../src/open-app.ts'
+import { startWorker } from '../../src/worker/worker.ts'
+import { startApp, upload } from '../support/app.ts'
+import { startRelay } from '../support/servers/relay.ts'
+import { storeFiles } from '../support/servers/server.ts'
+import { storedPath } from '../support/stored-path.ts'
+
+/** Another process on the same data, as far as anything can tell; it goes away with the test. */
+async function secondApp(dataDir: string, settings: Record<string, string | number>): Promise<App> {
+  const flags = { data_dir: dataDir, 'log.access': false, 'storage.min_free': 0, ...settings }
+  const other = await openApp(loadConfig({ env: {}, flags }).config, openLog({ level: 'silent', format: 'json' }), { migrate: 'never' })
+  onTestFinished(() => other.close().catch(() => {}))
+  return other
+}
+
+const quiet = ({ log }: App) => vi.spyOn(log, 'error').mockImplementation(() => {})
+
+/** Changes one byte, as a disk may. */
+async function flip(path: string): Promise<void> {
+  const bytes = await readFile(path)
+  bytes[0] = (bytes[0] ?? 0) ^ 1
+  await writeFile(path, bytes)
+}
+
+test('a purge that goes on after its connection was lost leaves the bytes of a later upload of the same file', async () => {
+  const { app, asAda, databaseUrl, dataDir, runJobs } = await startApp()
+  const bytes = 'Harbour fees for 2026'
+  const { id } = await upload(asAda, 'a.txt', bytes)
+  await runJobs()
+  await asAda.documents.delete(id)
+  const relay = await startRelay(databaseUrl)
+  const purger = await secondApp(dataDir, { 'database.url': relay.url })
+  const remove = purger.files.remove.bind(purger.files)
+  const [reached, resumed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  purger.files.remove = async (address) => {
+    reached.resolve()
+    await resumed.promise
+    await remove(address)
+  }
+  const worker = await startWorker(purger, { queues: ['maintenance'], concurrency: 1, name: 'purger/1' })
+  await reached.promise
+  await relay.cut()
+  // Waits for the server to give up the transaction of the purge, where it has one.
+  const again = await upload(asAda, 'a.txt', bytes)
+  resumed.resolve()
+  await relay.mend()
+  await worker.idle().catch(() => {})
+  await worker.stop(5000)
+  expect(await (await asAda.documents.download(again.id)).text()).toBe(bytes)
+  await app.db
+    .updateTable('jobs')
+    .set({ run_at: new Date(0), lease_until: null })
+    .execute()
+  await runJobs()
+  expect(await (await asAda.documents.download(again.id)).text()).toBe(bytes)
+  expect(await app.db.selectFrom('file_removals').selectAll().execute()).toEqual([])
+})
+
+test.each(['allow', 'return', 'reject'] as const)(
+  'a flipped byte is replaced by the intact bytes of a new upload of the same owner (on_duplicate=%s), and the log says so',
+  async (on_duplicate) => {
+    const { app, asAda, runJobs, dataDir } = await startApp()
+    const bytes = 'x'.repeat(2_000_000)
+    const { id, sha256 } = await upload(asAda, 'a.txt', bytes)
+    const before = await storedPath(app, sha256)
+    await flip(before)
+    const error = quiet(app)
+    const code = await upload(asAda, 'a.txt', bytes, { on_duplicate }).then(
+      () => 'stored',
+      (failure: { code: string }) => failure.code,
+    )
+    expect(code).toBe(on_duplicate === 'reject' ? 'DUPLICATE_RESOURCE' : 'stored')
+    expect(await (await asAda.documents.download(id)).text()).toBe(bytes)
+    expect(error.mock.calls.map(([, message]) => message)).toEqual([expect.stringContaining('damaged')])
+    await runJobs(['maintenance'])
+    expect((await storeFiles(dataDir)).named).toEqual([sha256])
+    await expect(stat(before)).rejects.toThrow('ENOENT')
+  },
+)
+
+test('a flipped byte is not given to another user who uploads intact bytes', async () => {
+  const { app, asAda, asBob, runJobs, dataDir } = await startApp()
+  const { id, sha256 } = await upload(asAda, 'a.txt', 'Harbour fees')
+  await flip(await storedPath(app, sha256))
+  const bobs = await upload(asBob, 'b.txt', 'Harbour fees')
+  expect(await (await asBob.documents.download(bobs.id)).text()).toBe('Harbour fees')
+  expect(await (await asAda.documents.download(id)).text()).toBe('Harbour fees')
+  await runJobs(['maintenance'])
+  expect((await storeFiles(dataDir)).named).toEqual([sha256])
+})
+
+test('intact bytes that the owner has already keep their file', async () => {
+  const { app, asAda } = await startApp()
+  const bytes = 'y'.repeat(2_000_000)
+  const { sha256 } = await upload(asAda, 'a.txt', bytes)
+  const address = await addressOf(app.db, sha256)
+  await upload(asAda, 'b.txt', bytes)
+  expect(await addressOf(app.db, sha256)).toBe(address)
+})
+
+test('a thumbnail that one user has seen is made again for another user with the same bytes', async () => {
+  const { app, asAda, asBob } = await startApp()
+  const [hers, his] = [await upload(asAda, 'a.txt', 'the same'), await upload(asBob, 'a.txt', 'the same')]
+  const made = vi.spyOn(app.previewer, 'thumbnail')
+  const see = async (who: typeof asAda, id: string) => {
+    await (await who.send('GET', `/api/documents/${id}/thumbnail`)).arrayBuffer()
+    return made.mock.calls.length
+  }
+  expect([await see(asAda, hers.id), await see(asAda, hers.id), await see(asBob, his.id), await see(asBob, his.id)]).toEqual([1, 1, 2, 2])
+})
+
+test('200 for a thumbnail below storage.min_free, and nothing is written', async () => {
+  const { app, asAda, databaseUrl, dataDir } = await startApp()
+  const { id, sha256, owner_id } = await upload(asAda, 'a.txt', 'hello')
+  const full = vi
+    .spyOn(app.files, 'writeDerived')
+    .mockImplementation((await secondApp(dataDir, { 'database.url': databaseUrl, 'storage.min_free': '1000TB' })).files.writeDerived)
+  const response = await asAda.send('GET', `/api/documents/${id}/thumbnail`)
+  expect([response.status, (await response.arrayBuffer()).byteLength > 0, full.mock.calls.length]).toEqual([200, true, 1])
+  expect(await app.files.readDerived({ sha256, ownerId: owner_id }, '200x200.webp')).toBeNull()
+  expect(await readdir(join(dataDir, 'files', '.tmp'))).toEqual([])
+})
+
+test('200 for a thumbnail where the folder of thumbnails cannot be written', async () => {
+  const { asAda, dataDir } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  await writeFile(join(dataDir, 'files', '.derived'), 'no folder')
+  const response = await asAda.send('GET', `/api/documents/${id}/thumbnail`)
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'image/webp'])
+  expect(await readdir(join(dataDir, 'files', '.tmp'))).toEqual([])
+})
+
+test.each([
+  ['stored_files.address', `update stored_files set address = '../../../../etc/passwd'`],
+  ['stored_files.address of other bytes', `update stored_files set address = repeat('a', 64) || '.abcdefgh'`],
+  ['stored_files.address with more behind', `update stored_files set address = sha256 || '.abcdefgh/../../x'`],
+  ['stored_files.address with a line behind', `update stored_files set address = sha256 || E'.abcdefgh\\n'`],
+  ['stored_files.sha256', `insert into stored_files (sha256, address, size) values ('../../x', '../../x', 1)`],
+  ['file_removals.address', `insert into file_removals (address) values ('../../x')`],
+  ['documents.sha256', `update documents set sha256 = '../../x'`],
+])('the database refuses what is no address: %s', async (_, statement) => {
+  const { app, asAda } = await startApp()
+  await upload(asAda, 'a.txt', 'hello')
+  await expect(sql.raw(statement).execute(app.db)).rejects.toThrow(/_form|foreign key/)
+})
+
+test('a removal of an address that a row has removes nothing', async () => {
+  const { app, asAda, runJobs } = await startApp()
+  const { id, sha256 } = await upload(asAda, 'a.txt', 'hello')
+  await app.db
+    .insertInto('file_removals')
+    .values({ address: await addressOf(app.db, sha256) })
+    .execute()
+  await sql`insert into jobs (kind, queue, payload) values ('purge', 'maintenance', ${JSON.stringify({ sha256 })})`.execute(app.db)
+  await runJobs(['maintenance'])
+  expect(await (await asAda.documents.download(id)).text()).toBe('hello')
+  expect(await app.db.selectFrom('file_removals').selectAll().execute()).toEqual([])
+})

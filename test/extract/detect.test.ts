@@ -1,0 +1,65 @@
+import { expect, test } from 'vitest'
+import { detectType, headSize } from '../../src/extract/detect.ts'
+import { bmp, image, ole, scan, tiff } from '../support/data/files.ts'
+import { docx, epub, openDocument, paragraph, xlsx, zip } from '../support/data/office-files.ts'
+import { pdf } from '../support/data/pdf-file.ts'
+
+const dot = await scan([], { width: 8, height: 8 })
+const office = 'application/vnd.openxmlformats-officedocument'
+const message = 'Received: by mx\r\nFrom: a@example.org\r\nSubject: s\r\n\r\nbody'
+
+test.each<[what: string, bytes: Uint8Array | string, name: string, type: string]>([
+  ['PDF', pdf({ pages: [{}] }), 'a.txt', 'application/pdf'],
+  ['PDF behind junk', Buffer.concat([Buffer.from([0, 1, 2, 200]), pdf({ pages: [{}] })]), 'a', 'application/pdf'],
+  ['PDF with a broken first line', '%PD-1.4\n1 0 obj\n<<>>\nendobj', 'a.pdf', 'application/pdf'],
+  ['text about PDFs', 'Every file begins with %PDF-1.4, so', 'a.txt', 'text/plain'],
+  ['UTF-8 text without a name', 'größer', '', 'text/plain'],
+  ['UTF-16 text with mark', Buffer.from('\ufeffwide', 'utf16le'), 'a.mp3', 'text/plain'],
+  ['UTF-16 text without mark', Buffer.from('wide text', 'utf16le'), 'a', 'text/plain'],
+  ['latin text', Buffer.from('größer und schöner', 'latin1'), 'a.txt', 'text/plain'],
+  ['text cut inside a character', Buffer.from(`${'a'.repeat(headSize - 1)}ü`).subarray(0, headSize), 'a', 'text/plain'],
+  ['CSV', 'a;b\n1;2', 'a.csv', 'text/csv'],
+  ['Markdown', '# head', 'a.md', 'text/markdown'],
+  ['JSON by content', '{"a": [1, 2]}', 'a', 'application/json'],
+  ['no JSON in spite of its name', '{ not json', 'a.json', 'text/plain'],
+  ['HTML', '<!-- c --><!DOCTYPE html><p>x', 'a.txt', 'text/html'],
+  ['a piece of HTML by name', '<div>x</div>', 'a.html', 'text/html'],
+  ['XHTML', '<?xml version="1.0"?><html xmlns="x"></html>', 'a', 'application/xhtml+xml'],
+  ['XML', '<?xml version="1.0"?><a/>', 'a.txt', 'application/xml'],
+  ['SVG', '<?xml version="1.0"?><!-- c --><svg xmlns="x"/>', 'a.xml', 'image/svg+xml'],
+  ['mail', message, 'a.txt', 'message/rfc822'],
+  ['a box of mail', `From a Thu Feb 29 12:00:00 2024\n${message}`, 'a', 'application/mbox'],
+  ['a letter that begins with To:', 'To: whom it may concern\n\nDear all', 'a.txt', 'text/plain'],
+  ['RTF', '{\\rtf1 x}', 'a.doc', 'application/rtf'],
+  ['PNG with the name of a text', await image(dot).png().toBuffer(), 'a.txt', 'image/png'],
+  ['JPEG', await image(dot).jpeg().toBuffer(), 'a', 'image/jpeg'],
+  ['GIF', await image(dot).gif().toBuffer(), 'a', 'image/gif'],
+  ['WebP', await image(dot).webp().toBuffer(), 'a', 'image/webp'],
+  ['AVIF', await image(dot).avif().toBuffer(), 'a', 'image/avif'],
+  ['TIFF', tiff([dot]), 'a', 'image/tiff'],
+  ['BMP', bmp(dot), 'a', 'image/bmp'],
+  ['docx', docx(paragraph('x')), 'a.docx', `${office}.wordprocessingml.document`],
+  ['docx without its name', docx(paragraph('x')), 'a', `${office}.wordprocessingml.document`],
+  ['xlsx named docx, by its name until the whole is read', xlsx(), 'a.xlsx', `${office}.spreadsheetml.sheet`],
+  ['odt', openDocument('text', ''), 'a.zip', 'application/vnd.oasis.opendocument.text'],
+  ['epub', epub(), 'a', 'application/epub+zip'],
+  ['ZIP', zip({ 'a.txt': 'x' }), 'a.zip', 'application/zip'],
+  ['old Word', ole({ WordDocument: Buffer.alloc(1) }), 'a.doc', 'application/msword'],
+  ['compound file without a telling name', ole({ WordDocument: Buffer.alloc(1) }), 'a', 'application/x-cfb'],
+  ['binary data with the name of a text', Buffer.from([0, 1, 2, 3, 255, 254, 9]), 'a.txt', 'application/octet-stream'],
+  ['nothing, by its name', '', 'a.csv', 'text/csv'],
+  ['nothing', '', 'a', 'application/octet-stream'],
+])('%s', async (_, bytes, name, type) => {
+  const whole = Buffer.from(bytes as Uint8Array)
+  expect(await detectType(whole.subarray(0, headSize), name, whole.length)).toBe(type)
+})
+
+test('random bytes of any length never throw', async () => {
+  let seed = 1
+  const next = () => {
+    seed = (seed * 48271) % 2147483647
+    return seed & 0xff
+  }
+  for (let length = 0; length < 300; length++)
+    expect(await detectType(Uint8Array.from({ length }, next), 'a')).toMatch(/^[\w-]+\/[\w.+-]+$/)
+})

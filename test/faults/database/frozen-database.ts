@@ -1,0 +1,66 @@
+/** F13: PostgreSQL neither answers nor goes away. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { processTree, signal } from '../../support/processes/process-tree.ts'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+
+/** seconds that dms is told to wait for a statement, and for a connection */
+const timeouts = { statement: 3, connect: 2 }
+/** seconds in which everything must be answered: one wait for a place in the pool, one for the statement, and a busy machine */
+const most = 12
+/** bytes that the server may grow by */
+const growth = 150e6
+
+export const frozenDatabase: Fault = { id: 'F13', name: 'PostgreSQL frozen (SIGSTOP)', run }
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  const seconds = isShort ? 14 : 30
+  const server = await place.start({
+    env: {
+      DMS_DATABASE_STATEMENT_TIMEOUT: `${timeouts.statement}s`,
+      DMS_DATABASE_CONNECT_TIMEOUT: `${timeouts.connect}s`,
+      DMS_WORKER_LEASE: '5s',
+    },
+  })
+  const trial = await openTrial(place, 60_000)
+  const { caller, ledger, expect, notes } = trial
+  for (let count = 0; count < 5; count++) await caller.uploadText()
+  const resident = () => processTree(server.pid)[0]?.resident ?? 0
+  const before = resident()
+  const frozen = processTree(await place.postmaster()).map(({ pid }) => pid)
+  const late: Promise<{ status: number; seconds: number }>[] = []
+  let peak = before
+  try {
+    for (const pid of frozen) signal(pid, 'SIGSTOP')
+    const [id = ''] = ledger.uploads.keys()
+    for (const end = performance.now() + seconds * 1000; performance.now() < end; ) {
+      late.push(
+        caller.list(),
+        caller.search(),
+        caller.download(id),
+        caller.uploadText(),
+        caller.call('GET', '/healthz', { what: 'healthz' }),
+      )
+      peak = Math.max(peak, resident())
+      await sleep(300)
+    }
+    const { status } = await fetch(new URL('/readyz', place.url))
+    expect(status === 503, `/readyz says ${status}`)
+  } finally {
+    for (const pid of frozen) signal(pid, 'SIGCONT')
+  }
+  const answers = await Promise.all(late)
+  const slowest = Math.max(...answers.map((answer) => answer.seconds))
+  expect(slowest <= most, `an answer took ${slowest.toFixed(1)} s of at most ${most}`)
+  expect(
+    answers.every(({ status }) => [200, 201, 503].includes(status)),
+    `answers: ${[...ledger.answers].map((one) => one.join(': ')).join(', ')}`,
+  )
+  expect(peak - before < growth, `the server grew by ${((peak - before) / 1e6).toFixed(0)} MB`)
+  await sleep(1000)
+  const after = await caller.uploadText()
+  expect(after.status === 201, `an upload after it is answered with ${after.status}`)
+  notes.push(`slowest answer ${slowest.toFixed(1)} s, memory +${Math.max(0, (peak - before) / 1e6).toFixed(0)} MB`)
+  const told = await trial.conclude(`${seconds} s, ${answers.length} requests`, { patience: 90_000 })
+  await server.kill()
+  return told
+}

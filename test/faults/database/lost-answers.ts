@@ -1,0 +1,85 @@
+/** F14: a COMMIT gets through, its acknowledgement does not. */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdir } from 'node:fs/promises'
+import { connect, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { tie } from '../../support/data/tied.ts'
+import { sha256Of } from '../caller.ts'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+
+export const lostAnswers: Fault = { id: 'F14', name: 'acknowledgement of COMMIT lost', run }
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  const rounds = isShort ? 10 : 100
+  // The database must run before there is a way to it; a server that is killed leaves it running.
+  await (await place.start()).kill()
+  const relay = await openRelay(join(place.folder, 'relay'), (await place.connection()).host ?? '')
+  const server = await place.start({ env: { DATABASE_URL: `postgres://dms@localhost/dms?host=${relay.folder}&port=5432` } })
+  const trial = await openTrial(place)
+  const { caller, expect, notes } = trial
+  let kept = 0
+  for (let round = 0; round < rounds; round++) {
+    const bytes = randomBytes(1000)
+    const key = randomUUID()
+    const cut = relay.cutNextCommit()
+    const first = await caller.upload(bytes, 'ambiguous.bin', { key })
+    expect(first.status === 503, `round ${round}: answered with ${first.status}`)
+    expect(cut(), `round ${round}: no COMMIT came by`)
+    await sleep(50)
+    const [row] = await place.query<{ count: number }>(`select count(*)::int as count from documents where sha256 = '${sha256Of(bytes)}'`)
+    kept += row?.count ?? 0
+    const again = await caller.upload(bytes, 'ambiguous.bin', { key })
+    expect(again.status === 201, `round ${round}: the second try is answered with ${again.status}`)
+  }
+  notes.push(`${kept} of ${rounds} were committed; a second try with the same key made no second document`)
+  const told = await trial.conclude(`${rounds} COMMITs`)
+  await server.kill()
+  relay.close()
+  return told
+}
+
+/** A way to PostgreSQL on which the answer to the next COMMIT of a new document gets lost, once it is told to. */
+async function openRelay(folder: string, realFolder: string) {
+  const socketName = '.s.PGSQL.5432'
+  let isArmed = false
+  let isCut = false
+  const through = new Set<Socket>()
+  const server = createServer((near) => {
+    const far = connect(join(realFolder, socketName))
+    let isInsert = false
+    tie(near, far, through)
+    far.pipe(near)
+    near.on('data', (piece) => {
+      if (piece.includes('insert into "documents"')) isInsert = true
+      if (piece.includes('commit\0') || piece.includes('rollback\0')) {
+        if (isArmed && isInsert && piece.includes('commit\0')) {
+          isArmed = false
+          isCut = true
+          far.unpipe(near)
+          // PostgreSQL has it before it learns that nobody listens any more.
+          setTimeout(() => near.destroy(), 100)
+        }
+        isInsert = false
+      }
+      far.write(piece)
+    })
+  })
+  await mkdir(folder)
+  server.listen(join(folder, socketName))
+  await once(server, 'listening')
+  return {
+    folder,
+    /** Says later whether it happened. */
+    cutNextCommit: () => {
+      isArmed = true
+      isCut = false
+      return () => isCut
+    },
+    close: () => {
+      server.close()
+      for (const socket of through) socket.destroy()
+    },
+  }
+}

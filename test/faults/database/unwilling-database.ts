@@ -1,0 +1,82 @@
+/** F15: PostgreSQL has no connection left, or takes no writes. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { mixedLoad } from '../caller.ts'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import type { Place } from '../place.ts'
+
+export const unwillingDatabase: Fault = { id: 'F15', name: 'PostgreSQL without free connections; read-only', run }
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  const seconds = isShort ? 4 : 30
+  const server = await place.start({ env: { DMS_DATABASE_CONNECT_TIMEOUT: '2s', DMS_WORKER_LEASE: '5s' } })
+  const trial = await openTrial(place)
+  const { caller, ledger, expect, notes } = trial
+  await caller.uploadText()
+  const [id = ''] = ledger.uploads.keys()
+
+  const release = await takeAllConnections(place)
+  const stop = new AbortController()
+  const load = mixedLoad(caller, ledger, { signal: stop.signal, lanes: 4 })
+  await sleep(seconds * 1000)
+  stop.abort()
+  await load
+  notes.push(`without connections: slowest answer ${(ledger.slowest() / 1000).toFixed(1)} s`)
+  await release()
+  await comesBack('connections were free again')
+
+  await place.query('alter database dms set default_transaction_read_only = on')
+  await cutAll(place)
+  await sleep(500)
+  const answers = { list: caller.list, download: () => caller.download(id), search: caller.search }
+  for (const [what, call] of Object.entries(answers)) {
+    // The first one finds the connection that was cut.
+    await call()
+    const { status } = await call()
+    expect(status === 200, `read-only: ${what} is answered with ${status}`)
+  }
+  const { status, body } = await caller.uploadText()
+  expect(status === 503, `read-only: an upload is answered with ${status} ${body}`)
+  await place.query('begin read write; alter database dms reset default_transaction_read_only; commit')
+  await cutAll(place)
+  await comesBack('it took writes again')
+
+  expect(server.isUp(), `the server ended: ${server.said.at(-1)}`)
+  const told = await trial.conclude(`2 states, ${seconds} s of load`)
+  await server.kill()
+  return told
+
+  async function comesBack(when: string): Promise<void> {
+    for (const end = performance.now() + 20_000; performance.now() < end; await sleep(200))
+      if ((await caller.uploadText()).status === 201) return
+    expect(false, `no upload is taken 20 s after ${when}`)
+  }
+}
+
+const cutAll = ({ query }: Place) =>
+  query(`select count(pg_terminate_backend(pid)) from pg_stat_activity where pid <> pg_backend_pid() and datname = 'dms'`)
+
+/** Cuts everybody off and takes the places; resolves when none is left. */
+async function takeAllConnections(place: Place): Promise<() => Promise<void>> {
+  const settings = await place.connection()
+  const taken: pg.Client[] = []
+  const takeOne = async (): Promise<boolean> => {
+    const client = new pg.Client(settings)
+    client.on('error', () => {})
+    try {
+      await client.connect()
+      taken.push(client)
+      return true
+    } catch {
+      return false
+    }
+  }
+  while (await takeOne());
+  await taken[0]?.query(
+    `select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name like 'dms%' and datname = 'dms'`,
+  )
+  for (let refused = 0; refused < 3; ) refused += Number(!(await takeOne()))
+  return async () => {
+    await Promise.all(taken.map((client) => client.end()))
+  }
+}

@@ -1,0 +1,65 @@
+/** F23: the same request many times at once has one effect. */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { openShare } from '../sources/webdav-share.ts'
+
+const together = 10
+
+export const duplicateDeliveries: Fault = { id: 'F23', name: 'the same request ten times at once', run }
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  const server = await place.start({ env: { DMS_OCR_ENABLED: 'false' } })
+  const trial = await openTrial(place)
+  const { caller, expect, ledger } = trial
+  const share = await openShare()
+  place.atEnd(() => share.close())
+  const rounds = isShort ? 2 : 10
+  const all = <T>(work: () => Promise<T>): Promise<T[]> => Promise.all(Array.from({ length: together }, work))
+  const counts = (answers: readonly { status: number }[]) => answers.map(({ status }) => status).sort()
+
+  for (let round = 0; round < rounds; round++) {
+    // Contents that no other round has: the auditor takes the same bytes twice for a request that was kept twice.
+    for (let file = 0; file < 20; file++) share.files.set(`${file}.txt`, Buffer.from(`file ${file} of round ${round}`))
+    const made = await caller.call(
+      'POST',
+      '/api/sources',
+      caller.json({ name: `share ${round}`, type: 'webdav', url: share.url, sync_interval: 0 }),
+    )
+    const { id } = JSON.parse(made.body.toString()) as { id: string }
+    const syncs = counts(await all(() => caller.call('POST', `/api/sources/${id}/sync`, caller.json({}))))
+    // One that has ended before the last asks may be followed by another, which finds nothing new.
+    expect(syncs.every((status) => status === 202 || status === 409) && syncs.includes(202), `sync: answered with ${syncs}`)
+
+    const [bytes, key] = [randomBytes(50_000), randomUUID()]
+    const uploads = await all(() => caller.upload(bytes, 'same.bin', { key }))
+    const ids = new Set(uploads.flatMap(({ id: one }) => (one === null ? [] : [one])))
+    expect(ids.size === 1, `upload: ${ids.size} documents under one key (${counts(uploads)})`)
+    const [documentId = ''] = ids
+
+    const link = await caller.call('POST', '/api/shared-links', caller.json({ document_id: documentId, max_views: 3 }))
+    const { id: linkId, token } = JSON.parse(link.body.toString()) as { id: string; token: string }
+    const views = counts(await all(() => caller.call('POST', `/api/public/shared/${token}/download`, caller.json({}))))
+    expect(views.filter((status) => status === 200).length === 3, `download: 3 views were allowed, and the answers were ${views}`)
+    const revokes = counts(await all(() => caller.call('DELETE', `/api/shared-links/${linkId}`)))
+    expect(
+      revokes.every((status) => status < 500 && status !== 0),
+      `revoke: answered with ${revokes}`,
+    )
+
+    const deletes = counts(await all(() => caller.call('DELETE', `/api/documents/${documentId}`)))
+    expect(deletes.filter((status) => status === 204).length === 1, `delete: answered with ${deletes}`)
+    ledger.deleted.add(documentId)
+    // The share has other contents in the next round.
+    const isSynced = async () => (await place.query(`select from documents where source_id = '${id}'`)).length === 20
+    for (const end = performance.now() + 60_000; !(await isSynced()) && performance.now() < end; ) await sleep(100)
+  }
+  const twice = () =>
+    place.query<{ source_path: string }>(
+      'select source_path from documents where source_id is not null group by source_id, source_path having count(*) > 1',
+    )
+  const told = await trial.conclude(`${rounds} × 5 requests, each ${together} times at once`)
+  const left = await twice()
+  await server.kill()
+  return { ...told, duplicate: told.duplicate + left.length }
+}

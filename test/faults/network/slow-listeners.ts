@@ -1,0 +1,74 @@
+/** F25: WebSocket clients that never read, while others want each event soon. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { processTree } from '../../support/processes/process-tree.ts'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { quantileOf } from './probe.ts'
+import { joinLive } from './sockets.ts'
+
+const slowCount = 5
+/** bytes by which the server may grow */
+const mostGrowth = 100_000_000
+/** milliseconds from the commit of an event until a client that reads has it */
+const mostLatencyMs = 5000
+
+export const slowListeners: Fault = { id: 'F25', name: 'WebSocket clients that never read', isAlone: true, run }
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  const events = isShort ? 10_000 : 100_000
+  const server = await place.start({ env: { DMS_WORKER_EMBEDDED: 'false', DMS_WS_CONNECTIONS_PER_USER: '10' } })
+  const trial = await openTrial(place)
+  const { caller, expect, notes } = trial
+  const [user] = await place.query<{ id: string }>(`select id from users where username = 'admin'`)
+  const latencies: number[] = []
+  let received = 0
+  const reader = await joinLive(place.port, caller.token(), ['document_updated'], ({ data }) => {
+    const changes = data?.changes
+    if (!Array.isArray(changes)) return
+    received++
+    latencies.push(Date.now() - Number(changes[0]))
+  })
+  const slow = await Promise.all(Array.from({ length: slowCount }, () => joinLive(place.port, caller.token(), ['document_updated'])))
+  expect(reader !== null && slow.every((socket) => socket !== null), 'the sockets were refused')
+  for (const socket of slow) socket?.tcp.pause()
+  const before = resident(server.pid)
+  let peak = before
+
+  // As a worker publishes them, with a text that makes each one a kilobyte.
+  for (let sent = 0; sent < events; sent += 500) {
+    await place.query(`insert into events (type, user_id, data)
+      select 'document_updated', '${user?.id}', jsonb_build_object('document_id', gen_random_uuid(), 'changes',
+        jsonb_build_array((extract(epoch from clock_timestamp()) * 1000)::bigint::text, repeat('x', 1000)))
+      from generate_series(1, 500); notify dms_live, 'event'`)
+    await sleep(20)
+    peak = Math.max(peak, resident(server.pid))
+  }
+  for (const end = performance.now() + 60_000; received < events && performance.now() < end; ) {
+    await sleep(100)
+    peak = Math.max(peak, resident(server.pid))
+  }
+  expect(received === events, `the client that reads has ${received} of ${events} events`)
+  const p99 = quantileOf(latencies, 0.99)
+  expect(p99 < mostLatencyMs, `the client that reads waits ${p99.toFixed(0)} ms for an event (p99)`)
+  expect(peak - before < mostGrowth, `the server grew by ${((peak - before) / 1e6).toFixed(0)} MB`)
+  notes.push(
+    `${events} events of 1 kB: p99 ${p99.toFixed(0)} ms at the client that reads; server +${((peak - before) / 1e6).toFixed(0)} MB`,
+  )
+  // What the server had sent before it gave up is still to be read, the close after it.
+  for (const socket of slow) socket?.tcp.resume()
+  for (const end = performance.now() + 10_000; slow.some((socket) => socket?.isOpen()) && performance.now() < end; ) await sleep(50)
+  expect(
+    !slow.some((socket) => socket?.isOpen()),
+    `${slow.filter((socket) => socket?.isOpen()).length} clients that never read are still there`,
+  )
+  const codes = [...new Set(slow.map((socket) => socket?.closeCode() ?? 'none'))]
+  notes.push(`those that never read were closed with ${codes.join(', ')}`)
+  reader?.tcp.destroy()
+  for (const socket of slow) socket?.tcp.destroy()
+  await server.kill()
+  const last = await place.start()
+  const told = await trial.conclude(`${slowCount} clients, ${events} events`)
+  await last.kill()
+  return told
+}
+
+const resident = (pid: number): number => processTree(pid).reduce((sum, one) => sum + (one.pid === pid ? one.resident : 0), 0)

@@ -1,0 +1,80 @@
+/** F26: WebSockets that come and go quickly, and some whose clients vanish without a word. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { joinLive, type LiveSocket } from './sockets.ts'
+
+/** ws_connections_per_user */
+const most = 5
+/** milliseconds until the place of a vanished client must be free: two pings of 30 s, and some more */
+const mostUntilFreeMs = 75_000
+const atOnce = 4
+
+export const socketChurn: Fault = { id: 'F26', name: 'WebSockets that come and go, or vanish without a word', isLong: true, run }
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  const churn = isShort ? 120 : 2000
+  const server = await place.start({ env: { DMS_WORKER_EMBEDDED: 'false' } })
+  const trial = await openTrial(place)
+  const { caller, expect, notes } = trial
+  const join = () => joinLive(place.port, caller.token(), ['queue_status'])
+  const taken = async () => (await place.query<{ count: number }>('select count(*)::int as count from live_places'))[0]?.count ?? -1
+
+  let refused = 0
+  const begun = performance.now()
+  let left = churn
+  const lane = async () => {
+    while (left-- > 0) {
+      const live = await join()
+      if (!live) refused++
+      // Half of them say goodbye, half of them are reset.
+      else if (left % 2 === 0) await closeWell(live)
+      else live.tcp.resetAndDestroy()
+      await sleep(10)
+    }
+  }
+  await Promise.all(Array.from({ length: atOnce }, lane))
+  const perMinute = (churn / (performance.now() - begun)) * 60_000
+  // A place is given back a moment after its connection has gone.
+  for (const end = performance.now() + 10_000; (await taken()) > 0 && performance.now() < end; ) await sleep(100)
+  expect((await taken()) === 0, `${await taken()} places are taken though all clients have gone`)
+  expect(refused <= churn / 50, `${refused} of ${churn} were refused though at most ${atOnce} were open`)
+  notes.push(`${churn} WebSockets, ${perMinute.toFixed(0)} a minute, ${refused} refused`)
+
+  if (!isShort) {
+    const ghosts = await Promise.all(Array.from({ length: most }, join))
+    expect(
+      ghosts.every((ghost) => ghost !== null),
+      'a user may not open five at once',
+    )
+    // Nothing is read or answered any more, and no FIN or RST tells the server.
+    for (const ghost of ghosts) {
+      if (ghost) ghost.answersPings = false
+      ghost?.tcp.pause()
+    }
+    expect((await join()) === null, 'a sixth WebSocket was not refused')
+    const vanished = performance.now()
+    let next: LiveSocket | null = null
+    while (!next && performance.now() - vanished < mostUntilFreeMs) {
+      await sleep(1000)
+      next = await join()
+    }
+    expect(next !== null, `no place is free ${mostUntilFreeMs / 1000} s after five clients have vanished`)
+    notes.push(`the place of a vanished client is free after ${((performance.now() - vanished) / 1000).toFixed(0)} s`)
+    next?.tcp.destroy()
+    for (const ghost of ghosts) ghost?.tcp.destroy()
+  }
+  expect(server.isUp(), 'the server ended')
+  await server.kill()
+  const last = await place.start()
+  const told = await trial.conclude(`${churn} WebSockets${isShort ? '' : `, ${most} vanished`}`)
+  await last.kill()
+  return told
+}
+
+async function closeWell(live: LiveSocket): Promise<void> {
+  const gone = new Promise((resolve) => live.tcp.once('close', resolve))
+  // A close frame with code 1000, masked with zeros.
+  live.tcp.write(Buffer.from([0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]))
+  await Promise.race([gone, sleep(2000)])
+  live.tcp.destroy()
+}

@@ -1,0 +1,42 @@
+/** Kills a process with SIGKILL at one of its system calls. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Running } from '../place.ts'
+import { attach } from './strace.ts'
+
+/** in one thread for files, so that the count of a call is the same each time */
+export const oneFileThread = { UV_THREADPOOL_SIZE: '1' }
+/** `before`: the call is not made any more */
+const moments = { before: 'error=EIO:signal=SIGKILL', after: 'signal=SIGKILL' } as const
+export const bothMoments = Object.keys(moments) as CrashPoint['moment'][]
+/** milliseconds for calls that follow the last answer */
+const afterwardsMs = 300
+
+export interface CrashPoint {
+  readonly call: string
+  /** counted from 1, for each thread by itself */
+  readonly at: number
+  readonly moment: keyof typeof moments
+}
+
+export const nameOf = ({ call, at, moment }: CrashPoint): string => `${call}-${at}-${moment}`
+
+/** Acts while the process waits for its crash point; whether it died there. `act` answers false where the process surely died meanwhile. */
+export async function crashAt(running: Running, { call, at, moment }: CrashPoint, act: () => Promise<boolean>): Promise<boolean> {
+  const inject = `inject=${call}:${moments[moment]}:when=${at}`
+  const strace = await attach(running.pid, ['-o', '/dev/null', '-e', `trace=${call}`, '-e', inject])
+  const wasAnswered = await act()
+  await Promise.race([running.ended, sleep(wasAnswered ? afterwardsMs : 5000)])
+  const isDead = !running.isUp()
+  await strace.detach()
+  return isDead
+}
+
+/** Crash points at random, of calls with how often one act makes them at most. */
+export function randomPoints(calls: Readonly<Record<string, number>>, count: number): CrashPoint[] {
+  const names = Object.keys(calls)
+  return Array.from({ length: count }, () => {
+    const call = names[Math.floor(Math.random() * names.length)] ?? ''
+    const moment = bothMoments[Math.floor(Math.random() * bothMoments.length)] ?? 'after'
+    return { call, at: 1 + Math.floor(Math.random() * (calls[call] ?? 1)), moment }
+  })
+}

@@ -1,0 +1,91 @@
+/** F36: little memory, many large uploads and downloads at once. */
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { peakMemory } from '../../support/processes/process-tree.ts'
+import { type Fault, type Given, needs, needsRoot, needsWritable, openTrial, type Told } from '../fault.ts'
+
+const groups = '/sys/fs/cgroup/memory'
+const limit = 256 << 20
+const atOnce = 20
+const chunk = randomBytes(1_000_000)
+
+export const littleMemory: Fault = {
+  id: 'F36',
+  name: '256 MB of memory, 20 large uploads and downloads at once',
+  missing: needs(needsRoot, needsWritable(join(groups, 'memory.limit_in_bytes'))),
+  run,
+}
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  const megabytes = isShort ? 20 : 100
+  const group = join(groups, `dms-faults-${process.pid}`)
+  mkdirSync(group)
+  place.atEnd(() => existsSync(group) && rmdirSync(group))
+  writeFileSync(join(group, 'memory.limit_in_bytes'), String(limit))
+  // The database must run outside of it; a server that is killed leaves it running.
+  await (await place.start()).kill()
+  const server = await place.start({
+    env: { DMS_WORKER_EMBEDDED: 'false' },
+    before: ['sh', '-c', 'echo $$ > "$0" && exec "$@"', join(group, 'cgroup.procs')],
+  })
+  try {
+    const worker = await place.startWorker()
+    const trial = await openTrial(place)
+    const { ledger, expect, notes, caller } = trial
+    await Promise.all(Array.from({ length: atOnce }, uploadOne))
+    const ids = [...ledger.uploads]
+    const sums = await Promise.all(ids.map(([id]) => sumOf(`/api/documents/${id}/download`)))
+    expect(
+      ids.every(([, { sha256 }], index) => sums[index] === sha256),
+      'downloads at once came back otherwise',
+    )
+    expect(ids.length === atOnce, `${ids.length} of ${atOnce} uploads were taken`)
+    expect(server.isUp(), 'the server ended')
+    notes.push(`peak of the server ${(peakMemory(server.pid) / 1e6).toFixed(0)} MB`)
+    const told = await trial.conclude(`${atOnce} × ${megabytes} MB up and down`, { patience: 120_000 })
+    await worker.kill()
+    return told
+
+    async function uploadOne(): Promise<void> {
+      const hash = createHash('sha256')
+      const boundary = 'much'
+      const sending = request(new URL('/api/documents/upload', place.url), {
+        method: 'POST',
+        headers: { authorization: `Bearer ${caller.token()}`, 'content-type': `multipart/form-data; boundary=${boundary}` },
+      })
+      const answered = once(sending, 'response')
+      sending.write(`--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="much.bin"\r\n\r\n`)
+      const own = randomBytes(16)
+      for (let at = 0; at < megabytes; at++) {
+        const piece = at === 0 ? Buffer.concat([own, chunk]).subarray(0, chunk.length) : chunk
+        hash.update(piece)
+        if (!sending.write(piece)) await once(sending, 'drain')
+      }
+      sending.end(`\r\n--${boundary}--\r\n`)
+      const [response] = await answered
+      let text = ''
+      for await (const piece of response.setEncoding('utf8')) text += piece
+      ledger.note('upload', response.statusCode, 0, response.headers['retry-after'] ?? null)
+      if (response.statusCode !== 201) return
+      ledger.acknowledged++
+      ledger.uploads.set((JSON.parse(text) as { id: string }).id, {
+        sha256: hash.digest('hex'),
+        size: megabytes * chunk.length,
+        word: null,
+      })
+    }
+
+    async function sumOf(path: string): Promise<string> {
+      const response = await fetch(new URL(path, place.url), { headers: { authorization: `Bearer ${caller.token()}` } })
+      const hash = createHash('sha256')
+      for await (const piece of response.body ?? []) hash.update(piece)
+      return hash.digest('hex')
+    }
+  } finally {
+    await server.kill()
+    rmdirSync(group)
+  }
+}

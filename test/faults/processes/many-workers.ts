@@ -1,0 +1,55 @@
+/** F06: one, two and four workers share the same number of jobs. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import type { Running } from '../place.ts'
+import { fakeTesseract, picture } from './tesseract.ts'
+
+/** what two workers must manage at least of what one does, where a job is mostly waiting for its tesseract */
+const leastSpeedUp = 1.3
+
+export const manyWorkers: Fault = { id: 'F06', name: 'one, two and four workers on the same number of jobs', isAlone: true, run }
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  const jobs = isShort ? 12 : 500
+  const tesseract = await fakeTesseract(place.folder)
+  await tesseract.behave('takes a moment')
+  const env = { ...tesseract.env, DMS_WORKER_CONCURRENCY: '1' }
+  const server = await place.start({ env: { ...env, DMS_WORKER_EMBEDDED: 'false' } })
+  const trial = await openTrial(place)
+  const { caller, expect, notes } = trial
+  const rates: number[] = []
+  const counts = isShort ? [1, 2] : [1, 2, 4]
+  for (const count of counts) {
+    const ids: string[] = []
+    for (let at = 0; at < jobs; at++) ids.push((await caller.upload(await picture(), `${count}-${at}.png`)).id ?? '')
+    const list = ids.map((id) => `'${id}'`).join()
+    const done = async () =>
+      (
+        await place.query<{ count: number; seconds: number }>(`select count(*)::int as count,
+          extract(epoch from max(finished_at) - min(started_at))::float as seconds
+          from jobs where document_id in (${list}) and kind = 'ocr' and status = 'completed'`)
+      )[0]
+    const workers: Running[] = await Promise.all(Array.from({ length: count }, () => place.startWorker({ env })))
+    for (const end = performance.now() + 600_000; ((await done())?.count ?? 0) < jobs && performance.now() < end; ) await sleep(200)
+    const { count: completed = 0, seconds = 0 } = (await done()) ?? {}
+    expect(completed === jobs, `${count} workers: ${completed} of ${jobs} jobs are done`)
+    rates.push(completed / seconds)
+    const wrong = await place.query<{ id: string }>(`select id from jobs where document_id in (${list}) and kind = 'ocr' and attempts <> 1`)
+    expect(wrong.length === 0, `${count} workers: ${wrong.length} jobs were begun more than once`)
+    const [told] = await place.query<{ count: number }>(
+      `select count(*)::int as count from notifications where type = 'ocr_completed' and data ->> 'document_id' in (${list})`,
+    )
+    expect(told?.count === jobs, `${count} workers: ${told?.count} notifications of ${jobs} jobs`)
+    for (const worker of workers) expect((await worker.stop()) === 0, `${count} workers: one does not stop well`)
+  }
+  const [one = 0, two = 0, four] = rates
+  // A few jobs tell nothing of the speed.
+  if (!isShort) expect(two / one >= leastSpeedUp, `two workers do ${(two / one).toFixed(2)} times as much as one`)
+  const ratios = [two / one, ...(four === undefined ? [] : [four / one])].map((ratio) => ratio.toFixed(2))
+  notes.push(`${one.toFixed(1)} jobs/s with one worker; ${counts.slice(1).join(' and ')} workers: ${ratios.join(' and ')} times as many`)
+  await server.kill()
+  const last = await place.start()
+  const told = await trial.conclude(`${jobs * counts.length} jobs, ${counts.join(', ')} workers`)
+  await last.kill()
+  return told
+}

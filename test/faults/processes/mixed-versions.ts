@@ -1,0 +1,82 @@
+/** F35: workers of another version than the server: the schema or the jobs are of a later one, or the schema of an earlier one. */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { run as runDms } from '../../support/processes/run.ts'
+import { openSecondDatabase } from '../database/second-database.ts'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+
+const later = '9999_of_a_later_version'
+
+export const mixedVersions: Fault = { id: 'F35', name: 'worker and server of different versions', run }
+
+async function run({ openPlace }: Given): Promise<Told> {
+  // One of its own: its schema is changed.
+  const place = await openPlace()
+  const env = { DMS_WORKER_EMBEDDED: 'false' }
+  const server = await place.start({ env })
+  const trial = await openTrial(place)
+  const { caller, expect, notes } = trial
+
+  // An old worker that runs already meets the schema and the jobs of a later version.
+  const worker = await place.startWorker()
+  await place.query(`insert into migrations (name) values ('${later}')`)
+  const kind = 'kind_of_a_later_version'
+  const job = randomUUID()
+  const isTaken = await place
+    .query(`insert into jobs (id, kind, queue, payload, max_attempts) values ('${job}', '${kind}', 'maintenance', '{"later":true}', 3)`)
+    .then(() => true)
+    .catch(() => false)
+  const { id } = await caller.uploadText()
+  const end = async () => (await place.query<{ status: string }>(`select status from documents where id = '${id}'`))[0]?.status
+  for (const stop = performance.now() + 30_000; (await end()) !== 'completed' && performance.now() < stop; ) await sleep(100)
+  expect((await end()) === 'completed', `the running worker reads no document any more: ${await end()}`)
+  await sleep(3000)
+  expect(worker.isUp(), `the running worker ended: ${worker.said.at(-1)}`)
+  if (isTaken) {
+    const [row] = await place.query<{ status: string; attempts: number }>(`select status, attempts from jobs where id = '${job}'`)
+    expect(row?.status === 'pending' && row.attempts === 0, `a job of an unknown kind is ${row?.status} after ${row?.attempts} attempts`)
+    notes.push('a job of an unknown kind waits for a later version')
+    await place.query(`delete from jobs where id = '${job}'`)
+  }
+  expect((await worker.stop()) === 0, 'the running worker does not stop well')
+
+  // Started now, it refuses at once, and says why.
+  await refuses('an older worker', ['worker'], {}, 78, later)
+  await refuses('an older server', ['serve', '--port', '0'], {}, 78, later)
+  await place.query(`delete from migrations where name = '${later}'`)
+
+  // A new worker refuses the schema of an earlier version, where nobody told it to bring it up to date.
+  const early = await openSecondDatabase(place)
+  const url = { DATABASE_URL: early.url }
+  const made = await dms(['migrate', 'up', '--to', '0010_comments'], url)
+  expect(made.code === 0, `dms migrate up --to ended with ${made.code}: ${made.stderr}`)
+  await refuses('a newer worker', ['worker'], url, 8, 'migrate')
+  await refuses('a newer server', ['serve', '--port', '0'], url, 8, 'migrate')
+  await early.drop()
+
+  await server.kill()
+  const last = await place.start()
+  const told = await trial.conclude('5 pairs of versions')
+  await last.kill()
+  await place.remove()
+  return told
+
+  function dms(args: readonly string[], variables: Record<string, string>) {
+    return runDms([...args, '--data-dir', place.dataDir], {
+      env: { DMS_STORAGE_MIN_FREE: '0', DMS_LOG_FORMAT: 'json', ...variables },
+      timeout: 60_000,
+    })
+  }
+
+  async function refuses(
+    who: string,
+    args: readonly string[],
+    variables: Record<string, string>,
+    code: number,
+    word: string,
+  ): Promise<void> {
+    const ended = await dms(args, variables)
+    expect(ended.code === code, `${who}: dms ${args[0]} ended with ${ended.code ?? ended.signal}, not ${code}: ${ended.stderr.slice(-300)}`)
+    expect(ended.stderr.includes(word), `${who}: dms ${args[0]} does not say why: ${ended.stderr.slice(-300)}`)
+  }
+}

@@ -1,0 +1,109 @@
+/** F21: the server of a source disappears, refuses, stalls or lies in the middle of a sync. */
+import { type Fault, type Given, openTrial, type Told, type Trial } from '../fault.ts'
+import { createSource } from './synced-source.ts'
+import { folderEntry, type Misbehaviour, multistatus, openShare, type Share } from './webdav-share.ts'
+
+/** milliseconds for the answer of a source */
+const timeoutMs = 2000
+/** milliseconds until a sync must have ended, or said what is wrong */
+const mostUntilToldMs = 90_000
+const filesEach = 12
+/** until a sync says that the server fails: five files in a row, up to twelve tries each, and those that are under way beside them */
+const mostRequests = 150
+
+const refuse =
+  (status: number, headers: Record<string, string> = {}): Misbehaviour =>
+  (_, response) => {
+    response.writeHead(status, headers).end('no')
+    return true
+  }
+
+export const failures: Readonly<Record<string, Misbehaviour>> = {
+  'connections are cut': (request) => {
+    request.socket.destroy()
+    return true
+  },
+  '500': refuse(500),
+  '503': refuse(503, { 'retry-after': '1' }),
+  '429': refuse(429, { 'retry-after': '1' }),
+  '507': refuse(507),
+  '401': refuse(401),
+  stall: () => true,
+  'a byte a second': (_, response) => {
+    response.writeHead(200, { 'content-length': '1000' })
+    const timer = setInterval(() => response.write('x'), 1000)
+    response.on('close', () => clearInterval(timer))
+    return true
+  },
+  'no TLS, no HTTP': (request) => {
+    request.socket.end('\u0015\u0003\u0001\u0000\u0002\u0002\u0028')
+    return true
+  },
+  'an empty list': (request, response) => {
+    if (request.method === 'GET') return false
+    response.writeHead(207, { 'content-type': 'application/xml' }).end(multistatus([folderEntry('/')]))
+    return true
+  },
+  'a list that breaks off': (request, response) => {
+    if (request.method === 'GET') return false
+    response.writeHead(207, { 'content-type': 'application/xml' }).write(multistatus([folderEntry('/')]).slice(0, -10))
+    setTimeout(() => response.destroy(), 50)
+    return true
+  },
+}
+const sample = ['connections are cut', '503', '401', 'an empty list']
+
+export const failingSource: Fault = { id: 'F21', name: 'the server of a source fails in the middle of a sync', isLong: true, run }
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  const server = await place.start({ env: { DMS_OCR_ENABLED: 'false', DMS_SOURCES_TIMEOUT: `${timeoutMs}ms` } })
+  const trial = await openTrial(place)
+  const share = await openShare()
+  place.atEnd(() => share.close())
+  const names = isShort ? sample : Object.keys(failures)
+  const asked: number[] = []
+  for (const name of names) asked.push(await failOnce(trial, share, name))
+  trial.notes.push(`at most ${Math.max(...asked)} requests to a server that fails`)
+  const told = await trial.conclude(`${names.length} failures of a server`)
+  await server.kill()
+  return told
+}
+
+/** A good sync, then one during which the server turns bad, then a good one; the requests that the bad server got. */
+async function failOnce({ caller, expect }: Trial, share: Share, name: string): Promise<number> {
+  const grow = () => {
+    for (let file = 0; file < filesEach; file++) share.files.set(`${share.files.size}.txt`, Buffer.from(`${name} ${share.files.size}`))
+  }
+  share.misbehave(null)
+  share.files.clear()
+  grow()
+  const source = await createSource(caller, { name, url: share.url }, mostUntilToldMs)
+  const isDone = async () => (await source.syncState()).state === 'completed' && (await source.get()).document_count === share.files.size
+
+  await source.start()
+  expect(await source.until(isDone), `${name}: the first sync did not end well`)
+  grow()
+  const before = share.requests()
+  share.misbehave(failures[name] ?? null, name.includes('list') ? 0 : 4)
+  await source.start()
+  const isTold = await source.until(async () => {
+    const { state: now, errors } = await source.syncState()
+    return (await source.get()).last_error !== null || (now === 'completed' && errors.length > 0)
+  })
+  expect(isTold, `${name}: neither the source nor its sync says that something is wrong after ${mostUntilToldMs / 1000} s`)
+  const asked = share.requests() - before
+  expect(asked <= mostRequests, `${name}: ${asked} requests to a server that fails`)
+  const { removed } = await source.syncState()
+  expect(removed === 0, `${name}: ${removed} files were taken for removed`)
+  const { document_count } = await source.get()
+  expect(document_count >= filesEach, `${name}: ${filesEach - document_count} documents are gone`)
+
+  share.misbehave(null)
+  // What failed is tried again by itself, or when somebody asks for it.
+  await source.until(source.isOver)
+  if (!(await isDone())) await source.start()
+  expect(await source.until(isDone), `${name}: not all files are there once the server is good again`)
+  const gone = (await source.documents()).filter(({ metadata }) => 'source_removed_at' in metadata)
+  expect(gone.length === 0, `${name}: ${gone.length} documents are marked as removed`)
+  return asked
+}

@@ -1,0 +1,131 @@
+/** F22: a share with folders of many files, deep folders, and files of more bytes than are allowed. */
+
+import { processTree } from '../../support/processes/process-tree.ts'
+import { type HugeShareSize, openHugeShare } from '../../support/servers/huge-share.ts'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { createSource, type SyncState } from './synced-source.ts'
+
+const whole: HugeShareSize = { flat: 100_000, folders: 4, entriesPerFolder: 5000, levels: 200, bigBytes: 10_000_000_000, textEvery: 10 }
+const short: HugeShareSize = { flat: 2000, folders: 1, entriesPerFolder: 500, levels: 50, bigBytes: 10_000_000_000, textEvery: 20 }
+
+const maxFileBytes = { whole: 100_000_000, short: 8_000_000 }
+/** milliseconds from the request for it to the end of all work on the sync */
+const maxCancelMs = 5000
+/** bytes that the processes may grow by over a sync of a folder with a few files */
+const maxGrowthBytes = 300_000_000
+const patienceMs = 900_000
+
+export const hugeShare: Fault = { id: 'F22', name: 'a share of very many files, levels and bytes', isLong: true, run }
+
+async function run({ place: shared, isShort, openPlace }: Given): Promise<Told> {
+  // Its documents would make every later audit of the place slow.
+  const place = isShort ? shared : await openPlace()
+  const size = isShort ? short : whole
+  const maxBytes = isShort ? maxFileBytes.short : maxFileBytes.whole
+  const server = await place.start({ env: { DMS_OCR_ENABLED: 'false', DMS_SOURCES_MAX_FILE_SIZE: `${maxBytes}` } })
+  const trial = await openTrial(place)
+  const { caller, expect, notes } = trial
+  const share = await openHugeShare(size)
+  place.atEnd(() => share.close())
+  const memory = watchMemory(server.pid)
+
+  const deep = await createSource(caller, { name: 'deep', url: `${share.url}deep/` }, patienceMs)
+  const ofDeep = await deep.sync()
+  expect(isClean(ofDeep) && ofDeep?.created === size.levels, `deep folders: ${describe(ofDeep)}, and not ${size.levels} created`)
+  const before = memory.takePeak()
+
+  const entries = size.flat + size.folders * size.entriesPerFolder
+  const wanted = Math.ceil(size.flat / size.textEvery) + size.folders * Math.ceil(size.entriesPerFolder / size.textEvery)
+  const huge = await createSource(caller, { name: 'huge', url: `${share.url}huge/`, file_patterns: ['**/*.txt'] }, patienceMs)
+
+  // A slow share keeps the sync in the middle of its downloads until it is cancelled.
+  share.delayFiles(100)
+  await huge.start()
+  expect(await huge.until(async () => (await huge.syncState()).created > 0), 'no file came')
+  const cancelled = performance.now()
+  const { status } = await huge.cancel()
+  expect(status === 200, `cancel: ${status}`)
+  expect(await huge.until(async () => (await huge.get()).status !== 'syncing', 20), 'the cancelled sync never ended')
+  const cancelMs = performance.now() - cancelled
+  expect(cancelMs <= maxCancelMs, `the cancelled sync went on for ${Math.round(cancelMs)} ms`)
+  const { state, created } = await huge.syncState()
+  expect(
+    state === 'cancelled' && created < wanted,
+    `the sync was to be cancelled in its middle: ${state}, ${created} of ${wanted} files created`,
+  )
+  const requests = share.requests()
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  expect(share.requests() === requests, `${share.requests() - requests} requests after the sync was cancelled`)
+
+  share.delayFiles(0)
+  const first = await huge.sync()
+  const isTooLarge = (done: SyncState | null) =>
+    done?.state === 'completed' &&
+    done.errors.length === 2 &&
+    done.errors.every(({ path, code }) => path.startsWith('big/') && code === 'FILE_TOO_LARGE')
+  expect(isTooLarge(first), `the sync after that: ${describe(first)}`)
+  const { document_count } = await huge.get()
+  expect(document_count === wanted && first?.removed === 0, `${document_count} documents of ${wanted} files; ${describe(first)}`)
+  const downloads = share.downloads()
+  const again = await huge.sync()
+  expect(isTooLarge(again), `an unchanged share: ${describe(again)}`)
+  expect(
+    again?.created === 0 && again.updated === 0 && again.bytes === 0 && again.removed === 0,
+    `an unchanged share: ${describe(again)}, ${again?.bytes} bytes`,
+  )
+  // The size of one of the large files is known only while it comes.
+  expect(share.downloads() - downloads === 1, `an unchanged share: ${share.downloads() - downloads} files fetched`)
+
+  const peak = memory.takePeak()
+  memory.stop()
+  const growth = peak - before
+  expect(growth <= maxGrowthBytes, `the processes grew by ${inMegabytes(growth)} MB`)
+  notes.push(
+    `cancelled in ${Math.round(cancelMs)} ms`,
+    `peak of all processes ${inMegabytes(peak)} MB, ${inMegabytes(growth)} MB more than for ${size.levels} files`,
+    `${rateOf(first, wanted - created)} files/s fetched`,
+    `${rateOf(again, entries)} entries/s listed again`,
+  )
+  const told = await trial.conclude(`${entries} entries, ${size.levels} levels, 2 × 10 GB`, { patience: isShort ? 60_000 : patienceMs })
+  await server.kill()
+  if (place !== shared) await place.remove()
+  return told
+}
+
+const isClean = (done: SyncState | null) =>
+  done?.state === 'completed' && done.failed === 0 && done.removed === 0 && done.errors.length === 0
+
+const describe = (done: SyncState | null) =>
+  done
+    ? `${done.state} ${done.error?.code ?? ''}, ${done.created} created, ${done.updated} updated, ${done.failed} failed, ${done.removed} removed, errors ${JSON.stringify(done.errors.slice(0, 3))}`
+    : 'not over in time'
+
+function rateOf(done: SyncState | null, count: number): number {
+  const seconds = (Date.parse(done?.finished_at ?? '') - Date.parse(done?.started_at ?? '')) / 1000
+  return Math.round(count / seconds)
+}
+
+const inMegabytes = (bytes: number) => Math.round(bytes / 1_000_000)
+
+/** Samples the resident memory of a process and its children, PostgreSQL left out. */
+function watchMemory(pid: number) {
+  let peak = 0
+  const sample = () => {
+    const own = processTree(pid).filter(({ command }) => !/postgres/.test(command.split(' ')[0] ?? ''))
+    peak = Math.max(
+      peak,
+      own.reduce((sum, { resident }) => sum + resident, 0),
+    )
+  }
+  const timer = setInterval(sample, 250)
+  return {
+    /** Returns the most bytes since the last call. */
+    takePeak() {
+      sample()
+      const most = peak
+      peak = 0
+      return most
+    },
+    stop: () => clearInterval(timer),
+  }
+}

@@ -1,0 +1,69 @@
+/** A source of the server under test: its syncs, its state, and its documents. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Caller } from '../caller.ts'
+
+export interface SyncState {
+  state: string
+  processed: number
+  total: number
+  created: number
+  updated: number
+  unchanged: number
+  failed: number
+  removed: number
+  bytes: number
+  errors: readonly { path: string; code: string }[]
+  error: { code: string } | null
+  started_at: string | null
+  finished_at: string | null
+}
+
+interface SourceState {
+  status: string
+  last_error: string | null
+  document_count: number
+}
+
+export interface SourceDocument {
+  id: string
+  source_path: string
+  metadata: object
+}
+
+export type SyncedSource = Awaited<ReturnType<typeof createSource>>
+
+/** Creates a source that is synced on demand only. `patienceMs`: how long to wait for a state of it. */
+export async function createSource(caller: Caller, fields: object, patienceMs: number) {
+  const read = async (path: string) => JSON.parse((await caller.call('GET', path, { what: 'source' })).body.toString())
+  const post = (path: string) => caller.call('POST', path, { what: 'sync', ...caller.json({}) })
+  const { status, body } = await caller.call('POST', '/api/sources', caller.json({ type: 'webdav', sync_interval: 0, ...fields }))
+  if (status !== 201) throw new Error(`create a source: ${status} ${body}`)
+  const { id } = JSON.parse(body.toString()) as { id: string }
+
+  /** Whether the condition came true in time. */
+  const until = async (isTrue: () => Promise<boolean>, intervalMs = 50): Promise<boolean> => {
+    for (const end = performance.now() + patienceMs; performance.now() < end; await sleep(intervalMs)) if (await isTrue()) return true
+    return false
+  }
+  const syncState = (): Promise<SyncState> => read(`/api/sources/${id}/sync-status`)
+  const start = () => until(async () => (await post(`/api/sources/${id}/sync`)).status === 202)
+  const isOver = async () => ['completed', 'failed', 'cancelled'].includes((await syncState()).state)
+  return {
+    id,
+    until,
+    syncState,
+    get: (): Promise<SourceState> => read(`/api/sources/${id}`),
+    /** Starts a sync; the job of the last one may be about to end. */
+    start,
+    cancel: () => post(`/api/sources/${id}/cancel`),
+    change: (changes: object) => caller.call('PUT', `/api/sources/${id}`, caller.json(changes)),
+    isOver,
+    /** Syncs, and returns how that ended; null: not in time. */
+    async sync(): Promise<SyncState | null> {
+      if (!(await start())) return null
+      return (await until(isOver)) ? syncState() : null
+    },
+    /** The first hundred. */
+    documents: async (): Promise<SourceDocument[]> => (await read(`/api/documents?source_id=${id}&per_page=100`)).data,
+  }
+}

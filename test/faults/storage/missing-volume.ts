@@ -1,0 +1,81 @@
+/** F19: the volume of the files is not mounted: an empty folder is in its place. */
+import { mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { run as runDms } from '../../support/processes/run.ts'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { password } from '../place.ts'
+
+export const missingVolume: Fault = { id: 'F19', name: 'volume of the files not mounted, another one mounted', run }
+
+async function run({ place }: Given): Promise<Told> {
+  let server = await place.start()
+  const trial = await openTrial(place)
+  const { caller, expect, notes } = trial
+  const ids: string[] = []
+  for (let at = 0; at < 5; at++) ids.push((await caller.uploadText()).id ?? '')
+  const files = join(place.dataDir, 'files')
+  const away = `${files}.away`
+  const unmount = async () => {
+    await rename(files, away)
+    await mkdir(files)
+  }
+  /** As an administrator does it: what was written into the mount point meanwhile is hidden by the volume. */
+  const mount = async () => {
+    const written = await readdir(files)
+    expect(written.filter((name) => !name.startsWith('.')).length === 0, `files were written to the empty mount point: ${written[0]}`)
+    for (const name of written) await rm(join(files, name), { recursive: true })
+    await rmdir(files)
+    await rename(away, files)
+  }
+  const documents = async () => (await place.query<{ count: number }>('select count(*)::int as count from documents'))[0]?.count
+  const before = (await documents()) ?? 0
+
+  // While the server runs.
+  await unmount()
+  const upload = await caller.uploadText()
+  expect(upload.status === 503, `not mounted: an upload was answered with ${upload.status}`)
+  const download = await caller.download(ids[0] ?? '')
+  expect(download.status !== 200 && download.status < 600, `not mounted: a download was answered with ${download.status}`)
+  expect((await caller.list()).status === 200, 'not mounted: the list is refused')
+  const ready = await caller.call('GET', '/readyz', { what: 'readyz' })
+  expect(ready.status === 503, `not mounted: /readyz says ${ready.status}`)
+  const check = await dms(['check', '--checks', 'files'])
+  expect(check.code !== 0, 'not mounted: dms check finds nothing')
+  const cleaned = await dms(['maintenance', 'run'])
+  notes.push(`download ${download.status}, dms check ${check.code}, maintenance run ${cleaned.code}`)
+  expect((await documents()) === before, 'not mounted: documents are gone')
+  await mount()
+  expect((await caller.uploadText()).status === 201, 'mounted again: an upload is refused')
+
+  // When it starts.
+  await server.stop()
+  await unmount()
+  await refusesToStart('an empty folder')
+  await writeFile(join(files, '.dms-store'), 'the marker of another installation\n')
+  await refusesToStart('the folder of another installation')
+  await mount()
+  server = await place.start()
+  expect((await documents()) === before + 1, 'mounted again: documents are gone')
+  trial.ledger.problems.clear()
+  const told = await trial.conclude('2 times not mounted, 1 other volume')
+  await server.kill()
+  return told
+
+  function dms(args: readonly string[]) {
+    return runDms([...args, '--data-dir', place.dataDir], {
+      env: { DMS_STORAGE_MIN_FREE: '0', DMS_ADMIN_PASSWORD: password },
+      timeout: 60_000,
+    })
+  }
+
+  async function refusesToStart(what: string): Promise<void> {
+    for (const args of [
+      ['serve', '--port', '0'],
+      ['worker', '--once'],
+    ]) {
+      const { code, stderr, signal } = await dms(args)
+      expect(code !== 0 && signal === null, `${what}: dms ${args[0]} ended with ${code ?? signal}`)
+      expect(stderr.includes(files), `${what}: dms ${args[0]} does not name the folder: ${stderr.slice(-200)}`)
+    }
+  }
+}

@@ -1,0 +1,266 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { hostname, tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { Readable } from 'node:stream'
+import { expect, onTestFinished, test } from 'vitest'
+import type { AppError } from '../../src/errors.ts'
+import { checkBelonging } from '../../src/files/store-marker.ts'
+import { openDisk } from '../../src/files/stores/disk.ts'
+import { type DerivedKey, FileMissing, type FileStore, InvalidAddress } from '../../src/ports/file-store.ts'
+import { startApp, upload } from '../support/app.ts'
+import { openFiles } from '../support/servers/server.ts'
+
+const sha = (bytes: Uint8Array | string) => createHash('sha256').update(bytes).digest('hex')
+const host = hostname().replaceAll('_', '-')
+/** Beyond what a process can be called. */
+const deadPid = 2 ** 22 + 1
+
+async function openStore(settings: { min_free?: number; fsync?: boolean } = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-files-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const open = () => openDisk({ path: folder, tmp_path: '', min_free: 0, fsync: true, ...settings })
+  return { folder, staging: join(folder, '.tmp'), open, store: await open() }
+}
+
+/** Stores the bytes; their address. */
+async function keep(store: FileStore, bytes: Uint8Array | string): Promise<string> {
+  const staged = await store.stage(Readable.from([Buffer.from(bytes)]), 1 << 30)
+  await staged.commit()
+  await staged.keep()
+  await staged.discard()
+  return staged.address
+}
+
+async function textOf(readable: Readable): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of readable) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
+}
+
+test('what is staged is measured, has no name before commit, and is read back whole and in parts', async () => {
+  const { folder, staging, store } = await openStore()
+  const bytes = randomBytes(5_000_000)
+  async function* pieces() {
+    for (let at = 0; at < bytes.length; at += 7_919) yield bytes.subarray(at, at + 7_919)
+  }
+  const staged = await store.stage(pieces(), bytes.length)
+  expect({ sha256: staged.sha256, size: staged.size }).toEqual({ sha256: sha(bytes), size: bytes.length })
+  expect(Buffer.from(staged.head).equals(bytes.subarray(0, 4100))).toBe(true)
+  expect(await store.size(staged.address)).toBeNull()
+  await staged.commit()
+  expect(await store.size(staged.address)).toBe(bytes.length)
+  await staged.keep()
+  await staged.discard()
+  expect(await readdir(staging)).toEqual([])
+  expect(sha(await readFile((await store.local(staged.address)).path))).toBe(sha(bytes))
+  const part: Buffer[] = []
+  for await (const chunk of await store.read(staged.address, { start: 10, end: 1_000_000 })) part.push(chunk)
+  expect(Buffer.concat(part).equals(bytes.subarray(10, 1_000_001))).toBe(true)
+  expect((await stat((await store.local(staged.address)).path)).mode & 0o777).toBe(0o600)
+  expect(await openFiles(folder)).toEqual([])
+})
+
+test('thousands of tiny chunks, and none at all', async () => {
+  const { store } = await openStore()
+  async function* crumbs() {
+    for (let index = 0; index < 20_000; index++) yield Buffer.from([index & 255])
+  }
+  const staged = await store.stage(crumbs(), 20_000)
+  expect([staged.size, staged.sha256]).toEqual([20_000, sha(Buffer.from(Array.from({ length: 20_000 }, (_, index) => index & 255)))])
+  expect((await store.stage(Readable.from([]), 1)).size).toBe(0)
+})
+
+test('PAYLOAD_TOO_LARGE past the limit, and a source that fails: nothing is left', async () => {
+  const { folder, staging, store } = await openStore()
+  await expect(store.stage(Readable.from([Buffer.alloc(11)]), 10)).rejects.toMatchObject({
+    code: 'PAYLOAD_TOO_LARGE',
+    details: { max_bytes: 10 },
+  })
+  async function* broken() {
+    yield Buffer.alloc(3_000_000)
+    throw new Error('the sender went away')
+  }
+  await expect(store.stage(broken(), 1 << 30)).rejects.toThrow('the sender went away')
+  expect(await readdir(staging)).toEqual([])
+  expect(await openFiles(folder)).toEqual([])
+})
+
+test('the same bytes twice have two addresses: the removal of one never meets the other', async () => {
+  const { store } = await openStore()
+  const [first, second] = [await keep(store, 'hello'), await keep(store, 'hello')]
+  expect([first.slice(0, 65), second.slice(0, 65), first === second]).toEqual([`${sha('hello')}.`, `${sha('hello')}.`, false])
+  await store.remove(first)
+  expect(await textOf(await store.read(second))).toBe('hello')
+})
+
+test('staged bytes are compared with stored ones to the last byte; what is missing or unreadable is not equal', async () => {
+  const { store } = await openStore()
+  const bytes = randomBytes(3_000_001)
+  const stored = await keep(store, bytes)
+  const isEqual = async () => (await store.stage(Readable.from([bytes]), 1 << 30)).equals(stored)
+  expect(await isEqual()).toBe(true)
+  const damaged = Buffer.from(bytes)
+  damaged[3_000_000] = 255 - (damaged[3_000_000] ?? 0)
+  await writeFile(store.place(stored), damaged)
+  expect(await isEqual()).toBe(false)
+  await writeFile(store.place(stored), bytes.subarray(1))
+  expect(await isEqual()).toBe(false)
+  await rm(store.place(stored))
+  expect(await isEqual()).toBe(false)
+  await mkdir(store.place(stored))
+  expect(await isEqual()).toBe(false)
+})
+
+test('FileMissing for what is not there; removing it again is harmless', async () => {
+  const { store } = await openStore()
+  const address = await keep(store, 'hello')
+  await store.remove(address)
+  await store.remove(address)
+  await expect(store.read(address)).rejects.toThrow(FileMissing)
+  await expect(store.local(address)).rejects.toThrow(FileMissing)
+})
+
+test('a local path holds its bytes until it is released, though they are removed meanwhile', async () => {
+  const { staging, store } = await openStore()
+  const address = await keep(store, 'hello')
+  const { path, release } = await store.local(address)
+  await store.remove(address)
+  expect(await readFile(path, 'utf8')).toBe('hello')
+  await release()
+  expect(await readdir(staging)).toEqual([])
+})
+
+test('derived files belong to one owner, outlive a replaced file and go with all bytes of their SHA-256', async () => {
+  const { store } = await openStore()
+  const [ada, bob] = [
+    { sha256: sha('hello'), ownerId: 'ada' },
+    { sha256: sha('hello'), ownerId: 'bob' },
+  ]
+  const read = async (key: DerivedKey) => Buffer.from((await store.readDerived(key, '1x1.webp')) ?? []).toString()
+  await store.writeDerived(ada, '1x1.webp', Buffer.from('picture'))
+  expect([await read(ada), await read(bob)]).toEqual(['picture', ''])
+  await store.removeDerived(sha('hello'))
+  expect(await read(ada)).toBe('')
+})
+
+test('InvalidAddress for every text that is no address: nothing outside of the folder is read, moved or removed', async () => {
+  const { folder, store } = await openStore()
+  const outside = `${folder}-outside`
+  onTestFinished(() => rm(outside, { force: true }))
+  await writeFile(outside, 'secret')
+  const name = basename(outside)
+  const sum = sha('a')
+  const texts = [
+    `../${name}`,
+    `${'../'.repeat(3)}${name}`,
+    `aa/../../../${name}`,
+    outside,
+    '',
+    '.',
+    '..',
+    sum.slice(1),
+    sum.toUpperCase(),
+    `${sum}.`,
+    `${sum}.short`,
+    `${sum}.${'a'.repeat(33)}`,
+    `${sum}.../../${name}`,
+    `${sum}/../../../../${name}`,
+    `${sum}.abcdefgh/..`,
+    `${sum}\n`,
+    `${sum}.abcdefgh\0`,
+    `${sum}.ABCDEFGH`,
+  ]
+  for (const text of texts) {
+    const works: (() => unknown)[] = [
+      () => store.read(text),
+      () => store.local(text),
+      () => store.place(text),
+      () => store.size(text),
+      () => store.remove(text),
+      () => store.setAside(text),
+      () => store.removeDerived(text),
+      () => store.readDerived({ sha256: text, ownerId: 'a' }, 'b'),
+    ]
+    for (const [index, work] of works.entries()) await expect((async () => work())(), `${text} ${index}`).rejects.toThrow(InvalidAddress)
+  }
+  for (const text of texts.filter((text) => /[^\w]/.test(text))) {
+    await expect(store.readDerived({ sha256: sum, ownerId: text }, 'b')).rejects.toThrow(InvalidAddress)
+    if (/[/\n\0]/.test(text) || text.startsWith('.'))
+      await expect(store.writeDerived({ sha256: sum, ownerId: 'a' }, text, Buffer.from('x'))).rejects.toThrow(InvalidAddress)
+  }
+  expect(await readFile(outside, 'utf8')).toBe('secret')
+})
+
+test('a derived file is refused below min_free', async () => {
+  const { folder } = await openStore()
+  const full = await openDisk({ path: folder, tmp_path: '', min_free: Number.MAX_SAFE_INTEGER, fsync: true })
+  await expect(full.writeDerived({ sha256: sha('a'), ownerId: 'ada' }, '1x1.webp', Buffer.from('x'))).rejects.toThrow(
+    'The document store is full.',
+  )
+})
+
+test('opening sweeps out what dead processes left, and nothing that a living one works on', async () => {
+  const { staging, open } = await openStore()
+  const old = new Date(Date.now() - 25 * 3600 * 1000)
+  const names = {
+    dead: `${host}_${deadPid}_1_a.part`,
+    predecessor: `${host}_${process.pid}_1_a.part`,
+    living: `${host}_1_1_a.part`,
+    elsewhere: 'elsewhere_5_1_a.part',
+    forgotten: 'elsewhere_5_1_b.part',
+    unknown: 'x.part',
+  }
+  for (const name of Object.values(names)) await writeFile(join(staging, name), 'x')
+  await utimes(join(staging, names.forgotten), old, old)
+  await open()
+  expect((await readdir(staging)).sort()).toEqual([names.elsewhere, names.living].sort())
+})
+
+test('bytes that were named, but never known to be needed, are unsettled: after a failure and after a crash', async () => {
+  const { staging, store, open } = await openStore()
+  const staged = await store.stage(Readable.from([Buffer.from('failed')]), 100)
+  await staged.commit()
+  expect(await store.unsettled()).toEqual([])
+  await staged.discard()
+  await writeFile(join(staging, `${host}_${deadPid}_1_a_${sha('crashed')}.named`), '')
+  await writeFile(join(staging, `${host}_1_1_a_${sha('under way')}.named`), '')
+  await keep(store, 'kept')
+  const unsettled = await (await open()).unsettled()
+  expect(unsettled.map(({ address }) => address).sort()).toEqual([sha('crashed'), staged.address].sort())
+  for (const { remove } of unsettled) await remove()
+  expect(await store.unsettled()).toEqual([])
+})
+
+test('SERVICE_UNAVAILABLE while the folder is too full, gone, or not mounted any more', async () => {
+  const { open, folder, store } = await openStore()
+  const take = (one: FileStore) =>
+    one.stage(Readable.from([Buffer.from('x')]), 10).then(
+      () => 'taken',
+      (error: AppError) => [error.code, error.message],
+    )
+  const full = await openDisk({ path: folder, tmp_path: '', min_free: Number.MAX_SAFE_INTEGER, fsync: true })
+  expect(await take(full)).toEqual(['SERVICE_UNAVAILABLE', 'The document store is full.'])
+  await writeFile(join(folder, '.dms-store'), 'id')
+  expect(await take(store)).toBe('taken')
+  await rename(join(folder, '.dms-store'), join(folder, 'elsewhere'))
+  expect(await take(store)).toEqual(['SERVICE_UNAVAILABLE', 'The document store is not mounted.'])
+  const other = await open()
+  await rename(folder, `${folder}-gone`)
+  onTestFinished(() => rm(`${folder}-gone`, { recursive: true, force: true }))
+  expect(await take(other)).toMatchObject(['SERVICE_UNAVAILABLE', 'The document store cannot take the file now.'])
+  await mkdir(folder)
+})
+
+test('a folder that belongs to another database, or is not mounted, is refused at start', async () => {
+  const [one, other] = [await startApp(), await startApp()]
+  const folder = (dms: typeof one) => join(dms.dataDir, 'files')
+  await checkBelonging(one.app.db, folder(one))
+  await expect(checkBelonging(one.app.db, folder(other))).rejects.toThrow('belongs to another database')
+  await upload(one.asAda, 'a.txt', 'hello')
+  const empty = await mkdtemp(join(tmpdir(), 'dms-files-'))
+  onTestFinished(() => rm(empty, { recursive: true, force: true }))
+  await expect(checkBelonging(one.app.db, empty)).rejects.toThrow('is the folder not mounted?')
+  await checkBelonging(other.app.db, empty)
+  expect(await readFile(join(empty, '.dms-store'), 'utf8')).toBe(await readFile(join(folder(other), '.dms-store'), 'utf8'))
+})

@@ -1,0 +1,121 @@
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { buildServer } from '../../src/server/http/assemble.ts'
+import { listen } from '../../src/server/listen.ts'
+import { startApp, upload } from '../support/app.ts'
+
+type Started = Awaited<ReturnType<typeof startApp>>
+
+/** A server of its own process-wide state: two of them count as two processes do. */
+async function serve({ app }: Started) {
+  const listening = await listen(buildServer(app), { ...app.config, server: { ...app.config.server, port: 0 } })
+  return listening
+}
+
+const limited = { 'limits.api_calls_per_minute': 20 }
+
+test('429 RATE_LIMITED after exactly the limit, with the seconds to wait at three places, and passes after them', async () => {
+  const started = await startApp(limited)
+  const { url, close } = await serve(started)
+  const statuses: number[] = []
+  for (let call = 0; call < 20; call++) statuses.push((await fetch(`${url}/api/health`)).status)
+  expect(new Set(statuses)).toEqual(new Set([200]))
+  const refused = await fetch(`${url}/api/health`)
+  const body = (await refused.json()) as { retry_after_secs: number; error: { code: string; details: { retry_after_secs: number } } }
+  expect([refused.status, body.error.code]).toEqual([429, 'RATE_LIMITED'])
+  expect(body.retry_after_secs).toBeGreaterThan(0)
+  expect(body.retry_after_secs).toBeLessThanOrEqual(60)
+  expect([body.error.details.retry_after_secs, Number(refused.headers.get('retry-after'))]).toEqual([
+    body.retry_after_secs,
+    body.retry_after_secs,
+  ])
+  await started.later(body.retry_after_secs * 1000)
+  expect((await fetch(`${url}/api/health`)).status).toBe(200)
+  await close(1000)
+})
+
+test('two servers on one database let at most the limit through, and at least nine tenths of it', async () => {
+  const started = await startApp({ 'limits.api_calls_per_minute': 40 })
+  const servers = [await serve(started), await serve(started)]
+  const answers = await Promise.all(Array.from({ length: 100 }, (_, call) => fetch(`${servers[call % 2]?.url}/api/health`)))
+  const passed = answers.filter(({ status }) => status === 200).length
+  expect(passed).toBeLessThanOrEqual(40)
+  expect(passed).toBeGreaterThanOrEqual(36)
+  await Promise.all(servers.map(({ close }) => close(1000)))
+})
+
+test('a user is counted alone, whatever the address, and an address alone, whoever else is limited', async () => {
+  const started = await startApp(limited)
+  const { url, close } = await serve(started)
+  const bearer = async ({ id, token_version }: { id: string; token_version: number }) => {
+    const iat = Math.floor(started.app.now().getTime() / 1000)
+    return {
+      authorization: `Bearer ${await started.app.tokens.sign({ sub: id, jti: randomUUID(), iat, exp: iat + 3600, ver: token_version })}`,
+    }
+  }
+  const [ada, bob] = [await bearer(started.ada), await bearer(started.bob)]
+  for (let call = 0; call < 20; call++) await fetch(`${url}/api/documents`, { headers: ada })
+  expect((await fetch(`${url}/api/documents`, { headers: ada })).status).toBe(429)
+  expect((await fetch(`${url}/api/documents`, { headers: bob })).status).toBe(200)
+  expect((await fetch(`${url}/api/health`)).status).toBe(200)
+  await close(1000)
+})
+
+test.each(['x-forwarded-for', 'x-real-ip', 'forwarded', 'cf-connecting-ip', 'true-client-ip'])(
+  'a made-up %s changes nothing',
+  async (header) => {
+    const started = await startApp(limited)
+    const { url, close } = await serve(started)
+    const statuses = []
+    for (let call = 0; call < 21; call++)
+      statuses.push((await fetch(`${url}/api/health`, { headers: { [header]: `192.0.2.${call}` } })).status)
+    expect(statuses.at(-1)).toBe(429)
+    await close(1000)
+  },
+)
+
+test('bad tokens are counted too, health checks and preflights are not', async () => {
+  const started = await startApp(limited)
+  const { url, close } = await serve(started)
+  for (let call = 0; call < 30; call++) {
+    expect((await fetch(`${url}/healthz`)).status).toBe(200)
+    expect((await fetch(`${url}/api/documents`, { method: 'OPTIONS' })).status).toBe(204)
+  }
+  const guess = () => fetch(`${url}/api/documents`, { headers: { authorization: 'Bearer guess' } })
+  for (let call = 0; call < 20; call++) expect((await guess()).status).toBe(401)
+  expect((await guess()).status).toBe(429)
+  await close(1000)
+})
+
+test('429 is a page with a sentence for a browser at a shared link, and the error body for every other client', async () => {
+  const started = await startApp(limited)
+  const { url, close } = await serve(started)
+  const { id } = await upload(started.asAda, 'a.txt', 'hello')
+  const { token } = await started.asAda.sharedLinks.create({ document_id: id })
+  for (let call = 0; call < 20; call++) await fetch(`${url}/api/health`)
+  const asking = (method: string, path: string, accept: string) => fetch(`${url}${path}`, { method, headers: { accept } })
+  const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+  for (const [method, path] of [
+    ['GET', `/api/public/shared/${token}`],
+    ['GET', `/api/v1/public/shared/${token}`],
+    ['POST', `/api/public/shared/${token}/download`],
+    ['POST', `/api/public/shared/${token}/view`],
+  ] as const) {
+    const page = await asking(method, path, browser)
+    const wait = Number(page.headers.get('retry-after'))
+    expect([page.status, page.headers.get('content-type'), page.headers.get('vary')]).toEqual([429, 'text/html; charset=utf-8', 'accept'])
+    expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'none'; style-src 'sha256-/)
+    const text = await page.text()
+    expect([text, wait > 0 && wait <= 60]).toEqual([expect.stringMatching('<h1>Too many requests</h1>'), true])
+    expect(text).toContain(`Try again in ${wait === 1 ? 'a second' : `${wait} seconds`}.`)
+    for (const accept of ['application/json', '*/*', 'application/json, text/html']) {
+      const answer = await asking(method, path, accept)
+      expect([answer.status, await answer.json()]).toMatchObject([
+        429,
+        { error: { code: 'RATE_LIMITED' }, retry_after_secs: expect.any(Number) },
+      ])
+    }
+  }
+  expect((await asking('GET', '/api/documents', browser)).headers.get('content-type')).toMatch('application/json')
+  await close(1000)
+})

@@ -1,0 +1,375 @@
+import { once } from 'node:events'
+import type { H3Event } from 'h3'
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+import { wholeNumber } from '../../src/http/input.ts'
+import { anyone } from '../../src/http/route.ts'
+import { readiness } from '../../src/server/health.ts'
+import { buildServer } from '../../src/server/http/assemble.ts'
+import { clientIp } from '../../src/server/http/client-ip.ts'
+import { startApp, upload } from '../support/app.ts'
+import { boundary, filePart, hearOut, multipartBody, multipartType, startServer } from '../support/servers/server.ts'
+
+const errorOf = async (response: Response) => (await response.json()) as { error: Record<string, unknown>; retry_after_secs?: number }
+const none = '0198f000-0000-7000-8000-000000000000'
+
+test('every failure has the error body, also of unknown paths and methods', async () => {
+  const { asAda, asStranger } = await startApp()
+  const cases = [
+    [await asAda.send('GET', '/nothing/here'), 404, 'NOT_FOUND'],
+    [await asAda.send('GET', '/api/v2/documents'), 404, 'NOT_FOUND'],
+    [await asAda.send('PATCH', '/api/documents'), 405, 'METHOD_NOT_ALLOWED'],
+    [await asStranger.send('GET', '/api/documents'), 401, 'UNAUTHORIZED'],
+    [await asAda.send('GET', `/api/documents/${none}`), 404, 'DOCUMENT_NOT_FOUND'],
+    [await asAda.send('GET', '/api/users'), 403, 'FORBIDDEN'],
+  ] as const
+  for (const [response, status, code] of cases) {
+    const { error } = await errorOf(response)
+    expect([response.status, error.code]).toEqual([status, code])
+    expect(Object.keys(error).sort()).toEqual(['code', 'details', 'message', 'request_id', 'timestamp'])
+    expect(error.request_id).toBe(response.headers.get('x-request-id'))
+    expect(error.details).toBeTypeOf('object')
+    expect(new Date(String(error.timestamp)).toISOString()).toBe(error.timestamp)
+  }
+})
+
+test('405 METHOD_NOT_ALLOWED names what the path takes', async () => {
+  const { asAda } = await startApp()
+  const response = await asAda.send('DELETE', '/api/documents')
+  expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST'])
+})
+
+test('HEAD answers as GET does, without a body', async () => {
+  const { fetch, asAda } = await startServer()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  for (const path of ['/api/documents', `/api/documents/${id}`, `/api/documents/${id}/download`, `/api/documents/${id}/text`, '/healthz']) {
+    const [head, get] = [await fetch(path, { method: 'HEAD' }), await fetch(path)]
+    expect([path, head.status, head.headers.get('content-type'), await head.text()]).toEqual([
+      path,
+      200,
+      get.headers.get('content-type'),
+      '',
+    ])
+    expect(head.headers.get('etag')).toBe(get.headers.get('etag'))
+  }
+  expect((await fetch(`/api/documents/${none}`, { method: 'HEAD' })).status).toBe(404)
+})
+
+test('Deprecation tells when a route goes away, also with its failures, and no other route has it', async () => {
+  const { app } = await startApp()
+  const fields = { summary: 'For the test', query: z.object({ size: wholeNumber(1, 9).optional() }) }
+  const routes = [
+    anyone('GET /api/old', { ...fields, sunset: new Date('2027-03-01T00:00:00.500Z') }, () => ({ is: 'old' })),
+    anyone('GET /api/new', fields, () => ({ is: 'new' })),
+    anyone('POST /api/old', fields, () => undefined),
+  ]
+  const server = buildServer(app, { routes })
+  const ask = async (method: string, path: string) => {
+    const { status, headers } = await server.request(path, { method })
+    return [status, headers.get('deprecation')]
+  }
+  const day = 'Mon, 01 Mar 2027 00:00:00 GMT'
+  for (const path of ['/api/old', '/api/v1/old']) expect(await ask('GET', path)).toEqual([200, day])
+  expect(await ask('HEAD', '/api/old')).toEqual([200, day])
+  expect(await ask('GET', '/api/old?size=10')).toEqual([400, day])
+  expect(await ask('POST', '/api/old')).toEqual([204, null])
+  expect(await ask('GET', '/api/new')).toEqual([200, null])
+})
+
+test('/api/v1 is the same API', async () => {
+  const { asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  expect(await asAda.call('GET', `/api/v1/documents/${id}`)).toEqual(await asAda.call('GET', `/api/documents/${id}`))
+  expect((await asAda.send('PATCH', '/api/v1/documents')).headers.get('allow')).toBe('GET, HEAD, POST')
+})
+
+test('a harmless X-Request-Id is kept, any other is replaced', async () => {
+  const { asAda } = await startApp()
+  const idFor = async (given: string) =>
+    (await asAda.send('GET', '/healthz', undefined, { 'x-request-id': given })).headers.get('x-request-id')
+  expect(await idFor('job-7.a_B')).toBe('job-7.a_B')
+  for (const given of ['a b', 'a"b', 'x'.repeat(129)]) expect(await idFor(given)).toMatch(/^[0-9a-f-]{36}$/)
+})
+
+test('400 VALIDATION_ERROR for bodies that are no JSON, no UTF-8, too deep, or cannot be kept', async () => {
+  const { fetch, asAda } = await startServer()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  const put = (body: string | Buffer, headers = {}) =>
+    fetch(`/api/documents/${id}`, { method: 'PUT', body: body as BodyInit, headers: { 'content-type': 'application/json', ...headers } })
+  const bodies = [
+    '{',
+    '{"title":}',
+    '[1,',
+    'null',
+    '"text"',
+    '[]',
+    '{"title":"a\\u0000b"}',
+    '{"metadata":{"a\\u0000":1}}',
+    '{"metadata":{"a":"\\ud800"}}',
+    '{"metadata":{"a":1e400}}',
+    '{"metadata":{"__proto__":{"role":"admin"}}}',
+    `{"metadata":${'{"a":'.repeat(100)}1${'}'.repeat(100)}}`,
+    '['.repeat(100_000),
+    Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d]),
+  ]
+  for (const body of bodies) {
+    const response = await put(body)
+    expect([String(body).slice(0, 40), response.status, (await errorOf(response)).error.code]).toEqual([
+      String(body).slice(0, 40),
+      400,
+      'VALIDATION_ERROR',
+    ])
+  }
+  expect((await put('\ufeff{"title":"with a byte order mark"}')).status).toBe(200)
+  expect((await put('{"metadata":{"constructor":{"prototype":{"x":1}},"toString":"a"}}')).status).toBe(200)
+  expect(({} as Record<string, unknown>).x).toBeUndefined()
+  expect((await asAda.documents.get(id)).metadata).toMatchObject({ constructor: { prototype: { x: 1 } }, toString: 'a' })
+})
+
+test('400 VALIDATION_ERROR lists all problems of a request', async () => {
+  const { asAda } = await startApp()
+  const { error } = await errorOf(await asAda.send('GET', '/api/documents?page=0&per_page=101&sort=password_hash&order=up'))
+  const { issues } = error.details as { issues: { path: string; message: string }[] }
+  expect(issues.map(({ path }) => path).sort()).toEqual(['order', 'page', 'per_page', 'sort'])
+  expect(issues.every(({ message }) => message.length > 0)).toBe(true)
+})
+
+test('415 UNSUPPORTED_MEDIA_TYPE for bodies of another type, and for compressed ones', async () => {
+  const { asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  const statusOf = async (headers: Record<string, string>) =>
+    (await asAda.send('PUT', `/api/documents/${id}`, { title: 'x' }, headers)).status
+  expect(await statusOf({ 'content-type': 'text/plain' })).toBe(415)
+  expect(await statusOf({ 'content-type': 'application/x-www-form-urlencoded' })).toBe(415)
+  expect(await statusOf({ 'content-encoding': 'gzip' })).toBe(415)
+  expect(await statusOf({ 'content-type': 'application/merge-patch+json' })).toBe(200)
+})
+
+test('413 PAYLOAD_TOO_LARGE at once when Content-Length shows it, in the middle when not, and the client sees it either way', async () => {
+  const { asAda, say, dial, token } = await startServer({ 'limits.max_request_size': '64kB' })
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  const head = (more: string) =>
+    `PUT /api/documents/${id} HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\n${more}\r\n\r\n`
+  expect(await say(head('content-length: 70000'))).toMatch(/^HTTP\/1.1 413 /)
+
+  const body = Buffer.alloc(3_000_000, 'x')
+  expect(await say(Buffer.concat([Buffer.from(head(`content-length: ${body.length}`)), body]))).toMatch(
+    /^HTTP\/1.1 413 [\s\S]*PAYLOAD_TOO_LARGE/,
+  )
+
+  // A client that sends all it has before it listens: without a lingering end it would only ever see a reset.
+  const socket = await dial()
+  socket.write(head('transfer-encoding: chunked'))
+  // A text that does not end: nothing but its length is wrong so far.
+  socket.write('1\r\n"\r\n')
+  for (let sent = 0; sent < 200; sent++) {
+    if (!socket.write(`8000\r\n${'x'.repeat(0x8000)}\r\n`)) await once(socket, 'drain')
+  }
+  socket.write('0\r\n\r\n')
+  expect(await hearOut(socket)).toMatch(/^HTTP\/1.1 413 /)
+})
+
+test('Expect: 100-continue is refused before the body where the headers are reason enough', async () => {
+  const { dial, token } = await startServer({ 'limits.max_upload_size': '1MB' })
+  const ask = async (length: number, authorization = `Bearer ${token}`) => {
+    const socket = await dial()
+    socket.write(
+      `POST /api/documents/upload HTTP/1.1\r\nhost: a\r\nauthorization: ${authorization}\r\ncontent-type: ${multipartType}\r\ncontent-length: ${length}\r\nexpect: 100-continue\r\n\r\n`,
+    )
+    const [first] = (await once(socket, 'data')) as [Buffer]
+    return { socket, first: first.toString() }
+  }
+  const refused = await ask(10_000_000)
+  expect(refused.first).toMatch(/^HTTP\/1.1 413 /)
+  refused.socket.destroy()
+  const stranger = await ask(100, 'Bearer nonsense')
+  expect(stranger.first).toMatch(/^HTTP\/1.1 401 /)
+  stranger.socket.destroy()
+
+  const body = multipartBody([filePart('hello')])
+  const { socket, first } = await ask(body.length)
+  expect(first).toBe('HTTP/1.1 100 Continue\r\n\r\n')
+  socket.write(body)
+  expect(String(await once(socket, 'data'))).toMatch(/^HTTP\/1.1 201 /)
+  socket.destroy()
+})
+
+test('every answer carries the security headers', async () => {
+  const { asAda, asStranger } = await startApp()
+  for (const response of [
+    await asAda.send('GET', '/api/documents'),
+    await asStranger.send('GET', '/nothing'),
+    await asAda.send('GET', '/healthz'),
+  ]) {
+    const headers = Object.fromEntries(response.headers)
+    expect(headers).toMatchObject({
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+      'x-frame-options': 'DENY',
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+    })
+    expect(headers).not.toHaveProperty('access-control-allow-origin')
+    expect(headers).not.toHaveProperty('set-cookie')
+    expect(headers).not.toHaveProperty('x-powered-by')
+  }
+  expect((await asAda.send('GET', '/api/documents')).headers.get('cache-control')).toBe('no-store')
+  const { asAda: plain } = await startApp({ 'security.headers_enabled': false })
+  expect((await plain.send('GET', '/api/documents')).headers.has('x-frame-options')).toBe(false)
+})
+
+test('CORS answers the configured origins and nobody else', async () => {
+  const { asStranger } = await startApp({ 'server.cors_origins': 'https://app.example.org' })
+  const ask = (origin: string) =>
+    asStranger.send('OPTIONS', '/api/documents', undefined, { origin, 'access-control-request-method': 'POST' })
+  const good = await ask('https://app.example.org')
+  expect([good.status, good.headers.get('access-control-allow-origin'), good.headers.get('access-control-allow-methods')]).toEqual([
+    204,
+    'https://app.example.org',
+    'GET, HEAD, POST',
+  ])
+  expect(good.headers.get('vary')).toBe('origin')
+  for (const origin of ['https://app.example.org.evil.test', 'http://app.example.org', 'null', 'https://evil.test']) {
+    expect((await ask(origin)).headers.has('access-control-allow-origin')).toBe(false)
+  }
+  const denied = await asStranger.send('GET', '/api/documents', undefined, { origin: 'https://app.example.org' })
+  expect([denied.status, denied.headers.get('access-control-allow-origin')]).toEqual([401, 'https://app.example.org'])
+})
+
+test('a malformed path is 404, never 500', async () => {
+  const { say, token } = await startServer()
+  const statusOf = async (path: string) =>
+    (await say(`GET ${path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer ${token}\r\n\r\n`)).slice(9, 12)
+  for (const path of [
+    '/api/documents/%',
+    '/api/documents/%ff',
+    '/api/documents/%zz/download',
+    '/%c0%af',
+    '/api/documents/%00',
+    '//',
+    '/api//documents',
+  ]) {
+    expect([path, await statusOf(path)]).toEqual([path, '404'])
+  }
+  expect(await statusOf('/api/documents?page=%ff')).toBe('400')
+  expect(await statusOf('/api/documents?owner=%00')).toBe('400')
+})
+
+test('garbage and smuggling attempts are refused by the protocol, and the server goes on', async () => {
+  const { say, fetch } = await startServer()
+  const requests = [
+    'NONSENSE\r\n\r\n',
+    'GET /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+    'GET /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd',
+    'GET /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: xchunked\r\n\r\n',
+    `GET /healthz HTTP/1.1\r\nhost: a\r\nx: ${'y'.repeat(100_000)}\r\n\r\n`,
+  ]
+  for (const request of requests)
+    expect([request.slice(0, 60), (await say(request)).slice(0, 10)]).toEqual([request.slice(0, 60), 'HTTP/1.1 4'])
+  const [, body = ''] = (await say(requests.at(-1) ?? '')).split('\r\n\r\n')
+  expect(JSON.parse(body)).toMatchObject({ error: { code: 'HEADERS_TOO_LARGE', request_id: expect.any(String) } })
+  expect((await fetch('/healthz')).status).toBe(200)
+})
+
+test('the client is the peer, or what trusted proxies say of it', () => {
+  const of = (trusted: string[], peer: string, forwarded?: string) =>
+    clientIp(trusted)({
+      req: { ip: peer, headers: new Headers(forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }) },
+    } as unknown as H3Event)
+  const proxies = ['10.0.0.0/8', '::1']
+  expect(of([], '10.0.0.1', '1.2.3.4')).toBe('10.0.0.1')
+  expect(of(proxies, '9.9.9.9', '1.2.3.4')).toBe('9.9.9.9')
+  expect(of(proxies, '10.0.0.1', '1.2.3.4')).toBe('1.2.3.4')
+  expect(of(proxies, '::ffff:10.0.0.1', '6.6.6.6, 1.2.3.4, 10.7.7.7')).toBe('1.2.3.4')
+  expect(of(proxies, '::1', '2001:db8::1')).toBe('2001:db8::1')
+  expect(of(proxies, '10.0.0.1', '1.2.3.4:5678')).toBe('1.2.3.4')
+  expect(of(proxies, '10.0.0.1', '[2001:db8::1]:443')).toBe('2001:db8::1')
+  expect(of(proxies, '10.0.0.1')).toBe('10.0.0.1')
+  for (const nonsense of ['', 'unknown', '_hidden', '1.2.3.4, <script>', '999.1.1.1'])
+    expect(of(proxies, '10.0.0.1', nonsense)).toBe('10.0.0.1')
+})
+
+test('readyz tells what serves: 200 degraded without a worker, 503 without storage or while draining', async () => {
+  const { app, asStranger, dataDir } = await startApp()
+  const ready = await asStranger.send('GET', '/readyz')
+  expect([ready.status, await ready.json()]).toEqual([
+    200,
+    { status: 'degraded', checks: { database: 'ok', schema: 'ok', storage: 'ok', search: 'ok', worker: 'fail' } },
+  ])
+  await app.db
+    .insertInto('workers')
+    .values({ name: 'a/1', queues: ['ocr'] })
+    .execute()
+  expect((await readiness(app)).status).toBe('ok')
+  const { rename } = await import('node:fs/promises')
+  await rename(`${dataDir}/files/.dms-store`, `${dataDir}/files/elsewhere`)
+  const unmounted = await asStranger.send('GET', '/readyz')
+  expect([unmounted.status, ((await unmounted.json()) as { status: string }).status]).toEqual([503, 'unavailable'])
+})
+
+test('closing lets a request in flight end, refuses new ones, and does not wait for idle connections', async () => {
+  const { dial, listening, token } = await startServer()
+  const idle = await dial()
+  const busy = await dial()
+  const body = multipartBody([filePart('hello')])
+  busy.write(
+    `POST /api/documents/upload HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\ncontent-length: ${body.length}\r\n\r\n`,
+  )
+  busy.write(body.subarray(0, 40))
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  const started = performance.now()
+  const closed = listening.close(10_000)
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  await expect(dial()).rejects.toThrow('ECONNREFUSED')
+  busy.write(body.subarray(40))
+  expect(String(await once(busy, 'data'))).toMatch(/^HTTP\/1.1 201 /)
+  await closed
+  expect(performance.now() - started).toBeLessThan(3000)
+  idle.destroy()
+})
+
+test('all database connections cut: 503 at worst, and the next request is fine', async () => {
+  const { app, asAda } = await startApp()
+  const log = app.log as { warn: unknown; error: unknown }
+  log.warn = log.error = () => {}
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  for (let round = 0; round < 3; round++) {
+    const running = Array.from({ length: 8 }, () => asAda.send('PUT', `/api/documents/${id}`, { title: `${round}` }))
+    const cut =
+      sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`.execute(
+        app.db,
+      )
+    for (const { status } of await Promise.all(running)) expect([200, 503]).toContain(status)
+    await cut.catch(() => {})
+    await expect.poll(async () => (await asAda.send('GET', `/api/documents/${id}`)).status, { timeout: 2000 }).toBe(200)
+  }
+})
+
+test('what is deleted while a request hangs something on it: 404 once that is gone, 503 where its user is, never 500', async () => {
+  const { app, asAda, ada } = await startApp()
+  const label = await asAda.labels.create({ name: 'tax', color: '#000000' })
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  const link = await upload(asAda, 'b.txt', 'hello too')
+  /** Sends a request when the row is deleted and not committed yet; what it is answered once it waited and that was committed. */
+  const meanwhile = async (table: 'labels' | 'documents' | 'users', gone: string, ask: () => Promise<Response>) => {
+    const { answer } = await app.db.transaction().execute(async (trx) => {
+      await trx.deleteFrom(table).where('id', '=', gone).execute()
+      const answer = ask()
+      const waits = sql<{
+        waits: boolean
+      }>`select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waits`
+      while (!(await waits.execute(app.db)).rows[0]?.waits) await new Promise((resolve) => setTimeout(resolve, 5))
+      return { answer }
+    })
+    const { status, headers } = await answer
+    return [status, headers.get('retry-after')]
+  }
+  const assign = () => asAda.send('POST', `/api/labels/${label.id}/assign`, { document_ids: [id] })
+  expect(await meanwhile('labels', label.id, assign)).toEqual([404, null])
+  expect(await meanwhile('documents', link.id, () => asAda.send('POST', '/api/shared-links', { document_id: link.id }))).toEqual([
+    404,
+    null,
+  ])
+  await asAda.documents.delete(id)
+  expect(await meanwhile('users', ada.id, () => asAda.send('PUT', '/api/settings', { theme: 'dark' }))).toEqual([503, '1'])
+})

@@ -1,0 +1,111 @@
+/** Callers who ask for much and read nothing: they fill neither the memory nor the time of others. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { documentWith } from '../support/data/long-documents.ts'
+import { startServer, tokenFor } from '../support/servers/server.ts'
+
+vi.setConfig({ testTimeout: 180_000 })
+
+const mebibyte = 1 << 20
+type Server = Awaited<ReturnType<typeof startServer>>
+
+/** Connections that ask for these paths, each again and again, and read nothing. */
+async function askWithoutReading({ dial, token }: Server, paths: readonly string[], times: number): Promise<() => void> {
+  const sockets = await Promise.all(paths.map(dial))
+  const stop = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  onTestFinished(stop)
+  for (const [at, socket] of sockets.entries()) {
+    socket.on('error', () => {}).pause()
+    socket.write(`GET ${paths[at]} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`.repeat(times))
+  }
+  return stop
+}
+
+async function bytesInFlight({ app, admin, url }: Server): Promise<number> {
+  const headers = { authorization: `Bearer ${await tokenFor(app, admin)}` }
+  const text = await (await fetch(new URL('/metrics', url), { headers })).text()
+  return Number(/^dms_http_answer_bytes_in_flight (\d+)/m.exec(text)?.[1])
+}
+
+test('60 whole lists and texts that nobody reads: memory stays bounded, and another user is answered all the while', async () => {
+  const server = await startServer({ 'limits.answer_bytes_per_user': '16MB', 'limits.answer_bytes_total': '64MB' })
+  const { app, asAda, bob, url } = server
+  const text = 'Words that make a text which is long. '.repeat(100_000)
+  const ids: string[] = []
+  for (let made = 0; made < 8; made++) ids.push(await documentWith(app, asAda, text))
+  const headers = { authorization: `Bearer ${await tokenFor(app, bob)}` }
+  const settings = async () => {
+    const before = performance.now()
+    expect((await fetch(new URL('/api/settings', url), { headers })).status).toBe(200)
+    return performance.now() - before
+  }
+  await settings()
+  const before = process.memoryUsage.rss()
+
+  const paths = Array.from({ length: 60 }, (_, at) =>
+    at % 3 === 0
+      ? '/api/documents?fields=id,content'
+      : at % 3 === 1
+        ? `/api/documents/${ids[at % 8]}`
+        : `/api/documents/${ids[at % 8]}/text`,
+  )
+  const stop = await askWithoutReading(server, paths, 1)
+  const [waits, inFlight, grown]: [number[], number[], number[]] = [[], [], []]
+  for (const end = performance.now() + 8000; performance.now() < end; await sleep(100)) {
+    waits.push(await settings())
+    inFlight.push(await bytesInFlight(server))
+    grown.push(process.memoryUsage.rss() - before)
+  }
+  // Whole they would be 600 MB as bytes, and three times that on their way.
+  expect(Math.max(...inFlight)).toBeGreaterThan(0)
+  expect(Math.max(...inFlight)).toBeLessThanOrEqual(16 * mebibyte)
+  expect(Math.max(...grown)).toBeLessThan(300 * mebibyte)
+  expect(Math.max(...waits)).toBeLessThan(2000)
+
+  stop()
+  await vi.waitFor(async () => expect(await bytesInFlight(server)).toBe(0), 30_000)
+  expect((await asAda.documents.get(ids[0] ?? '')).content === text).toBe(true)
+})
+
+test('429 RATE_LIMITED with Retry-After for a list while the own unread answers fill the limit; others are served', async () => {
+  const server = await startServer({ 'limits.answer_bytes_per_user': '4MB', 'limits.answer_bytes_total': '64MB' })
+  const { app, asAda, bob, url, fetch: fetchAsAda } = server
+  const id = await documentWith(app, asAda, 'long '.repeat(4_000_000))
+  await askWithoutReading(server, [`/api/documents/${id}/text`], 1)
+  await vi.waitFor(async () => expect(await bytesInFlight(server)).toBeGreaterThan(0))
+  const refused = await fetchAsAda('/api/documents')
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '5'])
+  expect(await refused.json()).toMatchObject({ retry_after_secs: 5, error: { code: 'RATE_LIMITED' } })
+  // What is small is never refused for that.
+  expect((await fetchAsAda('/api/settings')).status).toBe(200)
+  const headers = { authorization: `Bearer ${await tokenFor(app, bob)}` }
+  expect((await fetch(new URL('/api/documents', url), { headers })).status).toBe(200)
+})
+
+test('503 SERVICE_UNAVAILABLE with Retry-After where unread answers of all leave no room', async () => {
+  const server = await startServer({ 'limits.answer_bytes_per_user': '4MB', 'limits.answer_bytes_total': '4MB' })
+  const { app, asAda, bob, url } = server
+  const id = await documentWith(app, asAda, 'long '.repeat(4_000_000))
+  await askWithoutReading(server, [`/api/documents/${id}`], 1)
+  await vi.waitFor(async () => expect(await bytesInFlight(server)).toBeGreaterThan(0))
+  const headers = { authorization: `Bearer ${await tokenFor(app, bob)}` }
+  const refused = await fetch(new URL('/api/documents', url), { headers })
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
+})
+
+test('a client that leaves while its request waits for room takes none', async () => {
+  const server = await startServer({ 'limits.answer_bytes_per_user': '4MB' })
+  const { app, asAda } = server
+  const id = await documentWith(app, asAda, 'long '.repeat(4_000_000))
+  const stopFirst = await askWithoutReading(server, [`/api/documents/${id}/text`], 1)
+  await vi.waitFor(async () => expect(await bytesInFlight(server)).toBeGreaterThan(0))
+  const stopOthers = await askWithoutReading(server, ['/api/documents', `/api/documents/${id}`, `/api/documents/${id}/text`], 1)
+  await sleep(300)
+  stopOthers()
+  await sleep(100)
+  stopFirst()
+  await vi.waitFor(async () => expect(await bytesInFlight(server)).toBe(0), 30_000)
+  expect((await server.fetch('/api/documents')).status).toBe(200)
+})

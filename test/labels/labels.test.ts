@@ -1,0 +1,149 @@
+import { describe, expect, test } from 'vitest'
+import { startApp, upload } from '../support/app.ts'
+
+interface Label {
+  id: string
+  name: string
+  color: string
+  description: string
+  document_count: number
+  created_by: string
+  created_at: string
+  updated_at: string
+}
+
+const unknown = '01890a5d-ac96-774b-bcce-b302099a8057'
+
+describe('labels', () => {
+  test('201 with all fields, and everybody sees it', async () => {
+    const { asAda, asBob } = await startApp()
+    const label = await asAda.call<Label>('POST', '/api/labels', { name: ' Invoices ', color: '#Ff8800' })
+    expect(label).toMatchObject({ name: 'Invoices', color: '#Ff8800', description: '', document_count: 0, created_by: 'ada' })
+    expect(label.updated_at).toBe(label.created_at)
+    expect(await asBob.call('GET', '/api/labels')).toMatchObject({ labels: [{ id: label.id, name: 'Invoices' }] })
+  })
+
+  test.each([
+    [{ color: '#112233' }, 'name'],
+    [{ name: '  ', color: '#112233' }, 'name'],
+    [{ name: 'x', color: 'red;background:url(javascript:1)' }, 'color'],
+    [{ name: 'x', color: '#1122333' }, 'color'],
+    [{ name: 'x', color: '#112233', description: 'x'.repeat(501) }, 'description'],
+  ])('400 VALIDATION_ERROR for %o', async (body, path) => {
+    const { asAda } = await startApp()
+    await expect(asAda.call('POST', '/api/labels', body)).rejects.toMatchObject({
+      status: 400,
+      code: 'VALIDATION_ERROR',
+      details: { issues: [{ path }] },
+    })
+  })
+
+  test('409 DUPLICATE_RESOURCE for a name that differs in case only, also when ten ask at once', async () => {
+    const { asAda, asBob } = await startApp()
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, (_, i) =>
+        (i % 2 ? asAda : asBob).send('POST', '/api/labels', { name: i % 2 ? 'Tax' : 'TAX', color: '#000000' }),
+      ),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array(9).fill(409)])
+    const other = await asAda.call<Label>('POST', '/api/labels', { name: 'other', color: '#000000' })
+    await expect(asAda.call('PUT', `/api/labels/${other.id}`, { name: 'tAx' })).rejects.toMatchObject({
+      status: 409,
+      code: 'DUPLICATE_RESOURCE',
+    })
+    await asAda.labels.create({ name: 'Caf\u00e9', color: '#000000' })
+    await expect(asAda.labels.create({ name: 'CAFE\u0301', color: '#000000' })).rejects.toMatchObject({ code: 'DUPLICATE_RESOURCE' })
+  })
+
+  test('403 FORBIDDEN for changing or deleting a label of somebody else; admins may', async () => {
+    const { asAda, asBob, asAdmin } = await startApp()
+    const { id } = await asAda.call<Label>('POST', '/api/labels', { name: 'mine', color: '#000000' })
+    await expect(asBob.call('PUT', `/api/labels/${id}`, { name: 'ours' })).rejects.toMatchObject({ status: 403, code: 'FORBIDDEN' })
+    await expect(asBob.call('DELETE', `/api/labels/${id}`)).rejects.toMatchObject({ status: 403, code: 'FORBIDDEN' })
+    expect(await asAdmin.call('PUT', `/api/labels/${id}`, { description: 'checked' })).toMatchObject({
+      name: 'mine',
+      description: 'checked',
+    })
+    expect((await asAdmin.send('DELETE', `/api/labels/${id}`)).status).toBe(204)
+    await expect(asAda.call('PUT', `/api/labels/${id}`, {})).rejects.toMatchObject({ status: 404, code: 'LABEL_NOT_FOUND' })
+  })
+
+  test.each(['PUT', 'DELETE'])('404 LABEL_NOT_FOUND for %s of an id that is none', async (method) => {
+    const { asAda } = await startApp()
+    for (const id of [unknown, 'nonsense'])
+      expect((await asAda.send(method, `/api/labels/${id}`, method === 'PUT' ? {} : undefined)).status).toBe(404)
+  })
+})
+
+describe('labels on documents', () => {
+  test('assign and unassign count what changed, and counts are those of the asker', async () => {
+    const { asAda, asBob, asAdmin } = await startApp()
+    const { id } = await asAda.call<Label>('POST', '/api/labels', { name: 'tax', color: '#000000' })
+    const [mine, theirs] = [await upload(asAda, 'a.txt', 'apples'), await upload(asBob, 'b.txt', 'pears')]
+    expect(await asAda.call('POST', `/api/labels/${id}/assign`, { document_ids: [mine.id, mine.id] })).toMatchObject({ assigned: 1 })
+    expect(await asAda.call('POST', `/api/labels/${id}/assign`, { document_ids: [mine.id] })).toMatchObject({ assigned: 0 })
+    await asBob.call('POST', `/api/labels/${id}/assign`, { document_ids: [theirs.id] })
+    const counts = await Promise.all(
+      [asAda, asBob, asAdmin].map(async (who) => (await who.call<{ labels: Label[] }>('GET', '/api/labels')).labels[0]?.document_count),
+    )
+    expect(counts).toEqual([1, 1, 2])
+    expect(await asAda.documents.get(mine.id)).toMatchObject({ labels: ['tax'], label_ids: [id] })
+    expect(await asAda.call('POST', `/api/labels/${id}/unassign`, { document_ids: [mine.id] })).toMatchObject({ assigned: 1 })
+    expect((await asAda.documents.get(mine.id)).labels).toEqual([])
+  })
+
+  test('/api/labels/documents/{id} tells the labels of a document and replaces them; 400 names each that is not there, 404 for another’s', async () => {
+    const { asAda, asBob } = await startApp()
+    const { id } = await upload(asAda, 'a.txt', 'apples')
+    const path = `/api/labels/documents/${id}`
+    const [tax, cafe] = await Promise.all(['tax', 'Caf\u00e9'].map((name) => asAda.labels.create({ name, color: '#000000' })))
+    expect(await asAda.call('GET', path)).toEqual({ labels: [] })
+    const { labels } = await asAda.call<{ labels: Label[] }>('PUT', path, { label_ids: [tax?.id, 'CAFE\u0301'] })
+    expect(labels).toMatchObject([{ ...cafe, document_count: 1 }, { id: tax?.id }])
+    expect(await asAda.call('GET', path)).toEqual({ labels })
+    await expect(asAda.call('PUT', path, { label_ids: [tax?.id, 'none', unknown] })).rejects.toMatchObject({
+      code: 'VALIDATION_ERROR',
+      details: {
+        issues: [
+          { path: 'label_ids', message: 'no label "none"' },
+          { path: 'label_ids', message: `no label "${unknown}"` },
+        ],
+      },
+    })
+    expect(await asAda.documents.get(id)).toMatchObject({ labels: ['Caf\u00e9', 'tax'] })
+    for (const method of ['GET', 'PUT']) {
+      const answer = await asBob.send(method, path, method === 'PUT' ? { label_ids: ['none'] } : undefined)
+      expect([answer.status, await answer.json()]).toMatchObject([404, { error: { code: 'DOCUMENT_NOT_FOUND' } }])
+    }
+    expect(await asAda.call('PUT', path, { label_ids: [] })).toEqual({ labels: [] })
+  })
+
+  test('404 DOCUMENT_NOT_FOUND for a document of somebody else or none, and no other one is labelled', async () => {
+    const { asAda, asBob } = await startApp()
+    const { id } = await asAda.call<Label>('POST', '/api/labels', { name: 'tax', color: '#000000' })
+    const [mine, theirs] = [await upload(asAda, 'a.txt', 'apples'), await upload(asBob, 'b.txt', 'pears')]
+    for (const other of [theirs.id, unknown, 'nonsense'])
+      await expect(asAda.call('POST', `/api/labels/${id}/assign`, { document_ids: [mine.id, other] })).rejects.toMatchObject({
+        status: 404,
+        code: 'DOCUMENT_NOT_FOUND',
+      })
+    expect((await asAda.documents.get(mine.id)).labels).toEqual([])
+  })
+
+  test('a document is found by its label, by its new name after a rename, and by none after the label is gone', async () => {
+    const { asAda, runJobs } = await startApp()
+    const { id } = await asAda.call<Label>('POST', '/api/labels', { name: 'quokka', color: '#000000' })
+    const document = await upload(asAda, 'a.txt', 'apples', { labels: 'Quokka' })
+    const found = async (word: string) => {
+      await runJobs()
+      return (await asAda.call<{ results: { document_id: string }[] }>('GET', `/api/search?q=${word}`)).results.map(
+        ({ document_id }) => document_id,
+      )
+    }
+    expect(await found('quokka')).toEqual([document.id])
+    await asAda.call('PUT', `/api/labels/${id}`, { name: 'wombat' })
+    expect([await found('quokka'), await found('wombat')]).toEqual([[], [document.id]])
+    await asAda.call('DELETE', `/api/labels/${id}`)
+    expect(await found('wombat')).toEqual([])
+  })
+})

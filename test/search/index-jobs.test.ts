@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest'
+import * as jobs from '../../src/jobs/queue.ts'
+import { startApp } from '../support/app.ts'
+import { insertDocument } from '../support/search-suite.ts'
+
+async function start(documents: number) {
+  const all = await startApp()
+  const { app, ada } = all
+  const ids: string[] = []
+  for (let count = 0; count < documents; count++) ids.push(await insertDocument(app.db, ada.id, { content: 'before' }))
+  const changed = (id: string) =>
+    app.db.transaction().execute((trx) => jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` }))
+  for (const id of ids) await changed(id)
+  const refreshed: (readonly string[])[] = []
+  const refresh = app.search.refresh
+  /** what happens while the index is written; see the ids that are */
+  const during = { now: async (_ids: readonly string[]) => {} }
+  Object.assign(app.search, {
+    refresh: async (ids: readonly string[]) => {
+      refreshed.push(ids)
+      await refresh(ids)
+      await during.now(ids)
+    },
+  })
+  const left = () => app.db.selectFrom('jobs').select('id').where('kind', '=', 'index').execute()
+  return { ...all, ids, changed, refreshed, during, left }
+}
+
+test('index jobs that wait are done together', async () => {
+  const { runJobs, refreshed, ids, left } = await start(5)
+  await runJobs(['index'])
+  expect(refreshed).toEqual([ids.toSorted()])
+  expect(await left()).toEqual([])
+})
+
+test('what changes again while it is indexed with others is indexed once more', async () => {
+  const { app, runJobs, refreshed, ids, changed, during, left, asAda } = await start(4)
+  const last = ids.at(-1)!
+  during.now = async () => {
+    during.now = async () => {}
+    await app.db.updateTable('documents').set({ content: 'after' }).where('id', '=', last).execute()
+    await changed(last)
+  }
+  await runJobs(['index'])
+  expect(refreshed).toEqual([ids.toSorted(), [last]])
+  expect((await asAda.search.query('after')).total).toBe(1)
+  expect(await left()).toEqual([])
+})
+
+test('a document that cannot be indexed keeps no other from it, and waits for its next try', async () => {
+  const { app, runJobs, ids, during, left } = await start(3)
+  const bad = ids.at(-1)!
+  during.now = async (some) => {
+    if (some.includes(bad)) throw new Error('it is odd')
+  }
+  await runJobs(['index'])
+  const waiting = await app.db.selectFrom('jobs').select(['payload', 'attempts']).where('kind', '=', 'index').execute()
+  expect(waiting).toEqual([{ payload: { document_id: bad }, attempts: 1 }])
+  expect(await left()).toHaveLength(1)
+})

@@ -1,0 +1,830 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import { Busy, withLock } from '../../src/db/lock.ts'
+import { openChunk } from '../../src/search/engines/postgres/segments.ts'
+import { highlighter } from '../../src/search/highlight/highlighter.ts'
+import { places } from '../../src/search/highlight/match-positions.ts'
+import { lookUp } from '../../src/search/highlight/matcher.ts'
+import { parse } from '../../src/search/query/parser.ts'
+import { fold, words } from '../../src/search/query/tokenizer.ts'
+import { blocks, distance, tolerated } from '../../src/search/query/typos.ts'
+import { reindex, status } from '../../src/search/reindex.ts'
+import type { Found } from '../../src/search/search.ts'
+import { startApp, upload } from '../support/app.ts'
+import { seeded } from '../support/data/seeded.ts'
+import { assign, type Draft, insertDocument, label, searchSuite } from '../support/search-suite.ts'
+
+searchSuite('postgres', async () => {
+  const { app, ada, bob } = await startApp({ 'search.engine': 'postgres' })
+  return { db: app.db, engine: app.search, ownerId: ada.id, otherOwnerId: bob.id }
+})
+
+async function start(settings?: Parameters<typeof startApp>[0]) {
+  const all = await startApp(settings)
+  const { app, ada, asAda } = all
+  const path = (query: Record<string, unknown>) =>
+    `/api/search?${new URLSearchParams(
+      Object.entries(query).map(([key, value]) => [key, typeof value === 'object' ? JSON.stringify(value) : String(value)]),
+    )}`
+  return {
+    ...all,
+    path,
+    put: async (draft: Draft) => {
+      const id = await insertDocument(app.db, ada.id, draft)
+      await app.search.refresh([id])
+      return id
+    },
+    search: (query: Record<string, unknown>, as = asAda) => as.call<Found>('GET', path(query)),
+    refused: async (query: Record<string, unknown>) => {
+      const response = await asAda.send('GET', path(query))
+      return [response.status, ((await response.json()) as { error: { code: string } }).error.code]
+    },
+  }
+}
+
+test('200 with results, facets, pagination and the time it took', async () => {
+  const { put, search } = await start()
+  const id = await put({ title: 'Lease <draft>', filename: 'lease.txt', content: 'A lease.', labels: ['House'] })
+  const { took_ms, ...answer } = await search({ q: 'lease' })
+  expect(took_ms).toBeGreaterThan(0)
+  expect(answer).toEqual({
+    results: [
+      {
+        document_id: id,
+        title: 'Lease <draft>',
+        filename: 'lease.txt',
+        mime_type: 'text/plain',
+        score: expect.any(Number),
+        created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        highlights: [
+          { field: 'title', snippet: '<mark>Lease</mark> &lt;draft&gt;' },
+          { field: 'content', snippet: 'A <mark>lease</mark>.' },
+          { field: 'filename', snippet: '<mark>lease</mark>.txt' },
+        ],
+      },
+    ],
+    total: 1,
+    total_capped: false,
+    facets: { mime_types: { 'text/plain': 1 }, labels: { House: 1 } },
+    warnings: [],
+    pagination: { page: 1, per_page: 20, total: 1, total_pages: 1, has_next: false, has_prev: false },
+  })
+  expect((await search({ q: 'lease', highlight: false })).results[0]?.highlights).toEqual([])
+})
+
+test('400 VALIDATION_ERROR for a query that is missing, of only spaces, or too long', async () => {
+  const { refused, search } = await start()
+  for (const query of [{}, { q: '' }, { q: '   ' }, { q: 'x'.repeat(1001) }, { q: 'a\0b' }])
+    expect(await refused(query)).toEqual([400, 'VALIDATION_ERROR'])
+  expect((await search({ q: 'x'.repeat(1000) })).total).toBe(0)
+  expect((await search({ q: '𝐱'.repeat(1000) })).total).toBe(0)
+  expect((await search({ q: '?!' })).total).toBe(0)
+})
+
+test('400 VALIDATION_ERROR for malformed filters, flags and pages', async () => {
+  const { refused } = await start()
+  const filters = [
+    '{',
+    '[]',
+    'null',
+    '"x"',
+    { colour: 'red' },
+    { mime_types: 'a' },
+    { label_ids: ['1'] },
+    { status: ['new'] },
+    { source_id: "1'--" },
+  ]
+  const more = [
+    { date_range: { from: 'yesterday' } },
+    { date_range: { since: '2026-01-01' } },
+    { min_confidence: 2 },
+    { min_confidence: '1' },
+    { owner: '' },
+  ]
+  for (const one of [...filters, ...more])
+    expect(await refused({ q: 'a', filters: one }), JSON.stringify(one)).toEqual([400, 'VALIDATION_ERROR'])
+  for (const odd of [{ fuzzy: 'maybe' }, { highlight: '' }, { page: 0 }, { per_page: 101 }, { page: 'x' }])
+    expect(await refused({ q: 'a', ...odd })).toEqual([400, 'VALIDATION_ERROR'])
+})
+
+test('400 VALIDATION_ERROR for a page past the window, 200 and empty for one past the end', async () => {
+  const { put, search, refused } = await start({ 'limits.search_max_results': 5 })
+  for (let count = 0; count < 6; count++) await put({ content: 'same' })
+  const last = await search({ q: 'same', page: 3, per_page: 2 })
+  expect([last.results.length, last.total, last.total_capped, last.pagination.total_pages, last.pagination.has_next]).toEqual([
+    1,
+    5,
+    true,
+    3,
+    false,
+  ])
+  expect(await refused({ q: 'same', page: 4, per_page: 2 })).toEqual([400, 'VALIDATION_ERROR'])
+  expect((await search({ q: 'absent', page: 2, per_page: 2 })).results).toEqual([])
+})
+
+test('filters by names and ids; what does not exist finds nothing', async () => {
+  const { app, put, search, ada, asAdmin } = await start()
+  const id = await put({ title: 'A', content: 'word', labels: ['Tax 2026'], confidence: 0.7, createdAt: new Date('2026-03-31T22:00:00Z') })
+  const labelId = await label(app.db, 'Tax 2026')
+  const found = async (filters: object, as?: typeof asAdmin) =>
+    (await search({ q: 'word', filters }, as)).results.map(({ document_id }) => document_id)
+  for (const filters of [
+    {},
+    { labels: ['tax 2026'] },
+    { label_ids: [labelId.toUpperCase()] },
+    { labels: [] },
+    { date_range: { from: '2026-03-31', to: '2026-03-31' } },
+  ])
+    expect(await found(filters), JSON.stringify(filters)).toEqual([id])
+  for (const filters of [
+    { mime_types: ['TEXT/plain'] },
+    { min_confidence: 0.7 },
+    { status: ['completed'], owner: 'ada' },
+    { owner: ada.id },
+  ])
+    expect(await found(filters), JSON.stringify(filters)).toEqual([id])
+  for (const filters of [
+    { labels: ['none'] },
+    { label_ids: [ada.id] },
+    { owner: 'nobody' },
+    { date_range: { to: '2026-03-30' } },
+    { mime_types: ["x' OR 1=1"] },
+  ])
+    expect(await found(filters), JSON.stringify(filters)).toEqual([])
+  expect(await found({ owner: 'bob' }, asAdmin)).toEqual([])
+  expect(await found({ owner: 'ADA' }, asAdmin)).toEqual([id])
+})
+
+test("a user never finds another's document, whatever the filter says; an admin finds all; 401 without sign-in", async () => {
+  const { put, search, asBob, asAdmin, asStranger, ada, path } = await start()
+  const id = await put({ title: 'Diary', content: 'secret thoughts', labels: ['Private'] })
+  for (const filters of [{}, { owner: 'ada' }, { owner: ada.id }, { labels: ['Private'] }, { mime_types: ['text/plain'] }]) {
+    for (const q of ['secret', '-nothing', 'sceret', `~o${ada.id} secret`]) {
+      const { results, total, facets } = await search({ q, filters, fuzzy: true }, asBob)
+      expect({ results, total, facets }).toEqual({ results: [], total: 0, facets: { mime_types: {}, labels: {} } })
+    }
+  }
+  expect((await search({ q: 'secret' }, asAdmin)).results.map(({ document_id }) => document_id)).toEqual([id])
+  expect((await asStranger.send('GET', path({ q: 'secret' }))).status).toBe(401)
+})
+
+test('an upload, a new title and a deletion are searchable once their jobs have run', async () => {
+  const { search, runJobs, asAda } = await start()
+  const { id } = await upload(asAda, 'note.txt', 'the quick brown fox')
+  await runJobs()
+  expect((await search({ q: '"brown fox"' })).total).toBe(1)
+  await asAda.call('PUT', `/api/documents/${id}`, { title: 'Reynard' })
+  await runJobs()
+  expect((await search({ q: 'reynard' })).total).toBe(1)
+  await asAda.documents.delete(id)
+  expect((await search({ q: 'reynard' })).total).toBe(0)
+})
+
+test('reindex writes what is missing or old, at most once at a time, and with ifNeeded only then', async () => {
+  const { app, ada, put, search } = await start()
+  const missing = await insertDocument(app.db, ada.id, { content: 'word' })
+  const stale = await put({ content: 'word' })
+  await put({ content: 'word' })
+  expect((await search({ q: 'word' })).total).toBe(2)
+  const seen: number[] = []
+  expect(await reindex(app, { ifNeeded: true, onProgress: (done, total) => seen.push(done, total) })).toEqual({
+    documents: 3,
+    skipped: false,
+    swapped: true,
+  })
+  expect(seen).toEqual([3, 3])
+  expect((await search({ q: 'word' })).total).toBe(3)
+  expect(await reindex(app, { ifNeeded: true })).toEqual({ documents: 3, skipped: true, swapped: false })
+  const [chunk] = await app.db.selectFrom('search_entries').select('chunk').execute()
+  await sql`update ${sql.table(`search_chunk_${chunk?.chunk}`)} set version = 0 where document_id = ${stale}`.execute(app.db)
+  expect((await reindex(app, { ifNeeded: true })).skipped).toBe(false)
+  await assign(app.db, missing, await label(app.db, 'Late'))
+  expect((await reindex(app)).skipped).toBe(false)
+  expect((await search({ q: 'late' })).total).toBe(1)
+  await withLock(app.database, 'search.reindex', 0, () => expect(reindex(app)).rejects.toThrow(Busy))
+  await expect(reindex(app, { signal: AbortSignal.abort() })).rejects.toThrow()
+})
+
+test('100 terms over a document of 10 MB take less than a second', async () => {
+  const { app, put, search } = await start()
+  const line = Array.from({ length: 5000 }, (_, index) => `term${index} ${(index * 7919).toString(36)}`).join(' ')
+  await put({ content: line.repeat(Math.ceil(10_000_000 / line.length)) })
+  const q = Array.from({ length: 100 }, (_, index) => `term${index * 40}`).join(' ')
+  for (const fuzzy of [false, true]) {
+    const { total, took_ms } = await search({ q, fuzzy })
+    expect(total).toBe(1)
+    expect(took_ms).toBeLessThan(1000)
+  }
+  await expect(app.search.check()).resolves.toBeUndefined()
+})
+
+test('indexing a long document lets others have their turn', async () => {
+  const { put } = await start()
+  let turns = 0
+  const timer = setInterval(() => turns++, 1)
+  await put({ content: 'some words that repeat '.repeat(100_000) })
+  clearInterval(timer)
+  expect(turns).toBeGreaterThan(20)
+})
+
+test('what has too many parts to be one word keeps no later words from being joined', () => {
+  const forms = [...words('www.example.org/a/b/c/d/e/f/g/h/i.html by e-mail')].filter(({ form }) => form === 'joined')
+  expect(forms.map(({ text }) => text)).toEqual(['email'])
+})
+
+test('words are folded, joined and paired', () => {
+  const read = (text: string) => [...words(text)].map(({ text, position }) => `${text}@${position}`).join(' ')
+  expect(read("E-Mail O'Brien 1,234.56")).toBe('e@1 mail@2 email@1 o@3 brien@4 obrien@3 1@5 234@6 56@7 123456@5')
+  expect(read('Donau-\n  dampf')).toBe('donau@1 dampf@2 donaudampf@1')
+  expect(read('IBAN DE89 3704 0044 0532 0130 00 ok')).toContain('de89370400440532013000@2')
+  expect(read('東京都 x東y')).toBe('東京@1 京都@2 都@3 x@4 東@5 y@6')
+  expect(['Ångström', 'ﬁle', 'STRAẞE', 'İstanbul', 'Ｗｉｄｅ', 'soft\u00adhyphen', 'ΣΊΣΥΦΟΣ'].map(fold)).toEqual([
+    'angstrom',
+    'file',
+    'strasse',
+    'istanbul',
+    'wide',
+    'softhyphen',
+    'σισυφοσ',
+  ])
+  for (const long of ['a'.repeat(1_000_000), 'é'.repeat(1_000_000), '漢'.repeat(100_000), 'a-'.repeat(500_000), 'a.'.repeat(500_000)]) {
+    let longest = 0
+    for (const word of words(long)) longest = Math.max(longest, word.text.length)
+    expect(longest).toBeLessThanOrEqual(255)
+  }
+})
+
+test('a query is understood as it was typed; the same term twice is one', () => {
+  const typed = (query: string) =>
+    parse(query).map(({ parts, negated, quoted }) => {
+      const text = parts.map((part) => part.text + (part.prefix ? '*' : '')).join(' ')
+      return `${negated ? '-' : ''}${quoted ? `"${text}"` : text}`
+    })
+  expect(typed('Foo "Annual  Report" -bar -"x y" e-ma')).toEqual(['foo', '"annual report"', '-bar', '-"x y"', 'e ma*'])
+  expect(typed('foo "bar')).toEqual(['foo', '"bar"'])
+  expect(typed('„foo bar“ -')).toEqual(['"foo bar"'])
+  expect(typed('"a b" a "a b" a a')).toEqual(['"a b"', 'a', 'a*'])
+  expect(typed('-- "" - \'')).toEqual([])
+})
+
+test('scripts without spaces are found by any piece, and marked character by character', async () => {
+  const { put, search } = await start()
+  await put({ title: '東京都の報告書', content: 'รายงานประจำปี' })
+  for (const q of ['東京', '京都', '都', '報告書', '"東京都の"', 'รายงาน']) expect((await search({ q })).total, q).toBe(1)
+  for (const q of ['東都', '告報']) expect((await search({ q })).total, q).toBe(0)
+  expect((await search({ q: '報告' })).results[0]?.highlights).toEqual([{ field: 'title', snippet: '東京都の<mark>報告</mark>書' }])
+  expect((await search({ q: '京' })).results[0]?.highlights).toEqual([{ field: 'title', snippet: '東<mark>京</mark>都の報告書' }])
+})
+
+test('a code in groups is found as one, and the other way round', async () => {
+  const { put, search } = await start()
+  await put({ title: 'Grouped', content: 'to DE89 3704 0044 0532 0130 00 by e-mail' })
+  await put({ title: 'Whole', content: 'to DE89370400440532013000 by email' })
+  for (const q of ['DE89370400440532013000', 'de89 3704 0044 0532 0130 00', 'email', 'e-mail', 'e-mai'])
+    expect((await search({ q })).results.map(({ title }) => title).sort(), q).toEqual(['Grouped', 'Whole'])
+})
+
+test('odd dates and names are refused or find nothing, and never fail', async () => {
+  const { asAda, path } = await start()
+  const dates = [
+    '0000-01-01',
+    '0001-01-01T00:00:00Z',
+    '9999-12-31',
+    '275760-09-13',
+    '+275760-09-13T00:00:00Z',
+    '2026-02-30',
+    '2026-01-01T00:00:00+14:00',
+    '-infinity',
+    '',
+  ]
+  const names = ["x' OR 1=1", '\\', "'\\''", '%', '~o', '', ' ', 'a'.repeat(256), '\u202e', '💥']
+  const all = [
+    ...dates.flatMap((date) => [{ date_range: { from: date } }, { date_range: { to: date } }]),
+    ...names.flatMap((name) => [{ mime_types: [name] }, { labels: [name] }, { owner: name }]),
+  ]
+  for (const filters of all)
+    expect([200, 400], JSON.stringify(filters)).toContain((await asAda.send('GET', path({ q: 'x', filters }))).status)
+})
+
+test('a document that is deleted while it is being indexed leaves nothing behind', async () => {
+  const { app, ada } = await start()
+  const id = await insertDocument(app.db, ada.id, { content: 'a long text that takes its time '.repeat(100_000) })
+  const refreshed = app.search.refresh([id])
+  const isReading = sql<{ found: boolean }>`
+    select exists (select from pg_locks join pg_database on pg_database.oid = database where locktype = 'advisory' and datname = current_database()) as found`
+  while (!(await isReading.execute(app.db)).rows[0]?.found) await sleep(1)
+  await sleep(20)
+  await app.db.deleteFrom('documents').where('id', '=', id).execute()
+  await refreshed
+  expect(await app.search.count()).toBe(0)
+  expect(await app.db.selectFrom('search_passages').select('passage').execute()).toEqual([])
+})
+
+test('every word within reach of a typo has one of the pieces it is looked for by', () => {
+  const random = seeded(7)
+  const pick = (limit: number) => Math.floor(random() * limit)
+  const edits: ((word: string, at: number, letter: string) => string)[] = [
+    (word, at) => word.slice(0, at) + word.slice(at + 1),
+    (word, at, letter) => word.slice(0, at) + letter + word.slice(at),
+    (word, at, letter) => word.slice(0, at) + letter + word.slice(at + 1),
+    (word, at) =>
+      word.slice(0, at) +
+      word
+        .slice(at, at + 2)
+        .split('')
+        .reverse()
+        .join('') +
+      word.slice(at + 2),
+  ]
+  for (let round = 0; round < 20_000; round++) {
+    const word = Array.from({ length: 5 + pick(10) }, () => 'abcdef'[pick(6)]).join('')
+    const typos = tolerated(word)
+    if (typos === 0) throw new Error('too short')
+    let other = word
+    for (let count = 0; count < typos; count++) other = edits[pick(4)]!(other, pick(other.length + 1), 'abcdef'[pick(6)]!)
+    if (distance(word, other, typos) > typos) continue
+    const { beginning, middle, ending } = blocks(word, typos)
+    const has = other.startsWith(beginning) || other.endsWith(ending) || (middle !== null && other.includes(middle))
+    expect(has, `${word} ${other} ${beginning} ${middle} ${ending}`).toBe(true)
+  }
+})
+
+test('distance counts a swap as one, and gives up past its limit', () => {
+  const pairs: [string, string, number][] = [
+    ['house', 'house', 0],
+    ['house', 'huose', 1],
+    ['house', 'hous', 1],
+    ['house', 'horses', 2],
+    ['ab', 'ba', 1],
+    ['kitten', 'sitting', 3],
+  ]
+  for (const [one, other, far] of pairs) {
+    expect(distance(one, other, 3)).toBe(far)
+    expect(distance(other, one, 3)).toBe(far)
+  }
+  expect(distance('kitten', 'sitting', 1)).toBe(2)
+  expect([tolerated('four'), tolerated('fives'), tolerated('ninechars'), tolerated('inv2026'), tolerated('20260317')]).toEqual([
+    0, 1, 2, 0, 0,
+  ])
+})
+
+const naughty = [
+  ...[
+    '<mark>',
+    '</mark>',
+    '<script>',
+    '&amp;',
+    '&',
+    '"',
+    "'",
+    '<',
+    '>',
+    'word',
+    'Wörd',
+    'WORD',
+    'wor\u0301d',
+    'w-ord',
+    ' ',
+    '  ',
+    '\n',
+    '\t',
+  ],
+  ...[
+    '\u00ad',
+    '\u200d',
+    '\u202e',
+    '👩‍👩‍👧',
+    '𝐖ord',
+    '漢字',
+    'ไทย',
+    'ﷺ',
+    '½',
+    'ß',
+    'İ',
+    '.',
+    '-',
+    ',',
+    '1,2',
+    '\\',
+    '%',
+    '()',
+    ':*',
+    '!',
+    '|',
+  ],
+  'a'.repeat(30),
+]
+
+test('any query is answered, and every word of a document finds it', async () => {
+  const { app, put, search } = await start()
+  const random = seeded(11)
+  const some = (most: number) =>
+    Array.from({ length: 1 + Math.floor(random() * most) }, () => naughty[Math.floor(random() * naughty.length)]!).join('')
+  const contents = Array.from({ length: 5 }, () => some(80))
+  const ids: string[] = []
+  for (const content of contents) ids.push(await put({ title: some(5), filename: some(5), content }))
+  for (const [index, content] of contents.entries()) {
+    const found = (q: string) => search({ q, per_page: 100 }).then(({ results }) => results.map(({ document_id }) => document_id))
+    for (const { text, form } of words(content))
+      if (form !== 'joined') expect(await found(text), `${text} in ${content}`).toContain(ids[index])
+  }
+  for (let round = 0; round < 150; round++) await search({ q: `x${some(20)}`, fuzzy: random() < 0.5 })
+  for (const q of [
+    'a-'.repeat(500),
+    '漢'.repeat(1000),
+    'a '.repeat(500),
+    '-a '.repeat(333),
+    '"a b" '.repeat(166),
+    'abcde '.repeat(166),
+    '"'.repeat(1000),
+  ])
+    expect((await search({ q, fuzzy: true })).took_ms, q.slice(0, 6)).toBeLessThan(2000)
+  await app.search.check()
+})
+
+test('a snippet holds no markup but <mark>, and without it is a piece of the text', () => {
+  const random = seeded(42)
+  const pick = () => naughty[Math.floor(random() * naughty.length)]!
+  const plainOf = (html: string) =>
+    html.replace(/&(amp|lt|gt|quot|#39);/g, (_, name: string) => ({ amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" })[name]!)
+  let marked = 0
+  for (let round = 0; round < 2000; round++) {
+    const text = Array.from({ length: 1 + Math.floor(random() * 60) }, pick).join('')
+    const query = Array.from({ length: 1 + Math.floor(random() * 4) }, () => (random() < 0.3 ? `"${pick()} ${pick()}"` : pick())).join(' ')
+    for (const snippet of highlighter({ terms: parse(query), spellings: new Map([['word', ['ord']]]) })(text, { size: 40, max: 3 })) {
+      expect(snippet).toContain('<mark>')
+      expect(snippet.replace(/<mark>[^<>]+<\/mark>/g, '')).not.toMatch(/[<>"']/)
+      const plain = plainOf(snippet.replace(/<\/?mark>/g, ''))
+      expect(text).toContain(plain)
+      expect(plain.isWellFormed()).toBe(true)
+      marked++
+    }
+  }
+  expect(marked).toBeGreaterThan(1000)
+})
+
+test('the places of a word are those that reading all words of the text finds', () => {
+  const random = seeded(7)
+  const pick = () => naughty[Math.floor(random() * naughty.length)]!
+  const gaps = [' ', '. ', '\n', '-', '', ', ', '-\n', ' '.repeat(300)]
+  let seen = 0
+  for (let round = 0; round < 1000; round++) {
+    const text = Array.from({ length: Math.floor(random() * 80) }, () => pick() + gaps[Math.floor(random() * gaps.length)]).join('')
+    const read = [...words(text)]
+    const wanted = read[Math.floor(random() * read.length)]?.text ?? 'nothing'
+    const terms = [
+      { parts: [{ text: wanted, offset: 0, prefix: false }], joined: null, negated: false, quoted: true, field: null, alternative: false },
+    ]
+    const starts = places(text, lookUp({ terms, spellings: new Map() }), () => false).map(({ start }) => start)
+    const expected = read.filter((word) => word.text === wanted).map(({ start }) => start)
+    expect([...new Set(starts)].sort(), JSON.stringify([wanted, text])).toEqual([...new Set(expected)].sort())
+    seen += expected.length
+  }
+  expect(seen).toBeGreaterThan(1000)
+})
+
+test('places of a word: in a run that begins in another script, past what is cut of an endless one, and joined over any space', () => {
+  const starts = (text: string, query: string) =>
+    places(text, lookUp({ terms: parse(query), spellings: new Map() }), () => false).map(({ start }) => start)
+  expect(starts('see abc東京 there', '"東京"')).toContain(7)
+  expect(starts(`${'2026'.repeat(300)} 2`, '2026')).toEqual([0, 1000])
+  expect(starts(`a broken in-\n${' '.repeat(60)}voice`, '"invoice"')).toEqual([9])
+  expect(starts('GB33 BUKB 2020 1555 5555 55', '"BUKB"')).toEqual([5])
+  expect(starts('an e-mail and an email', '"email"')).toEqual([3, 17])
+})
+
+test('of a long text the snippets with most of the words come first', () => {
+  const filler = 'nothing to see here. '.repeat(50)
+  const text = `one alone ${filler} one and two together ${filler} two`
+  const found = highlighter({ terms: parse('one two'), spellings: new Map() })(text, { size: 60, max: 2 })
+  expect(found[0]).toContain('<mark>one</mark> and <mark>two</mark>')
+  expect(found).toHaveLength(2)
+  for (const snippet of found) expect(snippet.replace(/<\/?mark>/g, '').length).toBeLessThanOrEqual(60)
+})
+
+test('a phrase is found in a text of any length and in a title, where it is looked for; its words the other way round are none', async () => {
+  const { put, search, asAda } = await start()
+  const short = await put({ title: 'Short', content: 'the silver harbour' })
+  const long = await put({ title: 'Long', content: `${'filler '.repeat(2000)}silver harbour` })
+  const title = await put({ title: 'Silver harbour', content: 'harbour' })
+  await put({ title: 'Harbour', content: 'harbour silver, or silver and harbour' })
+  const found = async (q: string) => (await search({ q })).results.map(({ document_id }) => document_id).toSorted()
+  expect(await found('"silver harbour"')).toEqual([short, long, title].toSorted())
+  expect(await found('content:"silver harbour"')).toEqual([short, long].toSorted())
+  expect(await found('title:"silver harbour"')).toEqual([title])
+  expect(await found('"the silver harbour"')).toEqual([short])
+  expect(await found('"silver harbour" filler')).toEqual([long])
+  for (const [field, wanted] of [
+    ['content', [short, long]],
+    ['any', [short, long, title]],
+  ] as const) {
+    const { results } = await asAda.search.advanced({ query: { must: [{ field, type: 'exact', value: 'silver harbour' }] } })
+    expect(results.map(({ document_id }) => document_id).toSorted(), field).toEqual([...wanted].toSorted())
+  }
+})
+
+test('the last word finds what only begins so, whether or not it is a word itself; below what has it', async () => {
+  const { put, search } = await start()
+  const longer = await put({ title: 'One', content: 'the harbourmaster' })
+  const found = async (q: string) => (await search({ q })).results.map(({ document_id }) => document_id)
+  expect(await found('harbour')).toEqual([longer])
+  const word = await put({ title: 'Two', content: 'a harbour' })
+  const numbered = await put({ title: 'Three', content: 'harbour2 of three' })
+  expect(await found('harbour')).toEqual([word, numbered, longer])
+  expect(await found('three harbour')).toEqual([numbered])
+  expect(await found('harbour three')).toEqual([])
+})
+
+test('of several words the rarer ones say more about a document', async () => {
+  const { put, search, asAda } = await start()
+  const often = (word: string) => Array.from({ length: 4 }, () => word).join(' ; ')
+  await put({ title: 'Rare', content: `the invoice that was sent to us for ${often('quarry')}` })
+  await put({ title: 'Common', content: `${often('invoice')} which came to us from the quarry` })
+  for (let nth = 0; nth < 40; nth++) await put({ title: `Letter ${nth}`, content: 'the invoice of that month' })
+  for (const q of ['invoice quarry', 'quarry invoice', 'invoice OR quarry']) {
+    expect(
+      (await search({ q })).results.slice(0, 2).map(({ title }) => title),
+      q,
+    ).toEqual(['Rare', 'Common'])
+  }
+  const clause = (value: string) => ({ field: 'content', value, type: 'match' })
+  for (const query of [{ should: [clause('invoice'), clause('quarry')] }, { must: [clause('invoice quarry')] }]) {
+    const { results } = await asAda.call<Found>('POST', '/api/search/advanced', { query })
+    expect(results.slice(0, 2).map(({ title }) => title)).toEqual(['Rare', 'Common'])
+  }
+})
+
+test('words of one stem find each other in the languages of the documents, below the word itself; phrases, -not and exact stay as they are', async () => {
+  const { app, put, search, asAda } = await start()
+  const ids = [
+    await put({ title: 'One', content: 'the invoices of march' }),
+    await put({ title: 'Two', content: 'an invoice of march by e-mail' }),
+    await put({ title: 'Drei', content: 'die Häuser am See' }),
+  ]
+  await app.db.updateTable('documents').set({ language: 'deu' }).where('id', '=', ids[2]!).execute()
+  await app.search.refresh(ids)
+  const titles = async (q: string) => (await search({ q })).results.map(({ title }) => title)
+  expect(await titles('invoice')).toEqual(['Two', 'One'])
+  expect(await titles('invoices')).toEqual(['One', 'Two'])
+  expect(await titles('invoicing march')).toHaveLength(2)
+  expect(await titles('hauser')).toEqual(['Drei'])
+  expect(await titles('Haus')).toEqual(['Drei'])
+  expect(await titles('Hause')).toEqual(['Drei'])
+  expect(await titles('"an invoices"')).toEqual([])
+  expect(await titles('march -invoice')).toEqual(['One'])
+  expect(await titles('e-mails march')).toEqual(['Two'])
+  expect(await titles('"e-mails" march')).toEqual([])
+  expect((await search({ q: 'invoicing' })).results[0]?.highlights[0]?.snippet).toMatch(/<mark>invoices?<\/mark>/)
+  const conditions = (type: 'match' | 'exact', value: string) => ({ query: { must: [{ field: 'content' as const, type, value }] } })
+  expect((await asAda.search.advanced(conditions('match', 'invoicing'))).total).toBe(2)
+  expect((await asAda.search.advanced(conditions('exact', 'invoicing'))).total).toBe(0)
+})
+
+test('filters are typed as words: type, label, date, status, owner; what is wrong in them is said and never fails', async () => {
+  const { app, put, asAda, asAdmin } = await start()
+  await put({ title: 'Scan', content: 'word', mimeType: 'image/png', labels: ['Tax 2026'], createdAt: new Date('2026-02-10T00:00:00Z') })
+  await put({ title: 'Letter', content: 'word', mimeType: 'application/pdf', createdAt: new Date('2026-03-31T23:00:00Z') })
+  await put({ title: 'Note', content: 'word 10:30', status: 'failed', createdAt: new Date('2025-01-01T00:00:00Z') })
+  const found = async (q: string, as = asAda) => {
+    const { results, warnings } = await as.search.query(q)
+    return [
+      results
+        .map(({ title }) => title)
+        .sort()
+        .join(),
+      warnings.length,
+    ]
+  }
+  const cases: [string, string, number][] = [
+    ['type:pdf word', 'Letter', 0],
+    ['word type:image', 'Scan', 0],
+    ['type:pdf,image', 'Letter,Scan', 0],
+    ['type:image/*', 'Scan', 0],
+    ['TYPE:text/plain wor', 'Note', 0],
+    ['word -type:pdf', 'Note,Scan', 0],
+    ['label:"tax 2026"', 'Scan', 0],
+    ['word -label:"tax 2026"', 'Letter,Note', 0],
+    ['word date:2026', 'Letter,Scan', 0],
+    ['date:2026-03', 'Letter', 0],
+    ['date:2026-02..2026-03', 'Letter,Scan', 0],
+    ['date:..2026-02', 'Note,Scan', 0],
+    ['date:2026-02-11..', 'Letter', 0],
+    ['status:failed', 'Note', 0],
+    ['owner:ada type:pdf', 'Letter', 0],
+    ['owner:bob word', '', 1],
+    ['owner:nobody word', '', 1],
+    ['owner:bob owner:ada word', 'Letter,Note,Scan', 1],
+    ['10:30', 'Note', 0],
+    ['https://example.org/word', '', 0],
+    ['word type:nonsense', 'Letter,Note,Scan', 1],
+    ['word date:2026-13', 'Letter,Note,Scan', 1],
+    ['word date:2026-02-30', 'Letter,Note,Scan', 1],
+    ['word date:x..y..z', 'Letter,Note,Scan', 1],
+    ['word status:lost', 'Letter,Note,Scan', 1],
+    ['word label:none', '', 1],
+    ['word -label:none', 'Letter,Note,Scan', 1],
+    ['word -owner:bob', 'Letter,Note,Scan', 1],
+    ['author:word', '', 1],
+    ['constructor:word', '', 1],
+    ['__proto__:word', '', 1],
+    ['__proto__: word', '', 0],
+    ['"word', 'Letter,Note,Scan', 1],
+    ['OR word', 'Letter,Note,Scan', 1],
+    ['word OR', 'Letter,Note,Scan', 1],
+    ['word OR type:pdf', 'Letter', 1],
+    ['-absent OR word', 'Letter,Note,Scan', 1],
+    ['!!! OR word', 'Letter,Note,Scan', 1],
+    ['letter OR OR note', 'Letter,Note', 1],
+    ['word OR OR', 'Letter,Note,Scan', 1],
+    ['word date:2026-03..2026-02', '', 1],
+    ['word date:2026 date:2026-13 date:2026-13', 'Letter,Scan', 1],
+    ['type:', '', 1],
+    ['word title: letter', '', 1],
+    ['title:"" word', 'Letter,Note,Scan', 1],
+    ['letter AND word', '', 1],
+    ['word NOT letter', '', 1],
+    ['"AND" -"NOT" word', '', 0],
+    ['lett* word', '', 1],
+    ['*ord', '', 1],
+    ['wor* type:pdf', 'Letter', 0],
+    ['!!!', '', 1],
+    ['type:pdf !!!', 'Letter', 1],
+    ['-absent', 'Letter,Note,Scan', 0],
+  ]
+  for (const [q, titles, warnings] of cases) expect([q, ...(await found(q))]).toEqual([q, titles, warnings])
+  expect(await found('owner:ada type:pdf', asAdmin)).toEqual(['Letter', 0])
+  expect(await found('owner:nobody type:pdf', asAdmin)).toEqual(['', 1])
+  const narrowed = (filters: object) => asAda.search.query('word type:image', { filters })
+  expect((await narrowed({ mime_types: ['image/png', 'text/plain'] })).total).toBe(1)
+  expect((await narrowed({ mime_types: ['text/plain'] })).total).toBe(0)
+  expect((await narrowed({ date_range: { from: '2026-02-11' } })).total).toBe(0)
+  await app.search.check()
+})
+
+test('suggestions go on with the last word as documents of the asker have it, mend its typos, and tell nothing of others', async () => {
+  const { put, asAda, asBob, asAdmin, app, bob } = await start()
+  await put({ title: 'Rechnung März', content: 'Rechnungen und Rechner für die Telekom' })
+  await put({ title: 'Rechnung April', content: 'nichts' })
+  const theirs = await insertDocument(app.db, bob.id, { content: 'Rechenschaft' })
+  await app.search.refresh([theirs])
+  expect(await asAda.search.suggest('rech')).toEqual([
+    { text: 'rechnung', documents: 2 },
+    { text: 'rechner', documents: 1 },
+    { text: 'rechnungen', documents: 1 },
+  ])
+  expect(await asAda.search.suggest('telekom rech', 1)).toEqual([{ text: 'telekom rechner', documents: 1 }])
+  expect(await asAda.search.suggest('mär')).toEqual([{ text: 'märz', documents: 1 }])
+  expect(await asAda.search.suggest('rechnnug')).toEqual([{ text: 'rechnung', documents: 2 }])
+  expect(await asAda.search.suggest('reche')).toEqual([])
+  expect(await asBob.search.suggest('rech')).toEqual([{ text: 'rechenschaft', documents: 1 }])
+  expect(await asAdmin.search.suggest('rech')).toHaveLength(4)
+  expect(await asAda.search.suggest('owner:ada type:txt -telekom rech')).toEqual([
+    { text: 'owner:ada type:txt -telekom rechnung', documents: 1 },
+  ])
+  expect(await asAda.search.suggest('telekom Title:rech')).toEqual([{ text: 'telekom Title:rechnung', documents: 1 }])
+  expect(await asAda.search.suggest('filename:na')).toEqual([{ text: 'filename:nameless', documents: 2 }])
+  const nothing = ['rech type:txt', 'type:pdf rech', 'owner:bob rech', 'label:none rech', 'rech label:"my rech', '"my rech']
+  for (const q of ['rech ', '"rech"', '-rech', '!!', ...nothing]) expect(await asAda.search.suggest(q), q).toEqual([])
+})
+
+test('similar: 404 DOCUMENT_NOT_FOUND for the document of another, and none of anybody else is named', async () => {
+  const { put, app, bob, asAda, asBob, asAdmin } = await start()
+  const id = await put({ title: 'Mine', content: 'landlord and tenant agree on a deposit' })
+  const other = await insertDocument(app.db, bob.id, { title: 'Theirs', content: 'landlord and tenant agree on a deposit' })
+  await app.search.refresh([other])
+  expect(await asAda.search.similar(id)).toEqual([])
+  expect((await asAdmin.search.similar(id, 3)).map(({ title }) => title)).toEqual(['Theirs'])
+  await expect(asBob.search.similar(id)).rejects.toMatchObject({ status: 404, code: 'DOCUMENT_NOT_FOUND' })
+})
+
+test('reindex: searches go on, what changes meanwhile is caught up with, and a failure leaves the old index in force', async () => {
+  const { app, ada, search, asAda, runJobs } = await start()
+  const ids: string[] = []
+  for (let nth = 0; nth < 30; nth++) ids.push(await insertDocument(app.db, ada.id, { title: `Old ${nth}`, content: 'word' }))
+  await reindex(app)
+  let changed = 0
+  let busy = Promise.resolve()
+  const totals: number[] = []
+  const done = await reindex(app, {
+    batchSize: 5,
+    onProgress: () => {
+      const [id, goes] = [ids[changed]!, ids[29 - changed]!]
+      changed++
+      busy = busy.then(async () => {
+        await asAda.call('PUT', `/api/documents/${id}`, { title: `New ${id}` })
+        await asAda.documents.delete(goes)
+        await runJobs(['index'])
+        totals.push((await search({ q: 'word' })).total)
+      })
+    },
+  })
+  await busy
+  expect(done.swapped).toBe(true)
+  await runJobs(['index'])
+  expect((await search({ q: 'title:new' })).total).toBe(6)
+  expect((await search({ q: 'word' })).total).toBe(24)
+  for (const total of totals) expect(total).toBeGreaterThanOrEqual(24)
+  expect(await status(app)).toMatchObject({ engine: 'postgres', documents: 24, database: 24, drift: 0, outdated: 0 })
+  await expect(
+    reindex(app, {
+      onProgress: () => {
+        throw new Error('stopped')
+      },
+    }),
+  ).rejects.toThrow('stopped')
+  expect((await search({ q: 'word' })).total).toBe(24)
+  const { rows } = await sql`select from pg_class where relname like 'search_chunk__' and relkind = 'r'`.execute(app.db)
+  expect(rows).toHaveLength(1)
+  expect(await app.db.selectFrom('search_rebuild').select('key').execute()).toEqual([])
+})
+
+test('reindex of some documents, of those changed since, in place, and dry', async () => {
+  const { app, ada, search } = await start()
+  const [one, two] = [await insertDocument(app.db, ada.id, { content: 'word' }), await insertDocument(app.db, ada.id, { content: 'word' })]
+  const total = async () => (await search({ q: 'word' })).total
+  expect(await reindex(app, { dryRun: true })).toEqual({ documents: 2, skipped: false, swapped: false })
+  expect(await reindex(app, { ids: [one], dryRun: true })).toEqual({ documents: 1, skipped: false, swapped: false })
+  expect(await total()).toBe(0)
+  expect(await reindex(app, { ids: [one] })).toEqual({ documents: 1, skipped: false, swapped: false })
+  expect(await total()).toBe(1)
+  await app.db
+    .updateTable('documents')
+    .set({ updated_at: new Date('2020-01-01') })
+    .where('id', '=', one!)
+    .execute()
+  expect(await reindex(app, { since: new Date('2020-01-02') })).toMatchObject({ documents: 1, swapped: false })
+  expect(await total()).toBe(2)
+  expect(await reindex(app, { inPlace: true })).toEqual({ documents: 2, skipped: false, swapped: false })
+  await app.db.deleteFrom('documents').where('id', '=', two!).execute()
+  expect(await reindex(app, { ids: [two!] })).toMatchObject({ documents: 1 })
+  expect(await total()).toBe(1)
+})
+
+test('changes made while the engine is out of reach are found once it is back, and what was deleted meanwhile stays away', async () => {
+  const { app, asAda, search, runJobs } = await start()
+  const { id } = await upload(asAda, 'a.txt', 'alpha')
+  const gone = await upload(asAda, 'b.txt', 'alpha')
+  await runJobs()
+  const refresh = app.search.refresh
+  Object.assign(app.search, { refresh: () => Promise.reject(new Error('out of reach')) })
+  await asAda.call('PUT', `/api/documents/${id}`, { title: 'Omega' })
+  await asAda.documents.delete(gone.id)
+  await runJobs(['index'])
+  expect((await search({ q: 'omega' })).total).toBe(0)
+  Object.assign(app.search, { refresh })
+  await app.db
+    .updateTable('jobs')
+    .set({ run_at: new Date(0) })
+    .where('kind', '=', 'index')
+    .where('status', '=', 'pending')
+    .execute()
+  await runJobs(['index'])
+  expect((await search({ q: 'omega' })).total).toBe(1)
+  expect((await search({ q: 'alpha' })).results.map(({ document_id }) => document_id)).toEqual([id])
+  // A job that comes late, and twice, finds nothing to bring back.
+  await Promise.all([app.search.refresh([gone.id]), app.search.refresh([gone.id, id])])
+  expect(await app.search.count()).toBe(1)
+})
+
+test.each([
+  [2, `hints = '{}', telling = null, word_order = null`],
+  [5, 'telling = null, word_order = null'],
+])('an index of form %i has all its answers, until it is made anew', async (version, without) => {
+  const { app, put, search } = await start()
+  const id = await put({ title: 'Old', content: 'annual report of 2025', confidence: 0.8, createdAt: new Date('2025-05-05T00:00:00Z') })
+  await sql`update search_chunks set version = ${version}`.execute(app.db)
+  await sql`update search_chunk_1 set ${sql.raw(without)}, version = ${version}::smallint`.execute(app.db)
+  const filters = { date_range: { from: '2025-01-01', to: '2025-12-31' }, min_confidence: 0.5 }
+  for (const q of ['a', 'annual rep', '"annual report"', '"report of"'])
+    expect(
+      (await search({ q, filters })).results.map(({ document_id }) => document_id),
+      q,
+    ).toEqual([id])
+  expect(await status(app)).toMatchObject({ documents: 0, outdated: 1, missing: 0, drift: 0 })
+  expect(await reindex(app, { ifNeeded: true })).toMatchObject({ documents: 1, swapped: true })
+  for (const q of ['a', 'annual rep', '"annual report"', '"report of"']) expect((await search({ q, filters })).total, q).toBe(1)
+  expect(await reindex(app, { ifNeeded: true })).toMatchObject({ skipped: true })
+})
+
+test('an index of several chunks answers as one: newest first, sorted, tested, by likeness; a deletion and a change reach their chunk', async () => {
+  const { app, put, search, asAda } = await start()
+  const ids: string[] = []
+  for (let nth = 0; nth < 6; nth++) {
+    ids.push(await put({ title: `T${nth}`, content: 'word of a row 4711-0' }))
+    await openChunk(app.db, 1, true)
+  }
+  const found = async (q: string) => (await search({ q })).results.map(({ document_id }) => document_id)
+  for (const q of ['word', '"a row"', 'w', 'word -absent']) expect(await found(q), q).toEqual(ids.toReversed())
+  const content = { field: 'content', type: 'contains', value: '711-0' } as const
+  const tested = await asAda.search.advanced({ query: { must: [content] } })
+  expect(tested.results.map(({ document_id }) => document_id)).toEqual(ids.toReversed())
+  const sorted = await asAda.search.advanced({ query: { must: [content] }, sort: [{ field: 'title', order: 'asc' }] })
+  expect(sorted.results.map(({ document_id }) => document_id)).toEqual(ids)
+  expect(await asAda.search.similar(ids[0]!)).toHaveLength(5)
+  await app.db.updateTable('documents').set({ content: 'other' }).where('id', '=', ids[2]!).execute()
+  await app.search.refresh([ids[2]!])
+  await app.db.deleteFrom('documents').where('id', '=', ids[4]!).execute()
+  expect(await found('word')).toEqual([5, 3, 1, 0].map((nth) => ids[nth]))
+  expect(await status(app)).toMatchObject({ documents: 5, drift: 0 })
+})

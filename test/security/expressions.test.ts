@@ -1,0 +1,48 @@
+/** Expressions of ours that a text could keep busy for ever; and that the tests which the README names for each threat are there. */
+import { execFile } from 'node:child_process'
+import { access, readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { piecesIn } from '../../src/search/highlight/substrings.ts'
+
+test('no regular expression of the program takes longer than with the square of a text', { timeout: 400_000 }, async () => {
+  const program = fileURLToPath(new URL('../support/data/slow-expressions.ts', import.meta.url))
+  const { stdout } = await promisify(execFile)(process.execPath, [program])
+  const { tried, slow, missed } = JSON.parse(stdout)
+  expect(tried).toBeGreaterThan(100)
+  expect({ slow, missed }).toEqual({ slow: [], missed: [] })
+})
+
+test('a hundred pieces of a text that nearly match everywhere are looked for in linear time', () => {
+  const text = 'a '.repeat(500_000)
+  const pieces = Array.from({ length: 100 }, (_, nth) => `${'a '.repeat(50)}${'b '.repeat(nth)}c`)
+  const before = process.cpuUsage()
+  expect(piecesIn(text, [...pieces, 'b a', 'a a a a'])).toHaveLength(125_000)
+  // Letter by letter, for each place where one could begin, it is five billion comparisons.
+  const { user } = process.cpuUsage(before)
+  expect(user / 1e6).toBeLessThan(8)
+})
+
+test('pieces stand where an expression with any number of spaces finds them', () => {
+  const word = fc.array(fc.constantFrom('a', 'b', ' ', '\u00a0', '\n', 'É', 'ß'), { maxLength: 40 }).map((parts) => parts.join(''))
+  const piece = fc.array(fc.constantFrom('a', 'b', ' ', 'é'), { minLength: 1, maxLength: 4 }).map((parts) => parts.join(''))
+  fc.assert(
+    fc.property(word, piece, (text, value) => {
+      fc.pre(value.trim() === value)
+      const expression = new RegExp(value.replace(/\s+/g, '\\s+').replaceAll('é', '[éÉ]').replaceAll('ß', 'ss'), 'g')
+      const expected = [...text.matchAll(expression)].map(({ 0: { length }, index }) => ({ start: index, end: index + length, piece: 0 }))
+      expect(piecesIn(text, [value.replaceAll('é', 'É')])).toEqual(expected)
+    }),
+  )
+})
+
+test('each threat in the README names tests that there are', async () => {
+  const text = await readFile(new URL('../../README.md', import.meta.url), 'utf8')
+  const [, table = ''] = /^\| attack \|.*\n\|[-|]+\n((?:\|.*\n)+)/m.exec(text) ?? []
+  const rows = table.trimEnd().split('\n')
+  expect(rows.length).toBeGreaterThan(15)
+  for (const row of rows)
+    for (const name of (row.split('|').at(-2) ?? '').split(',')) await access(new URL(`./${name.trim()}.test.ts`, import.meta.url))
+})

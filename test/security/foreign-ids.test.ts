@@ -1,0 +1,168 @@
+/** Ids of other people's things, in every place of every route that takes one: they are answered as ids of nothing, and nothing changes. */
+import { randomBytes } from 'node:crypto'
+import { expect, test, vi } from 'vitest'
+import type { Route } from '../../src/http/route.ts'
+import { rowOf } from '../route-table/all.ts'
+import { upload } from '../support/app.ts'
+import { normal } from '../support/normal.ts'
+import { type Ask, fieldsOf, nameOf, noId, type Row, startWorld, type World } from '../support/route-table.ts'
+import { rowsOf } from '../support/rows-of.ts'
+
+// Hundreds of requests: seconds, but not on a machine that is busy with other things.
+vi.setConfig({ testTimeout: 180_000 })
+
+type Bag = 'params' | 'query' | 'json' | 'form'
+/** Where in a request an id can be. */
+interface Place {
+  bag: Bag
+  name: string
+}
+
+/** Names of fields that say whose, or which. */
+const isIdName = (name: string): boolean => /(?:^|_)(?:ids?|owner|labels|filters|sha256)$|^user$/.test(name)
+
+const bags: readonly Bag[] = ['params', 'query', 'json', 'form']
+const bagOf = (ask: Ask, bag: Bag): Record<string, unknown> =>
+  (bag === 'form' ? ask.form?.fields : (ask[bag] as Record<string, unknown> | undefined)) ?? {}
+
+const placesIn = (ask: Ask): Place[] =>
+  bags.flatMap((bag) => Object.keys(bagOf(ask, bag)).flatMap((name) => (bag === 'params' || isIdName(name) ? [{ bag, name }] : [])))
+
+const shown = ({ bag, name }: Place): string => `${bag}.${name}`
+
+function filled(ask: Ask, { bag, name }: Place, value: unknown): Ask {
+  const values = { ...bagOf(ask, bag), [name]: value }
+  if (bag === 'form') return { ...ask, form: { ...(ask.form as NonNullable<Ask['form']>), fields: values as Record<string, string> } }
+  return { ...ask, [bag]: values }
+}
+
+/** The same with ids, and sums of bytes, that nothing has. */
+const ofNothing = <T>(value: T): T =>
+  JSON.parse(
+    JSON.stringify(value)
+      .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, noId)
+      .replaceAll(/[0-9a-f]{64}/g, () => randomBytes(32).toString('hex')),
+  )
+
+/** Places that the description of a route has, whether or not a request fills them. */
+function describedPlaces({ path, shape }: Route): string[] {
+  const params = [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({ bag: 'params' as const, name: name as string }))
+  const inputs = [
+    ['query', shape.query],
+    ['json', shape.body],
+    ['form', shape.form?.fields],
+  ] as const
+  const named = inputs.flatMap(([bag, schema]) =>
+    fieldsOf(schema)
+      .filter(isIdName)
+      .map((name) => ({ bag, name })),
+  )
+  return [...new Set([...params, ...named].map(shown))]
+}
+
+/** Two requests of Bob's that must be answered alike: one with something of Ada's in it, one with nothing there. */
+interface Pair {
+  about: string
+  theirs: Ask
+  nothing: Ask
+  /** what it names is everybody's to see: only Ada's rows count */
+  isOpen: boolean
+}
+
+async function pairsOf(row: Row, world: World): Promise<Pair[]> {
+  const { ada, bob } = world
+  const open = row.open ?? []
+  const pairs: Pair[] = []
+  for (const make of [row.good, ...(row.withIds ?? [])]) {
+    const whole = await make(world, ada)
+    const places = placesIn(whole)
+    const closed = places.filter((place) => !open.includes(shown(place)))
+    const nothing = closed.reduce((ask, place) => filled(ask, place, ofNothing(bagOf(whole, place.bag)[place.name])), whole)
+    if (places.length > 0) pairs.push({ about: 'all of it', theirs: whole, nothing, isOpen: closed.length === 0 })
+    for (const place of places) {
+      const value = bagOf(whole, place.bag)[place.name]
+      const isOpen = open.includes(shown(place))
+      const pair = async (about: string, of: (own: unknown, given: unknown) => unknown) => {
+        const [first, second] = [await make(world, bob), await make(world, bob)]
+        const own = (ask: Ask) => bagOf(ask, place.bag)[place.name]
+        const theirs = filled(first, place, of(own(first), value))
+        pairs.push({ about, theirs, nothing: filled(second, place, of(own(second), ofNothing(value))), isOpen })
+      }
+      await pair(shown(place), (_, given) => given)
+      if (Array.isArray(value)) await pair(`${shown(place)} beside Bob's`, (own, given) => [...(own as []), ...(given as [])])
+    }
+  }
+  return pairs
+}
+
+test('ids of other people are answered as ids of nothing, wherever a route takes them, and nothing of theirs changes', async () => {
+  const world = await startWorld()
+  const asked: string[] = []
+  for (const route of world.routes.filter(({ door }) => door !== 'anyone')) {
+    const row = rowOf(route)
+    const pairs = await pairsOf(row, world)
+    const before = await rowsOf(world.app, world.ada.id)
+    for (const { about, theirs, nothing, isOpen } of pairs) {
+      const name = `${nameOf(route)} ${about}`
+      const answers = []
+      for (const ask of [theirs, nothing]) {
+        const response = await world.send(route, { ...ask, as: world.bob.actor }, null)
+        answers.push([name, response.status, normal(await response.text())])
+      }
+      if (!isOpen) expect.soft(answers[0]).toEqual(answers[1])
+      asked.push(name)
+    }
+    expect.soft(await rowsOf(world.app, world.ada.id), nameOf(route)).toEqual(before)
+    const given = await Promise.all([row.good, ...(row.withIds ?? [])].map((make) => make(world, world.ada)))
+    expect.soft([nameOf(route), ...new Set(given.flatMap(placesIn).map(shown))]).toEqual(expect.arrayContaining(describedPlaces(route)))
+  }
+  expect(asked.length).toBeGreaterThan(50)
+})
+
+test('lists, counts, facets and totals of Bob are the same before and after Ada has made one of everything', async () => {
+  const world = await startWorld()
+  const { ada, asAda, asBob, runJobs } = world
+  const label = await world.label(ada)
+  await upload(asBob, 'bytes of bob.txt', 'bob')
+  await runJobs(['index'])
+  // How busy the host is changes by itself.
+  const routes = world.routes.filter(
+    ({ method, path, door }) => method === 'GET' && door === 'user' && !path.includes(':') && path !== '/api/metrics/system',
+  )
+  const look = async () => {
+    const answers: Record<string, string> = {}
+    for (const route of routes) {
+      const response = await world.send(route, await rowOf(route).good(world, world.bob), world.bob.actor)
+      answers[nameOf(route)] = `${response.status} ${normal(await response.text())}`
+    }
+    const filters = [
+      {},
+      { owner: ada.id },
+      { owner: ada.username },
+      { label_ids: [label.id] },
+      { labels: [label.name] },
+      { status: ['pending' as const] },
+    ]
+    for (const [at, filter] of filters.entries()) {
+      answers[`search ${at}`] = normal(JSON.stringify(await asBob.search.query('bytes', { filters: filter })))
+      answers[`advanced ${at}`] = normal(JSON.stringify(await asBob.search.advanced({ filters: filter })))
+    }
+    for (const filter of [{ owner: ada.id }, { owner: ada.username }, { label_ids: label.id }])
+      answers[JSON.stringify(filter)] = normal(JSON.stringify(await asBob.documents.page(filter)))
+    for (const q of ['ada', '-nothing']) answers[q] = normal(JSON.stringify(await asBob.search.query(q)))
+    const condition = { field: 'title', value: 'bytes', type: 'contains' } as const
+    answers.advanced = normal(JSON.stringify(await asBob.search.advanced({ query: { must: [condition] } })))
+    return answers
+  }
+  const before = await look()
+  const { id } = await upload(asAda, 'bytes of ada.html', '<p>ada</p>')
+  await asAda.labels.assign(label.id, [id])
+  await world.comment(ada, id)
+  await world.link(ada)
+  await world.failedJob(ada)
+  await world.notification(ada)
+  await world.source(ada)
+  await runJobs(['index'])
+  expect((await world.asAdmin.search.query('bytes')).total).toBeGreaterThan(1)
+  expect(await look()).toEqual(before)
+})

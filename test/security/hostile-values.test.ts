@@ -1,0 +1,68 @@
+/** What nobody means, in every place of every route that takes a value: refused or harmless, never a failure of the server. */
+import { expect, test, vi } from 'vitest'
+import type { Route } from '../../src/http/route.ts'
+import { rowOf } from '../route-table/all.ts'
+import { type Ask, fieldsOf, nameOf, startWorld, usualOf, type World } from '../support/route-table.ts'
+
+// Hundreds of requests: seconds, but not on a machine that is busy with other things.
+vi.setConfig({ testTimeout: 180_000 })
+
+const texts: readonly string[] = [
+  "'; drop table users; --",
+  '(select pg_sleep(5))',
+  'constructor',
+  '%_\\',
+  'foo & | !( :* <->',
+  'a\0b',
+  'half \ud800 of a pair',
+  '9223372036854775808',
+  '275760-09-13T00:00:00.001Z',
+  '{01890a5d-ac96-774b-bcce-b302099a8057}',
+  '\u202e\u{1f4a9}'.repeat(500),
+]
+const others: readonly unknown[] = [null, -0.5, 1e300, [[['x']]], { constructor: { prototype: { x: 1 } } }, ['a\0b'], { a: 'a\0b' }]
+
+type Attempt = [place: string, value: unknown, ask: Ask]
+
+/** The good request with one value in it that is not. */
+function attempts({ path, shape }: Route, good: Ask): Attempt[] {
+  const { params = {}, query = {}, json, form } = good
+  const paths = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
+  const each = (names: readonly string[], values: readonly unknown[], fill: (name: string, value: unknown) => Ask) =>
+    names.flatMap((name) => values.map((value): Attempt => [name, value, fill(name, value)]))
+  return [
+    ...each(paths, texts, (name, value) => ({ ...good, params: { ...params, [name]: String(value).toWellFormed() } })),
+    ...each(fieldsOf(shape.query), texts, (name, value) => ({ ...good, query: { ...query, [name]: String(value) } })),
+    ...each(fieldsOf(shape.body), [...texts, ...others], (name, value) => ({ ...good, json: { ...(json as object), [name]: value } })),
+    ...each(fieldsOf(shape.form?.fields), texts, (name, value) => ({
+      ...good,
+      form: { field: 'file', files: [], ...form, fields: { ...form?.fields, [name]: String(value) } },
+    })),
+  ]
+}
+
+async function attack(world: World, route: Route): Promise<number> {
+  const { who, actor } = usualOf(route, world)
+  const all = attempts(route, await rowOf(route).good(world, who))
+  for (const [place, value, ask] of all) {
+    // No limit on acts is what is asked about here.
+    await world.later(200_000)
+    const response = await world.send(route, ask, actor)
+    const answer = response.status < 500 ? '' : await response.text()
+    expect.soft([nameOf(route), place, value, answer]).toEqual([nameOf(route), place, value, ''])
+  }
+  return all.length
+}
+
+test('hostile values are refused or harmless, in every parameter and field of every route', async () => {
+  const world = await startWorld()
+  let asked = 0
+  for (const route of world.routes) asked += await attack(world, route)
+  expect(asked).toBeGreaterThan(1000)
+  expect(({} as Record<string, unknown>).x).toBeUndefined()
+  const { count } = await world.app.db
+    .selectFrom('users')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow()
+  expect(count).toBeGreaterThan(2)
+})

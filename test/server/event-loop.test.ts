@@ -1,0 +1,58 @@
+/** Who blocks the event loop is named. */
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+import { anyone, type Route } from '../../src/http/route.ts'
+import type { Log } from '../../src/log/log.ts'
+import { watchEventLoop } from '../../src/server/event-loop.ts'
+import { buildServer } from '../../src/server/http/assemble.ts'
+import { startApp } from '../support/app.ts'
+
+type Line = { delay_ms: number; routes: string[]; requests: { route: string; request_id: string }[]; unlogged: number }
+
+const block = (ms: number): void => {
+  for (const end = performance.now() + ms; performance.now() < end; );
+}
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+async function startWatched(logIntervalMs: number) {
+  const { app } = await startApp()
+  const lines: Line[] = []
+  const log = { ...app.log, warn: (line: Line) => lines.push(line) } as unknown as Log
+  const watch = watchEventLoop(log, { warnMs: 200, logIntervalMs })
+  const route = (path: `GET /${string}`, ms: number): Route =>
+    anyone(path, { summary: 'for this test', answer: z.object({}) }, async () => {
+      await sleep(100)
+      block(ms)
+      return {}
+    })
+  const server = buildServer(app, { routes: [route('GET /api/quick', 0), route('GET /api/slow/:id', 600)], eventLoop: watch })
+  const ask = async (path: string) => (await server.request(path, undefined, { isLocal: true })).headers.get('x-request-id')
+  return { watch, lines, ask }
+}
+
+test('a request that blocks the event loop is logged with its route, its id and the delay', async () => {
+  const { watch, lines, ask } = await startWatched(0)
+  await ask('/api/quick')
+  await sleep(200)
+  lines.length = 0
+  const id = await ask('/api/slow/7')
+  await sleep(300)
+  const line = lines.find(({ routes }) => routes.includes('GET /api/slow/:id'))
+  expect(line).toMatchObject({ routes: ['GET /api/slow/:id'], requests: [{ route: 'GET /api/slow/:id', request_id: id }] })
+  expect(line?.delay_ms).toBeGreaterThan(400)
+  const [delays, blocked] = watch.families()
+  expect(delays?.samples.find(({ labels }) => labels?.le === '+Inf')?.value).toBeGreaterThan(1)
+  expect(blocked?.samples.find(({ labels }) => labels?.route === 'GET /api/slow/:id')?.value).toBeGreaterThanOrEqual(1)
+  watch.close()
+})
+
+test('of many blocked turns one line is logged, and the next one says how many were left out', async () => {
+  const { watch, lines, ask } = await startWatched(2500)
+  for (let time = 0; time < 3; time++) await ask('/api/slow/7').then(() => sleep(100))
+  expect(lines.length).toBe(1)
+  await sleep(2500)
+  await ask('/api/slow/7').then(() => sleep(100))
+  expect(lines.length).toBe(2)
+  expect(lines[1]?.unlogged).toBeGreaterThanOrEqual(2)
+  watch.close()
+})

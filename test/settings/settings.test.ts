@@ -1,0 +1,99 @@
+import { describe, expect, test } from 'vitest'
+import { operator } from '../../src/actor.ts'
+import { localClient } from '../../src/client/local.ts'
+import { startApp, upload } from '../support/app.ts'
+
+interface Settings {
+  theme: string
+  language: string
+  notifications_enabled: boolean
+  ocr_default_language: string
+  items_per_page: number
+}
+
+describe('settings', () => {
+  test('200 with what the configuration says, until something is changed; then the whole object, also for the next one who asks', async () => {
+    const { asAda, asBob } = await startApp({ 'limits.per_page_default': 30 })
+    const defaults = { theme: 'system', language: 'en', notifications_enabled: true, ocr_default_language: 'eng', items_per_page: 30 }
+    expect(await asAda.call('GET', '/api/settings')).toEqual(defaults)
+    expect(await asAda.call('PUT', '/api/settings', {})).toEqual(defaults)
+    const changed = { ...defaults, theme: 'dark', language: 'de-AT', ocr_default_language: 'eng+deu' }
+    expect(
+      await asAda.call('PUT', '/api/settings', {
+        theme: 'dark',
+        language: 'de-AT',
+        ocr_default_language: 'eng+deu',
+        user_id: '01890a5d-ac96-774b-bcce-b302099a8057',
+      }),
+    ).toEqual(changed)
+    expect(await asAda.call('PUT', '/api/settings', { notifications_enabled: false, items_per_page: 100 })).toEqual({
+      ...changed,
+      notifications_enabled: false,
+      items_per_page: 100,
+    })
+    expect(await asAda.call<Settings>('GET', '/api/settings')).toMatchObject({ theme: 'dark', items_per_page: 100 })
+    expect(await asBob.call('GET', '/api/settings')).toEqual(defaults)
+  })
+
+  test('400 VALIDATION_ERROR names the field of the wrong type or range, and nothing is changed', async () => {
+    const { asAda } = await startApp()
+    const wrong: [path: string, value: unknown][] = [
+      ['theme', 'blue'],
+      ['language', 'not a tag'],
+      ['language', ''],
+      ['notifications_enabled', 'yes'],
+      ['items_per_page', 0],
+      ['items_per_page', 101],
+      ['items_per_page', 1.5],
+      ['items_per_page', '20'],
+      ['ocr_default_language', '../eng'],
+      ['ocr_default_language', 'tlh'],
+      ['ocr_default_language', 'eng\0'],
+    ]
+    for (const [path, value] of wrong)
+      await expect(asAda.call('PUT', '/api/settings', { notifications_enabled: false, [path]: value })).rejects.toMatchObject({
+        status: 400,
+        code: 'VALIDATION_ERROR',
+        details: { issues: [{ path }] },
+      })
+    expect(await asAda.call('GET', '/api/settings')).toMatchObject({ notifications_enabled: true })
+  })
+
+  test('404 USER_NOT_FOUND for the operator at the shell, who is no user', async () => {
+    const { app } = await startApp()
+    const asOperator = localClient(app, operator)
+    expect(await asOperator.call('GET', '/api/settings')).toMatchObject({ items_per_page: 20 })
+    await expect(asOperator.call('PUT', '/api/settings', {})).rejects.toMatchObject({ status: 404, code: 'USER_NOT_FOUND' })
+  })
+
+  test('changes of different fields at once are all kept', async () => {
+    const { asAda } = await startApp()
+    const changes = [{ theme: 'light' }, { language: 'fr' }, { notifications_enabled: false }, { items_per_page: 7 }]
+    await Promise.all(changes.map((change) => asAda.call('PUT', '/api/settings', change)))
+    expect(await asAda.call('GET', '/api/settings')).toMatchObject(Object.assign({}, ...changes))
+  })
+})
+
+describe('what settings do', () => {
+  test('items_per_page is how long lists are where the request does not say', async () => {
+    const { asAda, asBob } = await startApp()
+    for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, `text ${name}`, { ocr_enabled: false })
+    await asAda.call('PUT', '/api/settings', { items_per_page: 2 })
+    for (const path of ['/api/documents', '/api/ocr/queue', '/api/notifications', '/api/search?q=text'])
+      expect([path, await asAda.call('GET', path)]).toMatchObject([path, { pagination: { page: 1, per_page: 2 } }])
+    expect(await asAda.call('GET', '/api/documents')).toMatchObject({ data: [{}, {}], pagination: { total: 3, has_next: true } })
+    expect(await asAda.call('GET', '/api/documents?per_page=3')).toMatchObject({ data: [{}, {}, {}] })
+    expect(await asBob.call('GET', '/api/documents')).toMatchObject({ pagination: { per_page: 20 } })
+  })
+
+  test('ocr_default_language is the language of uploads that name none', async () => {
+    const { asAda, asBob } = await startApp()
+    await asAda.call('PUT', '/api/settings', { ocr_default_language: 'deu' })
+    expect((await upload(asAda, 'a.txt', 'eins')).language).toBe('deu')
+    expect((await upload(asAda, 'b.txt', 'deux', { language: 'fra' })).language).toBe('fra')
+    expect((await upload(asBob, 'c.txt', 'three')).language).toBe('eng')
+    const buffer = Buffer.from('vier')
+    await asAda.documents.bulkUpload([{ filename: 'd.txt', size: buffer.length, open: () => [buffer] }])
+    expect(await asAda.call('GET', '/api/documents?per_page=1')).toMatchObject({ data: [{ filename: 'd.txt', language: 'deu' }] })
+  })
+})

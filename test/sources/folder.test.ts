@@ -1,0 +1,30 @@
+/** Folders of the server do what every type of source does. */
+import { mkdir, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { folder } from '../../src/sources/folder/folder.ts'
+import { makeFolder } from '../support/data/source-folder.ts'
+import { testSourceType } from '../support/source-suite.ts'
+
+testSourceType(async () => {
+  const { root, put } = await makeFolder()
+  return {
+    type: folder,
+    address: { url: `${root}/`, username: null, password: null, recursive: true },
+    limits: {
+      concurrency: 4,
+      timeout: 10_000,
+      maxFileSize: 10_000_000,
+      minRate: 0,
+      allowPrivateNetworks: false,
+      localRoots: [root],
+      caFile: '',
+    },
+    put,
+    makeFolder: async (path) => void (await mkdir(join(root, path), { recursive: true })),
+    move: async (from, to) => {
+      await mkdir(dirname(join(root, to)), { recursive: true })
+      await rename(join(root, from), join(root, to))
+    },
+    remove: (path) => rm(join(root, path)),
+  }
+})

@@ -1,0 +1,104 @@
+/** Sources that take for ever: they are cut with an error that says so, and keep nobody else waiting. */
+import type { ServerResponse } from 'node:http'
+import { expect, test, vi } from 'vitest'
+import { startWorker } from '../../src/worker/worker.ts'
+import { startApp } from '../support/app.ts'
+import { startLying } from '../support/servers/lying-server.ts'
+
+const minute = 60_000
+const entry = (href: string, isFolder: boolean) =>
+  `<D:response><D:href>${href}</D:href><D:propstat><D:prop><D:resourcetype>${isFolder ? '<D:collection/>' : ''}</D:resourcetype>` +
+  `<D:getcontentlength>100000</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`
+const list = `<D:multistatus xmlns:D="DAV:">${['/', ...Array.from({ length: 8 }, (_, at) => `/${at}.txt`)].map((href) => entry(href, href === '/')).join('')}</D:multistatus>`
+
+/** Sends a byte now and then, for ever. */
+function trickle(response: ServerResponse, first = ''): void {
+  response.write(first)
+  const timer = setInterval(() => response.write('x'), 50)
+  response.on('close', () => clearInterval(timer))
+}
+
+const startShare = (
+  read: (response: ServerResponse) => void,
+  answer: (response: ServerResponse) => void = (response) => response.end(list),
+) =>
+  startLying('/', (request, response) => {
+    if (request.method === 'GET') return read(response.writeHead(200, { 'content-length': '100000' }))
+    answer(response.writeHead(207, { 'content-type': 'application/xml' }))
+  })
+
+test.each([
+  ['files', startShare.bind(null, trickle)],
+  ['lists', startShare.bind(null, trickle, (response) => trickle(response, '<?xml version="1.0"?><D:multistatus xmlns:D="DAV:"> '))],
+] as const)('SOURCE_TOO_SLOW: %s that come byte by byte end the sync, and the source waits longer each time', async (_, start) => {
+  const { asAda, runJobs, app } = await startApp({ 'ocr.enabled': false, 'sources.timeout': '1s', 'sources.min_rate': '1kB' })
+  const share = await start()
+  const { id } = await asAda.sources.create({ name: 'Slow', type: 'webdav', url: share.url })
+  const waits: number[] = []
+  for (const _again of [false, true]) {
+    await asAda.sources.sync(id)
+    await runJobs(['sync'])
+    waits.push((Date.parse((await asAda.sources.get(id)).next_sync ?? '') - app.now().getTime()) / minute)
+  }
+  const source = await asAda.sources.get(id)
+  expect(source).toMatchObject({ status: 'error', last_error: expect.stringContaining('sources.min_rate (1000)') })
+  expect(await asAda.sources.syncStatus(id)).toMatchObject({ state: 'failed', created: 0, removed: 0, error: { code: 'SOURCE_TOO_SLOW' } })
+  expect(waits.map(Math.round)).toEqual([60, 120])
+})
+
+test('a file that comes slowly but faster than sources.min_rate is fetched whole', async () => {
+  const { asAda, runJobs } = await startApp({ 'ocr.enabled': false, 'sources.timeout': '1s', 'sources.min_rate': '1kB' })
+  const share = await startShare((response) => {
+    let left = 100
+    const timer = setInterval(() => (left-- > 0 ? response.write('x'.repeat(1000)) : response.end()), 20)
+    response.on('close', () => clearInterval(timer))
+  })
+  const { id } = await asAda.sources.create({ name: 'Slow', type: 'webdav', url: share.url, file_patterns: ['0.txt'] })
+  await asAda.sources.sync(id)
+  await runJobs(['sync'])
+  expect(await asAda.sources.syncStatus(id)).toMatchObject({ state: 'completed', created: 1 })
+})
+
+test('SOURCE_TOO_SLOW: a sync ends after sources.max_duration', async () => {
+  const { asAda, runJobs } = await startApp({ 'ocr.enabled': false, 'sources.min_rate': '0B', 'sources.max_duration': '2s' })
+  const share = await startShare(trickle)
+  const { id } = await asAda.sources.create({ name: 'Slow', type: 'webdav', url: share.url })
+  await asAda.sources.sync(id)
+  await runJobs(['sync'])
+  expect(await asAda.sources.get(id)).toMatchObject({ status: 'error', last_error: expect.stringContaining('sources.max_duration (2 s)') })
+})
+
+test('a sync makes room for that of another user after its turn, and is taken up again', async () => {
+  const { app, asAda, asBob, ada, bob, admin, asAdmin } = await startApp({
+    'ocr.enabled': false,
+    'sources.min_rate': '0B',
+    'sources.turn': '1s',
+  })
+  const [slow, quick] = [await startShare(trickle), await startShare((response) => response.end('x'.repeat(100_000)))]
+  const make = (client: typeof asAda, url: string, owner: string) =>
+    client.sources.create({ name: owner, type: 'webdav', url, sync_interval: 0, file_patterns: ['0.txt'] })
+  const sources = {
+    ada: await make(asAda, slow.url, 'ada'),
+    root: await make(asAdmin, slow.url, 'root'),
+    bob: await make(asBob, quick.url, 'bob'),
+  }
+  const worker = await startWorker(app, { queues: ['sync'], concurrency: 1 })
+  const owners = () => worker.running().map(({ job }) => job.owner_id)
+  const first = { ada: await asAda.sources.sync(sources.ada.id), root: await asAdmin.sources.sync(sources.root.id) }
+  await vi.waitFor(() => expect(owners().sort()).toEqual([ada.id, admin.id].sort()), { timeout: minute })
+  await asBob.sources.sync(sources.bob.id)
+  await vi.waitFor(async () => expect(await asBob.sources.syncStatus(sources.bob.id)).toMatchObject({ state: 'completed', created: 1 }), {
+    timeout: minute,
+  })
+  // Whoever made room goes on with the same run, and no try was counted.
+  await vi.waitFor(() => expect(owners().sort()).toEqual([ada.id, admin.id].sort()), { timeout: minute })
+  expect(owners()).not.toContain(bob.id)
+  const jobs = await app.db.selectFrom('jobs').select(['id', 'attempts']).where('kind', '=', 'sync').orderBy('id').execute()
+  expect(jobs).toEqual(
+    Object.values(first)
+      .map(({ job_id }) => ({ id: job_id, attempts: 1 }))
+      .sort((one, other) => (one.id < other.id ? -1 : 1)),
+  )
+  for (const { id } of [sources.ada, sources.root]) await asAdmin.sources.cancelSync(id)
+  await worker.stop(minute)
+})

@@ -1,0 +1,388 @@
+import { chmod, link, readFile, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { withLock } from '../../src/db/lock.ts'
+import { begin, lockOf } from '../../src/sources/sync/run-records.ts'
+import { startApp, upload } from '../support/app.ts'
+import { makeFolder } from '../support/data/source-folder.ts'
+import { storeFiles } from '../support/servers/server.ts'
+import { storedPath } from '../support/stored-path.ts'
+
+type Fields = Partial<Parameters<Awaited<ReturnType<typeof startApp>>['asAdmin']['sources']['create']>[0]>
+
+/** A dms with a folder that it may read, and a source of that folder. */
+async function start(fields: Fields = {}, settings = {}) {
+  const { root, put } = await makeFolder()
+  const dms = await startApp({ 'sources.local_roots': root, 'ocr.enabled': false, ...settings })
+  const source = await dms.asAdmin.sources.create({ name: 'Share', type: 'local_folder', url: root, ...fields })
+  const documents = async () => {
+    const all = await Array.fromAsync(dms.asAdmin.documents.list({ source_id: source.id }))
+    return new Map(all.map((document) => [document.source_path ?? '', document]))
+  }
+  return {
+    ...dms,
+    root,
+    source,
+    documents,
+    document: async (path: string) => {
+      const found = (await documents()).get(path)
+      if (!found) throw new Error(`no document of ${path}`)
+      return found
+    },
+    put,
+    /** syncs it; how that ended */
+    sync: async (options = {}) => {
+      await dms.asAdmin.sources.sync(source.id, options)
+      await dms.runJobs(['sync'])
+      return dms.asAdmin.sources.syncStatus(source.id)
+    },
+  }
+}
+
+test('files become documents of the owner with their names, are found, and are not fetched again', async () => {
+  const { put, sync, document, documents, runJobs, asAdmin, asAda, source, admin } = await start()
+  await put('Invoice 2026.txt', 'alpha')
+  await put('sub/deep/b.md', 'beta')
+  expect(await sync()).toMatchObject({
+    source_id: source.id,
+    state: 'completed',
+    processed: 2,
+    total: 2,
+    created: 2,
+    failed: 0,
+    bytes: 9,
+    current_file: null,
+    errors: [],
+    error: null,
+  })
+  await runJobs()
+  expect(await document('Invoice 2026.txt')).toMatchObject({
+    title: 'Invoice 2026',
+    filename: 'Invoice 2026.txt',
+    owner_id: admin.id,
+    source_id: source.id,
+    status: 'completed',
+    content: 'alpha',
+    mime_type: 'text/plain',
+  })
+  expect((await asAdmin.search.query('beta')).results).toMatchObject([{ filename: 'b.md' }])
+  expect(await Array.fromAsync(asAda.documents.list({ source_id: source.id }))).toEqual([])
+  expect(await sync()).toMatchObject({ state: 'completed', total: 2, created: 0, updated: 0, unchanged: 2, bytes: 0 })
+  expect((await documents()).size).toBe(2)
+  expect(await asAdmin.sources.get(source.id)).toMatchObject({ status: 'active', document_count: 2, last_error: null })
+})
+
+test('changed bytes are a new version of the same document: new text, the same id, title and labels', async () => {
+  const { put, sync, document, runJobs, asAdmin, dataDir } = await start()
+  await put('a.txt', 'the first words')
+  await sync()
+  await runJobs()
+  const { id } = await document('a.txt')
+  await asAdmin.labels.create({ name: 'post', color: '#aabbcc' })
+  await asAdmin.documents.update(id, { title: 'Chosen', labels: ['post'] })
+  const before = await asAdmin.documents.get(id)
+  await put('a.txt', 'other ones')
+  expect(await sync()).toMatchObject({ updated: 1, created: 0, unchanged: 0 })
+  expect(await document('a.txt')).toMatchObject({ id, title: 'Chosen', labels: ['post'], status: 'pending', content: '', size: 10 })
+  await runJobs()
+  const after = await asAdmin.documents.get(id)
+  expect(after).toMatchObject({ status: 'completed', content: 'other ones', page_count: 1, created_at: before.created_at })
+  expect(after.sha256).not.toBe(before.sha256)
+  expect(await (await asAdmin.documents.download(id)).text()).toBe('other ones')
+  expect((await asAdmin.search.query('words')).results).toEqual([])
+  expect((await storeFiles(dataDir)).named).toEqual([after.sha256])
+})
+
+test('a sync brings intact bytes where the stored ones of its owner are damaged, for a new file and for a new version', async () => {
+  const { put, sync, document, runJobs, asAdmin, app, dataDir } = await start()
+  const error = vi.spyOn(app.log, 'error').mockImplementation(() => {})
+  const [one, other] = [await upload(asAdmin, '1.txt', 'the first words'), await upload(asAdmin, '2.txt', 'other ones')]
+  await put('b.txt', 'to be replaced')
+  await sync()
+  for (const { sha256 } of [one, other]) {
+    const path = await storedPath(app, sha256)
+    await writeFile(path, (await readFile(path, 'utf8')).toUpperCase())
+  }
+  await put('a.txt', 'the first words')
+  await put('b.txt', 'other ones')
+  expect(await sync()).toMatchObject({ created: 1, updated: 1, failed: 0 })
+  const textOf = async (id: string) => (await asAdmin.documents.download(id)).text()
+  expect(await Promise.all([one.id, (await document('a.txt')).id].map(textOf))).toEqual(['the first words', 'the first words'])
+  expect(await Promise.all([other.id, (await document('b.txt')).id].map(textOf))).toEqual(['other ones', 'other ones'])
+  expect(error).toHaveBeenCalledTimes(2)
+  await runJobs()
+  expect((await storeFiles(dataDir)).named).toEqual([one.sha256, other.sha256].sort())
+})
+
+test('a new time with the same bytes changes nothing; --full fetches everything again', async () => {
+  const { put, sync, document, root } = await start()
+  await put('a.txt', 'alpha')
+  await sync()
+  const before = await document('a.txt')
+  await utimes(join(root, 'a.txt'), 1_000_000, 1_000_000)
+  expect(await sync()).toMatchObject({ unchanged: 1, updated: 0, bytes: 5 })
+  expect(await sync()).toMatchObject({ unchanged: 1, bytes: 0 })
+  expect(await sync({ full: true })).toMatchObject({ unchanged: 1, updated: 0, bytes: 5 })
+  expect(await document('a.txt')).toEqual(before)
+})
+
+test('bytes that are there already are stored once, as a document that says of which it is a copy', async () => {
+  const { put, sync, document, asAdmin, app } = await start()
+  const first = await upload(asAdmin, 'mine.txt', 'the same')
+  await put('a.txt', 'the same')
+  await put('b.txt', 'the same')
+  expect(await sync()).toMatchObject({ created: 2 })
+  expect(await document('a.txt')).toMatchObject({ duplicate_of: first.id })
+  expect(await document('b.txt')).toMatchObject({ duplicate_of: first.id })
+  expect(await app.db.selectFrom('stored_files').selectAll().execute()).toHaveLength(1)
+  await put('c.txt', 'the same')
+  expect(await sync()).toMatchObject({ created: 1, unchanged: 2, updated: 0 })
+  expect(await document('c.txt')).toMatchObject({ duplicate_of: first.id })
+})
+
+test('a file that moved is the same document under its new name, and so is a whole folder', async () => {
+  const { put, sync, document, documents, root, asAdmin } = await start()
+  await put('old/a.txt', 'alpha')
+  await put('old/b.txt', 'beta')
+  await put('c.txt', 'gamma')
+  await sync()
+  const [a, b, c] = [await document('old/a.txt'), await document('old/b.txt'), await document('c.txt')]
+  await asAdmin.documents.update(b.id, { title: 'Chosen' })
+  await rename(join(root, 'old'), join(root, 'new'))
+  await rename(join(root, 'c.txt'), join(root, 'new/d.txt'))
+  expect(await sync()).toMatchObject({ created: 0, updated: 3, removed: 0, total: 3, processed: 3 })
+  expect(await document('new/a.txt')).toMatchObject({ id: a.id, title: 'a' })
+  expect(await document('new/b.txt')).toMatchObject({ id: b.id, title: 'Chosen' })
+  expect(await document('new/d.txt')).toMatchObject({ id: c.id, filename: 'd.txt', title: 'd', metadata: {} })
+  expect((await documents()).size).toBe(3)
+  expect(await sync()).toMatchObject({ unchanged: 3, bytes: 0 })
+})
+
+test('a file that is gone keeps its document, which says so until the file is back', async () => {
+  const { put, sync, document, root } = await start()
+  await put('a.txt', 'alpha')
+  await put('b.txt', 'beta')
+  await sync()
+  const { id } = await document('a.txt')
+  await rename(join(root, 'a.txt'), join(root, '..', 'dms-gone.txt'))
+  onTestFinished(() => rm(join(root, '..', 'dms-gone.txt'), { force: true }))
+  expect(await sync()).toMatchObject({ removed: 1, unchanged: 1, failed: 0 })
+  expect(await document('a.txt')).toMatchObject({ id, metadata: { source_removed_at: expect.stringMatching(/^20/) } })
+  expect(await sync()).toMatchObject({ removed: 0 })
+  await put('a.txt', 'alpha')
+  expect(await sync()).toMatchObject({ updated: 1, created: 0, removed: 0 })
+  expect(await document('a.txt')).toMatchObject({ id, metadata: {} })
+})
+
+test('what a user deleted does not come back: not by a sync, a full one, new bytes or another name', async () => {
+  const { put, sync, document, documents, root, asAdmin } = await start()
+  await put('a.txt', 'alpha')
+  await put('b.txt', 'beta')
+  await sync()
+  await asAdmin.documents.delete((await document('a.txt')).id)
+  expect(await sync()).toMatchObject({ skipped: 1, unchanged: 1, bytes: 0 })
+  expect(await sync({ full: true })).toMatchObject({ skipped: 1, unchanged: 1, bytes: 4 })
+  await put('a.txt', 'other')
+  expect(await sync()).toMatchObject({ skipped: 1, created: 0 })
+  await put('a.txt', 'alpha')
+  await rename(join(root, 'a.txt'), join(root, 'moved.txt'))
+  expect(await sync()).toMatchObject({ skipped: 1, created: 0 })
+  expect([...(await documents()).keys()]).toEqual(['b.txt'])
+})
+
+test('an empty source, or one that cannot be listed, takes nothing for removed', async () => {
+  const { put, sync, documents, root, asAdmin, source } = await start()
+  await put('sub/a.txt', 'alpha')
+  await sync()
+  await rm(join(root, 'sub'), { recursive: true })
+  expect(await sync()).toMatchObject({ state: 'completed', removed: 0, errors: [{ path: '', code: 'SOURCE_EMPTY' }] })
+  await rename(root, `${root}-away`)
+  const failed = await sync()
+  expect(failed).toMatchObject({ state: 'failed', removed: 0, error: { code: 'SOURCE_NOT_FOUND_THERE' } })
+  expect(await asAdmin.sources.get(source.id)).toMatchObject({ status: 'error', last_error: expect.stringContaining('no such') })
+  await rename(`${root}-away`, root)
+  expect([...(await documents()).values()]).toMatchObject([{ metadata: {} }])
+  await put('sub/a.txt', 'alpha')
+  expect(await sync()).toMatchObject({ state: 'completed', unchanged: 1 })
+  expect(await asAdmin.sources.get(source.id)).toMatchObject({ status: 'active', last_error: null })
+})
+
+test('one bad file stops none of the others, and is tried again', async () => {
+  const { put, sync, documents, root } = await start({}, { 'sources.max_file_size': '10B' })
+  await put('a.txt', 'alpha')
+  await put('empty.txt', '')
+  await put('huge.txt', 'more than ten bytes')
+  await put('z.txt', 'zeta')
+  await symlink('/etc/passwd', join(root, 'link.txt'))
+  await symlink('/etc', join(root, 'links'))
+  expect(await sync()).toMatchObject({
+    state: 'completed',
+    created: 2,
+    skipped: 2,
+    failed: 0,
+    total: 4,
+    errors: expect.arrayContaining([
+      expect.objectContaining({ path: 'empty.txt', code: 'FILE_EMPTY' }),
+      expect.objectContaining({ path: 'huge.txt', code: 'FILE_TOO_LARGE' }),
+    ]),
+  })
+  expect([...(await documents()).keys()].sort()).toEqual(['a.txt', 'z.txt'])
+  await put('empty.txt', 'not now')
+  expect(await sync()).toMatchObject({ created: 1, unchanged: 2, skipped: 1 })
+})
+
+test.skipIf(process.getuid?.() === 0)('what may not be read fails, and nothing below such a folder is taken for removed', async () => {
+  const { put, sync, root } = await start()
+  await put('a.txt', 'alpha')
+  await put('shut/b.txt', 'beta')
+  await sync()
+  await chmod(join(root, 'shut'), 0)
+  onTestFinished(() => chmod(join(root, 'shut'), 0o700))
+  expect(await sync()).toMatchObject({ failed: 1, removed: 0, unchanged: 1, errors: [{ path: 'shut', code: 'SOURCE_FORBIDDEN' }] })
+})
+
+test('names of all kinds are kept, those that are no text are told of', async () => {
+  const { put, sync, documents, root } = await start()
+  const names = ['ä é 漢字 🙂.txt', 'a%2e%2e#?.txt', '-rf', '.hidden', 'q\'uo"te.txt', '..x', 'CON', `${'n'.repeat(200)}.txt`]
+  for (const name of names) await put(name, name)
+  await writeFile(Buffer.concat([Buffer.from(`${root}/`), Buffer.from([0x62, 0xff, 0x64])]), 'not text')
+  await writeFile(join(root, 'two\nlines'), 'control')
+  const status = await sync()
+  expect(status).toMatchObject({ created: names.length, failed: 2 })
+  expect([...(await documents()).keys()].sort()).toEqual([...names].sort())
+  expect(await sync()).toMatchObject({ unchanged: names.length, created: 0, removed: 0 })
+})
+
+test('patterns choose, without case, and what they no longer choose is not taken for removed', async () => {
+  const { put, sync, documents, asAdmin, source } = await start({ file_patterns: ['*.PDF', 'in/**/*.{txt,md}', '!**/private/**'] })
+  for (const path of ['a.pdf', 'x/y/b.Pdf', 'in/c.txt', 'in/d/e.md', 'out/c.txt', 'in/private/f.md', 'g.txt']) await put(path, path)
+  expect(await sync()).toMatchObject({ created: 4, total: 4 })
+  expect([...(await documents()).keys()].sort()).toEqual(['a.pdf', 'in/c.txt', 'in/d/e.md', 'x/y/b.Pdf'])
+  await asAdmin.sources.update(source.id, { file_patterns: ['*.txt'] })
+  expect(await sync()).toMatchObject({ created: 2, unchanged: 1, removed: 0 })
+  expect([...(await documents()).values()].filter(({ metadata }) => 'source_removed_at' in metadata)).toEqual([])
+})
+
+test('not recursive: the files of the folder alone', async () => {
+  const { put, sync, documents } = await start({ recursive: false })
+  await put('a.txt', 'alpha')
+  await put('sub/b.txt', 'beta')
+  expect(await sync()).toMatchObject({ created: 1, total: 1 })
+  expect([...(await documents()).keys()]).toEqual(['a.txt'])
+})
+
+test('409 SOURCE_SYNC_IN_PROGRESS with the job while one waits or runs; ten at once are one', async () => {
+  const { asAdmin, source, put, runJobs, app } = await start()
+  await put('a.txt', 'alpha')
+  const answers = await Promise.allSettled(Array.from({ length: 10 }, () => asAdmin.sources.sync(source.id)))
+  const good = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []))
+  const bad = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason] : []))
+  expect(good).toHaveLength(1)
+  expect(bad).toHaveLength(9)
+  for (const error of bad)
+    expect(error).toMatchObject({ status: 409, code: 'SOURCE_SYNC_IN_PROGRESS', details: { job_id: good[0]?.job_id } })
+  expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'queued', job_id: good[0]?.job_id, started_at: null })
+  await runJobs(['sync'])
+  expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'completed', job_id: good[0]?.job_id, created: 1 })
+  await withLock(app.database, lockOf(source.id), 0, async () => {
+    expect(await asAdmin.sources.get(source.id)).toMatchObject({ status: 'syncing' })
+    await expect(asAdmin.sources.sync(source.id)).rejects.toMatchObject({ code: 'SOURCE_SYNC_IN_PROGRESS' })
+  })
+  const next = await asAdmin.sources.sync(source.id)
+  // A worker holds the source a moment before its run begins: the run before is not how this one ended.
+  await withLock(app.database, lockOf(source.id), 0, async () => {
+    expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'queued', job_id: next.job_id, created: 0 })
+  })
+})
+
+test('a sync whose process is gone has failed, and says why', async () => {
+  const { app, asAdmin, source } = await start()
+  await begin(app, source.id, crypto.randomUUID())
+  await app.db.updateTable('source_syncs').set({ current_file: 'a.txt' }).execute()
+  expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({
+    state: 'failed',
+    current_file: null,
+    error: { code: 'INTERRUPTED', message: 'The sync was interrupted.' },
+  })
+})
+
+test('cancel: a sync that waits or runs ends, what came stays, the next one goes on', async () => {
+  const { asAdmin, source, put, runJobs, documents, sync } = await start()
+  for (let file = 0; file < 250; file++) await put(`${file}.txt`, `file ${file}`)
+  await expect(asAdmin.sources.cancelSync(source.id)).rejects.toMatchObject({ status: 409, code: 'CONFLICT' })
+  const { job_id } = await asAdmin.sources.sync(source.id)
+  expect(await asAdmin.sources.cancelSync(source.id)).toMatchObject({ job_id })
+  expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'idle' })
+
+  await asAdmin.sources.sync(source.id)
+  const running = runJobs(['sync'])
+  for (let status = await asAdmin.sources.syncStatus(source.id); status.created === 0; )
+    status = await asAdmin.sources.syncStatus(source.id)
+  await asAdmin.sources.cancelSync(source.id)
+  const asked = performance.now()
+  await running
+  expect(performance.now() - asked).toBeLessThan(2000)
+  const cancelled = await asAdmin.sources.syncStatus(source.id)
+  expect(cancelled.state).toBe('cancelled')
+  expect((await documents()).size).toBe(cancelled.created)
+  expect(await sync()).toMatchObject({ created: 250 - cancelled.created, unchanged: cancelled.created })
+})
+
+test('the schedule queues what is due, and nothing twice; failures are left alone longer each time', async () => {
+  const { app, asAdmin, source, runJobs, later, root, put } = await start({ sync_interval: 600 })
+  const { enqueueDue } = await import('../../src/sources/sync/enqueue-sync.ts')
+  const jobs = () => app.db.selectFrom('jobs').select('id').where('kind', '=', 'sync').execute()
+  await put('a.txt', 'alpha')
+  await Promise.all([enqueueDue(app), enqueueDue(app), enqueueDue(app)])
+  expect(await jobs()).toHaveLength(1)
+  await runJobs(['sync'])
+  expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'completed', created: 1 })
+  await enqueueDue(app)
+  expect(await jobs()).toHaveLength(0)
+  await later(601_000)
+  await enqueueDue(app)
+  expect(await jobs()).toHaveLength(1)
+  await rename(root, `${root}-away`)
+  onTestFinished(() => rm(`${root}-away`, { recursive: true, force: true }))
+  const waits: number[] = []
+  for (let failure = 0; failure < 3; failure++) {
+    await runJobs(['sync'])
+    const { next_sync, status } = await asAdmin.sources.get(source.id)
+    expect(status).toBe('error')
+    const wait = Math.round((new Date(next_sync ?? '').getTime() - app.now().getTime()) / 1000)
+    waits.push(wait)
+    await later(wait * 1000 + 1000)
+    await enqueueDue(app)
+  }
+  expect(waits.map((wait) => Math.round(wait / 60))).toEqual([10, 20, 40])
+  const notifications = await Array.fromAsync(asAdmin.notifications.list())
+  expect(notifications.map(({ type }) => type)).toEqual(['sync_failed', 'sync_completed'])
+  await asAdmin.sources.update(source.id, { status: 'disabled' })
+  await runJobs(['sync'])
+  await later(3_600_000)
+  await enqueueDue(app)
+  expect(await jobs()).toHaveLength(0)
+  await expect(asAdmin.sources.sync(source.id)).rejects.toMatchObject({ status: 409, code: 'CONFLICT' })
+})
+
+test('sync_progress is told while files come, at the end with all of them', async () => {
+  const { put, sync, app, source, admin } = await start()
+  for (let file = 0; file < 50; file++) await put(`${file}.txt`, `file ${file}`)
+  await sync()
+  const events = await app.db.selectFrom('events').selectAll().where('type', '=', 'sync_progress').orderBy('seq').execute()
+  expect(events.at(-1)).toMatchObject({
+    user_id: admin.id,
+    data: { source_id: source.id, processed: 50, total: 50, current_file: null },
+  })
+  const done = events.map(({ data }) => (data as { processed: number }).processed)
+  expect([...done].sort((a, b) => a - b)).toEqual(done)
+})
+
+test('two names of one file are two documents of the same bytes', async () => {
+  const { put, root, sync, document } = await start()
+  await put('a.txt', 'alpha')
+  await link(join(root, 'a.txt'), join(root, 'b.txt'))
+  expect(await sync()).toMatchObject({ created: 2 })
+  const [a, b] = [await document('a.txt'), await document('b.txt')]
+  expect([a.duplicate_of, b.duplicate_of].filter((id) => id !== null)).toHaveLength(1)
+})

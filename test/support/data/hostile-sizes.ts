@@ -1,0 +1,206 @@
+/** Values at their limits: bodies, fields, query parameters and expressions made to take as long as they can. */
+import { z } from 'zod'
+import type { Route } from '../../../src/http/route.ts'
+import type { Ask } from '../route-table.ts'
+
+export interface Attempt {
+  /** for whoever reads the failure */
+  name: string
+  ask: Ask
+}
+
+interface Schema {
+  type?: string | string[]
+  format?: string
+  properties?: Record<string, Schema>
+  items?: Schema
+  anyOf?: Schema[]
+  enum?: unknown[]
+  const?: unknown
+  minimum?: number
+  maximum?: number
+  maxLength?: number
+  maxItems?: number
+  pattern?: string
+}
+
+/** Pieces that long texts are made of, each for another way to take long. */
+const pieces: Readonly<Record<string, string>> = {
+  letters: 'a',
+  words: 'ab ',
+  spaces: ' ',
+  'compatibility forms': '\ufdfa',
+  'combining marks': 'a\u0301\u0323',
+  marks: '\u0301',
+  emoji: '\u{1f9d1}\u200d\u{1f680}',
+  quotes: '"',
+  backslashes: '\\',
+  brackets: '([{',
+  'markup ': '<b>&',
+  stars: '*a*?',
+  braces: '{a,',
+  dots: 'a.',
+  digits: '9',
+  'dashes ': '-a ',
+  'at signs': 'a@a.',
+  commas: 'a,',
+  slashes: '../',
+  'percent signs': '%_',
+}
+
+/** What else a query of search can be made of. */
+const searchPieces: readonly string[] = [
+  '"a b" ',
+  'a OR ',
+  '-a ',
+  '-"a ',
+  'title:a ',
+  'label:"',
+  'type:pdf,',
+  'date:2026..',
+  'a* ',
+  '(a ',
+  'ß',
+  'status:',
+  'e ',
+  'lorem ',
+]
+
+const text = (piece: string, length: number): string =>
+  piece
+    .repeat(Math.ceil(length / piece.length))
+    .slice(0, length)
+    .toWellFormed()
+const fitting = (piece: string, bytes: number): string => text(piece, Math.floor(bytes / (Buffer.byteLength(piece) / piece.length)))
+
+const schemaOf = (type: z.ZodType): Schema => z.toJSONSchema(type, { io: 'input', unrepresentable: 'any' }) as Schema
+
+/** Every shape of a value, as JSON, of about so many bytes. */
+function* shapes(bytes: number): Generator<[name: string, json: string]> {
+  const list = (member: string, count: number) =>
+    `[${Array.from({ length: Math.min(count, Math.floor(bytes / (member.length + 1))) }, () => member).join()}]`
+  yield ['numbers', list('0', 99_000)]
+  yield ['more numbers than values may be', `[${text('0,', bytes - 4)}0]`.replace(',,', ',')]
+  yield ['texts', list('"a"', 99_000)]
+  yield ['ids', list('"01890a5d-ac96-774b-bcce-b302099a8057"', 99_000)]
+  yield ['objects', list('{}', 99_000)]
+  yield ['nested', '['.repeat(bytes)]
+  yield ['nested and closed', list('['.repeat(60) + ']'.repeat(60), 1600)]
+  yield ['keys', `{${Array.from({ length: Math.min(90_000, Math.floor(bytes / 12)) }, (_, index) => `"k${index}":0`).join()}}`]
+  yield ['numbered keys', `{${Array.from({ length: Math.min(90_000, Math.floor(bytes / 12)) }, (_, index) => `"${index * 7}":0`).join()}}`]
+  yield ['objects of keys', list(`{${Array.from({ length: 100 }, (_, index) => `"k${index}":0`).join()}}`, 900)]
+  yield ['one key', `{${JSON.stringify('k'.repeat(bytes - 8))}:0}`]
+  yield ['digits', '9'.repeat(bytes)]
+  yield ['escapes', `"${text('\\u0041', bytes - (bytes % 6) - 6)}"`]
+  for (const [name, piece] of Object.entries(pieces))
+    yield [
+      name,
+      JSON.stringify(fitting(piece, bytes * 0.9))
+        .slice(0, bytes)
+        .replace(/\\*"?$/, '"'),
+    ]
+}
+
+/** Values of a schema at its maxima; none for what has no measure. */
+function* maxima(schema: Schema, room: number): Generator<[name: string, value: unknown]> {
+  const { anyOf, type, items, enum: choices, maxItems = 10_000, maxLength = 4000, maximum, properties, format } = schema
+  if (anyOf) for (const one of anyOf) yield* maxima(one, room)
+  else if (choices) return
+  else if (type === 'string' && !format)
+    for (const [name, piece] of Object.entries(pieces)) yield [name, text(piece, Math.min(maxLength, room))]
+  else if (type === 'integer' || type === 'number') yield ['the maximum', maximum]
+  else if (type === 'array' && items) {
+    const [each] = [...maxima(items, 100)].at(0) ?? ['', sample(items)]
+    const member = sample(items)
+    const size = JSON.stringify(member)?.length ?? 10
+    const count = Math.min(maxItems, Math.floor(room / (size + 1)))
+    yield [`${count} members (${each})`, Array.from({ length: count }, (_, index) => distinct(member, index))]
+    for (const [name, value] of maxima(items, Math.floor(room / Math.min(maxItems, 100))))
+      yield [
+        `${Math.min(maxItems, 100)} members of ${name}`,
+        Array.from({ length: Math.min(maxItems, 100) }, (_, index) => distinct(value, index)),
+      ]
+  } else if (type === 'object')
+    for (const [key, inner] of Object.entries(properties ?? {}))
+      for (const [name, value] of maxima(inner, room)) yield [`${key}: ${name}`, { ...(sample(schema) as object), [key]: value }]
+}
+
+function sample({ anyOf, type, enum: choices, const: only, format, properties, items, minimum = 1 }: Schema): unknown {
+  if (anyOf?.[0]) return sample(anyOf[0])
+  if (only !== undefined) return only
+  if (choices) return choices[0]
+  if (type === 'object') return Object.fromEntries(Object.entries(properties ?? {}).map(([key, inner]) => [key, sample(inner)]))
+  if (type === 'array') return items ? [sample(items)] : []
+  if (type === 'integer' || type === 'number') return minimum
+  if (type === 'boolean') return true
+  if (format === 'date-time') return '2026-01-31T12:00:00Z'
+  return format === 'uuid' ? '01890a5d-ac96-774b-bcce-b302099a8057' : 'word'
+}
+
+const distinct = (value: unknown, index: number): unknown =>
+  typeof value === 'string' && value.length > 6 ? `${value.slice(0, -6)}${String(index % 1e6).padStart(6, '0')}` : value
+
+const kinds = ['match', 'contains', 'exact'] as const
+const clauseFields = ['any', 'title', 'content', 'filename', 'labels', 'metadata.a'] as const
+
+/** Bodies of advanced search: as many conditions, or as long ones, as may be. */
+function* expressions(): Generator<[name: string, json: object]> {
+  const clauses = (count: number, length: number, piece: string, type: string, field: string) =>
+    Array.from({ length: count }, (_, index) => ({ field, type, value: distinct(text(piece, length), index) }))
+  for (const type of kinds)
+    for (const field of clauseFields)
+      for (const [count, length] of [
+        [100, 100],
+        [10, 1000],
+      ] as const)
+        for (const piece of ['a', 'ab ', 'lorem ', 'e ', '\ufdfa', 'a\u0301', '*', 'lorem w', ' a e '])
+          for (const part of ['must', 'should', 'must_not'])
+            if (part === 'should' || field === 'content' || field === 'any')
+              yield [
+                `${count} ${part} ${type} ${field} ${JSON.stringify(piece)}`,
+                { query: { [part]: clauses(count, length, piece, type, field) } },
+              ]
+}
+
+/** Every attempt on a route, starting from its good request. `bytes` is what a body may have. */
+export function* attempts({ path, shape }: Route, good: Ask, bytes: number, isQuick: boolean): Generator<Attempt> {
+  const raw = (body: string): Ask => ({ ...good, form: undefined, json: undefined, raw: body }) as Ask
+  if (shape.body)
+    for (const [name, json] of shapes(bytes - 2)) {
+      yield { name: `body: ${name}`, ask: raw(json) }
+      if (isQuick) return
+    }
+  if (isQuick) return
+  if (shape.body) {
+    const { properties, anyOf } = schemaOf(shape.body)
+    const fields = Object.entries(properties ?? anyOf?.find((one) => one.properties)?.properties ?? {})
+    const share = Math.floor((bytes - 2) / Math.max(1, fields.length)) - 40
+    for (const [name, json] of shapes(share))
+      yield { name: `every field: ${name}`, ask: raw(`{${fields.map(([key]) => `${JSON.stringify(key)}:${json}`).join()}}`) }
+    for (const [key, schema] of fields)
+      for (const [name, value] of maxima(schema, bytes / 2))
+        yield { name: `${key}: ${name}`, ask: { ...good, json: { ...(good.json as object), [key]: value } } }
+  }
+  if (path === '/api/search/advanced') for (const [name, json] of expressions()) yield { name, ask: { ...good, json } }
+  if (shape.query)
+    for (const [key, schema] of Object.entries(schemaOf(shape.query).properties ?? {})) {
+      const lengths = [Math.min(schema.maxLength ?? 15_000, 15_000)]
+      for (const [name, piece] of [...Object.entries(pieces), ...(key === 'q' ? searchPieces.map((one) => [one, one] as const) : [])])
+        for (const length of [...lengths, ...(key === 'q' ? [1000] : [])])
+          yield { name: `?${key}: ${name} (${length})`, ask: { ...good, query: { ...good.query, [key]: text(piece, length) } } }
+      if (key === 'filters')
+        for (const [name, json] of shapes(15_000))
+          yield { name: `?filters: ${name}`, ask: { ...good, query: { ...good.query, filters: json } } }
+    }
+  if (shape.form)
+    for (const key of Object.keys(schemaOf(shape.form.fields).properties ?? {}))
+      for (const [name, json] of shapes(65_000))
+        if (good.form)
+          yield {
+            name: `form ${key}: ${name}`,
+            ask: {
+              ...good,
+              form: { ...good.form, fields: { ...good.form.fields, [key]: json.startsWith('"') ? json.slice(1, -1) : json } },
+            },
+          }
+}

@@ -1,0 +1,97 @@
+/** Runs `dms` as its users do: the executable, in a process of its own. */
+import { spawn } from 'node:child_process'
+import { accessSync, constants } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { environment } from '../../../src/config/environment.ts'
+
+export interface RunOptions {
+  /** added to an environment that holds PATH and an empty home only */
+  env?: Record<string, string>
+  /** what standard input says; default: nothing, at its end */
+  input?: string
+  /** what is typed once a certain text is on the screen; then standard input stays open */
+  reply?: { to: string; type: string }
+  /** milliseconds until it is killed; default 20,000 */
+  timeout?: number
+  /** the Node to run with; default: the one of this test */
+  node?: string
+}
+
+export interface Ended {
+  code: number | null
+  signal: NodeJS.Signals | null
+  stdout: string
+  stderr: string
+}
+
+export const executable = fileURLToPath(new URL('../../../bin/dms.js', import.meta.url))
+
+/** The variables that a command under test sees, besides those of the test itself. */
+export const bareEnvironment = (env: Record<string, string> = {}): Record<string, string> => ({
+  PATH: environment().PATH ?? '',
+  HOME: '/nonexistent',
+  ...env,
+})
+
+/** Runs `dms args…` to its end. */
+export function run(
+  args: readonly string[],
+  { env, input = '', timeout = 20_000, node = process.execPath }: RunOptions = {},
+): Promise<Ended> {
+  return runProgram(node, [executable, ...args], { env: bareEnvironment(env), input, timeout })
+}
+
+/** Runs `dms args…` on a terminal of its own; standard error is in `stdout` too, as on a screen. Needs the program `script`. */
+export function runOnTerminal(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  return runLineOnTerminal([process.execPath, executable, ...args].map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' '), options)
+}
+
+/** The same with a line of shell. */
+export async function runLineOnTerminal(line: string, { env, input = '', reply, timeout = 20_000 }: RunOptions = {}): Promise<Ended> {
+  const variables = bareEnvironment({ TERM: 'xterm', SHELL: '/bin/sh', ...env })
+  const ended = await runProgram('script', ['-qec', line, '/dev/null'], { env: variables, input, reply, timeout })
+  return { ...ended, stdout: ended.stdout.replaceAll('\r\n', '\n') }
+}
+
+/** The path of a program of that name on the PATH, or null. */
+export function findProgram(name: string): string | null {
+  const paths = (environment().PATH ?? '').split(delimiter).map((folder) => join(folder, name))
+  const isRunnable = (path: string) => {
+    try {
+      accessSync(path, constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  }
+  return paths.find(isRunnable) ?? null
+}
+
+/** Whether there is a program of that name on the PATH. */
+export const hasProgram = (name: string): boolean => findProgram(name) !== null
+
+type ProgramOptions = Pick<RunOptions, 'reply'> & Required<Pick<RunOptions, 'env' | 'input' | 'timeout'>>
+
+function runProgram(program: string, args: readonly string[], { env, input, reply, timeout }: ProgramOptions): Promise<Ended> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { env, timeout, killSignal: 'SIGKILL' })
+    let stdout = ''
+    let stderr = ''
+    let waiting = reply
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text
+      if (!waiting || !stdout.includes(waiting.to)) return
+      child.stdin.write(waiting.type)
+      waiting = undefined
+    })
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr += text
+    })
+    child.on('error', reject)
+    child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }))
+    // A command that does not read its input may be gone before all of it is written.
+    child.stdin.on('error', () => {})
+    if (!reply) child.stdin.end(input)
+  })
+}

@@ -1,0 +1,96 @@
+/**
+ * A real server of S3: OpenStack Swift with its S3 API, from Debian's packages swift-proxy, swift-account, swift-container and swift-object. It
+ * checks signatures with code of its own and insists on its region; servers on npm are made for tests, and a fake would share our mistakes.
+ */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { AwsV4Signer } from 'aws4fetch'
+import { bareEnvironment } from '../processes/run.ts'
+
+export interface S3Server {
+  /** with `/` at its end */
+  readonly url: string
+  readonly username: string
+  readonly password: string
+  /** Sends a signed request to `path` (not encoded: bucket/key). Throws unless it answers 2xx. */
+  send(
+    method: 'PUT' | 'DELETE' | 'POST',
+    path: string,
+    options?: { body?: string; headers?: Record<string, string>; query?: string },
+  ): Promise<Response>
+  stop(): Promise<void>
+}
+
+/** Not the usual one: whoever does not look at the server's answer is refused. */
+const region = 'eu-test-1'
+const [username, password] = ['test:ann', 'sec/ret+key==']
+const program = fileURLToPath(new URL('s3-server.py', import.meta.url))
+const python = '/usr/bin/python3'
+
+/** Fails where files cannot have attributes of users: Swift keeps what it knows of an object there. */
+const attributes =
+  'import os, sys, tempfile\nwith tempfile.NamedTemporaryFile(dir=sys.argv[1]) as file: os.setxattr(file.name, "user.dms", b"x")'
+
+/** Whether the server can be started here; says so where it cannot. */
+export function hasS3Server(): boolean {
+  const needed = [python, ...['proxy', 'account', 'container', 'object'].map((name) => `/usr/bin/swift-${name}-server`)]
+  const isThere = needed.every((path) => existsSync(path))
+  if (!isThere) process.stderr.write('skipped: no OpenStack Swift on this machine\n')
+  if (!isThere) return false
+  const { status } = spawnSync(python, ['-c', attributes, tmpdir()], { env: bareEnvironment() })
+  if (status !== 0) process.stderr.write(`skipped: OpenStack Swift needs extended attributes, and ${tmpdir()} has none\n`)
+  return status === 0
+}
+
+/** Starts it on a free port; the caller stops it. Throws with what it said when it does not come up. */
+export async function startS3(): Promise<S3Server> {
+  const home = await mkdtemp(join(tmpdir(), 'dms-s3-'))
+  const child = spawn(python, [program, home, region], { env: bareEnvironment(), stdio: ['pipe', 'pipe', 'pipe'] })
+  const exit = once(child, 'exit')
+  let said = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said += text
+  })
+  const stop = async () => {
+    child.kill('SIGKILL')
+    await exit
+    await rm(home, { recursive: true, force: true, maxRetries: 3 })
+  }
+  const ended = exit.then(() => null)
+  const [line] = (await Promise.race([once(child.stdout, 'data'), ended])) ?? []
+  if (line === undefined) {
+    await stop()
+    throw new Error(`Swift does not start: ${said}`)
+  }
+  const url = `http://127.0.0.1:${Number(line)}/`
+  return {
+    url,
+    username,
+    password,
+    stop,
+    async send(method, path, { body, headers, query = '' } = {}) {
+      // In one piece: URL would resolve the “..” of a name, however it is encoded.
+      const [bucket = '', ...key] = path.split('/')
+      const encoded = [bucket, ...(key.length === 0 ? [] : [encodeURIComponent(key.join('/'))])].join('/')
+      const signer = new AwsV4Signer({
+        method,
+        url: `${url}${encoded}${query}`,
+        headers,
+        body,
+        accessKeyId: username,
+        secretAccessKey: password,
+        service: 's3',
+        region,
+      })
+      const signed = await signer.sign()
+      const response = await fetch(signed.url, { method, headers: signed.headers, body })
+      if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
+      return response
+    },
+  }
+}

@@ -1,0 +1,178 @@
+import { expect, test } from 'vitest'
+import { startApp } from '../support/app.ts'
+import { startSmtp } from '../support/servers/smtp.ts'
+
+const password = 'correct horse battery'
+const eve = { username: 'eve', email: 'eve@example.org', password }
+
+async function start(settings: Parameters<typeof startApp>[0] = {}) {
+  const { url, deliveries, mood } = await startSmtp()
+  const started = await startApp({
+    'auth.require_email_verification': true,
+    'smtp.url': url,
+    'smtp.from': 'dms <dms@example.org>',
+    'server.public_url': 'https://docs.example.org/dms',
+    ...settings,
+  })
+  const { asStranger, runJobs } = started
+  /** the token in the newest mail, once the jobs have run */
+  const mailed = async () => {
+    await runJobs(['maintenance'])
+    return /verify-email\?token=([\w-]{43})$/m.exec(deliveries.at(-1)?.mail.text ?? '')?.[1] ?? 'none came'
+  }
+  const login = () => asStranger.send('POST', '/api/auth/login', { username: 'eve', password })
+  const verify = (token: string) => asStranger.send('GET', `/api/auth/verify-email?token=${token}`)
+  return { ...started, deliveries, mood, mailed, login, verify }
+}
+
+const code = async (response: Response) => [response.status, (await response.json()).error?.code]
+
+test('403 EMAIL_NOT_VERIFIED until the link in the mail was opened, once', async () => {
+  const { app, asStranger, deliveries, mailed, login, verify } = await start()
+  await asStranger.auth.register(eve)
+  expect(await code(await login())).toEqual([403, 'EMAIL_NOT_VERIFIED'])
+  const token = await mailed()
+  expect(deliveries).toHaveLength(1)
+  expect(deliveries[0]).toMatchObject({ recipients: ['eve@example.org'], mail: { from: { address: 'dms@example.org', name: 'dms' } } })
+  expect(deliveries[0]?.mail.text).toContain(`https://docs.example.org/dms/api/auth/verify-email?token=${token}`)
+  const kept = await app.db.selectFrom('email_verifications').selectAll().execute()
+  expect(JSON.stringify([kept, await app.db.selectFrom('jobs').selectAll().execute()])).not.toContain(token)
+  expect(await asStranger.auth.verifyEmail(token)).toEqual({ message: expect.any(String) })
+  expect((await login()).status).toBe(200)
+  expect(await code(await verify(token))).toEqual([400, 'VALIDATION_ERROR'])
+})
+
+test('401 UNAUTHORIZED, not EMAIL_NOT_VERIFIED, for a wrong password', async () => {
+  const { asStranger } = await start()
+  await asStranger.auth.register(eve)
+  const wrong = await asStranger.send('POST', '/api/auth/login', { username: 'eve', password: 'wrong' })
+  expect(await code(wrong)).toEqual([401, 'UNAUTHORIZED'])
+})
+
+test('400 VALIDATION_ERROR for a link of 24 hours ago, an unknown one and none', async () => {
+  const { asStranger, later, mailed, verify } = await start()
+  await asStranger.auth.register(eve)
+  const token = await mailed()
+  await later(24 * 3_600_000)
+  for (const one of [token, 'unknown', '']) expect(await code(await verify(one))).toEqual([400, 'VALIDATION_ERROR'])
+})
+
+test('200 once for ten openings of a link at once', async () => {
+  const { asStranger, mailed, verify } = await start()
+  await asStranger.auth.register(eve)
+  const token = await mailed()
+  const all = await Promise.all(Array.from({ length: 10 }, () => verify(token)))
+  expect(all.map(({ status }) => status).sort()).toEqual([200, ...Array(9).fill(400)])
+})
+
+test('202 for a resend with the same body whether or not there is such an account; three mails an hour at most reach an address', async () => {
+  const { asStranger, deliveries, later, mailed, runJobs, verify } = await start()
+  await asStranger.auth.register(eve)
+  const first = await mailed()
+  const bodies = new Set<string>()
+  for (let round = 0; round < 5; round++) {
+    for (const email of ['EVE@example.org', 'nobody@example.org']) {
+      const response = await asStranger.send('POST', '/api/auth/verify-email/resend', { email })
+      expect(response.status).toBe(202)
+      bodies.add(await response.text())
+    }
+    await runJobs(['maintenance'])
+  }
+  expect(bodies.size).toBe(1)
+  expect(deliveries.map(({ recipients }) => recipients)).toEqual(Array(3).fill(['eve@example.org']))
+  await later(3_600_000)
+  await asStranger.auth.resendVerification('eve@example.org')
+  await runJobs(['maintenance'])
+  expect(deliveries).toHaveLength(4)
+  expect((await verify(first)).status).toBe(200)
+  await asStranger.auth.resendVerification('eve@example.org')
+  await runJobs(['maintenance'])
+  expect(deliveries).toHaveLength(4)
+})
+
+test('202, and no more than 20 mails an hour for one client', async () => {
+  const { app, asStranger } = await start({ 'limits.registrations_per_hour': 0 })
+  for (let account = 0; account < 22; account++) {
+    const email = `eve${account}@example.org`
+    await asStranger.auth.register({ username: `eve${account}`, email, password })
+    await app.db.deleteFrom('jobs').execute()
+    await asStranger.auth.resendVerification(email)
+    expect(await app.db.selectFrom('jobs').select('id').execute()).toHaveLength(account < 20 ? 1 : 0)
+  }
+})
+
+test('a new address has to be confirmed too, and the link to the old one no longer counts', async () => {
+  const { app, ada, asAda, deliveries, mailed, verify } = await start()
+  await asAda.auth.updateProfile({ email: 'first@example.org' })
+  const first = await mailed()
+  await asAda.auth.updateProfile({ email: 'second@example.org' })
+  expect(await code(await verify(first))).toEqual([400, 'VALIDATION_ERROR'])
+  expect((await verify(await mailed())).status).toBe(200)
+  expect(deliveries.map(({ recipients }) => recipients[0])).toEqual(['first@example.org', 'second@example.org'])
+  const { email_verified_at } = await app.db.selectFrom('users').selectAll().where('id', '=', ada.id).executeTakeFirstOrThrow()
+  expect(email_verified_at).not.toBeNull()
+})
+
+test('no more than ten mails an hour for one user, whatever the address becomes; limits.verification_emails_per_hour for all', async () => {
+  const { asAda, asBob, deliveries, mailed, later } = await start({ 'limits.verification_emails_per_hour': 12 })
+  for (let at = 0; at < 12; at++) {
+    await asAda.auth.updateProfile({ email: `victim${at}@example.org` })
+    await mailed()
+  }
+  expect(deliveries).toHaveLength(10)
+  for (let at = 0; at < 4; at++) {
+    await asBob.auth.updateProfile({ email: `other${at}@example.org` })
+    await mailed()
+  }
+  expect(deliveries).toHaveLength(12)
+  await later(3_600_000)
+  await asBob.auth.updateProfile({ email: 'last@example.org' })
+  await mailed()
+  expect(deliveries).toHaveLength(13)
+})
+
+test('users that an admin makes sign in at once', async () => {
+  const { asAdmin, deliveries, login, mailed } = await start()
+  await asAdmin.users.create(eve)
+  expect((await login()).status).toBe(200)
+  await mailed()
+  expect(deliveries).toEqual([])
+})
+
+test('a mail that the server turns away is tried again', async () => {
+  const { app, asStranger, mood, mailed, verify } = await start()
+  mood.refuse = true
+  await asStranger.auth.register(eve)
+  await mailed()
+  expect(await app.db.selectFrom('jobs').select(['status', 'attempts', 'error_code']).where('kind', '=', 'verify_email').execute()).toEqual(
+    [{ status: 'pending', attempts: 1, error_code: 'MAIL_FAILED' }],
+  )
+  mood.refuse = false
+  await app.db
+    .updateTable('jobs')
+    .set({ run_at: new Date(0) })
+    .execute()
+  expect((await verify(await mailed())).status).toBe(200)
+})
+
+test.each(['a@b.c\r\nBcc: all@x.org', 'a@b.c\nX: y', 'a@b.c, all@x.org', 'a@b.c>', '<a@b.c>', 'a@b.c all@x.org', '"a\r\n"@b.c'])(
+  '400 VALIDATION_ERROR for the address %j, and nothing is sent',
+  async (email) => {
+    const { app, asStranger } = await start()
+    for (const path of ['/api/auth/register', '/api/auth/verify-email/resend'])
+      expect(await code(await asStranger.send('POST', path, { ...eve, email }))).toEqual([400, 'VALIDATION_ERROR'])
+    expect(await app.db.selectFrom('jobs').select('id').execute()).toEqual([])
+  },
+)
+
+test('the mail has one receiver and its own headers, whatever the name of the user says', async () => {
+  const { asStranger, deliveries, mailed, verify } = await start()
+  const odd = { ...eve, username: 'Bcc:all,x.org', email: "eve+o'neill&co@example.org" }
+  await asStranger.auth.register(odd)
+  const token = await mailed()
+  const [{ raw = '', recipients, mail } = {}] = deliveries
+  expect(recipients).toEqual([odd.email])
+  expect(mail?.to).toEqual([{ address: odd.email, name: '' }])
+  expect(raw.split('\r\n\r\n')[0]).not.toMatch(/bcc|x\.org/i)
+  expect((await verify(token)).status).toBe(200)
+})

@@ -74,7 +74,7 @@ async function chunksOf(rolldown, input) {
       {
         name: 'together',
         buildEnd() {
-          const commands = readdirSync(`${root}commands`).map((file) => `commands/${file}`)
+          const commands = sourcesIn('commands')
           for (const [name, starts] of Object.entries({ ...together, commands }))
             reached[name] = reachedFrom(starts, (id) => this.getModuleInfo(id))
         },
@@ -140,10 +140,12 @@ function stampOf(before, chunks) {
 
 /** What a build is made of, and the folder of the migrations, of which all count. */
 function sources() {
-  const files = ['commands', 'migrations', 'src'].flatMap((folder) =>
-    readdirSync(root + folder, { recursive: true }).map((path) => `${folder}/${path}`),
-  )
-  return [...files.filter((path) => path.endsWith('.ts')), 'migrations', 'package-lock.json', 'build.js']
+  return [...['commands', 'migrations', 'src'].flatMap(sourcesIn), 'migrations', 'package-lock.json', 'build.js']
+}
+
+function sourcesIn(folder) {
+  const paths = readdirSync(root + folder, { recursive: true }).map((path) => `${folder}/${path}`)
+  return paths.filter((path) => path.endsWith('.ts'))
 }
 
 function migrations() {

@@ -46,7 +46,7 @@ export const worker = (cli: Cli): Command =>
       if (name !== undefined && !/^[\w.@:-]{1,64}$/.test(name))
         throw usage(`--name ${name}: up to 64 letters, digits and the signs . _ @ : -`)
       const most = options.maxTime === undefined ? null : durationOf('--max-time', options.maxTime)
-      const { runWorker } = await import('../src/worker/run.ts')
+      const [{ runWorker }, { openHealth }] = await Promise.all([import('../src/worker/run.ts'), import('../src/server/worker-health.ts')])
       const settings = {
         ...(options.queues === undefined ? {} : { 'worker.queues': options.queues }),
         ...(options.concurrency === undefined ? {} : { 'worker.concurrency': options.concurrency }),
@@ -59,6 +59,7 @@ export const worker = (cli: Cli): Command =>
         ...(maxJobs === undefined ? {} : { maxJobs: Number(maxJobs) }),
         ...(name === undefined ? {} : { label: name }),
         signal,
+        openHealth,
         lastly: cli.lastly,
         levelNow: async () => (await serviceConfig(cli, settings)).config.log.level,
       })

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import type { App } from './app.ts'
 import { openSeals } from './auth/encrypted-tokens.ts'
 import { openTokens } from './auth/jwt.ts'
-import { openPasswords } from './auth/passwords.ts'
 import type { Config } from './config/schema.ts'
 import { secretFile } from './config/secret-file.ts'
 import { migrate, NewerSchema, PendingMigrations, status } from './db/migrate.ts'
@@ -22,6 +21,7 @@ import type { DocumentReader } from './ports/document-reader.ts'
 import type { FileStore } from './ports/file-store.ts'
 import type { OcrSetup } from './ports/ocr-engine.ts'
 import { engines } from './search/engines/registry.ts'
+import { openPasswords } from './users/passwords.ts'
 
 export interface OpenOptions {
   /** `embedded`: only the database that dms brings along is migrated by itself */

@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, open, readFile, rename, unlink } from 'node:fs/promises'
+import { mkdir, open, rename, unlink } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { readPackageFile } from '../../src/version.ts'
 
 export const configInit = (cli: Cli): Command =>
   manual('init', {
@@ -24,7 +25,7 @@ export const configInit = (cli: Cli): Command =>
       const path = resolve(to ?? usualPlace(cli))
       if (existsSync(path) && !force) throw new Failure('CONFLICT', `${path} exists`, { fix: 'pass --force to replace it' })
       await mkdir(dirname(path), { recursive: true })
-      await replace(path, withSecret(await readFile(example, 'utf8')))
+      await replace(path, withSecret(readPackageFile('config.example.toml')))
       cli.print({ path }, { columns: [{ name: 'path' }], id: 'path', sentence: `✓ wrote ${path}; dms config check looks at it` })
     })
 
@@ -32,9 +33,6 @@ function usualPlace({ env }: Cli): string {
   if (process.getuid?.() === 0) return '/etc/dms/config.toml'
   return join(env.XDG_CONFIG_HOME || join(homedir(), '.config'), 'dms', 'config.toml')
 }
-
-/** One folder up from the source and from the build. */
-const example = new URL('../../config.example.toml', import.meta.url)
 
 const withSecret = (text: string): string => text.replace(/^# jwt_secret = "".*$/m, `jwt_secret = "${randomBytes(48).toString('base64')}"`)
 

@@ -148,7 +148,7 @@ const send = (client: Client, users: unknown[], { onConflict, atomic = false }: 
 
 /** The server compares rows of one request only; of a name or address that comes again the first counts. */
 async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: Rejected[]): Promise<UserRow[]> {
-  const { emailKey, usernameKey } = await import('../../src/users/fields.ts')
+  const { emailKey, usernameKey } = await import('../../src/http/user-identifier.ts')
   const seen = new Map<string, string>()
   return rows.filter((row) => {
     const { username, email } = (row.fields ?? {}) as Fields
@@ -178,7 +178,7 @@ async function withPasswords(
   flags: Importing,
   file: Awaited<ReturnType<typeof newFile>> | null,
 ): Promise<unknown[]> {
-  const { inventPassword } = await import('../../src/auth/generate-password.ts')
+  const { inventPassword } = await import('../../src/users/generate-password.ts')
   const { results } = await send(
     client,
     rows.map(({ fields }) => fields),

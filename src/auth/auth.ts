@@ -9,13 +9,13 @@ import type { Db } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
 import { count, type Limit, network, refuse } from '../http/rate-limit.ts'
 import type { Session } from '../http/route.ts'
+import { usernameKey } from '../http/user-identifier.ts'
 import type { Claims } from '../ports/identity-provider.ts'
+import { grace, revoke } from '../tokens/revoked-tokens.ts'
 import * as apiTokens from '../tokens/tokens.ts'
 import * as verification from '../users/email-verification.ts'
-import { usernameKey } from '../users/fields.ts'
 import { forgetInitialPassword } from '../users/initial-password.ts'
 import * as users from '../users/users.ts'
-import { grace, revoke } from './token-revocation.ts'
 
 export interface SignIn {
   token: string

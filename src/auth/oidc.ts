@@ -8,6 +8,7 @@ import { IdentityFailure, type IdentityMemory, type IdentityProvider } from '../
 import * as external from '../users/external-identity.ts'
 import * as users from '../users/users.ts'
 import { mint, type SignIn } from './auth.ts'
+import { revokeCredentials } from './revoke-credentials.ts'
 
 /** Seconds: to sign in at the provider; and for a shell to fetch its token. */
 const patience = 600
@@ -51,7 +52,7 @@ export async function arrive(app: App, { memory }: Journey, search: string): Pro
   if (callback.searchParams.get('state') !== memory.state) throw invalid('state', 'this is not the sign-in that this browser began')
   if (!(await passes(app, `oidc:${memory.state}`, { acts: 1, window: patience }))) throw invalid('state', 'used already: begin again')
   const identity = await provider.finish(callback, memory).catch(told(app))
-  const { user, linked } = await external.ofIdentity(app, identity)
+  const { user, linked } = await external.ofIdentity(app, identity, revokeCredentials)
   if (linked) app.log.warn({ user_id: user.id, issuer: identity.issuer, ...linked }, 'a local account was linked to an OIDC identity')
   return { user: await users.signedIn(app, user.id), linked }
 }

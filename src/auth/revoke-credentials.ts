@@ -1,4 +1,4 @@
-/** Ends what could still open an account after it changed hands. */
+/** Revokes what could still open an account after it changed hands. */
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
@@ -7,19 +7,13 @@ import * as sharedLinks from '../shared-links/shared-links.ts'
 import * as sources from '../sources/sources.ts'
 import * as tokens from '../tokens/tokens.ts'
 import { forget } from '../users/email-verification.ts'
-
-/** How many of each ended. */
-export interface EndedCredentials {
-  api_tokens: number
-  shared_links: number
-  sources: number
-}
+import type { RevokedCredentials } from '../users/external-identity.ts'
 
 /**
  * Revokes the API tokens and pending e-mail confirmations of a user, and tells the user. Where nobody ever confirmed the e-mail address, the
  * account may have been made by somebody else: then its shared links are revoked and its sources disabled too. The caller raises token_version.
  */
-export async function endCredentials(app: App, trx: Trx, user: Row<'users'>): Promise<EndedCredentials> {
+export async function revokeCredentials(app: App, trx: Trx, user: Row<'users'>): Promise<RevokedCredentials> {
   const isTrusted = user.email_verified_at !== null
   const ended = {
     api_tokens: await tokens.removeAll(trx, user.id),

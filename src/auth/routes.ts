@@ -6,10 +6,10 @@ import { bearerToken } from '../http/bearer.ts'
 import { anyone, type Route, user } from '../http/route.ts'
 import * as verification from '../users/email-verification.ts'
 import { Email, Role, Username } from '../users/fields.ts'
+import { newPassword, Password } from '../users/passwords.ts'
 import * as users from '../users/users.ts'
 import { UserAnswer, view } from '../users/view.ts'
 import * as auth from './auth.ts'
-import { newPassword, Password } from './passwords.ts'
 
 export const Login = z.object({ username: z.string().min(1).max(320), password: Password })
 
@@ -20,6 +20,9 @@ export const Said = z.object({ message: z.string() })
 export const Verification = z.object({ token: z.string().min(1).max(200) })
 export const Resend = z.object({ email: Email })
 export const SignInAnswer = z.object({ token: z.string(), expires_at: z.iso.datetime(), user: UserAnswer })
+
+export const passwordChange = ({ config }: App) => z.object({ current_password: Password, new_password: newPassword(config) })
+export const PasswordAnswer = z.object({ message: z.string(), token: z.string(), expires_at: z.iso.datetime() })
 
 export const routes = (app: App): Route[] => [
   anyone(
@@ -66,6 +69,20 @@ export const routes = (app: App): Route[] => [
     async ({ body, ip }) => {
       await verification.askAgain(app, ip, body.email)
       return { message: 'If that address belongs to an account and is not confirmed yet, an e-mail is on its way.' }
+    },
+  ),
+  user(
+    'POST /api/users/change-password',
+    {
+      summary: 'Change your own password; all other sessions end',
+      scope: 'session',
+      body: passwordChange(app),
+      answer: PasswordAnswer,
+      errors: ['FORBIDDEN', 'USER_NOT_FOUND', 'RATE_LIMITED'],
+    },
+    async ({ actor, body }) => {
+      const { token, expires_at } = await auth.changePassword(app, actor, body.current_password, body.new_password)
+      return { message: 'Password changed.', token, expires_at }
     },
   ),
   user('POST /api/auth/logout', { summary: 'End this session', answer: Said, scope: 'session' }, async ({ actor, event }) => {

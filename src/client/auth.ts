@@ -1,6 +1,6 @@
 import type { z } from 'zod'
-import type { registration, Said, SignInAnswer } from '../auth/routes.ts'
-import type { PasswordAnswer, Profile } from '../users/routes.ts'
+import type { PasswordAnswer, registration, Said, SignInAnswer } from '../auth/routes.ts'
+import type { Profile } from '../users/routes.ts'
 import type { UserAnswer } from '../users/view.ts'
 import { type OpenConnection, pathOf, withQuery } from './connection.ts'
 

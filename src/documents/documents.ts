@@ -11,8 +11,8 @@ import { AppError } from '../errors.ts'
 import { publish, publishAll } from '../events.ts'
 import { matches } from '../http/files.ts'
 import { type Fetched, fetchPage, type PageOf, type Slice } from '../http/pages.ts'
+import { parseUserIdentifier } from '../http/user-identifier.ts'
 import * as jobs from '../jobs/queue.ts'
-import { identified } from '../users/fields.ts'
 import { visible } from './access.ts'
 import { reindexAll } from './enqueue-index.ts'
 import { labelIds, setLabels } from './label-names.ts'
@@ -118,7 +118,7 @@ function filtered(db: Db, actor: Actor, { status, source_id, label_ids, date_fro
   if (date_from) query = query.where('documents.created_at', '>=', date_from)
   if (date_to) query = query.where('documents.created_at', '<=', date_to)
   if (owner) {
-    const { column, value } = identified(owner)
+    const { column, value } = parseUserIdentifier(owner)
     query = query.where('documents.owner_id', '=', (eb) => eb.selectFrom('users').select('id').where(column, '=', value))
   }
   return withLabels(query, [...new Set(label_ids?.map((id) => id.toLowerCase()))])

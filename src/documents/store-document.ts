@@ -5,9 +5,9 @@ import type { Db, Trx } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
 import { publish } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
+import { parseUserIdentifier } from '../http/user-identifier.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
-import { identified } from '../users/fields.ts'
 import { cleanFilename, titleOf } from './file-names.ts'
 import { setLabels } from './label-names.ts'
 import { merge } from './metadata.ts'
@@ -114,7 +114,7 @@ export async function ownerOf(app: App, db: Db, actor: Actor, owner: string | un
   if (actor.id && !owner) return actor.id
   if (actor.role !== 'admin') throw new AppError('FORBIDDEN')
   const name = owner ?? app.config.auth.admin_username
-  const { column, value } = identified(name)
+  const { column, value } = parseUserIdentifier(name)
   const user = await db.selectFrom('users').select('id').where(column, '=', value).executeTakeFirst()
   if (!user) throw invalid('owner', `no user ${JSON.stringify(name)}`)
   return user.id

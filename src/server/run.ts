@@ -9,6 +9,7 @@ import { onSignals, openLog } from '../log/log.ts'
 import { type OpenOptions, openApp } from '../open-app.ts'
 import { ensureFirstAdmin } from '../users/first-admin.ts'
 import { startConfigured } from '../worker/run.ts'
+import { startWorkerProcess } from '../worker/supervisor.ts'
 import { watchEventLoop } from './event-loop.ts'
 import { buildServer } from './http/assemble.ts'
 import { rememberSignIns, type SignIns } from './http/auth-cache.ts'
@@ -17,7 +18,6 @@ import { listen, tryListening } from './listen.ts'
 import { openMetricsPort } from './metrics-port.ts'
 import { passedSocket, serviceManager } from './systemd.ts'
 import { openLive } from './websocket/websocket.ts'
-import { startWorkerProcess } from './worker-process.ts'
 
 export interface ServerOptions {
   migrate: OpenOptions['migrate']

@@ -3,7 +3,6 @@ import { createHash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import type { App } from '../app.ts'
-import { revoke } from '../auth/token-revocation.ts'
 import { clock, databaseNow, secondsAgo } from '../db/clock.ts'
 import { type Keyed, keyset } from '../db/keyset.ts'
 import { type Trx, uniquelyNamed } from '../db/pool.ts'
@@ -12,6 +11,7 @@ import { AppError, invalid } from '../errors.ts'
 import { type Fetched, fetchWhole, type WholeWanted } from '../http/pages.ts'
 import type { Session } from '../http/route.ts'
 import * as users from '../users/users.ts'
+import { revoke } from './revoked-tokens.ts'
 
 export type ApiToken = Omit<Row<'api_tokens'>, 'token_hash' | 'name_key' | 'token_version'> & { username: string }
 

@@ -6,8 +6,8 @@ import type { Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
 import { network, passes } from '../http/rate-limit.ts'
+import { emailKey } from '../http/user-identifier.ts'
 import { enqueue } from '../jobs/queue.ts'
-import { emailKey } from './fields.ts'
 
 /** seconds that a link works */
 const lifetime = 24 * 3600

@@ -1,32 +1,42 @@
 /** Users who sign in elsewhere: which account is whose. */
 import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
-import { type EndedCredentials, endCredentials } from '../auth/revoke-credentials.ts'
 import type { Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
+import { emailKey, usernameKey } from '../http/user-identifier.ts'
 import type { Identity } from '../ports/identity-provider.ts'
 import { lookAlikes } from './confusables.ts'
-import { DisplayName, Email, emailKey, Username, usernameKey } from './fields.ts'
+import { DisplayName, Email, Username } from './fields.ts'
 import * as users from './users.ts'
+
+/** Counts of what was revoked when an account was linked. */
+export interface RevokedCredentials {
+  api_tokens: number
+  shared_links: number
+  sources: number
+}
+
+/** Revokes what could still open an account, inside the transaction that links it. */
+export type RevokeCredentials = (app: App, trx: Trx, user: users.User) => Promise<RevokedCredentials>
 
 export interface External {
   user: users.User
   /** null: the account was known, or made just now */
-  linked: EndedCredentials | null
+  linked: RevokedCredentials | null
 }
 
 /**
  * The account of whoever the provider vouches for, with groups and role as they are told now. An account is known by issuer and subject; by
  * e-mail address only where that is verified and configured. Throws FORBIDDEN, DUPLICATE_RESOURCE, UNAUTHORIZED for a disabled account.
  */
-export async function ofIdentity(app: App, identity: Identity): Promise<External> {
+export async function ofIdentity(app: App, identity: Identity, revokeCredentials: RevokeCredentials): Promise<External> {
   refuseOtherDomain(app, identity)
   return app.db.transaction().execute(async (trx) => {
     const before = await known(trx, identity)
-    const taken = before ? null : await linked(app, trx, identity)
+    const taken = before ? null : await linked(app, trx, identity, revokeCredentials)
     const user = before ?? taken?.user ?? (await made(app, trx, identity))
     if (user.disabled) throw new AppError('UNAUTHORIZED', {}, 'This account is disabled.')
-    return { user: await synced(app, trx, user, identity), linked: taken?.ended ?? null }
+    return { user: await synced(app, trx, user, identity), linked: taken?.revoked ?? null }
   })
 }
 
@@ -48,13 +58,14 @@ async function linked(
   app: App,
   trx: Trx,
   { issuer, subject, email, isEmailVerified }: Identity,
-): Promise<{ user: users.User; ended: EndedCredentials } | null> {
+  revokeCredentials: RevokeCredentials,
+): Promise<{ user: users.User; revoked: RevokedCredentials } | null> {
   if (email === null) return null
   const local = await trx.selectFrom('users').selectAll().where('email_key', '=', emailKey(email)).forUpdate().executeTakeFirst()
   if (!local) return null
   if (!app.config.oidc.link_by_email || !isEmailVerified || local.oidc_subject !== null)
     throw new AppError('DUPLICATE_RESOURCE', { field: 'email' }, 'There is another account with this e-mail address.')
-  const ended = await endCredentials(app, trx, local)
+  const revoked = await revokeCredentials(app, trx, local)
   const at = app.now()
   const user = await trx
     .updateTable('users')
@@ -70,7 +81,7 @@ async function linked(
     .where('id', '=', local.id)
     .returningAll()
     .executeTakeFirstOrThrow()
-  return { user, ended }
+  return { user, revoked }
 }
 
 async function made(app: App, trx: Trx, identity: Identity): Promise<users.User> {

@@ -1,6 +1,6 @@
 /** The fields of a user as they come in: one spelling of each, so that two users cannot look the same. */
 import { z } from 'zod'
-import { isId } from '../http/input.ts'
+import { usernameKey } from '../http/user-identifier.ts'
 import { hasHidden } from '../http/visible-text.ts'
 import { mixesScripts } from './confusables.ts'
 
@@ -35,17 +35,3 @@ export const DisplayName = z
   .refine((name) => !hasHidden(name), 'no control or invisible character, and none that changes the direction of text')
 
 export const Role = z.enum(['admin', 'user'])
-
-/** What makes two user names the same. */
-export const usernameKey = (username: string): string => username.trim().normalize('NFKC').toLowerCase().normalize('NFKC')
-
-/** What makes two e-mail addresses the same. */
-export const emailKey = (email: string): string => email.trim().toLowerCase()
-
-/** The column of users in which an identifier is looked up, and the value: what looks like an id is an id and nothing else. */
-export function identified(identifier: string): { column: 'id' | 'email_key' | 'username_key'; value: string } {
-  const trimmed = identifier.trim()
-  if (isId(trimmed)) return { column: 'id', value: trimmed.toLowerCase() }
-  if (trimmed.includes('@')) return { column: 'email_key', value: emailKey(trimmed) }
-  return { column: 'username_key', value: usernameKey(trimmed) }
-}

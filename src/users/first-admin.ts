@@ -1,12 +1,12 @@
 /** The first admin: made where there are no users yet, so that somebody can sign in. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { inventPassword } from '../auth/generate-password.ts'
-import { newPassword } from '../auth/passwords.ts'
 import type { Trx } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
 import { Username } from './fields.ts'
+import { inventPassword } from './generate-password.ts'
 import { tellInitialPassword } from './initial-password.ts'
+import { newPassword } from './passwords.ts'
 import * as users from './users.ts'
 
 /**

@@ -2,13 +2,14 @@
 import { availableParallelism } from 'node:os'
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { newPassword, PasswordHash } from '../auth/passwords.ts'
 import type { Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { check, flag } from '../http/input.ts'
 import { openSlices } from '../http/time-slices.ts'
-import { DisplayName, Email, emailKey, Role, Username, usernameKey } from './fields.ts'
+import { emailKey, usernameKey } from '../http/user-identifier.ts'
+import { DisplayName, Email, Role, Username } from './fields.ts'
 import { forgetInitialPassword } from './initial-password.ts'
+import { newPassword, PasswordHash } from './passwords.ts'
 import * as users from './users.ts'
 
 const maxRows = 10_000

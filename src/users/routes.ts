@@ -1,7 +1,5 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import * as auth from '../auth/auth.ts'
-import { newPassword, Password } from '../auth/passwords.ts'
 import { AppError } from '../errors.ts'
 import { flag } from '../http/input.ts'
 import { pageOf, pageQuery, pagination } from '../http/pages.ts'
@@ -9,6 +7,7 @@ import { admin, type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
 import { DisplayName, Email, Role, Username } from './fields.ts'
 import { ImportAnswer, ImportBody, importUsers } from './import.ts'
+import { newPassword } from './passwords.ts'
 import * as users from './users.ts'
 import { UserAnswer, view } from './view.ts'
 
@@ -32,9 +31,6 @@ export const update = ({ config }: App) =>
 export const Removal = z.object({ documents: z.enum(['delete', 'transfer']).optional(), to: z.string().max(320).optional() })
 
 export const Profile = z.object({ email: Email, display_name: DisplayName }).partial()
-
-export const passwordChange = ({ config }: App) => z.object({ current_password: Password, new_password: newPassword(config) })
-export const PasswordAnswer = z.object({ message: z.string(), token: z.string(), expires_at: z.iso.datetime() })
 
 export const GroupsAnswer = z.object({ username: z.string(), groups: z.array(z.string()), synced_at: z.iso.datetime().nullable() })
 
@@ -80,20 +76,6 @@ export const routes = (app: App): Route[] => [
       errors: ['USER_NOT_FOUND', 'DUPLICATE_RESOURCE'],
     },
     async ({ actor, body }) => view(await users.updateProfile(app, actor, body)),
-  ),
-  user(
-    'POST /api/users/change-password',
-    {
-      summary: 'Change your own password; all other sessions end',
-      scope: 'session',
-      body: passwordChange(app),
-      answer: PasswordAnswer,
-      errors: ['FORBIDDEN', 'USER_NOT_FOUND', 'RATE_LIMITED'],
-    },
-    async ({ actor, body }) => {
-      const { token, expires_at } = await auth.changePassword(app, actor, body.current_password, body.new_password)
-      return { message: 'Password changed.', token, expires_at }
-    },
   ),
   admin('GET /api/users/:id', { summary: 'One user', ids, answer: UserAnswer }, async ({ param }) =>
     view(await users.existing(app.db, param('id'))),

@@ -8,9 +8,9 @@ import type { Role, Row, Schema } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type Fetched, fetchPage, type PageOf } from '../http/pages.ts'
+import { emailKey, parseUserIdentifier, usernameKey } from '../http/user-identifier.ts'
 import { lookAlikes } from './confusables.ts'
 import * as verification from './email-verification.ts'
-import { emailKey, identified, usernameKey } from './fields.ts'
 import { forgetInitialPassword } from './initial-password.ts'
 
 export type User = Row<'users'>
@@ -59,7 +59,7 @@ export function named(db: Db, identifier: string): Promise<User | undefined> {
   const all = db.selectFrom('users').selectAll()
   // PostgreSQL does not even look for U+0000, which a path can hold.
   if (identifier.includes('\0')) return Promise.resolve(undefined)
-  const { column, value } = identified(identifier)
+  const { column, value } = parseUserIdentifier(identifier)
   return all.where(column, '=', value).executeTakeFirst()
 }
 

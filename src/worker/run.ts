@@ -5,7 +5,6 @@ import type { Config } from '../config/schema.ts'
 import type { Queue } from '../jobs/queue.ts'
 import { type Log, onSignals, openLog } from '../log/log.ts'
 import { openApp } from '../open-app.ts'
-import { openHealth } from './health.ts'
 import type { RunningJob } from './messages.ts'
 import { nameOf } from './reap-workers.ts'
 import { startSchedule } from './schedule.ts'
@@ -23,6 +22,8 @@ export interface WorkerRun {
   /** follows host and process in its name */
   label?: string
   signal: AbortSignal
+  /** Opens the port of worker.health_listen; null where it is not set. */
+  openHealth(app: App, isDraining: () => boolean): Promise<{ readonly url: string; close(): Promise<void> } | null>
   /** takes what is to be done before everything ends at once */
   lastly(work: () => Promise<void>): void
   /** the level that the log shall have from now on, asked for on SIGHUP */
@@ -64,7 +65,7 @@ async function work(config: Config, log: Log, run: WorkerRun, began: (worker: Wo
     const worker = await startConfigured(app, run)
     began(worker)
     run.lastly(() => worker.letGo())
-    const health = await openHealth(app, () => signal.aborted)
+    const health = await run.openHealth(app, () => signal.aborted)
     log.info({ worker: worker.name, queues: config.worker.queues, health: health?.url }, 'working')
     const stopped = new Promise<void>((resolve) =>
       signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true }),

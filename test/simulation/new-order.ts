@@ -3,7 +3,7 @@ import { commit, local, type Program, query, type Step } from './program.ts'
 import { actorOf, begin, end, isRowFree, lockRow, viewOf, type World, write } from './world.ts'
 
 const storedFiles = 'documents/stored-files.ts'
-const removeFiles = 'documents/remove-files.ts'
+const removeFiles = 'documents/file-removals.ts'
 
 /** What comes after the files lock was seen free: the files go, with or without a connection. */
 const phaseTwo: readonly Step[] = [
@@ -30,7 +30,7 @@ const phaseTwo: readonly Step[] = [
   commit({ label: 'end look', mirrors: [removeFiles, 'removable'], run: (world, self) => ended(world, self, 'unlink') }),
   local({
     label: 'unlink',
-    mirrors: ['files/disk.ts', 'remove'],
+    mirrors: ['files/stores/disk.ts', 'remove'],
     run(world, self) {
       const [address] = actorOf(world, self).seen
       if (address === undefined) return ''
@@ -81,7 +81,7 @@ export const purge: Program = [
   }),
   commit({
     label: 'commit removal',
-    mirrors: ['documents/run-purge.ts', 'purge'],
+    mirrors: ['documents/purge-job.ts', 'purge'],
     run: (world, self) => ended(world, self, 'share files lock'),
   }),
   ...phaseTwo,
@@ -92,7 +92,7 @@ export const purge: Program = [
 export const sweep: Program = [
   local({
     label: 'read notes',
-    mirrors: ['documents/settle.ts', 'settle'],
+    mirrors: ['documents/purge-uncommitted.ts', 'settle'],
     isReady: (world) => Object.values(world.notes).includes(''),
     run(world, self) {
       actorOf(world, self).seen = Object.keys(world.notes)
@@ -118,7 +118,7 @@ export const sweep: Program = [
   }),
   commit({
     label: 'commit removal',
-    mirrors: ['documents/run-purge.ts', 'purge'],
+    mirrors: ['documents/purge-job.ts', 'purge'],
     run(world, self) {
       const [address = ''] = actorOf(world, self).seen
       delete world.notes[address]
@@ -161,12 +161,12 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
   local({
     label: 'compare',
-    mirrors: ['files/same-bytes.ts', 'hasSameBytes'],
+    mirrors: ['files/compare-files.ts', 'hasSameBytes'],
     run: (world, self) => (world.files[actorOf(world, self).seen[0] ?? ''] === 'intact' ? 'insert document' : 'name bytes'),
   }),
   local({
     label: 'name bytes',
-    mirrors: ['files/disk.ts', 'giveName'],
+    mirrors: ['files/stores/disk.ts', 'giveName'],
     run(world, self) {
       world.notes[own] = self
       world.files[own] = 'intact'
@@ -184,7 +184,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
   query({
     label: 'insert document',
-    mirrors: ['documents/upload.ts', 'store'],
+    mirrors: ['documents/store-document.ts', 'store'],
     run(world, self) {
       write(world, self, ['document', `of ${self}`])
       return 'commit'
@@ -192,7 +192,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
   commit({
     label: 'commit',
-    mirrors: ['documents/uploads.ts', 'storeOne'],
+    mirrors: ['documents/upload-requests.ts', 'storeOne'],
     run(world, self) {
       actorOf(world, self).outcome = 'done'
       return ended(world, self, 'keep')
@@ -200,7 +200,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
   local({
     label: 'keep',
-    mirrors: ['files/disk.ts', 'keep'],
+    mirrors: ['files/stores/disk.ts', 'keep'],
     run(world) {
       delete world.notes[own]
       return ''
@@ -208,7 +208,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
   local({
     label: 'failed',
-    mirrors: ['files/disk.ts', 'discard'],
+    mirrors: ['files/stores/disk.ts', 'discard'],
     run(world, self) {
       if (world.notes[own] === self) world.notes[own] = ''
       return gaveUp(world, self)
@@ -228,7 +228,7 @@ export const backup: Program = [
   }),
   local({
     label: 'snapshot',
-    mirrors: ['backup/snapshot.ts', 'openSnapshot'],
+    mirrors: ['backup/create/snapshot.ts', 'openSnapshot'],
     run(world, self) {
       actorOf(world, self).seen = world.tables.row === null ? [] : [world.tables.row]
       return 'copy file'
@@ -236,7 +236,7 @@ export const backup: Program = [
   }),
   local({
     label: 'copy file',
-    mirrors: ['backup/copy-stored-files.ts', 'copyStoredFiles'],
+    mirrors: ['backup/create/copy-stored-files.ts', 'copyStoredFiles'],
     run(world, self) {
       const { seen, isLost } = actorOf(world, self)
       world.backups.push({ isWhole: seen.every((address) => world.files[address] !== undefined), hasLostLock: isLost })
@@ -250,7 +250,7 @@ export const backup: Program = [
 export const orphans: Program = [
   local({
     label: 'list files',
-    mirrors: ['check/stored.ts', 'withoutRow'],
+    mirrors: ['check/stored-files.ts', 'withoutRow'],
     // A folder that is being filled belongs to another store id: no other program takes it.
     isReady: (world) => world.claim === '' && unused(world).length > 0,
     run(world, self) {
@@ -273,10 +273,10 @@ export const orphans: Program = [
       return row === address || removals.includes(address) ? ended(world, self, '') : 'commit'
     },
   }),
-  commit({ label: 'commit', mirrors: ['check/stored.ts', 'setAside'], run: (world, self) => ended(world, self, 'set aside') }),
+  commit({ label: 'commit', mirrors: ['check/stored-files.ts', 'setAside'], run: (world, self) => ended(world, self, 'set aside') }),
   local({
     label: 'set aside',
-    mirrors: ['check/stored.ts', 'setAside'],
+    mirrors: ['check/stored-files.ts', 'setAside'],
     run(world, self) {
       delete world.files[actorOf(world, self).seen[0] ?? '']
       return ''
@@ -289,13 +289,13 @@ export const orphans: Program = [
 const outcome: readonly Step[] = [
   local({
     label: 'ask for outcome',
-    mirrors: ['backup/commit-outcome.ts', 'outcomeOf'],
+    mirrors: ['backup/restore/commit-outcome.ts', 'outcomeOf'],
     isReady: ({ inFlight }) => !Object.keys(inFlight).some((transaction) => transaction.startsWith('restore')),
     run: ({ tables }) => (tables.storeId === 'restored' ? 'end filling' : 'remove files'),
   }),
   local({
     label: 'end filling',
-    mirrors: ['files/claim-folder.ts', 'endFilling'],
+    mirrors: ['files/restore-marker.ts', 'endFilling'],
     run(world) {
       world.claim = ''
       return ''
@@ -303,7 +303,7 @@ const outcome: readonly Step[] = [
   }),
   local({
     label: 'remove files',
-    mirrors: ['backup/restore.ts', 'undo'],
+    mirrors: ['backup/restore/restore.ts', 'undo'],
     run(world, self) {
       delete world.files.restored
       world.claim = ''
@@ -315,7 +315,7 @@ const outcome: readonly Step[] = [
 export const restore: Program = [
   local({
     label: 'claim folder',
-    mirrors: ['files/claim-folder.ts', 'beginFilling'],
+    mirrors: ['files/restore-marker.ts', 'beginFilling'],
     run(world) {
       world.claim = 'files'
       return 'store files'
@@ -323,7 +323,7 @@ export const restore: Program = [
   }),
   local({
     label: 'store files',
-    mirrors: ['backup/files-in.ts', 'putFiles'],
+    mirrors: ['backup/restore/put-files.ts', 'putFiles'],
     run(world) {
       world.files.restored = 'intact'
       return 'copy rows'
@@ -331,7 +331,7 @@ export const restore: Program = [
   }),
   local({
     label: 'copy rows',
-    mirrors: ['backup/fill.ts', 'read'],
+    mirrors: ['backup/restore/fill.ts', 'read'],
     isReady: isRowFree,
     run(world, self) {
       begin(world, self)
@@ -342,14 +342,14 @@ export const restore: Program = [
   }),
   local({
     label: 'note commit',
-    mirrors: ['files/claim-folder.ts', 'noteClaim'],
+    mirrors: ['files/restore-marker.ts', 'noteClaim'],
     run(world) {
       world.claim = 'commit'
       return 'commit'
     },
   }),
   {
-    ...commit({ label: 'commit', mirrors: ['backup/fill.ts', 'fill'], run: (world, self) => ended(world, self, 'end filling') }),
+    ...commit({ label: 'commit', mirrors: ['backup/restore/fill.ts', 'fill'], run: (world, self) => ended(world, self, 'end filling') }),
     onLost: 'ask for outcome',
   },
   ...outcome,
@@ -359,7 +359,7 @@ export const restore: Program = [
 export const nextRestore: Program = [
   local({
     label: 'read claim',
-    mirrors: ['backup/restore.ts', 'endEarlier'],
+    mirrors: ['backup/restore/restore.ts', 'endEarlier'],
     isReady: ({ claim, actors }) => claim !== '' && actors.restore?.outcome === 'crashed',
     run: ({ claim }) => (claim === 'commit' ? 'ask for outcome' : 'remove files'),
   }),

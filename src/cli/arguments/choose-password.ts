@@ -30,7 +30,7 @@ export async function newPassword(cli: Cli, flags: PasswordFlags): Promise<strin
   if (ways > 1) throw usage('of --password-stdin, --password-file, --generate-password and --no-password only one can be meant')
   if (password === false) return null
   if (!generatePassword) return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable }, true)
-  const { inventPassword } = await import('../../auth/generate-password.ts')
+  const { inventPassword } = await import('../../users/generate-password.ts')
   return inventPassword()
 }
 

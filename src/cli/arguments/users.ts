@@ -16,7 +16,7 @@ export async function userNamed(client: Client, given: string): Promise<UserView
   }
   if (isId(given)) return client.users.get(given.toLowerCase())
   // Loaded here: what checks fields is large, and most runs name no user.
-  const { emailKey, usernameKey } = await import('../../users/fields.ts')
+  const { emailKey, usernameKey } = await import('../../http/user-identifier.ts')
   const wanted = given.trim()
   const isMeant = ({ username, email }: UserView): boolean =>
     wanted.includes('@') ? emailKey(email) === emailKey(wanted) : usernameKey(username) === usernameKey(wanted)

@@ -4,8 +4,8 @@ import type { App } from '../../app.ts'
 import type { DocumentStatus } from '../../db/schema.ts'
 import { labelKey } from '../../documents/label-names.ts'
 import { isId } from '../../http/input.ts'
+import { parseUserIdentifier } from '../../http/user-identifier.ts'
 import { noFilter, type SearchFilter } from '../../ports/search-engine.ts'
-import { identified } from '../../users/fields.ts'
 import { earliest, latest, type Typed } from './qualifiers.ts'
 
 /** As a client names them: labels by id or by name (no case), the owner by id or user name. */
@@ -85,7 +85,7 @@ const isTypeOf = (type: string, wide: string): boolean => {
 }
 
 async function ownerId(app: App, owner: string): Promise<string | null> {
-  const { column, value } = identified(owner)
+  const { column, value } = parseUserIdentifier(owner)
   const user = await app.db.selectFrom('users').select('id').where(column, '=', value).executeTakeFirst()
   return user?.id ?? null
 }

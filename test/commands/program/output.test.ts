@@ -273,7 +273,7 @@ async function runSnippet(parts: string, code: string, { reply, size = '' }: { r
   const folder = mkdtempSync(join(tmpdir(), 'dms-snippet-'))
   try {
     const program = join(folder, 'snippet.ts')
-    writeFileSync(program, `import * as parts from '${new URL(`../../src/cli/${parts}.ts`, import.meta.url).pathname}'\n${code}`)
+    writeFileSync(program, `import * as parts from '${new URL(`../../../src/cli/${parts}.ts`, import.meta.url).pathname}'\n${code}`)
     const { stdout } = await runLineOnTerminal(`${size} '${process.execPath}' '${program}' > '${folder}/stdout'`, {
       reply,
       timeout: 10_000,
@@ -292,7 +292,7 @@ onTerminal.each([
 ])('a question is on standard error: %s', async (_, type, said) => {
   const ask = `await parts.confirm({ canAsk: true }, 'Delete 3 documents?', '--yes').then(
   () => process.stdout.write('went on'), (error) => process.stdout.write(error.name + ' ' + error.message))`
-  const { screen, stdout } = await runSnippet('prompt', ask, { reply: { to: '(y/N)', type } })
+  const { screen, stdout } = await runSnippet('arguments/prompt', ask, { reply: { to: '(y/N)', type } })
   expect(screen).toContain('Delete 3 documents?')
   expect(stdout).toMatch(said)
 })
@@ -300,7 +300,7 @@ onTerminal.each([
 onTerminal('a password is not seen while it is typed, and nothing offers to show it', async () => {
   // Ctrl-T is the key that inquirer has for it.
   const ask = "process.stdout.write(await parts.password({ canAsk: true }, 'Password', '--password-stdin'))"
-  const { screen, stdout } = await runSnippet('prompt', ask, { reply: { to: 'Password', type: 'sec\u0014ret\n' } })
+  const { screen, stdout } = await runSnippet('arguments/prompt', ask, { reply: { to: 'Password', type: 'sec\u0014ret\n' } })
   expect(screen).toContain('Password')
   expect(screen).not.toMatch(/ctrl|toggle|visib|sec|ret/i)
   expect(stdout).toBe('secret')
@@ -315,8 +315,8 @@ await new Promise((resolve) => setTimeout(resolve, 500))
 progress.done()
 cli.warn('the end')
 await cli.end()`
-  const { screen, stdout } = await runSnippet('context', code, { size: 'stty cols 80 rows 24;' })
+  const { screen, stdout } = await runSnippet('runtime/context', code, { size: 'stty cols 80 rows 24;' })
   expect(screen).toMatch(/upload {2}1\/4 \(25 %\).*the end\n$/s)
   expect(stdout).toBe('')
-  expect((await runSnippet('context', code)).screen).toBe('the end\n')
+  expect((await runSnippet('runtime/context', code)).screen).toBe('the end\n')
 })

@@ -2,11 +2,11 @@
 import type { App } from '../app.ts'
 import { hostPortOf } from '../config/values.ts'
 import { ConfigError } from '../errors.ts'
-import { routes as health } from '../server/health.ts'
-import { buildServer } from '../server/http/assemble.ts'
-import { openRecorder } from '../server/http/request-metrics.ts'
-import { listen } from '../server/listen.ts'
-import { routes as metrics } from '../server/metrics.ts'
+import { routes as health } from './health.ts'
+import { buildServer } from './http/assemble.ts'
+import { openRecorder } from './http/request-metrics.ts'
+import { listen } from './listen.ts'
+import { routes as metrics } from './metrics.ts'
 
 export interface WorkerHealth {
   /** http://127.0.0.1:8081 */

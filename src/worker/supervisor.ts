@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Config } from '../config/schema.ts'
 import type { Log } from '../log/log.ts'
-import { type Heartbeat, heartbeatIntervalMs, type RunningJob, type ToWorker } from '../worker/messages.ts'
+import { type Heartbeat, heartbeatIntervalMs, type RunningJob, type ToWorker } from './messages.ts'
 
 type Variables = Readonly<Record<string, string | undefined>>
 

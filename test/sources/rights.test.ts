@@ -1,6 +1,7 @@
 /** What owners of sources may have read is asked when a source is read, and not only when it is made. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
+import { loadConfig } from '../../src/config/load.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { startApp } from '../support/app.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
@@ -111,8 +112,10 @@ test.each([
   expect(share.seen.length).toBe(asked)
 })
 
-describe('private networks of users who are no admins', () => {
+describe('private networks of users who are no admins, by default', () => {
   const refusal = 'The address is in a place that this source may not reach.'
+  /** of an installation whose configuration does not say */
+  const allowedByDefault = loadConfig({ env: {}, flags: { data_dir: '/nonexistent' } }).config.sources.allow_private_networks
   const types = [
     ['webdav', (port: number) => `http://127.0.0.1:${port}/`],
     ['s3', (port: number) => `http://127.0.0.1:${port}/bucket`],
@@ -120,7 +123,7 @@ describe('private networks of users who are no admins', () => {
   ] as const
 
   test.each(types)('%s: the same answer for a port that is open and one that is closed, without a connection (%#)', async (type, urlOf) => {
-    const { asAda } = await startApp({ 'sources.allow_private_networks': false })
+    const { asAda } = await startApp({ 'sources.allow_private_networks': allowedByDefault })
     const share = await startShare(1)
     const isName = urlOf(1).includes('localhost')
     const outcomes = []
@@ -142,7 +145,7 @@ describe('private networks of users who are no admins', () => {
   })
 
   test('are refused to a source that is changed, synced or tested, also one made while its owner was an admin', async () => {
-    const dms = await startApp({ 'sources.allow_private_networks': false, 'ocr.enabled': false })
+    const dms = await startApp({ 'sources.allow_private_networks': allowedByDefault, 'ocr.enabled': false })
     const share = await startShare(1)
     const { id } = await dms.asAda.sources.create({ name: 'Cloud', type: 'webdav', url: 'https://cloud.example.org/', sync_interval: 0 })
     await expect(dms.asAda.sources.update(id, { url: share.url })).rejects.toMatchObject({ status: 400 })

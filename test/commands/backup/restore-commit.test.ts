@@ -54,9 +54,10 @@ test('the answer of COMMIT is lost, and the rows are there: so are the files, an
   const relay = await startRelay(place.databaseUrl)
   const lost = relay.loseAnswerTo('commit')
   const restored = await here({ ...place, databaseUrl: relay.url }, ['restore', archive, '-q'])
-  expect(restored).toMatchObject({ code: 0 })
   await lost
   expect(await users(place)).toBeGreaterThan(0)
+  expect((await storeFiles(place.dataDir)).named).toHaveLength(2)
+  expect(restored).toMatchObject({ code: 0 })
   expect((await here(place, ['check', '--sample', '100%'])).code).toBe(0)
   expect((await readdir(join(place.dataDir, 'files'))).filter((name) => name.startsWith('.dms-restore'))).toEqual([])
 })

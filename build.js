@@ -160,12 +160,13 @@ function replace(path, text) {
   renameSync(temporary, path)
 }
 
-/** Removes what is not of this build and at least so many milliseconds old. */
+/** Removes files of earlier builds that are at least `age` milliseconds old, and all of their migrations: dms lists that folder. */
 function removeOthers(age) {
   const { made } = JSON.parse(readFileSync(root + stampFile, 'utf8'))
   for (const path of readdirSync(dist, { recursive: true })) {
     const found = statSync(dist + path)
-    if (found.isFile() && !made.includes(path) && Date.now() - found.mtimeMs >= age) rmSync(dist + path)
+    const isOld = path.startsWith('migrations') || Date.now() - found.mtimeMs >= age
+    if (found.isFile() && !made.includes(path) && isOld) rmSync(dist + path)
   }
 }
 

@@ -62,11 +62,11 @@ export function migrate(cli: Cli): Command {
       summary: 'Take the newest migrations back, for an older dms, with what only they brought.',
       examples: [
         ['migrate down -n', 'what the last one takes with it'],
-        ['migrate down --to 0013_servers', 'where an older dms stopped; asks first'],
+        ['migrate down --to 0012_search', 'where an older dms stopped; asks first'],
       ],
       exits: `0 done, or nothing to do · 2 no such migration; nobody could be asked, and no --yes · 7 no way back · 75 another migrator is at it · ${failures}`,
       notes: [
-        'Stop every `dms serve` and `dms worker` first, and run this with the newer dms. Up to 0013_servers there is no way back but dms restore.',
+        'Stop every `dms serve` and `dms worker` first, and run this with the newer dms. Up to 0012_search there is no way back but dms restore.',
       ],
     })
       .option('--steps <number>', 'so many (default: 1)')

@@ -1,15 +1,26 @@
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // What this database is, said once: the id of its document store.
+  // Facts about this installation, such as the id of its document store.
   await sql`create table instance (key text primary key, value text not null)`.execute(db)
-  // A row here is what uploads and removals of the same bytes lock, so that neither can cross the other.
+  // Uploads and removals of equal bytes lock the row of their SHA-256. The address is unique per upload, so that a late removal never meets the
+  // file of a later upload. Addresses become paths: their form is checked here and again by the file store.
   await sql`
     create table stored_files (
-      sha256     text primary key,
+      sha256     text primary key constraint stored_files_sha256_form check (sha256 ~ '^[0-9a-f]{64}$'),
       size       bigint not null,
-      created_at timestamptz not null default now()
+      address    text not null unique,
+      created_at timestamptz not null default now(),
+      constraint stored_files_address_form check (address ~ '^[0-9a-f]{64}(\\.[0-9a-z]{8,32})?$' and left(address, 64) = sha256)
     )`.execute(db)
+  // Inserted by the transaction that makes a file unreachable. The file is removed after the commit, then the row is deleted.
+  await sql`
+    create table file_removals (
+      address      text primary key constraint file_removals_address_form check (address ~ '^[0-9a-f]{64}(\\.[0-9a-z]{8,32})?$'),
+      requested_at timestamptz not null default now()
+    )`.execute(db)
+  await sql`create index on file_removals (left(address, 64))`.execute(db)
+
   await sql`
     create table documents (
       id             uuid primary key default dms_uuidv7(),
@@ -34,7 +45,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       version        integer not null default 1,
       created_at     timestamptz not null default now(),
       updated_at     timestamptz not null default now(),
-      processed_at   timestamptz
+      processed_at   timestamptz,
+      -- null: the file is as old as the document
+      file_replaced_at timestamptz
     )`.execute(db)
   await sql`create index on documents (owner_id, created_at desc, id desc)`.execute(db)
   await sql`create index on documents (created_at desc, id desc)`.execute(db)
@@ -43,7 +56,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index on documents (duplicate_of) where duplicate_of is not null`.execute(db)
   await sql`create index on documents (status) where status <> 'completed'`.execute(db)
 
-  // One row per page. A row without source is work left: a retry goes on at the first of them.
+  // One row per page. A page without a source is not read yet; a retry continues there.
   await sql`
     create table document_pages (
       document_id   uuid not null references documents (id) on delete cascade,
@@ -60,13 +73,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       error_message text,
       primary key (document_id, page)
     )`.execute(db)
+  // The fingerprint identifies the request that used the key first.
   await sql`
     create table idempotency_keys (
-      caller     text not null,
-      key        text not null,
-      status     integer,
-      answer     jsonb,
-      created_at timestamptz not null default now(),
+      caller      text not null,
+      key         text not null,
+      fingerprint text not null,
+      status      integer,
+      answer      jsonb,
+      created_at  timestamptz not null default now(),
       primary key (caller, key)
     )`.execute(db)
   await sql`create index on idempotency_keys (created_at)`.execute(db)

@@ -145,13 +145,13 @@ test('a backup of an older schema is made by this dms and comes up to date when 
     statementTimeout: 0,
     log: openLog({ level: 'warn', format: 'json' }),
   })
-  await migrate(database, 10_000, undefined, '0013_servers')
+  await migrate(database, 10_000, undefined, '0011_servers')
   const content = 'written long ago'
   const sha256 = createHash('sha256').update(content).digest('hex')
   const client = await connection(old)
   await client.query(`insert into users (id, username, username_key, email, email_key) values
     ('01890a5d-ac96-774b-bcce-000000000001', 'old', 'old', 'old@example.org', 'old@example.org')`)
-  await client.query(`insert into stored_files (sha256, size) values ($1, $2)`, [sha256, content.length])
+  await client.query(`insert into stored_files (sha256, size, address) values ($1, $2, $1)`, [sha256, content.length])
   await client.query(
     `insert into documents (id, owner_id, title, filename, content, status, mime_type, size, sha256, language)
      values ('01890a5d-ac96-774b-bcce-000000000002', '01890a5d-ac96-774b-bcce-000000000001', 'old', 'old.txt', $1, 'processing', 'text/plain', $2, $3, 'eng')`,

@@ -7,7 +7,7 @@ import { openSecondDatabase, type SecondDatabase } from '../database/second-data
 import { type Fault, type Given, needsProgram, openTrial, type Told } from '../fault.ts'
 
 /** of one thread, while it applies all migrations */
-const mostWrites = 280
+const mostWrites = 200
 const migrations = new URL('../../../migrations/', import.meta.url)
 
 export const killedMigrations: Fault = {
@@ -35,7 +35,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   expect(first.code === 0, `dms migrate ended with ${first.code}: ${first.stderr}`)
   const wanted = await shapeOf(whole)
 
-  const points = isShort ? [60, 200] : Array.from({ length: 60 }, () => 1 + Math.floor(Math.random() * mostWrites))
+  const points = isShort ? [60, 140] : Array.from({ length: 60 }, () => 1 + Math.floor(Math.random() * mostWrites))
   const stoppedAt = new Set<number>()
   let kills = 0
   for (const point of points) {

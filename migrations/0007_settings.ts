@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // Empty items_per_page: what the configuration says, also after the configuration changed.
+  // items_per_page null: the value of the configuration.
   await sql`
     create table user_settings (
       user_id               uuid primary key references users (id) on delete cascade,

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // Tokens for programs. What they are is known to their holder alone: only hashes are here.
+  // Tokens for programs, as hashes: only their holder knows the token.
   await sql`
     create table api_tokens (
       id            uuid primary key default dms_uuidv7(),
@@ -10,7 +10,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       name_key      text not null,
       token_hash    text not null unique,
       scopes        text[] not null,
-      -- of the user when it was made: what ends all sessions of somebody ends these too
+      -- the user's at creation: signing out everywhere ends API tokens too
       token_version integer not null,
       created_at    timestamptz not null default now(),
       expires_at    timestamptz,

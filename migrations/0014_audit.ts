@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // Who did what, when and from where. Each row holds the hash of itself and of the one before, so that none can be changed or taken away unseen.
-  // No reference to users: what somebody did is known after they are gone.
+  // Who did what, when and from where. Each hash covers the row and the hash before, so that a changed or deleted row is detected.
+  // No reference to users: entries outlive them.
   await sql`
     create table audit_entries (
       seq        bigint primary key,

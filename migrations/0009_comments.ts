@@ -14,6 +14,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db)
   await sql`create index on comments (document_id, created_at desc, id desc) where parent_id is null`.execute(db)
   await sql`create index on comments (parent_id, created_at, id) where parent_id is not null`.execute(db)
-  // Counting a document's comments and deleting a document look for replies too.
+  // For counting the comments of a document, and for deleting one: both include replies.
   await sql`create index on comments (document_id)`.execute(db)
 }

@@ -17,7 +17,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index on shared_links (document_id)`.execute(db)
   await sql`create index on shared_links (created_by, created_at desc, id desc)`.execute(db)
 
-  // Who was handed a file a short while ago, and may come back for the rest of it.
+  // Clients that fetched a file recently: their range requests for the rest count as the same view.
   await sql`
     create table shared_link_views (
       link_id uuid not null references shared_links (id) on delete cascade,

@@ -1,4 +1,4 @@
-/** The promises of README "Layout": read from the import lines, so that they cannot be broken by accident. */
+/** Enforces the dependency rules of docs/architecture.md, read from the import lines. */
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'

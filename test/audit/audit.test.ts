@@ -202,7 +202,7 @@ test('a refused sign-in is one line of the log that a filter can read, and that 
     },
     { ip: '203.0.113.7' },
   )
-  // The expression that README "Security" gives for fail2ban, whose <HOST> is an address.
+  // The expression of docs/security.md for fail2ban, where <HOST> is an address.
   const expression = /"ip":"([\d.:a-f]+)","code":"\w+","request_id":"[\w.-]+","msg":"sign-in refused"/
   const lines = (await readFile(file, 'utf8')).split('\n')
   expect(lines.map((line) => expression.exec(line)?.[1]).filter(Boolean)).toEqual(['203.0.113.7'])

@@ -1,0 +1,103 @@
+/** Checks README and docs/: commands parse, harmless ones run, links lead to files and headings. */
+import { existsSync } from 'node:fs'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished, test } from 'vitest'
+import { commandLines, parseWords } from '../support/processes/command-line.ts'
+import { run } from '../support/processes/run.ts'
+import { startServer, tokenFor } from '../support/servers/server.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const names = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'SECURITY.md',
+  ...(await readdir(join(root, 'docs'), { recursive: true })).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`),
+]
+const pages = new Map(await Promise.all(names.map(async (name) => [name, await readFile(join(root, name), 'utf8')] as const)))
+const lines = [...pages.values()].flatMap((text) => {
+  const blocks = [...text.matchAll(/^```(?:sh|cron)\n([\s\S]*?)^```$/gm)].map(([, block = '']) => block)
+  const screens = [...text.matchAll(/^```(?:console)?\n([\s\S]*?)^```$/gm)].map(([, block = '']) =>
+    block
+      .split('\n')
+      .filter((line) => line.startsWith('$ '))
+      .map((line) => line.slice(2))
+      .join('\n'),
+  )
+  return [...blocks, ...screens].flatMap((block) => commandLines(block.replace(/\\\n/g, ' ')))
+})
+
+test('README.md has at most 150 lines', () => {
+  expect(pages.get('README.md')?.trimEnd().split('\n').length).toBeLessThanOrEqual(150)
+})
+
+test('links lead to files and headings that exist', () => {
+  const broken = [...pages].flatMap(([name, text]) =>
+    [...text.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, target = '']) => {
+      if (/^https?:/.test(target)) return []
+      const [path = '', anchor] = target.split('#')
+      const file = path === '' ? name : join(dirname(name), path)
+      const isBroken = !existsSync(join(root, file)) || (anchor !== undefined && !anchorsOf(pages.get(file) ?? '').includes(anchor))
+      return isBroken ? [`${name}: ${target}`] : []
+    }),
+  )
+  expect(broken).toEqual([])
+})
+
+/** Returns the anchors of the headings of a page, formed as GitHub forms them. */
+const anchorsOf = (text: string): string[] =>
+  [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+
+test('commandLines finds the dms commands in shell text', () => {
+  const shell = `*/5 * * * *  dms  dms worker --once -q  # dms comment
+url=$(dms shared-links create "$id" --expires 7d) && DMS_URL=x dms --json list 'a b' > f; install -o dms -g dms x | xargs -r dms text`
+  expect(commandLines(shell)).toEqual([
+    ['worker', '--once', '-q'],
+    ['shared-links', 'create', '$id', '--expires', '7d'],
+    ['--json', 'list', 'a b'],
+    ['text', 'ID'],
+  ])
+})
+
+test('every command line of the documentation parses', async () => {
+  expect(lines.length).toBeGreaterThan(40)
+  const refused: string[] = []
+  for (const words of lines) {
+    const { problem } = await parseWords(words)
+    if (problem !== null) refused.push(`dms ${words.join(' ')}: ${problem}`)
+  }
+  expect(refused).toEqual([])
+})
+
+/** Commands that change nothing. */
+const harmless =
+  /^(api GET|audit (list|verify)|config (check|show)|context list|documents list|help|healthcheck|labels list|metrics|notifications list|ocr queue( status| list)?$|search (query|status|suggest)|sources (list|status)|users list|version|whoami)/
+
+test('commands of the documentation that change nothing exit with 0', async () => {
+  const { app, admin, asAdmin, url } = await startServer({ 'metrics.enabled': false })
+  await asAdmin.labels.create({ name: 'inbox', color: '#112233' })
+  const folder = await mkdtemp(join(tmpdir(), 'dms-readme-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const token = await tokenFor(app, admin)
+  const looks = lines.filter((words) => {
+    const line = words.filter((word) => !word.startsWith('-')).join(' ')
+    return harmless.test(line) && !words.some((word) => /^--(url|local|context|print-curl)$|\$|example\.org/.test(word))
+  })
+  expect(looks.length).toBeGreaterThan(5)
+  const wrong: string[] = []
+  for (const words of looks) {
+    const isHere = words[0] === 'config'
+    const env: Record<string, string> = isHere ? { DMS_DATA_DIR: folder } : { DMS_URL: url, DMS_TOKEN: token }
+    const { code, stderr } = await run(words, { env: { HOME: folder, ...env } })
+    if (code !== 0) wrong.push(`dms ${words.join(' ')}: exit ${code}: ${stderr}`)
+  }
+  expect(wrong).toEqual([])
+}, 60_000)

@@ -1,6 +1,6 @@
 import { createWriteStream } from 'node:fs'
 import type { Command } from 'commander'
-import { write } from '../src/backup/bytes.ts'
+import { writeChunk } from '../src/backup/byte-streams.ts'
 import type { CheckName, Finding } from '../src/check/check.ts'
 import { durationOf } from '../src/cli/arguments/duration.ts'
 import { startFindings } from '../src/cli/output/findings.ts'
@@ -68,7 +68,7 @@ export const check = (cli: Cli): Command =>
           },
           (finding) => {
             findings.add(finding)
-            if (rejects) kept = kept.then(() => write(rejects, Buffer.from(`${JSON.stringify({ type: 'finding', ...finding })}\n`)))
+            if (rejects) kept = kept.then(() => writeChunk(rejects, Buffer.from(`${JSON.stringify({ type: 'finding', ...finding })}\n`)))
           },
         ),
       )

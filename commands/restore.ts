@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { LostDocument } from '../src/backup/restore/lost-documents.ts'
+import type { LostDocument } from '../src/backup/restore/find-lost-documents.ts'
 import { backupNamed, type KeyFlags, keySettings, refusePassword, signaturePolicy } from '../src/cli/arguments/backup-source.ts'
 import { durationOf } from '../src/cli/arguments/duration.ts'
 import { manual } from '../src/cli/output/manual.ts'
@@ -46,13 +46,13 @@ export const restore = (cli: Cli): Command =>
     .option('-n, --dry-run', 'read the head of the backup only')
     .option('--lock-timeout <duration>', 'wait this long for a migration or another restore', '0s')
     .action(async (given: string, flags: Flags) => {
-      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
+      const lockTimeoutMs = durationOf('--lock-timeout', flags.lockTimeout)
       const settings = settingsOf(flags)
       const source = await backupNamed(cli, given)
       const started = new Date()
       const places = await openPlaces(cli, 'restore', settings)
-      const { databaseName, refuseFull, restore: put } = await import('../src/backup/restore/restore.ts')
-      const name = await databaseName(places)
+      const { readDatabaseName, assertEmpty, restoreBackup } = await import('../src/backup/restore/restore.ts')
+      const name = await readDatabaseName(places)
       if (flags.confirm !== undefined && flags.confirm !== name)
         throw usage(`--confirm ${flags.confirm}: the database is called "${name}"; nothing was changed`)
       const report = (more: object, sentence: string, lists: object = {}) => {
@@ -60,16 +60,16 @@ export const restore = (cli: Cli): Command =>
         cli.print(summary, { columns: [...Object.keys(more), 'duration_seconds'].map((name) => ({ name })), sentence })
       }
       if (flags.dryRun) {
-        await refuseFull(places)
-        const { headOf } = await import('../src/backup/source.ts')
-        const { created_at, dms, documents, files, bytes } = await headOf(source)
+        await assertEmpty(places)
+        const { readHead } = await import('../src/backup/backup-source.ts')
+        const { created_at, dms, documents, files, bytes } = await readHead(source)
         return report({ created_at, documents, files, bytes }, `would restore ${documents} documents of ${created_at} (dms ${dms})`)
       }
       const policy = await signaturePolicy(places.config.backup.key_file, flags)
       const progress = cli.progress('restore')
-      const { manifest, ignored, skipped, lost, keptSecrets, disabledSources } = await put(places, source, {
+      const { manifest, ignored, skipped, lost, keptSecrets, disabledSources } = await restoreBackup(places, source, {
         ...policy,
-        lockTimeout,
+        lockTimeoutMs,
         skipsDamaged: flags.skipDamaged === true,
         keepsSources: flags.keepSourcesEnabled === true,
         signal: cli.signal,

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
-import type { Sink } from '../../src/backup/create/sink.ts'
+import type { BackupSink } from '../../src/backup/create/tar-sink.ts'
 import { keySettings } from '../../src/cli/arguments/backup-source.ts'
 import { durationOf } from '../../src/cli/arguments/duration.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -47,7 +47,7 @@ export const backupCreate = (cli: Cli): Command =>
     .option('--key-file <file>', 'sign the backup with this key (default: backup.key_file)')
     .option('--lock-timeout <duration>', 'wait this long for another backup to end', '0s')
     .action(async (flags: Flags) => {
-      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
+      const lockTimeoutMs = durationOf('--lock-timeout', flags.lockTimeout)
       if (flags.to === '-' && process.stdout.isTTY) throw usage('an archive is nothing for a terminal', 'send it to a file or a program')
       if (flags.jobs !== undefined && !/^([1-9]|[1-9]\d)$/.test(flags.jobs)) throw usage(`--jobs ${flags.jobs}: a number from 1 to 99`)
       if (flags.jobs !== undefined && flags.format !== 'dir')
@@ -56,18 +56,18 @@ export const backupCreate = (cli: Cli): Command =>
       const started = new Date()
       const places = await openPlaces(cli, 'backup create', keySettings(flags))
       const { place, sink } = await placeOf(flags, places.config.backup.path)
-      const [{ backUp }, { filePath }, { readKey }] = await Promise.all([
-        import('../../src/backup/create/create.ts'),
+      const [{ createBackup }, { filePath }, { readKey }] = await Promise.all([
+        import('../../src/backup/create/create-backup.ts'),
         import('../../src/backup/manifest.ts'),
         import('../../src/backup/signature.ts'),
       ])
       const progress = cli.progress('backup')
-      const { manifest, lostInStore } = await backUp(places, sink, {
+      const { manifest, lostInStore } = await createBackup(places, sink, {
         withFiles: flags.files,
         settings: flags.includeConfig ? await settingsOf(cli) : null,
         withSecrets: flags.includeSecrets === true,
         key: await readKey(places.config.backup.key_file),
-        lockTimeout,
+        lockTimeoutMs,
         signal: cli.signal,
         onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
       })
@@ -93,9 +93,9 @@ export const backupCreate = (cli: Cli): Command =>
       })
     })
 
-async function placeOf({ to, format, jobs = '8' }: Flags, shelf: string): Promise<{ place: string; sink: Sink }> {
-  const [sinks, { folderSink }, { archiveName, folderName }] = await Promise.all([
-    import('../../src/backup/create/sink.ts'),
+async function placeOf({ to, format, jobs = '8' }: Flags, shelf: string): Promise<{ place: string; sink: BackupSink }> {
+  const [sinks, { folderSink }, { archiveName, defaultFolderName }] = await Promise.all([
+    import('../../src/backup/create/tar-sink.ts'),
     import('../../src/backup/create/folder-sink.ts'),
     import('../../src/backup/backup-repository.ts'),
   ])
@@ -106,7 +106,7 @@ async function placeOf({ to, format, jobs = '8' }: Flags, shelf: string): Promis
   }
   const wanted = to === undefined ? null : resolve(to)
   if (format === 'dir') {
-    const place = wanted ?? join(shelf, folderName)
+    const place = wanted ?? join(shelf, defaultFolderName)
     return { place, sink: folderSink(place, Number(jobs)) }
   }
   const isFolder = wanted === null || (await stat(wanted).catch(() => null))?.isDirectory() === true

@@ -14,8 +14,8 @@ export const backupList = (cli: Cli): Command =>
     .alias('ls')
     .action(async () => {
       cli.refuseRemote('backup list')
-      const [{ config }, { shelved }] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
-      cli.print(await shelved(config.backup.path), {
+      const [{ config }, { listBackups }] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
+      cli.print(await listBackups(config.backup.path), {
         columns: [
           { name: 'name' },
           { name: 'created_at', title: 'CREATED' },

@@ -29,7 +29,7 @@ export const backupPrune = (cli: Cli): Command =>
       const [{ config }, shelf] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
       const count = keep === undefined ? config.backup.keep : Number(keep)
       if (!Number.isSafeInteger(count) || count < 1) throw usage(`--keep ${keep} is not a whole number of 1 or more`)
-      const things = await shelf.superfluous(config.backup.path, count)
+      const things = await shelf.listPrunable(config.backup.path, count)
       if (things.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${things.length} backups?`, '--yes')
       await workThrough(cli, {
         command: 'backup prune',
@@ -38,7 +38,7 @@ export const backupPrune = (cli: Cli): Command =>
         keyOf: ({ name }) => name,
         isDryRun: dryRun === true,
         async run({ name, size }) {
-          if (!dryRun) await shelf.remove(config.backup.path, name)
+          if (!dryRun) await shelf.removeBackup(config.backup.path, name)
           return { action: 'deleted', key: name, bytes: size }
         },
       })

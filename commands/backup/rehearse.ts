@@ -44,13 +44,13 @@ export const backupRehearse = (cli: Cli): Command =>
     .option('--unsigned-ok', 'take a backup without a signature although there is a key')
     .option('--lock-timeout <duration>', 'wait this long for another rehearsal to end', '0s')
     .action(async (given: string | undefined, flags: Flags) => {
-      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
+      const lockTimeoutMs = durationOf('--lock-timeout', flags.lockTimeout)
       refusePassword(flags.toDatabase)
       const places = await openPlaces(cli, 'backup rehearse', keySettings(flags))
       const { config, log, database } = places
       const source = await backupNamed(cli, given === undefined || given === 'latest' ? await latest(config) : given)
       const policy = await signaturePolicy(config.backup.key_file, flags)
-      const [{ rehearse }, { BackupDamaged }, { withLock }, { noteSuccess }] = await Promise.all([
+      const [{ rehearseRestore }, { BackupDamaged }, { withLock }, { noteSuccess }] = await Promise.all([
         import('../../src/backup/rehearse.ts'),
         import('../../src/backup/manifest.ts'),
         import('../../src/db/lock.ts'),
@@ -58,13 +58,13 @@ export const backupRehearse = (cli: Cli): Command =>
       ])
       const columns = [{ name: 'problem' }, { name: 'path' }] as const
       const findings = startFindings<Problem>(cli, 'backup rehearse', columns, ({ path, problem }) => plain(`${problem}  ${path}`), 'path')
-      await withLock(database, 'rehearsal', lockTimeout, async () => {
+      await withLock(database, 'rehearsal', lockTimeoutMs, async () => {
         const folder = join(flags.workDir ?? config.data_dir, 'rehearsal')
         const progress = cli.progress('rehearsal')
         const result = await inScratch(cli, config, log, folder, flags.toDatabase, (scratch) =>
-          rehearse(scratch, source, {
+          rehearseRestore(scratch, source, {
             ...policy,
-            lockTimeout,
+            lockTimeoutMs,
             signal: cli.signal,
             onHead: ({ documents, created_at, dms }) => cli.note(`rehearsing with ${documents} documents of ${created_at} (dms ${dms})`),
             onProgress: ({ done, total, bytes, totalBytes }) =>
@@ -96,8 +96,8 @@ export const backupRehearse = (cli: Cli): Command =>
 
 /** The newest finished archive or folder of backup.path. Throws Failure NOT_FOUND. */
 async function latest(config: Config): Promise<string> {
-  const { shelved } = await import('../../src/backup/backup-repository.ts')
-  const found = (await shelved(config.backup.path)).find(({ complete }) => complete)
+  const { listBackups } = await import('../../src/backup/backup-repository.ts')
+  const found = (await listBackups(config.backup.path)).find(({ complete }) => complete)
   if (!found) throw new Failure('NOT_FOUND', `there is no backup in ${config.backup.path}`, { fix: 'dms backup create, or name one' })
   return join(config.backup.path, found.name)
 }

@@ -28,13 +28,13 @@ export const backupVerify = (cli: Cli): Command =>
       const { config } = await cli.config(keySettings(flags))
       const policy = await signaturePolicy(config.backup.key_file, flags)
       const source = await backupNamed(cli, given)
-      const { verify } = await import('../../src/backup/verify.ts')
+      const { verifyBackup } = await import('../../src/backup/verify.ts')
       const columns = [{ name: 'problem' }, { name: 'path' }, { name: 'origin' }] as const
       const sentence = ({ path, problem, origin }: Problem) =>
         plain(`${problem}  ${path}${origin === 'store' ? ' (it was so when the backup was made)' : ''}`)
       const findings = startFindings<Problem>(cli, 'backup verify', columns, sentence, 'path')
       const progress = cli.progress('verify')
-      const { manifest, problems, fix } = await verify(source, policy, (done, total) => progress.update({ done, total }))
+      const { manifest, problems, fix } = await verifyBackup(source, policy, (done, total) => progress.update({ done, total }))
       progress.done()
       for (const problem of problems) findings.add(problem)
       if (fix !== null) cli.warn(`fix: ${fix}`)

@@ -1,4 +1,4 @@
-/** Restores a backup into a throw-away place, compares what is there with what was backed up, and takes it back: a backup that was never restored proves nothing. */
+/** Restores a backup into a temporary database and store, compares rows and files with the backup, and rolls back. */
 import { createHash } from 'node:crypto'
 import type { PoolClient } from 'pg'
 import { to as copyTo } from 'pg-copy-streams'
@@ -7,45 +7,45 @@ import * as migrations from '../db/migrate.ts'
 import { storedFiles } from '../documents/stored-files.ts'
 import type { Places } from '../open-app.ts'
 import type { FileStore } from '../ports/file-store.ts'
-import { type Bytes, skip } from './bytes.ts'
-import { quoted, setCanonicalText } from './create/snapshot.ts'
+import type { BackupSource } from './backup-source.ts'
+import { type Bytes, drain } from './byte-streams.ts'
+import { quoteIdentifier, setCanonicalOutput } from './create/snapshot.ts'
 import type { Head } from './manifest.ts'
-import { type FillOptions, fill, type Inspector, type Restored } from './restore/fill.ts'
-import { refuseFull } from './restore/restore.ts'
-import { openRowDigests } from './restore/row-digest.ts'
-import type { Source } from './source.ts'
+import { type LoadInspector, type LoadOptions, loadBackup, type RestoreResult } from './restore/load-backup.ts'
+import { assertEmpty } from './restore/restore.ts'
+import { createRowDigests } from './restore/row-digest.ts'
 
 export interface RehearsalProblem {
   path: string
   problem: string
 }
 
-export interface Rehearsal extends Pick<Restored, 'manifest' | 'lost'> {
-  /** rows that were read back */
+export interface RehearsalResult extends Pick<RestoreResult, 'manifest' | 'lost'> {
+  /** rows read back from the database */
   rows: number
-  /** stored files that were read back */
+  /** files read back from the store */
   files: number
-  /** false: only counted, as the backup is of a dms that wrote rows in the time zone of its database */
+  /** false: rows were only counted. Older backups depend on the time zone of their database. */
   hasComparedRows: boolean
   problems: RehearsalProblem[]
 }
 
-export interface RehearseOptions extends Omit<FillOptions, 'skipsDamaged' | 'keepsSources' | 'inspector'> {
-  lockTimeout: number
+export interface RehearseOptions extends Omit<LoadOptions, 'skipsDamaged' | 'keepsSources' | 'inspector'> {
+  lockTimeoutMs: number
 }
 
 /**
- * Fills the database and the store of `scratch`, which have to be empty; then the transaction is rolled back. The caller removes the folder.
- * Throws BackupDamaged where the backup cannot be restored, AppError CONFLICT, NewerSchema, Busy.
+ * Restores into the empty database and store of `scratch`, then rolls the transaction back. The caller removes the store's directory.
+ * Throws BackupDamaged, AppError CONFLICT, NewerSchema or Busy.
  */
-export function rehearse(scratch: Places, source: Source, options: RehearseOptions): Promise<Rehearsal> {
+export function rehearseRestore(scratch: Places, source: BackupSource, options: RehearseOptions): Promise<RehearsalResult> {
   return scratch.database.asOwner((owner) => {
     const places = { ...scratch, database: { ...scratch.database, ...owner } }
-    return withLock(places.database, 'restore', options.lockTimeout, () =>
-      withLock(places.database, migrations.migrateLock, options.lockTimeout, async () => {
-        await refuseFull(places)
-        const inspector = openInspector()
-        const { manifest, lost } = await fill(places, source, generation, null, {
+    return withLock(places.database, 'restore', options.lockTimeoutMs, () =>
+      withLock(places.database, migrations.migrateLock, options.lockTimeoutMs, async () => {
+        await assertEmpty(places)
+        const inspector = createComparison()
+        const { manifest, lost } = await loadBackup(places, source, generation, null, {
           ...options,
           skipsDamaged: false,
           keepsSources: false,
@@ -57,23 +57,23 @@ export function rehearse(scratch: Places, source: Source, options: RehearseOptio
   })
 }
 
-/** Of the addresses of a rehearsal; its files never leave their folder. */
+/** Generation in the addresses of files. These files never leave the temporary store. */
 const generation = 'rehearsal'
 
-function openInspector(): Inspector & { result(): Omit<Rehearsal, 'manifest' | 'lost'> } {
-  const read = openRowDigests()
+function createComparison(): LoadInspector & { result(): Omit<RehearsalResult, 'manifest' | 'lost'> } {
+  const digestsOfBackup = createRowDigests()
   const problems: RehearsalProblem[] = []
   let [rows, files] = [0, 0]
   let hasComparedRows = false
   return {
-    pass: (table, bytes) => read.pass(table, bytes),
+    teeRows: (table, bytes) => digestsOfBackup.pass(table, bytes),
     async afterRows(client, head) {
       for (const table of head.tables) {
-        const given = read.digests.get(table.name) ?? { rows: 0, sum: 0n }
-        const there = await digestOf(client, table)
-        if (!there) continue
-        rows += there.rows
-        const isSame = there.rows === given.rows && (there.sum === given.sum || !head.has_canonical_text)
+        const expected = digestsOfBackup.digests.get(table.name) ?? { rows: 0, sum: 0n }
+        const stored = await digestTable(client, table)
+        if (!stored) continue
+        rows += stored.rows
+        const isSame = stored.rows === expected.rows && (stored.sum === expected.sum || !head.has_canonical_text)
         if (!isSame) problems.push({ path: table.name, problem: 'rows differ from those of the backup after they were restored' })
       }
       hasComparedRows = head.has_canonical_text === true
@@ -83,7 +83,7 @@ function openInspector(): Inspector & { result(): Omit<Rehearsal, 'manifest' | '
         signal.throwIfAborted()
         if ((await store.size(address)) !== size) continue
         files++
-        if ((await hashOf(store, address, size)) !== sha256)
+        if ((await hashStoredFile(store, address, size)) !== sha256)
           problems.push({ path: sha256, problem: 'the stored file was read back with other bytes' })
       }
     },
@@ -91,17 +91,19 @@ function openInspector(): Inspector & { result(): Omit<Rehearsal, 'manifest' | '
   }
 }
 
-/** null: dms has no such table. */
-async function digestOf(client: PoolClient, { name, columns }: Head['tables'][number]) {
-  const { rows } = await client.query<{ found: boolean }>('select to_regclass($1) is not null as found', [quoted(name)])
+/** Returns null where the database has no such table. */
+async function digestTable(client: PoolClient, { name, columns }: Head['tables'][number]) {
+  const { rows } = await client.query<{ found: boolean }>('select to_regclass($1) is not null as found', [quoteIdentifier(name)])
   if (!rows[0]?.found || columns.length === 0) return null
-  const there = openRowDigests()
-  await setCanonicalText(client)
-  await skip(there.pass(name, client.query(copyTo(`copy ${quoted(name)} (${columns.map(quoted).join(', ')}) to stdout`)) as Bytes))
+  const there = createRowDigests()
+  await setCanonicalOutput(client)
+  await drain(
+    there.pass(name, client.query(copyTo(`copy ${quoteIdentifier(name)} (${columns.map(quoteIdentifier).join(', ')}) to stdout`)) as Bytes),
+  )
   return there.digests.get(name) ?? { rows: 0, sum: 0n }
 }
 
-async function hashOf(store: FileStore, address: string, size: number): Promise<string> {
+async function hashStoredFile(store: FileStore, address: string, size: number): Promise<string> {
   const hash = createHash('sha256')
   for await (const chunk of await store.read(address, size > 0 ? { start: 0, end: size - 1 } : undefined)) hash.update(chunk)
   return hash.digest('hex')

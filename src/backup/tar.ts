@@ -1,29 +1,32 @@
-/** Files in one stream, in the format of tar (ustar): written and read in flat memory, one after the other. */
-import type { Bytes } from './bytes.ts'
+/**
+ * Reads and writes tar archives (ustar) as streams with constant memory. A library is not used because tar-stream cannot resume after a damaged
+ * header (`restore --skip-damaged`), and its writer queues chunks whose buffers the backup reuses. Paths are at most 100 bytes by construction.
+ */
+import type { Bytes } from './byte-streams.ts'
 import { BackupDamaged } from './manifest.ts'
 
 export interface TarEntry {
-  /** '': a part that cannot be read, because its header is damaged */
+  /** '' for a part that follows a damaged header */
   readonly path: string
   readonly size: number
-  /** to be read to its end before the next entry is asked for; what is left of it is skipped */
+  /** Read to the end before the next entry is requested. Unread bytes are skipped. */
   readonly bytes: AsyncIterable<Uint8Array>
 }
 
 const blockSize = 512
-/** Two empty blocks end an archive. */
+/** End of an archive: two empty blocks. */
 export const tarEnd = Buffer.alloc(2 * blockSize)
 
-/** The block before a file's bytes. `path` has at most 100 bytes; `modified` in seconds since 1970. */
+/** Returns the header block of a file. `path` is at most 100 bytes; `modified` is in seconds since 1970. */
 export function tarHeader(path: string, size: number, modified: number): Buffer {
-  if (Buffer.byteLength(path) > 100) throw new Error(`too long for an archive: ${path}`)
+  if (Buffer.byteLength(path) > 100) throw new Error(`path is too long for a tar archive: ${path}`)
   const header = Buffer.alloc(blockSize)
   const octal = (value: number, at: number, length: number) => header.write(value.toString(8).padStart(length - 1, '0'), at)
   header.write(path, 0)
   octal(0o600, 100, 8)
   octal(0, 108, 8)
   octal(0, 116, 8)
-  // Eleven octal digits are 8 GiB; beyond, all programs of today read the number in binary.
+  // Eleven octal digits reach 8 GiB. Larger sizes are binary (GNU tar's base-256).
   if (size < 8 ** 11) octal(size, 124, 12)
   else {
     header.writeUInt8(0x80, 124)
@@ -38,25 +41,25 @@ export function tarHeader(path: string, size: number, modified: number): Buffer 
   return header
 }
 
-/** Zeros up to the next block. */
+/** Returns the zeros that fill the last block of a file. */
 export const tarPadding = (size: number): Buffer => Buffer.alloc((blockSize - (size % blockSize)) % blockSize)
 
 /**
- * Reads the files of an archive in their order; what is no file, such as a link, is skipped. Throws BackupDamaged where it ends too early or is
- * no archive. `skipsDamaged`: behind a damaged header it goes on at the next one that is whole.
+ * Yields the regular files of an archive in order and skips other entries, such as links. Throws BackupDamaged for a truncated stream or for a
+ * damaged header. With `skipsDamaged` it yields an entry with an empty path instead and resumes at the next intact header.
  */
 export async function* readTar(source: Bytes, { skipsDamaged = false } = {}): AsyncGenerator<TarEntry> {
-  const reader = openReader(source)
+  const reader = createBlockReader(source)
   for (let isFirst = true; ; isFirst = false) {
-    let block = await reader.exactly(blockSize)
+    let block = await reader.readExactly(blockSize)
     if (block.every((byte) => byte === 0)) return
-    let header = parse(block)
+    let header = parseHeader(block)
     if (!header) {
       if (isFirst || !skipsDamaged) throw new BackupDamaged('not an archive of dms, or damaged inside')
-      yield { path: '', size: 0, bytes: nothing() }
+      yield { path: '', size: 0, bytes: emptyStream() }
       while (!header || !isUstar(block)) {
-        block = await reader.exactly(blockSize)
-        header = parse(block)
+        block = await reader.readExactly(blockSize)
+        header = parseHeader(block)
       }
     }
     const { path, size, isFile } = header
@@ -70,16 +73,16 @@ export async function* readTar(source: Bytes, { skipsDamaged = false } = {}): As
     }
     if (isFile) yield { path, size, bytes: bytes() }
     while (left > 0) left -= (await reader.some(left)).length
-    await reader.exactly(tarPadding(size).length)
+    await reader.readExactly(tarPadding(size).length)
   }
 }
 
-async function* nothing(): AsyncGenerator<Uint8Array> {}
+async function* emptyStream(): AsyncGenerator<Uint8Array> {}
 
 const isUstar = (header: Buffer): boolean => header.toString('latin1', 257, 262) === 'ustar'
 
-/** What a header says; null where it is none, or damaged. */
-function parse(header: Buffer): { path: string; size: number; isFile: boolean } | null {
+/** Parses a header block. Returns null for a wrong checksum or size. */
+function parseHeader(header: Buffer): { path: string; size: number; isFile: boolean } | null {
   const text = (at: number, length: number) => header.toString('utf8', at, at + length).replace(/\0.*$/s, '')
   const sum = header.reduce((total, byte, at) => total + (at >= 148 && at < 156 ? 32 : byte), 0)
   if (Number.parseInt(text(148, 8), 8) !== sum) return null
@@ -90,8 +93,8 @@ function parse(header: Buffer): { path: string; size: number; isFile: boolean } 
   return { path: prefix === '' ? name : `${prefix}/${name}`, size, isFile: header[156] === 0x30 || header[156] === 0 }
 }
 
-/** Takes chunks as they come and gives them out as they are wanted. */
-function openReader(source: Bytes) {
+/** Returns a reader that cuts incoming chunks into the requested sizes. */
+function createBlockReader(source: Bytes) {
   const chunks = (Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]()) as AsyncIterator<Uint8Array>
   let rest: Buffer = Buffer.alloc(0)
   const fill = async () => {
@@ -99,18 +102,18 @@ function openReader(source: Bytes) {
     if (done) throw new BackupDamaged('the archive ends too early')
     rest = Buffer.from(value.buffer, value.byteOffset, value.length)
   }
-  /** at least one byte, at most `length` */
-  const some = async (length: number): Promise<Buffer> => {
+  /** Returns at least one byte and at most `length`. */
+  const readUpTo = async (length: number): Promise<Buffer> => {
     while (rest.length === 0) await fill()
     const part = rest.subarray(0, length)
     rest = rest.subarray(part.length)
     return part
   }
   return {
-    some,
-    async exactly(length: number): Promise<Buffer> {
+    some: readUpTo,
+    async readExactly(length: number): Promise<Buffer> {
       const parts: Buffer[] = []
-      for (let left = length; left > 0; left -= (parts.at(-1) as Buffer).length) parts.push(await some(left))
+      for (let left = length; left > 0; left -= (parts.at(-1) as Buffer).length) parts.push(await readUpTo(left))
       return Buffer.concat(parts)
     },
   }

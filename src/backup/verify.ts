@@ -1,41 +1,49 @@
-/** Verifies a backup: every byte of it is read and compared with its checksum. */
-import { skip } from './bytes.ts'
-import { BackupDamaged, filePath, type Manifest } from './manifest.ts'
-import { readBackup, type Visitor } from './read.ts'
-import type { SignaturePolicy } from './signature.ts'
-import type { Source } from './source.ts'
+/** Reads every byte of a backup and verifies its checksums. */
 
-export interface Verdict {
-  /** null: it ends too early, or cannot be understood */
+import type { BackupSource } from './backup-source.ts'
+import { drain } from './byte-streams.ts'
+import { BackupDamaged, filePath, type Manifest } from './manifest.ts'
+import { type BackupVisitor, readBackup } from './read-backup.ts'
+import type { SignaturePolicy } from './signature.ts'
+
+export interface VerifyResult {
+  /** null for a truncated or unreadable backup */
   manifest: Manifest | null
-  /** `origin`: the backup was damaged after it was made, or the stored file was damaged already when it was made */
+  /** `store`: the stored file was damaged before the backup; `backup`: the backup was damaged later */
   fix: string | null
   problems: { path: string; problem: string; origin: 'backup' | 'store' }[]
 }
 
-/** Reads it to its end. Damage is in the verdict and is never thrown. */
-export async function verify(source: Source, policy: SignaturePolicy, onProgress: (done: number, total: number) => void): Promise<Verdict> {
-  const problems: Verdict['problems'] = []
+/** Verifies a backup to its end. Returns damage in the result and does not throw it. */
+export async function verifyBackup(
+  source: BackupSource,
+  policy: SignaturePolicy,
+  onProgress: (done: number, total: number) => void,
+): Promise<VerifyResult> {
+  const problems: VerifyResult['problems'] = []
   let [done, total] = [0, 0]
   try {
-    const visitor: Visitor = {
+    const visitor: BackupVisitor = {
       async head({ files }) {
         total = files
       },
-      table: (_, bytes) => skip(bytes),
+      table: (_, bytes) => drain(bytes),
       async file(_, bytes) {
-        await skip(bytes)
+        await drain(bytes)
         onProgress(++done, total)
       },
       secret: async () => {},
-      problem: (path, problem) => problems.push({ path, problem, origin: 'backup' }),
+      report: (path, problem) => problems.push({ path, problem, origin: 'backup' }),
     }
     const manifest = await readBackup(source, visitor, { ...policy, skipsDamaged: true })
     for (const { sha256, problem } of manifest.damaged) problems.push({ path: filePath(sha256), problem, origin: 'store' })
     return { manifest, fix: null, problems }
   } catch (error) {
     if (!(error instanceof BackupDamaged)) throw error
-    const { fix = null } = error as { fix?: string }
-    return { manifest: null, fix, problems: [...problems, { path: source.name, problem: error.message, origin: 'backup' }] }
+    return {
+      manifest: null,
+      fix: error.fix ?? null,
+      problems: [...problems, { path: source.name, problem: error.message, origin: 'backup' }],
+    }
   }
 }

@@ -289,7 +289,7 @@ export const orphans: Program = [
 const outcome: readonly Step[] = [
   local({
     label: 'ask for outcome',
-    mirrors: ['backup/restore/commit-outcome.ts', 'outcomeOf'],
+    mirrors: ['backup/restore/commit-outcome.ts', 'waitForCommitOutcome'],
     isReady: ({ inFlight }) => !Object.keys(inFlight).some((transaction) => transaction.startsWith('restore')),
     run: ({ tables }) => (tables.storeId === 'restored' ? 'end filling' : 'remove files'),
   }),
@@ -303,7 +303,7 @@ const outcome: readonly Step[] = [
   }),
   local({
     label: 'remove files',
-    mirrors: ['backup/restore/restore.ts', 'undo'],
+    mirrors: ['backup/restore/restore.ts', 'undoRestore'],
     run(world, self) {
       delete world.files.restored
       world.claim = ''
@@ -323,7 +323,7 @@ export const restore: Program = [
   }),
   local({
     label: 'store files',
-    mirrors: ['backup/restore/put-files.ts', 'putFiles'],
+    mirrors: ['backup/restore/file-writer.ts', 'openFileWriter'],
     run(world) {
       world.files.restored = 'intact'
       return 'copy rows'
@@ -331,7 +331,7 @@ export const restore: Program = [
   }),
   local({
     label: 'copy rows',
-    mirrors: ['backup/restore/fill.ts', 'read'],
+    mirrors: ['backup/restore/load-backup.ts', 'loadEntries'],
     isReady: isRowFree,
     run(world, self) {
       begin(world, self)
@@ -349,7 +349,7 @@ export const restore: Program = [
     },
   }),
   {
-    ...commit({ label: 'commit', mirrors: ['backup/restore/fill.ts', 'fill'], run: (world, self) => ended(world, self, 'end filling') }),
+    ...commit({ label: 'commit', mirrors: ['backup/restore/load-backup.ts', 'loadBackup'], run: (world, self) => ended(world, self, 'end filling') }),
     onLost: 'ask for outcome',
   },
   ...outcome,
@@ -359,7 +359,7 @@ export const restore: Program = [
 export const nextRestore: Program = [
   local({
     label: 'read claim',
-    mirrors: ['backup/restore/restore.ts', 'endEarlier'],
+    mirrors: ['backup/restore/restore.ts', 'resolveInterruptedRestore'],
     isReady: ({ claim, actors }) => claim !== '' && actors.restore?.outcome === 'crashed',
     run: ({ claim }) => (claim === 'commit' ? 'ask for outcome' : 'remove files'),
   }),

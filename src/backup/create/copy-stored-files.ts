@@ -1,15 +1,16 @@
-/** Copies stored files into a backup. Damage of one file is recorded and does not keep the others from being saved. */
+/** Copies stored files into a backup. Records a damaged file and continues with the others. */
+
+import { mapConcurrently } from '../../concurrency.ts'
 import { openCollector, openFileCollector } from '../../files/free-buffers.ts'
 import { FileMissing, type FileStore } from '../../ports/file-store.ts'
-import { type Bytes, counted, hashed } from '../bytes.ts'
+import { type Bytes, tapSizes, teeHash } from '../byte-streams.ts'
 import { filePath, type Head } from '../manifest.ts'
-import { inLanes } from '../map-concurrently.ts'
-import type { Sink } from './sink.ts'
+import type { BackupSink } from './tar-sink.ts'
 
-export interface Damage {
+export interface FileDamage {
   problem: 'missing' | 'corrupt'
-  /** hash of the bytes that are in the backup; '' where there are none */
-  actual: string
+  /** SHA-256 of the bytes in the backup; '' for a missing file */
+  actualSha256: string
 }
 
 export interface CopyOptions {
@@ -17,61 +18,61 @@ export interface CopyOptions {
   onProgress(state: { done: number; total: number; bytes: number; totalBytes: number }): void
 }
 
-export interface Copied {
-  /** by SHA-256: files of which the backup has no intact copy */
-  damaged: Map<string, Damage>
-  /** SHA-256 of files that the store has lost while the backup has an intact copy from an earlier run */
+export interface CopyResult {
+  /** files without an intact copy in the backup, by SHA-256 */
+  damaged: Map<string, FileDamage>
+  /** SHA-256 of files lost in the store, of which the backup has an intact copy from an earlier run */
   lostInStore: string[]
 }
 
 /**
- * Puts every stored file of which the sink does not hold an intact copy. A copy from an earlier run is read and hashed, every time: a size
- * proves nothing. An intact copy is never replaced, and never removed because the store has lost the file.
+ * Copies every stored file that the sink does not hold intact. Hashes copies from earlier runs each time, because an equal size proves nothing.
+ * Never replaces or removes an intact copy, even if the store has lost the file.
  */
 export async function copyStoredFiles(
   files: FileStore,
-  sink: Sink,
+  sink: BackupSink,
   head: Head,
   stored: AsyncIterable<[sha256: string, size: number, address: string]>,
   options: CopyOptions,
-): Promise<Copied> {
-  const damaged = new Map<string, Damage>()
+): Promise<CopyResult> {
+  const damaged = new Map<string, FileDamage>()
   const lostInStore: string[] = []
-  const passed = openCollector()
-  const wasRead = openFileCollector()
+  const collect = openCollector()
+  const noteFileRead = openFileCollector()
   let done = 0
   let bytes = 0
   const copy = async (sha256: string, size: number, address: string) => {
-    // With an explicit end: a stream without one takes a quarter of a megabyte for every small file, twice.
+    // Without an explicit end, a stream allocates 256 kB even for a small file.
     const source = await files.read(address, size > 0 ? { start: 0, end: size - 1 } : undefined)
-    const passing = hashed(counted(exactly(source as Bytes, size), passed))
-    await sink.put(filePath(sha256), size, passing.bytes)
-    wasRead()
-    if (passing.digest() !== sha256) damaged.set(sha256, { problem: 'corrupt', actual: passing.digest() })
+    const tee = teeHash(tapSizes(padToSize(source as Bytes, size), collect))
+    await sink.put(filePath(sha256), size, tee.bytes)
+    noteFileRead()
+    if (tee.digest() !== sha256) damaged.set(sha256, { problem: 'corrupt', actualSha256: tee.digest() })
   }
-  const one = async (sha256: string, expected: number, address: string) => {
+  const copyOne = async (sha256: string, expected: number, address: string) => {
     const size = await files.size(address)
-    if (await sink.holds(filePath(sha256), sha256, expected)) {
+    if (await sink.hasIntact(filePath(sha256), sha256, expected)) {
       if (size !== expected) lostInStore.push(sha256)
-    } else if (size === null) damaged.set(sha256, { problem: 'missing', actual: '' })
+    } else if (size === null) damaged.set(sha256, { problem: 'missing', actualSha256: '' })
     else await copy(sha256, size, address)
     bytes += size ?? 0
     options.onProgress({ done: ++done, total: head.files, bytes, totalBytes: head.bytes })
   }
-  await inLanes(sink.concurrency, options.signal, stored, ([sha256, size, address]) =>
-    one(sha256, size, address).catch((error) => {
+  await mapConcurrently(sink.concurrency, options.signal, stored, ([sha256, size, address]) =>
+    copyOne(sha256, size, address).catch((error) => {
       if (!(error instanceof FileMissing)) throw error
-      damaged.set(sha256, { problem: 'missing', actual: '' })
+      damaged.set(sha256, { problem: 'missing', actualSha256: '' })
     }),
   )
   return { damaged, lostInStore }
 }
 
-/** Codes with which a disk says that it cannot read a sector. Anything else, such as a lost mount, ends the backup. */
+/** Error codes of an unreadable sector. Any other error, such as a lost mount, aborts the backup. */
 const unreadableCodes = new Set(['EIO', 'EUCLEAN', 'EBADMSG', 'ENODATA'])
 
-/** Yields exactly `size` bytes: where the source ends early or a sector cannot be read, zeros follow, so that the hash tells of the damage. */
-export async function* exactly(source: Bytes, size: number): AsyncGenerator<Uint8Array> {
+/** Yields exactly `size` bytes. Fills up with zeros after an early end or an unreadable sector; the hash then reveals the damage. */
+export async function* padToSize(source: Bytes, size: number): AsyncGenerator<Uint8Array> {
   let left = size
   try {
     for await (const chunk of source) {

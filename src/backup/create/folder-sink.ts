@@ -1,73 +1,75 @@
-/** Writes a backup into a folder that is brought up to date: until the manifest is replaced, the backup before is the one that counts. */
+/** Writes a backup into a directory and updates it in later runs. The previous backup stays valid until its manifest is replaced. */
 import { createHash } from 'node:crypto'
 import { constants, createReadStream } from 'node:fs'
 import { lstat, mkdir, open, readdir, readFile, rename, rm, rmdir, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { mapConcurrently } from '../../concurrency.ts'
 import { AppError } from '../../errors.ts'
-import { type Bytes, hashed, lines, pieces } from '../bytes.ts'
-import { BackupDamaged, Manifest, manifestPath, parsed, readSumLine } from '../manifest.ts'
-import { inLanes } from '../map-concurrently.ts'
-import { flushFolder, type Sink } from './sink.ts'
+import { type Bytes, coalesceChunks, readLines, teeHash } from '../byte-streams.ts'
+import { BackupDamaged, Manifest, manifestPath, parseChecksumLine, parseJson } from '../manifest.ts'
+import { type BackupSink, syncDirectory } from './tar-sink.ts'
 
-/** Small writes are gathered up to this many bytes. */
-const writeSize = 1 << 20
-const readSize = 1 << 18
+/** Small writes are combined up to this size. */
+const writeBytes = 1 << 20
+const readBytes = 1 << 18
 
-/** Opens a folder; begin() throws AppError CONFLICT where it holds anything else, or where one of its directories is a symbolic link. */
-export function folderSink(folder: string, concurrency = 8): Sink {
+/** Opens a directory. begin() throws AppError CONFLICT where it has other contents or a symbolic link as a subdirectory. */
+export function folderSink(folder: string, concurrency = 8): BackupSink {
   let id = ''
   let isBegun = false
-  const at = (path: string) => join(folder, path)
-  const directories = openDirectories(folder)
+  const resolvePath = (path: string) => join(folder, path)
+  const directories = trackDirectories(folder)
   const put = async (path: string, size: number, bytes: Bytes) => {
     await directories.make(dirname(path))
-    await putFile(at(path), size, bytes)
-    directories.hasChanged(dirname(path))
+    await writeFile(resolvePath(path), size, bytes)
+    directories.markChanged(dirname(path))
   }
   return {
     concurrency,
     async begin(head) {
       id = head.id
       await mkdir(folder, { recursive: true, mode: 0o700 })
-      const earlier = await manifestOf(folder)
+      const earlier = await readManifest(folder)
       if (earlier && earlier.store_id !== head.store_id)
         throw new AppError('CONFLICT', { path: folder }, `${folder} holds a backup of another dms, made ${earlier.created_at}`)
       const foreign = (await readdir(folder)).filter((name) => ![manifestPath, `${manifestPath}.partial`, 'data', 'files'].includes(name))
       if (!earlier && foreign.length > 0)
-        throw new AppError('CONFLICT', { path: folder }, `${folder} holds ${foreign[0]}, which is no part of a backup`)
+        throw new AppError('CONFLICT', { path: folder }, `${folder} holds ${foreign[0]}, which does not belong to a backup`)
       await directories.make(`data/${id}`)
       await directories.make('files')
       isBegun = true
     },
-    async holds(path, sha256, size) {
+    async hasIntact(path, sha256, size) {
       await directories.make(dirname(path))
-      return (await hashOf(at(path), size)) === sha256
+      return (await hashFile(resolvePath(path), size)) === sha256
     },
     put,
     async finish(manifest, kept) {
       await directories.flush(concurrency)
       const text = Buffer.from(manifest)
-      await readBack(folder, parsed(Manifest, manifestPath, manifest))
-      await putFile(at(manifestPath), text.length, [text])
-      await flushFolder(folder)
-      if (!(await readFile(at(manifestPath))).equals(text)) throw new BackupDamaged(`${at(manifestPath)} was read back with other bytes`)
-      for (const name of await readdir(at('data'))) if (name !== id) await rm(at(`data/${name}`), { recursive: true, force: true })
-      await removeOthers(at('files'), kept())
+      await readBack(folder, parseJson(Manifest, manifestPath, manifest))
+      await writeFile(resolvePath(manifestPath), text.length, [text])
+      await syncDirectory(folder)
+      if (!(await readFile(resolvePath(manifestPath))).equals(text))
+        throw new BackupDamaged(`${resolvePath(manifestPath)} was read back with other bytes`)
+      for (const name of await readdir(resolvePath('data')))
+        if (name !== id) await rm(resolvePath(`data/${name}`), { recursive: true, force: true })
+      await removeUnreferenced(resolvePath('files'), kept())
     },
     async discard() {
-      if (isBegun) await rm(at(`data/${id}`), { recursive: true, force: true })
+      if (isBegun) await rm(resolvePath(`data/${id}`), { recursive: true, force: true })
     },
   }
 }
 
-/** Returns the manifest of a folder, or null where it has none. Throws BackupDamaged where it cannot be understood. */
-export async function manifestOf(folder: string): Promise<Manifest | null> {
+/** Reads the manifest of a directory. Returns null for none. Throws BackupDamaged for an invalid one. */
+export async function readManifest(folder: string): Promise<Manifest | null> {
   const text = await readFile(join(folder, manifestPath), 'utf8').catch(() => null)
-  return text === null ? null : parsed(Manifest, join(folder, manifestPath), text)
+  return text === null ? null : parseJson(Manifest, join(folder, manifestPath), text)
 }
 
-/** Makes directories below the folder, and remembers which have to be flushed. A symbolic link is refused: it would lead writes and deletions elsewhere. */
-function openDirectories(folder: string) {
+/** Creates subdirectories and tracks which need an fsync. Refuses symbolic links: they would redirect writes and deletions. */
+function trackDirectories(folder: string) {
   const known = new Map<string, Promise<void>>()
   const changed = new Set<string>(['.'])
   const makeOne = async (path: string) => {
@@ -87,28 +89,28 @@ function openDirectories(folder: string) {
   }
   return {
     make,
-    /** A name was made in it; it and those above it are flushed. */
-    hasChanged(path: string) {
+    /** Marks a directory and its parents for fsync after a new entry. */
+    markChanged(path: string) {
       for (let each = path; !changed.has(each); each = dirname(each)) changed.add(each)
     },
     async flush(concurrency: number) {
       const paths = async function* () {
         yield* changed
       }
-      await inLanes(concurrency, new AbortController().signal, paths(), (path) => flushFolder(join(folder, path)))
+      await mapConcurrently(concurrency, new AbortController().signal, paths(), (path) => syncDirectory(join(folder, path)))
     },
   }
 }
 
-/** Returns the hash of a file of `size` bytes; null where there is none, or it has another size or cannot be read. */
-async function hashOf(path: string, size: number): Promise<string | null> {
+/** Returns the SHA-256 of a file of `size` bytes. Returns null for a missing or unreadable file and for another size. */
+async function hashFile(path: string, size: number): Promise<string | null> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => null)
   if (!handle) return null
   try {
     const found = await handle.stat()
     if (!found.isFile() || found.size !== size) return null
     const hash = createHash('sha256')
-    const buffer = Buffer.allocUnsafeSlow(Math.min(readSize, Math.max(size, 1)))
+    const buffer = Buffer.allocUnsafeSlow(Math.min(readBytes, Math.max(size, 1)))
     for (;;) {
       const { bytesRead } = await handle.read(buffer, 0, buffer.length)
       if (bytesRead === 0) return hash.digest('hex')
@@ -122,26 +124,27 @@ async function hashOf(path: string, size: number): Promise<string | null> {
   }
 }
 
-/** Reads the list of checksums and all entries but the stored files. Throws BackupDamaged where one is not what was written. */
+/** Reads back SHA256SUMS and all entries except stored files. Throws BackupDamaged on a difference. */
 async function readBack(folder: string, { sums }: Manifest): Promise<void> {
-  const passing = hashed(createReadStream(join(folder, sums.path), { highWaterMark: readSize }))
-  for await (const line of lines(passing.bytes)) {
-    const { sha256, path } = readSumLine(line)
+  const tee = teeHash(createReadStream(join(folder, sums.path), { highWaterMark: readBytes }))
+  for await (const line of readLines(tee.bytes)) {
+    const { sha256, path } = parseChecksumLine(line)
     if (!path.startsWith('data/')) continue
     const { size } = await lstat(join(folder, path))
-    if ((await hashOf(join(folder, path), size)) !== sha256) throw new BackupDamaged(`${join(folder, path)} was read back with other bytes`)
+    if ((await hashFile(join(folder, path), size)) !== sha256)
+      throw new BackupDamaged(`${join(folder, path)} was read back with other bytes`)
   }
-  if (passing.digest() !== sums.sha256) throw new BackupDamaged(`${join(folder, sums.path)} was read back with other bytes`)
+  if (tee.digest() !== sums.sha256) throw new BackupDamaged(`${join(folder, sums.path)} was read back with other bytes`)
 }
 
-async function putFile(path: string, size: number, bytes: Bytes): Promise<void> {
+async function writeFile(path: string, size: number, bytes: Bytes): Promise<void> {
   const partial = `${path}.partial`
-  // Whatever lies there under this name, a link among it, is not written through.
+  // An existing file or link under this name must not be written through.
   await rm(partial, { force: true })
   const handle = await open(partial, 'wx', 0o600)
   try {
     let done = 0
-    for await (const chunk of pieces(bytes, writeSize)) {
+    for await (const chunk of coalesceChunks(bytes, writeBytes)) {
       done += chunk.length
       await handle.writeFile(chunk)
     }
@@ -156,20 +159,20 @@ async function putFile(path: string, size: number, bytes: Bytes): Promise<void> 
   }
 }
 
-/** Removes stored files that are not `kept` (ascending): both sides are walked in the same order. Symbolic links are not followed. */
-async function removeOthers(folder: string, kept: AsyncIterable<string>): Promise<void> {
-  const wanted = kept[Symbol.asyncIterator]()
-  let next = await wanted.next()
-  const below = async (path: string, isWanted: 'isDirectory' | 'isFile') =>
+/** Removes stored files that are not in `kept`, which is in ascending order (merge join). Follows no symbolic links. */
+async function removeUnreferenced(folder: string, kept: AsyncIterable<string>): Promise<void> {
+  const referenced = kept[Symbol.asyncIterator]()
+  let next = await referenced.next()
+  const listNames = async (path: string, isWanted: 'isDirectory' | 'isFile') =>
     (await readdir(path, { withFileTypes: true }))
       .filter((entry) => entry[isWanted]())
       .map(({ name }) => name)
       .sort()
-  for (const first of await below(folder, 'isDirectory')) {
-    for (const second of await below(join(folder, first), 'isDirectory')) {
-      for (const name of await below(join(folder, first, second), 'isFile')) {
+  for (const first of await listNames(folder, 'isDirectory')) {
+    for (const second of await listNames(join(folder, first), 'isDirectory')) {
+      for (const name of await listNames(join(folder, first, second), 'isFile')) {
         const path = `files/${first}/${second}/${name}`
-        while (!next.done && next.value < path) next = await wanted.next()
+        while (!next.done && next.value < path) next = await referenced.next()
         if (next.done || next.value !== path) await rm(join(folder, first, second, name), { force: true })
       }
       await rmdir(join(folder, first, second)).catch(() => {})

@@ -1,14 +1,14 @@
-/** The schema of a restore: as it was when the backup was made, then brought forward, without work that would be done a second time. */
+/** Creates the schema of a backup before its rows are loaded, and migrates it afterwards. */
 import { sql } from 'kysely'
 import type { PoolClient } from 'pg'
 import * as migrations from '../../db/migrate.ts'
 import type { Trx } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
 import { enqueue } from '../../jobs/queue.ts'
-import { quoted, tablesOf } from '../create/snapshot.ts'
+import { listTables, quoteIdentifier } from '../create/snapshot.ts'
 import { BackupDamaged, type Head, type Manifest } from '../manifest.ts'
 
-/** Makes the schema as it was when the backup was made, without a row. Throws NewerSchema, AppError CONFLICT. */
+/** Creates the empty schema as of the backup. Throws NewerSchema or AppError CONFLICT. */
 export async function prepareSchema(trx: Trx, client: PoolClient, { migrations: wanted, tables }: Head): Promise<void> {
   const known = await migrations.known()
   const unknown = wanted.filter((name) => !known.includes(name))
@@ -16,34 +16,34 @@ export async function prepareSchema(trx: Trx, client: PoolClient, { migrations: 
   const applied = (await migrations.status(trx)).filter(({ applied_at }) => applied_at !== null).map(({ name }) => name)
   const later = applied.filter((name) => !wanted.includes(name))
   if (later.length > 0)
-    throw Object.assign(new AppError('CONFLICT', { later }, `the database has ${later[0]} already, which the backup does not know`), {
+    throw Object.assign(new AppError('CONFLICT', { later }, `the database has the migration ${later[0]}, which is newer than the backup`), {
       fix: 'restore into a database without tables: the schema is brought up to date afterwards',
     })
   for (const name of wanted) if (!applied.includes(name)) await migrations.apply(trx, name)
-  // Migrations put rows of their own; those are in the backup too.
-  const own = new Set((await tablesOf(client)).map(({ name }) => name))
+  // Rows inserted by migrations are in the backup too.
+  const ownTables = new Set((await listTables(client)).map(({ name }) => name))
   for (const { name } of tables) {
-    if (!own.has(name)) continue
+    if (!ownTables.has(name)) continue
     const { rows } = await sql`select from ${sql.table(name)} limit 1`.execute(trx)
     if (rows.length > 0) await sql`truncate ${sql.table(name)} cascade`.execute(trx)
   }
 }
 
-const sha256Form = '^[0-9a-f]{64}$'
+const sha256Pattern = '^[0-9a-f]{64}$'
 
-/** Texts of the backup that become paths are held against their form before anything uses them. Throws BackupDamaged. */
-export async function checkContents(client: PoolClient): Promise<void> {
-  for (const { name, columns } of await tablesOf(client)) {
+/** Validates hashes before anything builds a path from them. Throws BackupDamaged. */
+export async function assertHashColumns(client: PoolClient): Promise<void> {
+  for (const { name, columns } of await listTables(client)) {
     if (!columns.includes('sha256')) continue
     const { rows } = await client.query<{ value: string }>(
-      `select left(sha256, 100) as value from ${quoted(name)} where sha256 !~ $1 limit 1`,
-      [sha256Form],
+      `select left(sha256, 100) as value from ${quoteIdentifier(name)} where sha256 !~ $1 limit 1`,
+      [sha256Pattern],
     )
     if (rows[0]) throw new BackupDamaged(`the table ${name} has ${JSON.stringify(rows[0].value)}, which is no SHA-256`)
   }
   const { rows } = await client.query<{ value: string }>(
     `select left(payload ->> 'sha256', 100) as value from jobs where payload ->> 'sha256' !~ $1 limit 1`,
-    [sha256Form],
+    [sha256Pattern],
   )
   if (rows[0]) throw new BackupDamaged(`the table jobs has ${JSON.stringify(rows[0].value)}, which is no SHA-256`)
 }
@@ -53,35 +53,35 @@ export interface DisabledSource {
   name: string
 }
 
-/** From the rows of then to a place that works now; returns the sources that were disabled. */
-export async function bringForward(
+/** Migrates the loaded rows and resets state of the original installation. Returns the sources that were disabled. */
+export async function upgradeRows(
   trx: Trx,
   { sequences, migrations: had }: Manifest,
   { storeId, keepsSources }: { storeId: string; keepsSources: boolean },
 ): Promise<DisabledSource[]> {
   for (const { name, value, called } of sequences) {
     const own = await sql`select from pg_sequences where schemaname = current_schema() and sequencename = ${name}`.execute(trx)
-    if (own.rows.length > 0) await sql`select setval(${quoted(name)}::regclass, ${value}, ${called})`.execute(trx)
+    if (own.rows.length > 0) await sql`select setval(${quoteIdentifier(name)}::regclass, ${value}, ${called})`.execute(trx)
   }
-  // Tables with checks that still wait cannot be changed.
+  // A table with pending deferred constraints cannot be altered.
   await sql`set constraints all immediate`.execute(trx)
   for (const name of await migrations.known()) if (!had.includes(name)) await migrations.apply(trx, name)
-  // Nobody works on anything here: what was in hand is to be done again.
+  // No worker of this installation holds a lease: interrupted work is queued again.
   await sql`update jobs set status = 'pending', attempts = greatest(0, attempts - 1), fence = fence + 1, lease_until = null, worker = null, dedupe_key = null
     where status = 'processing'`.execute(trx)
   await sql`update documents set status = 'pending' where status = 'processing'`.execute(trx)
   await sql`update document_pages set claim = null, claimed_until = null where claim is not null`.execute(trx)
-  const disabled = await quieten(trx, keepsSources)
-  // Should nobody come to rebuild the index after this, a worker does.
+  const disabled = await disableSources(trx, keepsSources)
+  // A worker rebuilds the index if the operator does not.
   await enqueue(trx, 'reindex', {}, { dedupe: 'reindex' })
-  // The files are copies: a name of their own keeps the two places from taking each other's.
+  // A new store id keeps this installation apart from the original.
   await sql`insert into instance (key, value) values ('store_id', ${storeId})
     on conflict (key) do update set value = excluded.value`.execute(trx)
   return disabled
 }
 
-/** The place that the backup was made of may still run: a copy must not move files at sources, or send mails, a second time. */
-async function quieten(trx: Trx, keepsSources: boolean): Promise<DisabledSource[]> {
+/** Keeps the restored copy from sending mails or moving files at sources: the original may still run. Returns the sources that were disabled. */
+async function disableSources(trx: Trx, keepsSources: boolean): Promise<DisabledSource[]> {
   await sql`delete from jobs where kind = 'verify_email'`.execute(trx)
   await sql`update source_syncs set state = 'cancelled', finished_at = now() where state = 'running'`.execute(trx)
   await sql`update sources set status = 'active' where status = 'syncing'`.execute(trx)

@@ -1,4 +1,4 @@
-/** Puts a backup into an empty place, whole or not at all: one transaction for all tables, and a folder that nobody else takes until it has ended. */
+/** Restores a backup into an empty database and store, completely or not at all. */
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { withLock } from '../../db/lock.ts'
@@ -6,45 +6,46 @@ import * as migrations from '../../db/migrate.ts'
 import { AppError } from '../../errors.ts'
 import * as filling from '../../files/restore-marker.ts'
 import type { Places } from '../../open-app.ts'
-import type { Source } from '../source.ts'
-import { type Outcome, outcomeOf, storeIdOf } from './commit-outcome.ts'
-import { CommitUnanswered, type FillOptions, fill, generationOf, type Restored } from './fill.ts'
-import { removeWritten } from './put-files.ts'
+import type { BackupSource } from '../backup-source.ts'
+import { type CommitOutcome, readStoreId, waitForCommitOutcome } from './commit-outcome.ts'
+import { removeGeneration } from './file-writer.ts'
+import { CommitUnanswered, type LoadOptions, loadBackup, type RestoreResult, toGeneration } from './load-backup.ts'
 
-export interface RestoreOptions extends FillOptions {
-  /** milliseconds to wait for a migrator or another restore before Busy is thrown */
-  lockTimeout: number
-  /** milliseconds to ask whether the rows were committed, where the connection was lost at that moment */
+export interface RestoreOptions extends LoadOptions {
+  /** maximum wait for a migration or another restore, then Busy */
+  lockTimeoutMs: number
+  /** how long to poll for the outcome when the connection is lost during COMMIT */
   outcomeTimeoutMs?: number
 }
 
 const defaultOutcomeTimeoutMs = 60_000
 
 /**
- * Throws AppError CONFLICT where the place is not empty, BackupDamaged, NewerSchema, Busy; then everything is as it was before. Throws AppError
- * SERVICE_UNAVAILABLE where nobody can tell whether the rows were committed; then rows and files stay, and the next restore finds out.
+ * Throws AppError CONFLICT for a destination that is not empty, BackupDamaged, NewerSchema or Busy; then nothing has changed. Throws AppError
+ * SERVICE_UNAVAILABLE where the outcome of COMMIT is unknown; rows and files stay, and the next restore finds out.
  */
-export function restore(places: Places, source: Source, options: RestoreOptions): Promise<Restored> {
+export function restoreBackup(places: Places, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
   return places.database.asOwner((owner) => restoreAsOwner({ ...places, database: { ...places.database, ...owner } }, source, options))
 }
 
-function restoreAsOwner(places: Places, source: Source, options: RestoreOptions): Promise<Restored> {
+function restoreAsOwner(places: Places, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
   const { database } = places
   const timeoutMs = options.outcomeTimeoutMs ?? defaultOutcomeTimeoutMs
-  return withLock(database, 'restore', options.lockTimeout, () =>
-    withLock(database, migrations.migrateLock, options.lockTimeout, async () => {
-      const folder = folderOf(places)
-      if (folder) await endEarlier(places, folder, timeoutMs)
-      await refuseFull(places)
+  return withLock(database, 'restore', options.lockTimeoutMs, () =>
+    withLock(database, migrations.migrateLock, options.lockTimeoutMs, async () => {
+      const folder = getStoreFolder(places)
+      if (folder) await resolveInterruptedRestore(places, folder, timeoutMs)
+      await assertEmpty(places)
       const storeId = randomUUID()
       if (folder) await filling.beginFilling(folder, { store_id: storeId, commit: null })
-      const restored = await fill(places, source, storeId, folder, options).catch(async (error: unknown) => {
-        const outcome = error instanceof CommitUnanswered ? await outcomeOf(database, storeId, error.commit, timeoutMs) : 'rolled back'
+      const restored = await loadBackup(places, source, storeId, folder, options).catch(async (error: unknown) => {
+        const outcome =
+          error instanceof CommitUnanswered ? await waitForCommitOutcome(database, storeId, error.commit, timeoutMs) : 'rolled back'
         if (outcome === 'committed') return (error as CommitUnanswered).restored
-        if (outcome === 'unknown') throw unknownOutcome(places, error)
-        await undo(places, folder, storeId)
+        if (outcome === 'unknown') throw unknownOutcomeError(places, error)
+        await undoRestore(places, folder, storeId)
         if (!(error instanceof CommitUnanswered)) throw error
-        await error.undo()
+        await error.removeSecrets()
         throw error.cause
       })
       if (folder) await filling.endFilling(folder)
@@ -53,30 +54,29 @@ function restoreAsOwner(places: Places, source: Source, options: RestoreOptions)
   )
 }
 
-/** Removes what this restore wrote, and nothing else. */
-async function undo(places: Places, folder: string | null, storeId: string): Promise<void> {
-  await removeWritten(places.files, generationOf(storeId))
+/** Removes the files and markers of this restore. */
+async function undoRestore(places: Places, folder: string | null, storeId: string): Promise<void> {
+  await removeGeneration(places.files, toGeneration(storeId))
   if (folder) await filling.giveUpFilling(folder)
 }
 
-/** Brings a restore to its end that was killed, or did not hear whether its rows were committed. Throws AppError where it cannot, or need not be run again. */
-async function endEarlier(places: Places, folder: string, timeoutMs: number): Promise<void> {
-  const claim = await filling.claimOf(folder)
-  if (!claim) return
-  const outcome: Outcome = claim.commit ? await outcomeOf(places.database, claim.store_id, claim.commit, timeoutMs) : 'rolled back'
-  if (outcome === 'unknown') throw unknownOutcome(places, null)
-  if (outcome === 'rolled back') return undo(places, folder, claim.store_id)
+/** Completes or undoes an interrupted restore. Throws AppError where the outcome is unknown or the restore turns out to be complete. */
+async function resolveInterruptedRestore(places: Places, folder: string, timeoutMs: number): Promise<void> {
+  const interrupted = await filling.claimOf(folder)
+  if (!interrupted) return
+  const outcome: CommitOutcome = interrupted.commit
+    ? await waitForCommitOutcome(places.database, interrupted.store_id, interrupted.commit, timeoutMs)
+    : 'rolled back'
+  if (outcome === 'unknown') throw unknownOutcomeError(places, null)
+  if (outcome === 'rolled back') return undoRestore(places, folder, interrupted.store_id)
   await filling.endFilling(folder)
-  throw Object.assign(
-    new AppError('CONFLICT', { path: folder }, 'the restore before this one was committed after all: the place is complete'),
-    {
-      fix: 'dms search reindex, then dms check',
-    },
-  )
+  throw Object.assign(new AppError('CONFLICT', { path: folder }, 'the interrupted restore had been committed: it is complete'), {
+    fix: 'dms search reindex, then dms check',
+  })
 }
 
-function unknownOutcome({ config }: Places, cause: unknown): Error {
-  const path = folderOf({ config }) ?? ''
+function unknownOutcomeError({ config }: Places, cause: unknown): Error {
+  const path = getStoreFolder({ config }) ?? ''
   const message = `whether the rows of the restore were committed is not known: the database ${cause ? 'stopped answering at that moment' : 'says nothing of it'}. The files in ${path} stay: they are needed if the rows are there`
   return Object.assign(new AppError('SERVICE_UNAVAILABLE', { path }, message), {
     cause,
@@ -84,17 +84,17 @@ function unknownOutcome({ config }: Places, cause: unknown): Error {
   })
 }
 
-/** What the database is called that would be filled. */
-export async function databaseName({ database }: Pick<Places, 'database'>): Promise<string> {
+/** Returns the name of the connected database. */
+export async function readDatabaseName({ database }: Pick<Places, 'database'>): Promise<string> {
   const { rows } = await sql<{ name: string }>`select current_database() as name`.execute(database.db)
   return rows[0]?.name ?? ''
 }
 
-/** Throws AppError CONFLICT where there are people, documents or files already; what a restore left that has not ended does not count. */
-export async function refuseFull(places: Places): Promise<void> {
+/** Throws AppError CONFLICT where users, documents or files exist. Ignores the remains of an interrupted restore. */
+export async function assertEmpty(places: Places): Promise<void> {
   const { db } = places.database
-  const full = (what: string, fix: string) =>
-    Object.assign(new AppError('CONFLICT', {}, `${what}; a backup is restored into an empty place only`), { fix })
+  const notEmptyError = (what: string, fix: string) =>
+    Object.assign(new AppError('CONFLICT', {}, `${what}; a backup is restored into an empty destination only`), { fix })
   const states = await migrations.status(db)
   if (states.some(({ applied_at }) => applied_at !== null)) {
     for (const table of ['users', 'stored_files'] as const) {
@@ -102,23 +102,23 @@ export async function refuseFull(places: Places): Promise<void> {
       if (!rows[0]?.found) continue
       const some = await sql`select from ${sql.table(table)} limit 1`.execute(db)
       if (some.rows.length > 0)
-        throw full(
+        throw notEmptyError(
           `the database holds ${table === 'users' ? 'users' : 'documents'}`,
           'make a new database, or pass --data-dir or --to-database',
         )
     }
   }
-  const folder = folderOf(places)
+  const folder = getStoreFolder(places)
   if (folder && (await filling.claimOf(folder))) return
-  for await (const _ of places.files.list()) throw full('the document store holds files', 'empty it, or pass --files-to')
-  if (folder && (await filling.ownerOf(folder)) !== '' && (await currentStoreId(places)) === null)
-    throw full(`${folder} belongs to another database`, 'pass --files-to')
+  for await (const _ of places.files.list()) throw notEmptyError('the document store holds files', 'empty it, or pass --files-to')
+  if (folder && (await filling.ownerOf(folder)) !== '' && (await readCurrentStoreId(places)) === null)
+    throw notEmptyError(`${folder} belongs to another database`, 'pass --files-to')
 }
 
-async function currentStoreId({ database }: Places): Promise<string | null> {
+async function readCurrentStoreId({ database }: Places): Promise<string | null> {
   const client = await database.connect('dms restore')
-  return storeIdOf(client).finally(() => client.end())
+  return readStoreId(client).finally(() => client.end())
 }
 
-/** The folder of a store on a disk. */
-const folderOf = ({ config }: Pick<Places, 'config'>): string | null => (config.storage.kind === 'disk' ? config.storage.path : null)
+/** Returns the directory of a disk store, or null for other stores. */
+const getStoreFolder = ({ config }: Pick<Places, 'config'>): string | null => (config.storage.kind === 'disk' ? config.storage.path : null)

@@ -1,6 +1,6 @@
-/** A digest of the rows of a table that does not depend on their order: PostgreSQL gives them back in any. */
+/** Computes a digest of the rows of a table, independent of their order. */
 import { createHash } from 'node:crypto'
-import type { Bytes } from '../bytes.ts'
+import type { Bytes } from '../byte-streams.ts'
 
 export interface RowDigest {
   rows: number
@@ -10,10 +10,10 @@ export interface RowDigest {
 
 const newline = 10
 
-/** Adds the rows of `COPY` text to digests, by table; what it hands on are the same bytes. */
-export function openRowDigests() {
+/** Adds rows in COPY text format to the digest of their table and passes the bytes on. */
+export function createRowDigests() {
   const digests = new Map<string, RowDigest>()
-  /** the beginning of a row that goes on in the next piece, by table */
+  /** incomplete last row of the previous chunk, by table */
   const rests = new Map<string, Buffer>()
   const addRow = (digest: RowDigest, row: Uint8Array) => {
     digest.rows++
@@ -25,7 +25,7 @@ export function openRowDigests() {
     const rest = rests.get(table)
     const bytes = rest ? Buffer.concat([rest, chunk]) : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
     let from = 0
-    // Line ends inside of a value are escaped in this format.
+    // COPY text format escapes line ends within values.
     for (let to = bytes.indexOf(newline); to >= 0; to = bytes.indexOf(newline, from)) {
       addRow(digest, bytes.subarray(from, to))
       from = to + 1

@@ -1,14 +1,14 @@
 /** A backup as it is named at the shell. */
 import { access } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { BackupSource } from '../../backup/backup-source.ts'
 import type { SignaturePolicy } from '../../backup/signature.ts'
-import type { Source } from '../../backup/source.ts'
 import type { Cli } from '../runtime/context.ts'
 import { usage } from '../runtime/exit.ts'
 
 /** `-` is standard input; else a path, else a name in backup.path. Throws AppError NOT_FOUND, Failure USAGE. */
-export async function backupNamed(cli: Cli, given: string): Promise<Source> {
-  const { sourceAt, streamSource } = await import('../../backup/source.ts')
+export async function backupNamed(cli: Cli, given: string): Promise<BackupSource> {
+  const { openSource, streamSource } = await import('../../backup/backup-source.ts')
   if (given === '-') {
     if (process.stdin.isTTY) throw usage('standard input is a terminal', 'send an archive into it, or name a file')
     return streamSource(process.stdin, 'standard input')
@@ -16,7 +16,7 @@ export async function backupNamed(cli: Cli, given: string): Promise<Source> {
   const { config } = await cli.config()
   const shelved = join(config.backup.path, given)
   const isShelved = !given.includes('/') && (await isThere(shelved)) && !(await isThere(given))
-  return sourceAt(isShelved ? shelved : given)
+  return openSource(isShelved ? shelved : given)
 }
 
 /** Refuses --to-database with a password: everybody on the machine can read a command line. Throws Failure USAGE. */
@@ -36,7 +36,7 @@ export const keySettings = ({ keyFile }: KeyFlags): Record<string, string> => (k
 /** How the signature of a backup is checked. Throws ConfigError where the key cannot be read. */
 export async function signaturePolicy(keyFile: string, { unsignedOk }: KeyFlags): Promise<SignaturePolicy> {
   const { readKey } = await import('../../backup/signature.ts')
-  return { key: await readKey(keyFile), isUnsignedOk: unsignedOk === true }
+  return { key: await readKey(keyFile), acceptsUnsigned: unsignedOk === true }
 }
 
 const isThere = (path: string): Promise<boolean> =>

@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { exactly } from '../../../src/backup/create/copy-stored-files.ts'
+import { padToSize } from '../../../src/backup/create/copy-stored-files.ts'
 import { filePath } from '../../../src/backup/manifest.ts'
 import { startApp, upload } from '../../support/app.ts'
 import { emptyPlace, folder, here, type Place } from '../../support/places.ts'
@@ -102,7 +102,7 @@ test('a sector that cannot be read, or a file that shrinks meanwhile, becomes ze
     yield Buffer.from('abc')
     throw Object.assign(new Error(code), { code })
   }
-  const read = async (source: AsyncIterable<Uint8Array>) => Buffer.concat(await Array.fromAsync(exactly(source, 5))).toString()
+  const read = async (source: AsyncIterable<Uint8Array>) => Buffer.concat(await Array.fromAsync(padToSize(source, 5))).toString()
   expect(await read(failing('EIO'))).toBe('abc\0\0')
   expect(
     await read(

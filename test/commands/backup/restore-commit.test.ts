@@ -2,8 +2,8 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { restore } from '../../../src/backup/restore/restore.ts'
-import { sourceAt } from '../../../src/backup/source.ts'
+import { openSource } from '../../../src/backup/backup-source.ts'
+import { restoreBackup } from '../../../src/backup/restore/restore.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { claimOf } from '../../../src/files/restore-marker.ts'
 import { openLog } from '../../../src/log/log.ts'
@@ -33,12 +33,12 @@ async function restoreBy(place: Place, url: string, archive: string) {
   const flags = { data_dir: place.dataDir, 'database.url': url, 'storage.min_free': 0, 'database.connect_timeout': 1000 }
   const { config } = loadConfig({ env: {}, flags })
   const places = await openPlaces(config, openLog({ level: 'silent', format: 'json' }))
-  return restore(places, await sourceAt(archive), {
+  return restoreBackup(places, await openSource(archive), {
     key: null,
-    isUnsignedOk: false,
+    acceptsUnsigned: false,
     skipsDamaged: false,
     keepsSources: false,
-    lockTimeout: 0,
+    lockTimeoutMs: 0,
     outcomeTimeoutMs: 1000,
     signal: new AbortController().signal,
     onHead() {},

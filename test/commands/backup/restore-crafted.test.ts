@@ -76,7 +76,7 @@ describe('archives', () => {
     const { archive, entries } = await goodBackup()
     const twice = entryOf(entries, new RegExp(`${name}$`))
     await writeFile(archive, archiveOf(entries.flatMap((entry) => (entry === twice ? [entry, entry] : [entry]))))
-    await refuses(archive, /twice|behind its end/)
+    await refuses(archive, /twice|after its end/)
   })
 
   test('a head or a manifest of more than it may have, and a list of checksums without an end of line', async () => {

@@ -1,7 +1,7 @@
 /** Backups that nobody would make by accident: taken apart, changed, and put together with checksums that are right again. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { headPath, sumLine } from '../../../src/backup/manifest.ts'
+import { formatChecksumLine, headPath } from '../../../src/backup/manifest.ts'
 import { readTar, tarEnd, tarHeader, tarPadding } from '../../../src/backup/tar.ts'
 
 export interface Entry {
@@ -32,7 +32,7 @@ export function consistent(entries: readonly Entry[], more: Record<string, unkno
     entry.path === headPath(manifest.id) ? { ...entry, bytes: Buffer.from(JSON.stringify(head)) } : entry,
   )
   const listed = changed.filter(({ path }) => !/SHA256SUMS$|^manifest/.test(path))
-  const list = Buffer.from(listed.map(({ path, bytes }) => sumLine(hash(bytes), path)).join(''))
+  const list = Buffer.from(listed.map(({ path, bytes }) => formatChecksumLine(hash(bytes), path)).join(''))
   const sums = { path: manifest.sums.path, sha256: hash(list) }
   return [
     ...listed,

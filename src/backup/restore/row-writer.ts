@@ -1,11 +1,11 @@
-/** Rows into one table after the other; a table that dms does not have, or does not back up, is left out. */
+/** Loads rows into one table after another. Skips tables that dms does not have or does not back up. */
 import type { PoolClient } from 'pg'
-import type { Bytes } from '../bytes.ts'
-import { tablesOf } from '../create/snapshot.ts'
+import type { Bytes } from '../byte-streams.ts'
+import { listTables } from '../create/snapshot.ts'
 import { BackupDamaged, type Head } from '../manifest.ts'
-import { copyInto, type TableCopy } from './copy-rows.ts'
+import { openTableCopy, type TableCopy } from './copy-rows.ts'
 
-export function putRows(client: PoolClient) {
+export function openRowWriter(client: PoolClient) {
   const ignored = new Set<string>()
   const counts = new Map<string, number>()
   let columnsOf: Map<string, readonly string[]> | null = null
@@ -16,16 +16,16 @@ export function putRows(client: PoolClient) {
     if (ending) counts.set(ending.name, (await ending.end()) + (counts.get(ending.name) ?? 0))
   }
   const begin = async ({ name, columns }: Head['tables'][number]) => {
-    columnsOf ??= new Map((await tablesOf(client)).map((table) => [table.name, table.columns]))
+    columnsOf ??= new Map((await listTables(client)).map((table) => [table.name, table.columns]))
     const known = columnsOf.get(name)
     if (!known || columns.length === 0) return void ignored.add(name)
     const unknown = columns.find((column) => !known.includes(column))
     if (unknown !== undefined) throw new BackupDamaged(`the table ${name} has a column ${unknown}, which this dms does not know`)
-    copying = copyInto(client, name, columns)
+    copying = openTableCopy(client, name, columns)
   }
   return {
     ignored,
-    /** rows that came, by table */
+    /** loaded rows by table */
     counts,
     async put(table: Head['tables'][number], part: Bytes): Promise<void> {
       if (copying?.name !== table.name) {

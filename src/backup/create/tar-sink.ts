@@ -1,35 +1,35 @@
-/** Writes a backup as one archive, to a file or a pipe. A folder is in folder-sink.ts. */
+/** Destination of a backup, and its implementation as a tar archive in a file or a pipe. */
 import { access, type FileHandle, mkdir, open, rename, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { AppError } from '../../errors.ts'
-import { type Bytes, write } from '../bytes.ts'
+import { type Bytes, writeChunk } from '../byte-streams.ts'
 import { BackupDamaged, type Head, manifestPath } from '../manifest.ts'
 import { tarEnd, tarHeader, tarPadding } from '../tar.ts'
 
-export interface Sink {
-  /** how many put() may be under way at once */
+export interface BackupSink {
+  /** maximum number of concurrent put() calls */
   readonly concurrency: number
-  /** Takes the first word of a backup. Throws AppError CONFLICT where the place is somebody else's. */
+  /** Receives the head. Throws AppError CONFLICT where the destination holds something else. */
   begin(head: Head): Promise<void>
-  /** Whether a file with exactly these bytes is there from an earlier backup: it is read to its end and hashed. */
-  holds(path: string, sha256: string, size: number): Promise<boolean>
-  /** Takes one entry of exactly `size` bytes; keeps none of the chunks. */
+  /** Reads and hashes the copy from an earlier backup. Returns true if it is intact. */
+  hasIntact(path: string, sha256: string, size: number): Promise<boolean>
+  /** Writes one entry of exactly `size` bytes. Does not retain the chunks. */
   put(path: string, size: number, bytes: Bytes): Promise<void>
-  /** Makes the backup count, whole or not at all, once what was written has been flushed and read back. `kept`: the paths of all stored files of this backup, ascending. */
-  finish(manifest: string, kept: () => AsyncIterable<string>): Promise<void>
-  /** Leaves nothing of an unfinished backup behind. */
+  /** Flushes and reads back what was written, then makes the backup valid atomically. `filePaths`: all stored files of this backup, ascending. */
+  finish(manifest: string, filePaths: () => AsyncIterable<string>): Promise<void>
+  /** Removes an unfinished backup. */
   discard(): Promise<void>
 }
 
-/** Small writes are gathered up to this many bytes. */
-const enough = 1 << 20
+/** Small writes are combined up to this size. */
+const bufferBytes = 1 << 20
 
-/** An archive on a stream that somebody else reads, such as standard output. */
-export const streamSink = (stream: Writable): Sink => tarSink((chunk) => write(stream, chunk))
+/** Writes an archive to a stream, such as standard output. */
+export const streamSink = (stream: Writable): BackupSink => tarSink((chunk) => writeChunk(stream, chunk))
 
-/** An archive in a file, which has its name only once it is whole and on the disk. begin() throws AppError CONFLICT where that name is taken. */
-export function fileSink(path: string): Sink {
+/** Writes an archive to a file, which gets its name when it is complete and on disk. begin() throws AppError CONFLICT where the file exists. */
+export function fileSink(path: string): BackupSink {
   const partial = `${path}.partial`
   let file: FileHandle | null = null
   let written = 0
@@ -40,7 +40,7 @@ export function fileSink(path: string): Sink {
   return {
     ...tar,
     async begin(head) {
-      await refuseTaken(path)
+      await assertAbsent(path)
       await mkdir(dirname(path), { recursive: true, mode: 0o700 })
       file = await open(partial, 'w+', 0o600)
       await tar.begin(head)
@@ -50,9 +50,9 @@ export function fileSink(path: string): Sink {
       await file?.sync()
       if (file) await readBack(file, written, manifest)
       await file?.close()
-      await refuseTaken(path)
+      await assertAbsent(path)
       await rename(partial, path)
-      await flushFolder(dirname(path))
+      await syncDirectory(dirname(path))
     },
     async discard() {
       if (!file) return
@@ -62,7 +62,7 @@ export function fileSink(path: string): Sink {
   }
 }
 
-/** Throws BackupDamaged where the archive does not end with the manifest that was written. */
+/** Throws BackupDamaged where the archive does not end with the manifest. */
 async function readBack(file: FileHandle, written: number, manifest: string): Promise<void> {
   const text = Buffer.from(manifest)
   const { size } = await file.stat()
@@ -71,36 +71,36 @@ async function readBack(file: FileHandle, written: number, manifest: string): Pr
   if (size !== written || !end.equals(text)) throw new BackupDamaged('the end of the archive was read back with other bytes')
 }
 
-async function refuseTaken(path: string): Promise<void> {
-  const isThere = await access(path).then(
+async function assertAbsent(path: string): Promise<void> {
+  const exists = await access(path).then(
     () => true,
     () => false,
   )
-  if (isThere) throw new AppError('CONFLICT', { path }, `${path} exists`)
+  if (exists) throw new AppError('CONFLICT', { path }, `${path} exists`)
 }
 
-function tarSink(put: (chunk: Uint8Array) => Promise<void>): Sink {
-  const room = Buffer.allocUnsafeSlow(enough)
+function tarSink(put: (chunk: Uint8Array) => Promise<void>): BackupSink {
+  const buffer = Buffer.allocUnsafeSlow(bufferBytes)
   let length = 0
   const flush = async () => {
-    if (length > 0) await put(room.subarray(0, length))
+    if (length > 0) await put(buffer.subarray(0, length))
     length = 0
   }
   const add = async (chunk: Uint8Array) => {
-    if (length + chunk.length > room.length) await flush()
-    if (chunk.length > room.length) await put(chunk)
+    if (length + chunk.length > buffer.length) await flush()
+    if (chunk.length > buffer.length) await put(chunk)
     else {
-      room.set(chunk, length)
+      buffer.set(chunk, length)
       length += chunk.length
     }
   }
   let modified = 0
-  const sink: Sink = {
+  const sink: BackupSink = {
     concurrency: 1,
     async begin({ created_at }) {
       modified = Date.parse(created_at) / 1000
     },
-    holds: async () => false,
+    hasIntact: async () => false,
     async put(path, size, bytes) {
       await add(tarHeader(path, size, modified))
       let done = 0
@@ -122,8 +122,8 @@ function tarSink(put: (chunk: Uint8Array) => Promise<void>): Sink {
   return sink
 }
 
-/** Makes the names in a folder durable. */
-export async function flushFolder(path: string): Promise<void> {
+/** Calls fsync on a directory, so that new names survive a power failure. */
+export async function syncDirectory(path: string): Promise<void> {
   const handle = await open(path)
   await handle.sync().finally(() => handle.close())
 }

@@ -1,7 +1,8 @@
-/** Some at once. */
-
-/** Does `work` on each, `width` at once. After a failure or an abort nothing new is begun; returns or throws once all that was begun has ended. */
-export async function inLanes<T>(width: number, signal: AbortSignal, things: AsyncIterable<T>, work: (thing: T) => Promise<void>) {
+/**
+ * Calls `work` for each item, at most `width` at once. After an error or an abort starts nothing more, waits for running calls, then throws.
+ * p-map is not used because it rejects while calls are still running.
+ */
+export async function mapConcurrently<T>(width: number, signal: AbortSignal, things: AsyncIterable<T>, work: (thing: T) => Promise<void>) {
   const queue = things[Symbol.asyncIterator]()
   let hasFailed = false
   const lane = async () => {

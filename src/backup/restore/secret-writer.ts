@@ -1,18 +1,18 @@
-/** The keys that dms made for itself below the data folder, out of a backup. */
+/** Restores the keys that dms generated in the data directory. */
 import { open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { secretNames } from '../create/create.ts'
+import { secretNames } from '../create/create-backup.ts'
 
-export function restoredSecrets(dataDir: string) {
+export function createSecretWriter(dataDir: string) {
   const found = new Map<string, Buffer>()
   const written: string[] = []
   return {
     add(name: string, secret: Buffer) {
       if (secretNames.some((known) => known === name)) found.set(name, secret)
     },
-    /** `path`: of its entry in the backup */
-    drop: (path: string) => void found.delete(path.slice(path.lastIndexOf('/') + 1)),
-    /** Puts them where there are none; returns the names of others that were there, and stay. */
+    /** `path`: of the entry in the backup */
+    discard: (path: string) => void found.delete(path.slice(path.lastIndexOf('/') + 1)),
+    /** Writes keys that do not exist yet. Returns the names of existing keys with other contents, which stay. */
     async write(): Promise<string[]> {
       const kept: string[] = []
       for (const [name, secret] of found) {
@@ -28,7 +28,7 @@ export function restoredSecrets(dataDir: string) {
       }
       return kept
     },
-    /** Removes those that write() has put. */
+    /** Removes the keys that write() created. */
     async remove(): Promise<void> {
       for (const path of written.splice(0)) await rm(path, { force: true })
     },

@@ -1,0 +1,185 @@
+/** Creates a backup without downtime: all tables from one snapshot, then the files that they refer to. */
+import { createHash, randomBytes } from 'node:crypto'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { filesLock, withLock } from '../../db/lock.ts'
+import { openCollector } from '../../files/free-buffers.ts'
+import { checkBelonging } from '../../files/store-marker.ts'
+import { noteSuccess } from '../../jobs/last-success.ts'
+import type { Places } from '../../open-app.ts'
+import { versionOfDms } from '../../version.ts'
+import { fillBuffer, readLines, tapSizes, teeHash } from '../byte-streams.ts'
+import * as at from '../manifest.ts'
+import { addSignature } from '../signature.ts'
+import { copyStoredFiles, type FileDamage } from './copy-stored-files.ts'
+import { openSnapshot, type Snapshot } from './snapshot.ts'
+import type { BackupSink } from './tar-sink.ts'
+
+export interface BackupOptions {
+  /** false: tables only */
+  withFiles: boolean
+  /** settings to store in the backup as information; null: none */
+  settings: object | null
+  /** include the keys that dms generated in the data directory */
+  withSecrets: boolean
+  /** maximum wait for another backup, then Busy */
+  lockTimeoutMs: number
+  /** key to sign the manifest; null: unsigned */
+  key: Buffer | null
+  signal: AbortSignal
+  onProgress(state: { done: number; total: number; bytes: number; totalBytes: number }): void
+}
+
+/** Keys that dms generates in the data directory unless they are configured. */
+export const secretNames = ['jwt_secret', 'sources_key'] as const
+
+/** Size of a part of a table, which is held in memory. */
+const partBytes = 4 << 20
+/** Maximum wait for running file removals. */
+const filesLockTimeoutMs = 60_000
+
+export interface BackupResult {
+  manifest: at.Manifest
+  /** SHA-256 of files lost in the document store, of which the backup has an intact copy from an earlier run */
+  lostInStore: string[]
+}
+
+/** Writes a backup to `sink`. Records a success only if no stored file is damaged. Throws Busy. On an error, removes the unfinished backup. */
+export function createBackup(places: Places, sink: BackupSink, options: BackupOptions): Promise<BackupResult> {
+  const { database } = places
+  return withLock(database, 'backup', options.lockTimeoutMs, () =>
+    // Held from before the snapshot until the last file, so that no referenced file is removed.
+    withLock(database, filesLock, filesLockTimeoutMs, async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'dms-backup-'))
+      try {
+        const result = await writeBackup(places, sink, options, join(folder, 'files'))
+        if (result.manifest.damaged.length === 0) await noteSuccess(database.db, 'backup')
+        return result
+      } catch (error) {
+        await sink.discard()
+        throw error
+      } finally {
+        await rm(folder, { recursive: true, force: true })
+      }
+    }),
+  )
+}
+
+/** Writes hashes and addresses of all stored files to the file `list` and closes the snapshot before it copies them: an open snapshot blocks vacuum. */
+async function writeBackup(places: Places, sink: BackupSink, options: BackupOptions, list: string): Promise<BackupResult> {
+  const { storage } = places.config
+  // With the store not mounted, every file would be missing from the backup.
+  if (storage.kind === 'disk') await checkBelonging(places.database.db, storage.path)
+  const snapshot = await openSnapshot(places.database)
+  const checksums: string[] = []
+  let head: at.Head
+  let rows: at.Manifest['rows']
+  try {
+    head = buildHead(snapshot, options)
+    await sink.begin(head)
+    const put = async (path: string, bytes: Uint8Array) => {
+      options.signal.throwIfAborted()
+      checksums.push(at.formatChecksumLine(createHash('sha256').update(bytes).digest('hex'), path))
+      await sink.put(path, bytes.length, [bytes])
+    }
+    await put(at.headPath(head.id), encodeJson(head))
+    rows = await writeTables(snapshot, head, put)
+    if (options.settings) await put(at.configPath(head.id), encodeJson(options.settings))
+    if (options.withSecrets) await writeSecrets(places.config.data_dir, head.id, put)
+    await pipeline(options.withFiles ? snapshot.copyFileList() : [], createWriteStream(list, { mode: 0o600 }))
+  } finally {
+    await snapshot.close()
+  }
+  const { damaged, lostInStore } = await copyStoredFiles(places.files, sink, head, readFileList(list), options)
+  const checksumsSha256 = await writeChecksums(sink, head, checksums.join(''), list, damaged)
+  const manifest: at.Manifest = {
+    ...head,
+    finished_at: new Date().toISOString(),
+    rows,
+    sums: { path: at.checksumsPath(head.id), sha256: checksumsSha256 },
+    damaged: [...damaged].map(([sha256, { problem }]) => ({ sha256, problem })),
+  }
+  await sink.finish(encodeJson(options.key ? addSignature(manifest, options.key) : manifest).toString(), () => listFilePaths(list, damaged))
+  return { manifest, lostInStore }
+}
+
+function buildHead({ head }: Snapshot, { withFiles }: BackupOptions): at.Head {
+  const created = new Date().toISOString()
+  return {
+    format: at.formatVersion,
+    id: `${created.replace(/[-:]|\.\d+/g, '')}-${randomBytes(3).toString('hex')}`,
+    created_at: created,
+    dms: versionOfDms(),
+    ...head,
+    has_canonical_text: true,
+    has_files: withFiles,
+    ...(withFiles ? {} : { files: 0, bytes: 0 }),
+  }
+}
+
+async function writeTables(snapshot: Snapshot, head: at.Head, put: (path: string, bytes: Uint8Array) => Promise<void>) {
+  const rows: at.Manifest['rows'] = {}
+  const buffer = Buffer.allocUnsafeSlow(partBytes)
+  const collect = openCollector()
+  for (const { name } of head.tables) {
+    let part = 0
+    const bytes = tapSizes(snapshot.copyTable(name), collect)
+    for await (const piece of fillBuffer(bytes, buffer)) await put(at.tablePath(head.id, name, ++part), piece)
+    rows[name] = await snapshot.rowCount()
+  }
+  return rows
+}
+
+async function writeSecrets(dataDir: string, id: string, put: (path: string, bytes: Uint8Array) => Promise<void>): Promise<void> {
+  for (const name of secretNames) {
+    const secret = await readFile(join(dataDir, name)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return null
+      throw error
+    })
+    if (secret) await put(at.secretPath(id, name), secret)
+  }
+}
+
+/** Writes SHA256SUMS and returns its SHA-256. The size is known in advance: the lines of stored files have the same length. */
+async function writeChecksums(
+  sink: BackupSink,
+  head: at.Head,
+  first: string,
+  list: string,
+  damaged: ReadonlyMap<string, FileDamage>,
+): Promise<string> {
+  const missing = [...damaged.values()].filter(({ problem }) => problem === 'missing').length
+  const line = at.formatChecksumLine('0'.repeat(64), at.filePath('0'.repeat(64))).length
+  const size = first.length + line * (head.files - missing)
+  async function* text() {
+    let part = first
+    for await (const path of listFilePaths(list, damaged)) {
+      const sha256 = path.slice(-64)
+      part += at.formatChecksumLine(damaged.get(sha256)?.actualSha256 ?? sha256, path)
+      if (part.length < 1 << 16) continue
+      yield Buffer.from(part)
+      part = ''
+    }
+    if (part !== '') yield Buffer.from(part)
+  }
+  const tee = teeHash(text())
+  await sink.put(at.checksumsPath(head.id), size, tee.bytes)
+  return tee.digest()
+}
+
+/** Yields the paths of the stored files in the backup, in ascending order. */
+async function* listFilePaths(list: string, damaged: ReadonlyMap<string, FileDamage>): AsyncGenerator<string> {
+  for await (const [sha256] of readFileList(list)) if (damaged.get(sha256)?.problem !== 'missing') yield at.filePath(sha256)
+}
+
+async function* readFileList(list: string): AsyncGenerator<[sha256: string, size: number, address: string]> {
+  for await (const line of readLines(createReadStream(list))) {
+    const [sha256 = '', size, address = ''] = line.split('\t')
+    yield [sha256, Number(size), address]
+  }
+}
+
+const encodeJson = (value: object): Buffer => Buffer.from(`${JSON.stringify(value, null, 1)}\n`)

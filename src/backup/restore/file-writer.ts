@@ -1,0 +1,89 @@
+/** Writes files into a document store, small ones concurrently, because each waits for an fsync. */
+import type { FileStore } from '../../ports/file-store.ts'
+import { type Bytes, readAll } from '../byte-streams.ts'
+
+/** Files up to this size are held in memory while they are stored. */
+const smallFileBytes = 1 << 20
+const concurrency = 8
+
+/**
+ * `put` returns the size. A file that does not match its SHA-256 is not stored. Errors of concurrent writes are thrown by the next put() or by
+ * end(). `generation` becomes part of every address.
+ */
+export function openFileWriter(store: FileStore, generation: string, signal: AbortSignal) {
+  const running = new Set<Promise<void>>()
+  let failure: { error: unknown } | null = null
+
+  const storeFile = async (sha256: string, bytes: Bytes): Promise<void> => {
+    const staged = await store.stage(
+      (async function* () {
+        yield* bytes
+      })(),
+      Number.MAX_SAFE_INTEGER,
+      generation,
+    )
+    if (staged.sha256 !== sha256) return staged.discard()
+    await staged.commit()
+    await staged.keep()
+  }
+  const begin = (sha256: string, bytes: Bytes) => {
+    const done: Promise<void> = storeFile(sha256, bytes)
+      .catch((error) => {
+        failure ??= { error }
+      })
+      .finally(() => running.delete(done))
+    running.add(done)
+  }
+  const check = () => {
+    if (failure) throw failure.error
+  }
+
+  return {
+    async put(sha256: string, bytes: Bytes): Promise<number> {
+      signal.throwIfAborted()
+      check()
+      const { first, rest, size } = await readSmallFile(bytes)
+      if (rest === null) {
+        while (running.size >= concurrency) await Promise.race(running)
+        begin(sha256, [first])
+        return first.length
+      }
+      await storeFile(sha256, rest)
+      return size()
+    },
+    async end(): Promise<void> {
+      await Promise.all(running)
+      check()
+    },
+    /** Waits for running writes and ignores their errors. */
+    async waitForWrites(): Promise<void> {
+      await Promise.all(running)
+    },
+  }
+}
+
+/** Removes the files whose addresses have this generation. */
+export async function removeGeneration(store: FileStore, generation: string): Promise<void> {
+  for await (const { address } of store.list()) if (address.endsWith(`.${generation}`)) await store.remove(address)
+}
+
+/** Reads a small file into memory. For a larger file returns a stream of all bytes instead; `size` is valid after its end. */
+async function readSmallFile(bytes: Bytes) {
+  const chunks: Uint8Array[] = []
+  let length = 0
+  const source = (Symbol.asyncIterator in bytes ? bytes[Symbol.asyncIterator]() : bytes[Symbol.iterator]()) as AsyncIterator<Uint8Array>
+  for (let next = await source.next(); ; next = await source.next()) {
+    if (next.done) return { first: await readAll(chunks), rest: null, size: () => length }
+    chunks.push(next.value)
+    length += next.value.length
+    if (length > smallFileBytes) break
+  }
+  async function* rest() {
+    yield* chunks.splice(0)
+    for (let next = await source.next(); !next.done; next = await source.next()) {
+      length += next.value.length
+      yield next.value
+    }
+  }
+  return { first: Buffer.alloc(0), rest: rest(), size: () => length }
+}

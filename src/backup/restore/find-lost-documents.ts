@@ -1,0 +1,49 @@
+/** Finds documents without a stored file after a restore, by looking for every file in the store. */
+import { sql } from 'kysely'
+import type { Trx } from '../../db/pool.ts'
+import { storedFiles } from '../../documents/stored-files.ts'
+import type { FileStore } from '../../ports/file-store.ts'
+import { BackupDamaged, filePath, type Manifest } from '../manifest.ts'
+
+export interface LostDocument {
+  document_id: string
+  title: string
+  filename: string
+  sha256: string
+  problem: 'missing' | 'corrupt'
+  /** `store`: damaged in the document store before the backup; `backup`: damaged in the backup later */
+  origin: 'store' | 'backup'
+}
+
+export interface DamageReport {
+  manifest: Manifest
+  skipped: readonly { path: string; problem: string }[]
+  skipsDamaged: boolean
+}
+
+/** Checks the file of every row. Throws BackupDamaged for an unexplained missing file unless damage is skipped. */
+export async function findLostDocuments(
+  trx: Trx,
+  files: FileStore,
+  { manifest, skipped, skipsDamaged }: DamageReport,
+): Promise<LostDocument[]> {
+  const damagedInStore = new Map(manifest.damaged.map(({ sha256, problem }) => [sha256, problem]))
+  const damagedInBackup = new Map(skipped.map(({ path, problem }) => [path, problem]))
+  const lost: LostDocument[] = []
+  for await (const { sha256, size, address } of storedFiles(trx)) {
+    if ((await files.size(address)) === size) continue
+    const known = damagedInStore.get(sha256)
+    if (!known && !skipsDamaged) throw new BackupDamaged(`${filePath(sha256)} is missing`)
+    const problem = known ?? (damagedInBackup.get(filePath(sha256)) === 'corrupt' ? 'corrupt' : 'missing')
+    const origin = known ? 'store' : 'backup'
+    for (const document of await listDocuments(trx, sha256)) lost.push({ ...document, sha256, problem, origin })
+  }
+  return lost
+}
+
+async function listDocuments(trx: Trx, sha256: string): Promise<{ document_id: string; title: string; filename: string }[]> {
+  return (
+    await sql<{ document_id: string; title: string; filename: string }>`
+    select id as document_id, title, filename from documents where sha256 = ${sha256} order by id`.execute(trx)
+  ).rows
+}

@@ -8,7 +8,17 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** From the bottom up; a file imports from its own floor and those below. */
 const floors: readonly (readonly string[])[] = [
-  ['src/db/', 'src/ports/', 'src/errors.ts', 'src/actor.ts', 'src/config/', 'src/log/', 'src/is-alive.ts', 'src/version.ts', 'src/concurrency.ts'],
+  [
+    'src/db/',
+    'src/ports/',
+    'src/errors.ts',
+    'src/actor.ts',
+    'src/config/',
+    'src/log/',
+    'src/is-alive.ts',
+    'src/version.ts',
+    'src/concurrency.ts',
+  ],
   ['src/http/', 'src/jobs/', 'src/events.ts', 'src/app.ts'],
   [
     'src/users/',

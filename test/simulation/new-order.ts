@@ -349,7 +349,11 @@ export const restore: Program = [
     },
   }),
   {
-    ...commit({ label: 'commit', mirrors: ['backup/restore/load-backup.ts', 'loadBackup'], run: (world, self) => ended(world, self, 'end filling') }),
+    ...commit({
+      label: 'commit',
+      mirrors: ['backup/restore/load-backup.ts', 'loadBackup'],
+      run: (world, self) => ended(world, self, 'end filling'),
+    }),
     onLost: 'ask for outcome',
   },
   ...outcome,

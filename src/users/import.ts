@@ -1,20 +1,19 @@
 /** Many users at once: each row stands alone, and has its own result. */
-import { availableParallelism } from 'node:os'
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import type { Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import { check, flag } from '../http/input.ts'
+import { check } from '../http/input.ts'
 import { openSlices } from '../http/time-slices.ts'
 import { emailKey, usernameKey } from '../http/user-identifier.ts'
-import { DisplayName, Email, Role, Username } from './fields.ts'
+import { importBatch, maxHashes } from './import-batch.ts'
+import { type ImportMode, type ImportRow, importRow, inTransaction, OnConflict, type Outcome } from './import-row.ts'
 import { forgetInitialPassword } from './initial-password.ts'
-import { newPassword, PasswordHash } from './passwords.ts'
 import * as users from './users.ts'
 
 const maxRows = 10_000
+/** rows that are looked up, and created, in one statement */
+const batchSize = 100
 const rows = z.array(z.unknown()).max(maxRows)
-const OnConflict = z.enum(['skip', 'update', 'fail'])
 
 /** Rows are looked at one by one, so that a bad one is a result and not the end. */
 export const ImportBody = z
@@ -41,28 +40,6 @@ export const ImportAnswer = z.object({
 
 export type ImportReport = z.infer<typeof ImportAnswer>
 type Result = ImportReport['results'][number]
-type Done = Pick<Result, 'action' | 'id'>
-
-const importRow = ({ config }: App) =>
-  z
-    .object({
-      username: Username,
-      email: Email,
-      password: newPassword(config).optional(),
-      password_hash: PasswordHash.optional(),
-      role: Role.optional(),
-      display_name: DisplayName.optional(),
-      disabled: z.union([z.boolean(), flag], 'true or false').optional(),
-    })
-    .refine((row) => row.password === undefined || row.password_hash === undefined, {
-      path: ['password_hash'],
-      error: 'not together with password',
-    })
-
-type ImportRow = z.infer<ReturnType<typeof importRow>>
-
-/** A hash takes a core for a while: more rows at once would only keep people who sign in waiting. */
-const atOnce = Math.min(4, availableParallelism())
 
 export interface ImportOptions {
   /** do it all and keep nothing */
@@ -79,35 +56,42 @@ export async function importUsers(
 ): Promise<ImportReport> {
   const { users: given, on_conflict } = Array.isArray(body) ? { users: body, on_conflict: 'skip' as const } : body
   const results: Result[] = []
-  const rows = await distinct(app, given, results)
-  if (!atomic || dry_run) await importEach(app, rows, on_conflict, dry_run, results)
-  else await importTogether(app, rows, on_conflict, results)
+  const mode = { onConflict: on_conflict, isDryRun: dry_run, trx: null }
+  if (!atomic || dry_run) await importEach(app, given, mode, results)
+  else await importTogether(app, given, mode, results)
   return report(results)
 }
 
-type OnConflict = z.infer<typeof OnConflict>
-
-async function importEach(app: App, rows: ReadonlyMap<number, ImportRow>, onConflict: OnConflict, isDry: boolean, results: Result[]) {
-  const todo = [...rows]
-  while (todo.length > 0) {
-    const group = todo.splice(0, atOnce)
-    const done = await Promise.all(group.map(([index, row]) => outcome(index, row.username, () => importOne(app, row, onConflict, isDry))))
-    for (const result of done) results[result.index] = result
+/** A row that fails becomes a result; in a transaction of all rows it throws. */
+async function importEach(app: App, given: readonly unknown[], mode: ImportMode, results: Result[]): Promise<void> {
+  const groupSize = mode.trx ? 1 : maxHashes
+  for await (const batch of validBatches(app, given, results)) {
+    const outcomes = await importBatch(app, batch, mode)
+    const rest: [number, ImportRow][] = []
+    for (const [index, row] of batch) {
+      const outcome = outcomes.get(index)
+      if (outcome) results[index] = { index, username: row.username, ...outcome }
+      else rest.push([index, row])
+    }
+    while (rest.length > 0) {
+      const done = rest.splice(0, groupSize).map(async ([index, row]): Promise<Result> => {
+        const work = importOne(app, row, mode).then((outcome) => ({ index, username: row.username, ...outcome }))
+        return mode.trx ? work : work.catch((error) => failed(index, row.username, error))
+      })
+      for (const result of await Promise.all(done)) results[result.index] = result
+    }
   }
 }
 
 /** All rows in one transaction, after a dry run has found each of them good; where it has not, the good ones are told of as skipped. */
-async function importTogether(app: App, rows: ReadonlyMap<number, ImportRow>, onConflict: OnConflict, results: Result[]): Promise<void> {
-  await importEach(app, rows, onConflict, true, results)
+async function importTogether(app: App, given: readonly unknown[], mode: ImportMode, results: Result[]): Promise<void> {
+  await importEach(app, given, { ...mode, isDryRun: true }, results)
   if (results.some(({ action }) => action === 'failed')) {
     for (const result of results) if (result.action !== 'failed') result.action = 'skipped'
     return
   }
   try {
-    await app.db.transaction().execute(async (trx) => {
-      for (const [index, row] of rows)
-        results[index] = { index, username: row.username, ...(await importOne(app, row, onConflict, false, trx)) }
-    })
+    await app.db.transaction().execute((trx) => importEach(app, given, { ...mode, trx }, results))
   } catch (error) {
     throw error instanceof AppError ? new AppError('CONFLICT', error.details, `Nothing was written: ${error.message}`) : error
   }
@@ -118,39 +102,32 @@ function report(results: Result[]): ImportReport {
   return { created: counted('created'), updated: counted('updated'), skipped: counted('skipped'), failed: counted('failed'), results }
 }
 
-/** The good rows by their index; the others, and those that repeat a name or an address, go to the results at once. */
-async function distinct(app: App, given: readonly unknown[], results: Result[]): Promise<Map<number, ImportRow>> {
+/** The good rows by their index, some at a time; the others, and those that repeat a name or an address, go to the results at once. */
+async function* validBatches(app: App, given: readonly unknown[], results: Result[]): AsyncIterable<Map<number, ImportRow>> {
   const schema = importRow(app)
   const pause = openSlices()
-  const good = new Map<number, ImportRow>()
-  const seen = new Map<string, number>()
+  const seen = { username: new Map<string, number>(), email: new Map<string, number>() }
+  let batch = new Map<number, ImportRow>()
   for (const [index, value] of given.entries()) {
     try {
       const row = check(schema, value)
-      for (const [field, key] of [
-        ['username', `n:${usernameKey(row.username)}`],
-        ['email', `e:${emailKey(row.email)}`],
-      ] as const) {
-        const first = seen.get(key)
+      const keys = { username: usernameKey(row.username), email: emailKey(row.email) }
+      for (const field of ['username', 'email'] as const) {
+        const first = seen[field].get(keys[field])
         if (first !== undefined)
           throw new AppError('DUPLICATE_RESOURCE', { field, first_index: first }, `Row ${first} has the same ${field}.`)
       }
-      seen.set(`n:${usernameKey(row.username)}`, index).set(`e:${emailKey(row.email)}`, index)
-      good.set(index, row)
+      for (const field of ['username', 'email'] as const) seen[field].set(keys[field], index)
+      batch.set(index, row)
     } catch (error) {
       results[index] = failed(index, nameIn(value), error)
     }
     await pause()
+    if (batch.size < batchSize) continue
+    yield batch
+    batch = new Map()
   }
-  return good
-}
-
-async function outcome(index: number, username: string, work: () => Promise<Done>): Promise<Result> {
-  try {
-    return { index, username, ...(await work()) }
-  } catch (error) {
-    return failed(index, username, error)
-  }
+  if (batch.size > 0) yield batch
 }
 
 /** What is wrong with a row goes into its result; what is wrong with us goes up. */
@@ -160,68 +137,52 @@ function failed(index: number, username: string | null, error: unknown): Result 
   return { index, username, action: 'failed', error: { code, message, details } }
 }
 
-/** `trx`: of the caller, who keeps it; without one the row has its own. */
-async function importOne(app: App, row: ImportRow, onConflict: OnConflict, dryRun: boolean, trx: Trx | null = null): Promise<Done> {
-  const db = trx ?? app.db
-  const there = (await users.named(db, row.username)) ?? (await users.named(db, row.email))
-  if (!there) return createOne(app, row, dryRun, trx)
-  if (onConflict === 'skip') return { action: 'skipped', id: there.id }
-  if (onConflict === 'update') return updateOne(app, there, row, dryRun, trx)
-  const field = there.username_key === usernameKey(row.username) ? 'username' : 'email'
-  throw new AppError('DUPLICATE_RESOURCE', { field, id: there.id }, 'That user exists already.')
+async function importOne(app: App, row: ImportRow, mode: ImportMode): Promise<Outcome> {
+  const db = mode.trx ?? app.db
+  const existing = (await users.named(db, row.username)) ?? (await users.named(db, row.email))
+  if (!existing) return createOne(app, row, mode)
+  if (mode.onConflict === 'skip') return { action: 'skipped', id: existing.id }
+  if (mode.onConflict === 'update') return updateOne(app, existing, row, mode)
+  const field = existing.username_key === usernameKey(row.username) ? 'username' : 'email'
+  throw new AppError('DUPLICATE_RESOURCE', { field, id: existing.id }, 'That user exists already.')
 }
 
 async function createOne(
   app: App,
   { password, password_hash, role = 'user', disabled, ...fields }: ImportRow,
-  dryRun: boolean,
-  outer: Trx | null,
-): Promise<Done> {
-  const hash = password === undefined || dryRun ? (password_hash ?? null) : await app.passwords.hash(password)
-  const { id } = await kept(app, outer, dryRun, async (trx) => {
+  mode: ImportMode,
+): Promise<Outcome> {
+  const hash = password === undefined || mode.isDryRun ? (password_hash ?? null) : await app.passwords.hash(password)
+  const { id } = await inTransaction(app, mode, async (trx) => {
     const user = await users.create(app, trx, { ...fields, role, password_hash: hash, email_verified: true })
     return disabled ? users.change(app, trx, user.id, { disabled }) : user
   })
-  return dryRun ? { action: 'created' } : { action: 'created', id }
+  return mode.isDryRun ? { action: 'created' } : { action: 'created', id }
 }
 
-async function updateOne(app: App, there: users.User, row: ImportRow, dryRun: boolean, outer: Trx | null): Promise<Done> {
-  const changes = await changed(app, there, row)
-  if (Object.keys(changes).length === 0) return { action: 'skipped', id: there.id }
-  await kept(app, outer, dryRun, (trx) => users.change(app, trx, there.id, changes))
-  if (changes.password_hash !== undefined && !dryRun) await forgetInitialPassword(app, there.password_hash)
-  return { action: 'updated', id: there.id }
+async function updateOne(app: App, existing: users.User, row: ImportRow, mode: ImportMode): Promise<Outcome> {
+  const changes = await changesOf(app, existing, row)
+  if (Object.keys(changes).length === 0) return { action: 'skipped', id: existing.id }
+  await inTransaction(app, mode, (trx) => users.change(app, trx, existing.id, changes))
+  if (changes.password_hash !== undefined && !mode.isDryRun) await forgetInitialPassword(app, existing.password_hash)
+  return { action: 'updated', id: existing.id }
 }
 
 /** Only what differs: a file that is imported every night must not end everybody's sessions every night. */
-async function changed(
+async function changesOf(
   app: App,
-  there: users.User,
+  existing: users.User,
   { email, role, display_name, disabled, password, password_hash }: ImportRow,
 ): Promise<users.Changes> {
   const changes: users.Changes = {}
-  if (email !== there.email) Object.assign(changes, { email, email_verified: true })
-  if (role !== undefined && role !== there.role) changes.role = role
-  if (display_name !== undefined && display_name !== there.display_name) changes.display_name = display_name
-  if (disabled !== undefined && disabled !== there.disabled) changes.disabled = disabled
-  if (password_hash !== undefined && password_hash !== there.password_hash) changes.password_hash = password_hash
-  if (password !== undefined && !(await app.passwords.verify(there.password_hash, password)))
+  if (email !== existing.email) Object.assign(changes, { email, email_verified: true })
+  if (role !== undefined && role !== existing.role) changes.role = role
+  if (display_name !== undefined && display_name !== existing.display_name) changes.display_name = display_name
+  if (disabled !== undefined && disabled !== existing.disabled) changes.disabled = disabled
+  if (password_hash !== undefined && password_hash !== existing.password_hash) changes.password_hash = password_hash
+  if (password !== undefined && !(await app.passwords.verify(existing.password_hash, password)))
     changes.password_hash = await app.passwords.hash(password)
   return changes
-}
-
-/** Work in a transaction, undone at its end in a dry run: so that it finds every conflict that the real run would. */
-async function kept<T>(app: App, outer: Trx | null, dryRun: boolean, work: (trx: Trx) => Promise<T>): Promise<T> {
-  if (outer) return work(outer)
-  const trx = await app.db.startTransaction().execute()
-  try {
-    const result = await work(trx)
-    await (dryRun ? trx.rollback() : trx.commit()).execute()
-    return result
-  } catch (error) {
-    if (!trx.isCommitted && !trx.isRolledBack) await trx.rollback().execute()
-    throw error
-  }
 }
 
 const nameIn = (value: unknown): string | null => {

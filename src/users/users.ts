@@ -75,9 +75,15 @@ export interface NewUser {
 }
 
 /** Makes a user. Throws DUPLICATE_RESOURCE with the field; a transaction cannot go on after that. */
-export async function create(app: App, db: Db, { username, email, email_verified, display_name = '', ...fields }: NewUser): Promise<User> {
-  const at = app.now()
-  const values = {
+export async function create(app: App, db: Db, user: NewUser): Promise<User> {
+  const values = columnsOf(user, app.now())
+  await refuseLookAlike(db, values.username_key)
+  return uniquely(db.insertInto('users').values(values).returningAll().executeTakeFirstOrThrow())
+}
+
+/** The columns of a new user. */
+export function columnsOf({ username, email, email_verified, display_name = '', ...fields }: NewUser, at: Date) {
+  return {
     ...fields,
     ...addressed(email, email_verified ? at : null),
     username,
@@ -86,8 +92,6 @@ export async function create(app: App, db: Db, { username, email, email_verified
     created_at: at,
     updated_at: at,
   }
-  await refuseLookAlike(db, values.username_key)
-  return uniquely(db.insertInto('users').values(values).returningAll().executeTakeFirstOrThrow())
 }
 
 /** Throws DUPLICATE_RESOURCE where there is a user whose name looks the same in letters of another script. */

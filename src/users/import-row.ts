@@ -1,0 +1,57 @@
+/** One row of an import, and the transaction that its work has. */
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import type { Trx } from '../db/pool.ts'
+import { flag } from '../http/input.ts'
+import { DisplayName, Email, Role, Username } from './fields.ts'
+import { newPassword, PasswordHash } from './passwords.ts'
+
+export const OnConflict = z.enum(['skip', 'update', 'fail'])
+export type OnConflict = z.infer<typeof OnConflict>
+
+export const importRow = ({ config }: App) =>
+  z
+    .object({
+      username: Username,
+      email: Email,
+      password: newPassword(config).optional(),
+      password_hash: PasswordHash.optional(),
+      role: Role.optional(),
+      display_name: DisplayName.optional(),
+      disabled: z.union([z.boolean(), flag], 'true or false').optional(),
+    })
+    .refine((row) => row.password === undefined || row.password_hash === undefined, {
+      path: ['password_hash'],
+      error: 'not together with password',
+    })
+
+export type ImportRow = z.infer<ReturnType<typeof importRow>>
+
+/** What became of a row. */
+export interface Outcome {
+  action: 'created' | 'updated' | 'skipped'
+  id?: string
+}
+
+/** How the rows of an import are written. */
+export interface ImportMode {
+  onConflict: OnConflict
+  /** do it all and keep nothing */
+  isDryRun: boolean
+  /** the transaction of all rows; null: each commits by itself */
+  trx: Trx | null
+}
+
+/** Runs `work` in the transaction of the import, else in one of its own, which a dry run rolls back: so it finds every conflict that the real run would. */
+export async function inTransaction<T>({ db }: App, { trx: outer, isDryRun }: ImportMode, work: (trx: Trx) => Promise<T>): Promise<T> {
+  if (outer) return work(outer)
+  const trx = await db.startTransaction().execute()
+  try {
+    const result = await work(trx)
+    await (isDryRun ? trx.rollback() : trx.commit()).execute()
+    return result
+  } catch (error) {
+    if (!trx.isCommitted && !trx.isRolledBack) await trx.rollback().execute()
+    throw error
+  }
+}

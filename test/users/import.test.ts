@@ -1,0 +1,66 @@
+import { expect, test } from 'vitest'
+import { startApp } from '../support/app.ts'
+
+interface Imported {
+  created: number
+  skipped: number
+  failed: number
+  results: { index: number; username: string; action: string; id?: string; error?: { code: string; details: object } }[]
+}
+
+const row = (at: number, more: object = {}) => ({ username: `person${at}`, email: `person${at}@example.org`, ...more })
+const rows = (count: number) => Array.from({ length: count }, (_, at) => row(at))
+
+async function start() {
+  const started = await startApp()
+  const { asAdmin, app } = started
+  return {
+    ...started,
+    importUsers: (users: object[], query = '', on_conflict = 'skip') =>
+      asAdmin.call<Imported>('POST', `/api/users/import${query}`, { users, on_conflict }),
+    stored: () => app.db.selectFrom('users').selectAll().where('username', 'like', 'person%').orderBy('username').execute(),
+  }
+}
+
+test('import: of 250 rows those with a name or address of somebody else are skipped or failed, all others are created as they are', async () => {
+  const { importUsers, asAdmin, stored } = await start()
+  const ada = (await asAdmin.users.page({ q: 'ada' })).data[0]
+  const users = rows(250).map((user, at) => {
+    if (at === 120) return { ...user, email: 'ADA@example.org' }
+    if (at === 130) return { ...user, disabled: true, role: 'admin', display_name: 'One Hundred Thirty' }
+    return user
+  })
+  const first = await importUsers(users)
+  expect(first).toMatchObject({ created: 249, skipped: 1, failed: 0 })
+  expect(first.results.map(({ index, username }) => [index, username])).toEqual(users.map(({ username }, at) => [at, username]))
+  expect(first.results[120]).toEqual({ index: 120, username: 'person120', action: 'skipped', id: ada?.id })
+  const made = await stored()
+  const idOf = new Map(made.map(({ username, id }) => [username, id]))
+  for (const { username, id, action } of first.results) if (action === 'created') expect(id).toBe(idOf.get(username))
+  expect(made.length).toBe(249)
+  expect(made.filter(({ disabled }) => disabled)).toMatchObject([
+    { username: 'person130', role: 'admin', display_name: 'One Hundred Thirty' },
+  ])
+  expect(made.every(({ email_verified_at, password_hash }) => email_verified_at !== null && password_hash === null)).toBe(true)
+
+  const again = await importUsers(users, '', 'fail')
+  expect(again).toMatchObject({ created: 0, failed: 250 })
+  expect(again.results[7]?.error).toMatchObject({ code: 'DUPLICATE_RESOURCE', details: { field: 'username', id: idOf.get('person7') } })
+  expect(again.results[120]?.error).toMatchObject({ details: { field: 'email', id: ada?.id } })
+})
+
+test('import: a dry run of 250 rows creates nobody; two imports of the same rows at once create each user once and fail none', async () => {
+  const { importUsers, stored } = await start()
+  expect(await importUsers(rows(250), '?dry_run=true')).toMatchObject({ created: 250 })
+  expect(await stored()).toEqual([])
+  const both = await Promise.all([importUsers(rows(250)), importUsers(rows(250).reverse())])
+  expect(both.map(({ created, skipped }) => created + skipped)).toEqual([250, 250])
+  expect(both[0].created + both[1].created).toBe(250)
+  expect((await stored()).length).toBe(250)
+})
+
+test('import: DUPLICATE_RESOURCE for a name that looks like one of the same import', async () => {
+  const { importUsers } = await start()
+  const { results } = await importUsers([row(1), { ...row(2), username: 'рорсо' }, row(3), { ...row(4), username: 'popco' }])
+  expect(results.map(({ action, error }) => error?.code ?? action)).toEqual(['created', 'created', 'created', 'DUPLICATE_RESOURCE'])
+})

@@ -87,8 +87,8 @@ test('openapi.json and its page are made once, with a strong ETag for each encod
       return { status: response.status, bytes, header: (name: string) => response.headers.get(name) }
     }
     const plain = await ask({})
-    expect([plain.status, plain.header('content-encoding'), plain.header('vary')]).toEqual([200, null, 'accept-encoding'])
-    expect(plain.header('etag')).toMatch(/^"[\w-]{43}"$/)
+    expect([plain.status, plain.header('etag')]).toEqual([200, expect.stringMatching(/^"[\w-]{43}"$/)])
+    expect([plain.header('content-encoding'), plain.header('vary')]).toEqual([null, 'accept-encoding'])
     for (const [encoding, accepted, decode] of [
       ['br', 'gzip, deflate, br, zstd', brotliDecompressSync],
       ['br', '*', brotliDecompressSync],

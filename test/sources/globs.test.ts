@@ -1,8 +1,11 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import fc from 'fast-check'
 import picomatch from 'picomatch'
 import { expect, test } from 'vitest'
 import { compileGlobs, maxLength } from '../../src/sources/globs.ts'
 import { startApp } from '../support/app.ts'
+import { startLying } from '../support/servers/lying-server.ts'
+import { startServer } from '../support/servers/server.ts'
 
 test.each([
   [['*.pdf'], ['a.pdf', 'x/A.PDF'], ['a.pdf.txt', 'pdf', 'a.pdf/b']],
@@ -86,3 +89,28 @@ test('400 at file_patterns where all globs together stand for more than can be m
   const { id } = await asAda.sources.create({ ...fields, file_patterns: ['**/*.{pdf,PDF,tif,tiff,png,jpg,jpeg,docx,odt,txt}'] })
   await expect(asAda.sources.update(id, { file_patterns: twenty(worst) })).rejects.toMatchObject({ status: 400 })
 })
+
+test('20 globs of stars keep nobody waiting while a list of 400 long names is compared with them', async () => {
+  const { asAda, runJobs, fetch } = await startServer({ 'ocr.enabled': false })
+  const names = ['', ...Array.from({ length: 400 }, (_, at) => `${'a'.repeat(200)}${at}.b`)]
+  const share = await startLying('/', (_, response) => void response.writeHead(207).end(listOf(names)))
+  const { id } = await asAda.sources.create({ name: 'Share', type: 'webdav', url: share.url, file_patterns: twenty('*a'.repeat(127)) })
+  await asAda.sources.sync(id)
+  const delay = monitorEventLoopDelay({ resolution: 1 })
+  delay.enable()
+  await runJobs(['sync'])
+  delay.disable()
+  expect(await asAda.sources.syncStatus(id)).toMatchObject({ state: 'completed', created: 0 })
+  expect((await fetch('/healthz')).status).toBe(200)
+  // This process is the server as well.
+  expect(delay.max / 1e6).toBeLessThan(1000)
+})
+
+const listOf = (names: readonly string[]) =>
+  `<D:multistatus xmlns:D="DAV:">${names
+    .map(
+      (name) =>
+        `<D:response><D:href>/${name}</D:href><D:propstat><D:prop><D:resourcetype>${name ? '' : '<D:collection/>'}</D:resourcetype>` +
+        '<D:getcontentlength>5</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>',
+    )
+    .join('')}</D:multistatus>`

@@ -6,20 +6,20 @@ import { filePath } from '../../../src/backup/manifest.ts'
 import { tarEnd, tarHeader } from '../../../src/backup/tar.ts'
 import { startApp, upload } from '../../support/app.ts'
 import { archiveOf, consistent, type Entry, entriesOf, entryOf, hash, linkHeader } from '../../support/data/crafted-backup.ts'
-import { connection, emptyPlace, folder, here } from '../../support/places.ts'
+import { connection, dms, emptyPlace, folder, here } from '../../support/places.ts'
 import { storeFiles } from '../../support/servers/server.ts'
 
 /** A good backup in both formats, and a folder with a file that is none of dms' business. */
 async function goodBackup() {
   const { databaseUrl, dataDir, asAda } = await startApp()
-  await upload(asAda, 'harbour.txt', 'Harbour fees for 2026')
+  const { id } = await upload(asAda, 'harbour.txt', 'Harbour fees for 2026')
   const to = await folder()
   const [archive, mirror] = [join(to, 'x.tar'), join(to, 'mirror')]
   const place = { databaseUrl, dataDir }
   await here(place, ['backup', 'create', '--to', archive])
   await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror])
   await writeFile(join(to, 'thesis.txt'), 'mine')
-  return { to, archive, mirror, entries: await entriesOf(archive) }
+  return { to, archive, mirror, id, entries: await entriesOf(archive) }
 }
 
 /** Restores it, with and without --skip-damaged, into a place whose surroundings are looked at afterwards. */
@@ -124,6 +124,25 @@ describe('tables', () => {
     ]
     return consistent(added, { tables, rows: { ...rows, [table]: 1 } })
   }
+
+  test('rows with a path in place of a SHA-256: the file there is not downloaded, and not removed with its document', async () => {
+    const { to, archive, entries, id } = await goodBackup()
+    const [outside, secret] = [join(to, 'secret.txt'), 'A secret of this host']
+    await writeFile(outside, secret)
+    const sha256 = hash(entryOf(entries, /^files/).bytes)
+    const path = `${'../'.repeat(20)}${outside.slice(1)}`
+    const crafted = entries.map((entry) =>
+      /\/tables\//.test(entry.path) ? { ...entry, bytes: Buffer.from(entry.bytes.toString().replaceAll(sha256, path)) } : entry,
+    )
+    await writeFile(archive, archiveOf(consistent(crafted)))
+    const place = await emptyPlace()
+    const { code, stderr } = await here(place, ['restore', archive, '-q'])
+    const { stdout } = await dms(place, ['documents', 'download', id, '--to', '-'])
+    await here(place, ['documents', 'delete', id, '--yes'])
+    await dms(place, ['worker', '--once', '--queues', 'maintenance'])
+    expect({ stdout, kept: await readFile(outside, 'utf8').catch(() => 'removed') }).toEqual({ stdout: '', kept: secret })
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/stored_files.*\n?.*nothing was restored/)])
+  })
 
   test.each(['../../../etc/passwd', '/etc/passwd', `${'a'.repeat(64)}/../../x`, 'A'.repeat(64)])(
     'a stored file whose SHA-256 is %s',

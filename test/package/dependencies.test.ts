@@ -12,6 +12,12 @@ test('exit 0 for the packages of this version', async () => {
   expect(await check(root)).toMatchObject({ code: 0, stderr: '' })
 })
 
+test('every package of every platform has a checksum in package-lock.json', async () => {
+  const { packages } = JSON.parse(await readFile(join(root, 'package-lock.json'), 'utf8')) as Lock
+  const unchecked = Object.entries(packages).filter(([place, { integrity, inBundle, link }]) => place && !integrity && !inBundle && !link)
+  expect(unchecked.map(([place]) => place)).toEqual([])
+})
+
 test.each([
   ['a version with a known hole', { version: '4.1.392' }, 'node_modules/pdfjs-dist: 4.1.392 has a known hole'],
   ['a licence that binds others', { license: 'AGPL-3.0-only' }, 'node_modules/pdfjs-dist: licence AGPL-3.0-only'],

@@ -15,22 +15,24 @@ const collect = (value: string, all: string[] = []): string[] => [...all, value]
 
 export const api = (cli: Cli): Command =>
   manual('api <method> <path>', {
-    summary: 'Send one request to the API, and print the answer as it comes.',
+    summary: 'Send a request to the API and print the answer',
     examples: [
       ["api GET /api/settings | jq -r '.theme'", ''],
       ['api GET /api/documents -f status=failed --paginate', 'all pages as one array'],
       ['api PUT /api/documents/0192f0c1-… -f title=Contract -F \'labels=["legal"]\'', ''],
-      ['api POST /api/users/import --input users.json', 'a body from a file; - is standard input'],
+      ['api POST /api/users/import --input users.json', 'body from a file; - is standard input'],
     ],
-    notes: ['On the server itself it works without HTTP, as the operator or the user of --as. Routes: /api/docs of the server.'],
-    exits: '0 answered · 2 refused as wrong (400) · 4 · 5 · 6 · 7 as the status says · 69 unreachable',
+    notes: [
+      'Without a remote server the request runs in this process, as the operator or the user of --as. The server lists all routes at /api/docs.',
+    ],
+    exits: '0 answered · 2 400 or 422 · 4 401 · 5 403 · 6 404 or 410 · 7 409 · 69 server unreachable',
   })
-    .option('-f, --field <name=value>', 'a text, for the query of GET, HEAD and DELETE, else for a JSON body', collect)
-    .option('-F, --typed-field <name=json>', 'the same with a number, true, false, null, a list or an object', collect)
-    .option('--input <file>', 'send this file (- for standard input) as the body')
-    .option('-H, --http-header <name: value>', 'send this header too', collect)
-    .option('--paginate', 'ask for all pages of a list, and print one array')
-    .option('-i, --include', 'print the status and the headers of the answer first')
+    .option('-f, --field <name=value>', 'add a string: to the query of GET, HEAD and DELETE, else to a JSON body', collect)
+    .option('-F, --typed-field <name=json>', 'add a number, true, false, null, list or object', collect)
+    .option('--input <file>', 'send this file as the body; - reads standard input')
+    .option('-H, --http-header <name: value>', 'add a request header', collect)
+    .option('--paginate', 'fetch all pages of a list and print one array')
+    .option('-i, --include', 'print status and headers before the body')
     .action(async (method: string, path: string, { paginate, include, ...flags }: Flags) => {
       const call = await callOf(method, path, flags)
       if (paginate && call.method !== 'GET') throw usage('--paginate is for GET')

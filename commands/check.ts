@@ -26,26 +26,26 @@ const columns: Column<Finding>[] = [
 
 export const check = (cli: Cli): Command =>
   manual('check', {
-    summary: 'Look whether tables, stored files and search index agree. Runs on the server, also while it serves.',
+    summary: 'Check tables, stored files and search index',
     examples: [
-      ['check', 'everything but the bytes of stored files, of which a hundredth is read'],
-      ['check --sample 100%', 'every byte'],
+      ['check', 'everything; reads the bytes of 1% of the stored files'],
+      ['check --sample 100%', 'reads every byte'],
       ['check --checks checksums --sample 10% -q', 'weekly, from cron'],
-      ['check --repair', 'and mend what can be made anew'],
+      ['check --repair', 'also repairs what can be rebuilt'],
     ],
-    exits:
-      '0 all is well · 3 something was found (repaired or not) · 8 --timeout passed · 69 database unreachable · 75 another check is going on',
+    exits: '0 no findings · 3 findings (repaired or not) · 8 --timeout passed · 69 database unreachable · 75 another check is running',
     notes: [
+      'Runs on the server only, also while the server is running.',
       'Checks: files, checksums, orphans, references, status, queue, links, index.',
-      '--repair queues documents again, rebuilds the index, and moves files of nobody to .set-aside in the store. It deletes no',
-      'document and no file; what is lost has to come from a backup.',
+      '--repair queues documents again, rebuilds the index, and moves orphaned files to .set-aside in the store. It never deletes',
+      'a document or a file. Restore lost files from a backup.',
     ],
   })
-    .option('--sample <share>', 'of the stored files whose bytes are read: 10%, or a number', '1%')
-    .option('--checks <names>', 'only these, separated by commas')
-    .option('--repair', 'mend what can be mended')
-    .option('--rejects <file>', 'write the findings to this file too, one JSON object a line')
-    .option('--lock-timeout <duration>', 'wait this long for another check to end', '0s')
+    .option('--sample <share>', 'stored files to read in full: a percentage or a number', '1%')
+    .option('--checks <names>', 'run only these checks, separated by commas')
+    .option('--repair', 'repair what can be rebuilt')
+    .option('--rejects <file>', 'also write the findings to this file, as JSON Lines')
+    .option('--lock-timeout <duration>', 'time to wait for another check', '0s')
     .action(async (flags: Flags) => {
       const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
       const [{ check, checks }, app] = await Promise.all([import('../src/check/check.ts'), cli.app('check', { statementTimeout: false })])

@@ -1,95 +1,97 @@
-/** The words that can follow `dms`. A command's file is loaded when its word is typed: what is not needed costs no time. */
+/** The first words after `dms`. A command file is loaded only when its word is typed, which keeps `--help` fast. */
 import type { Command } from 'commander'
-import { topics } from '../src/cli/output/topics.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 
 export interface FirstWord {
-  /** the same as the command says of itself */
+  /** Equals the summary of the command itself (docs.test.ts). */
   readonly summary: string
   readonly aliases?: readonly string[]
-  /** ends with 0 or 1, whatever happens: to those who ask, other numbers mean something else */
+  /** Exits with 0 or 1 only: Docker and load balancers give other codes another meaning. */
   readonly isProbe?: boolean
-  /** `whole` is the program with all of its commands */
-  readonly load: () => Promise<(cli: Cli, whole: () => Promise<Command>) => Command>
+  /** Loads the command; `loadAll` returns the program with all commands. */
+  readonly load: () => Promise<(cli: Cli, loadAll: () => Promise<Command>) => Command>
 }
 
 /** In the order of `dms --help`. */
-export const words: Readonly<Record<string, FirstWord>> = {
-  serve: { summary: 'Start the HTTP server and a worker.', load: async () => (await import('./serve.ts')).serve },
+export const firstWords: Readonly<Record<string, FirstWord>> = {
+  serve: { summary: 'Start the HTTP server and a worker', load: async () => (await import('./serve.ts')).serve },
   worker: {
-    summary: 'Run background jobs (reading and OCR, syncs of sources, index, maintenance).',
+    summary: 'Run background jobs: OCR, sync, index, maintenance',
     load: async () => (await import('./worker.ts')).worker,
   },
   migrate: {
-    summary: 'Bring the database schema up to date. Runs on the server only.',
-    load: async () => (await import('./migrate.ts')).migrate,
+    summary: 'Manage the database schema',
+    load: async () => (await import('./migrate/migrate.ts')).migrate,
   },
-  users: { summary: 'Users: who may sign in.', load: async () => (await import('./users/users.ts')).users },
+  users: { summary: 'Manage users', load: async () => (await import('./users/users.ts')).users },
   tokens: {
-    summary: 'API tokens: for programs that sign in without a password.',
+    summary: 'Manage API tokens',
     load: async () => (await import('./tokens/tokens.ts')).tokens,
   },
-  audit: { summary: 'Audit log: who did what, when and from where.', load: async () => (await import('./audit/audit.ts')).audit },
+  audit: { summary: 'List, export and verify the audit log', load: async () => (await import('./audit/audit.ts')).audit },
   documents: {
-    summary: 'Documents: upload, find, change, fetch and delete them.',
+    summary: 'Manage documents',
     aliases: ['docs'],
     load: async () => (await import('./documents/documents.ts')).documents,
   },
-  search: { summary: 'Search: documents by their words.', load: async () => (await import('./search/search.ts')).search },
-  labels: { summary: 'Labels, and which documents have them.', load: async () => (await import('./labels/labels.ts')).labels },
-  sources: { summary: 'Sources: where documents are pulled from.', load: async () => (await import('./sources/sources.ts')).sources },
-  ocr: { summary: 'The OCR queue.', load: async () => (await import('./ocr/ocr.ts')).ocr },
+  search: { summary: 'Search documents and manage the index', load: async () => (await import('./search/search.ts')).search },
+  labels: { summary: 'Manage labels', load: async () => (await import('./labels/labels.ts')).labels },
+  sources: { summary: 'Manage and sync sources of documents', load: async () => (await import('./sources/sources.ts')).sources },
+  ocr: { summary: 'Manage the OCR queue', load: async () => (await import('./ocr/ocr.ts')).ocr },
   'shared-links': {
-    summary: 'Links to documents for people without an account.',
+    summary: 'Share documents by links',
     aliases: ['links'],
     load: async () => (await import('./shared-links/shared-links.ts')).sharedLinks,
   },
-  comments: { summary: 'What is said about a document.', load: async () => (await import('./comments/comments.ts')).comments },
-  notifications: { summary: 'What dms told you.', load: async () => (await import('./notifications/notifications.ts')).notifications },
+  comments: { summary: 'Manage comments on documents', load: async () => (await import('./comments/comments.ts')).comments },
+  notifications: {
+    summary: 'List notifications and mark them as read',
+    load: async () => (await import('./notifications/notifications.ts')).notifications,
+  },
   settings: {
-    summary: 'Your settings (the server’s are in dms config).',
+    summary: 'Show and change your user settings',
     load: async () => (await import('./settings/settings.ts')).settings,
   },
-  metrics: { summary: 'How busy the server is, and how OCR goes.', load: async () => (await import('./metrics/metrics.ts')).metrics },
+  metrics: { summary: 'Show metrics of the server and of OCR', load: async () => (await import('./metrics/metrics.ts')).metrics },
   backup: {
-    summary: 'Backups of everything: made while the server runs, restored by any newer dms.',
+    summary: 'Create, verify and prune backups',
     load: async () => (await import('./backup/backup.ts')).backup,
   },
   restore: {
-    summary: 'Put a backup into an empty place: a new data folder, or an empty database and an empty folder.',
+    summary: 'Restore a backup into an empty database and store',
     load: async () => (await import('./restore.ts')).restore,
   },
   check: {
-    summary: 'Look whether tables, stored files and search index agree. Runs on the server, also while it serves.',
+    summary: 'Check tables, stored files and search index',
     load: async () => (await import('./check.ts')).check,
   },
-  doctor: { summary: 'Find what is wrong, and say how to mend it.', load: async () => (await import('./doctor.ts')).doctor },
-  maintenance: { summary: 'What is needed no more.', load: async () => (await import('./maintenance.ts')).maintenance },
-  config: { summary: 'Check, show and write the configuration.', load: async () => (await import('./config/config.ts')).config },
-  login: { summary: 'Sign in to a server elsewhere, and keep it as a context.', load: async () => (await import('./login.ts')).login },
+  doctor: { summary: 'Diagnose an installation and suggest fixes', load: async () => (await import('./doctor.ts')).doctor },
+  maintenance: { summary: 'Delete expired data', load: async () => (await import('./maintenance.ts')).maintenance },
+  config: { summary: 'Check, show and write the configuration', load: async () => (await import('./config/config.ts')).config },
+  login: { summary: 'Sign in to a remote server and save it as a context', load: async () => (await import('./login.ts')).login },
   logout: {
-    summary: 'End the session of a context, and forget its token and where its password is.',
+    summary: 'End the session of a context and forget its credentials',
     load: async () => (await import('./logout.ts')).logout,
   },
-  whoami: { summary: 'Say which server commands work on, and as whom.', load: async () => (await import('./whoami.ts')).whoami },
-  context: { summary: 'Contexts: the servers that commands work on.', load: async () => (await import('./context/context.ts')).context },
-  api: { summary: 'Send one request to the API, and print the answer as it comes.', load: async () => (await import('./api.ts')).api },
-  events: { summary: 'Events: what happens on the server, as it happens.', load: async () => (await import('./events/events.ts')).events },
+  whoami: { summary: 'Show the current server and user', load: async () => (await import('./whoami.ts')).whoami },
+  context: { summary: 'Manage saved servers', load: async () => (await import('./context/context.ts')).context },
+  api: { summary: 'Send a request to the API and print the answer', load: async () => (await import('./api.ts')).api },
+  events: { summary: 'Follow events of the server', load: async () => (await import('./events/events.ts')).events },
   healthcheck: {
-    summary: 'Say whether a server runs: 0 or 1, for Docker and load balancers.',
+    summary: 'Check that a server answers: exit 0 or 1',
     isProbe: true,
     load: async () => (await import('./healthcheck.ts')).healthcheck,
   },
   version: {
-    summary: 'Say which dms this is, and which server or database it works on.',
+    summary: 'Print the versions of client, server and database',
     load: async () => (await import('./version.ts')).version,
   },
   completion: {
-    summary: 'Print a script that completes commands, flags and values in a shell.',
+    summary: 'Print a completion script for a shell',
     load: async () => (await import('./completion.ts')).completion,
   },
   help: {
-    summary: `Help about a command, or about a topic: ${Object.keys(topics).join(', ')}.`,
+    summary: 'Show help for a command or a topic',
     load: async () => (await import('./help.ts')).help,
   },
 }

@@ -3,22 +3,22 @@ import { manual } from '../src/cli/output/manual.ts'
 import { topics } from '../src/cli/output/topics.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 
-/** `dms completion bash`: made from the tree of words, so that it knows what this dms knows. */
-export const completion = (cli: Cli, whole: () => Promise<Command>): Command =>
+/** Builds the script from the command tree of this version. */
+export const completion = (cli: Cli, loadAll: () => Promise<Command>): Command =>
   manual('completion', {
-    summary: 'Print a script that completes commands, flags and values in a shell.',
+    summary: 'Print a completion script for a shell',
     examples: [
       ['source <(dms completion bash)', 'in ~/.bashrc'],
       ['dms completion zsh > ~/.zfunc/_dms', 'in a folder of $fpath'],
       ['dms completion fish > ~/.config/fish/completions/dms.fish', ''],
     ],
-    exits: '0 printed · 2 no such shell',
-    notes: ['Packages install it as /usr/share/bash-completion/completions/dms and the like.'],
+    exits: '0 printed · 2 unknown shell',
+    notes: ['Completes commands, flags and values. Packages install the script as /usr/share/bash-completion/completions/dms.'],
   })
-    .addArgument(new Argument('<shell>', 'whose script').choices(['bash', 'zsh', 'fish']))
+    .addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish']))
     .action(async (shell: keyof typeof scripts) => {
       const { wordOf } = await import('../src/cli/output/command-tree.ts')
-      cli.write((await scripts[shell]())(wordOf(await whole()), Object.keys(topics)))
+      cli.write((await scripts[shell]())(wordOf(await loadAll()), Object.keys(topics)))
     })
 
 const scripts = {

@@ -2,31 +2,31 @@ import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 
-/** `dms docs man`, `dms docs markdown`: a page for each command, from the same tree as --help. `docs` is short for `documents` otherwise. */
-export const docs = (cli: Cli, whole: () => Promise<Command>): readonly Command[] => [
+/** `dms docs man` and `dms docs markdown`: hidden commands of the group `documents`, whose alias is `docs`. */
+export const docs = (cli: Cli, loadAll: () => Promise<Command>): readonly Command[] => [
   manual('man', {
-    summary: 'Write a manual page for each command: dms.1, dms-sources-sync.1, …',
-    examples: [['docs man --dir /usr/local/share/man/man1', 'then: man dms-sources-sync']],
-    exits: '0 written · 1 the folder cannot be written to · 2 no folder named',
+    summary: 'Write a manual page for each command',
+    examples: [['docs man --dir /usr/local/share/man/man1', 'then read it: man dms-sources-sync']],
+    exits: '0 written · 1 folder not writable · 2 --dir missing',
   })
-    .requiredOption('--dir <folder>', 'where to write; made when it is missing')
+    .requiredOption('--dir <folder>', 'target folder; created if missing')
     .action(async ({ dir }: Flags) => {
       const [{ manPage }, { versionOfDms }, { exits }] = await Promise.all([
         import('../src/cli/output/man.ts'),
         import('../src/version.ts'),
         import('../src/cli/runtime/exit.ts'),
       ])
-      await write(cli, await whole(), dir, '1', (word) => manPage(word, versionOfDms(), exits))
+      await writePages(cli, await loadAll(), dir, '1', (word) => manPage(word, versionOfDms(), exits))
     }),
   manual('markdown', {
-    summary: 'Write a page of Markdown for each command: dms.md, dms-sources-sync.md, …',
+    summary: 'Write a Markdown page for each command',
     examples: [['docs markdown --dir site/commands', '']],
-    exits: '0 written · 1 the folder cannot be written to · 2 no folder named',
+    exits: '0 written · 1 folder not writable · 2 --dir missing',
   })
-    .requiredOption('--dir <folder>', 'where to write; made when it is missing')
+    .requiredOption('--dir <folder>', 'target folder; created if missing')
     .action(async ({ dir }: Flags) => {
       const { markdownPage } = await import('../src/cli/output/markdown.ts')
-      await write(cli, await whole(), dir, 'md', markdownPage)
+      await writePages(cli, await loadAll(), dir, 'md', markdownPage)
     }),
 ]
 
@@ -36,7 +36,7 @@ interface Flags {
 
 type Word = import('../src/cli/output/command-tree.ts').Word
 
-async function write(cli: Cli, program: Command, dir: string, ending: string, page: (word: Word) => string): Promise<void> {
+async function writePages(cli: Cli, program: Command, dir: string, extension: string, page: (word: Word) => string): Promise<void> {
   const [{ mkdir, writeFile }, { join }, { pageName }, { allWords, wordOf }] = await Promise.all([
     import('node:fs/promises'),
     import('node:path'),
@@ -46,7 +46,7 @@ async function write(cli: Cli, program: Command, dir: string, ending: string, pa
   await mkdir(dir, { recursive: true })
   const written: { path: string }[] = []
   for (const word of allWords(wordOf(program))) {
-    const path = join(dir, `${pageName(word)}.${ending}`)
+    const path = join(dir, `${pageName(word)}.${extension}`)
     await writeFile(path, page(word))
     written.push({ path })
   }

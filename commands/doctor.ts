@@ -19,22 +19,24 @@ interface Flags {
 
 export const doctor = (cli: Cli): Command =>
   manual('doctor', {
-    summary: 'Find what is wrong, and say how to mend it.',
+    summary: 'Diagnose an installation and suggest fixes',
     examples: [
       ['doctor', 'this installation'],
-      ['doctor --url https://dms.example.org', 'a server elsewhere, as its clients see it'],
-      ['doctor --only database,schema --json', 'for a program'],
-      ['doctor --bundle report.tar.gz', 'for a bug report: versions, settings without secrets, reasons of failures'],
+      ['doctor --url https://dms.example.org', 'a remote server, as its clients see it'],
+      ['doctor --only database,schema --json', 'for a script'],
+      ['doctor --bundle report.tar.gz', 'for a bug report: versions, settings without secrets, causes of failures'],
     ],
-    exits: '0 nothing fails · 3 something fails (with --strict: or is warned of)',
-    notes: ['--fix closes secrets that everybody could read, makes missing folders and queues abandoned jobs again; nothing else.'],
+    exits: '0 no check failed · 3 a check failed (with --strict: or warned)',
+    notes: [
+      '--fix restricts the mode of readable secrets, creates missing folders, and queues abandoned jobs again. It changes nothing else.',
+    ],
   })
-    .option('--only <ids>', 'only these questions, separated by commas')
-    .option('--skip <ids>', 'not these')
-    .option('--list', 'say which questions there are')
-    .option('--fix', 'mend what can be mended without harm')
-    .option('--strict', 'warnings count as failures')
-    .option('--bundle <file>', 'write what a bug report needs to this .tar.gz')
+    .option('--only <ids>', 'run only these checks, separated by commas')
+    .option('--skip <ids>', 'skip these checks, separated by commas')
+    .option('--list', 'list the checks and exit')
+    .option('--fix', 'apply the safe fixes')
+    .option('--strict', 'treat warnings as failures')
+    .option('--bundle <file>', 'write a .tar.gz for a bug report')
     .action(async (flags: Flags) => {
       const { url } = cli.target
       if (cli.options.printCurl) throw usage('--print-curl: doctor looks at more than answers to requests')

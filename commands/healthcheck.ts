@@ -15,15 +15,15 @@ interface Health {
 
 export const healthcheck = (cli: Cli): Command =>
   manual('healthcheck', {
-    summary: 'Say whether a server runs: 0 or 1, for Docker and load balancers.',
+    summary: 'Check that a server answers: exit 0 or 1',
     examples: [
-      ['healthcheck -q', 'the server of this machine, at its configured address'],
-      ['healthcheck --ready', 'also its database, schema and storage'],
+      ['healthcheck -q', 'for Docker and load balancers'],
+      ['healthcheck --ready', 'also database, schema and storage'],
       ['healthcheck --url https://dms.example.org', ''],
     ],
-    exits: '0 it runs (--ready: and can serve) · 1 it does not, or says nothing within 3 s',
+    exits: '0 running (with --ready: able to serve) · 1 not running, or no answer within 3 s',
   })
-    .option('--ready', 'ask whether it can serve, not only whether it runs')
+    .option('--ready', 'check readiness: database, schema and storage')
     .action(async ({ ready }: { ready?: boolean }) => {
       if (cli.options.printCurl) {
         const { health } = await cli.client()

@@ -5,39 +5,38 @@ import { topics } from '../src/cli/output/topics.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 
-const names = Object.keys(topics).join(', ')
-
-/** `dms help sources sync`, `dms help exit-codes`: commander's own knows one word only. */
-export const help = (cli: Cli, whole: () => Promise<Command>): Command =>
+/** Replaces commander's help command, which accepts only one word. */
+export const help = (cli: Cli, loadAll: () => Promise<Command>): Command =>
   manual('help [command...]', {
-    summary: `Help about a command, or about a topic: ${names}.`,
+    summary: 'Show help for a command or a topic',
     examples: [
-      ['help documents upload', 'the same as dms documents upload --help'],
+      ['help documents upload', 'equals dms documents upload --help'],
       ['help exit-codes', ''],
     ],
+    notes: [`Topics: ${Object.keys(topics).join(', ')}.`],
     exits: '0 shown · 2 no such command or topic',
   }).action(async (words: string[]) => {
     const topic = words.length === 1 ? topics[words[0] ?? ''] : undefined
-    const text = topic ? fitted(await topic(), cli.options.width) : helpOf(find(await whole(), words))
+    const text = topic ? fitted(await topic(), cli.options.width) : renderHelp(findCommand(await loadAll(), words))
     if (cli.options.isJson) cli.print({ about: words.join(' '), text }, { columns: [] })
     else cli.write(text)
   })
 
-/** With what stands around it, which commander only writes. */
-function helpOf(command: Command): string {
+/** Returns the help text with the parts that commander adds before and after it. */
+function renderHelp(command: Command): string {
   let text = ''
-  const writeOut = (more: string): void => {
-    text += more
+  const writeOut = (part: string): void => {
+    text += part
   }
   command.configureOutput({ writeOut }).outputHelp()
   return text
 }
 
-function find(program: Command, words: readonly string[]): Command {
+function findCommand(program: Command, words: readonly string[]): Command {
   let command = program
   for (const word of words) {
     const next = command.commands.find((each) => each.name() === word || each.aliases().includes(word))
-    if (!next) throw usage(`there is no command or topic "${words.join(' ')}"`, 'dms help')
+    if (!next) throw usage(`unknown command or topic "${words.join(' ')}"`, 'dms help')
     command = next
   }
   return command

@@ -26,34 +26,35 @@ interface Flags {
 
 export const login = (cli: Cli): Command =>
   manual('login [url]', {
-    summary: 'Sign in to a server elsewhere, and keep it as a context.',
+    summary: 'Sign in to a remote server and save it as a context',
     examples: [
       ['login https://dms.example.org', 'asks for name and password; the context is called dms.example.org'],
       ['login https://dms.example.org --name prod --username ana --password-stdin < pw', ''],
       [
         'login https://dms.example.org --name prod --username svc --password-file /etc/dms/svc.pw --save-password-source',
-        'for cron: commands sign in again by themselves',
+        'for cron: commands sign in again when the token expires',
       ],
       ['login https://dms.example.org --web', 'through a browser'],
-      ['ssh dms1 dms users token svc | dms login https://dms.example.org --with-token', 'where people sign in elsewhere (OIDC)'],
-      ['DMS_TOKEN=$(dms login https://dms.example.org --username svc --password-file pw --no-store)', 'no file is written'],
+      ['ssh dms1 dms users token svc | dms login https://dms.example.org --with-token', 'for servers with single sign-on only'],
+      ['DMS_TOKEN=$(dms login https://dms.example.org --username svc --password-file pw --no-store)', 'writes no file'],
     ],
     notes: [
-      'Tokens are kept in $XDG_STATE_HOME/dms/credentials.json (~/.local/state), for its owner alone. Of a password nothing is kept',
-      'but, with --save-password-source, the path or command that it came from.',
+      'Tokens are kept in $XDG_STATE_HOME/dms/credentials.json (~/.local/state), mode 0600. Passwords are never stored:',
+      '--save-password-source saves only the path or the command that gave the password.',
     ],
-    exits: '0 signed in · 2 an answer was needed · 4 refused · 7 the name is taken by another server · 69 unreachable',
+    exits:
+      '0 signed in · 2 input was needed and could not be asked for · 4 wrong user name or password · 7 the context name belongs to another server · 69 server unreachable',
   })
-    .option('--name <name>', 'of the context; default: the one that has this URL, else the host name')
-    .option('--username <name>', 'or e-mail address')
+    .option('--name <name>', 'context name (default: the context that has this URL, else the host name)')
+    .option('--username <name>', 'user name or e-mail address')
     .option('--password-stdin', 'read the password from standard input')
     .option('--password-file <file>', 'read the password from a file')
-    .option('--password-command <command>', 'run this in a shell, and take what it prints for the password')
-    .option('--save-password-source', 'remember that path or command, so that nobody has to be asked again')
-    .option('--with-token', 'read a token (also an API token) from standard input instead of a password')
-    .option('--web', 'sign in through a browser of this machine, where the server sends people elsewhere (OIDC)')
-    .option('--no-store', 'print the token, and keep nothing')
-    .option('--no-use', 'leave the current context as it is')
+    .option('--password-command <command>', 'run a shell command that prints the password')
+    .option('--save-password-source', 'save that path or command, to sign in again without asking')
+    .option('--with-token', 'read a session token or API token from standard input')
+    .option('--web', 'sign in through a browser on this machine (single sign-on)')
+    .option('--no-store', 'print the token and save nothing')
+    .option('--no-use', 'keep the current context')
     .action(async (given: string | undefined, flags: Flags) => {
       const contexts = await readContexts(cli.env)
       const there = whereTo(cli, given)

@@ -9,16 +9,16 @@ import { usage } from '../src/cli/runtime/exit.ts'
 
 export const logout = (cli: Cli): Command =>
   manual('logout [context]', {
-    summary: 'End the session of a context, and forget its token and where its password is.',
+    summary: 'End the session of a context and forget its credentials',
     examples: [
-      ['logout', 'of the context in use'],
+      ['logout', 'the current context'],
       ['logout prod', ''],
-      ['logout --all', 'of every context'],
+      ['logout --all', 'every context'],
     ],
-    notes: ['The context itself stays: dms context remove.'],
-    exits: '0 signed out, also where nobody was signed in · 3 forgotten here, but the server could not be told · 6 no such context',
+    notes: ['Removes the token and the saved password source. The context itself stays; to delete it: dms context remove.'],
+    exits: '0 signed out, or was not signed in · 3 forgotten here, but the server did not answer · 6 no such context',
   })
-    .option('--all', 'of every context')
+    .option('--all', 'every context')
     .action(async (given: string | undefined, { all }: { all?: boolean }) => {
       if (all && given !== undefined) throw usage('a context and --all exclude each other')
       const contexts = await readContexts(cli.env)

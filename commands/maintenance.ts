@@ -5,56 +5,54 @@ import type { Cli } from '../src/cli/runtime/context.ts'
 import type { Step } from '../src/worker/maintenance.ts'
 
 export const maintenance = (cli: Cli): Command =>
-  group('maintenance', 'What is needed no more.', [
-    command(cli, 'run', null, {
-      summary: 'Remove all that is needed no more. Workers do it once a day by themselves.',
+  group('maintenance', 'Delete expired data', [
+    maintenanceCommand(cli, 'run', null, {
+      summary: 'Run all maintenance tasks',
       examples: [
         ['maintenance run', ''],
-        ['maintenance run -n', 'how much would go'],
-        ['maintenance run --json | jq .jobs', 'how many jobs went'],
+        ['maintenance run -n', 'dry run'],
+        ['maintenance run --json | jq .jobs', 'number of deleted jobs'],
       ],
-      notes: ['The same as the other commands of this group, one after the other.'],
+      notes: ['Runs every other command of this group. Workers do this once a day.'],
     }),
-    command(cli, 'purge-trash', ['files'], {
-      summary: 'Remove stored files that no document has.',
+    maintenanceCommand(cli, 'purge-trash', ['files'], {
+      summary: 'Delete stored files without a document',
       examples: [
-        ['maintenance purge-trash -n', 'how many there are'],
-        ['maintenance purge-trash', 'free their place now'],
+        ['maintenance purge-trash -n', 'dry run'],
+        ['maintenance purge-trash', 'free the space now'],
       ],
       notes: [
-        'There is no trash to bring anything back from: `dms documents delete` is final, and a worker removes the file soon after. This removes what is still there, also of uploads that were broken off.',
-        'Files that the database never heard of are left alone: dms check --checks orphans --repair sets them aside.',
+        'Deletes files of deleted documents and of interrupted uploads. There is no trash to restore from: `dms documents delete` is final.',
+        'Files that are unknown to the database are kept. To quarantine them: dms check --checks orphans --repair.',
       ],
     }),
-    command(cli, 'expire-links', ['links'], {
-      summary: 'Remove shared links that expired or were revoked long ago.',
+    maintenanceCommand(cli, 'expire-links', ['links'], {
+      summary: 'Delete shared links that expired or were revoked',
       examples: [
-        ['maintenance expire-links -n', 'how many'],
+        ['maintenance expire-links -n', 'dry run'],
         ['maintenance expire-links', ''],
       ],
-      notes: [
-        'A link stops working at its moment without this; until it is removed it answers 410, then 404. How long: maintenance.links_keep.',
-      ],
+      notes: ['Such links answer 410 until they are deleted after maintenance.links_keep, then 404.'],
     }),
-    command(cli, 'purge-notifications', ['notifications'], {
-      summary: 'Remove old notifications that were read.',
+    maintenanceCommand(cli, 'purge-notifications', ['notifications'], {
+      summary: 'Delete old notifications that were read',
       examples: [['maintenance purge-notifications', '']],
-      notes: ['How long they are kept: maintenance.notifications_keep.'],
+      notes: ['Retention: maintenance.notifications_keep.'],
     }),
-    command(cli, 'vacuum-jobs', ['jobs'], {
-      summary: 'Remove finished jobs.',
+    maintenanceCommand(cli, 'vacuum-jobs', ['jobs'], {
+      summary: 'Delete finished jobs',
       examples: [
-        ['maintenance vacuum-jobs -n', 'how many'],
+        ['maintenance vacuum-jobs -n', 'dry run'],
         ['maintenance vacuum-jobs', ''],
       ],
-      notes: ['How long they are kept: maintenance.jobs_keep. The job of a document that failed stays with it.'],
+      notes: ['Retention: maintenance.jobs_keep. Jobs of failed documents are kept.'],
     }),
   ])
 
-/** One of them; `only`: these steps (null: all). */
-const command = (cli: Cli, name: string, only: readonly Step[] | null, text: Omit<Manual, 'exits'>): Command =>
-  manual(name, { ...text, exits: '0 done, also when there was nothing · 69 database unreachable · 75 another run is going on' })
-    .option('-n, --dry-run', 'say how much would be removed')
+/** Builds a command that runs `steps`; null runs all. */
+const maintenanceCommand = (cli: Cli, name: string, steps: readonly Step[] | null, text: Omit<Manual, 'exits'>): Command =>
+  manual(name, { ...text, exits: '0 done, or nothing to do · 69 database unreachable · 75 another run is in progress' })
+    .option('-n, --dry-run', 'count what would be deleted')
     .action(async ({ dryRun: isDryRun = false }: { dryRun?: boolean }) => {
       const words = `maintenance ${name}`
       const [app, { allSteps, maintain }] = await Promise.all([
@@ -62,7 +60,7 @@ const command = (cli: Cli, name: string, only: readonly Step[] | null, text: Omi
         import('../src/worker/maintenance.ts'),
       ])
       const batch = startBatch(cli, words, { isDryRun, columns: [{ name: 'action' }, { name: 'key' }, { name: 'count', align: 'right' }] })
-      const removed = await maintain(app, only ?? allSteps, isDryRun)
+      const removed = await maintain(app, steps ?? allSteps, isDryRun)
       for (const [key, count] of Object.entries(removed)) {
         batch.add({ action: 'removed', key, count })
         if (cli.options.isHuman) cli.note(`${key}: ${count}`)

@@ -1,7 +1,8 @@
-/** The tree of words, the flags of all, and the one catch that turns whatever happens into an exit code and a line on standard error. */
+/** The command tree, its global options, and the only place that turns errors into exit codes and messages. */
 import { Command, Help, Option } from 'commander'
 import { humanLines, jsonLine, withPlace, withWait } from '../src/cli/output/error-lines.ts'
 import { boxWrap, minWidthToWrap } from '../src/cli/output/manual.ts'
+import { topics } from '../src/cli/output/topics.ts'
 import { createCli, exitAfter, type OwnedCli } from '../src/cli/runtime/context.ts'
 import { exitOf, exits, Failure, isShown } from '../src/cli/runtime/exit.ts'
 import { withFlags } from '../src/cli/runtime/field-flags.ts'
@@ -9,14 +10,14 @@ import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/runtime/opt
 import { environment } from '../src/config/environment.ts'
 import { isJournal } from '../src/log/systemd-journal.ts'
 import { versionOfDms } from '../src/version.ts'
-import { words } from './command-table.ts'
+import { firstWords } from './command-table.ts'
 
-/** Runs one command line (without the program's name) and answers its exit code. Never throws. */
+/** Runs a command line (without the program name) and returns its exit code. Never throws. */
 export async function main(argv: readonly string[]): Promise<number> {
-  // Without a listener this signal opens Node's debugger to everybody on the machine.
+  // Without a listener SIGUSR1 starts Node's debugger on a local port.
   process.on('SIGUSR1', () => {})
   const { stdout, stderr } = process
-  // Standard input is opened by those who read it.
+  // A getter, because reading process.stdin opens it.
   return run(argv, {
     env: environment(),
     stdout,
@@ -27,51 +28,52 @@ export async function main(argv: readonly string[]): Promise<number> {
   })
 }
 
-/** The same on another terminal. */
+/** Runs a command line on the given streams and returns its exit code. */
 export async function run(argv: readonly string[], terminal: Streams): Promise<number> {
   const { program, cli } = await programFor(terminal, argv)
-  const code = await codeOf(program, cli, argv)
-  return words[firstWord(program, argv) ?? '']?.isProbe && code > 1 ? 1 : code
+  const code = await runToExitCode(program, cli, argv)
+  return firstWords[firstWord(program, argv) ?? '']?.isProbe && code > 1 ? 1 : code
 }
 
-async function codeOf(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<number> {
+async function runToExitCode(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<number> {
   let command = program
   program.hook('preAction', (_, running) => {
     command = running
   })
-  const failed = await failureOf(() => runInTime(program, cli, argv))
-  const closing = failureOf(() => cli.end())
-  const unclosed = failed?.error instanceof TooLate ? await within(closingTime, closing) : await closing
-  const failure = failed ?? unclosed
+  const runFailure = await catchFailure(() => runWithTimeout(program, cli, argv))
+  const closing = catchFailure(() => cli.end())
+  const closeFailure = runFailure?.error instanceof CommandTimeout ? await orNullAfter(closeTimeoutMs, closing) : await closing
+  const failure = runFailure ?? closeFailure
   if (!failure) return exits[exitAfter(cli)][0]
   const isAborted = failure.error instanceof Error && failure.error.name === 'AbortError'
   if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
-  // What was broken off says that it was; why, only the signal knows: --timeout.
-  const isLate = isAborted && cli.stop?.signal.aborted
-  const error = isLate ? cli.stop?.signal.reason : withPlace(failure.error)
+  // An AbortError does not say why it was raised; the reason of the signal does (--timeout).
+  const isTimeout = isAborted && cli.stop?.signal.aborted
+  const error = isTimeout ? cli.stop?.signal.reason : withPlace(failure.error)
   const canWait = command.options.some(({ long }) => long === '--lock-timeout')
-  if (!isShown(error)) report(withFlags(withWait(asLogged(error, cli), canWait), command), program, cli, isJournal(cli.env) ? '<3>' : '')
+  if (!isShown(error))
+    report(withFlags(withWait(withoutUnloggedId(error, cli), canWait), command), program, cli, isJournal(cli.env) ? '<3>' : '')
   return exits[exitOf(error)][0]
 }
 
 export type Streams = Parameters<typeof createCli>[1]
 
-/** The tree of words, and what its commands are handed; of the words that `argv` does not begin with, only what `dms --help` says of them. */
+/** Returns the command tree. With `argv`, only the command that `argv` names is loaded; the others have a summary only. */
 export async function programFor(terminal: Streams, argv?: readonly string[]): Promise<{ program: Command; cli: OwnedCli }> {
   const program = new Command('dms')
   const cli = createCli(program, terminal)
   addFlags(program, cli, terminal)
-  const whole = async () => (await programFor(terminal)).program
+  const loadAll = async () => (await programFor(terminal)).program
   const first = argv && firstWord(program, argv)
-  for (const [name, { summary, aliases = [], load }] of Object.entries(words)) {
-    const isWanted = argv === undefined || [name, ...aliases].some((word) => word === first)
-    program.addCommand(isWanted ? (await load())(cli, whole) : new Command(name).summary(summary).aliases(aliases))
+  for (const [name, { summary, aliases = [], load }] of Object.entries(firstWords)) {
+    const isLoaded = argv === undefined || [name, ...aliases].some((word) => word === first)
+    program.addCommand(isLoaded ? (await load())(cli, loadAll) : new Command(name).summary(summary).aliases(aliases))
   }
   inherit(program)
   return { program, cli }
 }
 
-/** The first word of a line that is neither a flag of all commands nor the value of one. */
+/** Returns the first word that is neither a global flag nor the value of one. */
 function firstWord(program: Command, argv: readonly string[]): string | undefined {
   let isValue = false
   return argv.find((word) => {
@@ -86,8 +88,10 @@ function firstWord(program: Command, argv: readonly string[]): string | undefine
 
 function addFlags(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env' | 'stdout'>): void {
   program
-    .description('A document management server: stores, reads, searches, syncs and shares documents.')
-    .version(versionOfDms(), '-V, --version', 'the version alone')
+    .description('A document management server: store, OCR, search, sync and share documents')
+    .version(versionOfDms(), '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'show help')
+    .addHelpText('after', `\nTopics: dms help ${Object.keys(topics).join(' | ')}`)
     .helpCommand(false)
     .exitOverride()
     .configureHelp({ showGlobalOptions: false, minWidthToWrap, subcommandTerm, optionDescription, boxWrap })
@@ -101,11 +105,11 @@ function addFlags(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
   program.hook('preAction', () => cli.prepare())
 }
 
-/** Below `dms` itself the bare words: of most of them nothing else is known there. */
+/** Shows bare words in `dms --help`, because the arguments of unloaded commands are unknown. */
 const subcommandTerm: Help['subcommandTerm'] = (command) =>
   command.parent?.parent ? Help.prototype.subcommandTerm(command) : [command.name(), ...command.aliases()].join('|')
 
-/** A default as it would be typed; of a flag that may be given again it is nothing, and left out. */
+/** Shows a default as the user would type it, and omits the empty default of repeatable flags. */
 const optionDescription: Help['optionDescription'] = (option) => {
   const { defaultValue, defaultValueDescription } = option
   if (Array.isArray(defaultValue) && defaultValue.length === 0) return option.description
@@ -115,7 +119,7 @@ const optionDescription: Help['optionDescription'] = (option) => {
   return Help.prototype.optionDescription(shown)
 }
 
-/** Commands made in files of their own know nothing of the program's settings until they are told. */
+/** Copies the settings of the program to commands that were built without a parent. */
 function inherit(parent: Command): void {
   for (const command of parent.commands) {
     command.copyInheritedSettings(parent)
@@ -123,50 +127,50 @@ function inherit(parent: Command): void {
   }
 }
 
-/** The command was given up; whatever it waits for may hold up its end as well. */
-class TooLate extends Failure {
+/** The command did not end after --timeout. Closing its resources may hang as well. */
+class CommandTimeout extends Failure {
   constructor(timeout: number) {
-    super('UNAVAILABLE', `not done within the --timeout of ${timeout / 1000} s`)
+    super('UNAVAILABLE', `--timeout of ${timeout / 1000} s has passed`)
   }
 }
 
-/** milliseconds that a command which was given up has for closing what it opened */
-const closingTime = 3000
+/** Time for closing resources after a CommandTimeout. */
+const closeTimeoutMs = 3000
 
-/** Milliseconds: enough to end what is being sent or asked on a busy machine. */
-const grace = 5000
+/** Time between --timeout and CommandTimeout, for commands that stop by themselves. */
+const graceMs = 5000
 
-/** Enforces --timeout; a command that listens to `cli.signal` gets some seconds to end by itself and in its own words. */
-async function runInTime(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<void> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
+/** Enforces --timeout. A command that listens to `cli.signal` has `graceMs` to end with its own message. */
+async function runWithTimeout(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<void> {
+  const { promise: timedOut, reject } = Promise.withResolvers<never>()
   let timer: NodeJS.Timeout | undefined
   program.hook('preAction', () => {
     const { timeout } = cli.options
     if (timeout === null) return
-    const giveUp = () => reject(new TooLate(timeout))
-    const onTime = () => {
-      if (!cli.stop) giveUp()
-      else timer = setTimeout(giveUp, grace)
+    const fail = () => reject(new CommandTimeout(timeout))
+    const onTimeout = () => {
+      if (!cli.stop) fail()
+      else timer = setTimeout(fail, graceMs)
     }
-    timer = setTimeout(onTime, timeout)
+    timer = setTimeout(onTimeout, timeout)
   })
   try {
-    await Promise.race([program.parseAsync(argv, { from: 'user' }), late])
+    await Promise.race([program.parseAsync(argv, { from: 'user' }), timedOut])
   } finally {
     clearTimeout(timer)
   }
 }
 
-/** What `work` comes to, or null where it takes longer than `ms`. */
-async function within<T>(ms: number, work: Promise<T>): Promise<T | null> {
+/** Returns the result of `work`, or null after `ms`. */
+async function orNullAfter<T>(ms: number, work: Promise<T>): Promise<T | null> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<null>((resolve) => {
+  const timedOut = new Promise<null>((resolve) => {
     timer = setTimeout(() => resolve(null), ms)
   })
-  return Promise.race([work, late]).finally(() => clearTimeout(timer))
+  return Promise.race([work, timedOut]).finally(() => clearTimeout(timer))
 }
 
-async function failureOf(work: () => Promise<void>): Promise<{ error: unknown } | null> {
+async function catchFailure(work: () => Promise<void>): Promise<{ error: unknown } | null> {
   try {
     await work()
     return null
@@ -175,15 +179,15 @@ async function failureOf(work: () => Promise<void>): Promise<{ error: unknown } 
   }
 }
 
-/** The error without the id of a request that no log knows: of what is asked in this process, only what failed unforeseen is logged. */
-function asLogged(error: unknown, { isHere }: OwnedCli): unknown {
+/** Removes the request id of errors that are not in a log: requests in this process are logged only with status 500. */
+function withoutUnloggedId(error: unknown, { isHere }: OwnedCli): unknown {
   const { status, request_id } = error as { status?: unknown; request_id?: unknown }
   return isHere && request_id && Number(status) !== 500 ? Object.assign(error as Error, { request_id: null }) : error
 }
 
-/** `mark` makes an error of a line in the journal of systemd. */
+/** Prints the error. `mark` is the priority prefix for the systemd journal. */
 function report(error: unknown, program: Command, cli: OwnedCli, mark: string): void {
-  // Commander has shown the help of a group that was called without a subcommand.
+  // Commander has already printed the help of a group without a subcommand.
   if ((error as { code?: unknown }).code === 'commander.help') return
   let isJson = program.opts<{ json?: boolean }>().json === true
   let isVerbose = false
@@ -191,7 +195,7 @@ function report(error: unknown, program: Command, cli: OwnedCli, mark: string): 
     isJson = cli.options.isJson
     isVerbose = cli.options.verbose > 0
   } catch {
-    // The flags themselves are what is wrong.
+    // The global flags are invalid.
   }
   const lines = isJson ? [jsonLine(error, new Date())] : humanLines(error, isVerbose)
   for (const line of lines) cli.warn(`${mark}${line}`)

@@ -21,30 +21,30 @@ interface Flags extends KeyFlags {
 
 export const restore = (cli: Cli): Command =>
   manual('restore <backup>', {
-    summary: 'Put a backup into an empty place: a new data folder, or an empty database and an empty folder.',
+    summary: 'Restore a backup into an empty database and store',
     examples: [
-      ['restore dms-20261120T031500Z.tar --data-dir /srv/dms', 'one of backup.path'],
+      ['restore dms-20261120T031500Z.tar --data-dir /srv/dms', 'an archive of backup.path'],
       ['age -d -i key dms.tar.age | dms restore -', 'from a pipe'],
-      ['dms restore /mnt/nas/dms -n', 'what is in it, and whether it could be restored here'],
+      ['dms restore /mnt/nas/dms -n', 'show the contents and check that it could be restored here'],
     ],
     exits:
-      '0 done · 1 the backup is damaged, or not signed as it should be · 2 --confirm names another database · 3 done, but some documents have no file · 6 no such backup · 7 the place is not empty · 69 the database was lost during COMMIT · 75 busy · 78 the backup is newer than this dms',
+      '0 restored · 1 backup damaged or signature invalid · 2 --confirm names another database · 3 restored, but some documents have no file · 6 no such backup · 7 database or store not empty · 69 database lost during COMMIT · 75 busy · 78 backup is newer than this dms',
     notes: [
-      'Backups of older versions are brought up to date. All tables are restored or none; a restore that was broken off can be run again.',
-      'The database may be a role of its own: no superuser is needed.',
-      'Sources are disabled, as the place that the backup was made of may still sync them: dms sources update NAME --status active',
+      'The target is a new data folder, or an empty database and an empty folder. The database role needs no superuser rights.',
+      'Backups of older versions are migrated. All tables are restored or none; an interrupted restore can be run again.',
+      'Sources are disabled, because the original server may still sync them. To enable one: dms sources update NAME --status active',
     ],
   })
-    .option('--to-database <url>', 'instead of database.url; without a password in it (PGPASSFILE, PGPASSWORD)')
-    .option('--files-to <folder>', 'instead of storage.path')
-    .option('--confirm <database>', 'only into the database of this name')
-    .option('--skip-damaged', 'restore all but the damaged files, and list their documents')
-    .option('--keep-sources-enabled', 'let sources sync at once, as they did before')
-    .option('--key-file <file>', 'check the signature with this key (default: backup.key_file)')
-    .option('--unsigned-ok', 'take a backup without a signature although there is a key')
-    .option('--no-reindex', 'leave the index to `dms search reindex` (until then nothing is found)')
-    .option('-n, --dry-run', 'read the head of the backup only')
-    .option('--lock-timeout <duration>', 'wait this long for a migration or another restore', '0s')
+    .option('--to-database <url>', 'database instead of database.url; no password in the URL (use PGPASSFILE or PGPASSWORD)')
+    .option('--files-to <folder>', 'folder instead of storage.path')
+    .option('--confirm <database>', 'restore only if the database has this name')
+    .option('--skip-damaged', 'skip damaged files and list their documents')
+    .option('--keep-sources-enabled', 'leave sources enabled')
+    .option('--key-file <file>', 'key to verify the signature with (default: backup.key_file)')
+    .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')
+    .option('--no-reindex', 'leave the index to `dms search reindex`; search finds nothing until then')
+    .option('-n, --dry-run', 'read only the head of the backup')
+    .option('--lock-timeout <duration>', 'time to wait for a migration or another restore', '0s')
     .action(async (given: string, flags: Flags) => {
       const lockTimeoutMs = durationOf('--lock-timeout', flags.lockTimeout)
       const settings = settingsOf(flags)

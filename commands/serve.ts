@@ -18,26 +18,26 @@ interface Options {
 /** `dms serve`: the server, and a worker unless told otherwise. */
 export const serve = (cli: Cli): Command =>
   manual('serve', {
-    summary: 'Start the HTTP server and a worker.',
+    summary: 'Start the HTTP server and a worker',
     examples: [
-      ['serve', 'on http://127.0.0.1:8080, everything below the data folder'],
+      ['serve', 'on http://127.0.0.1:8080, with all files in the data folder'],
       ['serve --host 0.0.0.0 --migrate', 'in a container'],
       ['DATABASE_URL=postgres://… dms serve --no-worker', ''],
     ],
-    exits: '0 stopped · 1 the port is in use · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong',
+    exits: '0 stopped · 1 port in use · 8 migrations pending · 69 database unreachable · 78 configuration or schema invalid',
     notes: [
-      'Runs on the server only. Under systemd it takes the socket of dms.socket, and tells when it is ready.',
-      'SIGHUP takes the certificate and the level of the log anew, and opens the log file again; SIGUSR1 says in the log how it is going.',
+      'Runs on the server only. Under systemd it accepts the socket of dms.socket and reports readiness.',
+      'SIGHUP reloads the certificate and the log level, and reopens the log file. SIGUSR1 logs the current status.',
     ],
   })
     .option('--host <address>', 'address to listen on')
-    .option('--port <number>', 'port to listen on; 0 takes any free one')
+    .option('--port <number>', 'port to listen on; 0 picks a free one')
     .option('--socket <path>', 'unix socket to listen on instead')
     .option('--migrate', 'apply pending migrations first (always done for the embedded database)')
-    .option('--no-worker', 'leave the jobs to `dms worker`')
-    .addOption(new Option('--with-worker', 'run the jobs, whatever worker.embedded says').conflicts('worker'))
-    .option('--check', 'check that it could start, also that its port is free, and exit')
-    .option('--wait-for-db <duration>', 'how long the database may take to come up', '30s')
+    .option('--no-worker', 'run no jobs; needs a separate `dms worker`')
+    .addOption(new Option('--with-worker', 'run jobs, whatever worker.embedded says').conflicts('worker'))
+    .option('--check', 'check configuration, database and port, then exit')
+    .option('--wait-for-db <duration>', 'time to wait for the database', '30s')
     .action(async (options: Options) => {
       cli.refuseRemote('serve')
       const { runServer } = await import('../src/server/run.ts')

@@ -14,14 +14,14 @@ interface Versions {
 
 export const version = (cli: Cli): Command =>
   manual('version', {
-    summary: 'Say which dms this is, and which server or database it works on.',
+    summary: 'Print the versions of client, server and database',
     examples: [
       ['version', ''],
-      ['version --json | jq -r .client.version', 'for scripts'],
-      ['--context prod version', 'with that of the server'],
+      ['version --json | jq -r .client.version', 'for a script'],
+      ['--context prod version', 'of a remote server'],
     ],
-    exits: '0 said · 2 bad flag · 6 no such context',
-    notes: ['A server or database that does not answer within 3 s is no failure: its version is null.'],
+    exits: '0 printed · 2 bad flag · 6 no such context',
+    notes: ['The version of a server or database that does not answer within 3 s is null.'],
   }).action(async () => {
     const client = {
       version: versionOfDms(),

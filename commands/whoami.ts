@@ -16,12 +16,12 @@ export interface Whoami {
 
 export const whoami = (cli: Cli): Command =>
   manual('whoami', {
-    summary: 'Say which server commands work on, and as whom.',
+    summary: 'Show the current server and user',
     examples: [
       ['whoami', ''],
       ['--context prod whoami -o json | jq -r .token_expires_at', ''],
     ],
-    exits: '0 said · 4 not signed in · 69 unreachable',
+    exits: '0 shown · 4 not signed in · 69 server unreachable',
   }).action(async () => {
     const who = await ask(cli)
     cli.print(who, {

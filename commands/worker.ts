@@ -18,26 +18,26 @@ interface Options {
 /** `dms worker`: jobs without a server. */
 export const worker = (cli: Cli): Command =>
   manual('worker', {
-    summary: 'Run background jobs (reading and OCR, syncs of sources, index, maintenance).',
+    summary: 'Run background jobs: OCR, sync, index, maintenance',
     examples: [
-      ['worker', 'until it is stopped'],
-      ['worker --once --max-time 55m --queues ocr -q', 'from cron, every hour'],
+      ['worker', 'until stopped'],
+      ['worker --once --max-time 55m --queues ocr -q', 'hourly, from cron'],
     ],
     exits:
-      '0 stopped or done · 8 migrations pending · 69 database unreachable · 78 configuration or schema wrong · 130, 143 second Ctrl-C, SIGTERM',
+      '0 stopped or finished · 8 migrations pending · 69 database unreachable · 78 configuration or schema invalid · 130, 143 second Ctrl-C or SIGTERM',
     notes: [
       'Runs on the server only.',
-      'The first SIGTERM or Ctrl-C lets running jobs end (worker.shutdown_timeout); the second gives them back at once.',
-      'SIGHUP takes the level of the log anew and opens the log file again; SIGUSR1 says in the log what is being done.',
+      'The first SIGTERM or Ctrl-C waits for running jobs (worker.shutdown_timeout). The second one releases them at once.',
+      'SIGHUP reloads the log level and reopens the log file. SIGUSR1 logs the running jobs.',
     ],
   })
-    .option('--queues <names>', 'only these, separated by commas: ocr, sync, index, maintenance')
-    .option('--concurrency <number>', 'documents read at once; 0 takes one per core')
-    .option('--once', 'run what can be run now, then exit')
-    .option('--max-jobs <number>', 'take no more than so many jobs, and exit when they are done')
-    .option('--max-time <duration>', 'begin nothing more after this time, and exit as on SIGTERM')
-    .option('--name <name>', 'follows host and process in the name that this worker goes by')
-    .addOption(new Option('--supervised', 'the worker process of a server: takes its configuration from there').hideHelp())
+    .option('--queues <names>', 'run only these queues, separated by commas: ocr, sync, index, maintenance')
+    .option('--concurrency <number>', 'documents processed at once; 0 is one per core')
+    .option('--once', 'run the jobs that are due, then exit')
+    .option('--max-jobs <number>', 'exit after this many jobs')
+    .option('--max-time <duration>', 'start no job after this time, and stop as on SIGTERM')
+    .option('--name <name>', 'suffix of the worker name, after host and process id')
+    .addOption(new Option('--supervised', 'worker process of a server; reads its configuration from there').hideHelp())
     .action(async (options: Options) => {
       if (options.supervised) return (await import('../src/worker/supervised.ts')).runSupervised(cli.serviceSignal)
       cli.refuseRemote('worker')

@@ -7,4 +7,4 @@ import { auditVerify } from './verify.ts'
 
 /** `dms audit`: who did what, when and from where. */
 export const audit = (cli: Cli): Command =>
-  group('audit', 'Audit log: who did what, when and from where.', [auditList(cli), auditExport(cli), auditVerify(cli)])
+  group('audit', 'List, export and verify the audit log', [auditList(cli), auditExport(cli), auditVerify(cli)])

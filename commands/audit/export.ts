@@ -6,12 +6,13 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 export const auditExport = (cli: Cli): Command =>
   withAuditFilter(
     manual('export', {
-      summary: 'Write the audit log to standard output, oldest first, one JSON object a line, whatever --output says.',
+      summary: 'Export the audit log as JSON Lines, oldest first',
       examples: [
-        ['audit export > audit.jsonl', 'all of it'],
-        ['audit export --since 1d | logger -t dms-audit', 'from cron, to another machine by syslog'],
+        ['audit export > audit.jsonl', ''],
+        ['audit export --since 1d | logger -t dms-audit', 'from cron, to syslog'],
       ],
-      exits: '0 written · 2 bad filter · 4 not signed in · 5 not an admin · 69 unreachable',
+      exits: '0 exported · 2 bad filter · 4 not signed in · 5 not an admin · 69 server unreachable',
+      notes: ['Ignores --output.'],
     }),
   ).action(async (flags: AuditFlags) => {
     const filter = auditFilter(flags)

@@ -8,13 +8,13 @@ export const auditList = (cli: Cli): Command =>
   withLimit(
     withAuditFilter(
       manual('list', {
-        summary: 'List what was done, newest first.',
+        summary: 'List audit entries, newest first',
         examples: [
           ['audit list', 'the newest 50'],
-          ['audit list --outcome refused --since 24h', 'who tried what in vain'],
+          ['audit list --outcome refused --since 24h', 'refused attempts'],
           ['audit list --actor ana --action DELETE --all -o csv', ''],
         ],
-        exits: '0 listed, also when there is nothing · 2 bad filter · 4 not signed in · 5 not an admin · 69 unreachable',
+        exits: '0 listed · 2 bad filter · 4 not signed in · 5 not an admin · 69 server unreachable',
       }).alias('ls'),
     ),
   ).action(async ({ limit, all, ...flags }: AuditFlags & ListFlags) => {

@@ -16,15 +16,15 @@ const columns: Column<Verdict>[] = [
 
 export const auditVerify = (cli: Cli): Command =>
   manual('verify', {
-    summary: 'Look whether every entry of the audit log is as it was written, and none is missing.',
+    summary: 'Verify the hash chain of the audit log',
     examples: [
-      ['audit verify', 'prints the head, to be kept on another machine'],
-      ['audit verify --head 1284:9f2c…', 'whether it still goes through where it ended then'],
+      ['audit verify', 'prints the head, to store on another machine'],
+      ['audit verify --head 1284:9f2c…', 'also checks that the log still contains this head'],
     ],
-    exits: '0 whole · 2 bad --head · 3 something was changed, taken out or cut off · 5 not an admin · 69 unreachable',
-    notes: ['Whoever can write to the database can also write the whole log anew: only a head that was kept elsewhere shows that.'],
+    exits: '0 intact · 2 bad --head · 3 entries changed, removed or truncated · 5 not an admin · 69 server unreachable',
+    notes: ['Somebody with write access to the database can rewrite the whole log. Only a head stored elsewhere detects that.'],
   })
-    .option('--head <number:hash>', 'where the log was seen to end before')
+    .option('--head <number:hash>', 'head printed by an earlier run')
     .action(async ({ head }: { head?: string }) => {
       const known = head === undefined ? null : headOf(head)
       const { audit } = await cli.client()

@@ -8,7 +8,7 @@ import { backupRehearse } from './rehearse.ts'
 import { backupVerify } from './verify.ts'
 
 export const backup = (cli: Cli): Command =>
-  group('backup', 'Backups of everything: made while the server runs, restored by any newer dms.', [
+  group('backup', 'Create, verify and prune backups', [
     backupCreate(cli),
     backupList(cli),
     backupVerify(cli),

@@ -24,34 +24,34 @@ interface Flags {
 
 export const backupCreate = (cli: Cli): Command =>
   manual('create', {
-    summary: 'Back up tables and files as they are at one moment, while the server goes on.',
+    summary: 'Back up database and files while the server runs',
     examples: [
       ['backup create', 'a new archive in backup.path'],
-      ['backup create --format dir --to /mnt/nas/dms', 'a folder, in which only what is new is written'],
-      ['dms backup create --to - | age -r "$KEY" > dms.tar.age', 'through a pipe'],
+      ['backup create --format dir --to /mnt/nas/dms', 'an incremental folder'],
+      ['dms backup create --to - | age -r "$KEY" > dms.tar.age', 'to a pipe'],
     ],
     exits:
-      '0 done · 3 done, but files of documents are missing or corrupt, in this run and in every later one until they are repaired · 7 the place is taken · 75 another backup is going on',
+      '0 done · 3 done, but stored files are missing or corrupt (also in later backups, until repaired) · 7 target exists · 75 another backup is running',
     notes: [
-      'The index is left out: it is rebuilt. So are the keys of this machine, unless --include-secrets says otherwise:',
-      'with them, whoever reads the backup can sign in as anybody. Without them, people sign in anew after a restore,',
-      'and passwords of sources have to be entered again.',
+      'The backup is a snapshot of one moment. It has no search index, which a restore rebuilds.',
+      'It has no keys of this machine either: after a restore, users sign in again and source passwords are entered again.',
+      '--include-secrets adds the keys. Whoever can read such a backup can sign in as any user.',
     ],
   })
-    .option('--to <place>', 'a file, a folder, or - for standard output (default: a new archive in backup.path)')
-    .addOption(new Option('--format <format>', 'tar: one archive; dir: a folder that is brought up to date').choices(['tar', 'dir']))
-    .option('--no-files', 'tables only')
-    .option('--jobs <n>', 'files at once, to a folder (default: 8)')
-    .option('--include-config', 'with the settings in force, without secrets')
-    .option('--include-secrets', 'with jwt_secret and sources_key of the data folder')
-    .option('--key-file <file>', 'sign the backup with this key (default: backup.key_file)')
-    .option('--lock-timeout <duration>', 'wait this long for another backup to end', '0s')
+    .option('--to <place>', 'file, folder, or - for standard output (default: a new archive in backup.path)')
+    .addOption(new Option('--format <format>', 'tar: one archive; dir: an incremental folder').choices(['tar', 'dir']))
+    .option('--no-files', 'back up tables only')
+    .option('--jobs <n>', 'parallel file copies, for --format dir (default: 8)')
+    .option('--include-config', 'include the current settings, without secrets')
+    .option('--include-secrets', 'include jwt_secret and sources_key')
+    .option('--key-file <file>', 'key to sign the backup with (default: backup.key_file)')
+    .option('--lock-timeout <duration>', 'time to wait for another backup', '0s')
     .action(async (flags: Flags) => {
       const lockTimeoutMs = durationOf('--lock-timeout', flags.lockTimeout)
-      if (flags.to === '-' && process.stdout.isTTY) throw usage('an archive is nothing for a terminal', 'send it to a file or a program')
+      if (flags.to === '-' && process.stdout.isTTY)
+        throw usage('--to - does not write an archive to a terminal', 'redirect it to a file or a pipe')
       if (flags.jobs !== undefined && !/^([1-9]|[1-9]\d)$/.test(flags.jobs)) throw usage(`--jobs ${flags.jobs}: a number from 1 to 99`)
-      if (flags.jobs !== undefined && flags.format !== 'dir')
-        throw usage('--jobs is for --format dir: an archive is written one after the other')
+      if (flags.jobs !== undefined && flags.format !== 'dir') throw usage('--jobs needs --format dir: an archive is written sequentially')
       if (flags.to === '-' && flags.format === 'dir') throw usage('--format dir needs a folder, not standard output')
       const started = new Date()
       const places = await openPlaces(cli, 'backup create', keySettings(flags))
@@ -74,11 +74,11 @@ export const backupCreate = (cli: Cli): Command =>
       progress.done()
       for (const { sha256, problem } of manifest.damaged) cli.warn(`warning: stored file ${sha256} is ${problem}`)
       for (const sha256 of lostInStore)
-        cli.warn(`warning: stored file ${sha256} is damaged in the document store; intact in the backup: ${join(place, filePath(sha256))}`)
-      if (manifest.damaged.length > 0)
         cli.warn(
-          'this backup does not count as a success: the files above are not in it as they were stored. Find their documents: dms check',
+          `warning: stored file ${sha256} is damaged in the document store, but intact in the backup: ${join(place, filePath(sha256))}`,
         )
+      if (manifest.damaged.length > 0)
+        cli.warn('the backup is incomplete: the files above are missing or corrupt; fix: dms check lists their documents')
       if (manifest.damaged.length + lostInStore.length > 0) cli.exit = 'PARTIAL'
       const { documents, files, bytes, damaged } = manifest
       const counts = { place, documents, files, bytes, damaged: damaged.length, lost_in_store: lostInStore.length, dry_run: false }

@@ -4,12 +4,12 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const backupList = (cli: Cli): Command =>
   manual('list', {
-    summary: 'List the backups in backup.path, the newest first.',
+    summary: 'List the backups in backup.path, newest first',
     examples: [
       ['backup list', ''],
-      ['backup list -o json | jq -r .[0].created_at', 'when the last one was made'],
+      ['backup list -o json | jq -r .[0].created_at', 'time of the last backup'],
     ],
-    exits: '0 listed, also when there are none · 2 not on a server elsewhere · 78 bad configuration',
+    exits: '0 listed · 2 remote server given · 78 configuration invalid',
   })
     .alias('ls')
     .action(async () => {

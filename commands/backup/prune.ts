@@ -13,17 +13,17 @@ interface Flags {
 
 export const backupPrune = (cli: Cli): Command =>
   manual('prune', {
-    summary: 'Delete old archives of backup.path.',
+    summary: 'Delete old archives in backup.path',
     examples: [
-      ['backup prune -n', 'which would go'],
+      ['backup prune -n', 'dry run'],
       ['backup prune --keep 14 --yes', 'from cron'],
     ],
-    exits: '0 done, or nothing to do · 2 nobody could be asked, and no --yes · 3 some could not be deleted',
-    notes: ['Only archives that dms named itself go (dms-<time>.tar), and those that were broken off an hour ago or earlier.'],
+    exits: '0 done, or nothing to do · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted',
+    notes: ['Deletes only archives named by dms (dms-<time>.tar), and unfinished ones older than an hour.'],
   })
-    .option('--keep <number>', 'this many of the newest stay (default: backup.keep)')
-    .option('-y, --yes', 'do not ask')
-    .option('-n, --dry-run', 'say which would go')
+    .option('--keep <number>', 'number of newest archives to keep (default: backup.keep)')
+    .option('-y, --yes', 'delete without asking')
+    .option('-n, --dry-run', 'list what would be deleted')
     .action(async ({ keep, yes, dryRun }: Flags) => {
       cli.refuseRemote('backup prune')
       const [{ config }, shelf] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])

@@ -25,24 +25,24 @@ interface Problem {
 
 export const backupRehearse = (cli: Cli): Command =>
   manual('rehearse [backup]', {
-    summary: 'Restore a backup into a throw-away place and compare.',
+    summary: 'Restore a backup temporarily and compare it',
     examples: [
       ['backup rehearse', 'the newest archive of backup.path'],
-      ['dms backup rehearse /mnt/nas/dms -q', 'from cron: silent unless something is wrong'],
-      ['backup rehearse --to-database postgres://dms@db/rehearsal', 'in an empty database of yours, which stays empty'],
+      ['dms backup rehearse /mnt/nas/dms -q', 'from cron'],
+      ['backup rehearse --to-database postgres://dms@db/rehearsal', 'in an empty database, which stays empty'],
     ],
     exits:
-      '0 restored and equal · 3 damaged, or not equal · 6 no such backup · 7 the database is not empty · 75 another rehearsal is running · 78 the backup is newer than this dms',
+      '0 restored and equal · 3 damaged or different · 6 no such backup · 7 database not empty · 75 another rehearsal is running · 78 backup is newer than this dms',
     notes: [
-      'A PostgreSQL of its own is started below the data folder, and removed at the end; that needs as much space as the backup.',
-      'The rows are restored in one transaction, which is rolled back. Nothing that is in use is touched.',
+      'Starts a temporary PostgreSQL in the data folder and removes it at the end. Needs as much disk space as the backup.',
+      'The rows are restored in one transaction, which is rolled back. Live data is not touched.',
     ],
   })
-    .option('--to-database <url>', 'use this empty database; without a password in it (PGPASSFILE, PGPASSWORD)')
-    .option('--work-dir <folder>', 'for files and database (default: rehearsal below the data folder)')
-    .option('--key-file <file>', 'check the signature with this key (default: backup.key_file)')
-    .option('--unsigned-ok', 'take a backup without a signature although there is a key')
-    .option('--lock-timeout <duration>', 'wait this long for another rehearsal to end', '0s')
+    .option('--to-database <url>', 'empty database to use; no password in the URL (use PGPASSFILE or PGPASSWORD)')
+    .option('--work-dir <folder>', 'folder for files and database (default: rehearsal in the data folder)')
+    .option('--key-file <file>', 'key to verify the signature with (default: backup.key_file)')
+    .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')
+    .option('--lock-timeout <duration>', 'time to wait for another rehearsal', '0s')
     .action(async (given: string | undefined, flags: Flags) => {
       const lockTimeoutMs = durationOf('--lock-timeout', flags.lockTimeout)
       refusePassword(flags.toDatabase)

@@ -13,16 +13,16 @@ interface Problem {
 
 export const backupVerify = (cli: Cli): Command =>
   manual('verify <backup>', {
-    summary: 'Read a backup to its end and hold every byte against its checksum.',
+    summary: 'Verify every checksum of a backup',
     examples: [
-      ['backup verify dms-20261120T031500Z.tar', 'one of backup.path'],
+      ['backup verify dms-20261120T031500Z.tar', 'an archive of backup.path'],
       ['age -d -i key dms.tar.age | dms backup verify -', 'from a pipe'],
-      ['backup verify /mnt/nas/dms', 'a folder; sha256sum -c data/*/SHA256SUMS does the same without dms'],
+      ['backup verify /mnt/nas/dms', 'a folder; without dms: sha256sum -c data/*/SHA256SUMS'],
     ],
-    exits: '0 whole · 3 something is missing or damaged, also where it was so before the backup was made · 6 no such backup',
+    exits: '0 intact · 3 something is missing or damaged, also if it was when the backup was made · 6 no such backup',
   })
-    .option('--key-file <file>', 'check the signature with this key (default: backup.key_file)')
-    .option('--unsigned-ok', 'take a backup without a signature although there is a key')
+    .option('--key-file <file>', 'key to verify the signature with (default: backup.key_file)')
+    .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')
     .action(async (given: string, flags: KeyFlags) => {
       cli.refuseRemote('backup verify')
       const { config } = await cli.config(keySettings(flags))

@@ -8,4 +8,4 @@ import { commentsList } from './list.ts'
 
 /** `dms comments`: what is said about a document. */
 export const comments = (cli: Cli): Command =>
-  group('comments', 'What is said about a document.', [commentsList(cli), commentsAdd(cli), commentsEdit(cli), commentsDelete(cli)])
+  group('comments', 'Manage comments on documents', [commentsList(cli), commentsAdd(cli), commentsEdit(cli), commentsDelete(cli)])

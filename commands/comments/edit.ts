@@ -7,18 +7,18 @@ import { commentColumns } from './list.ts'
 
 export const commentsEdit = (cli: Cli): Command =>
   manual('edit <document> <comment> [text...]', {
-    summary: 'Write a comment of yours anew.',
+    summary: 'Edit one of your comments',
     examples: [
       ['comments edit 0192f0c1-… 0192f0c2-… Please pay until Monday.', ''],
       ['comments edit 0192f0c1-… 0192f0c2-… --body-file note.txt', ''],
     ],
-    exits: '0 changed · 2 empty or too long · 5 not yours · 6 no such document or comment · 69 unreachable',
+    exits: '0 changed · 2 empty or too long · 5 not the author · 6 no such document or comment · 69 server unreachable',
   })
-    .option('--body-file <file>', 'the text is in this file; - reads standard input')
+    .option('--body-file <file>', 'read the text from this file; - reads standard input')
     .action(async (given: string, which: string, words: string[], { bodyFile }: { bodyFile?: string }) => {
       const [document, id] = [idOf(given, 'document'), idOf(which, 'comment')]
       const content = await bodyText(cli.options, words, bodyFile)
       const client = await cli.client()
       const comment = await client.comments.update(document, id, content)
-      cli.print(comment, { columns: commentColumns, sentence: '✓ Comment changed' })
+      cli.print(comment, { columns: commentColumns, sentence: '✓ Updated comment' })
     })

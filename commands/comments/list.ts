@@ -20,12 +20,13 @@ export const commentColumns: Column<Comment>[] = [
 export const commentsList = (cli: Cli): Command =>
   withLimit(
     manual('list <document>', {
-      summary: 'List the comments on a document, newest first, each followed by its replies.',
+      summary: 'List comments on a document, newest first',
       examples: [
         ['comments list 0192f0c1-…', ''],
-        ['comments list 0192f0c1-… --all -o json', 'with parent_id, which says what is a reply'],
+        ['comments list 0192f0c1-… --all -o json', 'with parent_id, which marks replies'],
       ],
-      exits: '0 listed, also when there are none · 4 not signed in · 6 no such document · 69 unreachable',
+      exits: '0 listed · 4 not signed in · 6 no such document · 69 server unreachable',
+      notes: ['Each comment is followed by its replies.'],
     }).alias('ls'),
   ).action(async (given: string, flags: ListFlags) => {
     const limit = limitOf(flags)

@@ -9,7 +9,7 @@ import { contextShow } from './show.ts'
 import { contextUse } from './use.ts'
 
 export const context = (cli: Cli): Command =>
-  group('context', 'Contexts: the servers that commands work on.', [
+  group('context', 'Manage saved servers', [
     contextList(cli),
     contextUse(cli),
     contextShow(cli),

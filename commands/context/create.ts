@@ -15,25 +15,26 @@ interface Flags {
 
 export const contextCreate = (cli: Cli): Command =>
   manual('create <name>', {
-    summary: 'Give a server a name, without signing in.',
+    summary: 'Save a server under a name, without signing in',
     examples: [
       ['context create prod --url https://dms.example.org', ''],
-      ['context create prod --url https://dms.example.org --username svc --password-file /etc/dms/svc.pw', 'signs in when it is used'],
+      ['context create prod --url https://dms.example.org --username svc --password-file /etc/dms/svc.pw', 'signs in at first use'],
     ],
-    notes: ['--ca-file and --insecure-http are remembered too.'],
-    exits: '0 made · 2 not a URL, or none · 7 the name is taken',
+    notes: ['--ca-file and --insecure-http are saved too.'],
+    exits: '0 created · 2 --url missing or invalid · 7 name taken',
   })
     .usage('[options] <name> --url <url>')
-    .option('--username <name>', 'or e-mail address')
-    .option('--password-file <file>', 'where the password can be read when it is needed')
-    .option('--password-command <command>', 'what prints the password when it is needed')
+    .option('--username <name>', 'user name or e-mail address')
+    .option('--password-file <file>', 'file to read the password from')
+    .option('--password-command <command>', 'command that prints the password')
     .action(async (given: string, { username, passwordFile, passwordCommand }: Flags) => {
       const { url, caFile, isInsecureAllowed } = cli.options.asked
       const name = newName(given)
-      if (url === null) throw usage('which server?', 'pass --url URL')
+      if (url === null) throw usage('the context needs a server', 'pass --url URL')
       if (passwordFile !== undefined && passwordCommand !== undefined)
         throw usage('--password-file and --password-command exclude each other')
-      if ((passwordFile ?? passwordCommand) !== undefined && username === undefined) throw usage('whose password is it?', 'pass --username')
+      if ((passwordFile ?? passwordCommand) !== undefined && username === undefined)
+        throw usage('--password-file and --password-command need --username', 'pass --username NAME')
       const context: Context = {
         url: serverUrl(url, isInsecureAllowed),
         ...(username === undefined ? {} : { username }),
@@ -46,6 +47,6 @@ export const contextCreate = (cli: Cli): Command =>
         if (known.has(name)) throw new Failure('CONFLICT', `context "${name}" exists`, { fix: `dms context remove ${name}` })
         return { current, known: new Map([...known, [name, context]]) }
       })
-      const sentence = `✓ Context ${name} is ${context.url}; to work on it: dms context use ${name}, or --context ${name}`
+      const sentence = `✓ Created context ${name} for ${context.url}; to use it: dms context use ${name}, or --context ${name}`
       printContext(cli, await contextRow(cli.env, name), sentence)
     })

@@ -6,12 +6,13 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const contextList = (cli: Cli): Command =>
   manual('list', {
-    summary: 'List this machine and the servers that are known by name.',
+    summary: 'List contexts',
     examples: [
       ['context list', ''],
-      ['context list -o id', 'names alone'],
+      ['context list -o id', 'names only'],
     ],
-    exits: '0 listed · 78 contexts.toml is not right',
+    exits: '0 listed · 78 contexts.toml invalid',
+    notes: ['"local" is this machine.'],
   })
     .alias('ls')
     .action(async () => cli.print(await contextRows(await readContexts(cli.env), cli.env), { columns: contextColumns, id: 'name' }))

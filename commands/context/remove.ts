@@ -8,12 +8,12 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const contextRemove = (cli: Cli): Command =>
   manual('remove <name>', {
-    summary: 'Forget a context and its token.',
+    summary: 'Remove a context and its token',
     examples: [
       ['context remove prod', ''],
-      ['dms logout prod && dms context remove prod', 'also end its session on the server'],
+      ['dms logout prod && dms context remove prod', 'also ends the session on the server'],
     ],
-    exits: '0 forgotten · 6 no such context',
+    exits: '0 removed · 6 no such context',
   })
     .alias('rm')
     .action(async (name: string) => {
@@ -25,6 +25,6 @@ export const contextRemove = (cli: Cli): Command =>
         isCurrent = contexts.current === name
         return { current: isCurrent ? local : contexts.current, known: new Map([...contexts.known].filter(([each]) => each !== name)) }
       })
-      printContext(cli, before, `✓ Forgot ${name}`)
-      if (isCurrent) cli.note('commands work on this machine from now on')
+      printContext(cli, before, `✓ Removed context ${name}`)
+      if (isCurrent) cli.note('the current context is now local (this machine)')
     })

@@ -9,15 +9,15 @@ import { Failure } from '../../src/cli/runtime/exit.ts'
 
 export const contextRename = (cli: Cli): Command =>
   manual('rename <old> <new>', {
-    summary: 'Give a context another name; who is signed in stays signed in.',
+    summary: 'Rename a context and keep its session',
     examples: [['context rename dms.example.org prod', '']],
-    exits: '0 renamed · 6 no such context · 7 the new name is taken',
+    exits: '0 renamed · 6 no such context · 7 new name taken',
   }).action(async (old: string, given: string) => {
     const name = newName(given)
     await changeContexts(cli.env, async (contexts) => {
       const context = contextNamed(contexts, old)
       if (contexts.known.has(name)) throw new Failure('CONFLICT', `context "${name}" exists`)
-      // The token first: should we be stopped in between, the old name asks for a password again, and nothing else is lost.
+      // The token moves first: after an interruption the old name only needs a new sign-in.
       await whileLocked(cli.env, async () => {
         await keepCredential(cli.env, name, (await readCredentials(cli.env))[old])
         await keepCredential(cli.env, old, undefined)
@@ -25,5 +25,5 @@ export const contextRename = (cli: Cli): Command =>
       const known = new Map([...contexts.known].map((each) => (each[0] === old ? ([name, context] as const) : each)))
       return { current: contexts.current === old ? name : contexts.current, known }
     })
-    printContext(cli, await contextRow(cli.env, name), `✓ Context ${old} is called ${name} now`)
+    printContext(cli, await contextRow(cli.env, name), `✓ Renamed context ${old} to ${name}`)
   })

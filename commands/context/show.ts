@@ -7,7 +7,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const contextShow = (cli: Cli): Command =>
   manual('show [name]', {
-    summary: 'Show a context; without a name the one in use.',
+    summary: 'Show a context (default: the current one)',
     examples: [
       ['context show', ''],
       ['context show prod -o json', ''],

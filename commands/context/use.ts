@@ -7,17 +7,17 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const contextUse = (cli: Cli): Command =>
   manual('use <name>', {
-    summary: 'Make a context the one that commands work on from now on.',
+    summary: 'Set the current context',
     examples: [
       ['context use prod', ''],
       ['context use local', 'this machine'],
     ],
-    notes: ['Commands that run on the server only work on this machine all the same.'],
-    exits: '0 done · 6 no such context',
+    notes: ['Commands that run on the server only ignore it.'],
+    exits: '0 set · 6 no such context',
   }).action(async (name: string) => {
     await changeContexts(cli.env, (contexts) => {
       if (name !== local) contextNamed(contexts, name)
       return { ...contexts, current: name }
     })
-    printContext(cli, await contextRow(cli.env, name), `✓ Commands work on ${name === local ? 'this machine' : name} from now on`)
+    printContext(cli, await contextRow(cli.env, name), `✓ The current context is now ${name}${name === local ? ' (this machine)' : ''}`)
   })

@@ -12,17 +12,18 @@ interface Flags {
 
 export const documentsDelete = (cli: Cli): Command =>
   manual('delete <id...>', {
-    summary: 'Delete documents for good: file, text, comments and links.',
+    summary: 'Delete documents with text, comments and links',
     examples: [
       ['documents delete 0192f0c1-…', 'asks first'],
       ['dms documents list --status failed --all -o id | dms documents delete - --yes', 'ids from a pipe'],
-      ['documents delete -n 0192f0c1-…', 'whether it could be'],
+      ['documents delete -n 0192f0c1-…', 'dry run'],
     ],
-    exits: '0 deleted · 2 nobody could be asked, and no --yes · 3 some could not be deleted · 6 no such document',
+    exits: '0 deleted · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted · 6 no such document',
+    notes: ['Deletion is final: there is no trash.'],
   })
     .alias('rm')
-    .option('-y, --yes', 'do not ask')
-    .option('-n, --dry-run', 'say what would be deleted')
+    .option('-y, --yes', 'delete without asking')
+    .option('-n, --dry-run', 'list what would be deleted')
     .action(async (given: string[], { yes, dryRun }: Flags) => {
       const ids = await idsFrom(given)
       const what = ids.length === 1 ? `document ${ids[0]}` : `${ids.length} documents`

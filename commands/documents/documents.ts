@@ -15,9 +15,8 @@ import { documentsUpload } from './upload.ts'
 import { documentsWait } from './wait.ts'
 import { documentsWatch } from './watch.ts'
 
-/** `dms documents`: what is done with documents. */
-export const documents = (cli: Cli, whole: () => Promise<Command>): Command => {
-  const command = group('documents', 'Documents: upload, find, change, fetch and delete them.', [
+export const documents = (cli: Cli, loadAll: () => Promise<Command>): Command => {
+  const command = group('documents', 'Manage documents', [
     documentsUpload(cli),
     documentsWatch(cli),
     documentsList(cli),
@@ -31,6 +30,6 @@ export const documents = (cli: Cli, whole: () => Promise<Command>): Command => {
     documentsRetryOcr(cli),
     documentsWait(cli),
   ]).alias('docs')
-  for (const page of docs(cli, whole)) command.addCommand(page, { hidden: true })
+  for (const each of docs(cli, loadAll)) command.addCommand(each, { hidden: true })
   return command
 }

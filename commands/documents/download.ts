@@ -31,23 +31,23 @@ const columns: Column<Item>[] = [
 
 export const documentsDownload = (cli: Cli): Command =>
   manual('download <id...>', {
-    summary: 'Fetch the files of documents.',
+    summary: 'Download the files of documents',
     examples: [
-      ['documents download 0192f0c1-…', 'into this folder, under the name it was uploaded with'],
-      ['documents download 0192f0c1-… --to contract.pdf', 'under this name'],
-      ['dms documents list --label q4 -o id | dms documents download - --to out/', 'many, into a folder'],
-      ['documents download 0192f0c1-… --to - | pdftotext - -', 'into a pipe'],
+      ['documents download 0192f0c1-…', 'to the current folder, under its original name'],
+      ['documents download 0192f0c1-… --to contract.pdf', ''],
+      ['dms documents list --label q4 -o id | dms documents download - --to out/', 'many documents, to a folder'],
+      ['documents download 0192f0c1-… --to - | pdftotext - -', 'to a pipe'],
     ],
-    exits: '0 there · 3 some could not be fetched · 6 no such document · 7 a file of that name exists · 69 unreachable',
+    exits: '0 downloaded · 3 some failed · 6 no such document · 7 file exists · 69 server unreachable',
     notes: [
-      'A file appears whole or not at all, and only after its size and SHA-256 were checked. Names are made safe: no folders, no leading',
-      'dots or dashes, no control characters.',
+      'A file appears complete, after its size and SHA-256 were verified, or not at all. Slashes, control characters, and',
+      'leading dots and dashes are replaced in file names.',
     ],
   })
-    .option('--to <place>', 'file, folder, or - for standard output (default: this folder)')
-    .addOption(new Option('--name <what>', 'names of files in a folder').choices(['original', 'id', 'title']).default('original'))
-    .addOption(new Option('--clobber', 'replace files that exist').conflicts('skipExisting'))
-    .option('--skip-existing', 'leave files that exist, and do not fail')
+    .option('--to <place>', 'file, folder, or - for standard output (default: current folder)')
+    .addOption(new Option('--name <what>', 'file names in a folder').choices(['original', 'id', 'title']).default('original'))
+    .addOption(new Option('--clobber', 'replace existing files').conflicts('skipExisting'))
+    .option('--skip-existing', 'skip existing files')
     .action(async (given: string[], flags: Flags) => {
       const ids = await idsFrom(given)
       if (flags.to === '-') return toPipe(cli, ids)

@@ -20,29 +20,29 @@ interface Flags extends Omit<FilterFlags, 'to'> {
 export const documentsExport = (cli: Cli): Command =>
   withFilters(
     manual('export', {
-      summary: 'Write the files of documents to a folder or an archive, with a manifest of what is known of them.',
+      summary: 'Export documents and a manifest to a folder or tar',
       examples: [
-        ['documents export --to /mnt/usb', 'everything; again: only what is new'],
+        ['documents export --to /mnt/usb', 'everything; a second run writes only what is new'],
         ['documents export --label tax --from 2025-01-01 --to tax.tar --with-text', ''],
         ['documents export --to /srv/mirror --delete-extra -q', 'a mirror, from cron'],
-        ['dms documents export --to - | age -r "$KEY" > all.tar.age', 'into a pipe'],
+        ['dms documents export --to - | age -r "$KEY" > all.tar.age', 'to a pipe'],
       ],
       exits:
-        '0 all there · 2 bad filter · 3 some could not be fetched · 4 not signed in · 6 no such label, source or owner · 7 the archive exists, or --delete-extra would leave nothing · 69 unreachable · 130 interrupted',
+        '0 exported · 2 bad filter · 3 some documents failed · 4 not signed in · 6 no such label, source or owner · 7 archive exists, or --delete-extra would empty the folder · 69 server unreachable · 130 interrupted',
       notes: [
-        'Files are named after those that were uploaded, with the end of the id: contract-9c1f3a5b7d2e.pdf. manifest.jsonl holds a line of JSON for each, with its name in "file".',
-        'In a folder, what is there already is not fetched again, and files of others are left alone.',
-        'Where no document matches, --delete-extra removes nothing and ends with 7, unless --allow-empty says that a mirror may be emptied.',
+        'File names are the original names with the end of the id: contract-9c1f3a5b7d2e.pdf. manifest.jsonl has one JSON object per document, with the file name in "file".',
+        'In a folder, existing files are not fetched again, and files that no export wrote are kept.',
+        'If no document matches, --delete-extra deletes nothing and exits 7, unless --allow-empty is given.',
       ],
     }),
     '--until',
   )
-    .requiredOption('--to <place>', 'a folder, FILE.tar, or - for an archive on standard output')
-    .option('--with-text', 'the text that was read beside each, as FILE.txt')
-    .option('--delete-extra', 'remove what an earlier export wrote to this folder and this one does not have')
-    .option('--allow-empty', 'with --delete-extra: also where no document matches, so that all of it goes')
-    .option('--clobber', 'replace an archive that exists')
-    .option('--concurrency <n>', 'files at once, to a folder', '4')
+    .requiredOption('--to <place>', 'folder, FILE.tar, or - for a tar archive on standard output')
+    .option('--with-text', 'also write the text of each document, as FILE.txt')
+    .option('--delete-extra', 'delete files of earlier exports that no longer match')
+    .option('--allow-empty', 'let --delete-extra delete all files')
+    .option('--clobber', 'replace an existing archive')
+    .option('--concurrency <n>', 'parallel downloads, to a folder', '4')
     .action(async (flags: Flags) => {
       const { to, withText = false, deleteExtra = false, allowEmpty = false, clobber = false, concurrency, until, ...others } = flags
       const filters: FilterFlags = { ...others, ...(until === undefined ? {} : { to: until }) }

@@ -34,13 +34,13 @@ export const allDocumentColumns: Column<DocumentView>[] = [
 
 export const documentsGet = (cli: Cli): Command =>
   manual('get <id...>', {
-    summary: 'Show what is known of a document.',
+    summary: 'Show documents',
     examples: [
-      ['documents get 0192f0c1-…', 'one field a line'],
-      ['documents get 0192f0c1-… -o json | jq -r .sha256', 'everything, with the text in "content"'],
-      ['documents get 0192f0c1-… 0192f0c2-… -o csv', 'several as a list'],
+      ['documents get 0192f0c1-…', 'one field per line'],
+      ['documents get 0192f0c1-… -o json | jq -r .sha256', 'all fields; the text is in "content"'],
+      ['documents get 0192f0c1-… 0192f0c2-… -o csv', 'several documents as a list'],
     ],
-    exits: '0 shown · 4 not signed in · 6 no such document · 69 unreachable',
+    exits: '0 shown · 4 not signed in · 6 no such document · 69 server unreachable',
   }).action(async (given: string[]) => {
     const ids = given.map((id) => idOf(id, 'document'))
     const client = await cli.client()

@@ -56,22 +56,22 @@ export const documentsList = (cli: Cli): Command =>
   withLimit(
     withFilters(
       manual('list', {
-        summary: 'List documents, newest first.',
+        summary: 'List documents, newest first',
         examples: [
           ['documents list', 'the newest 50'],
           ['documents list --status failed --all -o id', 'ids, for xargs'],
           ['documents list --since 7d --all -o csv --fields created_at,title,labels', 'for a report'],
           ['documents list --label invoices --sort size --order desc', ''],
         ],
-        exits: '0 listed, also when there are none · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 unreachable',
+        exits: '0 listed · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 server unreachable',
       }).alias('ls'),
     )
       .addOption(
-        new Option('--sort <field>', 'what counts for the order')
+        new Option('--sort <field>', 'sort key')
           .choices(['created_at', 'updated_at', 'title', 'filename', 'size', 'status', 'ocr_confidence'])
           .default('created_at'),
       )
-      .addOption(new Option('--order <order>').choices(['asc', 'desc']).default('desc')),
+      .addOption(new Option('--order <order>', 'sort order').choices(['asc', 'desc']).default('desc')),
   ).action(async (flags: Flags) => {
     const limit = limitOf(flags)
     const { sort, order } = flags

@@ -12,17 +12,17 @@ interface Flags {
 
 export const documentsRetryOcr = (cli: Cli): Command =>
   manual('retry-ocr <id...>', {
-    summary: 'Read documents again, perhaps in other languages.',
+    summary: 'Run OCR on documents again',
     examples: [
       ['documents retry-ocr 0192f0c1-… --language deu+eng', ''],
       ['dms documents list --status failed --all -o id | dms documents retry-ocr -', 'ids from a pipe'],
-      ['ocr queue retry --failed', 'all whose reading failed'],
+      ['ocr queue retry --failed', 'all failed documents'],
     ],
     exits:
-      '0 queued · 2 the language is not installed · 3 some could not be queued · 6 no such document · 7 is being read · 69 unreachable',
+      '0 queued · 2 language not installed · 3 some could not be queued · 6 no such document · 7 OCR is running · 69 server unreachable',
   })
-    .option('--language <codes>', 'of the text: eng, or deu+eng (default: as before)')
-    .addOption(new Option('--priority <priority>').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
+    .option('--language <codes>', 'languages of the text, e.g. eng or deu+eng (default: as before)')
+    .addOption(new Option('--priority <priority>', 'priority of the jobs').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
     .action(async (given: string[], { language, priority }: Flags) => {
       const ids = await idsFrom(given)
       const { documents } = await cli.client()

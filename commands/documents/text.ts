@@ -8,13 +8,13 @@ import { plain } from '../../src/log/escape.ts'
 
 export const documentsText = (cli: Cli): Command =>
   manual('text <id>', {
-    summary: 'Print the text that was read from a document.',
+    summary: 'Print the extracted text of a document',
     examples: [
       ['documents text 0192f0c1-… | grep -i total', ''],
       ['documents text 0192f0c1-… > contract.txt', ''],
-      ['documents text 0192f0c1-… -o json | jq -r .content', 'for programs'],
+      ['documents text 0192f0c1-… -o json | jq -r .content', 'for a script'],
     ],
-    exits: '0 printed · 3 reading it failed; what there is was printed · 6 no such document · 8 not read yet',
+    exits: '0 printed · 3 OCR failed; partial text was printed · 6 no such document · 8 OCR has not finished',
   }).action(async (given: string) => {
     const client = await cli.client()
     if (cli.options.printCurl) return void (await client.documents.text(idOf(given, 'document')))

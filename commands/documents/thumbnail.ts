@@ -16,18 +16,18 @@ interface Flags {
 
 export const documentsThumbnail = (cli: Cli): Command =>
   manual('thumbnail <id>', {
-    summary: 'Fetch a picture of the first page (WebP).',
+    summary: 'Download a WebP thumbnail of the first page',
     examples: [
-      ['documents thumbnail 0192f0c1-…', 'into this folder, as 0192f0c1-….webp'],
-      ['documents thumbnail 0192f0c1-… --width 800 --height 800 --to page.webp', 'as large as fits into 800 by 800'],
-      ['documents thumbnail 0192f0c1-… --to - | img2sixel', 'into a pipe'],
+      ['documents thumbnail 0192f0c1-…', 'to the current folder, as 0192f0c1-….webp'],
+      ['documents thumbnail 0192f0c1-… --width 800 --height 800 --to page.webp', 'the largest size within 800 × 800'],
+      ['documents thumbnail 0192f0c1-… --to - | img2sixel', 'to a pipe'],
     ],
-    exits: '0 there · 2 no such size · 6 no such document, or it has no picture · 7 a file of that name exists · 69 unreachable',
+    exits: '0 downloaded · 2 invalid size · 6 no such document, or no thumbnail · 7 file exists · 69 server unreachable',
   })
-    .option('--width <pixels>', 'at most so wide (up to 1000)', '200')
-    .option('--height <pixels>', 'at most so high (up to 1000)', '200')
+    .option('--width <pixels>', 'maximum width (up to 1000)', '200')
+    .option('--height <pixels>', 'maximum height (up to 1000)', '200')
     .option('--to <place>', 'file, folder, or - for standard output', '.')
-    .option('--clobber', 'replace a file that exists')
+    .option('--clobber', 'replace an existing file')
     .action(async (given: string, { width, height, to, clobber = false }: Flags) => {
       const id = idOf(given, 'document')
       const size = { width: pixels('--width', width), height: pixels('--height', height) }

@@ -34,19 +34,20 @@ const attempts = 5
 
 export const documentsUpdate = (cli: Cli): Command =>
   manual('update <id...>', {
-    summary: 'Change titles, labels and metadata of documents.',
+    summary: 'Change title, labels or metadata of documents',
     examples: [
       ["documents update 0192f0c1-… --title 'Rental contract'", ''],
       ['documents update 0192f0c1-… --add-label paid --remove-label inbox', ''],
       ['dms search query telecom -o id | dms documents update - --set account=4711 --unset draft', 'ids from a pipe'],
     ],
-    exits: '0 changed · 2 nothing to change, or not allowed · 3 some could not be changed · 6 no such document or label · 69 unreachable',
+    exits:
+      '0 changed · 2 nothing to change, or invalid value · 3 some could not be changed · 6 no such document or label · 69 server unreachable',
   })
-    .option('--title <title>', 'for a single document')
-    .option('--add-label <labels>', 'put these on (names or ids, with commas); again for more', several, [])
-    .option('--remove-label <labels>', 'take these off; again for more', several, [])
-    .option('--set <key=value>', 'set an entry of the metadata to this text; again for more', several, [])
-    .option('--unset <key>', 'remove an entry of the metadata; again for more', several, [])
+    .option('--title <title>', 'new title, for a single document')
+    .option('--add-label <labels>', 'labels to add (names or ids, separated by commas); repeatable', several, [])
+    .option('--remove-label <labels>', 'labels to remove; repeatable', several, [])
+    .option('--set <key=value>', 'metadata entry to set; repeatable', several, [])
+    .option('--unset <key>', 'metadata entry to remove; repeatable', several, [])
     .action(async (given: string[], flags: Flags) => {
       const ids = await idsFrom(given)
       const { title, set, unset } = flags
@@ -64,7 +65,7 @@ export const documentsUpdate = (cli: Cli): Command =>
       const [only] = ids
       if (only !== undefined && ids.length === 1) {
         const document = await update(client, idOf(only, 'document'), changes)
-        return cli.print(document, { columns: allDocumentColumns, sentence: `✓ "${document.title}" changed` })
+        return cli.print(document, { columns: allDocumentColumns, sentence: `✓ Updated "${document.title}"` })
       }
       await workThrough(cli, {
         command: 'documents update',

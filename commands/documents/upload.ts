@@ -25,37 +25,37 @@ interface Flags extends UploadFlags {
 export const documentsUpload = (cli: Cli): Command =>
   withUploadFlags(
     manual('upload [path...]', {
-      summary: 'Upload files; those that are there already are left alone.',
+      summary: 'Upload files; skip those that exist on the server',
       examples: [
         ['documents upload contract.pdf --label contracts', ''],
-        ['documents upload -r /srv/scans --wait', 'everything below, until it is read'],
-        ["documents upload -r . --include '*.pdf' --exclude drafts -n", 'what would be uploaded'],
+        ['documents upload -r /srv/scans --wait', 'a folder; waits until OCR has finished'],
+        ["documents upload -r . --include '*.pdf' --exclude drafts -n", 'dry run'],
         ['documents upload -r /srv/scans --min-age 1m --after-upload move:/srv/done -q', 'from cron'],
         ['find . -mtime -1 -print0 | dms documents upload --files-from - -0', 'a list of paths'],
         ['scanimage --format=pdf | dms documents upload - --stdin-name scan.pdf', 'from a pipe'],
-        ['documents upload report.pdf --owner ana -o id', 'for somebody else; prints the id'],
+        ['documents upload report.pdf --owner ana -o id', 'for another user; prints the id'],
       ],
       exits:
-        '0 all there · 3 some failed (with --wait also: could not be read) · 1 or a code of its own where all failed · 69 unreachable · 75 another run is at a folder (-r) · 130 interrupted',
+        '0 all uploaded · 3 some failed (with --wait also: OCR failed) · 1, or a more specific code, if all failed · 69 server unreachable · 75 another run uploads the same folder (-r) · 130 interrupted',
       notes: [
-        'On the server itself documents belong to --owner, to --as, or else to the first admin.',
-        'The first Ctrl-C ends after the files being sent; the same command again sends the rest. Files and folders inside folders whose names begin with a dot are passed over.',
-        'With -r one run at a time is at a folder; --lock-timeout waits for the other one.',
-        'With -r the SHA-256 of files is noted below $XDG_STATE_HOME/dms/uploads, so that another run needs not read what has not changed; whether the server still has it is asked each time.',
-        'Over a network, files under 8 MiB share requests, ten at a time.',
+        'On the server, documents belong to --owner, to the user of --as, or else to the first admin.',
+        'After Ctrl-C the files being sent are finished. The next run sends the rest. Files and folders inside folders whose names begin with a dot are skipped.',
+        'With -r one run at a time uploads a folder; --lock-timeout waits for the other one.',
+        'With -r the SHA-256 of each file is cached in $XDG_STATE_HOME/dms/uploads, so that later runs read only changed files. The server is asked each time whether it has them.',
+        'Over a network, files under 8 MiB are sent in batches of ten.',
         `With --wait: ${readsHere}`,
       ],
     }),
   )
-    .option('-r, --recursive', 'folders, with everything below them')
-    .option('--files-from <file>', 'paths from this file, one a line; - reads standard input')
+    .option('-r, --recursive', 'upload folders with everything below them')
+    .option('--files-from <file>', 'read paths from a file, one per line; - reads standard input')
     .option('-0', 'paths of --files-from end with NUL')
-    .option('--stdin-name <name>', 'file name for what - reads')
-    .option('--title <title>', 'instead of the file name; for a single file')
-    .option('--resume', 'use the notes of an earlier run (default with -r)')
-    .option('--no-resume', 'read every file')
-    .option('--wait', 'until they are read')
-    .option('-n, --dry-run', 'list the files, send nothing')
+    .option('--stdin-name <name>', 'file name for the content of standard input')
+    .option('--title <title>', 'title instead of the file name, for a single file')
+    .option('--resume', 'use the upload cache (default with -r)')
+    .option('--no-resume', 'ignore the upload cache')
+    .option('--wait', 'wait until OCR has finished')
+    .option('-n, --dry-run', 'list the files, upload nothing')
     .action(async (paths: string[], flags: Flags) => {
       const { title, stdinName, dryRun, wait = false } = flags
       const uploading = uploadingOf('documents upload', flags)
@@ -85,11 +85,11 @@ async function journalOf(cli: Cli, paths: readonly string[], owner = ''): Promis
 
 async function filesOf(paths: readonly string[], flags: Flags): Promise<FoundFile[]> {
   const { filesFrom, stdinName } = flags
-  if (filesFrom === undefined && paths.length === 0) throw usage('nothing to upload', 'name files, or pass --files-from FILE')
+  if (filesFrom === undefined && paths.length === 0) throw usage('no file given', 'pass paths, or --files-from FILE')
   if (filesFrom === '-' && paths.includes('-')) throw usage('- and --files-from - cannot both read standard input')
   if (paths.includes('-')) {
-    if (stdinName === undefined) throw usage('what comes from standard input needs a name', 'pass --stdin-name NAME')
-    if (process.stdin.isTTY) throw usage('"-" reads a file from a pipe, and standard input is a terminal')
+    if (stdinName === undefined) throw usage('standard input needs a file name', 'pass --stdin-name NAME')
+    if (process.stdin.isTTY) throw usage('"-" reads a file from standard input, which is a terminal', 'pipe a file into the command')
   }
   const options = {
     isRecursive: flags.recursive === true,

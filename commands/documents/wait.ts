@@ -19,16 +19,17 @@ const columns: Column<Row>[] = [
 
 export const documentsWait = (cli: Cli): Command =>
   manual('wait <id...>', {
-    summary: 'Wait until documents are read: completed or failed.',
+    summary: 'Wait until OCR of documents has finished',
     examples: [
-      ['documents wait 0192f0c1-… --timeout 30m', 'no longer than that'],
+      ['documents wait 0192f0c1-… --timeout 30m', ''],
       ['dms documents upload -r scans -o id | dms documents wait - && echo done', 'ids from a pipe'],
     ],
-    exits: '0 all completed (or failed, with --for processed) · 3 one failed · 6 no such document · 8 --timeout passed · 130 interrupted',
+    exits:
+      '0 all completed (with --for processed: or failed) · 3 a document failed · 6 no such document · 8 --timeout passed · 130 interrupted',
     notes: [readsHere],
   })
     .addOption(
-      new Option('--for <what>', 'completed: 3 where one failed; processed: either way')
+      new Option('--for <what>', 'completed: exit 3 if a document failed; processed: exit 0')
         .choices(['completed', 'processed'])
         .default('completed'),
     )
@@ -47,6 +48,6 @@ export const documentsWait = (cli: Cli): Command =>
         rows.push({ id, status, title, error })
       }
       cli.print(rows, { columns })
-      if (left.size > 0) refuseLate(cli, `${left.size} of ${ids.length} documents are not read yet`)
+      if (left.size > 0) refuseLate(cli, `OCR of ${left.size} of ${ids.length} documents has not finished`)
       if (flags.for === 'completed' && rows.some(({ status }) => status === 'failed')) cli.exit = 'PARTIAL'
     })

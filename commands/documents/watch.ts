@@ -17,22 +17,22 @@ interface Flags extends UploadFlags {
 export const documentsWatch = (cli: Cli): Command =>
   withUploadFlags(
     manual('watch <folder>', {
-      summary: 'Upload what comes into a folder, until it is stopped.',
+      summary: 'Upload new files of a folder until stopped',
       examples: [
         ['documents watch /srv/scans --after-upload move:/srv/done', 'a scanner’s folder'],
-        ['documents watch /mnt/nas --poll 30s --label inbox', 'a folder of another machine, which tells nobody of changes'],
-        ["dms documents watch . --include '*.pdf' -o jsonl | jq -r .id", 'what was uploaded, as it happens'],
+        ['documents watch /mnt/nas --poll 30s --label inbox', 'a network folder without change events'],
+        ["documents watch . --include '*.pdf' -o jsonl | jq -r .id", 'ids, as files are uploaded'],
       ],
       exits:
-        '0 stopped (SIGINT, SIGTERM) · 2 no such folder, or an option that is not good · 3 stopped, and some files had failed · 4 not signed in · 75 another run is at the folder',
+        '0 stopped (SIGINT, SIGTERM) · 2 no such folder, or invalid option · 3 stopped, and some files failed · 4 not signed in · 75 another run uploads this folder',
       notes: [
-        'A file is sent once its size and time have not changed for --settle. One that fails is tried again when it changes.',
-        'While the server is away, it is tried again every half a minute.',
+        'A file is sent when its size and time have not changed for --settle. A failed file is retried when it changes.',
+        'While the server is unreachable, it is retried every 30 s.',
       ],
     }),
   )
-    .option('--settle <duration>', 'how long a file must rest before it is sent', '10s')
-    .option('--poll <duration>', 'look every so often, and do not count on being told of changes')
+    .option('--settle <duration>', 'time without changes before a file is sent', '10s')
+    .option('--poll <duration>', 'scan the folder at this interval instead of relying on change events')
     .action(async (folder: string, flags: Flags) => {
       const settle = durationOf('--settle', flags.settle)
       const poll = flags.poll === undefined ? null : Math.max(200, durationOf('--poll', flags.poll))

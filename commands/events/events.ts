@@ -3,4 +3,4 @@ import { group } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { eventsTail } from './tail.ts'
 
-export const events = (cli: Cli): Command => group('events', 'Events: what happens on the server, as it happens.', [eventsTail(cli)])
+export const events = (cli: Cli): Command => group('events', 'Follow events of the server', [eventsTail(cli)])

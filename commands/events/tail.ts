@@ -24,44 +24,44 @@ const all = ['document_created', 'document_updated', 'notifications', 'ocr_progr
 
 export const eventsTail = (cli: Cli): Command =>
   manual('tail', {
-    summary: 'Print events as they happen: one object a line, or a line of text on a terminal.',
+    summary: 'Print events as they happen',
     examples: [
-      ['events tail', 'everything, until Ctrl-C'],
-      ['events tail --event document_created | jq -r --unbuffered .document_id', 'for a script: one JSON object a line'],
-      ['events tail --document 0192f0c1-… --until ocr_progress:status=completed --replay --timeout 10m -q', 'until it is read'],
+      ['events tail', 'all events, until Ctrl-C'],
+      ['events tail --event document_created | jq -r --unbuffered .document_id', 'JSON Lines, for a script'],
+      ['events tail --document 0192f0c1-… --until ocr_progress:status=completed --replay --timeout 10m -q', 'until OCR has finished'],
     ],
     notes: [
       `Events: ${all.join(', ')}.`,
-      'A lost connection is made again, and what was missed meanwhile is printed (the server keeps ten minutes).',
-      'You hear of what is yours; an admin of everything. On the server itself no running server is asked: events are those of',
-      'an admin, or of the user of --as. Notifications are personal.',
+      'A lost connection is reopened, and missed events are printed (the server keeps ten minutes).',
+      'Users receive their own events; admins receive all. Notifications are personal. On the server, without --url, events',
+      'are those of an admin or of the user of --as, and no running server is needed.',
     ],
     exits:
-      '0 --until or --count came; without them: stopped with Ctrl-C (else 130) · 4 not signed in · 8 --timeout came before them · 69 connection lost · 75 too many connections · 143 SIGTERM',
+      '0 --until or --count reached; without them: Ctrl-C (else 130) · 4 not signed in · 8 --timeout passed first · 69 connection lost · 75 too many connections · 143 SIGTERM',
   })
-    .option('--event <names>', 'these only, separated by commas')
-    .option('--document <id>', 'of this document only')
-    .option('--source <source>', 'of this source (name or id) only')
-    .option('--until <type[:field=value]>', 'end after such an event')
-    .option('--count <n>', 'end after so many events')
-    .option('--replay', 'begin with what happened in the last ten minutes')
-    .option('--no-reconnect', 'end when the connection is lost')
+    .option('--event <names>', 'only these events, separated by commas')
+    .option('--document <id>', 'only events of this document')
+    .option('--source <source>', 'only events of this source (name or id)')
+    .option('--until <type[:field=value]>', 'exit after this event')
+    .option('--count <n>', 'exit after this many events')
+    .option('--replay', 'start with the events of the last ten minutes')
+    .option('--no-reconnect', 'exit when the connection is lost')
     .action(async (flags: Flags) => {
       const names = flags.event?.split(',').map((name) => name.trim()) ?? all
       const unknown = names.filter((name) => !all.includes(name) && name !== 'notification')
-      if (unknown.length > 0) throw usage(`--event ${unknown.join(', ')}: known are ${all.join(', ')}`)
+      if (unknown.length > 0) throw usage(`--event: unknown event ${unknown.join(', ')}; known events: ${all.join(', ')}`)
       const isLast = ending(flags, names)
       const subject = await subjectOf(cli, flags)
       // Ctrl-C is the normal end of it.
       const signal = cli.serviceSignal
       const { target } = cli
-      if (cli.options.printCurl) throw usage('--print-curl: curl speaks no WebSocket')
+      if (cli.options.printCurl) throw usage('events tail cannot use --print-curl: curl has no WebSocket client')
       const { eventsHere, eventsThere } = await import('../../src/cli/remote/event-transports.ts')
       const way = await (target.url === null ? eventsHere(cli) : eventsThere(cli, { ...target, url: target.url }))
       const { eventStream } = await import('../../src/client/event-stream.ts')
       const lost = (why: string, seconds: number) => {
-        if (!flags.reconnect) throw new Failure('UNAVAILABLE', `the connection is lost: ${why}`)
-        cli.note(`${why}; trying again in ${seconds} s`)
+        if (!flags.reconnect) throw new Failure('UNAVAILABLE', `connection lost: ${why}`)
+        cli.note(`connection lost: ${why}; reconnecting in ${seconds} s`)
       }
       const stream = eventStream({ ...way, events: names, isReplay: flags.replay === true, signal, lost })
       try {
@@ -75,7 +75,7 @@ export const eventsTail = (cli: Cli): Command =>
         throw error
       }
       const isAwaited = flags.until !== undefined || flags.count !== undefined
-      if (isAwaited) refuseLate(cli, 'what was waited for did not happen')
+      if (isAwaited) refuseLate(cli, `no matching event within --timeout`)
       endWatching(cli, signal, isAwaited)
     })
 
@@ -93,9 +93,10 @@ const concerns = ({ data }: EventMessage, { document, source }: { document?: str
 /** Whether an event is the last that is asked for. Throws Failure USAGE. */
 function ending({ until, count }: Flags, names: readonly string[]): (event: EventMessage) => boolean {
   const [, type, field, value] = /^(\w+)(?::(\w+)=(.*))?$/.exec(until ?? '') ?? []
-  if (until !== undefined && type === undefined) throw usage(`--until ${until}: such as ocr_progress or ocr_progress:status=completed`)
+  if (until !== undefined && type === undefined)
+    throw usage(`--until "${until}" is not TYPE or TYPE:FIELD=VALUE, e.g. ocr_progress:status=completed`)
   if (type !== undefined && !names.map(listName).includes(listName(type)))
-    throw usage(`--until ${until}: that never comes; events asked for are ${names.join(', ')}`)
+    throw usage(`--until ${until} never matches: the selected events are ${names.join(', ')}`)
   if (count !== undefined && !/^[1-9]\d{0,8}$/.test(count)) throw usage(`--count ${count}: a whole number from 1 on`)
   let left = count === undefined ? Number.POSITIVE_INFINITY : Number(count)
   return (event) => {

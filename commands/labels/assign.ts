@@ -6,12 +6,12 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const labelsAssign = (cli: Cli): Command =>
   manual('assign <label> <id...>', {
-    summary: 'Put a label (name or id) on documents.',
+    summary: 'Add a label to documents',
     examples: [
       ['labels assign invoices 0192f0c1-…', ''],
       ['dms search query telecom -o id | dms labels assign telecom -', 'ids from a pipe'],
     ],
-    exits: '0 done, also where some had it · 6 no such label, or one of the documents is not there: then nothing was changed',
+    exits: '0 added, or were labelled · 6 no such label or document; nothing was changed',
   }).action(async (given: string, documents: string[]) => {
     const ids = (await idsFrom(documents)).map((id) => idOf(id, 'document'))
     const client = await cli.client()
@@ -21,7 +21,7 @@ export const labelsAssign = (cli: Cli): Command =>
       { id: label.id, label: label.name, documents: ids.length, changed: assigned },
       {
         columns: [{ name: 'label' }, { name: 'documents' }, { name: 'changed' }],
-        sentence: `✓ Label "${label.name}" put on ${assigned} of ${ids.length} documents`,
+        sentence: `✓ Added label "${label.name}" to ${assigned} of ${ids.length} documents`,
       },
     )
   })

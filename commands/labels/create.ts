@@ -13,17 +13,17 @@ interface Flags {
 
 export const labelsCreate = (cli: Cli): Command =>
   manual('create <name>', {
-    summary: 'Make a label.',
+    summary: 'Create a label',
     examples: [
       ['labels create invoices', ''],
       ["labels create urgent --colour '#cc0000' --description 'today'", ''],
       ['labels create inbox --if-absent -q', 'for a setup script'],
     ],
-    exits: '0 made (or there, with --if-absent) · 2 something is not allowed · 4 not signed in · 7 there is one of that name',
+    exits: '0 created (or exists, with --if-absent) · 2 invalid value · 4 not signed in · 7 name taken',
   })
-    .option('--colour <#rrggbb>', 'as it is shown (--color is about this terminal)', '#6b7280')
-    .option('--description <text>', 'what it is for')
-    .option('--if-absent', 'it is fine when there is one of that name already')
+    .option('--colour <#rrggbb>', 'colour of the label (--color is for the terminal)', '#6b7280')
+    .option('--description <text>', 'description')
+    .option('--if-absent', 'succeed if a label of this name exists')
     .action(async (name: string, { colour: color, description, ifAbsent }: Flags) => {
       const client = await cli.client()
       const made = await client.labels
@@ -33,6 +33,6 @@ export const labelsCreate = (cli: Cli): Command =>
           throw error
         })
       const label = made ?? (await labelNamed(client, name))
-      const sentence = made ? `✓ Label "${label.name}" made (id ${label.id})` : `✓ Label "${label.name}" is there already (id ${label.id})`
+      const sentence = made ? `✓ Created label "${label.name}" (id ${label.id})` : `✓ Label "${label.name}" exists (id ${label.id})`
       cli.print(label, { columns: labelColumns, sentence })
     })

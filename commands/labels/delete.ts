@@ -7,21 +7,20 @@ import { labelColumns } from './list.ts'
 
 export const labelsDelete = (cli: Cli): Command =>
   manual('delete <label>', {
-    summary: 'Delete a label (name or id); the documents stay.',
+    summary: 'Delete a label and keep its documents',
     examples: [
-      ['labels delete inbox', 'asks first, and says how many documents have it'],
+      ['labels delete inbox', 'asks first, with the number of documents'],
       ['labels delete inbox --yes', 'for a script'],
     ],
-    exits: '0 deleted · 2 nobody could be asked, and no --yes · 5 not yours, and you are no admin · 6 no such label',
+    exits: '0 deleted · 2 no terminal to confirm on, and no --yes · 5 not the owner, and not an admin · 6 no such label',
   })
     .alias('rm')
-    .option('-y, --yes', 'do not ask')
+    .option('-y, --yes', 'delete without asking')
     .action(async (given: string, { yes }: { yes?: boolean }) => {
       const client = await cli.client()
       const label = await labelNamed(client, given)
       const { name, document_count: count } = label
-      if (!yes)
-        await confirm(cli.options, `Delete the label "${name}", which ${count} document${count === 1 ? ' has' : 's have'}?`, '--yes')
+      if (!yes) await confirm(cli.options, `Delete label "${name}" of ${count} document${count === 1 ? '' : 's'}?`, '--yes')
       await client.labels.delete(label.id)
-      cli.print(label, { columns: labelColumns, sentence: `✓ Label "${name}" deleted` })
+      cli.print(label, { columns: labelColumns, sentence: `✓ Deleted label "${name}"` })
     })

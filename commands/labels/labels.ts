@@ -10,7 +10,7 @@ import { labelsUpdate } from './update.ts'
 
 /** `dms labels`: what documents are sorted by. */
 export const labels = (cli: Cli): Command =>
-  group('labels', 'Labels, and which documents have them.', [
+  group('labels', 'Manage labels', [
     labelsList(cli),
     labelsCreate(cli),
     labelsUpdate(cli),

@@ -16,13 +16,13 @@ export const labelColumns: Column<Label>[] = [
 
 export const labelsList = (cli: Cli): Command =>
   manual('list', {
-    summary: 'List labels by name, with how many documents have each.',
+    summary: 'List labels with their number of documents',
     examples: [
       ['labels list', ''],
-      ["labels list -o json | jq -r '.[] | select(.document_count == 0) | .name'", 'those that nothing has'],
+      ["labels list -o json | jq -r '.[] | select(.document_count == 0) | .name'", 'unused labels'],
       ['labels list --fields name,document_count -o csv', ''],
     ],
-    exits: '0 listed, also when there are none · 4 not signed in · 69 unreachable',
+    exits: '0 listed · 4 not signed in · 69 server unreachable',
   })
     .alias('ls')
     .action(async () => {

@@ -6,12 +6,12 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const labelsUnassign = (cli: Cli): Command =>
   manual('unassign <label> <id...>', {
-    summary: 'Take a label (name or id) off documents.',
+    summary: 'Remove a label from documents',
     examples: [
       ['labels unassign invoices 0192f0c1-…', ''],
       ['dms documents list --label inbox --all -o id | dms labels unassign inbox -', 'ids from a pipe'],
     ],
-    exits: '0 done, also where some did not have it · 6 no such label, or one of the documents is not there: then nothing was changed',
+    exits: '0 removed, or were not labelled · 6 no such label or document; nothing was changed',
   }).action(async (given: string, documents: string[]) => {
     const ids = (await idsFrom(documents)).map((id) => idOf(id, 'document'))
     const client = await cli.client()
@@ -21,7 +21,7 @@ export const labelsUnassign = (cli: Cli): Command =>
       { id: label.id, label: label.name, documents: ids.length, changed: assigned },
       {
         columns: [{ name: 'label' }, { name: 'documents' }, { name: 'changed' }],
-        sentence: `✓ Label "${label.name}" taken off ${assigned} of ${ids.length} documents`,
+        sentence: `✓ Removed label "${label.name}" from ${assigned} of ${ids.length} documents`,
       },
     )
   })

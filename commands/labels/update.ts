@@ -13,21 +13,21 @@ interface Flags {
 
 export const labelsUpdate = (cli: Cli): Command =>
   manual('update <label>', {
-    summary: 'Change a label (name or id); documents keep it.',
+    summary: 'Change name, colour or description of a label',
     examples: [
       ['labels update invoices --name bills', ''],
       ["labels update urgent --colour '#ff0000'", ''],
     ],
-    exits: '0 changed · 2 something is not allowed · 5 not yours, and you are no admin · 6 no such label · 7 the name is taken',
+    exits: '0 changed · 2 invalid value · 5 not the owner, and not an admin · 6 no such label · 7 name taken',
   })
-    .option('--name <name>', 'another name')
-    .option('--colour <#rrggbb>', 'another colour')
-    .option('--description <text>', 'what it is for')
+    .option('--name <name>', 'new name')
+    .option('--colour <#rrggbb>', 'new colour')
+    .option('--description <text>', 'new description')
     .action(async (given: string, { colour: color, ...others }: Flags) => {
       const changes = { ...others, ...(color === undefined ? {} : { color }) }
       if (Object.keys(changes).length === 0) throw usage('nothing to change', 'pass --name, --colour or --description')
       const client = await cli.client()
       const { id } = await labelNamed(client, given)
       const label = await client.labels.update(id, changes)
-      cli.print(label, { columns: labelColumns, sentence: `✓ Label "${label.name}" changed` })
+      cli.print(label, { columns: labelColumns, sentence: `✓ Updated label "${label.name}"` })
     })

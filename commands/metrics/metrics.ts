@@ -7,4 +7,4 @@ import { metricsSystem } from './system.ts'
 
 /** `dms metrics`: how busy the server is, and how OCR goes. */
 export const metrics = (cli: Cli): Command =>
-  group('metrics', 'How busy the server is, and how OCR goes.', [metricsSystem(cli), metricsOcr(cli), metricsPrometheus(cli)])
+  group('metrics', 'Show metrics of the server and of OCR', [metricsSystem(cli), metricsOcr(cli), metricsPrometheus(cli)])

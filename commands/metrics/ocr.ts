@@ -4,12 +4,12 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const metricsOcr = (cli: Cli): Command =>
   manual('ocr', {
-    summary: 'Say how reading documents goes: how many, how well, how fast, in which languages.',
+    summary: 'Show OCR statistics',
     examples: [
       ['metrics ocr', ''],
-      ["metrics ocr -o json | jq -r '.daily_stats[] | [.date, .processed] | @tsv'", 'day by day'],
+      ["metrics ocr -o json | jq -r '.daily_stats[] | [.date, .processed] | @tsv'", 'per day'],
     ],
-    exits: '0 said · 4 not signed in · 69 unreachable',
+    exits: '0 shown · 4 not signed in · 69 server unreachable',
   }).action(async () => {
     const client = await cli.client()
     const columns = [

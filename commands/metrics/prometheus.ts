@@ -4,13 +4,13 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const metricsPrometheus = (cli: Cli): Command =>
   manual('prometheus', {
-    summary: 'Print all metrics in the text format of Prometheus.',
+    summary: 'Print all metrics in Prometheus text format',
     examples: [
       ['metrics prometheus > /var/lib/node_exporter/dms.prom', "for node_exporter's textfile collector"],
       ['metrics prometheus | grep ^dms_documents', ''],
     ],
-    exits: '0 printed · 4 not signed in · 5 not an admin · 69 unreachable',
-    notes: ['The text is the same with every -o, but json and jsonl, which hold it in "text".'],
+    exits: '0 printed · 4 not signed in · 5 not an admin · 69 server unreachable',
+    notes: ['-o json and -o jsonl print an object with the field "text". Other formats print the text itself.'],
   }).action(async () => {
     const client = await cli.client()
     const text = await client.metrics.prometheus()

@@ -19,16 +19,16 @@ export const notificationColumns: Column<Notification>[] = [
 export const notificationsList = (cli: Cli): Command =>
   withLimit(
     manual('list', {
-      summary: 'List your notifications, newest first.',
+      summary: 'List your notifications, newest first',
       examples: [
         ['notifications list --unread', ''],
         ['notifications list --unread --all -o json | jq -r \'.[] | select(.type == "ocr_failed") | .data.document_id\'', ''],
-        ['notifications list --as ana', 'on the server itself'],
+        ['notifications list --as ana', 'on the server'],
       ],
-      exits: '0 listed, also when there are none · 2 whose? · 4 not signed in · 69 unreachable',
+      exits: '0 listed · 2 no user selected (--as) · 4 not signed in · 69 server unreachable',
     })
       .alias('ls')
-      .option('--unread', 'those that were not read yet only'),
+      .option('--unread', 'only unread notifications'),
   ).action(async (flags: ListFlags & { unread?: boolean }) => {
     const limit = limitOf(flags)
     needPerson(cli, 'notifications')

@@ -6,4 +6,4 @@ import { notificationsRead } from './read.ts'
 
 /** `dms notifications`: what dms told a user. */
 export const notifications = (cli: Cli): Command =>
-  group('notifications', 'What dms told you.', [notificationsList(cli), notificationsRead(cli)])
+  group('notifications', 'List notifications and mark them as read', [notificationsList(cli), notificationsRead(cli)])

@@ -8,17 +8,18 @@ import { workThrough } from '../../src/cli/runtime/run-batch.ts'
 
 export const notificationsRead = (cli: Cli): Command =>
   manual('read [id...]', {
-    summary: 'Mark notifications as read.',
+    summary: 'Mark notifications as read',
     examples: [
       ['notifications read 0192f0c1-…', ''],
       ['notifications read --all', ''],
     ],
-    exits: '0 marked · 2 whose, or which? · 3 some are not there · 4 not signed in · 6 no such notification · 69 unreachable',
+    exits:
+      '0 marked · 2 no user or notification selected · 3 some do not exist · 4 not signed in · 6 no such notification · 69 server unreachable',
   })
-    .option('--all', 'all of yours')
+    .option('--all', 'all your notifications')
     .action(async (given: string[], { all }: { all?: boolean }) => {
       if (all && given.length > 0) throw usage('--all and ids exclude each other')
-      if (!all && given.length === 0) throw usage('which notifications?', 'name ids, or pass --all')
+      if (!all && given.length === 0) throw usage('no notification given', 'pass ids, or --all')
       needPerson(cli, 'notifications')
       const ids = await idsFrom(given)
       const { notifications } = await cli.client()

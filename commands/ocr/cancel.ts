@@ -15,28 +15,28 @@ interface Flags {
 
 export const ocrQueueCancel = (cli: Cli): Command =>
   manual('cancel [job...]', {
-    summary: 'Take OCR jobs out of the queue; their documents are "failed" until they are read again.',
+    summary: 'Cancel OCR jobs',
     examples: [
-      ['ocr queue cancel 0192f0c1-…', 'one that waits or runs'],
-      ['ocr queue cancel --pending', 'all that wait; asks first'],
+      ['ocr queue cancel 0192f0c1-…', 'a pending or running job'],
+      ['ocr queue cancel --pending', 'all pending jobs; asks first'],
       ['dms ocr queue list --status pending -o id | dms ocr queue cancel -', 'ids from a pipe'],
     ],
-    exits: '0 cancelled · 2 nobody could be asked, and no --yes · 3 some could not be cancelled · 6 no such job · 7 is finished already',
-    notes: ['`dms ocr queue retry` brings them back.'],
+    exits: '0 cancelled · 2 no terminal to confirm on, and no --yes · 3 some could not be cancelled · 6 no such job · 7 job has finished',
+    notes: ['The documents get the status "failed". To queue them again: dms ocr queue retry.'],
   })
-    .option('--pending', 'all that wait; what runs is left alone')
-    .option('-y, --yes', 'do not ask')
-    .option('-n, --dry-run', 'say what would be cancelled')
+    .option('--pending', 'all pending jobs, but no running ones')
+    .option('-y, --yes', 'cancel without asking')
+    .option('-n, --dry-run', 'list what would be cancelled')
     .action(async (given: string[], { pending, yes, dryRun }: Flags) => {
-      if (!pending && given.length === 0) throw usage('nothing to cancel', 'name jobs, or pass --pending')
+      if (!pending && given.length === 0) throw usage('no job given', 'pass job ids, or --pending')
       const named = await idsFrom(given)
       const client = await cli.client()
-      const waiting = pending ? await pendingJobs(client) : []
-      if (waiting.length > 0 && !yes && !dryRun) await confirm(cli.options, `Cancel all ${waiting.length} OCR jobs that wait?`, '--yes')
+      const pendingIds = pending ? await pendingJobs(client) : []
+      if (pendingIds.length > 0 && !yes && !dryRun) await confirm(cli.options, `Cancel all ${pendingIds.length} pending OCR jobs?`, '--yes')
       await workThrough(cli, {
         command: 'ocr queue cancel',
         phase: 'cancelling',
-        things: [...new Set([...named, ...waiting])],
+        things: [...new Set([...named, ...pendingIds])],
         keyOf: (id) => id,
         isDryRun: dryRun === true,
         async run(key) {

@@ -35,22 +35,22 @@ const columns: Column<OcrJob>[] = [
 export const ocrQueueList = (cli: Cli): Command =>
   withLimit(
     manual('list', {
-      summary: 'List OCR jobs, what runs next first.',
+      summary: 'List OCR jobs in the order of execution',
       examples: [
-        ['ocr queue list --status pending,processing', 'what is to be done'],
+        ['ocr queue list --status pending,processing', 'unfinished jobs'],
         ['ocr queue list --status failed --all -o id', 'ids, for a script'],
-        ['ocr queue list --status processing --older-than 1h', 'what may be stuck'],
+        ['ocr queue list --status processing --older-than 1h', 'possibly stuck jobs'],
       ],
-      exits: '0 listed, also when there are none · 2 bad filter · 4 not signed in · 69 unreachable',
+      exits: '0 listed · 2 bad filter · 4 not signed in · 69 server unreachable',
     })
       .alias('ls')
       .addOption(
-        new Offering('--status <names>', 'pending, processing, completed, failed, cancelled; several with commas', [
+        new Offering('--status <names>', 'only these, separated by commas: pending, processing, completed, failed, cancelled', [
           ...statuses,
           'cancelled',
         ]),
       )
-      .addOption(new Option('--priority <priority>', 'of this one only').choices(['low', 'normal', 'high', 'urgent']))
+      .addOption(new Option('--priority <priority>', 'only this priority').choices(['low', 'normal', 'high', 'urgent']))
       .option('--older-than <duration>', 'queued longer ago than this, e.g. 1h'),
   ).action(async (flags: Flags) => {
     const limit = limitOf(flags)

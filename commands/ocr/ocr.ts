@@ -11,29 +11,25 @@ import { ocrQueueRetry } from './retry.ts'
 import { ocrQueueStatus } from './status.ts'
 import { ocrQueueWait } from './wait.ts'
 
-/** `dms ocr queue`: what waits to be read, what is read, what went wrong. Alone it says how many. */
-export const ocr = (cli: Cli): Command => group('ocr', 'The OCR queue.', [queue(cli)])
+export const ocr = (cli: Cli): Command => group('ocr', 'Manage the OCR queue', [ocrQueue(cli)])
 
-function queue(cli: Cli): Command {
-  const command = manual('queue', {
-    summary: 'Show and change what waits to be read; alone: how much it is.',
+/** `dms ocr queue` is a group, and without a subcommand it runs `status`. */
+const ocrQueue = (cli: Cli): Command =>
+  manual('queue', {
+    summary: 'Show and change the OCR queue',
     examples: [
-      ['ocr queue', 'how much waits, runs, was done today and failed'],
-      ['ocr queue list --status failed', 'which, and why'],
-      ['ocr queue retry --failed', 'read them again'],
-      ['ocr queue wait --timeout 1h', 'until everything is read'],
+      ['ocr queue', 'number of jobs by state'],
+      ['ocr queue list --status failed', 'failed jobs with their errors'],
+      ['ocr queue retry --failed', 'run OCR on them again'],
+      ['ocr queue wait --timeout 1h', 'until the queue is empty'],
     ],
   })
-  const words = [
-    ocrQueueList,
-    ocrQueueRetry,
-    ocrQueueCancel,
-    ocrQueuePrioritise,
-    ocrQueueWait,
-    ocrQueuePause,
-    ocrQueueResume,
-    ocrQueueRecover,
-  ]
-  for (const word of words) command.addCommand(word(cli))
-  return command.addCommand(ocrQueueStatus(cli), { isDefault: true }).helpCommand(false)
-}
+    .addCommand(ocrQueueList(cli))
+    .addCommand(ocrQueueRetry(cli))
+    .addCommand(ocrQueueCancel(cli))
+    .addCommand(ocrQueuePrioritise(cli))
+    .addCommand(ocrQueueWait(cli))
+    .addCommand(ocrQueuePause(cli))
+    .addCommand(ocrQueueResume(cli))
+    .addCommand(ocrQueueRecover(cli))
+    .addCommand(ocrQueueStatus(cli), { isDefault: true })

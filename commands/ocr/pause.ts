@@ -5,13 +5,16 @@ import { printStatus } from './status.ts'
 
 export const ocrQueuePause = (cli: Cli): Command =>
   manual('pause', {
-    summary: 'Begin no OCR job until the queue is resumed, whatever workers there are; what runs goes on to its end.',
+    summary: 'Pause the OCR queue',
     examples: [
-      ['ocr queue pause', 'before a busy hour; uploads wait'],
-      ['dms ocr queue pause && dms worker --once', 'all other work is done'],
+      ['ocr queue pause', 'before a busy hour; uploads stay pending'],
+      ['dms ocr queue pause && dms worker --once', 'run all other jobs'],
     ],
-    exits: '0 paused, also when it was · 4 not signed in · 5 not an admin · 69 unreachable',
-    notes: ['`dms ocr queue status` says whether it is paused, dms_ocr_paused tells Prometheus.'],
+    exits: '0 paused, or was paused · 4 not signed in · 5 not an admin · 69 server unreachable',
+    notes: [
+      'No worker starts an OCR job until `dms ocr queue resume`. Running jobs finish.',
+      '`dms ocr queue status` and the metric dms_ocr_paused show the state.',
+    ],
   }).action(async () =>
-    printStatus(cli, await (await cli.client()).ocrQueue.pause(), '✓ The OCR queue is paused; to go on: dms ocr queue resume'),
+    printStatus(cli, await (await cli.client()).ocrQueue.pause(), '✓ Paused the OCR queue; to resume it: dms ocr queue resume'),
   )

@@ -7,15 +7,15 @@ import type { Priority } from '../../src/jobs/queue.ts'
 
 export const ocrQueuePrioritise = (cli: Cli): Command =>
   manual('prioritise <job...>', {
-    summary: 'Move jobs that wait forward or back.',
+    summary: 'Change the priority of pending OCR jobs',
     examples: [
       ['ocr queue prioritise 0192f0c1-… --priority high', ''],
       ['dms ocr queue list --status pending -o id | dms ocr queue prioritise - --priority low', 'ids from a pipe'],
     ],
-    exits: '0 moved · 3 some could not be moved · 6 no such job · 7 does not wait any more',
+    exits: '0 changed · 3 some could not be changed · 6 no such job · 7 job is not pending',
   })
     .alias('prioritize')
-    .addOption(new Option('--priority <priority>').choices(['low', 'normal', 'high', 'urgent']).makeOptionMandatory())
+    .addOption(new Option('--priority <priority>', 'new priority').choices(['low', 'normal', 'high', 'urgent']).makeOptionMandatory())
     .action(async (given: string[], { priority }: { priority: Priority }) => {
       const things = await idsFrom(given)
       const { ocrQueue } = await cli.client()

@@ -6,13 +6,13 @@ import { exitOfStop } from '../../src/cli/runtime/run-batch.ts'
 
 export const ocrQueueRecover = (cli: Cli): Command =>
   manual('recover', {
-    summary: 'Queue documents that say pending or processing while no job lives that would read them.',
+    summary: 'Queue unfinished documents that have no OCR job',
     examples: [
       ['ocr queue recover', 'after a crash or a restore'],
-      ['check --checks status,queue', 'only say which they are'],
+      ['check --checks status,queue', 'only list them'],
     ],
-    exits: '0 queued, also when there was none · 4 not signed in · 5 not an admin · 69 unreachable · 130 interrupted',
-    notes: ['Workers see to their own: what a worker that died was reading is read again without this.'],
+    exits: '0 queued, or nothing to do · 4 not signed in · 5 not an admin · 69 server unreachable · 130 interrupted',
+    notes: ['Finds documents in status pending or processing without a live job. Jobs of a crashed worker are taken over without this.'],
   }).action(async () => {
     const { ocrQueue } = await cli.client()
     const batch = startBatch(cli, 'ocr queue recover')

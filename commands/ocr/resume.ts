@@ -5,7 +5,7 @@ import { printStatus } from './status.ts'
 
 export const ocrQueueResume = (cli: Cli): Command =>
   manual('resume', {
-    summary: 'Begin OCR jobs again after a pause.',
+    summary: 'Resume the OCR queue',
     examples: [['ocr queue resume', '']],
-    exits: '0 resumed, also when it was not paused · 4 not signed in · 5 not an admin · 69 unreachable',
-  }).action(async () => printStatus(cli, await (await cli.client()).ocrQueue.resume(), '✓ The OCR queue goes on'))
+    exits: '0 resumed, or was not paused · 4 not signed in · 5 not an admin · 69 server unreachable',
+  }).action(async () => printStatus(cli, await (await cli.client()).ocrQueue.resume(), '✓ Resumed the OCR queue'))

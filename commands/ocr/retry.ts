@@ -19,48 +19,50 @@ interface Flags {
   dryRun?: boolean
 }
 
-/** A document to be read again; `key` is the id that was given. */
-interface Again {
+/** A document to run OCR on again. */
+interface Target {
+  /** The id from the command line: of a job or of a document. */
   key: string
-  /** null: to be found by the job `key` */
+  /** Id of the document; null if `key` is the id of its job. */
   document: string | null
 }
 
-/** More than these are not queued without a question. */
-const unasked = 100
+/** Maximum number of documents that are queued without confirmation. */
+const maxUnconfirmed = 100
 
 const several = (value: string, before: string[]): string[] => [...before, value]
 
 export const ocrQueueRetry = (cli: Cli): Command =>
   manual('retry [job...]', {
-    summary: 'Read documents again.',
+    summary: 'Run OCR on documents again',
     examples: [
       ['ocr queue retry 0192f0c1-…', 'the document of this job'],
-      ['ocr queue retry --document 0192f0c1-… --language deu+eng', 'this document, in other languages'],
-      ['ocr queue retry --failed --yes', 'all that failed, from cron'],
+      ['ocr queue retry --document 0192f0c1-… --language deu+eng', 'a document, in other languages'],
+      ['ocr queue retry --failed --yes', 'all failed documents, from cron'],
       ['dms ocr queue list --status failed -o id | dms ocr queue retry -', 'ids from a pipe'],
     ],
-    exits: '0 queued · 2 nobody could be asked, and no --yes · 3 some could not be queued · 6 no such job or document · 7 is being read',
-    notes: [`Asks before more than ${unasked} documents are queued.`],
+    exits:
+      '0 queued · 2 no terminal to confirm on, and no --yes · 3 some could not be queued · 6 no such job or document · 7 OCR is running',
+    notes: [`Asks before it queues more than ${maxUnconfirmed} documents.`],
   })
-    .option('--failed', 'all documents whose reading failed')
-    .option('--document <id>', 'this document; again for more', several, [])
-    .option('--language <codes>', 'of the text: eng, or deu+eng (default: as before)')
-    .addOption(new Option('--priority <priority>').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
-    .option('-y, --yes', 'do not ask')
-    .option('-n, --dry-run', 'say what would be queued')
+    .option('--failed', 'all failed documents')
+    .option('--document <id>', 'this document; repeatable', several, [])
+    .option('--language <codes>', 'languages of the text, e.g. eng or deu+eng (default: as before)')
+    .addOption(new Option('--priority <priority>', 'priority of the jobs').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
+    .option('-y, --yes', 'queue without asking')
+    .option('-n, --dry-run', 'list what would be queued')
     .action(async (given: string[], flags: Flags) => {
       const { failed, document, language, priority, dryRun } = flags
-      if (!failed && document.length === 0 && given.length === 0)
-        throw usage('nothing to retry', 'name jobs, or pass --document or --failed')
+      if (!failed && document.length === 0 && given.length === 0) throw usage('no document given', 'pass job ids, --document or --failed')
       const jobs = await idsFrom(given)
       const client = await cli.client()
-      const things: Again[] = [
+      const things: Target[] = [
         ...jobs.map((key) => ({ key, document: null })),
         ...document.map((key) => ({ key, document: key })),
         ...(failed ? await failedDocuments(client) : []),
       ]
-      if (things.length > unasked && !flags.yes && !dryRun) await confirm(cli.options, `Read ${things.length} documents again?`, '--yes')
+      if (things.length > maxUnconfirmed && !flags.yes && !dryRun)
+        await confirm(cli.options, `Run OCR on ${things.length} documents again?`, '--yes')
       await workThrough(cli, {
         command: 'ocr queue retry',
         phase: 'queueing',
@@ -83,8 +85,8 @@ async function documentOf(client: Client, job: string): Promise<string> {
     : (await client.ocrQueue.get(job)).document_id
 }
 
-/** Those that failed and have an OCR job to be repeated, whatever became of other jobs of theirs. */
-async function failedDocuments(client: Client): Promise<Again[]> {
+/** Returns the failed documents that have a failed or cancelled OCR job. */
+async function failedDocuments(client: Client): Promise<Target[]> {
   const failed = new Set<string>()
   for await (const { id } of client.documents.list({ status: 'failed', fields: 'id' })) failed.add(id)
   const found = new Set<string>()

@@ -25,17 +25,17 @@ const columns: Column<OcrStatus>[] = [
 export const ocrQueueStatus = (cli: Cli): Command =>
   withWatch(
     manual('status', {
-      summary: 'Say how much waits, runs, was done today and failed, and whether it is paused.',
+      summary: 'Show the number of OCR jobs by state',
       examples: [
-        ['ocr queue', 'the same'],
-        ['ocr queue --watch 5s', 'again and again, until Ctrl-C'],
-        ['ocr queue status --max-pending 500 --max-failed 0 -q', 'for monitoring: 3 when there is more'],
+        ['ocr queue', 'shorthand'],
+        ['ocr queue --watch 5s', 'repeat until Ctrl-C'],
+        ['ocr queue status --max-pending 500 --max-failed 0 -q', 'for monitoring: exit 3 above a limit'],
       ],
-      exits: '0 fine · 3 more than --max-pending or --max-failed · 4 not signed in · 69 unreachable',
+      exits: '0 shown · 3 above --max-pending or --max-failed · 4 not signed in · 69 server unreachable',
     }),
   )
-    .option('--max-pending <n>', 'exit 3 when more are pending')
-    .option('--max-failed <n>', 'exit 3 when more have failed')
+    .option('--max-pending <n>', 'exit 3 if more jobs are pending')
+    .option('--max-failed <n>', 'exit 3 if more jobs have failed')
     .action(async ({ watch, maxPending, maxFailed }: Flags) => {
       const limits = { pending: numberOf('--max-pending', maxPending), failed: numberOf('--max-failed', maxFailed) }
       await lookOrWatch(cli, watch, async () => {

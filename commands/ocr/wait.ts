@@ -6,19 +6,19 @@ import { printStatus } from './status.ts'
 
 export const ocrQueueWait = (cli: Cli): Command =>
   manual('wait', {
-    summary: 'Wait until nothing is pending or processing.',
+    summary: 'Wait until the OCR queue is empty',
     examples: [
       ['dms ocr queue wait --timeout 2h && dms documents list --since 1d', ''],
       ['dms documents upload -r scans -q && dms ocr queue wait', ''],
     ],
-    exits: '0 all read · 3 some failed meanwhile · 8 --timeout passed · 69 unreachable · 130 interrupted',
+    exits: '0 empty · 3 some failed meanwhile · 8 --timeout passed · 69 server unreachable · 130 interrupted',
     notes: [readsHere],
   }).action(async () => {
     const client = await clientThatWorks(cli, 'ocr queue wait')
     const before = await client.ocrQueue.status()
-    if (before.paused) cli.warn('the OCR queue is paused: nothing is begun until dms ocr queue resume')
+    if (before.paused) cli.warn('warning: the OCR queue is paused; fix: dms ocr queue resume')
     let now = before
-    const progress = cli.progress('reading')
+    const progress = cli.progress('ocr')
     const most = before.pending + before.processing
     const isEmpty = await lookUntil(cli, async () => {
       now = await client.ocrQueue.status()
@@ -28,6 +28,6 @@ export const ocrQueueWait = (cli: Cli): Command =>
     })
     progress.done()
     printStatus(cli, now)
-    if (!isEmpty) refuseLate(cli, `${now.pending + now.processing} OCR jobs are left`)
+    if (!isEmpty) refuseLate(cli, `${now.pending + now.processing} OCR jobs are unfinished`)
     if (now.failed > before.failed) cli.exit = 'PARTIAL'
   })

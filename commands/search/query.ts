@@ -47,48 +47,43 @@ const several = (value: string, before: string[]): string[] => [...before, value
 
 export const searchQuery = (cli: Cli): Command =>
   manual('query [text...]', {
-    summary: 'Find documents by their words, or by conditions on fields, best first.',
+    summary: 'Search documents, best match first',
     examples: [
-      ['search query invoice 2026', 'all words; the last one may go on'],
-      [`search query '"annual report" -draft'`, 'a phrase, and a word that must not be there'],
+      ['search query invoice 2026', 'all words; the last one may be incomplete'],
+      ['search query \'"annual report" -draft\'', 'a phrase, and an excluded word'],
       ['search query telecom --mime application/pdf --from 2026-01-01 -o id', 'ids, for a script'],
       ['search query recieved --fuzzy', 'tolerates typos'],
       ['search query lease OR tenancy title:house type:pdf date:2026', 'either word, a word in the title, and filters'],
-      ['search query invoice --facets', 'how many of which type and label'],
+      ['search query invoice --facets', 'counts per type and label'],
       ['search query --field +title:invoice --field -status:exact:failed --sort size:desc', 'conditions on fields'],
-      ['search query --field content:contains:4711-0 --field metadata.author:lovelace', 'either of the two'],
+      ['search query --field content:contains:4711-0 --field metadata.author:lovelace', 'either condition'],
     ],
     notes: [
-      '--field [+|-]FIELD[:match|contains|exact]:TEXT: + must be, - must not be; of those with neither at least one, or they only rank where there is a +.',
-      'Fields: any, title, content, filename, labels, mime_type, status, source_id, metadata.KEY. Given with text: its words must be somewhere in the document; phrases, -words, OR and filters are not understood in it then.',
+      '--field [+|-]FIELD[:match|contains|exact]:TEXT: + is required, - is excluded. Of the conditions without a sign, one must match; with a + condition present they only affect the rank.',
+      'Fields: any, title, content, filename, labels, mime_type, status, source_id, metadata.KEY. Together with --field or --sort, TEXT is plain words, without phrases, -words, OR and filters.',
     ],
     exits:
-      '0 searched, also when nothing was found (then 6 with --exit-empty) · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 search unreachable',
+      '0 searched, also without matches (6 with --exit-empty) · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 search unreachable',
   })
-    .option('--field <condition>', 'a condition on a field, see below; again for more', several, [])
-    .option(
-      '--sort <field[:asc|desc]>',
-      'score, created_at, updated_at, title, size or ocr_confidence; again for what is equal',
-      several,
-      [],
-    )
-    .option('--mime <type>', 'of this type only; again for more', several, [])
-    .option('--label <label>', 'with this label (name or id) only; again for those with several', several, [])
+    .option('--field <condition>', 'condition on a field, see below; repeatable', several, [])
+    .option('--sort <field[:asc|desc]>', 'score, created_at, updated_at, title, size or ocr_confidence; repeatable', several, [])
+    .option('--mime <type>', 'only this media type; repeatable', several, [])
+    .option('--label <label>', 'only with this label (name or id); repeatable', several, [])
     .addOption(
-      new Offering('--status <status>', 'pending, processing, completed or failed only; again for more', statuses)
+      new Offering('--status <status>', 'only this status: pending, processing, completed or failed; repeatable', statuses)
         .argParser(several)
         .default([]),
     )
-    .option('--source <source>', 'from this source (name or id) only')
-    .option('--owner <user>', 'of this user (name or id) only; for admins')
+    .option('--source <source>', 'only from this source (name or id)')
+    .option('--owner <user>', 'only of this user (name or id); for admins')
     .option('--from <date>', 'created on this day or later')
-    .option('--to <date>', 'created on this day or before')
-    .option('--min-confidence <n>', 'OCR confidence from 0 to 1, at least')
-    .option('--fuzzy', 'tolerate a typo in words of 5 letters, two from 9 letters on')
-    .option('--no-highlight', 'without the places that match')
-    .option('--limit <n>', 'at most so many (up to 1000)', '50')
-    .option('--facets', 'count types and labels instead; with -o json the whole answer of the API')
-    .option('--exit-empty', 'exit 6 when nothing was found, as grep has an exit of its own')
+    .option('--to <date>', 'created on this day or earlier')
+    .option('--min-confidence <n>', 'minimum OCR confidence, 0 to 1')
+    .option('--fuzzy', 'tolerate one typo in words of 5 letters or more, two from 9 letters')
+    .option('--no-highlight', 'omit the matching text')
+    .option('--limit <n>', 'maximum number of results (up to 1000)', '50')
+    .option('--facets', 'count types and labels instead; -o json prints the complete answer')
+    .option('--exit-empty', 'exit 6 if nothing matches')
     .action(async (text: string[], flags: Flags) => {
       const limit = Number(flags.limit)
       if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw usage(`--limit ${flags.limit}: a whole number from 1 to 1000`)

@@ -24,28 +24,31 @@ const several = (value: string, before: string[]): string[] => [...before, ...va
 
 export const searchReindex = (cli: Cli): Command =>
   manual('reindex', {
-    summary: 'Make the search index anew beside the one in force, which answers all the while. Runs on the server only.',
+    summary: 'Rebuild the search index without downtime',
     examples: [
       ['search reindex', ''],
-      ['search reindex --if-needed', 'nothing where the index is whole; safe in every start script'],
-      ['search reindex --since 2026-03-01', 'what changed since then, in the index in force'],
-      ['search reindex --ids 0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b', 'some documents'],
-      ['search reindex --no-wait -o id', 'leave it to a worker; prints the job'],
-      ['search reindex --progress json', 'for a program that watches'],
+      ['search reindex --if-needed', 'only if the index is incomplete; safe in start scripts'],
+      ['search reindex --since 2026-03-01', 'updates documents changed since then'],
+      ['search reindex --ids 0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b', 'updates some documents'],
+      ['search reindex --no-wait -o id', 'queues a job for a worker and prints its id'],
+      ['search reindex --progress json', 'progress for a program'],
     ],
-    notes: ['Stopped or killed, it leaves the old index in force; the next run removes what it left.'],
-    exits: '0 done, or nothing to do · 2 bad flag · 69 database or search unreachable · 75 another reindex is going on',
+    notes: [
+      'Runs on the server only. Builds a new index while the current one answers, then swaps them.',
+      'An interrupted run keeps the current index. The next run removes the unfinished one.',
+    ],
+    exits: '0 done, or nothing to do · 2 bad flag · 69 database or search unreachable · 75 another reindex is running',
   })
-    .option('--if-needed', 'only where documents are missing or were indexed by another version of dms')
-    .option('--since <date>', 'only documents that changed at this time (RFC 3339, or a day) or later, in the index in force')
-    .option('--ids <id>', 'only these, in the index in force; with commas, or again for more', several, [])
-    .option('--ids-from <file>', 'the same from a file, one a line')
-    .option('--in-place', 'write into the index in force: needs no room for a second one, and leaves what is there in between')
-    .option('--keep-old', 'keep the index that was in force, as it is, until the next reindex (Meilisearch only)')
-    .option('--no-wait', 'leave it to a worker and print the job')
-    .option('-n, --dry-run', 'only say how many documents there are to do')
-    .option('--batch-size <n>', 'documents at once (default: search.batch_size)')
-    .option('--lock-timeout <duration>', 'wait this long for another reindex to end', '0s')
+    .option('--if-needed', 'only if documents are missing or were indexed by another version')
+    .option('--since <date>', 'update documents changed since this date (or RFC 3339 time) in the current index')
+    .option('--ids <id>', 'update these documents in the current index; comma-separated, repeatable', several, [])
+    .option('--ids-from <file>', 'read ids from a file, one per line')
+    .option('--in-place', 'write to the current index; needs no space for a second one')
+    .option('--keep-old', 'keep the old index until the next reindex (Meilisearch only)')
+    .option('--no-wait', 'queue a job for a worker and print its id')
+    .option('-n, --dry-run', 'print the number of documents only')
+    .option('--batch-size <n>', 'documents per batch (default: search.batch_size)')
+    .option('--lock-timeout <duration>', 'time to wait for another reindex', '0s')
     .action(async (flags: Flags) => {
       const started = new Date()
       const options = await optionsOf(flags)

@@ -10,7 +10,7 @@ import { searchVerify } from './verify.ts'
 
 /** `dms search`: finding documents, and the index that they are found by. */
 export const search = (cli: Cli): Command =>
-  group('search', 'Search: documents by their words.', [
+  group('search', 'Search documents and manage the index', [
     searchQuery(cli),
     searchSimilar(cli),
     searchSuggest(cli),

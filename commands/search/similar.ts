@@ -17,14 +17,14 @@ const columns: Column<Hit>[] = [
 
 export const searchSimilar = (cli: Cli): Command =>
   manual('similar <id>', {
-    summary: 'Find the documents that are most like one, by their words.',
+    summary: 'Find documents similar to one',
     examples: [
       ['search similar 0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b', ''],
       ['search similar 0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b --limit 3 -o id', 'ids, for a script'],
     ],
-    exits: '0 searched, also when nothing is like it · 2 bad limit · 4 not signed in · 6 no such document · 69 search unreachable',
+    exits: '0 searched, also without matches · 2 bad limit · 4 not signed in · 6 no such document · 69 search unreachable',
   })
-    .option('--limit <n>', 'at most so many (up to 50)', '10')
+    .option('--limit <n>', 'maximum number of results (up to 50)', '10')
     .action(async (id: string, flags: { limit: string }) => {
       const limit = Number(flags.limit)
       if (!Number.isInteger(limit) || limit < 1 || limit > 50) throw usage(`--limit ${flags.limit}: a whole number from 1 to 50`)

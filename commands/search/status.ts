@@ -4,19 +4,19 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const searchStatus = (cli: Cli): Command =>
   manual('status', {
-    summary: 'Say how much of the documents the search index holds. Runs on the server only.',
+    summary: 'Show the state of the search index',
     examples: [
       ['search status', ''],
-      ['dms search status --check -q || dms search reindex --if-needed', 'for a script: 8 where documents are missing'],
+      ['dms search status --check -q || dms search reindex --if-needed', 'for a script: exit 8 if the index is incomplete'],
     ],
-    exits: '0 said · 8 the index is not whole, with --check · 69 database or search unreachable',
+    exits: '0 shown · 8 index incomplete, with --check · 69 database or search unreachable',
     notes: [
-      'Whole: no entry is missing, too many or in an older form, and no change of a document has been tried in vain. In PostgreSQL entries are compared one by one;',
-      'of Meilisearch only their number is, so that one too many hides one that is missing: search verify compares all of them, on both.',
-      'Documents are indexed by a worker, so that a number of new ones may be missing for a moment.',
+      'Runs on the server only. The index is complete if no entry is missing, extra or outdated, and no document failed to be indexed.',
+      'In PostgreSQL the entries are compared one by one. In Meilisearch only their number is; search verify compares them all.',
+      'A worker indexes documents in the background, so new documents may be missing for a moment.',
     ],
   })
-    .option('--check', 'exit 8 where the index is not whole')
+    .option('--check', 'exit 8 if the index is incomplete')
     .action(async ({ check }: { check?: boolean }) => {
       const app = await cli.app('search status')
       const { status } = await import('../../src/search/reindex.ts')

@@ -5,14 +5,14 @@ import { usage } from '../../src/cli/runtime/exit.ts'
 
 export const searchSuggest = (cli: Cli): Command =>
   manual('suggest <text...>', {
-    summary: 'Say how a query could go on: its last word, as documents have it.',
+    summary: 'Suggest completions of a query',
     examples: [
       ['search suggest inv', 'invoice, inventory, …'],
-      ['search suggest telecom inv -o id', 'whole queries, one a line'],
+      ['search suggest telecom inv -o id', 'whole queries, one per line'],
     ],
-    exits: '0 asked, also when there is nothing · 2 bad limit · 4 not signed in · 69 search unreachable',
+    exits: '0 printed, also without suggestions · 2 bad limit · 4 not signed in · 69 search unreachable',
   })
-    .option('--limit <n>', 'at most so many (up to 20)', '10')
+    .option('--limit <n>', 'maximum number of suggestions (up to 20)', '10')
     .action(async (text: string[], flags: { limit: string }) => {
       const limit = Number(flags.limit)
       if (!Number.isInteger(limit) || limit < 1 || limit > 20) throw usage(`--limit ${flags.limit}: a whole number from 1 to 20`)

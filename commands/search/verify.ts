@@ -10,19 +10,20 @@ const columns = ['document_id', 'problem', 'engine', 'field', 'query', 'left', '
 
 export const searchVerify = (cli: Cli): Command =>
   manual('verify', {
-    summary: 'Hold the search index against the documents, and say where they differ. Runs on the server, also while it serves.',
+    summary: 'Compare the search index with the documents',
     examples: [
-      ['search verify', 'all entries, and the words of a thousand documents, picked at random'],
+      ['search verify', 'all entries, and the text of 1000 random documents'],
       ['dms search verify --sample 100 -q || dms search reindex', 'from cron'],
     ],
     notes: [
-      'missing: a document without an entry; extra: an entry without a document (of each a thousand are told of). Of the sample, stale: an entry with words that its',
-      'document has no more, or without some that it has; unfound: not found by phrases of its title and from all over its text, together with its owner, type, labels, source and time.',
-      'Where only numbers matter, search status --check is quicker. What waits to be indexed is left out.',
+      'Runs on the server only, also while the server is running. Waiting index jobs are not counted as differences.',
+      'missing: document without an entry. extra: entry without a document. Of each, at most 1000 are reported.',
+      'stale (in the sample): the entry has words that its document lacks, or lacks some. unfound (in the sample): phrases of title and text, with the document’s filters, do not find it.',
+      'For counts alone, search status --check is faster.',
     ],
-    exits: '0 all is as it should be · 2 bad flag · 3 something differs · 69 database or search unreachable',
+    exits: '0 no differences · 2 bad flag · 3 differences found · 69 database or search unreachable',
   })
-    .option('--sample <n>', 'look at the words of so many documents', '1000')
+    .option('--sample <n>', 'number of documents whose text is compared', '1000')
     .action(async ({ sample }: { sample: string }) => {
       if (!/^[1-9]\d{0,8}$/.test(sample)) throw usage(`--sample ${sample}: a whole number from 1 on`)
       const app = await cli.app('search verify', { statementTimeout: false })

@@ -9,16 +9,16 @@ export const settingColumns = settingNames.map((name) => ({ name }))
 
 export const settingsGet = (cli: Cli): Command =>
   manual('get [name]', {
-    summary: 'Show your settings, or the value of one.',
+    summary: 'Show your settings',
     examples: [
       ['settings get', ''],
-      ['settings get ocr_default_language', 'the value alone'],
-      ['settings get --as ana', 'on the server itself'],
+      ['settings get ocr_default_language', 'one value'],
+      ['settings get --as ana', 'on the server'],
     ],
-    exits: '0 shown · 2 no such setting, or whose? · 4 not signed in · 69 unreachable',
+    exits: '0 shown · 2 no such setting, or no user selected (--as) · 4 not signed in · 69 server unreachable',
   }).action(async (name: string | undefined) => {
     const wanted = settingNames.find((each) => each === name)
-    if (name !== undefined && wanted === undefined) throw usage(`there is no setting "${name}"; there are ${settingNames.join(', ')}`)
+    if (name !== undefined && wanted === undefined) throw usage(`unknown setting "${name}"; settings: ${settingNames.join(', ')}`)
     needPerson(cli, 'settings')
     const client = await cli.client()
     const settings = await client.settings.get()

@@ -11,13 +11,13 @@ type Changes = Parameters<Client['settings']['update']>[0]
 
 export const settingsSet = (cli: Cli): Command =>
   manual('set <name=value...>', {
-    summary: 'Change settings of yours.',
+    summary: 'Change your settings',
     examples: [
       ['settings set theme=dark items_per_page=50', ''],
       ['settings set ocr_default_language=deu+eng', ''],
       ['settings set notifications_enabled=no', ''],
     ],
-    exits: '0 changed · 2 no such setting or value, or whose? · 4 not signed in · 69 unreachable',
+    exits: '0 changed · 2 no such setting or value, or no user selected (--as) · 4 not signed in · 69 server unreachable',
   }).action(async (pairs: string[]) => {
     const changes: Changes = Object.fromEntries(pairs.map(pairOf))
     needPerson(cli, 'settings')
@@ -30,10 +30,10 @@ function pairOf(pair: string): [name: string, value: string | number | boolean] 
   const at = pair.indexOf('=')
   const name = pair.slice(0, Math.max(0, at))
   const value = pair.slice(at + 1)
-  if (!settingNames.some((each) => each === name)) throw usage(`"${pair}" is not NAME=VALUE with one of ${settingNames.join(', ')}`)
+  if (!settingNames.some((each) => each === name)) throw usage(`"${pair}" is not NAME=VALUE; settings: ${settingNames.join(', ')}`)
   if (name === 'items_per_page') return [name, Number(value)]
   if (name !== 'notifications_enabled') return [name, value]
   const isOn = parseBoolean(value)
-  if (isOn === undefined) throw usage(`${pair}: neither yes nor no`)
+  if (isOn === undefined) throw usage(`${pair}: the value is neither yes nor no`)
   return [name, isOn]
 }

@@ -5,5 +5,4 @@ import { settingsGet } from './get.ts'
 import { settingsSet } from './set.ts'
 
 /** `dms settings`: what a user likes; the server's own settings are `dms config`. */
-export const settings = (cli: Cli): Command =>
-  group('settings', 'Your settings (the server’s are in dms config).', [settingsGet(cli), settingsSet(cli)])
+export const settings = (cli: Cli): Command => group('settings', 'Show and change your user settings', [settingsGet(cli), settingsSet(cli)])

@@ -19,20 +19,20 @@ interface Flags {
 
 export const sharedLinksCreate = (cli: Cli): Command =>
   manual('create <document>', {
-    summary: 'Share a document by a link that needs no account; prints its address.',
+    summary: 'Create a link that opens a document without an account',
     examples: [
       ['shared-links create 0192f0c1-… --expires 7d', ''],
-      ['url=$(dms shared-links create "$id" --expires 48h --max-views 3)', 'the address alone, in a script'],
-      ['shared-links create 0192f0c1-… --generate-password', 'address, tab, password'],
+      ['url=$(dms shared-links create "$id" --expires 48h --max-views 3)', 'prints only the URL in a script'],
+      ['shared-links create 0192f0c1-… --generate-password', 'prints URL, tab, password'],
     ],
-    exits: '0 made · 2 something is not allowed · 4 not signed in · 6 no such document · 69 unreachable, or too many links in an hour',
+    exits: '0 created · 2 invalid value · 4 not signed in · 6 no such document · 69 server unreachable, or hourly limit of links reached',
   })
-    .option('--expires <when>', 'after this time (7d), or with this day or moment (2026-12-31)')
-    .option('--max-views <n>', 'works so many times')
-    .option('--with-password', 'ask for a password that visitors need')
-    .option('--password-stdin', 'read that password from standard input')
-    .option('--password-file <file>', 'read it from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
-    .option('--generate-password', 'make one up and print it behind the address')
+    .option('--expires <when>', 'time until expiry (7d), or a date (2026-12-31)')
+    .option('--max-views <n>', 'number of views')
+    .option('--with-password', 'ask for a password for the link')
+    .option('--password-stdin', 'read the link password from standard input')
+    .option('--password-file <file>', 'read the link password from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
+    .option('--generate-password', 'generate a link password and print it after the URL')
     .action(async (given: string, flags: Flags) => {
       const terms = { expires_at: expiryOf(flags.expires), max_views: viewsOf(flags.maxViews) }
       const password = await passwordOf(cli, flags)

@@ -16,19 +16,20 @@ interface Flags {
 
 export const sharedLinksDownload = (cli: Cli): Command =>
   manual('download <link>', {
-    summary: 'Fetch the file of a shared link (token or address); needs no account, and counts as a view.',
+    summary: 'Download the file of a shared link',
     examples: [
-      ['shared-links download https://dms.example.org/api/public/shared/kR3…', 'into this folder'],
+      ['shared-links download https://dms.example.org/api/public/shared/kR3…', 'into the current folder'],
       ['shared-links download kR3… --password-file pw --to contract.pdf', ''],
-      ['shared-links download kR3… --to - | pdftotext - -', 'into a pipe'],
+      ['shared-links download kR3… --to - | pdftotext - -', 'to a pipe'],
     ],
     exits:
-      '0 there · 2 needs a password, and nobody could be asked · 5 wrong password · 6 no such link, expired, withdrawn or used up · 7 a file of that name exists',
+      '0 downloaded · 2 password required, and no terminal to ask on · 5 wrong password · 6 no such link, expired, revoked or used up · 7 file exists',
+    notes: ['LINK is the token or the URL. Needs no account and counts as a view.'],
   })
-    .option('--to <place>', 'file, folder, or - for standard output (default: this folder)')
-    .option('--clobber', 'replace a file that exists')
+    .option('--to <place>', 'file, folder, or - for standard output (default: current folder)')
+    .option('--clobber', 'replace an existing file')
     .option('--password-stdin', 'read the password from standard input')
-    .option('--password-file <file>', 'read it from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
+    .option('--password-file <file>', 'read the password from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
     .action(async (given: string, flags: Flags) => {
       const { to = '.', clobber = false } = flags
       if (to === '-') refuseTerminal(cli)

@@ -34,17 +34,17 @@ export const linkColumns: Column<SharedLink>[] = [
 export const sharedLinksList = (cli: Cli): Command =>
   withLimit(
     manual('list', {
-      summary: 'List shared links, newest first.',
+      summary: 'List shared links, newest first',
       examples: [
-        ['shared-links list --state usable', 'what anybody can open now'],
-        ['shared-links list --document 0192f0c1-… -o json | jq -r .[].url', 'the addresses'],
+        ['shared-links list --state usable', 'links that still work'],
+        ['shared-links list --document 0192f0c1-… -o json | jq -r .[].url', 'the URLs'],
         ['dms links list --state expired --all -o id | dms links revoke -', ''],
       ],
-      exits: '0 listed, also when there are none · 2 bad filter · 4 not signed in · 6 no such document · 69 unreachable',
+      exits: '0 listed · 2 bad filter · 4 not signed in · 6 no such document · 69 server unreachable',
     })
       .alias('ls')
-      .option('--document <id>', 'of this document only')
-      .addOption(new Option('--state <state>', 'in this state only').choices(['usable', 'expired', 'revoked', 'exhausted'])),
+      .option('--document <id>', 'only links to this document')
+      .addOption(new Option('--state <state>', 'only links in this state').choices(['usable', 'expired', 'revoked', 'exhausted'])),
   ).action(async (flags: Flags) => {
     const limit = limitOf(flags)
     const { document, state } = flags

@@ -6,12 +6,12 @@ import { workThrough } from '../../src/cli/runtime/run-batch.ts'
 
 export const sharedLinksRevoke = (cli: Cli): Command =>
   manual('revoke <id...>', {
-    summary: 'Make shared links stop working, for good.',
+    summary: 'Revoke shared links',
     examples: [
       ['shared-links revoke 0192f0c1-…', ''],
       ['dms links list --state usable --all -o id | dms links revoke -', 'ids from a pipe'],
     ],
-    exits: '0 revoked, also when they were before · 3 some could not be revoked · 5 not yours · 6 no such link',
+    exits: '0 revoked, or were revoked · 3 some could not be revoked · 5 not the owner · 6 no such link',
   })
     .alias('rm')
     .action(async (given: string[]) => {

@@ -9,7 +9,7 @@ import { sharedLinksRevoke } from './revoke.ts'
 
 /** `dms shared-links`: documents for people without an account. */
 export const sharedLinks = (cli: Cli): Command =>
-  group('shared-links', 'Links to documents for people without an account.', [
+  group('shared-links', 'Share documents by links', [
     sharedLinksList(cli),
     sharedLinksCreate(cli),
     sharedLinksRevoke(cli),

@@ -13,7 +13,7 @@ interface Flags extends SourceFlags {
 export const sourcesAdd = (cli: Cli): Command =>
   withFields(
     manual('add', {
-      summary: 'Make a source that documents are pulled from.',
+      summary: 'Add a source to sync documents from',
       examples: [
         [
           'sources add --name invoices --address https://cloud.example.org/remote.php/dav/files/ana/in/ --username ana --password-file ana.pw',
@@ -21,31 +21,31 @@ export const sourcesAdd = (cli: Cli): Command =>
         ],
         [
           'sources add --name scans --type local_folder --address /srv/scans --pattern "*.pdf" --interval 15m',
-          'below one of sources.local_roots',
+          'a folder in sources.local_roots',
         ],
         [
           'sources add --name archive --type s3 --address https://s3.example.org/bucket/in/ --username KEYID --password-file secret',
-          'a bucket, or what is below a prefix',
+          'an S3 bucket or prefix',
         ],
-        ['sources add --name x --address https://… --username u --password-prompt --test', 'only if it can be reached'],
+        ['sources add --name x --address https://… --username u --password-prompt --test', 'test the connection first'],
       ],
-      exits: '0 made · 1 --test says that it does not work · 2 something is not allowed · 5 not for you',
+      exits: '0 added · 1 --test failed · 2 invalid value · 5 not allowed',
     }),
   )
-    .addOption(new Option('--type <type>').choices(['webdav', 'local_folder', 's3']).default('webdav'))
-    .option('--owner <user>', 'whose the documents become (admins)')
-    .option('--test', 'try it first, and make it only if all is well')
+    .addOption(new Option('--type <type>', 'type of the source').choices(['webdav', 'local_folder', 's3']).default('webdav'))
+    .option('--owner <user>', 'owner of the documents (for admins)')
+    .option('--test', 'test the source, and add it only if the test passes')
     .action(async ({ type, owner, test, ...flags }: Flags) => {
       const { name, url, ...fields } = await fieldsOf(cli, flags)
-      if (name === undefined) throw usage('which name?', 'pass --name')
-      if (url === undefined) throw usage('which address?', 'pass --address')
+      if (name === undefined) throw usage('the source needs a name', 'pass --name NAME')
+      if (url === undefined) throw usage('the source needs an address', 'pass --address URL')
       const client = await cli.client()
       if (test) {
         const { username, password, recursive } = fields
         const { ok, checks } = await client.sources.testAddress({ type, url, username, password, recursive })
         const failed = checks.find((check) => !check.ok)
-        if (!ok) throw new Failure('FAILED', `nothing was made: ${failed?.name}: ${failed?.message}`)
+        if (!ok) throw new Failure('FAILED', `source "${name}" was not added: ${failed?.name}: ${failed?.message}`)
       }
       const source = await client.sources.create({ type, name, url, owner, ...fields })
-      cli.print(source, { columns: allSourceColumns, sentence: `✓ Source "${source.name}" made (id ${source.id})` })
+      cli.print(source, { columns: allSourceColumns, sentence: `✓ Added source "${source.name}" (id ${source.id})` })
     })

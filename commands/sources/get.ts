@@ -5,9 +5,10 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const sourcesGet = (cli: Cli): Command =>
   manual('get <source>', {
-    summary: 'Show one source; never its username and password.',
+    summary: 'Show a source',
     examples: [['sources get invoices', 'by name or id']],
-    exits: '0 shown · 2 several have the name · 6 no such source',
+    exits: '0 shown · 2 several sources have this name · 6 no such source',
+    notes: ['User name and password are never shown.'],
   }).action(async (given: string) => {
     const client = await cli.client()
     const source = await sourceNamed(client, given)

@@ -5,16 +5,16 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const sourcesList = (cli: Cli): Command =>
   manual('list', {
-    summary: 'List sources.',
+    summary: 'List sources',
     examples: [
       ['sources list', ''],
-      ['sources list --status error -o id', 'those whose last sync failed, for a script'],
-      ['sources list -o wide', 'with url, interval and last error'],
+      ['sources list --status error -o id', 'sources whose last sync failed'],
+      ['sources list -o wide', 'with URL, interval and last error'],
     ],
-    exits: '0 listed, also when there are none · 4 not signed in · 69 unreachable',
+    exits: '0 listed · 4 not signed in · 69 server unreachable',
   })
     .alias('ls')
-    .addOption(new Option('--status <status>', 'of this one only').choices(['active', 'syncing', 'error', 'disabled']))
+    .addOption(new Option('--status <status>', 'only this status').choices(['active', 'syncing', 'error', 'disabled']))
     .action(async ({ status }: { status?: string }) => {
       const client = await cli.client()
       const sources = await client.sources.list()

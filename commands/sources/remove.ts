@@ -11,16 +11,16 @@ interface Flags {
 
 export const sourcesRemove = (cli: Cli): Command =>
   manual('remove <source>', {
-    summary: 'Remove a source; its documents stay unless told otherwise.',
+    summary: 'Remove a source',
     examples: [
-      ['sources remove invoices', 'asks'],
-      ['sources remove invoices --documents delete -y', 'with all that came from it'],
+      ['sources remove invoices', 'asks first; keeps the documents'],
+      ['sources remove invoices --documents delete -y', 'also deletes its documents'],
     ],
-    exits: '0 removed · 2 nobody could be asked, and no --yes · 6 no such source',
+    exits: '0 removed · 2 no terminal to confirm on, and no --yes · 6 no such source',
   })
     .alias('rm')
-    .addOption(new Option('--documents <what>', 'what becomes of what came from it').choices(['keep', 'delete']).default('keep'))
-    .option('-y, --yes', 'do not ask')
+    .addOption(new Option('--documents <what>', 'keep or delete its documents').choices(['keep', 'delete']).default('keep'))
+    .option('-y, --yes', 'remove without asking')
     .action(async (given: string, { documents, yes }: Flags) => {
       const client = await cli.client()
       const source = await sourceNamed(client, given)
@@ -28,5 +28,5 @@ export const sourcesRemove = (cli: Cli): Command =>
         documents === 'delete' ? `and delete its ${source.document_count} documents` : `and keep its ${source.document_count} documents`
       if (!yes) await confirm(cli.options, `Remove source "${source.name}" ${what}?`, '--yes')
       await client.sources.delete(source.id, { documents })
-      cli.print(source, { columns: allSourceColumns, sentence: `✓ Source "${source.name}" is removed` })
+      cli.print(source, { columns: allSourceColumns, sentence: `✓ Removed source "${source.name}"` })
     })

@@ -5,14 +5,15 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const sourcesRotateKey = (cli: Cli): Command =>
   manual('rotate-key', {
-    summary: 'Seal the stored passwords of all sources with a new key. Runs on the server only.',
+    summary: 'Encrypt stored source passwords with a new key',
     examples: [
-      ['sources rotate-key', 'makes the key that is kept in the data folder anew'],
-      ['sources rotate-key --old-key-file old.key', 'after sources.encryption_key was changed'],
+      ['sources rotate-key', 'generates a new key in the data folder'],
+      ['sources rotate-key --old-key-file old.key', 'after a change of sources.encryption_key'],
     ],
-    exits: '0 done · 1 some password was sealed with yet another key: nothing was changed · 78 not a key',
+    exits: '0 rotated · 1 a password was encrypted with another key; nothing was changed · 78 not a key',
+    notes: ['Runs on the server only.'],
   })
-    .option('--old-key-file <file>', 'the key that was configured before (32 bytes in base64)')
+    .option('--old-key-file <file>', 'previous key (32 bytes in base64)')
     .action(async ({ oldKeyFile: file }: { oldKeyFile?: string }) => {
       const old = file === undefined ? null : await readSecret(cli.options, 'old-key', { file })
       const app = await cli.app('sources rotate-key')
@@ -20,6 +21,6 @@ export const sourcesRotateKey = (cli: Cli): Command =>
       const sources = await rotate(app, old)
       cli.print(
         { type: 'summary', command: 'sources rotate-key', sources },
-        { columns: [{ name: 'sources' }], sentence: `✓ The passwords of ${sources} sources have a new key` },
+        { columns: [{ name: 'sources' }], sentence: `✓ Encrypted the passwords of ${sources} sources with the new key` },
       )
     })

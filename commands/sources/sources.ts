@@ -13,7 +13,7 @@ import { sourcesUpdate } from './update.ts'
 
 /** `dms sources`: where documents are pulled from. */
 export const sources = (cli: Cli): Command =>
-  group('sources', 'Sources: where documents are pulled from.', [
+  group('sources', 'Manage and sync sources of documents', [
     sourcesList(cli),
     sourcesGet(cli),
     sourcesAdd(cli),

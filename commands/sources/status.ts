@@ -37,11 +37,11 @@ const columns: Column<Row>[] = [
 export const sourcesStatus = (cli: Cli): Command =>
   withWatch(
     manual('status [source]', {
-      summary: 'Show how far syncs are, or how the last ones ended.',
+      summary: 'Show progress or result of syncs',
       examples: [
-        ['sources status', 'of all'],
-        ['sources status invoices --json', 'with the errors of single files'],
-        ['sources status invoices --watch 5s --fields state,processed,total', 'again and again, until Ctrl-C'],
+        ['sources status', 'all sources'],
+        ['sources status invoices --json', 'with errors per file'],
+        ['sources status invoices --watch 5s --fields state,processed,total', 'repeat until Ctrl-C'],
       ],
       exits: '0 shown · 6 no such source',
     }),

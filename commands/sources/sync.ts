@@ -48,31 +48,31 @@ const planColumns: Column<Item>[] = [
 
 export const sourcesSync = (cli: Cli): Command =>
   manual('sync [source...]', {
-    summary: 'Fetch new and changed files from sources.',
+    summary: 'Fetch new and changed files from sources',
     examples: [
-      ['sources sync invoices', 'one source; waits and shows the result'],
-      ['sources sync --due -q', 'from cron: only sources whose time has come'],
-      ['sources sync --all -n', 'list what would be fetched'],
-      ['sources sync invoices --no-wait -o id', 'leave it to a worker; prints the job'],
+      ['sources sync invoices', 'waits and shows the result'],
+      ['sources sync --due -q', 'from cron'],
+      ['sources sync --all -n', 'dry run'],
+      ['sources sync invoices --no-wait -o id', 'queues a job for a worker and prints its id'],
     ],
     exits:
-      '0 synced, or nothing is due · 3 some files or sources failed · 6 no such source · 8 --timeout passed · 69 unreachable · 75 is being synced already',
+      '0 synced, or nothing due · 3 some files or sources failed · 6 no such source · 8 --timeout passed · 69 source or server unreachable · 75 source is being synced',
     notes: [
-      'On the server itself the files are fetched in this process; a worker reads them. With --url a worker of that server does both.',
-      'Begun again after whatever stopped it, it fetches nothing twice that was taken in.',
+      'On the server this process fetches the files and a worker runs OCR. With --url a worker of the remote server does both.',
+      'An interrupted sync can be run again and fetches no file twice.',
     ],
   })
     .option('--all', 'every source that is not disabled')
-    .option('--due', 'those of them whose next sync is due')
-    .option('--full', 'look at every file again, also where nothing seems to have changed')
-    .option('-n, --dry-run', 'list what would be fetched, and fetch nothing')
-    .option('--no-wait', 'leave it to a worker and print the job')
-    .option('--concurrency <n>', 'downloads at once from one source (sources.concurrency)')
-    .option('--max-files <n>', 'fetch no more than these now')
-    .option('--lock-timeout <duration>', 'wait this long for a running sync of the source to end', '0s')
+    .option('--due', 'every source whose next sync is due')
+    .option('--full', 'check every file again, even if unchanged')
+    .option('-n, --dry-run', 'list what would be fetched')
+    .option('--no-wait', 'queue a job for a worker and print its id')
+    .option('--concurrency <n>', 'parallel downloads per source (default: sources.concurrency)')
+    .option('--max-files <n>', 'maximum number of files to fetch')
+    .option('--lock-timeout <duration>', 'time to wait for a running sync of the source', '0s')
     .action(async (given: string[], flags: Flags) => {
       const { all = false, due = false, dryRun = false } = flags
-      if (Number(all) + Number(due) + Number(given.length > 0) !== 1) throw usage('which sources?', 'name them, or pass --all or --due')
+      if (Number(all) + Number(due) + Number(given.length > 0) !== 1) throw usage('give either source names, --all or --due')
       const isHere = cli.target.url === null
       if (!isHere) refuseHere(flags)
       if (!flags.wait && dryRun) throw usage('--no-wait and --dry-run exclude each other')
@@ -158,7 +158,7 @@ async function work(
   else cli.exit = exitOfAll(all)
   batch.finish({ sources: all.map(({ item: { action: _, key: __, ...source } }) => source) })
   if (stopped && cli.exit === 'PENDING')
-    throw stopped.error instanceof Failure ? stopped.error : new Failure('PENDING', 'the --timeout has passed')
+    throw stopped.error instanceof Failure ? stopped.error : new Failure('PENDING', '--timeout has passed')
   if (!stopped && isBusy && busy[0]) throw busyFailure(busy[0].item)
 }
 

@@ -11,19 +11,19 @@ interface Flags extends AddressFlags {
 export const sourcesTest = (cli: Cli): Command =>
   withAddress(
     manual('test [source]', {
-      summary: 'Try to get into a source, or into one that is not made yet.',
+      summary: 'Test the connection to a source',
       examples: [
         ['sources test invoices', ''],
-        ['sources test --address https://cloud.example.org/dav/ --username ana --password-prompt', 'before it is added'],
+        ['sources test --address https://cloud.example.org/dav/ --username ana --password-prompt', 'before adding it'],
       ],
-      exits: '0 all is well · 3 something does not work · 6 no such source',
-      notes: ['Changes nothing, and fetches no file.'],
+      exits: '0 all checks passed · 3 a check failed · 6 no such source',
+      notes: ['Changes nothing and fetches no file.'],
     }),
   )
-    .addOption(new Option('--type <type>').choices(['webdav', 'local_folder', 's3']).default('webdav'))
+    .addOption(new Option('--type <type>', 'type of the source').choices(['webdav', 'local_folder', 's3']).default('webdav'))
     .action(async (given: string | undefined, { type, ...flags }: Flags) => {
       const { address: url, username } = flags
-      if ((given === undefined) === (url === undefined)) throw usage('either the name of a source or --address is needed')
+      if ((given === undefined) === (url === undefined)) throw usage('give either a source or --address')
       const password = await passwordOf(cli, flags)
       const client = await cli.client()
       const { ok, checks, sample } = url

@@ -11,18 +11,18 @@ interface Flags extends SourceFlags {
 export const sourcesUpdate = (cli: Cli): Command =>
   withFields(
     manual('update <source>', {
-      summary: 'Change a source; what is not given stays.',
+      summary: 'Change a source',
       examples: [
         ['sources update invoices --interval 15m', ''],
         ['sources update invoices --password-stdin < new.pw', ''],
-        ['sources update invoices --status disabled', 'it is synced no more; "active" brings it back'],
+        ['sources update invoices --status disabled', 'stops syncing; active resumes it'],
         ['sources update invoices --pattern ""', 'all files'],
       ],
-      exits: '0 changed · 2 something is not allowed · 6 no such source',
-      notes: ['Username and password are dropped when --address leads to another server: that must not get them.'],
+      exits: '0 changed · 2 invalid value · 6 no such source',
+      notes: ['Options that are not given stay unchanged. A new --address on another server removes user name and password.'],
     }),
   )
-    .addOption(new Option('--status <status>').choices(['active', 'disabled']))
+    .addOption(new Option('--status <status>', 'enable or disable syncing').choices(['active', 'disabled']))
     .action(async (given: string, { status, ...flags }: Flags) => {
       const fields = { ...(await fieldsOf(cli, flags)), status }
       if (Object.values(fields).every((value) => value === undefined)) throw usage('nothing to change', 'see dms sources update --help')
@@ -30,6 +30,6 @@ export const sourcesUpdate = (cli: Cli): Command =>
       const before = await sourceNamed(client, given)
       const source = await client.sources.update(before.id, fields)
       if (before.has_credentials && !source.has_credentials)
-        cli.note('username and password were dropped: the source is on another server now')
-      cli.print(source, { columns: allSourceColumns, sentence: `✓ Source "${source.name}" changed` })
+        cli.note('user name and password were removed: the new address is on another server')
+      cli.print(source, { columns: allSourceColumns, sentence: `✓ Updated source "${source.name}"` })
     })

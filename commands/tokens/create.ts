@@ -14,17 +14,17 @@ interface Flags {
 
 export const tokensCreate = (cli: Cli): Command =>
   manual('create <name>', {
-    summary: 'Make an API token and print it, alone, on standard output: it cannot be seen again.',
+    summary: 'Create an API token and print it once',
     examples: [
-      ['tokens create scanner --scope upload --expires 365d > /etc/scanner/token', 'may add documents and nothing else'],
-      ['tokens create report --scope read --user svc-report', 'for an account that only a program uses'],
-      ['users add --username svc-report --email svc-report@example.org --no-password', 'makes such an account'],
+      ['tokens create scanner --scope upload --expires 365d > /etc/scanner/token', 'may only add documents'],
+      ['tokens create report --scope read --user svc-report', 'for a service account'],
+      ['users add --username svc-report --email svc-report@example.org --no-password', 'creates a service account'],
     ],
-    exits: '0 made · 2 unknown scope, or no --user on the server’s own shell · 5 not yours to make · 6 no such user · 7 the name is taken',
+    exits: '0 created · 2 unknown scope, or --user missing on the server · 5 not allowed · 6 no such user · 7 name taken',
   })
-    .requiredOption('--scope <list>', `what it may do, with commas: ${scopes.join(', ')}`)
-    .option('--expires <duration>', 'for how long it works, as 12h or 90d; default: until it is revoked')
-    .option('--user <user>', 'whose it will be (admins): name, e-mail address or id; default: yours')
+    .requiredOption('--scope <list>', `permissions, separated by commas: ${scopes.join(', ')}`)
+    .option('--expires <duration>', 'lifetime, e.g. 12h or 90d (default: until revoked)')
+    .option('--user <user>', 'owner: user name, e-mail address or id (for admins; default: you)')
     .action(async (name: string, { scope, expires, user }: Flags) => {
       const wanted = scopesOf(scope)
       const lifetime = expires === undefined ? undefined : durationOf('--expires', expires)
@@ -36,13 +36,13 @@ export const tokensCreate = (cli: Cli): Command =>
         ...(user === undefined ? {} : { user }),
       })
       if (cli.options.isJson) return cli.print({ ...made, token }, { columns: [...tokenColumns, { name: 'token', show: 'wide' }] })
-      cli.note(`✓ Token "${made.name}" of ${made.username} made (id ${made.id}); it is not shown again`)
+      cli.note(`✓ Created token "${made.name}" for ${made.username} (id ${made.id}); it is not shown again`)
       cli.write(`${token}\n`)
     })
 
 function scopesOf(given: string): Scope[] {
   const wanted = given.split(',').map((scope) => scope.trim())
   const unknown = wanted.find((scope) => !scopes.some((known) => known === scope))
-  if (unknown !== undefined) throw usage(`--scope ${unknown}: one or more of ${scopes.join(', ')}`)
+  if (unknown !== undefined) throw usage(`--scope: unknown scope ${unknown}; scopes: ${scopes.join(', ')}`)
   return wanted as Scope[]
 }

@@ -16,15 +16,16 @@ export const tokenColumns: Column<ApiToken>[] = [
 
 export const tokensList = (cli: Cli): Command =>
   manual('list', {
-    summary: 'List API tokens, newest first: your own; for admins everybody’s. What they are is shown at creation only.',
+    summary: 'List API tokens, newest first',
     examples: [
       ['tokens list', ''],
-      ['tokens list --user svc-import -o id', 'those of one user, for a script'],
+      ['tokens list --user svc-import -o id', 'of one user, for a script'],
     ],
-    exits: '0 listed, also when there are none · 4 not signed in · 6 no such user · 69 unreachable',
+    exits: '0 listed · 4 not signed in · 6 no such user · 69 server unreachable',
+    notes: ['Users see their own tokens, admins see all. The secret part is never shown.'],
   })
     .alias('ls')
-    .option('--user <user>', 'of this user only: name, e-mail address or id')
+    .option('--user <user>', 'only tokens of this user: name, e-mail address or id')
     .action(async ({ user }: { user?: string }) => {
       const client = await cli.client()
       cli.print(await client.tokens.list(user === undefined ? {} : { user }), { columns: tokenColumns })

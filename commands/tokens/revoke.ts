@@ -6,10 +6,10 @@ import { workThrough } from '../../src/cli/runtime/run-batch.ts'
 
 export const tokensRevoke = (cli: Cli): Command =>
   manual('revoke <id...>', {
-    summary: 'Revoke API tokens: whoever has one can do nothing with it from now on.',
+    summary: 'Revoke API tokens',
     examples: [
       ['tokens revoke 0192f0c1-…', ''],
-      ['dms tokens list --user svc-import -o id | dms tokens revoke -', 'all of one user'],
+      ['dms tokens list --user svc-import -o id | dms tokens revoke -', 'all tokens of one user'],
     ],
     exits: '0 revoked · 3 some could not be revoked · 6 no such token',
   })

@@ -6,5 +6,4 @@ import { tokensList } from './list.ts'
 import { tokensRevoke } from './revoke.ts'
 
 /** `dms tokens`: API tokens, for programs. */
-export const tokens = (cli: Cli): Command =>
-  group('tokens', 'API tokens: for programs that sign in without a password.', [tokensList(cli), tokensCreate(cli), tokensRevoke(cli)])
+export const tokens = (cli: Cli): Command => group('tokens', 'Manage API tokens', [tokensList(cli), tokensCreate(cli), tokensRevoke(cli)])

@@ -17,22 +17,22 @@ interface Flags extends PasswordFlags {
 export const usersAdd = (cli: Cli): Command =>
   withPassword(
     manual('add', {
-      summary: 'Make a user.',
+      summary: 'Create a user',
       examples: [
         ['users add --username ana --email ana@example.org', 'asks for the password'],
-        ['users add --username ana --email ana@example.org --generate-password', 'prints the password, and nothing else'],
-        ['users add --username sso --email sso@example.org --no-password', 'for single sign-on only'],
+        ['users add --username ana --email ana@example.org --generate-password', 'prints only the password'],
+        ['users add --username sso --email sso@example.org --no-password', 'single sign-on only'],
         ['users add --username svc --email svc@example.org --password-file svc.pw --if-absent', 'for a setup script'],
       ],
-      exits: '0 made (or there, with --if-absent) · 2 something is not allowed · 5 not an admin · 7 name or address is taken',
+      exits: '0 created (or exists, with --if-absent) · 2 invalid value · 5 not an admin · 7 user name or e-mail address taken',
     })
-      .requiredOption('--username <name>', 'without spaces and @')
-      .requiredOption('--email <address>', '')
-      .addOption(new Option('--role <role>').choices(['user', 'admin']).default('user'))
-      .option('--display-name <name>', 'as others see it'),
+      .requiredOption('--username <name>', 'user name, without spaces and @')
+      .requiredOption('--email <address>', 'e-mail address')
+      .addOption(new Option('--role <role>', 'role').choices(['user', 'admin']).default('user'))
+      .option('--display-name <name>', 'name shown to others'),
   )
-    .option('--no-password', 'none: signs in by single sign-on only')
-    .option('--if-absent', 'it is fine when there is a user of that name already')
+    .option('--no-password', 'no password: single sign-on only')
+    .option('--if-absent', 'succeed if a user of this name exists')
     .action(async (flags: Flags) => {
       const { username, email, role, displayName: display_name } = flags
       const password = await newPassword(cli, flags)

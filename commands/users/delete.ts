@@ -14,18 +14,18 @@ interface Flags {
 
 export const usersDelete = (cli: Cli): Command =>
   manual('delete <user>', {
-    summary: 'Remove a user for good, saying what becomes of the documents.',
+    summary: 'Delete a user',
     examples: [
-      ['users delete ana --documents transfer:bob', 'asks for the name once more'],
+      ['users delete ana --documents transfer:bob', 'asks for the user name to confirm'],
       ['users delete ana --documents delete --confirm ana', 'for a script'],
-      ['users disable ana', 'what can be undone'],
+      ['users disable ana', 'reversible alternative'],
     ],
     exits:
-      '0 removed · 2 nobody could be asked, and no --confirm · 5 not an admin · 6 no such user · 7 owns documents, or is the last active admin',
+      '0 deleted · 2 no terminal to confirm on, and no --confirm · 5 not an admin · 6 no such user · 7 owns documents, or is the last active admin',
   })
     .alias('rm')
-    .option('--documents <what>', 'delete, or transfer:USER; needed where the user owns any')
-    .option('--confirm <username>', 'the name of the user once more, instead of the question')
+    .option('--documents <what>', 'delete, or transfer:USER; required if the user owns documents')
+    .option('--confirm <username>', 'user name, to confirm without a question')
     .action(async (given: string, { confirm, documents }: Flags) => {
       const removal = removalOf(documents)
       const client = await cli.client()

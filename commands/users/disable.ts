@@ -6,12 +6,13 @@ import { allUserColumns } from './get.ts'
 
 export const usersDisable = (cli: Cli): Command =>
   manual('disable <user>', {
-    summary: 'Lock a user out: no sign-in, and all sessions end; documents and links stay.',
+    summary: 'Disable a user and end all sessions',
     examples: [
       ['users disable ana', ''],
-      ['users disable ana@example.org -o json', 'and show the user'],
+      ['users disable ana@example.org -o json', 'prints the user'],
     ],
-    exits: '0 done, also when it was so before · 5 not an admin · 6 no such user · 7 this is the last active admin',
+    exits: '0 disabled, or was disabled · 5 not an admin · 6 no such user · 7 last active admin',
+    notes: ['Documents and shared links stay.'],
   }).action(async (given: string) => {
     const client = await cli.client()
     const { id } = await userNamed(client, given)

@@ -6,12 +6,12 @@ import { allUserColumns } from './get.ts'
 
 export const usersEnable = (cli: Cli): Command =>
   manual('enable <user>', {
-    summary: 'Let a user sign in again.',
+    summary: 'Enable a disabled user',
     examples: [
       ['users enable ana', ''],
-      ['users enable ana@example.org -o json', 'and show the user'],
+      ['users enable ana@example.org -o json', 'prints the user'],
     ],
-    exits: '0 done, also when it was so before · 5 not an admin · 6 no such user',
+    exits: '0 enabled, or was enabled · 5 not an admin · 6 no such user',
   }).action(async (given: string) => {
     const client = await cli.client()
     const { id } = await userNamed(client, given)

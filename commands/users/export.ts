@@ -8,16 +8,16 @@ type ExportRow = Readonly<Partial<Record<(typeof userColumns)[number], string | 
 
 export const usersExport = (cli: Cli): Command =>
   manual('export', {
-    summary: 'Write all users in the form that `users import` reads, CSV unless -o json or jsonl is given.',
+    summary: 'Export all users in the format of `users import`',
     examples: [
       ['users export > staff.csv', ''],
       ['users export -o jsonl | jq -r .email', ''],
-      ['users export --with-hashes > all.csv', 'with the hashes of passwords; keep that file to yourself'],
+      ['users export --with-hashes > all.csv', 'with password hashes; keep this file private'],
     ],
-    exits: '0 written · 4 not signed in · 5 not an admin · 69 unreachable',
-    notes: ['--with-hashes works on the server only: a hash never leaves it otherwise.'],
+    exits: '0 exported · 4 not signed in · 5 not an admin · 69 server unreachable',
+    notes: ['Prints CSV unless -o json or -o jsonl is given. --with-hashes works on the server only.'],
   })
-    .option('--with-hashes', 'with password_hash, so that passwords stay the same')
+    .option('--with-hashes', 'include password_hash, so that an import keeps passwords')
     .action(async ({ withHashes = false }: { withHashes?: boolean }) => {
       const rows = withHashes ? await rowsWithHashes(cli) : await rowsOf(cli)
       const { isJson, header } = cli.options

@@ -20,13 +20,14 @@ export const allUserColumns: Column<UserView>[] = [
 
 export const usersGet = (cli: Cli): Command =>
   manual('get <user>', {
-    summary: 'Show a user, by user name, e-mail address or id.',
+    summary: 'Show a user',
     examples: [
-      ['users get ana', 'one field a line'],
+      ['users get ana', 'one field per line'],
       ['users get ana@example.org -o id', ''],
       ['users get ana -o json | jq -r .last_login_at', ''],
     ],
-    exits: '0 shown · 4 not signed in · 5 not an admin · 6 no such user · 69 unreachable',
+    exits: '0 shown · 4 not signed in · 5 not an admin · 6 no such user · 69 server unreachable',
+    notes: ['USER is a user name, an e-mail address or an id.'],
   }).action(async (given: string) => {
     const client = await cli.client()
     const user = await userNamed(client, given)

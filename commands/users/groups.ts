@@ -5,12 +5,12 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const usersGroups = (cli: Cli): Command =>
   manual('groups <user>', {
-    summary: 'List the groups that single sign-on told of a user.',
+    summary: 'List the single sign-on groups of a user',
     examples: [
-      ['users groups ana', 'one a line'],
-      ['users groups ana -o json | jq -r .synced_at', 'and when they were told'],
+      ['users groups ana', 'one per line'],
+      ['users groups ana -o json | jq -r .synced_at', 'time of the last update'],
     ],
-    exits: '0 listed, also when there are none · 5 not an admin · 6 no such user · 69 unreachable',
+    exits: '0 listed · 5 not an admin · 6 no such user · 69 server unreachable',
   }).action(async (given: string) => {
     const client = await cli.client()
     const found = await client.users.groups(await usernameOf(client, given))

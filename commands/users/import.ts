@@ -34,35 +34,35 @@ const batchSize = { usual: 500, careful: 20, atomic: 10_000 }
 
 export const usersImport = (cli: Cli): Command =>
   manual('import <file|->', {
-    summary: 'Make or change many users from a file; each row stands alone.',
+    summary: 'Create or update users from a file',
     examples: [
-      ['users import staff.csv --on-conflict update --rejects bad.csv', 'bad rows go to bad.csv, to be corrected and imported again'],
-      ['users import staff.csv --map username=login,email=mail -n', 'what would happen'],
-      ['users import new.jsonl --passwords generate --passwords-out new.pw', 'with passwords made up'],
+      ['users import staff.csv --on-conflict update --rejects bad.csv', 'bad rows go to bad.csv, to correct and import again'],
+      ['users import staff.csv --map username=login,email=mail -n', 'dry run'],
+      ['users import new.jsonl --passwords generate --passwords-out new.pw', 'with generated passwords'],
       ['users import - --format csv -q', 'from a pipe'],
     ],
     exits:
-      '0 all rows fine · 3 some failed · 1 all failed · 2 unreadable file or unknown column · 7 a user exists, with --on-conflict fail, or a bad row, with --atomic · 75 another import is going on',
-    notes: ['On the server itself one import runs at a time.'],
+      '0 all rows imported · 3 some failed · 1 all failed · 2 unreadable file or unknown column · 7 user exists (--on-conflict fail) or bad row (--atomic) · 75 another import is running',
+    notes: ['Without --atomic each row is imported on its own. On the server only one import runs at a time.'],
   })
-    .addOption(new Option('--format <format>', 'default: as the name of the file says').choices(rowFormats))
-    .option('--map <pairs>', 'columns by their names in the file: username=login,email=mail')
-    .addOption(new Option('--default-role <role>', 'where a row has none').choices(['user', 'admin']))
+    .addOption(new Option('--format <format>', 'file format (default: by file extension)').choices(rowFormats))
+    .option('--map <pairs>', 'column names in the file: username=login,email=mail')
+    .addOption(new Option('--default-role <role>', 'role of rows without one').choices(['user', 'admin']))
     .addOption(
-      new Option('--on-conflict <what>', 'when the name, or else the e-mail address, is there already')
+      new Option('--on-conflict <what>', 'action if the user name, or else the e-mail address, exists')
         .choices(['skip', 'update', 'fail'])
         .default('skip'),
     )
     .addOption(
-      new Option('--passwords <from>', 'the columns password and password_hash; made up for new users; none')
+      new Option('--passwords <from>', 'columns password and password_hash; generated for new users; none')
         .choices(['column', 'generate', 'none'])
         .default('column'),
     )
-    .option('--passwords-out <file>', 'where passwords that were made up go (CSV, 0600, never overwritten)')
-    .option('--rejects <file>', 'where bad rows go, with _line, _field, _code and _error')
-    .option('--atomic', 'all rows or none: one bad row, and nothing is written')
-    .option('--max-errors <n>', 'stop soon after so many bad rows')
-    .option('--lock-timeout <duration>', 'wait this long for another import to end', '0s')
+    .option('--passwords-out <file>', 'write generated passwords to this CSV file (mode 0600, never overwritten)')
+    .option('--rejects <file>', 'write bad rows to this file, with _line, _field, _code and _error')
+    .option('--atomic', 'import all rows or none')
+    .option('--max-errors <n>', 'stop after this many bad rows')
+    .option('--lock-timeout <duration>', 'time to wait for another import', '0s')
     .option('-n, --dry-run', 'check everything, change nothing')
     .action(async (file: string, flags: Flags) => {
       if ((flags.passwords === 'generate') !== (flags.passwordsOut !== undefined))

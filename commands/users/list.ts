@@ -26,18 +26,18 @@ interface Flags extends ListFlags {
 export const usersList = (cli: Cli): Command =>
   withLimit(
     manual('list', {
-      summary: 'List users, newest first.',
+      summary: 'List users, newest first',
       examples: [
         ['users list', ''],
         ['users list --role admin -o id', 'ids, for a script'],
         ['users list --disabled --all -o csv', ''],
       ],
-      exits: '0 listed, also when there are none · 4 not signed in · 5 not an admin · 69 unreachable',
+      exits: '0 listed · 4 not signed in · 5 not an admin · 69 server unreachable',
     })
       .alias('ls')
-      .option('--role <role>', 'admin or user only')
-      .option('--disabled', 'those who may not sign in only')
-      .option('--search <text>', 'a piece of the name, e-mail address or display name'),
+      .option('--role <role>', 'only this role: admin or user')
+      .option('--disabled', 'only disabled users')
+      .option('--search <text>', 'text in user name, e-mail address or display name'),
   ).action(async (flags: Flags) => {
     const limit = limitOf(flags)
     const { role, disabled, search } = flags

@@ -8,13 +8,13 @@ import { allUserColumns } from './get.ts'
 export const usersResetPassword = (cli: Cli): Command =>
   withPassword(
     manual('reset-password <user>', {
-      summary: 'Give a user a new password; all their sessions end.',
+      summary: 'Set a new password for a user and end all sessions',
       examples: [
-        ['users reset-password ana', 'asks for it'],
-        ['users reset-password ana --generate-password', 'prints the password, and nothing else'],
+        ['users reset-password ana', 'asks for the password'],
+        ['users reset-password ana --generate-password', 'prints only the password'],
         ['pass show dms/ana | dms users reset-password ana --password-stdin', ''],
       ],
-      exits: '0 done · 2 the password is not good enough, or nobody could be asked · 5 not an admin · 6 no such user',
+      exits: '0 changed · 2 password too weak, or no terminal to ask on · 5 not an admin · 6 no such user',
     }),
   ).action(async (given: string, flags: PasswordFlags) => {
     const password = await newPassword(cli, flags)

@@ -6,12 +6,12 @@ import { allUserColumns } from './get.ts'
 
 export const usersSetRole = (cli: Cli): Command =>
   manual('set-role <user>', {
-    summary: 'Make a user an admin, or an ordinary user again.',
+    summary: 'Change the role of a user',
     examples: [
       ['users set-role ana admin', ''],
       ['users set-role ana@example.org user', ''],
     ],
-    exits: '0 done · 2 no such role · 5 not an admin · 6 no such user · 7 this is the last active admin',
+    exits: '0 changed · 2 no such role · 5 not an admin · 6 no such user · 7 last active admin',
   })
     .addArgument(new Argument('<role>').choices(['admin', 'user']))
     .action(async (given: string, role: 'admin' | 'user') => {

@@ -5,13 +5,13 @@ import { Failure } from '../../src/cli/runtime/exit.ts'
 
 export const usersToken = (cli: Cli): Command =>
   manual('token <user>', {
-    summary: 'Make a token for a user, without a password, and print it alone.',
+    summary: 'Print a session token for a user',
     examples: [
       ['users token svc-import > token', ''],
-      ['ssh dms1 dms users token svc-import | dms login https://dms.example.org --with-token', 'where people sign in elsewhere (OIDC)'],
+      ['ssh dms1 dms users token svc-import | dms login https://dms.example.org --with-token', 'for servers with single sign-on only'],
     ],
-    notes: ['It is a token as signing in gives, and ends as soon (auth.session_lifetime_hours). Runs on the server only.'],
-    exits: '0 made · 6 no such user · 7 the user is disabled',
+    notes: ['Runs on the server only and needs no password. The token expires like that of a sign-in (auth.session_lifetime_hours).'],
+    exits: '0 printed · 6 no such user · 7 user is disabled',
   }).action(async (name: string) => {
     const app = await cli.app('users token')
     const [users, { mint }] = await Promise.all([import('../../src/users/users.ts'), import('../../src/auth/auth.ts')])

@@ -16,7 +16,7 @@ import { usersToken } from './token.ts'
 
 /** `dms users`: who may sign in. */
 export const users = (cli: Cli): Command =>
-  group('users', 'Users: who may sign in.', [
+  group('users', 'Manage users', [
     usersList(cli),
     usersGet(cli),
     usersAdd(cli),

@@ -21,7 +21,7 @@ export function manPage(word: Word, version: string, exits: Readonly<Record<Exit
     '.SH SYNOPSIS',
     `\\fB${plain(path)}\\fR ${plain(usage)}`,
     '.SH DESCRIPTION',
-    line(summary),
+    line(`${summary}.`),
     ...(manual?.notes ?? []).flatMap((note) => ['.PP', line(note)]),
     ...(isRoot ? [] : ['.PP', 'Flags of every command are in', '.BR dms (1).']),
     ...(manual ? ['.SH EXAMPLES', ...manual.examples.flatMap(example)] : []),
@@ -54,7 +54,7 @@ function exitStatus(rows: readonly string[]): string[] {
   return ['.SH EXIT STATUS', ...list]
 }
 
-const lowered = (sentence: string): string => (sentence.charAt(0).toLowerCase() + sentence.slice(1)).replace(/\.$/, '')
+const lowered = (sentence: string): string => sentence.charAt(0).toLowerCase() + sentence.slice(1)
 
 const quoted = (text: string): string => `"${plain(text)}"`
 

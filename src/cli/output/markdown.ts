@@ -8,7 +8,7 @@ export function markdownPage(word: Word): string {
   const { path, manual, summary, usage, flags, words } = word
   return `${[
     `# ${path}`,
-    text(summary),
+    text(`${summary}.`),
     code('sh', [`${path} ${usage}`]),
     ...(manual?.notes ?? []).map(text),
     ...(manual ? ['## Examples', code('sh', manual.examples.flatMap(example))] : []),

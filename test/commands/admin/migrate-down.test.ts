@@ -62,7 +62,7 @@ test('down to 0012 and up again: documents stay and are found, and the schema is
 
   const down = await here(place, ['migrate', 'down', '--to', '0012_search', '-y', '-o', 'id'])
   expect([down.code, down.stdout]).toEqual([0, `${names.join('\n')}\n`])
-  expect(down.stderr).toMatch(/0014_audit takes with it the audit log/)
+  expect(down.stderr).toMatch(/reverting 0014_audit loses the audit log/)
   expect((await here(place, ['migrate', 'check'])).code).toBe(8)
   expect((await schemaOf(place)).filter((line) => /audit|api_tokens/.test(line))).toEqual([])
 

@@ -226,7 +226,7 @@ describe.each(ways)('%s:', (way) => {
     expect(late).toMatchObject({
       code: 8,
       stdout: `${good.id}\tpending\ta\t\n`,
-      stderr: expect.stringContaining('1 of 1 documents are not read yet'),
+      stderr: expect.stringContaining('OCR of 1 of 1 documents has not finished'),
     })
     await runJobs()
     expect(await dms(['documents', 'wait', good.id])).toMatchObject({ code: 0, stdout: `${good.id}\tcompleted\ta\t\n`, stderr: '' })

@@ -48,6 +48,13 @@ test('each command has an invocation below that works, and nothing else has', ()
   expect(Object.keys(rows).sort()).toEqual(leaves.map(({ name }) => name).sort())
 })
 
+test('summaries are at most 60 characters, without a full stop', () => {
+  const all = ({ commands }: Command): Command[] => commands.flatMap((each) => [each, ...all(each)])
+  const summaries = all(program).map((each) => each.summary())
+  expect(summaries).not.toContain('')
+  expect(summaries.filter((summary) => summary.length > 60 || !/^[A-Z].*[^.]$/.test(summary))).toEqual([])
+})
+
 test('no command has a flag that the program has for all: it would never see it', () => {
   const flagsOf = ({ short, long }: Command['options'][number]): string[] => [short, long].filter((flag) => flag !== undefined)
   const shared = new Set(program.options.flatMap(flagsOf))

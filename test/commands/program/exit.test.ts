@@ -91,7 +91,7 @@ test.each([
     /^error: option '--with-worker' cannot be used with option '--no-worker'/,
   ],
   ['a timeout that is none', ['version', '--timeout', 'soon'], /^error: --timeout: "soon" is not a duration/],
-  ['an unknown topic', ['help', 'nonsense'], 'error: there is no command or topic "nonsense"\n         fix: dms help\n'],
+  ['an unknown topic', ['help', 'nonsense'], 'error: unknown command or topic "nonsense"\n         fix: dms help\n'],
 ])('2 for %s', async (_, args, stderr) => {
   expect(await run(args)).toEqual({
     code: 2,

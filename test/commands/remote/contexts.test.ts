@@ -46,7 +46,7 @@ test('contexts are made, used, shown, renamed and removed', async () => {
   expect((await dms(['context', 'create', 'x'])).code).toBe(2)
   expect((await dms(['context', 'use', 'nobody'])).code).toBe(6)
   expect((await dms(['context', 'show', 'nobody'])).code).toBe(6)
-  expect((await dms(['context', 'remove', 'work'])).stderr).toContain('this machine from now on')
+  expect((await dms(['context', 'remove', 'work'])).stderr).toContain('the current context is now local')
   expect((await dms(['context', 'show', '-o', 'id'])).stdout).toBe('local\n')
 })
 

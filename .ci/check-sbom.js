@@ -14,20 +14,21 @@ const problems = []
 if (sbom.bomFormat !== 'CycloneDX') problems.push(`bomFormat is ${sbom.bomFormat}, not CycloneDX`)
 if (!/^1\.[5-9]$/.test(sbom.specVersion)) problems.push(`specVersion is ${sbom.specVersion}, not 1.5 or later`)
 
-/** SHA-512 by name and version; null for a package inside another one, whose checksum covers it */
+/** By name and version: the SHA-512, null for a package inside another one, whose checksum covers it; the name in the registry. */
 const locked = new Map()
-for (const [place, { version, integrity, dev, inBundle }] of Object.entries(lock.packages))
-  if (place !== '' && !dev) locked.set(`${nameOf(place)}@${version}`, inBundle ? null : sha512Of(integrity))
+for (const [place, { name = nameOf(place), version, integrity, dev, inBundle }] of Object.entries(lock.packages))
+  if (place !== '' && !dev) locked.set(`${nameOf(place)}@${version}`, { published: name, checksum: inBundle ? null : sha512Of(integrity) })
 
 const listed = new Set()
 for (const { name, version, purl, hashes = [], licenses = [] } of sbom.components ?? []) {
   const id = `${name}@${version}`
   if (listed.has(id)) problems.push(`${id}: twice`)
   listed.add(id)
+  const { published = name, checksum: expected } = locked.get(id) ?? {}
   if (!locked.has(id)) problems.push(`${id}: not a production package of package-lock.json`)
-  if (purl !== `pkg:npm/${name.replace('@', '%40')}@${version}`) problems.push(`${id}: purl is ${purl}`)
+  if (purl !== `pkg:npm/${published.replace('@', '%40')}@${version}`) problems.push(`${id}: purl is ${purl}`)
   const checksum = hashes.find(({ alg }) => alg === 'SHA-512')?.content
-  if (locked.get(id) && checksum !== locked.get(id)) problems.push(`${id}: checksum ${checksum ?? 'missing'}`)
+  if (expected && checksum !== expected) problems.push(`${id}: checksum ${checksum ?? 'missing'}`)
   const expression = licenses.map(({ expression, license }) => expression ?? license?.id).join(' AND ')
   if (!isAllowed(expression)) problems.push(`${id}: licence ${expression || 'unknown'}`)
 }

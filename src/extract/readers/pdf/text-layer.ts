@@ -1,6 +1,7 @@
 /** The text that a PDF carries, by PDF.js. */
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import './rendering-globals.ts'
 import { getDocument, InvalidPDFException, PasswordException, type PDFDocumentProxy } from 'pdfjs-dist/legacy/build/pdf.mjs'
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { tidy } from '../decode.ts'

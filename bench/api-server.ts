@@ -11,7 +11,7 @@ import { loadConfig } from '../src/config/load.ts'
 import { joinEmbedded } from '../src/db/embedded/embedded.ts'
 import { openReader } from '../src/db/pipeline-query.ts'
 import type { Schema } from '../src/db/schema.ts'
-import { types } from '../src/db/value-parsers.ts'
+import { typeParsers } from '../src/db/value-parsers.ts'
 import { visible } from '../src/documents/access.ts'
 import * as documents from '../src/documents/documents.ts'
 import { excerptLength } from '../src/documents/view.ts'
@@ -123,7 +123,7 @@ async function overLane() {
   await client.connect()
   const names = new Map<string, string>()
   const nameOf = (text: string) => names.get(text) ?? names.set(text, `q${names.size}`).get(text)
-  const read = openReader(client, types)
+  const read = openReader(client, typeParsers)
   return async ({ text, values }: Statement) => ({ rows: await read({ name: nameOf(text), text, values }) })
 }
 

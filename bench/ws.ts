@@ -52,7 +52,7 @@ interface Phase {
 const served = await startServed({ env: { DMS_LOG_ACCESS: 'false' } })
 const log = openLog({ level: 'error', format: 'json' })
 const embedded = await joinEmbedded({ dataDir: served.dataDir, log })
-const database = openDatabase({ address: embedded.connection, poolMax: 4, connectTimeout: 5000, statementTimeout: 0, log })
+const database = openDatabase({ address: embedded.connection, poolMax: 4, connectTimeoutMs: 5000, statementTimeoutMs: 0, log })
 const resident = () => processTree(served.pid)[0]?.resident ?? 0
 const sockets: WebSocket[] = []
 let received = 0

@@ -9,7 +9,7 @@ import type { Column } from '../src/cli/output/output.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import { exitOfStop } from '../src/cli/runtime/run-batch.ts'
-import { plain } from '../src/log/escape.ts'
+import { escapeControls } from '../src/log/escape.ts'
 
 interface Flags {
   sample: string
@@ -89,7 +89,7 @@ async function untilStopped(cli: Cli, work: () => Promise<void>): Promise<void> 
 }
 
 const sentence = ({ severity, check, document_id, sha256, message, repaired }: Finding): string =>
-  `${severity === 'error' ? 'FAIL' : 'warn'}  ${check.padEnd(10)}  ${plain(`${document_id ?? sha256 ?? ''} ${message}`.trim())}${repaired === null ? '' : `: ${plain(repaired)}`}`
+  `${severity === 'error' ? 'FAIL' : 'warn'}  ${check.padEnd(10)}  ${escapeControls(`${document_id ?? sha256 ?? ''} ${message}`.trim())}${repaired === null ? '' : `: ${escapeControls(repaired)}`}`
 
 function namesOf(given: string | undefined, known: readonly CheckName[]): CheckName[] {
   const asked = given?.split(',').map((name) => name.trim())

@@ -11,7 +11,7 @@ export const docs = (cli: Cli, loadAll: () => Promise<Command>): readonly Comman
   })
     .requiredOption('--dir <folder>', 'target folder; created if missing')
     .action(async ({ dir }: Flags) => {
-      const [{ manPage }, { versionOfDms }, { exits }] = await Promise.all([
+      const [{ manPage }, { readVersion: versionOfDms }, { exits }] = await Promise.all([
         import('../src/cli/output/man.ts'),
         import('../src/version.ts'),
         import('../src/cli/runtime/exit.ts'),

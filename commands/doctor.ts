@@ -6,7 +6,7 @@ import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import type { Diagnosis, Question } from '../src/doctor/doctor.ts'
 import type { Patient } from '../src/doctor/installation.ts'
-import { plain } from '../src/log/escape.ts'
+import { escapeControls } from '../src/log/escape.ts'
 
 interface Flags {
   only?: string
@@ -116,9 +116,9 @@ const indent = 19
 
 /** What mends it is copied, and stays on one line. */
 function sentence({ id, status, message, fix, fixed }: Diagnosis, width: number): string {
-  const lines = [wrapped(`${words[status]}  ${id.padEnd(11)}  ${plain(message)}`, width, indent)]
-  if (fixed !== null) lines.push(wrapped(`${' '.repeat(indent)}fixed: ${plain(fixed)}`, width, indent))
-  else if (fix !== undefined) lines.push(`${' '.repeat(indent)}fix: ${plain(fix)}`)
+  const lines = [wrapped(`${words[status]}  ${id.padEnd(11)}  ${escapeControls(message)}`, width, indent)]
+  if (fixed !== null) lines.push(wrapped(`${' '.repeat(indent)}fixed: ${escapeControls(fixed)}`, width, indent))
+  else if (fix !== undefined) lines.push(`${' '.repeat(indent)}fix: ${escapeControls(fix)}`)
   return `${lines.join('\n')}\n`
 }
 

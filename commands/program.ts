@@ -9,7 +9,7 @@ import { withFlags } from '../src/cli/runtime/field-flags.ts'
 import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/runtime/options.ts'
 import { environment } from '../src/config/environment.ts'
 import { isJournal } from '../src/log/systemd-journal.ts'
-import { versionOfDms } from '../src/version.ts'
+import { readVersion } from '../src/version.ts'
 import { firstWords } from './command-table.ts'
 
 /** Runs a command line (without the program name) and returns its exit code. Never throws. */
@@ -89,7 +89,7 @@ function firstWord(program: Command, argv: readonly string[]): string | undefine
 function addFlags(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env' | 'stdout'>): void {
   program
     .description('A document management server: store, OCR, search, sync and share documents')
-    .version(versionOfDms(), '-V, --version', 'print the version')
+    .version(readVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
     .addHelpText('after', `\nTopics: dms help ${Object.keys(topics).join(' | ')}`)
     .helpCommand(false)

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
 import type { DatabaseVersion, ServerVersion } from '../src/cli/remote/versions.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
-import { commitOfDms, versionOfDms } from '../src/version.ts'
+import { readCommit, readVersion } from '../src/version.ts'
 
 interface Versions {
   readonly client: { readonly version: string; readonly commit: string | null; readonly node: string; readonly platform: string }
@@ -24,8 +24,8 @@ export const version = (cli: Cli): Command =>
     notes: ['The version of a server or database that does not answer within 3 s is null.'],
   }).action(async () => {
     const client = {
-      version: versionOfDms(),
-      commit: commitOfDms(),
+      version: readVersion(),
+      commit: readCommit(),
       node: process.versions.node,
       platform: `${process.platform}-${process.arch}`,
     }

@@ -18,15 +18,15 @@ export type EventType = keyof Events
 export const channel = 'dms_live'
 
 /** How long events are kept for clients that come back and ask what they missed, in milliseconds. */
-export const kept = 10 * 60_000
+export const retentionMs = 10 * 60_000
 
 /** Sends an event to the owner (null: to nobody) and to all admins with your transaction: it cannot outrun the row it speaks of. */
 export function publish<Type extends EventType>(trx: Trx, type: Type, userId: string | null, data: Events[Type]): Promise<void> {
-  return publishAll(trx, type, [{ userId, data }])
+  return publishMany(trx, type, [{ userId, data }])
 }
 
 /** The same for many at once. The NOTIFY only says that there are some: it carries 8,000 bytes at most. */
-export async function publishAll<Type extends EventType>(
+export async function publishMany<Type extends EventType>(
   trx: Trx,
   type: Type,
   events: readonly { userId: string | null; data: Events[Type] }[],
@@ -41,6 +41,6 @@ export async function publishAll<Type extends EventType>(
 }
 
 /** Removes events that nobody can ask for any more. */
-export async function forgetOld(db: Db): Promise<void> {
-  await sql`delete from events where at < now() - ${kept} * interval '1 ms'`.execute(db)
+export async function deleteExpiredEvents(db: Db): Promise<void> {
+  await sql`delete from events where at < now() - ${retentionMs} * interval '1 ms'`.execute(db)
 }

@@ -6,10 +6,10 @@ import type { App } from './app.ts'
 import { openSeals } from './auth/encrypted-tokens.ts'
 import { openTokens } from './auth/jwt.ts'
 import type { Config } from './config/schema.ts'
-import { secretFile } from './config/secret-file.ts'
-import { migrate, NewerSchema, PendingMigrations, status } from './db/migrate.ts'
+import { readOrCreateSecret } from './config/secret-file.ts'
+import { loadStates, migrate, NewerSchema, PendingMigrations } from './db/migrate.ts'
 import { type Address, openDatabase } from './db/pool.ts'
-import { type OwnedDatabase, openOwned } from './db/schema-owner.ts'
+import { type OwnedDatabase, openOwnedDatabase } from './db/schema-owner.ts'
 import { ConfigError } from './errors.ts'
 import { openReader } from './extract/process/reader-pool.ts'
 import { storeFolder } from './files/store-folder.ts'
@@ -45,10 +45,10 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     for (const close of closers.splice(0).reverse()) await close()
   }
   try {
-    const database = await openConfigured(config, log, options.statementTimeout ?? true)
+    const database = await openConfiguredDatabase(config, log, options.statementTimeout ?? true)
     closers.push(() => database.close())
     const { db } = database
-    await bringForward(database, config, log, options.migrate)
+    await migrateSchema(database, config, log, options.migrate)
     const storage = { ...config.storage, path: storeFolder(config) }
     const files = await stores[storage.kind]({ ...config, storage })
     closers.push(() => files.close())
@@ -56,13 +56,13 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     const ocr = config.ocr.enabled
       ? await findOcr({ engine: config.ocr.engine, dataPath: config.ocr.data_path || join(config.data_dir, 'tessdata') })
       : null
-    const reader = readerFor(config, log, ocr, slots(config), 'reading')
-    const previewer = readerFor(config, log, null, 1, 'previews')
+    const reader = openReaderFor(config, log, ocr, readerSlots(config), 'reading')
+    const previewer = openReaderFor(config, log, null, 1, 'previews')
     closers.push(
       () => reader.close(),
       () => previewer.close(),
     )
-    const secret = await jwtSecret(config)
+    const secret = await loadJwtSecret(config)
     const mailer = config.smtp.url === '' ? null : (await import('./mail/smtp.ts')).smtpMailer(config.smtp)
     closers.push(async () => mailer?.close())
     const search = await engines[config.search.engine]({ config, db, database, log })
@@ -93,7 +93,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
 }
 
 /** The database and the document store alone, whatever state the schema is in: what backup and restore work on. */
-export interface Places {
+export interface Installation {
   /** with `storage.path` filled in */
   readonly config: Config
   readonly log: Log
@@ -102,9 +102,9 @@ export interface Places {
 }
 
 /** Opens them; nothing is migrated, and the two may belong to different dms. Throws ConfigError. */
-export async function openPlaces(config: Config, log: Log): Promise<Places & { close(): Promise<void> }> {
+export async function openInstallation(config: Config, log: Log): Promise<Installation & { close(): Promise<void> }> {
   const storage = { ...config.storage, path: storeFolder(config) }
-  const database = await openConfigured(config, log, false)
+  const database = await openConfiguredDatabase(config, log, false)
   try {
     const files = await stores[storage.kind]({ ...config, storage })
     const close = () => files.close().then(() => database.close())
@@ -116,16 +116,17 @@ export async function openPlaces(config: Config, log: Log): Promise<Places & { c
 }
 
 /** Connects to the configured database, or starts or joins the embedded one. */
-export async function openConfigured(config: Config, log: Log, statementTimeout: boolean): Promise<OpenedDatabase> {
+export async function openConfiguredDatabase(config: Config, log: Log, hasStatementTimeout: boolean): Promise<OpenedDatabase> {
   const { url, migration_url, pool_max, connect_timeout, statement_timeout, ssl_ca } = config.database
-  const settings = { poolMax: pool_max, connectTimeout: connect_timeout, statementTimeout: statementTimeout ? statement_timeout : 0, log }
+  const statementTimeoutMs = hasStatementTimeout ? statement_timeout : 0
+  const settings = { poolMax: pool_max, connectTimeoutMs: connect_timeout, statementTimeoutMs, log }
   if (url !== '') {
     const ssl = ssl_ca === '' ? {} : { ssl: { ca: await readFile(ssl_ca, 'utf8') } }
     const address = { connectionString: url, ...ssl } as Address
     const database = openDatabase({ ...settings, address })
     if (migration_url === '') return { ...database, asOwner: (work) => work(database), isEmbedded: false }
-    const owned = openOwned(database, { ...settings, address: { ...address, connectionString: migration_url } })
-    return { ...(await closingOnFailure(owned, database.close)), isEmbedded: false }
+    const owned = openOwnedDatabase(database, { ...settings, address: { ...address, connectionString: migration_url } })
+    return { ...(await closeOnFailure(owned, database.close)), isEmbedded: false }
   }
   const { joinEmbedded } = await import('./db/embedded/embedded.ts')
   const embedded = await joinEmbedded({ dataDir: config.data_dir, log })
@@ -134,11 +135,11 @@ export async function openConfigured(config: Config, log: Log, statementTimeout:
     await opened.close()
     await embedded.release()
   }
-  const owned = openOwned(opened, { ...settings, address: embedded.ownerConnection })
-  return { ...(await closingOnFailure(owned, close)), isEmbedded: true, close }
+  const owned = openOwnedDatabase(opened, { ...settings, address: embedded.ownerConnection })
+  return { ...(await closeOnFailure(owned, close)), isEmbedded: true, close }
 }
 
-async function closingOnFailure<T>(opening: Promise<T>, close: () => Promise<void>): Promise<T> {
+async function closeOnFailure<T>(opening: Promise<T>, close: () => Promise<void>): Promise<T> {
   try {
     return await opening
   } catch (error) {
@@ -147,8 +148,8 @@ async function closingOnFailure<T>(opening: Promise<T>, close: () => Promise<voi
   }
 }
 
-async function bringForward(database: OpenedDatabase, config: Config, log: Log, when: OpenOptions['migrate']): Promise<void> {
-  const states = await status(database.db)
+async function migrateSchema(database: OpenedDatabase, config: Config, log: Log, when: OpenOptions['migrate']): Promise<void> {
+  const states = await loadStates(database.db)
   const newer = states.filter(({ unknown }) => unknown)
   if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))
   const pending = states.filter(({ applied_at }) => applied_at === null)
@@ -159,9 +160,9 @@ async function bringForward(database: OpenedDatabase, config: Config, log: Log, 
 }
 
 /** One reader a core, unless told otherwise. */
-const slots = (config: Config): number => config.worker.concurrency || availableParallelism()
+const readerSlots = (config: Config): number => config.worker.concurrency || availableParallelism()
 
-function readerFor({ ocr, data_dir }: Config, log: Log, setup: OcrSetup | null, slots: number, name: string): DocumentReader {
+function openReaderFor({ ocr, data_dir }: Config, log: Log, setup: OcrSetup | null, slots: number, name: string): DocumentReader {
   return openReader({
     slots,
     tempDir: join(data_dir, 'tmp', name),
@@ -180,10 +181,10 @@ function readerFor({ ocr, data_dir }: Config, log: Log, setup: OcrSetup | null, 
 }
 
 /** The configured secret, or one that is made once and kept. */
-async function jwtSecret({ auth, data_dir }: Config): Promise<Uint8Array> {
+async function loadJwtSecret({ auth, data_dir }: Config): Promise<Uint8Array> {
   if (auth.jwt_secret !== '') return Buffer.from(auth.jwt_secret)
   const path = join(data_dir, 'jwt_secret')
-  const secret = await secretFile(path, 48)
+  const secret = await readOrCreateSecret(path, 48)
   if (secret.length < 32)
     throw new ConfigError([`${path}: holds ${secret.length} characters; at least 32 are needed (remove the file to have one made)`])
   return Buffer.from(secret)

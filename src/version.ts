@@ -4,22 +4,22 @@ import { readFileSync } from 'node:fs'
 export const readPackageFile = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 
 /** The version in package.json. */
-export function versionOfDms(): string {
+export function readVersion(): string {
   return (JSON.parse(readPackageFile('package.json')) as { version: string }).version
 }
 
 /** The commit that is checked out where dms runs from a repository; null where it was installed as a package. */
-export function commitOfDms(): string | null {
+export function readCommit(): string | null {
   try {
     const head = readPackageFile('.git/HEAD').trim()
     const ref = /^ref: (.+)$/.exec(head)?.[1]
-    return ref === undefined ? head : commitOf(ref)
+    return ref === undefined ? head : readRef(ref)
   } catch {
     return null
   }
 }
 
-function commitOf(ref: string): string | null {
+function readRef(ref: string): string | null {
   try {
     return readPackageFile(`.git/${ref}`).trim()
   } catch {

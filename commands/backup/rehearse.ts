@@ -9,7 +9,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
 import { openPlaces } from '../../src/cli/runtime/places.ts'
 import type { Config } from '../../src/config/schema.ts'
-import { plain } from '../../src/log/escape.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 import type { Log } from '../../src/log/log.ts'
 
 interface Flags extends KeyFlags {
@@ -50,14 +50,20 @@ export const backupRehearse = (cli: Cli): Command =>
       const { config, log, database } = places
       const source = await backupNamed(cli, given === undefined || given === 'latest' ? await latest(config) : given)
       const policy = await signaturePolicy(config.backup.key_file, flags)
-      const [{ rehearseRestore }, { BackupDamaged }, { withLock }, { noteSuccess }] = await Promise.all([
+      const [{ rehearseRestore }, { BackupDamaged }, { withLock }, { recordSuccess }] = await Promise.all([
         import('../../src/backup/rehearse.ts'),
         import('../../src/backup/manifest.ts'),
         import('../../src/db/lock.ts'),
         import('../../src/jobs/last-success.ts'),
       ])
       const columns = [{ name: 'problem' }, { name: 'path' }] as const
-      const findings = startFindings<Problem>(cli, 'backup rehearse', columns, ({ path, problem }) => plain(`${problem}  ${path}`), 'path')
+      const findings = startFindings<Problem>(
+        cli,
+        'backup rehearse',
+        columns,
+        ({ path, problem }) => escapeControls(`${problem}  ${path}`),
+        'path',
+      )
       await withLock(database, 'rehearsal', lockTimeoutMs, async () => {
         const folder = join(flags.workDir ?? config.data_dir, 'rehearsal')
         const progress = cli.progress('rehearsal')
@@ -80,7 +86,7 @@ export const backupRehearse = (cli: Cli): Command =>
         for (const { sha256, problem } of result?.manifest.damaged ?? [])
           findings.add({ path: sha256, problem: `the stored file was ${problem} when the backup was made` })
         const isGood = result !== null && result.problems.length + result.manifest.damaged.length === 0
-        if (isGood) await noteSuccess(database.db, 'rehearsal')
+        if (isGood) await recordSuccess(database.db, 'rehearsal')
         const about = result && {
           backup: source.name,
           created_at: result.manifest.created_at,
@@ -90,7 +96,7 @@ export const backupRehearse = (cli: Cli): Command =>
           files: result.files,
         }
         const verdict = about ? `${about.rows} rows and ${about.files} files restored and compared` : `${source.name} cannot be restored`
-        findings.finish(about ?? { backup: source.name }, plain(isGood ? `✓ ${verdict}` : `damaged: ${verdict}`))
+        findings.finish(about ?? { backup: source.name }, escapeControls(isGood ? `✓ ${verdict}` : `damaged: ${verdict}`))
       })
     })
 
@@ -109,9 +115,9 @@ async function inScratch<T>(
   log: Log,
   folder: string,
   url: string | undefined,
-  work: (scratch: import('../../src/open-app.ts').Places) => Promise<T>,
+  work: (scratch: import('../../src/open-app.ts').Installation) => Promise<T>,
 ): Promise<T> {
-  const { openPlaces: open } = await import('../../src/open-app.ts')
+  const { openInstallation: open } = await import('../../src/open-app.ts')
   const scratchConfig = {
     ...config,
     data_dir: folder,

@@ -3,7 +3,7 @@ import { backupNamed, type KeyFlags, keySettings, signaturePolicy } from '../../
 import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { plain } from '../../src/log/escape.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 
 interface Problem {
   readonly path: string
@@ -31,7 +31,7 @@ export const backupVerify = (cli: Cli): Command =>
       const { verifyBackup } = await import('../../src/backup/verify.ts')
       const columns = [{ name: 'problem' }, { name: 'path' }, { name: 'origin' }] as const
       const sentence = ({ path, problem, origin }: Problem) =>
-        plain(`${problem}  ${path}${origin === 'store' ? ' (it was so when the backup was made)' : ''}`)
+        escapeControls(`${problem}  ${path}${origin === 'store' ? ' (it was so when the backup was made)' : ''}`)
       const findings = startFindings<Problem>(cli, 'backup verify', columns, sentence, 'path')
       const progress = cli.progress('verify')
       const { manifest, problems, fix } = await verifyBackup(source, policy, (done, total) => progress.update({ done, total }))
@@ -49,5 +49,5 @@ export const backupVerify = (cli: Cli): Command =>
       const verdict = about
         ? `${about.documents} documents, ${about.files} files, made ${about.created_at} by dms ${about.dms}`
         : 'no finished backup'
-      findings.finish({ backup: about }, plain(problems.length > 0 ? `damaged: ${verdict}` : `✓ whole: ${verdict}`))
+      findings.finish({ backup: about }, escapeControls(problems.length > 0 ? `damaged: ${verdict}` : `✓ whole: ${verdict}`))
     })

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
 import { counted } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { plain } from '../../src/log/escape.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 
 export const configCheck = (cli: Cli): Command =>
   manual('check', {
@@ -24,7 +24,7 @@ export const configCheck = (cli: Cli): Command =>
         ...problems.map((message) => ({ severity: 'error', message })),
         ...warnings.map((message) => ({ severity: 'warning', message })),
       ]
-      const lines = rows.map(({ severity, message }) => `${severity}: ${plain(message)}`)
+      const lines = rows.map(({ severity, message }) => `${severity}: ${escapeControls(message)}`)
       const verdict =
         rows.length > 0
           ? `${counted(problems.length, 'error')}, ${counted(warnings.length, 'warning')}`

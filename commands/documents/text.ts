@@ -4,7 +4,7 @@ import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
 import { isFinished } from '../../src/cli/runtime/waiting.ts'
-import { plain } from '../../src/log/escape.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 
 export const documentsText = (cli: Cli): Command =>
   manual('text <id>', {
@@ -31,5 +31,5 @@ export const documentsText = (cli: Cli): Command =>
 const harmless = (text: string): string =>
   `${text
     .split(/\r?\n|\f/)
-    .map((line) => line.split('\t').map(plain).join('\t'))
+    .map((line) => line.split('\t').map(escapeControls).join('\t'))
     .join('\n')}\n`

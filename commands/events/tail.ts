@@ -8,7 +8,7 @@ import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { refuseLate } from '../../src/cli/runtime/waiting.ts'
 import { endWatching } from '../../src/cli/runtime/watch.ts'
 import type { EventMessage } from '../../src/client/event-stream.ts'
-import { plain } from '../../src/log/escape.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 
 interface Flags {
   event?: string
@@ -120,5 +120,5 @@ function show(cli: Cli, event: EventMessage): void {
   const { document_id, source_id, id, ...rest } = event.data
   const subject = document_id ?? source_id ?? id ?? ''
   const more = Object.entries(rest).map(([name, value]) => `${name}=${cell(value)}`)
-  cli.write(`${plain([event.timestamp.slice(11, 19), event.type.padEnd(16), subject, ...more].join('  '))}\n`)
+  cli.write(`${escapeControls([event.timestamp.slice(11, 19), event.type.padEnd(16), subject, ...more].join('  '))}\n`)
 }

@@ -25,10 +25,10 @@ export async function withDatabase(
 ): Promise<void> {
   cli.refuseRemote(command)
   const givenMs = lockTimeout === undefined ? null : durationOf('--lock-timeout', lockTimeout)
-  const [{ openConfigured }, { openLog }] = await Promise.all([import('../../src/open-app.ts'), import('../../src/log/log.ts')])
+  const [{ openConfiguredDatabase }, { openLog }] = await Promise.all([import('../../src/open-app.ts'), import('../../src/log/log.ts')])
   const { config } = await cli.config()
   const log = openLog({ ...config.log, level: cli.options.verbose > 0 ? config.log.level : 'warn' })
-  const database = await openConfigured(config, log, false)
+  const database = await openConfiguredDatabase(config, log, false)
   try {
     await work(database, givenMs ?? config.database.lock_timeout)
   } finally {
@@ -37,7 +37,7 @@ export async function withDatabase(
 }
 
 /** Returns all migrations, applied and pending. */
-export const loadStates = async ({ db }: OpenedDatabase): Promise<MigrationState[]> => (await import('../../src/db/migrate.ts')).status(db)
+export const loadStates = async ({ db }: OpenedDatabase): Promise<MigrationState[]> => (await import('../../src/db/migrate.ts')).loadStates(db)
 
 /** Throws Failure USAGE if `name` is not a migration of this version. */
 export async function requireMigration(name: string | undefined): Promise<void> {

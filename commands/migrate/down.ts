@@ -36,7 +36,7 @@ export const migrateDown = (cli: Cli): Command =>
     await withDatabase(cli, 'migrate down', flags, async (database, lockTimeoutMs) => {
       const schema = await import('../../src/db/migrate.ts')
       await requireMigration(to)
-      const reverted = await schema.wayBack(database.db, goal)
+      const reverted = await schema.planRevert(database.db, goal)
       if (!dryRun && reverted.length > 0) {
         for (const { name, loses } of reverted) cli.warn(`reverting ${name} loses ${loses}`)
         if (!yes) await confirm(cli.options, `Revert ${reverted.map(({ name }) => name).join(', ')}?`, '--yes')

@@ -13,7 +13,7 @@ export const migrateVerify = (cli: Cli): Command =>
     }),
   ).action((flags: LockFlags) =>
     withDatabase(cli, 'migrate verify', flags, async (database, lockTimeoutMs) => {
-      const { rehearse } = await import('../../src/db/migrate.ts')
-      printMigrations(cli, await database.asOwner((owner) => rehearse(owner, lockTimeoutMs)), 'would apply')
+      const { verifyPending } = await import('../../src/db/migrate.ts')
+      printMigrations(cli, await database.asOwner((owner) => verifyPending(owner, lockTimeoutMs)), 'would apply')
     }),
   )

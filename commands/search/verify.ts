@@ -3,7 +3,7 @@ import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { plain } from '../../src/log/escape.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 import type { Fault } from '../../src/search/verify.ts'
 
 const columns = ['document_id', 'problem', 'engine', 'field', 'query', 'left', 'lacks'].map((name) => ({ name }))
@@ -47,9 +47,9 @@ export const searchVerify = (cli: Cli): Command =>
     })
 
 function sentence({ document_id, problem, engine, field, query, left, lacks }: Fault): string {
-  const words = (some: readonly string[]) => plain(some.join(' '))
+  const words = (some: readonly string[]) => escapeControls(some.join(' '))
   const what = {
-    unfound: `${field}: not found by ${plain(query ?? '')}`,
+    unfound: `${field}: not found by ${escapeControls(query ?? '')}`,
     missing: `has no entry in the index (${engine})`,
     extra: `an entry in the index without a document (${engine})`,
     stale: [
@@ -57,5 +57,5 @@ function sentence({ document_id, problem, engine, field, query, left, lacks }: F
       ...(lacks.length > 0 ? [`not found by: ${words(lacks)}`] : []),
     ].join('; '),
   }[problem]
-  return `FAIL  ${plain(document_id)}  ${what}${problem === 'stale' ? ` (${engine})` : ''}`
+  return `FAIL  ${escapeControls(document_id)}  ${what}${problem === 'stale' ? ` (${engine})` : ''}`
 }

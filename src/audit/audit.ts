@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { type Keyed, keyset } from '../db/keyset.ts'
+import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import type { Code } from '../errors.ts'
@@ -90,7 +90,7 @@ const orders = {
 }
 
 /** A page of the entries that fit, by number. Throws VALIDATION_ERROR for a cursor of another list. */
-export function list({ db }: App, { order, limit: per_page, cursor, ...filter }: Filter): Promise<Fetched<Entry & Keyed>> {
+export function list({ db }: App, { order, limit: per_page, cursor, ...filter }: Filter): Promise<Fetched<Entry & RowWithCursorKey>> {
   const { actor, action, outcome, ip, from, to, after, before } = filter
   const by = orders[order]
   const all = db
@@ -109,7 +109,7 @@ export function list({ db }: App, { order, limit: per_page, cursor, ...filter }:
       .selectAll()
       .select(by.key)
       .limit(limit)
-      .$castTo<Entry & Keyed>()
+      .$castTo<Entry & RowWithCursorKey>()
       .execute(),
   )
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import type { Keyed } from '../db/keyset.ts'
+import type { RowWithCursorKey } from '../db/keyset.ts'
 import { lastMoment, moment, wholeNumber } from '../http/input.ts'
 import { cursorField, Onward } from '../http/pages.ts'
 import { admin, type Route } from '../http/route.ts'
@@ -82,7 +82,7 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-const view = ({ at, details, cursor_key: _, ...entry }: audit.Entry & Keyed): z.infer<typeof EntryAnswer> => ({
+const view = ({ at, details, cursor_key: _, ...entry }: audit.Entry & RowWithCursorKey): z.infer<typeof EntryAnswer> => ({
   ...entry,
   at: at.toISOString(),
   details: JSON.parse(details) as Record<string, unknown>,

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { databaseNow } from '../db/clock.ts'
-import { statement } from '../db/compiled-query.ts'
+import { compileStatement } from '../db/compiled-query.ts'
 import type { Db } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
 import { count, type Limit, network, refuse } from '../http/rate-limit.ts'
@@ -117,7 +117,7 @@ async function holder(
   return found
 }
 
-const enabled = statement((db: Db, id: string, version: number, jti: string, iat: number, exp: number) =>
+const enabled = compileStatement((db: Db, id: string, version: number, jti: string, iat: number, exp: number) =>
   db
     .selectFrom('users')
     .select(['id', 'role', 'username'])

@@ -5,7 +5,7 @@ import { to as copyTo } from 'pg-copy-streams'
 import { withLock } from '../db/lock.ts'
 import * as migrations from '../db/migrate.ts'
 import { storedFiles } from '../documents/stored-files.ts'
-import type { Places } from '../open-app.ts'
+import type { Installation } from '../open-app.ts'
 import type { FileStore } from '../ports/file-store.ts'
 import type { BackupSource } from './backup-source.ts'
 import { type Bytes, drain } from './byte-streams.ts'
@@ -38,7 +38,7 @@ export interface RehearseOptions extends Omit<LoadOptions, 'skipsDamaged' | 'kee
  * Restores into the empty database and store of `scratch`, then rolls the transaction back. The caller removes the store's directory.
  * Throws BackupDamaged, AppError CONFLICT, NewerSchema or Busy.
  */
-export function rehearseRestore(scratch: Places, source: BackupSource, options: RehearseOptions): Promise<RehearsalResult> {
+export function rehearseRestore(scratch: Installation, source: BackupSource, options: RehearseOptions): Promise<RehearsalResult> {
   return scratch.database.asOwner((owner) => {
     const places = { ...scratch, database: { ...scratch.database, ...owner } }
     return withLock(places.database, 'restore', options.lockTimeoutMs, () =>

@@ -140,7 +140,7 @@ async function* withoutDocument(app: App): AsyncGenerator<Found> {
         sha256,
         address,
         async repair() {
-          await app.db.transaction().execute((trx) => jobs.enqueue(trx, 'purge', { sha256 }, { dedupe: `purge:${sha256}` }))
+          await app.db.transaction().execute((trx) => jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}` }))
           return 'will be removed by a worker'
         },
       }

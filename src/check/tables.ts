@@ -43,14 +43,14 @@ export async function* status(app: App): AsyncGenerator<Found> {
 
 /** Jobs whose worker fell silent long ago: any worker would have taken them over. */
 export async function* queue(app: App): AsyncGenerator<Found> {
-  for (const job of await claims.abandoned(app.db, most)) {
+  for (const job of await claims.loadAbandoned(app.db, most)) {
     const { id, kind, worker, document_id, since } = job
     yield {
       severity: 'error',
       message: `the ${kind} job ${id} was left by ${worker ?? 'its worker'}, and no worker has taken it over: is one running?`,
       ...(document_id === null ? {} : { document_id }),
       actual: since,
-      repair: async () => ((await claims.putBack(app.db, job)) ? 'queued again' : 'somebody has taken it over by now'),
+      repair: async () => ((await claims.requeue(app.db, job)) ? 'queued again' : 'somebody has taken it over by now'),
     }
   }
 }

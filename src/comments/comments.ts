@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { type Keyed, type Keyset, keyset } from '../db/keyset.ts'
+import { type Keyset, keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import { type Db, isForeignKeyViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import { visibleName } from '../documents/access.ts'
@@ -32,8 +32,11 @@ export interface Span {
   cursor?: string | undefined
 }
 
-const newestFirst = keyset({ by: 'comments.created_at', type: 'moment', order: 'desc' }, { by: 'comments.id', type: 'id', order: 'desc' })
-const oldestFirst = keyset({ by: 'comments.created_at', type: 'moment', order: 'asc' }, { by: 'comments.id', type: 'id', order: 'asc' })
+const newestFirst = keyset(
+  { by: 'comments.created_at', type: 'timestamp', order: 'desc' },
+  { by: 'comments.id', type: 'id', order: 'desc' },
+)
+const oldestFirst = keyset({ by: 'comments.created_at', type: 'timestamp', order: 'asc' }, { by: 'comments.id', type: 'id', order: 'asc' })
 
 /** In characters as people count them: code points. */
 const maxLength = 10_000
@@ -43,7 +46,7 @@ const total = sql<number>`count(*)`.as('total')
 const excerpt = 200
 
 /** Some of the comments that are no replies, newest first, each with its first replies. Throws COMMENT_DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
-export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<Fetched<Thread & Keyed>> {
+export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<Fetched<Thread & RowWithCursorKey>> {
   await readable(app.db, actor, documentId)
   const threads = select(app.db).where('comments.document_id', '=', documentId).where('comments.parent_id', 'is', null)
   const slice = ({ limit, offset, after }: Slice) =>
@@ -66,14 +69,20 @@ export async function list(app: App, actor: Actor, documentId: string, span: Spa
       .select(newestFirst.key)
       .limit(limit)
       .offset(offset)
-      .$castTo<Thread & Keyed>()
+      .$castTo<Thread & RowWithCursorKey>()
       .execute()
   const count = app.db.selectFrom('comments').where('document_id', '=', documentId).where('parent_id', 'is', null).select(total)
   return fetchSpan(span, newestFirst, ['comments', documentId], slice, count)
 }
 
 /** Some of the replies to a comment, oldest first. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
-export async function replies(app: App, actor: Actor, documentId: string, id: string, span: Span): Promise<Fetched<Comment & Keyed>> {
+export async function replies(
+  app: App,
+  actor: Actor,
+  documentId: string,
+  id: string,
+  span: Span,
+): Promise<Fetched<Comment & RowWithCursorKey>> {
   await readable(app.db, actor, documentId)
   await existing(app.db, documentId, id)
   const all = select(app.db).where('comments.parent_id', '=', id)
@@ -83,13 +92,13 @@ export async function replies(app: App, actor: Actor, documentId: string, id: st
       .select(oldestFirst.key)
       .limit(limit)
       .offset(offset)
-      .$castTo<Comment & Keyed>()
+      .$castTo<Comment & RowWithCursorKey>()
       .execute()
   return fetchSpan(span, oldestFirst, ['replies', id], slice, app.db.selectFrom('comments').where('parent_id', '=', id).select(total))
 }
 
 /** fetchPage() for a list that counts its entries instead of its pages. */
-function fetchSpan<Row extends Keyed>(
+function fetchSpan<Row extends RowWithCursorKey>(
   { limit, offset, cursor }: Span,
   order: Keyset,
   boundTo: unknown,

@@ -21,7 +21,7 @@ export function readConfigFile(candidates: readonly { path: string; required: bo
       return parseConfigFile(resolve(path), readFileSync(path, 'utf8'), problems)
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code
-      if (error instanceof TomlError) problems.push(`${resolve(path)}:${error.line}:${error.column}  ${reason(error)}`)
+      if (error instanceof TomlError) problems.push(`${resolve(path)}:${error.line}:${error.column}  ${firstLine(error)}`)
       else if (code === undefined) throw error
       else if (!required && (code === 'ENOENT' || code === 'ENOTDIR')) continue
       else problems.push(`${resolve(path)}: ${(error as Error).message}`)
@@ -32,16 +32,16 @@ export function readConfigFile(candidates: readonly { path: string; required: bo
 }
 
 function parseConfigFile(path: string, toml: string, problems: string[]): FileValues {
-  const places = placesIn(toml)
+  const positions = findPositions(toml)
   const values = new Map<string, unknown>()
   const unknown = (what: string, name: string, known: Iterable<string>): void => {
-    problems.push(`${path}:${placeOf(places, name)}  unknown ${what}${nearest(name, known)}`)
+    problems.push(`${path}:${positionOf(positions, name)}  unknown ${what}${suggest(name, known)}`)
   }
   for (const [name, entry] of Object.entries(parse(toml))) {
     if (settings.has(name)) values.set(name, entry)
     else if (!sections.has(name))
       unknown(isTable(entry) ? `section [${name}]` : `key ${name}`, name, isTable(entry) ? sections : settings.keys())
-    else if (!isTable(entry)) problems.push(`${path}:${placeOf(places, name)}  ${name} is a section: write [${name}]`)
+    else if (!isTable(entry)) problems.push(`${path}:${positionOf(positions, name)}  ${name} is a section: write [${name}]`)
     else
       for (const [key, value] of Object.entries(entry)) {
         if (settings.has(`${name}.${key}`)) values.set(`${name}.${key}`, value)
@@ -56,7 +56,7 @@ function parseConfigFile(path: string, toml: string, problems: string[]): FileVa
       isPublic && secrets.length > 0 ? [`${path} is readable by everyone and holds ${secrets.join(', ')}   fix: chmod 640 ${path}`] : [],
     find(key) {
       if (!values.has(key)) return null
-      const at = placeOf(places, key)
+      const at = positionOf(positions, key)
       const source = `${path}:${at.split(':')[0]}`
       return { origin: 'file', source, place: `${path}:${at}  ${key}`, value: values.get(key), base: dirname(path) }
     },
@@ -67,7 +67,7 @@ const isTable = (entry: unknown): entry is Record<string, unknown> =>
   typeof entry === 'object' && entry !== null && !Array.isArray(entry) && !(entry instanceof Date)
 
 /** line:column of every key and section, found by reading line by line: the parser does not tell. */
-function placesIn(toml: string): Map<string, string> {
+function findPositions(toml: string): Map<string, string> {
   const places = new Map<string, string>()
   let section = ''
   for (const [index, line] of toml.split('\n').entries()) {
@@ -82,14 +82,14 @@ function placesIn(toml: string): Map<string, string> {
 }
 
 /** An inline table has no line of its own for its keys: the table's line then. */
-const placeOf = (places: ReadonlyMap<string, string>, key: string): string =>
+const positionOf = (places: ReadonlyMap<string, string>, key: string): string =>
   places.get(key) ?? places.get(key.split('.')[0] ?? '') ?? '1:1'
 
 /** " — did you mean X?" where some known name is near, else ''. */
-export function nearest(name: string, known: Iterable<string>): string {
+export function suggest(name: string, known: Iterable<string>): string {
   const best = closest(name, [...known])
   return distance(name, best) <= Math.max(2, name.length / 3) ? ` — did you mean ${best}?` : ''
 }
 
 /** The parser's message is followed by a picture of the lines; the first line is the reason. */
-const reason = (error: TomlError): string => error.message.split('\n', 1)[0]?.replace(/^Invalid TOML document: /, '') ?? 'not TOML'
+const firstLine = (error: TomlError): string => error.message.split('\n', 1)[0]?.replace(/^Invalid TOML document: /, '') ?? 'not TOML'

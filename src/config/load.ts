@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { ConfigError } from '../errors.ts'
-import { type FileValues, nearest, readConfigFile } from './file.ts'
-import { combinationProblems, combinationWarnings } from './rules.ts'
+import { type FileValues, readConfigFile, suggest } from './file.ts'
+import { findProblems, findWarnings } from './rules.ts'
 import { type Config, type Setting, settings } from './schema.ts'
-import { BadValue } from './values.ts'
+import { InvalidValue } from './values.ts'
 
 export interface ConfigSources {
   /** by dotted key, as from the command line */
@@ -28,7 +28,7 @@ export interface Origin {
   readonly source: string
 }
 
-export interface Loaded {
+export interface LoadedConfig {
   readonly config: Config
   readonly origins: ReadonlyMap<string, Origin>
   readonly warnings: readonly string[]
@@ -36,7 +36,7 @@ export interface Loaded {
   readonly file: string | null
 }
 
-interface Found extends Origin {
+interface FoundValue extends Origin {
   readonly value: unknown
   /** how a problem names the place */
   readonly place: string
@@ -45,7 +45,7 @@ interface Found extends Origin {
 }
 
 /** Variables that are read by the command line, not by the configuration. */
-const otherVariables = [
+const commandLineVariables = [
   'CONFIG',
   'CONTEXT',
   'URL',
@@ -69,14 +69,14 @@ const otherVariables = [
 ].map((name) => `DMS_${name}`)
 
 /** Reads the configuration. Throws ConfigError with every problem there is. */
-export function loadConfig(sources: ConfigSources): Loaded {
+export function loadConfig(sources: ConfigSources): LoadedConfig {
   const { problems, ...loaded } = inspectConfig(sources)
   if (problems.length > 0) throw new ConfigError(problems)
   return loaded
 }
 
 /** Reads the configuration as far as it can be read; settings with a problem have their defaults. */
-export function inspectConfig(sources: ConfigSources): Loaded & { readonly problems: readonly string[] } {
+export function inspectConfig(sources: ConfigSources): LoadedConfig & { readonly problems: readonly string[] } {
   const { env = {} } = sources
   const problems: string[] = []
   const warnings = unknownVariables(env)
@@ -86,21 +86,27 @@ export function inspectConfig(sources: ConfigSources): Loaded & { readonly probl
   const values = new Map<string, unknown>()
   const origins = new Map<string, Origin>()
   for (const [key, setting] of settings) {
-    const found = find(key, setting, sources, file, problems)
+    const found = findValue(key, setting, sources, file, problems)
     origins.set(key, { origin: found?.origin ?? 'default', source: found?.source ?? '' })
-    values.set(key, found ? read(setting, found, problems) : setting.fallback)
+    values.set(key, found ? readValue(setting, found, problems) : setting.fallback)
   }
-  if (values.get('data_dir') === '') values.set('data_dir', dataFolder(sources))
+  if (values.get('data_dir') === '') values.set('data_dir', defaultDataFolder(sources))
 
   const config = assemble(values)
-  const name = (key: string): string => nameOf(key, origins)
-  problems.push(...combinationProblems(config, name))
-  warnings.push(...combinationWarnings(config, name))
+  const name = (key: string): string => nameAsWritten(key, origins)
+  problems.push(...findProblems(config, name))
+  warnings.push(...findWarnings(config, name))
   return { config, origins, warnings, problems, file: file?.path ?? null }
 }
 
 /** Where a setting's value is, before it is read. */
-function find(key: string, setting: Setting<unknown>, sources: ConfigSources, file: FileValues | null, problems: string[]): Found | null {
+function findValue(
+  key: string,
+  setting: Setting<unknown>,
+  sources: ConfigSources,
+  file: FileValues | null,
+  problems: string[],
+): FoundValue | null {
   const flag = sources.flags?.[key]
   if (flag !== undefined) {
     const value = typeof flag === 'string' ? setting.kind.fromText(flag) : flag
@@ -114,12 +120,12 @@ function find(key: string, setting: Setting<unknown>, sources: ConfigSources, fi
     return { origin: 'env', source: setting.env, place: setting.env, value: setting.kind.fromText(text), base: process.cwd() }
   if (fileName !== undefined) {
     const source = `${setting.env}_FILE=${fileName}`
-    return { origin: 'env_file', source, place: source, value: secretIn(fileName, source, problems), base: process.cwd() }
+    return { origin: 'env_file', source, place: source, value: readSecret(fileName, source, problems), base: process.cwd() }
   }
   return file?.find(key) ?? null
 }
 
-function secretIn(path: string, source: string, problems: string[]): string {
+function readSecret(path: string, source: string, problems: string[]): string {
   try {
     const secret = readFileSync(path, 'utf8').replace(/\r?\n$/, '')
     if (secret === '') problems.push(`${source}: the file is empty`)
@@ -130,11 +136,11 @@ function secretIn(path: string, source: string, problems: string[]): string {
   }
 }
 
-function read(setting: Setting<unknown>, found: Found, problems: string[]): unknown {
+function readValue(setting: Setting<unknown>, found: FoundValue, problems: string[]): unknown {
   try {
     return setting.kind.read(found.value, found.base)
   } catch (error) {
-    if (!(error instanceof BadValue)) throw error
+    if (!(error instanceof InvalidValue)) throw error
     problems.push(`${found.place}: ${setting.secret ? 'the value' : JSON.stringify(found.value)} ${error.message}`)
     return setting.fallback
   }
@@ -150,7 +156,7 @@ function assemble(values: ReadonlyMap<string, unknown>): Config {
 }
 
 /** The setting as the administrator wrote it: its variable where that was used, else its key. */
-function nameOf(key: string, origins: ReadonlyMap<string, Origin>): string {
+function nameAsWritten(key: string, origins: ReadonlyMap<string, Origin>): string {
   const origin = origins.get(key)
   return origin?.origin === 'env' || origin?.origin === 'env_file' ? origin.source : key
 }
@@ -159,23 +165,23 @@ function nameOf(key: string, origins: ReadonlyMap<string, Origin>): string {
 function configFiles({ file, env = {}, home = homedir(), etc = '/etc/dms' }: ConfigSources): { path: string; required: boolean }[] {
   const named = file ?? (env.DMS_CONFIG || undefined)
   if (named !== undefined) return [{ path: named, required: true }]
-  return [join(xdg(env.XDG_CONFIG_HOME) ?? join(home, '.config'), 'dms', 'config.toml'), join(etc, 'config.toml')].map((path) => ({
+  return [join(xdgFolder(env.XDG_CONFIG_HOME) ?? join(home, '.config'), 'dms', 'config.toml'), join(etc, 'config.toml')].map((path) => ({
     path,
     required: false,
   }))
 }
 
-function dataFolder({ env = {}, home = homedir(), uid = process.getuid?.() }: ConfigSources): string {
-  return uid === 0 ? '/var/lib/dms' : join(xdg(env.XDG_DATA_HOME) ?? join(home, '.local', 'share'), 'dms')
+function defaultDataFolder({ env = {}, home = homedir(), uid = process.getuid?.() }: ConfigSources): string {
+  return uid === 0 ? '/var/lib/dms' : join(xdgFolder(env.XDG_DATA_HOME) ?? join(home, '.local', 'share'), 'dms')
 }
 
 /** The XDG specification: a relative path is to be ignored. */
-const xdg = (folder: string | undefined): string | undefined => (folder && isAbsolute(folder) ? folder : undefined)
+const xdgFolder = (folder: string | undefined): string | undefined => (folder && isAbsolute(folder) ? folder : undefined)
 
 function unknownVariables(env: Readonly<Record<string, string | undefined>>): string[] {
-  const known = new Set(otherVariables)
+  const known = new Set(commandLineVariables)
   for (const setting of settings.values()) known.add(setting.env).add(setting.secret ? `${setting.env}_FILE` : setting.env)
   return Object.keys(env)
     .filter((name) => name.startsWith('DMS_') && !known.has(name))
-    .map((name) => `${name} is set but is not a dms variable${nearest(name, known)}`)
+    .map((name) => `${name} is set but is not a dms variable${suggest(name, known)}`)
 }

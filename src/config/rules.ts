@@ -3,33 +3,32 @@ import { relative, sep } from 'node:path'
 import type { Config } from './schema.ts'
 
 /** Secrets that people copy out of manuals, and those made of one repeated piece. */
-const wellKnown =
+const guessablePattern =
   /change[-_ ]?(me|this|it)|(your|my|a)[-_ ](string-|256-bit-|jwt[-_ ]|super[-_ ])?secret|super[-_ ]?secret|secret[-_ ]?key|insecure|example|0123456789abcdef|^(?<piece>.{1,8}?)\k<piece>+.{0,7}$/i
 
 /** Reasons not to start; `name` tells how the administrator wrote a setting. */
-export function combinationProblems(config: Config, name: (key: string) => string): string[] {
+export function findProblems(config: Config, name: (key: string) => string): string[] {
   const { auth, oidc, server, storage, limits } = config
   const problems: string[] = []
-  const needs = (key: string, ...missing: string[]): void => {
+  const require = (key: string, ...missing: string[]): void => {
     if (missing.length > 0) problems.push(`${name(key)} needs ${missing.join(' and ')}`)
   }
 
   problems.push(...secretProblems(auth.jwt_secret).map((problem) => `${name('auth.jwt_secret')}: ${problem}`))
   if (auth.method === 'oidc') {
-    needs('auth.method', ...proofs[oidc.token_endpoint_auth_method].filter((key) => oidc[key] === '').map((key) => `oidc.${key}`))
+    require('auth.method', ...requiredByAuthMethod[oidc.token_endpoint_auth_method]
+      .filter((key) => oidc[key] === '')
+      .map((key) => `oidc.${key}`))
     problems.push(...oidcProblems(oidc))
   }
-  if (auth.require_email_verification && config.smtp.url === '') needs('auth.require_email_verification', 'smtp.url')
-  if (config.smtp.url !== '' && config.smtp.from === '') needs('smtp.url', 'smtp.from')
+  if (auth.require_email_verification && config.smtp.url === '') require('auth.require_email_verification', 'smtp.url')
+  if (config.smtp.url !== '' && config.smtp.from === '') require('smtp.url', 'smtp.from')
   if (storage.kind === 's3')
-    needs(
-      'storage.kind',
-      ...(['s3_bucket', 's3_access_key_id', 's3_secret_access_key'] as const)
-        .filter((key) => storage[key] === '')
-        .map((key) => `storage.${key}`),
-    )
-  if (server.tls_cert !== '' && server.tls_key === '') needs('server.tls_cert', 'server.tls_key')
-  if (server.tls_key !== '' && server.tls_cert === '') needs('server.tls_key', 'server.tls_cert')
+    require('storage.kind', ...(['s3_bucket', 's3_access_key_id', 's3_secret_access_key'] as const)
+      .filter((key) => storage[key] === '')
+      .map((key) => `storage.${key}`))
+  if (server.tls_cert !== '' && server.tls_key === '') require('server.tls_cert', 'server.tls_key')
+  if (server.tls_key !== '' && server.tls_cert === '') require('server.tls_key', 'server.tls_cert')
   if (config.backup.key_file !== '' && isBelow(config.backup.path, config.backup.key_file))
     problems.push(`${name('backup.key_file')}: must not lie in backup.path: whoever can change a backup there could sign it`)
   if (limits.per_page_default > limits.per_page_max)
@@ -43,7 +42,7 @@ const isBelow = (folder: string, path: string): boolean => {
 }
 
 /** What runs, but is worth a line. */
-export function combinationWarnings({ auth }: Config, name: (key: string) => string): string[] {
+export function findWarnings({ auth }: Config, name: (key: string) => string): string[] {
   if (auth.session_lifetime_hours === 24) return []
   return [`${name('auth.session_lifetime_hours')}=${auth.session_lifetime_hours}: the documented token lifetime is 24 hours`]
 }
@@ -52,11 +51,11 @@ function secretProblems(secret: string): string[] {
   const fix = 'make one with: openssl rand -base64 48'
   if (secret === '') return []
   if (secret.length < 32) return [`${secret.length} characters; at least 32 are needed; ${fix}`]
-  return wellKnown.test(secret) ? [`everybody can guess this one; ${fix}`] : []
+  return guessablePattern.test(secret) ? [`everybody can guess this one; ${fix}`] : []
 }
 
 /** What a client of a provider must have, by the way in which it proves itself. */
-const proofs = {
+const requiredByAuthMethod = {
   none: ['issuer', 'client_id'],
   client_secret_post: ['issuer', 'client_id', 'client_secret'],
   client_secret_basic: ['issuer', 'client_id', 'client_secret'],

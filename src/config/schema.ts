@@ -231,12 +231,14 @@ type Values<S> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : 
 export type Config = Values<typeof schema>
 
 /** Every setting under its dotted key, in the order of the file. */
-export const settings: ReadonlyMap<string, Setting<unknown>> = new Map(under('', schema))
+export const settings: ReadonlyMap<string, Setting<unknown>> = new Map(flatten('', schema))
 
 type Tree = { readonly [name: string]: Setting<unknown> | Tree }
 
-function under(prefix: string, tree: Tree): [key: string, setting: Setting<unknown>][] {
-  return Object.entries(tree).flatMap(([name, entry]) => (isSetting(entry) ? [[prefix + name, entry]] : under(`${prefix}${name}.`, entry)))
+function flatten(prefix: string, tree: Tree): [key: string, setting: Setting<unknown>][] {
+  return Object.entries(tree).flatMap(([name, entry]) =>
+    isSetting(entry) ? [[prefix + name, entry]] : flatten(`${prefix}${name}.`, entry),
+  )
 }
 
 function isSetting(entry: Setting<unknown> | Tree): entry is Setting<unknown> {

@@ -5,29 +5,29 @@ import { link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promis
 import { dirname } from 'node:path'
 
 /** The text of the file, which is made from `bytes` random bytes (base64) where there is none. */
-export async function secretFile(path: string, bytes: number): Promise<string> {
+export async function readOrCreateSecret(path: string, bytes: number): Promise<string> {
   if (!existsSync(path)) {
     await mkdir(dirname(path), { recursive: true })
-    await make(path, randomBytes(bytes).toString('base64'))
+    await createFile(path, randomBytes(bytes).toString('base64'))
   }
   return (await readFile(path, 'utf8')).trim()
 }
 
 /** Replaces the file, whole or not at all. */
 export async function replaceSecretFile(path: string, text: string): Promise<void> {
-  await rename(await write(path, text), path)
+  await rename(await writeTemporary(path, text), path)
 }
 
 /** Written under another name and linked: nobody ever reads half of it, and the second of two makers finds the first one's. */
-async function make(path: string, text: string): Promise<void> {
-  const temporary = await write(path, text)
+async function createFile(path: string, text: string): Promise<void> {
+  const temporary = await writeTemporary(path, text)
   await link(temporary, path).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
   })
   await unlink(temporary)
 }
 
-async function write(path: string, text: string): Promise<string> {
+async function writeTemporary(path: string, text: string): Promise<string> {
   const temporary = `${path}.${randomUUID()}.tmp`
   await writeFile(temporary, `${text}\n`, { mode: 0o600, flush: true })
   return temporary

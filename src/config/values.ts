@@ -2,7 +2,7 @@
 import { resolve } from 'node:path'
 
 /** A value that a setting cannot have. The message is a predicate ("is not a whole number"): the value may be a secret. */
-export class BadValue extends Error {}
+export class InvalidValue extends Error {}
 
 export interface Kind<T> {
   /** What TOML would have said, from the text of a variable or a flag. */
@@ -17,7 +17,7 @@ export interface Kind<T> {
 export function parseDuration(value: unknown): number {
   const text = String(value).trim()
   const match = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?$/.exec(text)
-  if (!match) throw new BadValue('is not a duration such as "90s", "15m", "24h" or "7d"')
+  if (!match) throw new InvalidValue('is not a duration such as "90s", "15m", "24h" or "7d"')
   const unit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[match[2] ?? 's'] ?? 1000
   return Math.round(Number(match[1]) * unit)
 }
@@ -25,13 +25,13 @@ export function parseDuration(value: unknown): number {
 /** Bytes; "MB" counts in thousands, "MiB" in 1024. */
 export function parseSize(value: unknown): number {
   const match = /^(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b|b)?$/i.exec(String(value).trim())
-  if (!match) throw new BadValue('is not a size such as "500MB" or "100MiB"')
+  if (!match) throw new InvalidValue('is not a size such as "500MB" or "100MiB"')
   const power = ' kmgt'.indexOf(match[2]?.toLowerCase() ?? ' ')
   return Math.round(Number(match[1]) * (match[3] ? 1024 : 1000) ** power)
 }
 
 /** The shortest exact way to write a duration of so many milliseconds. */
-export function writeDuration(ms: number): string {
+export function formatDuration(ms: number): string {
   const [unit, size] = (
     [
       ['d', 86_400_000],
@@ -44,7 +44,7 @@ export function writeDuration(ms: number): string {
 }
 
 /** The shortest exact way to write a size of so many bytes. */
-export function writeSize(bytes: number): string {
+export function formatSize(bytes: number): string {
   const units = [
     ['TiB', 1024 ** 4],
     ['GiB', 1024 ** 3],
@@ -71,35 +71,35 @@ export function parseBoolean(text: string): boolean | undefined {
   return undefined
 }
 
-const asIs = (text: string): unknown => text
+const identity = (text: string): unknown => text
 
 function stringOf(value: unknown): string {
-  if (typeof value !== 'string') throw new BadValue('is not a string')
+  if (typeof value !== 'string') throw new InvalidValue('is not a string')
   return value
 }
 
 /** Throws BadValue with `message` where `holds` is false; returns the value. */
-function must<T>(value: T, holds: boolean, message: string): T {
-  if (!holds) throw new BadValue(message)
+function ensure<T>(value: T, isValid: boolean, message: string): T {
+  if (!isValid) throw new InvalidValue(message)
   return value
 }
 
 /** `what` finishes the sentence "is not …" for a text that `isValid` turns down. An empty text means "not set" and is always taken. */
 export const textKind = (isValid: (text: string) => boolean = () => true, what = 'valid'): Kind<string> => ({
-  fromText: asIs,
-  read: (value) => must(stringOf(value), value === '' || isValid(stringOf(value)), `is not ${what}`),
+  fromText: identity,
+  read: (value) => ensure(stringOf(value), value === '' || isValid(stringOf(value)), `is not ${what}`),
 })
 
 export const pathKind: Kind<string> = {
-  fromText: asIs,
+  fromText: identity,
   read: (value, base) => (value === '' ? '' : resolve(base, stringOf(value))),
 }
 
 export const choiceKind = <T extends string>(choices: readonly T[]): Kind<T> => ({
-  fromText: asIs,
+  fromText: identity,
   read(value) {
     const found = choices.find((choice) => choice === value)
-    if (found === undefined) throw new BadValue(`is not one of ${choices.join(', ')}`)
+    if (found === undefined) throw new InvalidValue(`is not one of ${choices.join(', ')}`)
     return found
   },
 })
@@ -109,7 +109,7 @@ export const integerKind = (min: number, max: number): Kind<number> => ({
   read(value) {
     const range = max === Number.MAX_SAFE_INTEGER ? `of ${min} or more` : `from ${min} to ${max}`
     if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max)
-      throw new BadValue(`is not a whole number ${range}`)
+      throw new InvalidValue(`is not a whole number ${range}`)
     return value
   },
 })
@@ -117,28 +117,28 @@ export const integerKind = (min: number, max: number): Kind<number> => ({
 export const booleanKind: Kind<boolean> = {
   fromText: (text) => parseBoolean(text) ?? text,
   read(value) {
-    if (typeof value !== 'boolean') throw new BadValue('is neither true nor false')
+    if (typeof value !== 'boolean') throw new InvalidValue('is neither true nor false')
     return value
   },
 }
 
 /** `min` and `max` as written in a file. */
 export const durationKind = (min: string, max: string): Kind<number> => ({
-  fromText: asIs,
+  fromText: identity,
   read(value) {
     const ms = parseDuration(value)
-    return must(ms, ms >= parseDuration(min) && ms <= parseDuration(max), `is not a duration from ${min} to ${max}`)
+    return ensure(ms, ms >= parseDuration(min) && ms <= parseDuration(max), `is not a duration from ${min} to ${max}`)
   },
-  write: writeDuration,
+  write: formatDuration,
 })
 
 export const sizeKind = (min: string): Kind<number> => ({
-  fromText: asIs,
+  fromText: identity,
   read(value) {
     const bytes = parseSize(value)
-    return must(bytes, bytes >= parseSize(min), `is less than ${min}`)
+    return ensure(bytes, bytes >= parseSize(min), `is less than ${min}`)
   },
-  write: writeSize,
+  write: formatSize,
 })
 
 /** Each item is read as `item` reads it. */
@@ -149,7 +149,7 @@ export const listKind = (item: Kind<string>): Kind<string[]> => ({
       .map((part) => part.trim())
       .filter((part) => part !== ''),
   read(value, base) {
-    if (!Array.isArray(value)) throw new BadValue('is not a list')
+    if (!Array.isArray(value)) throw new InvalidValue('is not a list')
     return value.map((entry) => item.read(entry, base))
   },
 })
@@ -172,12 +172,12 @@ export function isNetwork(text: string): boolean {
 }
 
 /** The parts of host:port, an IPv6 host without its brackets; null for what is no such thing. */
-export function hostPortOf(text: string): { host: string; port: number } | null {
+export function parseHostPort(text: string): { host: string; port: number } | null {
   const [, host, port] = /^(\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})$/i.exec(text) ?? []
   if (host === undefined || Number(port) > 65_535) return null
   return { host: host.replace(/^\[(.*)\]$/, '$1'), port: Number(port) }
 }
 
-export const isHostPort = (text: string): boolean => hostPortOf(text) !== null
+export const isHostPort = (text: string): boolean => parseHostPort(text) !== null
 
 export const isKey32 = (text: string): boolean => Buffer.from(text, 'base64').length === 32 && /^[A-Za-z0-9+/_-]+=*$/.test(text)

@@ -3,7 +3,7 @@ import { type Compilable, DummyDriver, Kysely, PostgresAdapter, PostgresIntrospe
 import type { Db } from './pool.ts'
 import type { Schema } from './schema.ts'
 
-const unconnected: Db = new Kysely<Schema>({
+const compiler: Db = new Kysely<Schema>({
   dialect: {
     createDriver: () => new DummyDriver(),
     createAdapter: () => new PostgresAdapter(),
@@ -13,14 +13,14 @@ const unconnected: Db = new Kysely<Schema>({
 })
 
 /** Makes a statement of a query; `build` may use its arguments as values only, because it is called once, with stand-ins for them. */
-export function statement<Values extends readonly unknown[], Row>(
+export function compileStatement<Values extends readonly unknown[], Row>(
   build: (db: Db, ...values: Values) => Compilable<Row>,
 ): (db: Db, ...values: Values) => Promise<Row[]> {
   const standIns = Array.from({ length: build.length - 1 }, () => ({}))
-  const compiled = build(unconnected, ...(standIns as unknown as Values)).compile()
-  const places = compiled.parameters.map((parameter) => standIns.indexOf(parameter as object))
+  const compiled = build(compiler, ...(standIns as unknown as Values)).compile()
+  const positions = compiled.parameters.map((parameter) => standIns.indexOf(parameter as object))
   return async (db, ...values) => {
-    const parameters = places.map((place, at) => (place === -1 ? compiled.parameters[at] : values[place]))
+    const parameters = positions.map((place, at) => (place === -1 ? compiled.parameters[at] : values[place]))
     const { rows } = await db.executeQuery<Row>({ ...compiled, parameters })
     return rows
   }

@@ -6,7 +6,7 @@ import type { Db, Trx } from './pool.ts'
 const searchTables = '^search_chunk_[0-9]+$'
 
 /** Whether the role of this connection lacks rights to a table of its schema. Never where it owns all of them. */
-export async function lacksGrants(db: Db): Promise<boolean> {
+export async function lacksRights(db: Db): Promise<boolean> {
   const { rows } = await sql<{ lacks: boolean }>`
     select exists (select from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')
       and case when relname ~ ${searchTables} then not pg_has_role(relowner, 'member')
@@ -34,13 +34,13 @@ export async function grantRights(owner: Db, role: string): Promise<void> {
       const relation = sql.id(name)
       if (kind === 'S') await sql`grant usage, select, update on sequence ${relation} to ${to}`.execute(trx)
       else if (isSearch) await sql`alter table ${relation} owner to ${to}`.execute(trx)
-      else if (name === 'migrations') await onlyRead(trx, name, role)
+      else if (name === 'migrations') await grantReadOnly(trx, name, role)
       else await sql`grant select, insert, update, delete on ${relation} to ${to}`.execute(trx)
     }
   })
 }
 
-async function onlyRead(trx: Trx, table: string, role: string): Promise<void> {
+async function grantReadOnly(trx: Trx, table: string, role: string): Promise<void> {
   await sql`revoke all on ${sql.id(table)} from ${sql.id(role)}`.execute(trx)
   await sql`grant select on ${sql.id(table)} to ${sql.id(role)}`.execute(trx)
 }

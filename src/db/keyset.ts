@@ -3,10 +3,10 @@ import { type Expression, type RawBuilder, type SelectQueryBuilder, sql } from '
 
 const types = {
   /** text of UTC without a zone, to the microsecond */
-  moment: {
+  timestamp: {
     key: (column: RawBuilder<unknown>) => sql`${column} at time zone 'UTC'`,
     value: (value: unknown) => sql`${`${value}Z`}::timestamptz`,
-    isValid: (value: unknown) => typeof value === 'string' && isMoment(value),
+    isValid: (value: unknown) => typeof value === 'string' && isTimestamp(value),
   },
   text: {
     key: (column: RawBuilder<unknown>) => column,
@@ -41,7 +41,7 @@ export interface SortKey {
 }
 
 /** A row that tells its place in the order. */
-export interface Keyed {
+export interface RowWithCursorKey {
   /** the values of the sort keys, as a JSON array */
   cursor_key: string
 }
@@ -55,7 +55,7 @@ export interface Keyset {
   /** Whether a row comes behind that place. */
   isAfter(place: readonly unknown[]): Expression<boolean>
   /** Whether these can be the sort keys of a row; what PostgreSQL would refuse to read is none. */
-  isPlace(values: readonly unknown[]): boolean
+  isPosition(values: readonly unknown[]): boolean
 }
 
 /** Makes an order of sort keys. */
@@ -87,7 +87,7 @@ export function keyset(...keys: readonly SortKey[]): Keyset {
       })
       return sql<boolean>`(${sql.join(steps, sql` or `)})`
     },
-    isPlace: (values) =>
+    isPosition: (values) =>
       values.length === keys.length &&
       keys.every(({ type, nulls }, at) => (values[at] === null ? nulls !== undefined : types[type].isValid(values[at]))),
   }
@@ -103,7 +103,7 @@ function isBehind({ order, nulls }: SortKey, column: RawBuilder<unknown>, place:
 }
 
 /** Of the four-digit years that ISO 8601 has; 30 February is none. */
-function isMoment(value: string): boolean {
+function isTimestamp(value: string): boolean {
   if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?$/.test(value)) return false
   const date = new Date(`${value}Z`)
   return !Number.isNaN(date.getTime()) && date.getUTCFullYear() > 0 && date.toISOString().slice(0, 19) === value.slice(0, 19)

@@ -4,7 +4,7 @@ import type pg from 'pg'
 import type { Log } from '../log/log.ts'
 import type { Database } from './pool.ts'
 
-export interface Listening {
+export interface Listener {
   close(): Promise<void>
 }
 
@@ -16,23 +16,23 @@ export function listen(
   database: Pick<Database, 'connect'>,
   log: Log,
   channel: string,
-  heard: (payload: string) => void,
-  missed: () => void,
-): Listening {
+  onNotification: (payload: string) => void,
+  onConnect: () => void,
+): Listener {
   let closed = false
   let client: pg.Client | undefined
   const stop = new AbortController()
 
-  const stay = async () => {
+  const keepListening = async () => {
     while (!closed) {
       try {
         client = await database.connect(`dms listen ${channel}`)
         // Closed while it connected: close() had nothing to end yet.
         if (closed) return await client.end()
         const lost = new Promise<void>((resolve) => client?.once('end', resolve))
-        client.on('notification', ({ payload }) => heard(payload ?? ''))
+        client.on('notification', ({ payload }) => onNotification(payload ?? ''))
         await client.query(`listen ${channel}`)
-        missed()
+        onConnect()
         await lost
       } catch (error) {
         log.debug({ err: (error as Error).message, channel }, 'listening failed')
@@ -40,7 +40,7 @@ export function listen(
       if (!closed) await sleep(500, undefined, { signal: stop.signal }).catch(() => {})
     }
   }
-  const done = stay()
+  const done = keepListening()
   return {
     async close() {
       closed = true

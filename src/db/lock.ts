@@ -27,9 +27,9 @@ export async function withLock<T>(
   name: string,
   timeout: number,
   work: () => Promise<T>,
-  what = name,
+  label = name,
 ): Promise<T> {
-  const client = await database.connect(`dms ${what} pid=${process.pid} host=${hostname()}`)
+  const client = await database.connect(`dms ${label} pid=${process.pid} host=${hostname()}`)
   try {
     await client.query(`set client_connection_check_interval = '10s'`).catch(() => {})
     await acquire(client, name, timeout)
@@ -40,37 +40,37 @@ export async function withLock<T>(
 }
 
 /** Held by a backup as long as it reads stored files; whoever removes some shares it among themselves. */
-export const filesLock = 'files.delete'
+export const fileRemovalLock = 'files.delete'
 
 /** Whether a backup needs all stored files to stay. Where it does not, none begins to before the transaction has ended. */
-export async function backupKeepsFiles(trx: Trx): Promise<boolean> {
+export async function isFileRemovalLocked(trx: Trx): Promise<boolean> {
   const { rows } = await sql<{ got: boolean }>`
-    select pg_try_advisory_xact_lock_shared(hashtext('dms'), hashtext(${filesLock})) as got`.execute(trx)
+    select pg_try_advisory_xact_lock_shared(hashtext('dms'), hashtext(${fileRemovalLock})) as got`.execute(trx)
   return rows[0]?.got !== true
 }
 
 /** Joins whoever holds the lock that `wanted.name` names. */
-const holders = `pg_locks l on l.locktype = 'advisory' and l.granted
+const lockHolders = `pg_locks l on l.locktype = 'advisory' and l.granted
   and l.database = (select oid from pg_database where datname = current_database())
   and l.classid::int8 = hashtext('dms')::int8 & 4294967295 and l.objid::int8 = hashtext(wanted.name)::int8 & 4294967295`
 
 /** Whether somebody holds the lock of that name, as a condition for a query. */
 export const isLocked = (name: RawBuilder<string>): RawBuilder<boolean> =>
-  sql<boolean>`exists (select from (select ${name} as name) wanted join ${sql.raw(holders)})`
+  sql<boolean>`exists (select from (select ${name} as name) wanted join ${sql.raw(lockHolders)})`
 
 async function acquire(client: pg.Client, name: string, timeout: number): Promise<void> {
   const deadline = performance.now() + timeout
   for (;;) {
     const { rows } = await client.query<{ got: boolean }>(`select pg_try_advisory_lock(hashtext('dms'), hashtext($1)) as got`, [name])
     if (rows[0]?.got) return
-    if (performance.now() >= deadline) throw await busy(client, name)
+    if (performance.now() >= deadline) throw await describeHolder(client, name)
     await sleep(Math.min(100, Math.max(1, deadline - performance.now())))
   }
 }
 
-async function busy(client: pg.Client, name: string): Promise<Busy> {
+async function describeHolder(client: pg.Client, name: string): Promise<Busy> {
   const { rows } = await client.query<{ application_name: string; backend_start: Date }>(
-    `select a.application_name, a.backend_start from (select $1::text as name) wanted join ${holders} join pg_stat_activity a using (pid)`,
+    `select a.application_name, a.backend_start from (select $1::text as name) wanted join ${lockHolders} join pg_stat_activity a using (pid)`,
     [name],
   )
   return new Busy(name, rows[0]?.application_name ?? 'holder unknown', rows[0]?.backend_start ?? null)

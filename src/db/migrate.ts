@@ -13,14 +13,14 @@ interface Migration {
 }
 
 /** A migration that can be taken back. */
-export interface WayBack {
+export interface RevertStep {
   name: string
   /** what goes with it, in words */
   loses: string
 }
 
 /** How far back: over so many, or to where this one was the last. */
-export type Goal = { steps: number } | { to: string }
+export type RevertGoal = { steps: number } | { to: string }
 
 export interface MigrationState {
   name: string
@@ -38,27 +38,27 @@ const folder = new URL(extension === '.ts' ? '../../migrations/' : './migrations
 export const migrateLock = 'migrate'
 
 /** Applies what is pending and returns its names; throws Busy when another migrator is not done within `lockTimeout` milliseconds, UnknownMigration (`to`), NewerSchema. */
-export function migrate(database: Database, lockTimeout: number, applied?: (name: string) => void, to?: string): Promise<string[]> {
+export function migrate(database: Database, lockTimeout: number, onApplied?: (name: string) => void, to?: string): Promise<string[]> {
   return withLock(database, migrateLock, lockTimeout, async () => {
     const { db } = database
     const pending = await pendingUpTo(db, to)
     for (const name of pending) {
-      await db.transaction().execute((trx) => apply(trx, name))
-      applied?.(name)
+      await db.transaction().execute((trx) => applyMigration(trx, name))
+      onApplied?.(name)
     }
     return pending
   })
 }
 
 /** Applies what is pending in one transaction, and takes it back: whether it would work on this data. Holds the locks of the migrations meanwhile. */
-export function rehearse(database: Database, lockTimeout: number): Promise<string[]> {
+export function verifyPending(database: Database, lockTimeout: number): Promise<string[]> {
   return withLock(database, migrateLock, lockTimeout, async () => {
     const pending = await pendingUpTo(database.db)
     const done = new Error('rehearsed')
     await database.db
       .transaction()
       .execute(async (trx) => {
-        for (const name of pending) await apply(trx, name)
+        for (const name of pending) await applyMigration(trx, name)
         throw done
       })
       .catch((error) => {
@@ -69,9 +69,9 @@ export function rehearse(database: Database, lockTimeout: number): Promise<strin
 }
 
 /** Applies one migration in the caller's transaction, and notes that it did. Throws UnknownMigration. */
-export async function apply(trx: Trx, name: string): Promise<void> {
-  if (!(await known()).includes(name)) throw new UnknownMigration(name)
-  const { up } = await load(name)
+export async function applyMigration(trx: Trx, name: string): Promise<void> {
+  if (!(await listMigrations()).includes(name)) throw new UnknownMigration(name)
+  const { up } = await loadMigration(name)
   await sql`create table if not exists migrations (name text primary key, applied_at timestamptz not null default now())`.execute(trx)
   await sql`set local statement_timeout = 0`.execute(trx)
   await up(trx as unknown as Kysely<unknown>)
@@ -79,14 +79,14 @@ export async function apply(trx: Trx, name: string): Promise<void> {
 }
 
 /** Takes `way` (of wayBack) back, all or nothing. Throws Busy as migrate() does, and AppError CONFLICT where the schema has changed since. */
-export function revert(database: Database, lockTimeout: number, goal: Goal, way: readonly WayBack[]): Promise<void> {
+export function revert(database: Database, lockTimeout: number, goal: RevertGoal, steps: readonly RevertStep[]): Promise<void> {
   return withLock(database, migrateLock, lockTimeout, () =>
     database.db.transaction().execute(async (trx) => {
-      const names = (await wayBack(trx, goal)).map(({ name }) => name)
-      if (names.join() !== way.map(({ name }) => name).join()) throw new AppError('CONFLICT', {}, 'the schema was changed meanwhile')
+      const names = (await planRevert(trx, goal)).map(({ name }) => name)
+      if (names.join() !== steps.map(({ name }) => name).join()) throw new AppError('CONFLICT', {}, 'the schema was changed meanwhile')
       await sql`set local statement_timeout = 0`.execute(trx)
       for (const name of names) {
-        await (await load(name)).down?.(trx as unknown as Kysely<unknown>)
+        await (await loadMigration(name)).down?.(trx as unknown as Kysely<unknown>)
         await sql`delete from migrations where name = ${name}`.execute(trx)
       }
     }),
@@ -94,18 +94,18 @@ export function revert(database: Database, lockTimeout: number, goal: Goal, way:
 }
 
 /** What is to be taken back, the newest first. Throws NewerSchema, UnknownMigration, and AppError CONFLICT where there is no way. */
-export async function wayBack(db: Db, goal: Goal): Promise<WayBack[]> {
-  const states = await status(db)
-  refuseNewer(states)
+export async function planRevert(db: Db, goal: RevertGoal): Promise<RevertStep[]> {
+  const states = await loadStates(db)
+  rejectNewer(states)
   const applied = states.filter(({ applied_at }) => applied_at !== null).map(({ name }) => name)
   if ('to' in goal) {
     if (!states.some(({ name }) => name === goal.to)) throw new UnknownMigration(goal.to)
     if (!applied.includes(goal.to)) throw new AppError('CONFLICT', {}, `${goal.to} is not applied`)
   }
   const names = 'to' in goal ? applied.filter((name) => name > goal.to) : applied.slice(Math.max(0, applied.length - goal.steps))
-  const way: WayBack[] = []
+  const way: RevertStep[] = []
   for (const name of names.reverse()) {
-    const { down, loses } = await load(name)
+    const { down, loses } = await loadMigration(name)
     if (!down || loses === undefined)
       throw Object.assign(new AppError('CONFLICT', { name }, `there is no way back over ${name}`), {
         fix: 'restore a backup that was made before it, into an empty place: dms restore',
@@ -117,25 +117,25 @@ export async function wayBack(db: Db, goal: Goal): Promise<WayBack[]> {
 
 /** What is pending, in order; with `to` up to that one. Throws NewerSchema, UnknownMigration. */
 export async function pendingUpTo(db: Db, to?: string): Promise<string[]> {
-  const states = await status(db)
-  refuseNewer(states)
+  const states = await loadStates(db)
+  rejectNewer(states)
   if (to !== undefined && !states.some(({ name }) => name === to)) throw new UnknownMigration(to)
   return states.filter(({ name, applied_at }) => applied_at === null && (to === undefined || name <= to)).map(({ name }) => name)
 }
 
-function refuseNewer(states: readonly MigrationState[]): void {
+function rejectNewer(states: readonly MigrationState[]): void {
   const newer = states.filter((state) => state.unknown)
   if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))
 }
 
 /** Every migration, applied or not, in order. */
-export async function status(db: Db): Promise<MigrationState[]> {
+export async function loadStates(db: Db): Promise<MigrationState[]> {
   const { rows: exists } = await sql<{ found: boolean }>`select to_regclass('migrations') is not null as found`.execute(db)
   const applied = exists[0]?.found
     ? (await sql<{ name: string; applied_at: Date }>`select name, applied_at from migrations order by name`.execute(db)).rows
     : []
   const when = new Map(applied.map((row) => [row.name, row.applied_at]))
-  const ours = await known()
+  const ours = await listMigrations()
   const unknown = applied.filter(({ name }) => !ours.includes(name))
   return [
     ...ours.map((name) => ({ name, applied_at: when.get(name) ?? null, unknown: false })),
@@ -169,10 +169,10 @@ export class PendingMigrations extends Error {
   }
 }
 
-const load = async (name: string): Promise<Migration> => import(new URL(`${name}${extension}`, folder).href)
+const loadMigration = async (name: string): Promise<Migration> => import(new URL(`${name}${extension}`, folder).href)
 
 /** The names of all migrations of this dms, in order. */
-export async function known(): Promise<string[]> {
+export async function listMigrations(): Promise<string[]> {
   const files = await readdir(folder)
   const wanted = new RegExp(`^\\d{4}_\\w+\\${extension}$`)
   return files

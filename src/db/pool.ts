@@ -7,7 +7,7 @@ import { KeepingClient } from './cached-plans.ts'
 import { openLane } from './pipeline.ts'
 import type { Schema } from './schema.ts'
 import { cutWhenHung } from './stalled-connection.ts'
-import { types } from './value-parsers.ts'
+import { typeParsers } from './value-parsers.ts'
 
 export type Db = Kysely<Schema>
 /** Inside one transaction: what a verb takes that must commit or vanish with its caller's work. */
@@ -20,9 +20,9 @@ export interface DatabaseOptions {
   /** connections of the pool */
   poolMax: number
   /** milliseconds */
-  connectTimeout: number
+  connectTimeoutMs: number
   /** milliseconds; 0: none */
-  statementTimeout: number
+  statementTimeoutMs: number
   log: Log
 }
 
@@ -47,8 +47,14 @@ const laneTimeout = 10_000
 const hungAfter = 1000
 
 /** Opens the pool; nothing is connected before the first query. */
-export function openDatabase({ address, poolMax, connectTimeout, statementTimeout, log }: DatabaseOptions): Database {
-  const common = { ...address, types, connectionTimeoutMillis: connectTimeout, keepAlive: true }
+export function openDatabase({
+  address,
+  poolMax,
+  connectTimeoutMs: connectTimeout,
+  statementTimeoutMs: statementTimeout,
+  log,
+}: DatabaseOptions): Database {
+  const common = { ...address, types: typeParsers, connectionTimeoutMillis: connectTimeout, keepAlive: true }
   const pool = new pg.Pool({
     ...common,
     Client: KeepingClient,
@@ -67,7 +73,7 @@ export function openDatabase({ address, poolMax, connectTimeout, statementTimeou
     openLane({ name, settings: { ...common, statement_timeout: readTimeout }, log, hungAfter: readTimeout + hungAfter })
   const [reads, auth, lists, texts] = [lane('dms reads'), lane('dms auth'), lane('dms lists'), lane('dms texts')]
   return {
-    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }), ...traced(log) }),
+    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }), ...traceQueries(log) }),
     reads: reads.reads,
     auth: auth.reads,
     lists: lists.reads,
@@ -86,7 +92,7 @@ export function openDatabase({ address, poolMax, connectTimeout, statementTimeou
 }
 
 /** Every statement in the log, where somebody follows all there is; without its values, which may be secret. */
-function traced(log: Log): Pick<KyselyConfig, 'log'> {
+function traceQueries(log: Log): Pick<KyselyConfig, 'log'> {
   if (!log.isLevelEnabled('trace')) return {}
   return { log: ({ query, queryDurationMillis }) => log.trace({ sql: query.sql, duration_ms: Math.round(queryDurationMillis) }, 'query') }
 }
@@ -108,7 +114,7 @@ export const isUniqueViolation = (error: unknown, constraint?: string): boolean 
   error instanceof pg.DatabaseError && error.code === '23505' && (constraint === undefined || error.constraint === constraint)
 
 /** Writes a row whose name must be its own; throws DUPLICATE_RESOURCE with `message` where it is not. */
-export async function uniquelyNamed<T>(write: () => Promise<T>, message: string): Promise<T> {
+export async function rejectDuplicateName<T>(write: () => Promise<T>, message: string): Promise<T> {
   try {
     return await write()
   } catch (error) {

@@ -1,7 +1,7 @@
 /** A database whose tables belong to another role than the application's, or to the same one. */
 import { sql } from 'kysely'
 import { ConfigError } from '../errors.ts'
-import { grantRights, lacksGrants } from './grants.ts'
+import { grantRights, lacksRights } from './grants.ts'
 import { type Database, type DatabaseOptions, openDatabase } from './pool.ts'
 
 export interface OwnedDatabase extends Database {
@@ -10,40 +10,40 @@ export interface OwnedDatabase extends Database {
 }
 
 /** Connections of one command that works as the owner: one for the work, one for its lock, one to spare. */
-const ownerPool = 3
+const ownerPoolMax = 3
 
 /** Joins `database`, of the application's role, with `owner`: the options of the other role. Gives missing rights at once. Throws ConfigError where they are two databases. */
-export async function openOwned(database: Database, owner: DatabaseOptions): Promise<OwnedDatabase> {
+export async function openOwnedDatabase(database: Database, owner: DatabaseOptions): Promise<OwnedDatabase> {
   const withOwner = async <T>(work: (opened: Database) => Promise<T>): Promise<T> => {
-    const opened = openDatabase({ ...owner, poolMax: ownerPool, statementTimeout: 0 })
+    const opened = openDatabase({ ...owner, poolMax: ownerPoolMax, statementTimeoutMs: 0 })
     try {
       return await work(opened)
     } finally {
       await opened.close()
     }
   }
-  const giveRights = async (): Promise<void> => {
-    if (!(await lacksGrants(database.db))) return
+  const grantMissingRights = async (): Promise<void> => {
+    if (!(await lacksRights(database.db))) return
     await withOwner(async (opened) => {
-      const [application, other] = [await identityOf(database), await identityOf(opened)]
+      const [application, other] = [await loadIdentity(database), await loadIdentity(opened)]
       if (application.database !== other.database)
         throw new ConfigError(['database.migration_url and database.url name two databases: give both the same host, port and name'])
       await grantRights(opened.db, application.role)
     })
   }
-  await giveRights()
+  await grantMissingRights()
   return {
     ...database,
     async asOwner(work) {
       const result = await withOwner(work)
-      await giveRights()
+      await grantMissingRights()
       return result
     },
   }
 }
 
 /** The start of the server tells two databases of the same name apart. */
-async function identityOf({ db }: Database): Promise<{ role: string; database: string }> {
+async function loadIdentity({ db }: Database): Promise<{ role: string; database: string }> {
   const { rows } = await sql<{ role: string; database: string }>`
     select current_user as role, current_database() || ' ' || pg_postmaster_start_time() as database`.execute(db)
   return rows[0]!

@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { sql } from 'kysely'
 import { tarEnd, tarHeader, tarPadding } from '../backup/tar.ts'
-import { versionOfDms } from '../version.ts'
+import { readVersion } from '../version.ts'
 import type { Diagnosis } from './doctor.ts'
 import type { Patient } from './installation.ts'
 
@@ -20,7 +20,7 @@ export async function writeBundle(
   const files = {
     'doctor.json': diagnoses,
     'settings.json': settings,
-    'versions.json': { dms: versionOfDms(), node: process.versions, platform: process.platform, arch: process.arch, system: release() },
+    'versions.json': { dms: readVersion(), node: process.versions, platform: process.platform, arch: process.arch, system: release() },
     'database.json': await fromDatabase(patient).catch((error: Error) => ({ error: error.message })),
   }
   const blocks = Object.entries(files).flatMap(([name, value]) => {

@@ -28,7 +28,7 @@ async function current(patient: Patient) {
   const opened = await patient.database().catch(() => {
     throw new NotHere('the database is out of reach')
   })
-  const states = await migrations.status(opened.db)
+  const states = await migrations.loadStates(opened.db)
   if (states.some(({ applied_at, unknown }) => unknown || applied_at === null)) throw new NotHere('the schema is not current')
   return opened
 }
@@ -51,7 +51,7 @@ async function reachable(patient: Patient): Promise<Opinion> {
 
 async function schema(patient: Patient): Promise<Opinion> {
   const { db } = await patient.database()
-  const states = await migrations.status(db)
+  const states = await migrations.loadStates(db)
   const newer = states.filter(({ unknown }) => unknown)
   if (newer[0])
     return fail(`the schema has ${newer[0].name}, which this dms does not know`, 'install the dms that was here before, or a newer one')

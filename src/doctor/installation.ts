@@ -1,12 +1,12 @@
 /** What is examined: the parts of this installation, each opened when a question first needs it. */
 import type { App } from '../app.ts'
-import type { Loaded } from '../config/load.ts'
+import type { LoadedConfig } from '../config/load.ts'
 import type { Log } from '../log/log.ts'
-import { type OpenedDatabase, openApp, openConfigured } from '../open-app.ts'
+import { type OpenedDatabase, openApp, openConfiguredDatabase } from '../open-app.ts'
 import { NotHere } from './doctor.ts'
 
 export interface Patient {
-  readonly loaded: Loaded & { readonly problems: readonly string[] }
+  readonly loaded: LoadedConfig & { readonly problems: readonly string[] }
   readonly log: Log
   /** Throws what the connection says the first time, NotHere from then on. */
   database(): Promise<OpenedDatabase>
@@ -26,7 +26,7 @@ export function admit(loaded: Patient['loaded'], log: Log): Patient {
     async database() {
       if (isDown) throw new NotHere('the database is out of reach')
       try {
-        database ??= openConfigured(loaded.config, log, true)
+        database ??= openConfiguredDatabase(loaded.config, log, true)
         const opened = await database
         await opened.db.selectNoFrom((eb) => eb.lit(1).as('one')).execute()
         return opened

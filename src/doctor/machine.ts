@@ -3,10 +3,10 @@ import { chmod, mkdir, readFile, stat, statfs } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { dirname, join } from 'node:path'
 import { openIdentityProvider } from '../auth/openid-provider.ts'
-import { hostPortOf } from '../config/values.ts'
+import { parseHostPort } from '../config/values.ts'
 import { nodeKeepsFromNetwork, withoutNetwork } from '../extract/process/sandbox.ts'
 import { storeFolder } from '../files/store-folder.ts'
-import { versionOfDms } from '../version.ts'
+import { readVersion } from '../version.ts'
 import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
 import type { Patient } from './installation.ts'
 
@@ -16,7 +16,7 @@ const secrets = ['jwt_secret', 'sources_key', 'initial-admin-password']
 export const machine = (patient: Patient): Question[] => [
   { id: 'config', about: 'config.toml and the variables', ask: async () => configuration(patient) },
   { id: 'permissions', about: 'who may read secrets', ask: () => permissions(patient) },
-  { id: 'node', about: 'the Node that runs this', ask: async () => ok(`dms ${versionOfDms()} on Node ${process.versions.node}`) },
+  { id: 'node', about: 'the Node that runs this', ask: async () => ok(`dms ${readVersion()} on Node ${process.versions.node}`) },
   { id: 'disk', about: 'room on the disks', ask: () => disk(patient) },
   { id: 'exposure', about: 'what strangers can reach', ask: async () => exposure(patient) },
   { id: 'readers', about: 'what parsers of uploaded files can reach', ask: readers },
@@ -76,7 +76,7 @@ async function nearest(path: string): Promise<string> {
 function exposure({ loaded: { config } }: Patient): Opinion {
   const { server, auth, metrics } = config
   const isOpen = server.socket === '' && !isLoopback(server.host)
-  if (metrics.enabled && metrics.token === '' && !isLoopback(hostPortOf(metrics.listen)?.host ?? ''))
+  if (metrics.enabled && metrics.token === '' && !isLoopback(parseHostPort(metrics.listen)?.host ?? ''))
     return fail(`everybody who reaches ${metrics.listen} reads the metrics`, 'set metrics.token, or listen on 127.0.0.1')
   if (server.metrics_allow.some((network) => /\/0$/.test(network)))
     return fail('server.metrics_allow lets the whole world read /metrics', 'name the networks of your monitoring')

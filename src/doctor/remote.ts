@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'node:tls'
 import type { Client } from '../client/client.ts'
-import { versionOfDms } from '../version.ts'
+import { readVersion } from '../version.ts'
 import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
 
 /** Days before its end that a certificate is worth a line. */
@@ -95,7 +95,7 @@ const isHere = (url: string): boolean => ['localhost', '127.0.0.1', '[::1]'].inc
 
 async function version(get: Get): Promise<Opinion> {
   const described = (await (await get('/api/openapi.json')).json()) as { info?: { version?: string } }
-  const [theirs, ours] = [described.info?.version ?? 'unknown', versionOfDms()]
+  const [theirs, ours] = [described.info?.version ?? 'unknown', readVersion()]
   return theirs === ours ? ok(theirs) : warn(`the server is dms ${theirs}, this is ${ours}`, 'install the same version on both')
 }
 

@@ -1,12 +1,12 @@
 /** Who may see a document. */
 import type { Actor } from '../actor.ts'
 import { isAdmin } from '../actor.ts'
-import { statement } from '../db/compiled-query.ts'
+import { compileStatement } from '../db/compiled-query.ts'
 import type { Db } from '../db/pool.ts'
 import { AppError, type Code } from '../errors.ts'
 import { type Document, headLength, select } from './view.ts'
 
-const byId = statement((db: Db, id: string) => select(db, headLength).where('documents.id', '=', id))
+const byId = compileStatement((db: Db, id: string) => select(db, headLength).where('documents.id', '=', id))
 
 /** The document with the head of its text, if the actor may know of it; to everybody else it does not exist: throws `missing`. */
 export async function visible(db: Db, actor: Actor, id: string, missing: Code = 'DOCUMENT_NOT_FOUND'): Promise<Document> {

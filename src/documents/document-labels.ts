@@ -4,7 +4,7 @@ import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import { publishAll } from '../events.ts'
+import { publishMany } from '../events.ts'
 import { isId } from '../http/input.ts'
 import { reindexAll } from './enqueue-index.ts'
 
@@ -87,7 +87,7 @@ async function changed(app: App, trx: Trx, ids: readonly string[]): Promise<void
 }
 
 const tellOwners = (trx: Trx, documents: readonly { id: string; owner_id: string }[]): Promise<void> =>
-  publishAll(
+  publishMany(
     trx,
     'document_updated',
     documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes: ['labels'] } })),

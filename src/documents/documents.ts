@@ -3,12 +3,12 @@ import { type SelectQueryBuilder, sql, type Updateable } from 'kysely'
 import type { Actor } from '../actor.ts'
 import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { statement } from '../db/compiled-query.ts'
-import { type Keyed, type Keyset, keyset, type SortKey } from '../db/keyset.ts'
+import { compileStatement } from '../db/compiled-query.ts'
+import { type Keyset, keyset, type RowWithCursorKey, type SortKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { DocumentStatus, Schema } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
-import { publish, publishAll } from '../events.ts'
+import { publish, publishMany } from '../events.ts'
 import { matches } from '../http/files.ts'
 import { type Fetched, fetchPage, type PageOf, type Slice } from '../http/pages.ts'
 import { parseUserIdentifier } from '../http/user-identifier.ts'
@@ -23,8 +23,8 @@ export const sortable = ['created_at', 'updated_at', 'title', 'filename', 'size'
 
 /** How the values of each are written in a cursor. */
 const kindOf: Record<(typeof sortable)[number], SortKey['type']> = {
-  created_at: 'moment',
-  updated_at: 'moment',
+  created_at: 'timestamp',
+  updated_at: 'timestamp',
   title: 'text',
   filename: 'text',
   size: 'integer',
@@ -50,7 +50,7 @@ export interface ListOptions extends Filter, PageOf {
 }
 
 /** A document of a list. */
-export type Listed = Document & Keyed
+export type Listed = Document & RowWithCursorKey
 
 /** One page of what the actor may see. Throws VALIDATION_ERROR for a cursor of another list. */
 export function list(app: App, actor: Actor, options: ListOptions): Promise<Fetched<Listed>> {
@@ -99,10 +99,10 @@ const orders = Object.fromEntries(
 /** What clients ask for that say nothing: one's own documents, newest first. Writing the query anew costs a seventh of the whole request. */
 const usual = { sort: 'created_at', order: 'desc', characters: excerptLength } as const
 const own = (db: Db, owner: string | null): All => db.selectFrom('documents').where('documents.owner_id', '=', owner)
-const usualPage = statement((db: Db, owner: string | null, limit: number, offset: number) =>
+const usualPage = compileStatement((db: Db, owner: string | null, limit: number, offset: number) =>
   sliceOf(db, own(db, owner), orders.desc.created_at, { limit, offset, after: null }, excerptLength),
 )
-const usualTotal = statement((db: Db, owner: string | null) => totalOf(own(db, owner)))
+const usualTotal = compileStatement((db: Db, owner: string | null) => totalOf(own(db, owner)))
 
 const isUsual = ({ sort, order, characters, status, source_id, label_ids, date_from, date_to, owner }: ListOptions): boolean =>
   characters === usual.characters &&
@@ -187,7 +187,7 @@ export async function touch(app: App, trx: Trx, id: string, columns: Updateable<
     .set((eb) => ({ ...columns, version: eb('version', '+', 1), updated_at: app.now() }))
     .where('id', '=', id)
     .execute()
-  await jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` })
+  await jobs.enqueue(trx, 'index', { document_id: id }, { dedupeKey: `index:${id}` })
 }
 
 /** Removes a document and all that hangs on it; its bytes follow by a job once no other document has them. Throws DOCUMENT_NOT_FOUND. */
@@ -226,9 +226,9 @@ export async function transferAll(trx: Trx, from: string, to: string): Promise<v
     trx,
     moved.map(({ id }) => id),
   )
-  await jobs.transfer(trx, from, to)
+  await jobs.transferPending(trx, from, to)
   const data = (id: string) => ({ document_id: id, changes: ['owner'] })
-  await publishAll(
+  await publishMany(
     trx,
     'document_updated',
     moved.map(({ id }) => ({ userId: to, data: data(id) })),
@@ -255,10 +255,10 @@ async function erase(trx: Trx, documents: readonly { id: string; sha256: string 
   for (let from = 0; from < documents.length; from += together) {
     const some = documents.slice(from, from + together)
     const ids = some.map(({ id }) => id)
-    await jobs.cancelOf(trx, ...ids)
+    await jobs.cancelByDocument(trx, ...ids)
     await trx.deleteFrom('documents').where('id', 'in', ids).execute()
     await reindexAll(trx, ids)
-    await jobs.enqueueAll(
+    await jobs.enqueueMany(
       trx,
       'purge',
       [...new Set(some.map(({ sha256 }) => sha256))].map((sha256) => ({ payload: { sha256 }, dedupe: `purge:${sha256}` })),

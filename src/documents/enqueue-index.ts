@@ -10,7 +10,7 @@ export async function reindexAll(trx: Trx, ids: readonly string[]): Promise<void
   const sorted = ids.toSorted()
   for (let from = 0; from < sorted.length; from += together) {
     const some = sorted.slice(from, from + together)
-    await jobs.enqueueAll(
+    await jobs.enqueueMany(
       trx,
       'index',
       some.map((id) => ({ payload: { document_id: id }, dedupe: `index:${id}` })),

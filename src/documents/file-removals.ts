@@ -1,7 +1,7 @@
 /** Removal of stored bytes in two phases: rows first, in a transaction of their own; files only after its commit. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { backupKeepsFiles } from '../db/lock.ts'
+import { isFileRemovalLocked } from '../db/lock.ts'
 import type { Trx } from '../db/pool.ts'
 import { addressPattern, sha256Of } from '../ports/file-store.ts'
 import { lockExisting, lockStored, placeholderAddress, usesOf, writeRemoval } from './stored-files.ts'
@@ -62,7 +62,7 @@ async function removable(app: App, sha256: string | undefined): Promise<string[]
   const any = await sql`select from file_removals where ${wanted} limit 1`.execute(app.db)
   if (any.rows.length === 0) return []
   return app.db.transaction().execute(async (trx) => {
-    if (await backupKeepsFiles(trx)) return null
+    if (await isFileRemovalLocked(trx)) return null
     await sql`delete from file_removals where ${wanted} and exists (select from stored_files file where file.address = file_removals.address)`.execute(
       trx,
     )

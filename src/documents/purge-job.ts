@@ -13,7 +13,7 @@ export const purge: Handler<'purge'> = {
     if (!isWaiting) return undefined
     return async (trx) => {
       const runAt = new Date(app.now().getTime() + retryMs)
-      await jobs.enqueue(trx, 'purge', { sha256 }, { dedupe: `purge:${sha256}`, runAt })
+      await jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}`, runAt })
     }
   },
 }

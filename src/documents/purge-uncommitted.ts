@@ -7,7 +7,7 @@ import { sha256Of } from '../ports/file-store.ts'
 export async function settle(app: App): Promise<void> {
   for (const { address, remove } of await app.files.unsettled()) {
     const payload = { sha256: sha256Of(address), address }
-    await app.db.transaction().execute((trx) => jobs.enqueue(trx, 'purge', payload, { dedupe: `purge:${address}` }))
+    await app.db.transaction().execute((trx) => jobs.enqueue(trx, 'purge', payload, { dedupeKey: `purge:${address}` }))
     await remove()
   }
 }

@@ -26,7 +26,7 @@ export async function replace(app: App, trx: Trx, id: string, { staged, ocr, lan
     .forUpdate()
     .executeTakeFirst()
   if (!document) return false
-  await jobs.cancelOf(trx, id)
+  await jobs.cancelByDocument(trx, id)
   const address = await lockStored(trx, staged)
   const own = await trx
     .selectFrom('documents')
@@ -54,7 +54,7 @@ export async function replace(app: App, trx: Trx, id: string, { staged, ocr, lan
     language,
   })
   await jobs.enqueue(trx, ocr ? 'ocr' : 'extract', { language }, { documentId: id, maxAttempts: app.config.ocr.max_attempts })
-  await jobs.enqueue(trx, 'purge', { sha256: document.sha256 }, { dedupe: `purge:${document.sha256}` })
+  await jobs.enqueue(trx, 'purge', { sha256: document.sha256 }, { dedupeKey: `purge:${document.sha256}` })
   await publish(trx, 'document_updated', document.owner_id, { document_id: id, changes: ['file', 'content', 'status'] })
   return true
 }

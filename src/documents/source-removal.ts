@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
-import { publishAll } from '../events.ts'
+import { publishMany } from '../events.ts'
 import { touch } from './documents.ts'
 import { reindexAll } from './enqueue-index.ts'
 import { cleanFilename, titleOf } from './file-names.ts'
@@ -24,7 +24,7 @@ async function change(app: App, trx: Trx, ids: readonly string[], metadata: Retu
     trx,
     rows.map(({ id }) => id),
   )
-  await publishAll(
+  await publishMany(
     trx,
     'document_updated',
     rows.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes: ['metadata'] } })),
@@ -43,7 +43,7 @@ export async function rename(app: App, trx: Trx, id: string, path: string): Prom
   const filename = cleanFilename(path)
   const title = document.title === titleOf(document.filename) ? titleOf(filename) : document.title
   await touch(app, trx, id, { filename, title, source_path: path, metadata: sql`metadata - 'source_removed_at'` as never })
-  await publishAll(trx, 'document_updated', [
+  await publishMany(trx, 'document_updated', [
     { userId: document.owner_id, data: { document_id: id, changes: ['filename', 'source_path'] } },
   ])
 }

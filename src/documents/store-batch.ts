@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
-import { publishAll } from '../events.ts'
+import { publishMany } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
@@ -77,13 +77,13 @@ export async function storeMany(
     [...firstOf.values()].map((staged) => ensureBytes(app, trx, staged, addresses.get(staged.sha256) ?? '', owned.has(staged.sha256))),
   )
   await trx.insertInto('documents').values(documents).execute()
-  await jobs.enqueueAll(
+  await jobs.enqueueMany(
     trx,
     ocr ? 'ocr' : 'extract',
     ids.map((documentId) => ({ payload: { language }, documentId, maxAttempts: app.config.ocr.max_attempts })),
   )
   await reindexAll(trx, ids)
-  await publishAll(
+  await publishMany(
     trx,
     'document_created',
     documents.map(({ id, title }) => ({ userId: ownerId, data: { document_id: id, title, source: sourceId } })),

@@ -72,7 +72,7 @@ export async function store(app: App, trx: Trx, ownerId: string, staged: StagedF
     { language: given.language },
     { documentId: id, maxAttempts: app.config.ocr.max_attempts },
   )
-  await jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` })
+  await jobs.enqueue(trx, 'index', { document_id: id }, { dedupeKey: `index:${id}` })
   await publish(trx, 'document_created', ownerId, { document_id: id, title, source: null })
   return { document: await reread(trx, id), created: true }
 }

@@ -103,7 +103,7 @@ export async function ensureBytes(app: App, trx: Trx, staged: StagedFile, addres
   await staged.commit()
   await trx.updateTable('stored_files').set({ address: staged.address, size: staged.size }).where('sha256', '=', staged.sha256).execute()
   await writeRemoval(trx, address)
-  await jobs.enqueue(trx, 'purge', { sha256: staged.sha256 }, { dedupe: `purge:${staged.sha256}` })
+  await jobs.enqueue(trx, 'purge', { sha256: staged.sha256 }, { dedupeKey: `purge:${staged.sha256}` })
 }
 
 /** Files of at least so many bytes are compared before the transaction begins, so that no lock waits for it. */

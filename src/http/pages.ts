@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { Config } from '../config/schema.ts'
-import type { Keyed, Keyset } from '../db/keyset.ts'
+import type { Keyset, RowWithCursorKey } from '../db/keyset.ts'
 import { invalid } from '../errors.ts'
 import { wholeNumber } from './input.ts'
 
@@ -87,7 +87,7 @@ export interface Fetched<Row> {
  * Reads one page of a list. `boundTo` is what the list is made by besides its order, such as filters: a cursor works only with the same.
  * `fetch` reads the rows of a slice in the order of `order`. Throws VALIDATION_ERROR for a cursor that is none of this list.
  */
-export async function fetchPage<Row extends Keyed>(
+export async function fetchPage<Row extends RowWithCursorKey>(
   { page, per_page, cursor }: PageOf,
   order: Keyset,
   boundTo: unknown,
@@ -112,7 +112,7 @@ export interface WholeWanted {
 }
 
 /** The same for a list that comes whole unless a length is given; its entries are not counted. */
-export const fetchWhole = <Row extends Keyed>(
+export const fetchWhole = <Row extends RowWithCursorKey>(
   { per_page = Number.MAX_SAFE_INTEGER - 1, cursor }: WholeWanted,
   order: Keyset,
   boundTo: unknown,
@@ -131,7 +131,7 @@ function opened(cursor: string, order: Keyset, fingerprint: string): { total: nu
   const parsed = Cursor.safeParse(value)
   if (!parsed.success) throw invalid('cursor', 'not a cursor: pass pagination.next_cursor as it came')
   const [madeFor, total, key] = parsed.data
-  if (madeFor !== fingerprint || !order.isPlace(key))
+  if (madeFor !== fingerprint || !order.isPosition(key))
     throw invalid('cursor', 'the cursor of another list: repeat the filters, sort and order that it came with')
   return { total, key }
 }

@@ -2,10 +2,10 @@
 import { sql } from 'kysely'
 import type { Db } from '../db/pool.ts'
 
-export type Run = 'backup' | 'maintenance' | 'rehearsal'
+export type RecurringTask = 'backup' | 'maintenance' | 'rehearsal'
 
 /** Notes that it was done just now, by the database's clock; without effect where the schema is older than the table. */
-export async function noteSuccess(db: Db, name: Run): Promise<void> {
+export async function recordSuccess(db: Db, name: RecurringTask): Promise<void> {
   const { rows } = await sql<{ found: boolean }>`select to_regclass('runs') is not null as found`.execute(db)
   if (!rows[0]?.found) return
   await db
@@ -16,7 +16,7 @@ export async function noteSuccess(db: Db, name: Run): Promise<void> {
 }
 
 /** Whether it was not done well within the last `seconds`. */
-export async function isDue(db: Db, name: Run, seconds: number): Promise<boolean> {
+export async function isDue(db: Db, name: RecurringTask, seconds: number): Promise<boolean> {
   const { rows } = await sql`
     select from runs where name = ${name} and last_success_at > now() - ${seconds} * interval '1 s'`.execute(db)
   return rows.length === 0

@@ -28,19 +28,19 @@ export type Kind = keyof Payloads
 export type Queue = 'ocr' | 'sync' | 'index' | 'maintenance'
 
 /** Enough for a week of tries: an index or a disk that is out of reach is caught up with once it is back. */
-const untilItWorks = 1000
+const manyAttempts = 1000
 
 /** `kept`: finished jobs stay, as history and for statistics. `tries`: unless told otherwise. */
 export const kinds = {
-  ocr: { queue: 'ocr', kept: true, tries: 3 },
-  extract: { queue: 'ocr', kept: true, tries: 3 },
-  pages: { queue: 'ocr', kept: false, tries: 1 },
-  index: { queue: 'index', kept: false, tries: untilItWorks },
-  reindex: { queue: 'index', kept: false, tries: untilItWorks },
-  verify_email: { queue: 'maintenance', kept: false, tries: 20 },
-  purge: { queue: 'maintenance', kept: false, tries: untilItWorks },
-  sync: { queue: 'sync', kept: false, tries: 3 },
-} as const satisfies Record<Kind, { queue: Queue; kept: boolean; tries: number }>
+  ocr: { queue: 'ocr', keepsFinished: true, maxAttempts: 3 },
+  extract: { queue: 'ocr', keepsFinished: true, maxAttempts: 3 },
+  pages: { queue: 'ocr', keepsFinished: false, maxAttempts: 1 },
+  index: { queue: 'index', keepsFinished: false, maxAttempts: manyAttempts },
+  reindex: { queue: 'index', keepsFinished: false, maxAttempts: manyAttempts },
+  verify_email: { queue: 'maintenance', keepsFinished: false, maxAttempts: 20 },
+  purge: { queue: 'maintenance', keepsFinished: false, maxAttempts: manyAttempts },
+  sync: { queue: 'sync', keepsFinished: false, maxAttempts: 3 },
+} as const satisfies Record<Kind, { queue: Queue; keepsFinished: boolean; maxAttempts: number }>
 
 export const priorities = { low: 25, normal: 50, high: 75, urgent: 100 } as const
 export type Priority = keyof typeof priorities
@@ -50,28 +50,28 @@ export interface Job<K extends Kind = Kind> extends Omit<Row<'jobs'>, 'kind' | '
   payload: Payloads[K]
 }
 
-export interface Problem {
+export interface JobProblem {
   code: string
   message: string
   /** whether another try could end better */
-  retry: boolean
+  isRetryable: boolean
 }
 
 /** What the log says of a job that is done. */
-export type Facts = Readonly<Record<string, string | number>>
+export type LogFields = Readonly<Record<string, string | number>>
 
 /** What a kind of job does. */
 export interface Handler<K extends Kind> {
   /** The work. What it returns runs in the transaction that finishes the job, both or neither, and may tell what the log shall say of it. */
-  run(app: App, job: Job<K>, signal: AbortSignal): Promise<undefined | ((trx: Trx) => Promise<void> | Promise<Facts>)>
+  run(app: App, job: Job<K>, signal: AbortSignal): Promise<undefined | ((trx: Trx) => Promise<void> | Promise<LogFields>)>
   /** What else is true once the job failed: it waits for another try, or (`final`) was given up. Same transaction. */
-  failed?(app: App, trx: Trx, job: Job<K>, problem: Problem, final: boolean): Promise<void>
+  failed?(app: App, trx: Trx, job: Job<K>, problem: JobProblem, final: boolean): Promise<void>
   /** What else is true once the job was given back without a try being counted. Same transaction. */
   released?(app: App, trx: Trx, job: Job<K>): Promise<void>
 }
 
 /** The owner of jobs that are nobody's. */
-export const nobody = '00000000-0000-0000-0000-000000000000'
+export const noOwner = '00000000-0000-0000-0000-000000000000'
 
 export interface EnqueueOptions {
   priority?: Priority
@@ -80,19 +80,19 @@ export interface EnqueueOptions {
   /** whose turn it takes; default: the owner of the document, else nobody */
   ownerId?: string
   /** a waiting job with the same key is enough: no second one is made */
-  dedupe?: string
+  dedupeKey?: string
   runAt?: Date
   maxAttempts?: number
 }
 
 /** Adds a job; returns its id (of the waiting one where `dedupe` found it). */
 export async function enqueue<K extends Kind>(trx: Trx, kind: K, payload: Payloads[K], options: EnqueueOptions = {}): Promise<string> {
-  const [id = ''] = await enqueueAll(trx, kind, [{ payload, ...options }])
+  const [id = ''] = await enqueueMany(trx, kind, [{ payload, ...options }])
   return id
 }
 
 /** The same for many at once, no two of which have the same `dedupe`; their ids, in no promised order. */
-export async function enqueueAll<K extends Kind>(
+export async function enqueueMany<K extends Kind>(
   trx: Trx,
   kind: K,
   wanted: readonly (EnqueueOptions & { payload: Payloads[K] })[],
@@ -106,15 +106,15 @@ export async function enqueueAll<K extends Kind>(
     about_id: options.documentId ?? ('document_id' in payload ? payload.document_id : null),
     parent_id: options.parentId ?? null,
     owner_id: options.ownerId ?? null,
-    dedupe_key: options.dedupe ?? null,
-    max_attempts: options.maxAttempts ?? kinds[kind].tries,
+    dedupe_key: options.dedupeKey ?? null,
+    max_attempts: options.maxAttempts ?? kinds[kind].maxAttempts,
     run_at: options.runAt ?? null,
   }))
   // DO UPDATE rather than DO NOTHING: it locks the waiting row, so no worker starts it before what we commit is there to be read. In the order
   // that was given: two who insert the same keys must not wait for each other.
   const { rows } = await sql<{ id: string }>`
     insert into jobs (kind, queue, payload, priority, document_id, parent_id, owner_id, dedupe_key, max_attempts, run_at)
-    select ${kind}, ${kinds[kind].queue}, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${nobody}::uuid),
+    select ${kind}, ${kinds[kind].queue}, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${noOwner}::uuid),
       dedupe_key, max_attempts, coalesce(run_at, now())
     from rows from (jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as (payload jsonb, priority smallint, document_id uuid, about_id uuid,
       parent_id uuid, owner_id uuid, dedupe_key text, max_attempts integer, run_at timestamptz)) with ordinality as
@@ -137,7 +137,7 @@ export async function cancel(trx: Trx, ids: readonly string[]): Promise<string[]
 }
 
 /** Cancels whatever waits or runs for documents. */
-export async function cancelOf(trx: Trx, ...documentIds: string[]): Promise<void> {
+export async function cancelByDocument(trx: Trx, ...documentIds: string[]): Promise<void> {
   const live = await trx
     .selectFrom('jobs')
     .select('id')
@@ -151,12 +151,12 @@ export async function cancelOf(trx: Trx, ...documentIds: string[]): Promise<void
 }
 
 /** Waiting jobs take another owner's turns, as their documents do. */
-export async function transfer(trx: Trx, from: string, to: string): Promise<void> {
+export async function transferPending(trx: Trx, from: string, to: string): Promise<void> {
   await trx.updateTable('jobs').set({ owner_id: to }).where('owner_id', '=', from).where('status', '=', 'pending').execute()
 }
 
 /** Moves a waiting job forward or back; throws CONFLICT when it no longer waits. */
-export async function prioritise(db: Db, id: string, priority: Priority): Promise<void> {
+export async function setPriority(db: Db, id: string, priority: Priority): Promise<void> {
   const { numUpdatedRows } = await db
     .updateTable('jobs')
     .set({ priority: priorities[priority] })
@@ -167,24 +167,24 @@ export async function prioritise(db: Db, id: string, priority: Priority): Promis
 }
 
 /** The key in `instance` that is there while OCR is paused. */
-export const ocrPaused = 'ocr_paused'
+export const ocrPausedKey = 'ocr_paused'
 
 /** Whether documents wait, whatever workers there are, until OCR is resumed. */
 export const isOcrPaused = async (db: Db): Promise<boolean> =>
-  (await db.selectFrom('instance').select('key').where('key', '=', ocrPaused).executeTakeFirst()) !== undefined
+  (await db.selectFrom('instance').select('key').where('key', '=', ocrPausedKey).executeTakeFirst()) !== undefined
 
 /** From the commit on no OCR job is begun by any worker; what runs goes on to its end. */
 export async function pauseOcr(trx: Trx): Promise<void> {
   await trx
     .insertInto('instance')
-    .values({ key: ocrPaused, value: 'yes' })
+    .values({ key: ocrPausedKey, value: 'yes' })
     .onConflict((conflict) => conflict.doNothing())
     .execute()
 }
 
 /** The end of that. */
 export async function resumeOcr(trx: Trx): Promise<void> {
-  await trx.deleteFrom('instance').where('key', '=', ocrPaused).execute()
+  await trx.deleteFrom('instance').where('key', '=', ocrPausedKey).execute()
   await sql`select pg_notify('dms_jobs', 'ready')`.execute(trx)
 }
 

@@ -2,8 +2,8 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { type Keyed, keyset } from '../db/keyset.ts'
-import { type Trx, uniquelyNamed } from '../db/pool.ts'
+import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
+import { rejectDuplicateName, type Trx } from '../db/pool.ts'
 import { visibleName } from '../documents/access.ts'
 import * as labelled from '../documents/document-labels.ts'
 import * as documents from '../documents/documents.ts'
@@ -33,14 +33,14 @@ export interface Fields {
 const byName = keyset({ by: 'labels.name_key', type: 'text', order: 'asc' }, { by: 'labels.id', type: 'id', order: 'asc' })
 
 /** All labels, or a page of them, by name. Throws VALIDATION_ERROR for a cursor of another list. */
-export const list = (app: App, actor: Actor, wanted: WholeWanted = {}): Promise<Fetched<Label & Keyed>> =>
+export const list = (app: App, actor: Actor, wanted: WholeWanted = {}): Promise<Fetched<Label & RowWithCursorKey>> =>
   fetchWhole(wanted, byName, 'labels', ({ limit, after }) => {
     const all = select(app.db, actor)
     return byName
       .orderBy(after ? all.where(byName.isAfter(after)) : all)
       .select(byName.key)
       .limit(limit)
-      .$castTo<Label & Keyed>()
+      .$castTo<Label & RowWithCursorKey>()
       .execute()
   })
 
@@ -74,7 +74,10 @@ const taken = 'A label of that name exists.'
 export async function create(app: App, actor: Actor, fields: Fields): Promise<Label> {
   const at = app.now()
   const values = { ...fields, name_key: labelKey(fields.name), created_by: actor.id, created_at: at, updated_at: at }
-  const { id } = await uniquelyNamed(() => app.db.insertInto('labels').values(values).returning('id').executeTakeFirstOrThrow(), taken)
+  const { id } = await rejectDuplicateName(
+    () => app.db.insertInto('labels').values(values).returning('id').executeTakeFirstOrThrow(),
+    taken,
+  )
   return get(app, actor, id)
 }
 
@@ -84,7 +87,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Partia
     await changeable(trx, actor, id)
     const { name } = changes
     const changed = { ...changes, ...(name === undefined ? {} : { name_key: labelKey(name) }), updated_at: app.now() }
-    await uniquelyNamed(() => trx.updateTable('labels').set(changed).where('id', '=', id).execute(), taken)
+    await rejectDuplicateName(() => trx.updateTable('labels').set(changed).where('id', '=', id).execute(), taken)
     if (name !== undefined) await labelled.reindexCarriers(trx, id)
     return get(app, actor, id, trx)
   })

@@ -2,7 +2,7 @@
 import pino, { type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import { environment } from '../config/environment.ts'
-import { plain, plainJson } from './escape.ts'
+import { escapeControls, escapeControlsInJson } from './escape.ts'
 import { isJournal } from './systemd-journal.ts'
 
 export type Log = Logger
@@ -15,20 +15,20 @@ export interface LogOptions {
 }
 
 /** Secrets never reach a line, wherever in an object they hang. */
-const redact = ['password', 'token', 'authorization', 'secret', 'cookie'].flatMap((key) => [key, `*.${key}`, `*.*.${key}`])
+const redactedPaths = ['password', 'token', 'authorization', 'secret', 'cookie'].flatMap((key) => [key, `*.${key}`, `*.*.${key}`])
 
 /** Opens the log. Writing is synchronous, so that the last line before an end is never lost; `reopen()` makes a file anew after it was moved away. */
 export function openLog({ level, format, file = '' }: LogOptions): Log & { reopen(): void } {
   const isPretty = format === 'pretty' || (format === 'auto' && file === '' && process.stderr.isTTY === true)
   const settings = {
     level,
-    redact,
+    redact: redactedPaths,
     base: null,
     messageKey: 'msg',
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
-    serializers: { err: errorLine },
-    hooks: { streamWrite: isPretty ? forPeople : plainJson },
+    serializers: { err: serializeError },
+    hooks: { streamWrite: isPretty ? toPrettyLine : escapeControlsInJson },
   }
   const target = file === '' ? pino.destination({ fd: 2, sync: true }) : pino.destination({ dest: file, sync: true, append: true })
   const stream = isPretty
@@ -40,14 +40,14 @@ export function openLog({ level, format, file = '' }: LogOptions): Log & { reope
 }
 
 /** A line that pretty may write out as text. */
-const forPeople = (line: string): string => `${JSON.stringify(plainIn(JSON.parse(line), ''))}\n`
+const toPrettyLine = (line: string): string => `${JSON.stringify(escapeValues(JSON.parse(line), ''))}\n`
 
-function plainIn(value: unknown, name: string): unknown {
+function escapeValues(value: unknown, name: string): unknown {
   // Its frames stand one below the other, indented.
-  if (typeof value === 'string') return name === 'stack' ? value.split('\n').map(plain).join('\n') : plain(value)
-  if (Array.isArray(value)) return value.map((one) => plainIn(one, name))
+  if (typeof value === 'string') return name === 'stack' ? value.split('\n').map(escapeControls).join('\n') : escapeControls(value)
+  if (Array.isArray(value)) return value.map((one) => escapeValues(one, name))
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inside]) => [plain(key), plainIn(inside, key)]))
+  return Object.fromEntries(Object.entries(value).map(([key, inside]) => [escapeControls(key), escapeValues(inside, key)]))
 }
 
 /** The journal's priorities, by pino's levels. */
@@ -70,27 +70,27 @@ function withPriority(target: { write(line: string): unknown }) {
  */
 export async function onSignals<T>(
   log: Log & { reopen(): void },
-  { levelNow, tell }: { levelNow(): Promise<string>; tell(): void },
+  { levelNow: readLevel, tell: onStatusSignal }: { levelNow(): Promise<string>; tell(): void },
   work: () => Promise<T>,
 ): Promise<T> {
-  const renew = () => {
+  const reopen = () => {
     log.reopen()
-    levelNow()
+    readLevel()
       .then((level) => {
         log.level = level
       })
       .catch((error: Error) => log.error({ err: error.message }, 'the level of the log stays as it was'))
   }
-  process.on('SIGHUP', renew).on('SIGUSR1', tell)
+  process.on('SIGHUP', reopen).on('SIGUSR1', onStatusSignal)
   try {
     return await work()
   } finally {
-    process.off('SIGHUP', renew).off('SIGUSR1', tell)
+    process.off('SIGHUP', reopen).off('SIGUSR1', onStatusSignal)
   }
 }
 
 /** What an error says of itself, and no more: those of the database carry rows and parameters, which are users' texts. */
-function errorLine(error: unknown): unknown {
+function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   const { name, message, stack, cause } = error
   const { code } = error as { code?: unknown }
@@ -99,6 +99,6 @@ function errorLine(error: unknown): unknown {
     code,
     message: message.slice(0, 500),
     stack: stack?.slice(0, 4000),
-    ...(cause === undefined ? {} : { cause: errorLine(cause) }),
+    ...(cause === undefined ? {} : { cause: serializeError(cause) }),
   }
 }

@@ -1,7 +1,7 @@
 /** What this process takes of the machine. */
 import { readdir } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
-import { versionOfDms } from '../version.ts'
+import { readVersion } from '../version.ts'
 import { type Family, gauge } from './exposition.ts'
 
 /** Its numbers now, under the names that all Prometheus clients use. `now` in milliseconds since 1970. */
@@ -17,7 +17,7 @@ export async function processFamilies(now: number): Promise<Family[]> {
       name: 'dms_build_info',
       type: 'gauge',
       help: 'What runs here.',
-      samples: [{ labels: { version: versionOfDms(), node: process.version }, value: 1 }],
+      samples: [{ labels: { version: readVersion(), node: process.version }, value: 1 }],
     },
     { name: 'process_cpu_user_seconds_total', type: 'counter', help: 'Processor time in programs.', samples: [{ value: user / 1e6 }] },
     {

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { type Keyed, keyset } from '../db/keyset.ts'
+import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
@@ -42,12 +42,12 @@ export async function notify(app: App, trx: Trx, userId: string, type: Type, { t
   if (row) await publish(trx, 'notification', userId, { id: row.id, type, title, message, data })
 }
 
-export interface Listed extends Fetched<Notification & Keyed> {
+export interface Listed extends Fetched<Notification & RowWithCursorKey> {
   /** of all that the user has */
   unread: number
 }
 
-const newestFirst = keyset({ by: 'created_at', type: 'moment', order: 'desc' }, { by: 'id', type: 'id', order: 'desc' })
+const newestFirst = keyset({ by: 'created_at', type: 'timestamp', order: 'desc' }, { by: 'id', type: 'id', order: 'desc' })
 
 /** One page of the user's notifications, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
 export async function list(app: App, actor: Actor, { unread_only, ...page }: PageOf & { unread_only: boolean }): Promise<Listed> {
@@ -67,7 +67,7 @@ export async function list(app: App, actor: Actor, { unread_only, ...page }: Pag
           .select(newestFirst.key)
           .limit(limit)
           .offset(offset)
-          .$castTo<Notification & Keyed>()
+          .$castTo<Notification & RowWithCursorKey>()
           .execute(),
       () => count(listed),
     ),

@@ -1,11 +1,11 @@
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import * as reading from '../documents/extraction-result.ts'
-import type { Job, Problem } from '../jobs/queue.ts'
+import type { Job, JobProblem } from '../jobs/queue.ts'
 import { notify } from '../notifications/notifications.ts'
 
 /** Notifies the owner of how OCR of a document ended, for good; `problem` null: well. Reading without OCR is nobody's news. */
-export async function tellOwner(app: App, trx: Trx, job: Job, problem: Problem | null): Promise<void> {
+export async function tellOwner(app: App, trx: Trx, job: Job, problem: JobProblem | null): Promise<void> {
   if (job.kind !== 'ocr') return
   const document = await reading.find(trx, job.document_id ?? '')
   if (!document) return

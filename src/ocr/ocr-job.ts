@@ -26,7 +26,7 @@ async function read(
   job: Job<'ocr' | 'extract'>,
   signal: AbortSignal,
   withOcr: boolean,
-): Promise<((trx: Trx) => Promise<jobs.Facts>) | undefined> {
+): Promise<((trx: Trx) => Promise<jobs.LogFields>) | undefined> {
   const document = await reading.find(app.db, job.document_id ?? '')
   if (!document) return undefined
   await fenced(app, job, (trx) => reading.start(app, trx, document))
@@ -65,7 +65,7 @@ async function readRest(
   const started = performance.now()
   const done = async () => {
     await tell()
-    if (performance.now() - started < app.config.ocr.turn || !(await claims.isAwaited(app.db, job))) return
+    if (performance.now() - started < app.config.ocr.turn || !(await claims.shouldYield(app.db, job))) return
     if ((await reading.pagesLeft(app.db, document.id)).free > 0) throw new claims.Yielded()
   }
   await readPages(app, document.id, file, job.payload.language, signal, done)
@@ -85,7 +85,7 @@ async function callHelpers(app: App, job: Job<'ocr' | 'extract'>, documentId: st
   const options = { documentId, parentId: job.id, priority: jobs.priorityName(job.priority), runAt: job.created_at, maxAttempts: 1 }
   await fenced(app, job, async (trx) => {
     for (let helper = 0; helper < helpers; helper++)
-      await jobs.enqueue(trx, 'pages', { language: job.payload.language }, { ...options, dedupe: `pages:${job.id}:${helper}` })
+      await jobs.enqueue(trx, 'pages', { language: job.payload.language }, { ...options, dedupeKey: `pages:${job.id}:${helper}` })
   })
 }
 
@@ -104,25 +104,25 @@ async function othersDone(
     if (free > 0) await readPages(app, document.id, file, job.payload.language, signal, done)
     else if (claimed === 0) return tell()
     // A helper that was lost, with its worker or its claim, leaves pages that look taken.
-    else if (!(await claims.isHelped(app.db, job))) await reading.voidClaims(app.db, document.id)
+    else if (!(await claims.hasRunningHelpers(app.db, job))) await reading.voidClaims(app.db, document.id)
     else await sleep(100, undefined, { signal })
   }
 }
 
 async function tellProgress(app: App, job: Job, document: reading.ReadableDocument): Promise<void> {
   const { done, total } = await reading.tellPages(app, document)
-  await claims.progress(app.db, job, done, total)
+  await claims.setProgress(app.db, job, done, total)
 }
 
 /** A transaction that counts only while the job is ours. */
 async function fenced(app: App, job: Job, work: (trx: Trx) => Promise<void>): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    await claims.fence(trx, job, app.config.worker.lease)
+    await claims.lockLease(trx, job, app.config.worker.lease)
     await work(trx)
   })
 }
 
-async function failed(app: App, trx: Trx, job: Job<'ocr' | 'extract'>, problem: jobs.Problem, final: boolean): Promise<void> {
+async function failed(app: App, trx: Trx, job: Job<'ocr' | 'extract'>, problem: jobs.JobProblem, final: boolean): Promise<void> {
   const id = job.document_id ?? ''
   if (!final) return reading.backToPending(app, trx, id)
   await reading.finish(app, trx, id, problem)

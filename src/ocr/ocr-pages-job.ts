@@ -17,8 +17,8 @@ export const pages: Handler<'pages'> = {
       const started = performance.now()
       await readPages(app, document.id, file, job.payload.language, signal, async () => {
         const { done, total } = await reading.tellPages(app, document)
-        await claims.progressOfParent(app.db, job, done, total)
-        if (performance.now() - started >= app.config.ocr.turn && (await claims.isAwaited(app.db, job))) throw new claims.Yielded()
+        await claims.setParentProgress(app.db, job, done, total)
+        if (performance.now() - started >= app.config.ocr.turn && (await claims.shouldYield(app.db, job))) throw new claims.Yielded()
       })
     } finally {
       await release()

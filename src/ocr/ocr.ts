@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { type Keyed, keyset } from '../db/keyset.ts'
+import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Trx } from '../db/pool.ts'
 import type { JobStatus, Row } from '../db/schema.ts'
 import { visible } from '../documents/access.ts'
@@ -93,16 +93,16 @@ const orders = {
     { by: sql`turns.round`, type: 'integer', order: 'asc', nulls: 'last' },
     { by: sql`turns.served`, type: 'integer', order: 'asc', nulls: 'last' },
     { by: sql`turns.owner_id`, type: 'id', order: 'asc', nulls: 'last' },
-    { by: sql`case when jobs.finished_at is null then jobs.run_at end`, type: 'moment', order: 'asc', nulls: 'last' },
-    { by: 'jobs.finished_at', type: 'moment', order: 'desc', nulls: 'last' },
+    { by: sql`case when jobs.finished_at is null then jobs.run_at end`, type: 'timestamp', order: 'asc', nulls: 'last' },
+    { by: 'jobs.finished_at', type: 'timestamp', order: 'desc', nulls: 'last' },
     lastKey,
   ),
-  created_at: keyset({ by: 'jobs.created_at', type: 'moment', order: 'asc' }, lastKey),
+  created_at: keyset({ by: 'jobs.created_at', type: 'timestamp', order: 'asc' }, lastKey),
 }
 export const sortable = Object.keys(orders) as (keyof typeof orders)[]
 
 /** One page of jobs. Throws VALIDATION_ERROR for a cursor of another list. */
-export function list(app: App, actor: Actor, { status, priority, sort, ...page }: ListOptions): Promise<Fetched<Item & Keyed>> {
+export function list(app: App, actor: Actor, { status, priority, sort, ...page }: ListOptions): Promise<Fetched<Item & RowWithCursorKey>> {
   let query = seen(app, actor)
   if (status?.length) query = query.where('jobs.status', 'in', status)
   if (priority) query = query.where('jobs.priority', '=', jobs.priorities[priority])
@@ -121,7 +121,7 @@ export function list(app: App, actor: Actor, { status, priority, sort, ...page }
         .select(order.key)
         .limit(limit)
         .offset(offset)
-        .$castTo<Item & Keyed>()
+        .$castTo<Item & RowWithCursorKey>()
         .execute(),
     async () => (await query.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total,
   )
@@ -156,7 +156,7 @@ function checkPriority(actor: Actor, priority: jobs.Priority): void {
 export async function prioritise(app: App, actor: Actor, id: string, priority: jobs.Priority): Promise<Item> {
   await get(app, actor, id)
   checkPriority(actor, priority)
-  await jobs.prioritise(app.db, id, priority)
+  await jobs.setPriority(app.db, id, priority)
   return get(app, actor, id)
 }
 

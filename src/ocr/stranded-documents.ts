@@ -50,10 +50,10 @@ export async function recover(app: App): Promise<Recovered[]> {
     const job_id = await queueStranded(app, id)
     if (job_id !== null) recovered.push({ document_id: id, job_id })
   }
-  for (const job of await claims.abandoned(app.db, most)) {
+  for (const job of await claims.loadAbandoned(app.db, most)) {
     const { id, kind, document_id } = job
     if (document_id === null || (kind !== 'ocr' && kind !== 'extract')) continue
-    if (await claims.putBack(app.db, job)) recovered.push({ document_id, job_id: id })
+    if (await claims.requeue(app.db, job)) recovered.push({ document_id, job_id: id })
   }
   return recovered
 }

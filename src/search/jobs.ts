@@ -1,7 +1,7 @@
 /** The jobs of the search index: index changed documents, and rebuild the index. */
 import { Busy } from '../db/lock.ts'
 import { AppError } from '../errors.ts'
-import { bringForward, finishRiders, putOff, riders } from '../jobs/batch.ts'
+import { deferBatch, finishBatch, loadBatch, retryBatchNow } from '../jobs/batch.ts'
 import type { Handler } from '../jobs/queue.ts'
 import { SearchFailure } from '../ports/search-engine.ts'
 import { enqueueReindex, follow, reindex as runReindex } from './reindex.ts'
@@ -14,22 +14,22 @@ const outOfReach = 'SERVICE_UNAVAILABLE'
 export const index: Handler<'index'> = {
   async run(app, job) {
     const { document_id } = job.payload
-    const others = await riders(app.db, job, most)
+    const others = await loadBatch(app.db, job, most)
     try {
       await follow(app, [document_id, ...others.map(({ payload }) => payload.document_id)])
     } catch (error) {
       // What is wrong with another is no reason not to do this one.
       if (others.length === 0 || (error instanceof AppError && !(error instanceof SearchFailure))) throw error
       await follow(app, [document_id])
-      return (trx) => bringForward(trx, job, outOfReach)
+      return (trx) => retryBatchNow(trx, job, outOfReach)
     }
     return async (trx) => {
-      await finishRiders(trx, others)
-      await bringForward(trx, job, outOfReach)
+      await finishBatch(trx, others)
+      await retryBatchNow(trx, job, outOfReach)
     }
   },
   async failed(_app, trx, job, { code }) {
-    if (code === outOfReach) await putOff(trx, job, most)
+    if (code === outOfReach) await deferBatch(trx, job, most)
   },
 }
 

@@ -97,7 +97,7 @@ export function queueReindex(app: App, ifNeeded: boolean): Promise<string> {
 
 /** One waiting job of a kind is enough. */
 export const enqueueReindex = (trx: Trx, payload: jobs.Payloads['reindex'], runAt?: Date): Promise<string> =>
-  jobs.enqueue(trx, 'reindex', payload, { dedupe: payload.anew ? 'reindex anew' : 'reindex', ...(runAt ? { runAt } : {}) })
+  jobs.enqueue(trx, 'reindex', payload, { dedupeKey: payload.anew ? 'reindex anew' : 'reindex', ...(runAt ? { runAt } : {}) })
 
 async function refreshThese(
   app: App,

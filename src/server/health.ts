@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { status as migrations } from '../db/migrate.ts'
+import { loadStates as migrations } from '../db/migrate.ts'
 import { anyone, type Route } from '../http/route.ts'
 
 const State = z.enum(['ok', 'fail'])

@@ -3,7 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { App } from '../app.ts'
-import { hostPortOf } from '../config/values.ts'
+import { parseHostPort } from '../config/values.ts'
 import { ConfigError } from '../errors.ts'
 import { contentType } from '../metrics/exposition.ts'
 import type { Recorder } from './http/request-metrics.ts'
@@ -31,7 +31,7 @@ export async function openMetricsPort(app: App, recorder: Recorder): Promise<Met
       response.writeHead(500).end()
     })
   })
-  const place = hostPortOf(listen)
+  const place = parseHostPort(listen)
   if (!place) throw new ConfigError(['metrics.listen: is not set'])
   const { host, port } = place
   await new Promise<void>((resolve, reject) => {

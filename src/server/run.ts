@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
-import { status } from '../db/migrate.ts'
+import { loadStates } from '../db/migrate.ts'
 import { isUnavailable } from '../db/pool.ts'
 import { onSignals, openLog } from '../log/log.ts'
 import { type OpenOptions, openApp } from '../open-app.ts'
@@ -134,7 +134,7 @@ async function serve(
 }
 
 async function summary({ db, search, ocr }: App): Promise<string> {
-  const schema = (await status(db)).at(-1)?.name.slice(0, 4) ?? 'none'
+  const schema = (await loadStates(db)).at(-1)?.name.slice(0, 4) ?? 'none'
   const languages = [...(ocr?.languages.keys() ?? [])].filter((code) => code !== 'osd').sort()
   return `schema ${schema}, search ${search.name}, ocr ${ocr ? `${ocr.engine} ${languages.join('+')}` : 'off'}`
 }

@@ -1,6 +1,6 @@
 /** What a worker tells of itself on a port of its own: for load balancers of machines that run no server. */
 import type { App } from '../app.ts'
-import { hostPortOf } from '../config/values.ts'
+import { parseHostPort } from '../config/values.ts'
 import { ConfigError } from '../errors.ts'
 import { routes as health } from './health.ts'
 import { buildServer } from './http/assemble.ts'
@@ -18,7 +18,7 @@ export interface WorkerHealth {
 export async function openHealth(app: App, isDraining: () => boolean): Promise<WorkerHealth | null> {
   const { health_listen } = app.config.worker
   if (health_listen === '') return null
-  const { host, port } = hostPortOf(health_listen)!
+  const { host, port } = parseHostPort(health_listen)!
   const recorder = openRecorder()
   const server = buildServer(app, { routes: [...health(app, isDraining), ...metrics(app, recorder)], recorder })
   const place = { ...app.config.server, host, port, socket: '', tls_cert: '', tls_key: '' }

@@ -1,7 +1,7 @@
 /** What each user likes, over what the configuration says. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { statement } from '../db/compiled-query.ts'
+import { compileStatement } from '../db/compiled-query.ts'
 import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
@@ -25,7 +25,7 @@ export async function of(app: App, actor: Actor): Promise<Settings> {
   return complete(app, row)
 }
 
-const ofUser = statement((db: Db, id: string | null) => db.selectFrom('user_settings').selectAll().where('user_id', '=', id))
+const ofUser = compileStatement((db: Db, id: string | null) => db.selectFrom('user_settings').selectAll().where('user_id', '=', id))
 
 /** Changes what is given; all settings as they are then. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a language that is not installed. */
 export async function update(app: App, actor: Actor, changes: Partial<Settings>): Promise<Settings> {

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { databaseNow } from '../db/clock.ts'
-import { type Keyed, keyset } from '../db/keyset.ts'
+import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { visible } from '../documents/access.ts'
@@ -63,16 +63,16 @@ export async function create(app: App, actor: Actor, documentId: string, terms: 
 }
 
 const newestFirst = keyset(
-  { by: 'shared_links.created_at', type: 'moment', order: 'desc' },
+  { by: 'shared_links.created_at', type: 'timestamp', order: 'desc' },
   { by: 'shared_links.id', type: 'id', order: 'desc' },
 )
 
 /** One page of the actor's own links, of everybody's for an admin; newest first. Throws VALIDATION_ERROR for a cursor of another list. */
-export const list = (app: App, actor: Actor, page: PageOf): Promise<Fetched<SharedLink & Keyed>> =>
+export const list = (app: App, actor: Actor, page: PageOf): Promise<Fetched<SharedLink & RowWithCursorKey>> =>
   pageOfLinks(app, page, null, isAdmin(actor) ? sql`true` : sql`shared_links.created_by = ${actor.id} and documents.owner_id = ${actor.id}`)
 
 /** One page of all links to a document, newest first. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
-export async function listOf(app: App, actor: Actor, documentId: string, page: PageOf): Promise<Fetched<SharedLink & Keyed>> {
+export async function listOf(app: App, actor: Actor, documentId: string, page: PageOf): Promise<Fetched<SharedLink & RowWithCursorKey>> {
   const { id } = await visible(app.db, actor, documentId)
   return pageOfLinks(app, page, id, sql`shared_links.document_id = ${id}`)
 }
@@ -129,7 +129,7 @@ function pageOfLinks({ db }: App, page: PageOf, documentId: string | null, which
     ({ limit, offset, after }) => {
       const listed = select(db).where(condition).select(newestFirst.key)
       const behind = after ? listed.where(newestFirst.isAfter(after)) : listed
-      return newestFirst.orderBy(behind).limit(limit).offset(offset).$castTo<SharedLink & Keyed>().execute()
+      return newestFirst.orderBy(behind).limit(limit).offset(offset).$castTo<SharedLink & RowWithCursorKey>().execute()
     },
     async () => (await joined(db).where(condition).select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total,
   )

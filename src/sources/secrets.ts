@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { replaceSecretFile, secretFile } from '../config/secret-file.ts'
+import { readOrCreateSecret, replaceSecretFile } from '../config/secret-file.ts'
 import type { Trx } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
 import { SourceFailure } from '../ports/source-type.ts'
@@ -66,7 +66,7 @@ async function keys({ config }: App): Promise<Keys> {
   const path = join(config.data_dir, fileName)
   const configured = config.sources.encryption_key
   // A key that was made before one was configured still opens what it sealed.
-  const text = configured === '' ? await secretFile(path, sizes.key) : await readFile(path, 'utf8').catch(() => '')
+  const text = configured === '' ? await readOrCreateSecret(path, sizes.key) : await readFile(path, 'utf8').catch(() => '')
   const kept = text
     .split('\n')
     .filter((line) => line.trim() !== '')

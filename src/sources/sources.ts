@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { type Keyed, keyset } from '../db/keyset.ts'
+import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
@@ -38,14 +38,14 @@ export interface Changes extends Partial<Omit<Fields, 'owner'>> {
 const byName = keyset({ by: sql`lower(sources.name)`, type: 'text', order: 'asc' }, { by: 'sources.id', type: 'id', order: 'asc' })
 
 /** What the actor may see, all of it or a page: own sources, an admin all; by name. Throws VALIDATION_ERROR for a cursor of another list. */
-export const list = (app: App, actor: Actor, wanted: WholeWanted = {}): Promise<Fetched<Source & Keyed>> =>
+export const list = (app: App, actor: Actor, wanted: WholeWanted = {}): Promise<Fetched<Source & RowWithCursorKey>> =>
   fetchWhole(wanted, byName, 'sources', ({ limit, after }) => {
     const all = select(app.db).$if(!isAdmin(actor), (query) => query.where('sources.owner_id', '=', actor.id))
     return byName
       .orderBy(after ? all.where(byName.isAfter(after)) : all)
       .select(byName.key)
       .limit(limit)
-      .$castTo<Source & Keyed>()
+      .$castTo<Source & RowWithCursorKey>()
       .execute()
   })
 

@@ -4,8 +4,8 @@ import { sql } from 'kysely'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import type { App } from '../app.ts'
 import { clock, databaseNow, secondsAgo } from '../db/clock.ts'
-import { type Keyed, keyset } from '../db/keyset.ts'
-import { type Trx, uniquelyNamed } from '../db/pool.ts'
+import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
+import { rejectDuplicateName, type Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type Fetched, fetchWhole, type WholeWanted } from '../http/pages.ts'
@@ -31,12 +31,12 @@ const never = 253_402_300_799
 export const looksLikeOne = (token: string): boolean => token.startsWith(prefix)
 
 const newestFirst = keyset(
-  { by: 'api_tokens.created_at', type: 'moment', order: 'desc' },
+  { by: 'api_tokens.created_at', type: 'timestamp', order: 'desc' },
   { by: 'api_tokens.id', type: 'id', order: 'desc' },
 )
 
 /** The tokens that the actor may see, all or a page of them, newest first: one's own; for admins everybody's, or those of `user` (name, e-mail address or id). Throws USER_NOT_FOUND. */
-export async function list(app: App, actor: Actor, user?: string, wanted: WholeWanted = {}): Promise<Fetched<ApiToken & Keyed>> {
+export async function list(app: App, actor: Actor, user?: string, wanted: WholeWanted = {}): Promise<Fetched<ApiToken & RowWithCursorKey>> {
   const owner = user === undefined ? null : await ownerOf(app, actor, user)
   return fetchWhole(wanted, newestFirst, ['tokens', owner?.id], ({ limit, after }) => {
     const all = visible(app, actor).$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))
@@ -44,7 +44,7 @@ export async function list(app: App, actor: Actor, user?: string, wanted: WholeW
       .orderBy(after ? all.where(newestFirst.isAfter(after)) : all)
       .select(newestFirst.key)
       .limit(limit)
-      .$castTo<ApiToken & Keyed>()
+      .$castTo<ApiToken & RowWithCursorKey>()
       .execute()
   })
 }
@@ -88,7 +88,7 @@ export async function create(app: App, actor: Actor, wanted: NewToken): Promise<
     expires_at: wanted.expires_at ?? null,
     created_at: app.now(),
   }
-  const { id } = await uniquelyNamed(
+  const { id } = await rejectDuplicateName(
     () => app.db.insertInto('api_tokens').values(values).returning('id').executeTakeFirstOrThrow(),
     'There is a token of that name.',
   )

@@ -26,7 +26,7 @@ export function required(app: App, user: Row<'users'>): void {
 
 /** Has a link sent where the address needs one; goes with the transaction. */
 export async function ask(app: App, trx: Trx, user: Row<'users'>): Promise<void> {
-  if (isAwaited(app, user)) await enqueue(trx, 'verify_email', { user_id: user.id }, { dedupe: `verify_email:${user.id}` })
+  if (isAwaited(app, user)) await enqueue(trx, 'verify_email', { user_id: user.id }, { dedupeKey: `verify_email:${user.id}` })
 }
 
 /** The same for whoever says that no mail came. What it answers tells nothing about the address. */

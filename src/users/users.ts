@@ -2,7 +2,7 @@
 import { sql, type Updateable } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { type Keyed, keyset } from '../db/keyset.ts'
+import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import { type Db, isUniqueViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row, Schema } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
@@ -22,10 +22,10 @@ export interface Filter {
   q?: string | undefined
 }
 
-const newestFirst = keyset({ by: 'users.created_at', type: 'moment', order: 'desc' }, { by: 'users.id', type: 'id', order: 'desc' })
+const newestFirst = keyset({ by: 'users.created_at', type: 'timestamp', order: 'desc' }, { by: 'users.id', type: 'id', order: 'desc' })
 
 /** One page of all users, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
-export function list(db: Db, { role, disabled, q }: Filter, page: PageOf): Promise<Fetched<User & Keyed>> {
+export function list(db: Db, { role, disabled, q }: Filter, page: PageOf): Promise<Fetched<User & RowWithCursorKey>> {
   let found = db.selectFrom('users')
   if (role) found = found.where('role', '=', role)
   if (disabled !== undefined) found = found.where('disabled', '=', disabled)
@@ -41,7 +41,7 @@ export function list(db: Db, { role, disabled, q }: Filter, page: PageOf): Promi
         .select(newestFirst.key)
         .limit(limit)
         .offset(offset)
-        .$castTo<User & Keyed>()
+        .$castTo<User & RowWithCursorKey>()
         .execute(),
     async () => (await found.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total,
   )

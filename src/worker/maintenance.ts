@@ -1,10 +1,10 @@
 /** What piles up and is needed no more. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { sweep } from '../db/delete-in-batches.ts'
+import { deleteInBatches } from '../db/delete-in-batches.ts'
 import { Busy, withLock } from '../db/lock.ts'
 import { purgeOrphans } from '../documents/orphaned-files.ts'
-import { isDue, noteSuccess } from '../jobs/last-success.ts'
+import { isDue, recordSuccess } from '../jobs/last-success.ts'
 import { forgetRead } from '../notifications/delete-old.ts'
 import { forgetEnded } from '../shared-links/delete-ended.ts'
 
@@ -13,7 +13,7 @@ const steps = {
   files: purgeOrphans,
   links: ({ db, config }, isDry) => forgetEnded(db, config.maintenance.links_keep, isDry),
   notifications: ({ db, config }, isDry) => forgetRead(db, config.maintenance.notifications_keep, isDry),
-  jobs: ({ db, config }, isDry) => sweep(db, 'jobs', finishedJobs(config.maintenance.jobs_keep), isDry),
+  jobs: ({ db, config }, isDry) => deleteInBatches(db, 'jobs', finishedJobs(config.maintenance.jobs_keep), isDry),
 } as const satisfies Record<string, (app: App, isDry: boolean) => Promise<number>>
 
 export type Step = keyof typeof steps
@@ -35,7 +35,7 @@ export async function maintain(app: App, which: readonly Step[] = allSteps, isDr
   if (isDry) return work()
   return withLock(app.database, 'maintenance', 0, async () => {
     const removed = await work()
-    if (which === allSteps) await noteSuccess(app.db, 'maintenance')
+    if (which === allSteps) await recordSuccess(app.db, 'maintenance')
     return removed
   })
 }

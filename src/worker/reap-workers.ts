@@ -19,7 +19,7 @@ export function isGone(name: string, host: string): boolean {
 /** Ends the leases of workers that are not `self` and fell silent, or whose process is gone from this host. */
 export async function buryDead(db: Db, self: string): Promise<void> {
   const [host = ''] = self.split('/')
-  const dead = (await claims.holders(db)).filter(
+  const dead = (await claims.loadLeaseHolders(db)).filter(
     ({ worker, silent }) => worker !== self && (silent === null || silent > silence || isGone(worker, host)),
   )
   await bury(
@@ -33,6 +33,6 @@ export const buryPredecessor = (db: Db, self: string): Promise<void> => bury(db,
 
 async function bury(db: Db, names: readonly string[]): Promise<void> {
   if (names.length === 0) return
-  await claims.expire(db, names)
+  await claims.expireLeases(db, names)
   await db.deleteFrom('workers').where('name', 'in', names).execute()
 }

@@ -36,10 +36,10 @@ export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Prom
   try {
     if (!handler) throw new UnknownKind()
     const commit = await handler.run(app, job, signal)
-    let facts: jobs.Facts = {}
+    let facts: jobs.LogFields = {}
     await insist(app, log, signal, async (trx) => {
-      await claims.finish(trx, job)
-      facts = ((await commit?.(trx)) as jobs.Facts | undefined) ?? {}
+      await claims.completeJob(trx, job)
+      facts = ((await commit?.(trx)) as jobs.LogFields | undefined) ?? {}
     })
     log.info({ ...facts, duration_ms: Math.round(performance.now() - started) }, 'job done')
   } catch (error) {
@@ -56,15 +56,15 @@ export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Prom
 export const giveBack =
   (app: App, job: jobs.Job, delay = 0): Ending =>
   async (trx) => {
-    await claims.release(trx, job, delay)
+    await claims.releaseLease(trx, job, delay)
     await handlerOf(job)?.released?.(app, trx, job)
   }
 
 /** Counts a try that failed. */
 export const giveUp =
-  (app: App, job: jobs.Job, problem: jobs.Problem): Ending =>
+  (app: App, job: jobs.Job, problem: jobs.JobProblem): Ending =>
   async (trx) => {
-    const final = await claims.fail(trx, job, problem)
+    const final = await claims.failJob(trx, job, problem)
     await handlerOf(job)?.failed?.(app, trx, job, problem, final)
   }
 
@@ -84,14 +84,14 @@ function endingOf(app: App, job: jobs.Job, cause: unknown, log: Log): Ending {
   return giveUp(app, job, problem)
 }
 
-function problemOf(error: unknown): jobs.Problem {
+function problemOf(error: unknown): jobs.JobProblem {
   if (error instanceof ReadFailure || error instanceof SourceFailure)
-    return { code: error.code, message: error.message, retry: error.retry }
-  if (error instanceof FileMissing) return { code: 'FILE_MISSING', message: 'The stored file cannot be read.', retry: true }
-  if (error instanceof MailFailure) return { code: 'MAIL_FAILED', message: error.message, retry: true }
-  if (error instanceof SearchFailure) return { code: 'SEARCH_FAILED', message: error.message, retry: true }
-  if (error instanceof AppError && error.status === 503) return { code: error.code, message: error.message, retry: true }
-  return { code: 'INTERNAL_ERROR', message: 'The server failed while it worked on this.', retry: true }
+    return { code: error.code, message: error.message, isRetryable: error.retry }
+  if (error instanceof FileMissing) return { code: 'FILE_MISSING', message: 'The stored file cannot be read.', isRetryable: true }
+  if (error instanceof MailFailure) return { code: 'MAIL_FAILED', message: error.message, isRetryable: true }
+  if (error instanceof SearchFailure) return { code: 'SEARCH_FAILED', message: error.message, isRetryable: true }
+  if (error instanceof AppError && error.status === 503) return { code: error.code, message: error.message, isRetryable: true }
+  return { code: 'INTERNAL_ERROR', message: 'The server failed while it worked on this.', isRetryable: true }
 }
 
 /** An outage is nobody's fault, but a statement that takes too long would take as long again. */

@@ -1,7 +1,7 @@
 /** What is seen to again and again, without anybody's asking. */
 import type { App } from '../app.ts'
 import { settle } from '../documents/purge-uncommitted.ts'
-import { forgetOld } from '../events.ts'
+import { deleteExpiredEvents } from '../events.ts'
 import { enqueueDue } from '../sources/sync/enqueue-sync.ts'
 import { maintainDaily } from './maintenance.ts'
 
@@ -12,7 +12,7 @@ const chores: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'queue syncs that are due': async (app) => {
     if (app.config.worker.schedule_sources) await enqueueDue(app)
   },
-  'forget old events': ({ db }) => forgetOld(db),
+  'forget old events': ({ db }) => deleteExpiredEvents(db),
   'daily maintenance': maintainDaily,
 }
 

@@ -84,7 +84,7 @@ export async function startWorker(
   const takeOne = async (queue: jobs.Queue): Promise<boolean> => {
     if (taken >= maxJobs) return false
     const maxRunning = queue === 'sync' ? app.config.sources.max_syncs_per_user : 0
-    const job = await claims.claim(app.db, queue, name, lease, maxRunning)
+    const job = await claims.leaseNext(app.db, queue, name, lease, maxRunning)
     if (!job) return false
     taken++
     if (isStopping) {
@@ -116,13 +116,13 @@ export async function startWorker(
       .onConflict((conflict) => conflict.column('name').doUpdateSet({ queues: [...queues], seen_at: sql<Date>`now()` }))
       .execute()
     beatenAt = performance.now()
-    for (const { job, abort } of running.values()) if (!(await claims.renew(app.db, job, lease))) abort.abort(new claims.LeaseLost())
+    for (const { job, abort } of running.values()) if (!(await claims.renewLease(app.db, job, lease))) abort.abort(new claims.LeaseLost())
   }
 
   const recover = async () => {
     await buryDead(app.db, name)
-    for (let lost = await claims.claimExpired(app.db, name, lease); lost; lost = await claims.claimExpired(app.db, name, lease)) {
-      const problem = { code: 'WORKER_LOST', message: 'The worker stopped in the middle of it.', retry: true }
+    for (let lost = await claims.leaseExpired(app.db, name, lease); lost; lost = await claims.leaseExpired(app.db, name, lease)) {
+      const problem = { code: 'WORKER_LOST', message: 'The worker stopped in the middle of it.', isRetryable: true }
       await app.db.transaction().execute(giveUp(app, lost, problem))
     }
   }

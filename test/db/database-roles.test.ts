@@ -106,7 +106,13 @@ describe('the embedded database', () => {
   test('a folder whose tables belong to the superuser is handed over at the next start', async () => {
     const data_dir = await dataFolder()
     const before = await joinEmbedded({ dataDir: data_dir, log })
-    const asSuperuser = openDatabase({ address: before.superuserConnection, poolMax: 2, connectTimeout: 5000, statementTimeout: 0, log })
+    const asSuperuser = openDatabase({
+      address: before.superuserConnection,
+      poolMax: 2,
+      connectTimeoutMs: 5000,
+      statementTimeoutMs: 0,
+      log,
+    })
     // As it was made when there were no other roles.
     await sql`drop owned by dms_owner, dms_app`.execute(asSuperuser.db)
     await sql`alter database dms owner to dms`.execute(asSuperuser.db)

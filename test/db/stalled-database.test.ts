@@ -10,8 +10,8 @@ test('a query is given up, as out of reach, once the database has been silent fo
   const database = openDatabase({
     address: { connectionString: relay.url },
     poolMax: 1,
-    connectTimeout: 300,
-    statementTimeout: 200,
+    connectTimeoutMs: 300,
+    statementTimeoutMs: 200,
     log,
   })
   onTestFinished(() => database.close())

@@ -19,7 +19,7 @@ const queue = async (client: Client) => (await client.call<Page<{ id: string }>>
 async function claimAll({ app, ada, bob, admin }: Dms, name: jobs.Queue = 'ocr') {
   const names = new Map([ada, bob, admin].map(({ id, username }) => [id, username]))
   const claimed: { id: string; owner: string | undefined }[] = []
-  for (let job = await claims.claim(app.db, name, 'here/1', minute); job; job = await claims.claim(app.db, name, 'here/1', minute))
+  for (let job = await claims.leaseNext(app.db, name, 'here/1', minute); job; job = await claims.leaseNext(app.db, name, 'here/1', minute))
     claimed.push({ id: job.id, owner: names.get(job.owner_id) })
   return claimed
 }
@@ -34,7 +34,7 @@ test('jobs of a priority are claimed from each owner in turn, the oldest of each
   await uploadMany(dms.asBob, 'bob', 1)
   await uploadMany(dms.asAdmin, 'root', 2)
   const told = (await queue(dms.asAdmin)).map(({ id }) => id)
-  const first = await claims.claim(dms.app.db, 'ocr', 'here/1', minute)
+  const first = await claims.leaseNext(dms.app.db, 'ocr', 'here/1', minute)
   expect(first?.id).toBe(told[0])
   expect((await queue(dms.asAdmin)).map(({ id }) => id)).toEqual(told.slice(1))
   const claimed = await claimAll(dms)
@@ -46,10 +46,10 @@ test('jobs of a priority are claimed from each owner in turn, the oldest of each
 test('a job that was queued later than 50 others of one owner is claimed next but one, also in the index queue', async () => {
   const dms = await startApp()
   await uploadMany(dms.asAda, 'ada', 50)
-  for (const name of ['ocr', 'index'] as const) await claims.claim(dms.app.db, name, 'here/1', minute)
+  for (const name of ['ocr', 'index'] as const) await claims.leaseNext(dms.app.db, name, 'here/1', minute)
   await uploadMany(dms.asBob, 'bob', 1)
   for (const name of ['ocr', 'index'] as const) {
-    const next = [await claims.claim(dms.app.db, name, 'here/1', minute), await claims.claim(dms.app.db, name, 'here/1', minute)]
+    const next = [await claims.leaseNext(dms.app.db, name, 'here/1', minute), await claims.leaseNext(dms.app.db, name, 'here/1', minute)]
     expect(next.map((job) => job?.owner_id)).toContain(dms.bob.id)
   }
 })
@@ -173,7 +173,7 @@ test('200,000 jobs of one owner do not slow down the claims of another: an entry
   const flush = () => sql`select pg_stat_force_next_flush()`.execute(app.db)
   await flush()
   const before = await read()
-  for (let index = 0; index < 20; index++) owners.push((await claims.claim(app.db, 'maintenance', 'here/1', minute))?.owner_id ?? '')
+  for (let index = 0; index < 20; index++) owners.push((await claims.leaseNext(app.db, 'maintenance', 'here/1', minute))?.owner_id ?? '')
   expect(owners.slice(0, 10).filter((owner) => owner === bob.id)).toHaveLength(5)
   await flush()
   await vi.waitFor(async () => expect(await read()).toBeGreaterThan(before), { timeout: minute })
@@ -186,7 +186,7 @@ test('10,000 owners whose jobs wait for another try keep no claim busy: those th
   const { app, bob } = await startApp()
   await sql`insert into jobs (kind, queue, owner_id, run_at)
     select 'purge', 'maintenance', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 10000)`.execute(app.db)
-  const claim = () => claims.claim(app.db, 'maintenance', 'here/1', minute)
+  const claim = () => claims.leaseNext(app.db, 'maintenance', 'here/1', minute)
   expect(await claim()).toBeNull()
   for (let index = 0; index < 3; index++)
     await app.db.transaction().execute((trx) => jobs.enqueue(trx, 'purge', { sha256: `${index}` }, { ownerId: bob.id }))

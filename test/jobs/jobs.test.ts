@@ -60,26 +60,28 @@ test('several workers, each job once', async () => {
 test('a worker that comes back late changes nothing: its job, its pages and its progress belong to another', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
-  const late = await claims.claim(app.db, 'ocr', 'frozen/1', minute)
+  const late = await claims.leaseNext(app.db, 'ocr', 'frozen/1', minute)
   if (!late) throw new Error('nothing to claim')
   const outline = await fakeReader(2).outline({ path: '', filename: '', mimeType: '' })
   await app.db.transaction().execute((trx) => reading.recordOutline(app, trx, id, outline, true))
   const latePage = await reading.claimPage(app.db, id, minute)
 
-  await claims.expire(app.db, ['frozen/1'])
+  await claims.expireLeases(app.db, ['frozen/1'])
   await work(app, fakeReader(2))
   await hurry(app)
   await work(app, fakeReader(2))
   const after = await asAda.documents.get(id)
   expect(after).toMatchObject({ status: 'completed', content: 'text of page 1\n\ntext of page 2' })
 
-  const inTransaction = (run: (trx: Parameters<typeof claims.finish>[0]) => Promise<unknown>) => app.db.transaction().execute(run)
-  expect(await claims.renew(app.db, late, minute)).toBe(false)
-  await expect(inTransaction((trx) => claims.finish(trx, late))).rejects.toThrow(claims.LeaseLost)
-  await expect(inTransaction((trx) => claims.fail(trx, late, { code: 'X', message: 'x', retry: true }))).rejects.toThrow(claims.LeaseLost)
-  await expect(inTransaction((trx) => claims.release(trx, late))).rejects.toThrow(claims.LeaseLost)
-  await expect(inTransaction((trx) => claims.fence(trx, late, minute))).rejects.toThrow(claims.LeaseLost)
-  await expect(claims.progress(app.db, late, 1, 2)).rejects.toThrow(claims.LeaseLost)
+  const inTransaction = (run: (trx: Parameters<typeof claims.completeJob>[0]) => Promise<unknown>) => app.db.transaction().execute(run)
+  expect(await claims.renewLease(app.db, late, minute)).toBe(false)
+  await expect(inTransaction((trx) => claims.completeJob(trx, late))).rejects.toThrow(claims.LeaseLost)
+  await expect(inTransaction((trx) => claims.failJob(trx, late, { code: 'X', message: 'x', isRetryable: true }))).rejects.toThrow(
+    claims.LeaseLost,
+  )
+  await expect(inTransaction((trx) => claims.releaseLease(trx, late))).rejects.toThrow(claims.LeaseLost)
+  await expect(inTransaction((trx) => claims.lockLease(trx, late, minute))).rejects.toThrow(claims.LeaseLost)
+  await expect(claims.setProgress(app.db, late, 1, 2)).rejects.toThrow(claims.LeaseLost)
   if (latePage) await reading.recordPage(app.db, latePage, { text: 'stale', confidence: 1, width: 1, height: 1 }, 1)
   expect(await asAda.documents.get(id)).toEqual(after)
   const pages = await app.db.selectFrom('document_pages').select('text').where('document_id', '=', id).orderBy('page').execute()
@@ -93,7 +95,7 @@ test('the job of a worker that died goes back to pending, and is done once', asy
     .insertInto('workers')
     .values({ name: 'elsewhere/1', queues: ['ocr'] })
     .execute()
-  await claims.claim(app.db, 'ocr', 'elsewhere/1', 5 * minute)
+  await claims.leaseNext(app.db, 'ocr', 'elsewhere/1', 5 * minute)
   await app.db.updateTable('documents').set({ status: 'processing' }).execute()
 
   const idle = fakeReader(1)
@@ -115,8 +117,8 @@ test('a job whose workers die over and over is given up', async () => {
   const { app, asAda } = await startApp({ 'ocr.max_attempts': 2 })
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   for (let attempt = 0; attempt < 2; attempt++) {
-    await claims.claim(app.db, 'ocr', 'elsewhere/1', 1000)
-    await claims.expire(app.db, ['elsewhere/1'])
+    await claims.leaseNext(app.db, 'ocr', 'elsewhere/1', 1000)
+    await claims.expireLeases(app.db, ['elsewhere/1'])
     await work(app, fakeReader(1))
     await hurry(app)
   }
@@ -316,19 +318,19 @@ test('a stored file that is gone fails its document alone, after the tries', asy
 
 test('an enqueue with the same key joins the waiting job, never one that runs already', async () => {
   const { app } = await startApp()
-  const add = (trx: Parameters<typeof claims.finish>[0]) => jobs.enqueue(trx, 'purge', { sha256: 'a' }, { dedupe: 'one' })
+  const add = (trx: Parameters<typeof claims.completeJob>[0]) => jobs.enqueue(trx, 'purge', { sha256: 'a' }, { dedupeKey: 'one' })
   const first = await app.db.transaction().execute(add)
   // While somebody joins, the job cannot start before what they commit is there to be read.
   await app.db.transaction().execute(async (trx) => {
     expect(await add(trx)).toBe(first)
-    expect(await claims.claim(app.db, 'maintenance', 'here/1', minute)).toBeNull()
+    expect(await claims.leaseNext(app.db, 'maintenance', 'here/1', minute)).toBeNull()
   })
-  const claimed = await claims.claim(app.db, 'maintenance', 'here/1', minute)
+  const claimed = await claims.leaseNext(app.db, 'maintenance', 'here/1', minute)
   expect(claimed?.id).toBe(first)
   const second = await app.db.transaction().execute(add)
   expect(second).not.toBe(first)
   for (let round = 0; round < 20; round++) {
-    const [, id] = await Promise.all([claims.claim(app.db, 'maintenance', 'here/1', minute), app.db.transaction().execute(add)])
+    const [, id] = await Promise.all([claims.leaseNext(app.db, 'maintenance', 'here/1', minute), app.db.transaction().execute(add)])
     const { status, started_at } = await app.db
       .selectFrom('jobs')
       .select(['status', 'started_at'])
@@ -351,7 +353,7 @@ test('jobs run by priority, then by age', async () => {
   ] as const)
     ids[name] = await app.db.transaction().execute((trx) => jobs.enqueue(trx, 'purge', { sha256: name }, { priority }))
   const order: (string | undefined)[] = []
-  for (let index = 0; index < 5; index++) order.push((await claims.claim(app.db, 'maintenance', 'here/1', minute))?.id)
+  for (let index = 0; index < 5; index++) order.push((await claims.leaseNext(app.db, 'maintenance', 'here/1', minute))?.id)
   expect(order).toEqual(['b', 'd', 'e', 'a', 'c'].map((name) => ids[name]))
 })
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { claim } from '../../src/jobs/leases.ts'
+import { leaseNext } from '../../src/jobs/leases.ts'
 import type { Job } from '../../src/jobs/queue.ts'
 import { notify } from '../../src/notifications/notifications.ts'
 import { ocr } from '../../src/ocr/ocr-job.ts'
@@ -181,9 +181,9 @@ describe('OCR', () => {
   test('a try that is followed by another is not told of', async () => {
     const { app, asAda, ada } = await startApp()
     const document = await upload(asAda, 'a.txt', 'apples')
-    const job = await claim(app.db, 'ocr', 'test/1', 60_000)
+    const job = await leaseNext(app.db, 'ocr', 'test/1', 60_000)
     if (!job) throw new Error('no job')
-    const problem = { code: 'READ_CRASHED', message: 'it crashed', retry: true }
+    const problem = { code: 'READ_CRASHED', message: 'it crashed', isRetryable: true }
     for (const final of [false, true])
       await app.db.transaction().execute(async (trx) => {
         await ocr.failed?.(app, trx, job as Job<'ocr'>, problem, final)

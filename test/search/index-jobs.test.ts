@@ -9,7 +9,7 @@ async function start(documents: number) {
   const ids: string[] = []
   for (let count = 0; count < documents; count++) ids.push(await insertDocument(app.db, ada.id, { content: 'before' }))
   const changed = (id: string) =>
-    app.db.transaction().execute((trx) => jobs.enqueue(trx, 'index', { document_id: id }, { dedupe: `index:${id}` }))
+    app.db.transaction().execute((trx) => jobs.enqueue(trx, 'index', { document_id: id }, { dedupeKey: `index:${id}` }))
   for (const id of ids) await changed(id)
   const refreshed: (readonly string[])[] = []
   const refresh = app.search.refresh

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import type { App } from '../../src/app.ts'
-import { forgetOld, publish } from '../../src/events.ts'
+import { deleteExpiredEvents, publish } from '../../src/events.ts'
 import * as users from '../../src/users/users.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { upload } from '../support/app.ts'
@@ -545,7 +545,7 @@ describe('events', () => {
     await send(dms.app, dms.ada.id, 'new')
     const socket = await dms.joined(dms.ada, ['document_created'], { since: 0 })
     expect(await socket.next('document_created')).toMatchObject({ title: 'new' })
-    await forgetOld(dms.app.db)
+    await deleteExpiredEvents(dms.app.db)
     const left = await dms.app.db.selectFrom('events').select(sql<string>`data ->> 'title'`.as('title')).execute()
     expect(left).toEqual([{ title: 'new' }])
   })

@@ -35,8 +35,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const address = (name: string) => ({
     address: { connectionString: url(name) },
     poolMax: 2,
-    connectTimeout: 5000,
-    statementTimeout: 0,
+    connectTimeoutMs: 5000,
+    statementTimeoutMs: 0,
     log,
   })
 

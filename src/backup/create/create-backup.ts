@@ -5,12 +5,12 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { filesLock, withLock } from '../../db/lock.ts'
+import { fileRemovalLock, withLock } from '../../db/lock.ts'
 import { openCollector } from '../../files/free-buffers.ts'
 import { checkBelonging } from '../../files/store-marker.ts'
-import { noteSuccess } from '../../jobs/last-success.ts'
-import type { Places } from '../../open-app.ts'
-import { versionOfDms } from '../../version.ts'
+import { recordSuccess } from '../../jobs/last-success.ts'
+import type { Installation } from '../../open-app.ts'
+import { readVersion } from '../../version.ts'
 import { fillBuffer, readLines, tapSizes, teeHash } from '../byte-streams.ts'
 import * as at from '../manifest.ts'
 import { addSignature } from '../signature.ts'
@@ -48,15 +48,15 @@ export interface BackupResult {
 }
 
 /** Writes a backup to `sink`. Records a success only if no stored file is damaged. Throws Busy. On an error, removes the unfinished backup. */
-export function createBackup(places: Places, sink: BackupSink, options: BackupOptions): Promise<BackupResult> {
+export function createBackup(places: Installation, sink: BackupSink, options: BackupOptions): Promise<BackupResult> {
   const { database } = places
   return withLock(database, 'backup', options.lockTimeoutMs, () =>
     // Held from before the snapshot until the last file, so that no referenced file is removed.
-    withLock(database, filesLock, filesLockTimeoutMs, async () => {
+    withLock(database, fileRemovalLock, filesLockTimeoutMs, async () => {
       const folder = await mkdtemp(join(tmpdir(), 'dms-backup-'))
       try {
         const result = await writeBackup(places, sink, options, join(folder, 'files'))
-        if (result.manifest.damaged.length === 0) await noteSuccess(database.db, 'backup')
+        if (result.manifest.damaged.length === 0) await recordSuccess(database.db, 'backup')
         return result
       } catch (error) {
         await sink.discard()
@@ -69,7 +69,7 @@ export function createBackup(places: Places, sink: BackupSink, options: BackupOp
 }
 
 /** Writes hashes and addresses of all stored files to the file `list` and closes the snapshot before it copies them: an open snapshot blocks vacuum. */
-async function writeBackup(places: Places, sink: BackupSink, options: BackupOptions, list: string): Promise<BackupResult> {
+async function writeBackup(places: Installation, sink: BackupSink, options: BackupOptions, list: string): Promise<BackupResult> {
   const { storage } = places.config
   // With the store not mounted, every file would be missing from the backup.
   if (storage.kind === 'disk') await checkBelonging(places.database.db, storage.path)
@@ -112,7 +112,7 @@ function buildHead({ head }: Snapshot, { withFiles }: BackupOptions): at.Head {
     format: at.formatVersion,
     id: `${created.replace(/[-:]|\.\d+/g, '')}-${randomBytes(3).toString('hex')}`,
     created_at: created,
-    dms: versionOfDms(),
+    dms: readVersion(),
     ...head,
     has_canonical_text: true,
     has_files: withFiles,

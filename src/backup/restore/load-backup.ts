@@ -4,7 +4,7 @@ import pg, { type PoolClient } from 'pg'
 import type { Trx } from '../../db/pool.ts'
 import type { Schema } from '../../db/schema.ts'
 import { type Commit, noteClaim } from '../../files/restore-marker.ts'
-import type { Places } from '../../open-app.ts'
+import type { Installation } from '../../open-app.ts'
 import type { FileStore } from '../../ports/file-store.ts'
 import type { BackupSource } from '../backup-source.ts'
 import { type Bytes, drain } from '../byte-streams.ts'
@@ -72,7 +72,7 @@ export const toGeneration = (storeId: string): string => storeId.replaceAll('-',
 
 /** Throws CommitUnanswered if the commit may have happened. After any other error nothing was committed. `folder`: directory of the store, or null. */
 export async function loadBackup(
-  places: Places,
+  places: Installation,
   source: BackupSource,
   storeId: string,
   folder: string | null,
@@ -123,7 +123,7 @@ export function createSingleConnectionDb(client: PoolClient): Kysely<Schema> {
 const isSkippable = (path: string): boolean => !['head', 'table', 'manifest'].includes(parseEntryPath(path)?.kind ?? '')
 
 async function loadEntries(
-  places: Places,
+  places: Installation,
   trx: Trx,
   client: PoolClient,
   source: BackupSource,

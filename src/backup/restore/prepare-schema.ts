@@ -10,16 +10,16 @@ import { BackupDamaged, type Head, type Manifest } from '../manifest.ts'
 
 /** Creates the empty schema as of the backup. Throws NewerSchema or AppError CONFLICT. */
 export async function prepareSchema(trx: Trx, client: PoolClient, { migrations: wanted, tables }: Head): Promise<void> {
-  const known = await migrations.known()
+  const known = await migrations.listMigrations()
   const unknown = wanted.filter((name) => !known.includes(name))
   if (unknown.length > 0) throw new migrations.NewerSchema(unknown)
-  const applied = (await migrations.status(trx)).filter(({ applied_at }) => applied_at !== null).map(({ name }) => name)
+  const applied = (await migrations.loadStates(trx)).filter(({ applied_at }) => applied_at !== null).map(({ name }) => name)
   const later = applied.filter((name) => !wanted.includes(name))
   if (later.length > 0)
     throw Object.assign(new AppError('CONFLICT', { later }, `the database has the migration ${later[0]}, which is newer than the backup`), {
       fix: 'restore into a database without tables: the schema is brought up to date afterwards',
     })
-  for (const name of wanted) if (!applied.includes(name)) await migrations.apply(trx, name)
+  for (const name of wanted) if (!applied.includes(name)) await migrations.applyMigration(trx, name)
   // Rows inserted by migrations are in the backup too.
   const ownTables = new Set((await listTables(client)).map(({ name }) => name))
   for (const { name } of tables) {
@@ -65,7 +65,7 @@ export async function upgradeRows(
   }
   // A table with pending deferred constraints cannot be altered.
   await sql`set constraints all immediate`.execute(trx)
-  for (const name of await migrations.known()) if (!had.includes(name)) await migrations.apply(trx, name)
+  for (const name of await migrations.listMigrations()) if (!had.includes(name)) await migrations.applyMigration(trx, name)
   // No worker of this installation holds a lease: interrupted work is queued again.
   await sql`update jobs set status = 'pending', attempts = greatest(0, attempts - 1), fence = fence + 1, lease_until = null, worker = null, dedupe_key = null
     where status = 'processing'`.execute(trx)
@@ -73,7 +73,7 @@ export async function upgradeRows(
   await sql`update document_pages set claim = null, claimed_until = null where claim is not null`.execute(trx)
   const disabled = await disableSources(trx, keepsSources)
   // A worker rebuilds the index if the operator does not.
-  await enqueue(trx, 'reindex', {}, { dedupe: 'reindex' })
+  await enqueue(trx, 'reindex', {}, { dedupeKey: 'reindex' })
   // A new store id keeps this installation apart from the original.
   await sql`insert into instance (key, value) values ('store_id', ${storeId})
     on conflict (key) do update set value = excluded.value`.execute(trx)

@@ -5,7 +5,7 @@ import { withLock } from '../../db/lock.ts'
 import * as migrations from '../../db/migrate.ts'
 import { AppError } from '../../errors.ts'
 import * as filling from '../../files/restore-marker.ts'
-import type { Places } from '../../open-app.ts'
+import type { Installation } from '../../open-app.ts'
 import type { BackupSource } from '../backup-source.ts'
 import { type CommitOutcome, readStoreId, waitForCommitOutcome } from './commit-outcome.ts'
 import { removeGeneration } from './file-writer.ts'
@@ -24,11 +24,11 @@ const defaultOutcomeTimeoutMs = 60_000
  * Throws AppError CONFLICT for a destination that is not empty, BackupDamaged, NewerSchema or Busy; then nothing has changed. Throws AppError
  * SERVICE_UNAVAILABLE where the outcome of COMMIT is unknown; rows and files stay, and the next restore finds out.
  */
-export function restoreBackup(places: Places, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
+export function restoreBackup(places: Installation, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
   return places.database.asOwner((owner) => restoreAsOwner({ ...places, database: { ...places.database, ...owner } }, source, options))
 }
 
-function restoreAsOwner(places: Places, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
+function restoreAsOwner(places: Installation, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
   const { database } = places
   const timeoutMs = options.outcomeTimeoutMs ?? defaultOutcomeTimeoutMs
   return withLock(database, 'restore', options.lockTimeoutMs, () =>
@@ -55,13 +55,13 @@ function restoreAsOwner(places: Places, source: BackupSource, options: RestoreOp
 }
 
 /** Removes the files and markers of this restore. */
-async function undoRestore(places: Places, folder: string | null, storeId: string): Promise<void> {
+async function undoRestore(places: Installation, folder: string | null, storeId: string): Promise<void> {
   await removeGeneration(places.files, toGeneration(storeId))
   if (folder) await filling.giveUpFilling(folder)
 }
 
 /** Completes or undoes an interrupted restore. Throws AppError where the outcome is unknown or the restore turns out to be complete. */
-async function resolveInterruptedRestore(places: Places, folder: string, timeoutMs: number): Promise<void> {
+async function resolveInterruptedRestore(places: Installation, folder: string, timeoutMs: number): Promise<void> {
   const interrupted = await filling.claimOf(folder)
   if (!interrupted) return
   const outcome: CommitOutcome = interrupted.commit
@@ -75,7 +75,7 @@ async function resolveInterruptedRestore(places: Places, folder: string, timeout
   })
 }
 
-function unknownOutcomeError({ config }: Places, cause: unknown): Error {
+function unknownOutcomeError({ config }: Installation, cause: unknown): Error {
   const path = getStoreFolder({ config }) ?? ''
   const message = `whether the rows of the restore were committed is not known: the database ${cause ? 'stopped answering at that moment' : 'says nothing of it'}. The files in ${path} stay: they are needed if the rows are there`
   return Object.assign(new AppError('SERVICE_UNAVAILABLE', { path }, message), {
@@ -85,17 +85,17 @@ function unknownOutcomeError({ config }: Places, cause: unknown): Error {
 }
 
 /** Returns the name of the connected database. */
-export async function readDatabaseName({ database }: Pick<Places, 'database'>): Promise<string> {
+export async function readDatabaseName({ database }: Pick<Installation, 'database'>): Promise<string> {
   const { rows } = await sql<{ name: string }>`select current_database() as name`.execute(database.db)
   return rows[0]?.name ?? ''
 }
 
 /** Throws AppError CONFLICT where users, documents or files exist. Ignores the remains of an interrupted restore. */
-export async function assertEmpty(places: Places): Promise<void> {
+export async function assertEmpty(places: Installation): Promise<void> {
   const { db } = places.database
   const notEmptyError = (what: string, fix: string) =>
     Object.assign(new AppError('CONFLICT', {}, `${what}; a backup is restored into an empty destination only`), { fix })
-  const states = await migrations.status(db)
+  const states = await migrations.loadStates(db)
   if (states.some(({ applied_at }) => applied_at !== null)) {
     for (const table of ['users', 'stored_files'] as const) {
       const { rows } = await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)
@@ -115,10 +115,11 @@ export async function assertEmpty(places: Places): Promise<void> {
     throw notEmptyError(`${folder} belongs to another database`, 'pass --files-to')
 }
 
-async function readCurrentStoreId({ database }: Places): Promise<string | null> {
+async function readCurrentStoreId({ database }: Installation): Promise<string | null> {
   const client = await database.connect('dms restore')
   return readStoreId(client).finally(() => client.end())
 }
 
 /** Returns the directory of a disk store, or null for other stores. */
-const getStoreFolder = ({ config }: Pick<Places, 'config'>): string | null => (config.storage.kind === 'disk' ? config.storage.path : null)
+const getStoreFolder = ({ config }: Pick<Installation, 'config'>): string | null =>
+  config.storage.kind === 'disk' ? config.storage.path : null

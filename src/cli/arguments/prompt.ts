@@ -1,5 +1,5 @@
 /** Questions to a person. Without a person it is a usage error that names the flag to pass; never a hang, never an answer from a pipe. */
-import { plain } from '../../log/escape.ts'
+import { escapeControls } from '../../log/escape.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 
@@ -13,7 +13,7 @@ export async function confirm(options: Asking & Partial<Pick<GlobalOptions, 'pri
   if (options.printCurl) return
   need(options, question, flag)
   const { confirm: ask } = await import('@inquirer/prompts')
-  if (!(await ask({ message: plain(question), default: false }, context))) throw new Failure('FAILED', 'nothing was changed')
+  if (!(await ask({ message: escapeControls(question), default: false }, context))) throw new Failure('FAILED', 'nothing was changed')
 }
 
 /** A secret that does not appear while it is typed; asked for twice where it is a new one. */

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { tarEnd, tarHeader, tarPadding } from '../../backup/tar.ts'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
-import { plain } from '../../log/escape.ts'
+import { escapeControls } from '../../log/escape.ts'
 import { bodyOf, written } from '../remote/download-target.ts'
 import { checkSame, copy, exists } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
@@ -61,7 +61,7 @@ async function writeTar(
     add({ action, key, error }: { action: string; key: string; error?: { message: string } }) {
       if (action !== 'failed') return
       failed++
-      cli.warn(`${plain(key)}: ${plain(error?.message ?? 'failed')}`)
+      cli.warn(`${escapeControls(key)}: ${escapeControls(error?.message ?? 'failed')}`)
     },
     finish() {},
   }

@@ -1,12 +1,12 @@
 /** Values as they stand in a line that people or `cut` read: one line, nothing that a terminal obeys. */
-import { plain } from '../../log/escape.ts'
+import { escapeControls } from '../../log/escape.ts'
 
 /** A value as one cell: nothing for null, lists with commas, objects as JSON. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined) return ''
   if (value instanceof Date) return value.toISOString()
   if (Array.isArray(value)) return value.map(cell).join(',')
-  return plain(typeof value === 'object' ? JSON.stringify(value) : String(value))
+  return escapeControls(typeof value === 'object' ? JSON.stringify(value) : String(value))
 }
 
 /** What spreadsheets take for a formula; a number is none, nor is a sign alone. With apostrophes before it, it is what csvField() has made of one. */
@@ -31,7 +31,7 @@ function rfc4180Text(value: unknown): string {
   return typeof value === 'string'
     ? value
         .split(/([\t\n\r]+)/)
-        .map((part, index) => (index % 2 ? part : plain(part)))
+        .map((part, index) => (index % 2 ? part : escapeControls(part)))
         .join('')
     : cell(value)
 }

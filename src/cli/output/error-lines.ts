@@ -1,6 +1,6 @@
 /** What is said on standard error when a command fails. */
 import { AppError, ConfigError } from '../../errors.ts'
-import { plain, plainJson } from '../../log/escape.ts'
+import { escapeControls, escapeControlsInJson } from '../../log/escape.ts'
 import { type Exit, exitOf, exits, Failure } from '../runtime/exit.ts'
 
 interface Issue {
@@ -30,15 +30,15 @@ export function withWait(error: unknown, canWait: boolean): unknown {
 
 /** For people: one line a problem, then how to mend it. `verbose` adds the stack of what was not foreseen. */
 export function humanLines(error: unknown, verbose: boolean): string[] {
-  if (error instanceof ConfigError) return error.problems.map((problem) => `error: ${plain(problem)}`)
+  if (error instanceof ConfigError) return error.problems.map((problem) => `error: ${escapeControls(problem)}`)
   const issues = issuesOf(error)
   const isAboutFlags = issues.length > 0 && issues.every(({ flag }) => flag !== undefined)
-  const lines = isAboutFlags ? [] : [`error: ${plain(messageOf(error))}`]
+  const lines = isAboutFlags ? [] : [`error: ${escapeControls(messageOf(error))}`]
   for (const { path, flag = path, message } of issues)
-    lines.push(`${isAboutFlags ? 'error: ' : '         '}${plain(flag)}: ${plain(message)}`)
+    lines.push(`${isAboutFlags ? 'error: ' : '         '}${escapeControls(flag)}: ${escapeControls(message)}`)
   const { request_id, fix } = error as { request_id?: unknown; fix?: unknown }
-  if (typeof fix === 'string') lines.push(`         fix: ${plain(fix)}`)
-  if (typeof request_id === 'string') lines.push(`         request id: ${plain(request_id)}`)
+  if (typeof fix === 'string') lines.push(`         fix: ${escapeControls(fix)}`)
+  if (typeof request_id === 'string') lines.push(`         request id: ${escapeControls(request_id)}`)
   if (verbose && error instanceof Error && !(error instanceof Failure)) lines.push(...(error.stack ?? '').split('\n').slice(1))
   return lines
 }
@@ -48,7 +48,7 @@ export function jsonLine(error: unknown, now: Date): string {
   const exit = exitOf(error)
   const { request_id = null } = error as { request_id?: unknown }
   const body = { code: codeOf(error, exit), message: messageOf(error), details: detailsOf(error), timestamp: now.toISOString(), request_id }
-  return plainJson(JSON.stringify({ error: body, exit_code: exits[exit][0] }))
+  return escapeControlsInJson(JSON.stringify({ error: body, exit_code: exits[exit][0] }))
 }
 
 function messageOf(error: unknown): string {

@@ -1,6 +1,6 @@
 /** The one place that turns results into text: a command hands over rows or an object with its columns, and prints nothing itself. */
 
-import { plain } from '../../log/escape.ts'
+import { escapeControls } from '../../log/escape.ts'
 import { usage } from '../runtime/exit.ts'
 import { cell, csvField } from './cells.ts'
 import { displayWidth, table } from './table.ts'
@@ -50,7 +50,7 @@ export function render<T extends object>(result: T | readonly T[], shape: Shape<
   if (options.isHuman && shape.sentence !== undefined)
     return [shape.sentence]
       .flat()
-      .map((line) => `${wrapped(plain(line), options.width)}\n`)
+      .map((line) => `${wrapped(escapeControls(line), options.width)}\n`)
       .join('')
   const isList = Array.isArray(result)
   const rows = (isList ? result : [result]) as readonly (T & Row)[]

@@ -1,8 +1,8 @@
 /** The settings in force as rows, with secrets hidden unless they are to be seen. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { nearest } from '../../config/file.ts'
-import type { Loaded, Origin } from '../../config/load.ts'
+import { suggest } from '../../config/file.ts'
+import type { LoadedConfig, Origin } from '../../config/load.ts'
 import { settings } from '../../config/schema.ts'
 import { usage } from '../runtime/exit.ts'
 
@@ -26,12 +26,12 @@ export interface Wanted {
 
 /** All settings, those of one section, or one. Throws Failure USAGE where `key` is none of them. */
 export function settingRows(
-  { config, origins }: Loaded,
+  { config, origins }: LoadedConfig,
   key: string | undefined,
   { setOnly = false, reveal = false }: Wanted,
 ): SettingRow[] {
   const wanted = [...settings].filter(([name]) => key === undefined || name === key || name.startsWith(`${key}.`))
-  if (wanted.length === 0) throw usage(`there is no setting ${key}${nearest(String(key), settings.keys())}`)
+  if (wanted.length === 0) throw usage(`there is no setting ${key}${suggest(String(key), settings.keys())}`)
   const rows = wanted.map(([name, { kind, secret }]) => {
     const value = valueAt(config, name)
     const written = kind.write ? kind.write(value) : value
@@ -46,14 +46,14 @@ export function settingRows(
 }
 
 /** The rows with the secrets that dms keeps by itself, and the files they are in. */
-export const withKept = ({ config }: Loaded, rows: readonly SettingRow[], { reveal = false }: Wanted): SettingRow[] =>
+export const withKept = ({ config }: LoadedConfig, rows: readonly SettingRow[], { reveal = false }: Wanted): SettingRow[] =>
   rows.map((row) => {
     const kept = row.origin === 'default' ? keptSecret(config, row.key) : null
     return kept ? { ...row, value: reveal ? kept.text : null, origin: 'file', source: kept.path } : row
   })
 
 /** null where there is none yet; without its text where it cannot be read. */
-function keptSecret({ data_dir }: Loaded['config'], key: string): { path: string; text: string | null } | null {
+function keptSecret({ data_dir }: LoadedConfig['config'], key: string): { path: string; text: string | null } | null {
   const name = keptSecrets.get(key)
   if (name === undefined) return null
   const path = join(data_dir, name)
@@ -65,7 +65,7 @@ function keptSecret({ data_dir }: Loaded['config'], key: string): { path: string
 }
 
 /** What stands in place of a secret: the URL without its password, or only its length. */
-export function masked({ config }: Loaded, key: string): string {
+export function masked({ config }: LoadedConfig, key: string): string {
   const secret = String(valueAt(config, key)) || keptSecret(config, key)?.text
   if (!secret) return '******'
   const url = /^(\w+:\/\/)([^:@/?]*)(:[^@]*)?(@)?(.*)$/.exec(secret)

@@ -3,13 +3,13 @@ import { userInfo } from 'node:os'
 import { type Actor, operator } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
-import type { Loaded } from '../../config/load.ts'
+import type { LoadedConfig } from '../../config/load.ts'
 import type { Log, LogOptions } from '../../log/log.ts'
 import { usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 
 /** A log for a command that ends: warnings only, unless -v, a flag or a variable asks for more. */
-export async function commandLog({ config, origins }: Loaded, { verbose }: GlobalOptions): Promise<Log> {
+export async function commandLog({ config, origins }: LoadedConfig, { verbose }: GlobalOptions): Promise<Log> {
   const { openLog } = await import('../../log/log.ts')
   const origin = origins.get('log.level')?.origin
   const isAsked = origin === 'flag' || origin === 'env'

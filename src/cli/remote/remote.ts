@@ -1,7 +1,7 @@
 /** Clients of a server elsewhere: with a session that renews itself, or of a stranger. */
 import { readFile } from 'node:fs/promises'
 import { type Client, type RemoteOptions, remoteClient } from '../../client/remote.ts'
-import { plain } from '../../log/escape.ts'
+import { escapeControls } from '../../log/escape.ts'
 import { exitOf, Failure } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 import type { Env } from '../runtime/user-folders.ts'
@@ -45,7 +45,7 @@ export async function clientThere(target: There, way: Way): Promise<RemoteClient
     isTold = true
     const holder = (await session.holder()) ?? (await client.auth.profile().catch(() => null))
     const address = target.name === target.url ? target.url : `${target.name}  ${target.url}`
-    way.note(`→ ${address}${holder ? plain(`  as ${holder.username} (${holder.role})`) : ''}`)
+    way.note(`→ ${address}${holder ? escapeControls(`  as ${holder.username} (${holder.role})`) : ''}`)
   }
   const base = await remote(target, way, session, tell)
   const client: RemoteClient & { session: Session } = {
@@ -81,7 +81,7 @@ async function remote(
     const reach = () => send().catch((error) => Promise.reject(unreached(target, error)))
     if (options.verbose < 2) return reach()
     const start = performance.now()
-    const ended = (came: unknown) => note(`${line(request)}  ${plain(String(came))}  ${Math.round(performance.now() - start)} ms`)
+    const ended = (came: unknown) => note(`${line(request)}  ${escapeControls(String(came))}  ${Math.round(performance.now() - start)} ms`)
     return reach().then(
       (response) => {
         ended(response.status)
@@ -114,5 +114,5 @@ function line({ method, url }: Request): string {
   const shown = url
     .replace(/(\/public\/shared\/)[^/?]+/, '$1…')
     .replace(/([?&][^=&]*(?:token|password|secret|code|state)[^=&]*=)[^&]*/gi, '$1…')
-  return `${method} ${plain(shown)}`
+  return `${method} ${escapeControls(shown)}`
 }

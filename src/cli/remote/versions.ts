@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Config } from '../../config/schema.ts'
-import { status } from '../../db/migrate.ts'
+import { loadStates } from '../../db/migrate.ts'
 import { openLog } from '../../log/log.ts'
-import { openConfigured } from '../../open-app.ts'
+import { openConfiguredDatabase } from '../../open-app.ts'
 import { ask, placeOf } from './loopback-server.ts'
 
 /** Milliseconds: the question is about this program first. */
@@ -54,11 +54,11 @@ export async function versionOfDatabase(config: Config): Promise<DatabaseVersion
 }
 
 async function askDatabase(config: Config): Promise<DatabaseVersion> {
-  const database = await openConfigured(config, openLog({ level: 'silent', format: 'json' }), true)
+  const database = await openConfiguredDatabase(config, openLog({ level: 'silent', format: 'json' }), true)
   try {
     const [{ rows }, migrations] = await Promise.all([
       sql<{ server_version: string }>`show server_version`.execute(database.db),
-      status(database.db),
+      loadStates(database.db),
     ])
     const schema = migrations.findLast(({ applied_at }) => applied_at !== null)?.name ?? null
     return { schema, version: `PostgreSQL ${rows[0]?.server_version ?? ''}` }

@@ -1,5 +1,5 @@
 /** The result of a command that works through many things: its items as they come, and one summary at the end. */
-import { plain } from '../../log/escape.ts'
+import { escapeControls } from '../../log/escape.ts'
 import { type Column, completed, picked, refuseUnknown } from '../output/output.ts'
 import { summaryOf } from '../output/summary.ts'
 import type { Cli } from './context.ts'
@@ -64,14 +64,15 @@ export function startBatch(
       counts.set(item.action, (counts.get(item.action) ?? 0) + (item.count ?? 1))
       bytes += item.bytes ?? 0
       const hasFailed = item.action === 'failed'
-      if (hasFailed && (isHuman || format === 'id')) cli.warn(`${plain(item.key)}: ${plain(item.error?.message ?? 'failed')}`)
+      if (hasFailed && (isHuman || format === 'id'))
+        cli.warn(`${escapeControls(item.key)}: ${escapeControls(item.error?.message ?? 'failed')}`)
       if (isHuman) return
       if (!isStreamed) items.push(item)
       else if (format === 'jsonl') cli.write(`${JSON.stringify(picked({ type: 'item', ...item }, fields))}\n`)
       else if (format === 'tsv') {
         cli.print([completed(item, fields)], { columns, isMore })
         isMore = true
-      } else if (item.id) cli.write(`${plain(item.id)}\n`)
+      } else if (item.id) cli.write(`${escapeControls(item.id)}\n`)
     },
     finish(more = {}) {
       const total = [...counts.values()].reduce((sum, count) => sum + count, 0)

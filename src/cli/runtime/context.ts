@@ -2,8 +2,8 @@
 import type { Command } from 'commander'
 import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
-import type { ConfigSources, Loaded } from '../../config/load.ts'
-import { plain } from '../../log/escape.ts'
+import type { ConfigSources, LoadedConfig } from '../../config/load.ts'
+import { escapeControls } from '../../log/escape.ts'
 import type { Log } from '../../log/log.ts'
 import type { OpenOptions } from '../../open-app.ts'
 import { render, type Shape } from '../output/output.ts'
@@ -40,7 +40,7 @@ export interface Cli {
   /** where this run's configuration comes from */
   configSources(settings?: Readonly<Record<string, string | number | boolean>>): ConfigSources
   /** the configuration; `settings` are the command's own flags by dotted key. Throws ConfigError. */
-  config(settings?: Readonly<Record<string, string | number | boolean>>): Promise<Loaded>
+  config(settings?: Readonly<Record<string, string | number | boolean>>): Promise<LoadedConfig>
   /** the server to work on; to be read inside an action. Throws Failure where flags, variables and contexts.toml name none. */
   readonly target: Target
   /** the API: of the target elsewhere, else in this process as the operator (or the user of --as) */
@@ -141,9 +141,9 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     print: (result, shape) => say(stdout, render(result, shape, cli.options)),
     write: (text) => say(stdout, text),
     note(text) {
-      if (!cli.options.isQuiet) say(stderr, `${plain(text)}\n`)
+      if (!cli.options.isQuiet) say(stderr, `${escapeControls(text)}\n`)
     },
-    warn: (text) => say(stderr, `${plain(text)}\n`),
+    warn: (text) => say(stderr, `${escapeControls(text)}\n`),
     progress(phase) {
       // A terminal without a size (a serial line, some containers) makes the spinner count its lines for ever.
       const canSpin = stderr.isTTY === true && stderr.columns > 0

@@ -1,6 +1,6 @@
 /** How far a long command is: always on standard error, and silent where nobody looks. */
 import type { Ora } from 'ora'
-import { plain } from '../../log/escape.ts'
+import { escapeControls } from '../../log/escape.ts'
 import type { GlobalOptions } from './options.ts'
 
 export interface ProgressState {
@@ -103,7 +103,7 @@ export function sentence(phase: string, { done, total, bytes_done, bytes_total, 
   const count = total ? `${done}/${total} (${Math.floor((done / total) * 100)} %)` : String(done)
   const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1)
   const bytes = bytes_done === undefined ? '' : `  ${megabytes(bytes_done)}${bytes_total ? `/${megabytes(bytes_total)}` : ''} MB`
-  return `${phase}  ${count}${bytes}${current ? `  ${plain(current)}` : ''}`
+  return `${phase}  ${count}${bytes}${current ? `  ${escapeControls(current)}` : ''}`
 }
 
 function record(

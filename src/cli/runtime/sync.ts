@@ -2,7 +2,7 @@
 import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
 import type { Source, SyncStatus } from '../../client/sources.ts'
-import { plain } from '../../log/escape.ts'
+import { escapeControls } from '../../log/escape.ts'
 import type { PullOptions } from '../../sources/sync/sync-context.ts'
 import { holderOf } from '../output/error-lines.ts'
 import type { Item } from './batch.ts'
@@ -80,7 +80,8 @@ async function look(client: Client, source: Source, progress: Progress): Promise
 }
 
 function done(cli: Cli, source: Source, run: Ended, duration_seconds: number): Synced {
-  for (const { path, message } of run.errors) cli.warn(`${plain(source.name)}: ${path === '' ? '' : `${plain(path)}: `}${plain(message)}`)
+  for (const { path, message } of run.errors)
+    cli.warn(`${escapeControls(source.name)}: ${path === '' ? '' : `${escapeControls(path)}: `}${escapeControls(message)}`)
   const { created, updated, unchanged, skipped, removed, failed, bytes } = run
   const counts = { new: created, changed: updated, unchanged, skipped, deleted: removed, failed, bytes }
   return { item: itemOf(source, 'synced', 'ok', counts, duration_seconds), exit: failed > 0 ? 'PARTIAL' : 'OK' }

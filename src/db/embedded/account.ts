@@ -33,15 +33,15 @@ export async function openDataDir(dataDir: string): Promise<string> {
 export async function databaseAccount(dataDir: string): Promise<Account | undefined> {
   const database = await stat(join(dataDir, 'postgres')).catch(() => undefined)
   if (!isRoot()) {
-    await checkOwn(dataDir, database)
+    await checkOwnedByUs(dataDir, database)
     return undefined
   }
-  const account = (await ownerOf(database)) ?? (await namedOwnerOf(dataDir)) ?? (await unprivileged())
+  const account = (await ownerOf(database)) ?? (await namedOwnerOf(dataDir)) ?? (await findOrCreateAccount())
   await checkReachable(dataDir, account)
   return account
 }
 
-async function checkOwn(dataDir: string, database: { uid: number } | undefined): Promise<void> {
+async function checkOwnedByUs(dataDir: string, database: { uid: number } | undefined): Promise<void> {
   const uid = process.getuid?.() ?? 0
   if (database && database.uid !== uid) {
     throw new ConfigError([`${join(dataDir, 'postgres')} belongs to user ${database.uid}: run dms as that user or as root`])
@@ -72,10 +72,10 @@ async function namedOwnerOf(folder: string): Promise<Account | undefined> {
   return name ? { name, uid, gid } : undefined
 }
 
-async function unprivileged(): Promise<Account> {
+async function findOrCreateAccount(): Promise<Account> {
   const known = (await lookUp('dms')) ?? (await lookUp('postgres'))
   if (known) return known
-  await makeSystemAccount('dms')
+  await createSystemAccount('dms')
   const account = (await lookUp('dms')) ?? (await lookUp('nobody'))
   if (!account)
     throw new ConfigError([
@@ -93,7 +93,7 @@ async function lookUp(name: string): Promise<Account | undefined> {
   }
 }
 
-async function makeSystemAccount(name: string): Promise<void> {
+async function createSystemAccount(name: string): Promise<void> {
   try {
     await run('useradd', [
       '--system',

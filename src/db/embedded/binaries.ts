@@ -3,7 +3,7 @@ import { access, chmod, copyFile, mkdir, readdir, readFile, rm, stat, symlink } 
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { ConfigError } from '../../errors.ts'
-import { makeFolder } from './make-folder.ts'
+import { createFolder } from './make-folder.ts'
 
 /** The programs of PostgreSQL, ready to run. */
 export interface Binaries {
@@ -24,7 +24,7 @@ export async function installBinaries(dataDir: string): Promise<Binaries> {
   const { version } = JSON.parse(await readFile(join(source, 'package.json'), 'utf8')) as { version: string }
   const folder = join(dataDir, `postgres-${version}`)
   if (!(await exists(folder))) {
-    await makeFolder(folder, async (temporary) => {
+    await createFolder(folder, async (temporary) => {
       await copyTree(join(source, 'native'), temporary)
       await linkLibraries(join(source, 'native', 'pg-symlinks.json'), temporary)
     })

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { ConfigError } from '../../errors.ts'
 import { type Account, databaseAccount, openDataDir } from './account.ts'
 import { type Binaries, installBinaries } from './binaries.ts'
-import { makeFolder } from './make-folder.ts'
+import { createFolder } from './make-folder.ts'
 import { superuser } from './roles.ts'
 
 /** A database folder, with all that it takes to run a server on it. */
@@ -24,7 +24,7 @@ export interface Cluster {
 export const port = 5432
 
 /** A socket's path may have 107 bytes (103 on macOS); the socket's own name takes 14. */
-const maxSocketFolder = 86
+const maxSocketFolderBytes = 86
 
 /** The environment of PostgreSQL's programs: nothing of it depends on the machine. */
 export const environment = { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
@@ -35,7 +35,7 @@ export async function openCluster(dataFolder: string): Promise<Cluster> {
   const account = await databaseAccount(dataDir)
   const binaries = await installBinaries(dataDir)
   const folder = join(dataDir, 'postgres')
-  await makeDatabase(folder, binaries, account)
+  await createDatabase(folder, binaries, account)
   return {
     dataDir,
     folder,
@@ -46,9 +46,9 @@ export async function openCluster(dataFolder: string): Promise<Cluster> {
   }
 }
 
-async function makeDatabase(folder: string, binaries: Binaries, account: Account | undefined): Promise<void> {
+async function createDatabase(folder: string, binaries: Binaries, account: Account | undefined): Promise<void> {
   const entries = await readdir(folder).catch(() => [])
-  if (entries.length === 0) await makeFolder(folder, (temporary) => initialise(temporary, binaries, account))
+  if (entries.length === 0) await createFolder(folder, (temporary) => initialise(temporary, binaries, account))
   const version = await readFile(join(folder, 'PG_VERSION'), 'utf8').catch(() => undefined)
   if (version === undefined) throw new ConfigError([`${folder} is not a database of PostgreSQL: move it away`])
   if (Number(version) === binaries.major) return
@@ -76,13 +76,13 @@ async function initialise(folder: string, binaries: Binaries, account: Account |
   await new Promise<void>((resolve, reject) => {
     execFile(join(binaries.folder, 'bin', 'initdb'), flags, options, (error, stdout, stderr) => {
       if (!error) resolve()
-      else reject(unusable(error, binaries) ?? new Error(`initdb failed: ${lastLines(stderr || stdout || error.message)}`))
+      else reject(explainUnusable(error, binaries) ?? new Error(`initdb failed: ${lastLines(stderr || stdout || error.message)}`))
     })
   })
 }
 
 /** Programs that do not run at all: a file system mounted noexec (EACCES), or a system without glibc (ENOENT). */
-export function unusable({ code }: { code?: unknown }, binaries: Binaries): ConfigError | undefined {
+export function explainUnusable({ code }: { code?: unknown }, binaries: Binaries): ConfigError | undefined {
   if (code !== 'EACCES' && code !== 'ENOENT') return undefined
   const reason = code === 'EACCES' ? 'its file system is mounted noexec, or may not be reached' : 'it needs a system with glibc'
   return new ConfigError([`the PostgreSQL that dms brings along cannot run from ${binaries.folder} (${reason}): set DATABASE_URL`])
@@ -92,10 +92,10 @@ export function unusable({ code }: { code?: unknown }, binaries: Binaries): Conf
 export const lastLines = (output: string): string => output.trim().split('\n').slice(-8).join(' | ')
 
 async function openSocketFolder(dataDir: string, account: Account | undefined): Promise<string> {
-  const near = join(dataDir, 'postgres-socket')
-  const isTooLong = Buffer.byteLength(near) > maxSocketFolder
+  const inDataDir = join(dataDir, 'postgres-socket')
+  const isTooLong = Buffer.byteLength(inDataDir) > maxSocketFolderBytes
   const hash = createHash('sha256').update(dataDir).digest('hex')
-  const folder = isTooLong ? join(tmpdir(), `dms-${hash.slice(0, 16)}`) : near
+  const folder = isTooLong ? join(tmpdir(), `dms-${hash.slice(0, 16)}`) : inDataDir
   const uid = process.getuid?.()
   await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error

@@ -31,20 +31,20 @@ export interface EmbeddedAddress {
 /** Held shared by every owner; whoever gets it for itself alone is the last one. */
 const ownership = 6_581_619
 /** Held while looking for the database and making it. */
-const making = 6_581_620
+const preparation = 6_581_620
 
-const stopPatience = 60_000
+const stopTimeoutMs = 60_000
 
 /**
  * Starts the PostgreSQL below `<dataDir>/postgres` (made first where there is none), or joins it where another process has it running.
  * Should the server crash later, it is started again. `startTimeout` (ms, 60,000 unless told) bounds one start, recovery included.
  * Throws ConfigError where this machine or folder cannot run it, and Error with the server's last words where it does not come up.
  */
-export async function joinEmbedded(options: { dataDir: string; log: Log; startTimeout?: number }): Promise<EmbeddedPostgres> {
-  const { dataDir, log, startTimeout = 60_000 } = options
+export async function joinEmbedded(options: { dataDir: string; log: Log; startTimeoutMs?: number }): Promise<EmbeddedPostgres> {
+  const { dataDir, log, startTimeoutMs: startTimeout = 60_000 } = options
   const leaving = new AbortController()
   const cluster = await openCluster(dataDir)
-  let owner = await own(cluster, startTimeout, log, leaving.signal)
+  let owner = await acquire(cluster, startTimeout, log, leaving.signal)
   let rejoining: Promise<void> | undefined
   watch()
 
@@ -60,7 +60,7 @@ export async function joinEmbedded(options: { dataDir: string; log: Log; startTi
   async function rejoin(): Promise<void> {
     for (let pause = 100; !leaving.signal.aborted; pause = Math.min(2 * pause, 30_000)) {
       try {
-        owner = await own(cluster, startTimeout, log, leaving.signal)
+        owner = await acquire(cluster, startTimeout, log, leaving.signal)
         rejoining = undefined
         return watch()
       } catch (error) {
@@ -75,7 +75,7 @@ export async function joinEmbedded(options: { dataDir: string; log: Log; startTi
     leaving.abort()
     try {
       await rejoining
-      const last = rejoining ? await claim(cluster, startTimeout) : owner
+      const last = rejoining ? await connectAsOwner(cluster, startTimeout) : owner
       if (last) await leaveServer(last.client, cluster, log)
     } catch (error) {
       log.debug({ err: error }, 'PostgreSQL was gone before it was left')
@@ -101,18 +101,18 @@ interface Owner {
 }
 
 /** Becomes an owner, whatever it takes: starts the server, waits for it, or waits until one that is stopping is gone and starts again. */
-async function own(cluster: Cluster, timeout: number, log: Log, signal: AbortSignal): Promise<Owner> {
+async function acquire(cluster: Cluster, timeout: number, log: Log, signal: AbortSignal): Promise<Owner> {
   const start = performance.now()
-  const passed = () => performance.now() - start
+  const elapsedMs = () => performance.now() - start
   let server: Server | undefined
-  for (; passed() < timeout; await sleep(Math.min(10 + passed() / 10, 250))) {
-    const owner = await claim(cluster, timeout - passed())
+  for (; elapsedMs() < timeout; await sleep(Math.min(10 + elapsedMs() / 10, 250))) {
+    const owner = await connectAsOwner(cluster, timeout - elapsedMs())
     if (owner) {
-      log.debug({ ms: Math.round(passed()), version: owner.version }, server ? 'started PostgreSQL' : 'joined PostgreSQL')
+      log.debug({ ms: Math.round(elapsedMs()), version: owner.version }, server ? 'started PostgreSQL' : 'joined PostgreSQL')
       if (server) await removeOtherBinaries(cluster.dataDir, cluster.binaries).catch(() => undefined)
       return owner
     }
-    if (server && (await server.isComing())) continue
+    if (server && (await server.isStarting())) continue
     signal.throwIfAborted()
     server = (await serverPid(cluster)) === undefined ? await startServer(cluster) : undefined
   }
@@ -122,7 +122,7 @@ async function own(cluster: Cluster, timeout: number, log: Log, signal: AbortSig
 }
 
 /** Connects and takes its share of the ownership; null where no server takes us right now. */
-async function claim(cluster: Cluster, patience: number): Promise<Owner | null> {
+async function connectAsOwner(cluster: Cluster, timeoutMs: number): Promise<Owner | null> {
   const address = {
     host: cluster.socketFolder,
     port,
@@ -130,8 +130,8 @@ async function claim(cluster: Cluster, patience: number): Promise<Owner | null> 
     ssl: false,
     application_name: `dms owner pid=${process.pid}`,
     keepAlive: true,
-    connectionTimeoutMillis: Math.ceil(patience),
-    lock_timeout: Math.ceil(patience),
+    connectionTimeoutMillis: Math.ceil(timeoutMs),
+    lock_timeout: Math.ceil(timeoutMs),
   }
   // The lock is in this database, so that the one of dms can be dropped and restored while the server is held.
   const client = new Client({ ...address, database: 'postgres' })
@@ -141,14 +141,14 @@ async function claim(cluster: Cluster, patience: number): Promise<Owner | null> 
   try {
     await client.connect()
     await client.query('select pg_advisory_lock_shared($1)', [ownership])
-    await client.query('select pg_advisory_lock($1)', [making])
+    await client.query('select pg_advisory_lock($1)', [preparation])
     await prepareDatabase(client, address)
-    await client.query('select pg_advisory_unlock($1)', [making])
+    await client.query('select pg_advisory_unlock($1)', [preparation])
     const { rows } = await client.query<{ server_version: string }>('show server_version')
     return { client, version: rows[0]!.server_version, lost }
   } catch (error) {
     client.end().catch(() => undefined)
-    if (isPassing(error)) return null
+    if (isTransient(error)) return null
     throw error
   }
 }
@@ -158,7 +158,7 @@ async function leaveServer(client: Client, cluster: Cluster, log: Log): Promise<
     await client.query('select pg_advisory_unlock_shared($1)', [ownership])
     const { rows } = await client.query<{ last: boolean }>('select pg_try_advisory_lock($1) as last', [ownership])
     if (!rows[0]?.last) return
-    const isGone = await stopServer(cluster, stopPatience)
+    const isGone = await stopServer(cluster, stopTimeoutMs)
     if (!isGone) log.warn({ log: cluster.logFile }, 'PostgreSQL is still writing, it stops by itself')
   } finally {
     client.end().catch(() => undefined)
@@ -166,9 +166,9 @@ async function leaveServer(client: Client, cluster: Cluster, log: Log): Promise<
 }
 
 /** starting, stopping, crashed, full or held by one that stops it; no socket, or nobody behind it */
-const passing = new Set(['55P03', '57P01', '57P02', '57P03', '53300', 'ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EAGAIN'])
+const transientCodes = new Set(['55P03', '57P01', '57P02', '57P03', '53300', 'ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EAGAIN'])
 
-function isPassing(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   const { code, message } = error as { code?: string; message: string }
-  return code === undefined ? /^Connection terminated|timeout expired/.test(message) : passing.has(code)
+  return code === undefined ? /^Connection terminated|timeout expired/.test(message) : transientCodes.has(code)
 }

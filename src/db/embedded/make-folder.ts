@@ -7,19 +7,19 @@ import { isAlive } from '../../is-alive.ts'
  * Makes a folder whole or not at all: under a temporary name (mode 0700), renamed once `fill` is through. Of several makers one wins and
  * the others discard theirs; a failing one leaves nothing behind, and what a killed one left is removed by the next.
  */
-export async function makeFolder(folder: string, fill: (temporary: string) => Promise<void>): Promise<void> {
+export async function createFolder(folder: string, fill: (temporary: string) => Promise<void>): Promise<void> {
   await removeLeftovers(folder)
   const temporary = `${folder}.${process.pid}.${randomBytes(4).toString('hex')}.tmp`
   try {
     await mkdir(temporary, { mode: 0o700 })
     await fill(temporary)
-    await claim(temporary, folder)
+    await renameInto(temporary, folder)
   } finally {
     await rm(temporary, { recursive: true, force: true })
   }
 }
 
-async function claim(temporary: string, folder: string): Promise<void> {
+async function renameInto(temporary: string, folder: string): Promise<void> {
   try {
     await rename(temporary, folder)
   } catch (error) {

@@ -5,15 +5,15 @@ import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { type Cluster, environment, lastLines, port, unusable } from './cluster.ts'
+import { type Cluster, environment, explainUnusable, lastLines, port } from './cluster.ts'
 
 /** A server that we have started. */
 export interface Server {
   /** Throws where it ended for good; false where it ended because another one is there or was; else true. */
-  isComing(): Promise<boolean>
+  isStarting(): Promise<boolean>
 }
 
-const maxLog = 10_000_000
+const maxLogBytes = 10_000_000
 
 /** On the command line, so that a new dms brings new settings, and so that no file makes the database less durable or opens a port. */
 const settings = (cluster: Cluster): Record<string, string | number> => ({
@@ -62,30 +62,30 @@ export async function startServer(cluster: Cluster): Promise<Server> {
   })
   let failure: Error | undefined
   child.once('error', (error) => {
-    failure = unusable(error as NodeJS.ErrnoException, cluster.binaries) ?? error
+    failure = explainUnusable(error as NodeJS.ErrnoException, cluster.binaries) ?? error
   })
   child.unref()
   await log.close()
   return {
-    async isComing() {
+    async isStarting() {
       if (failure) throw failure
       if (child.exitCode === null && child.signalCode === null) return true
-      const said = (await readFile(cluster.logFile)).subarray(start).toString()
+      const output = (await readFile(cluster.logFile)).subarray(start).toString()
       // the other one is still on its way up or down, or its last children are
-      if (child.exitCode === 0 || /lock file ".*" (already exists|is empty)|pre-existing shared memory block/.test(said)) return false
+      if (child.exitCode === 0 || /lock file ".*" (already exists|is empty)|pre-existing shared memory block/.test(output)) return false
       throw new Error(
-        `PostgreSQL did not start (${child.signalCode ?? `exit ${child.exitCode}`})${await spaceLeft(cluster)}: ${lastLines(said)}`,
+        `PostgreSQL did not start (${child.signalCode ?? `exit ${child.exitCode}`})${await spaceLeft(cluster)}: ${lastLines(output)}`,
       )
     },
   }
 }
 
 /** Asks the server to end (connections are cut, nothing is lost) and waits, at most `patience` ms; false where it is not gone by then. */
-export async function stopServer(cluster: Cluster, patience: number): Promise<boolean> {
+export async function stopServer(cluster: Cluster, timeoutMs: number): Promise<boolean> {
   const pid = await serverPid(cluster)
   if (pid === undefined) return true
   process.kill(pid, 'SIGINT')
-  for (const deadline = Date.now() + patience; Date.now() < deadline; await sleep(20)) {
+  for (const deadline = Date.now() + timeoutMs; Date.now() < deadline; await sleep(20)) {
     if (!(await isServer(pid, cluster))) return true
   }
   return false
@@ -147,7 +147,7 @@ async function openLogFile({ logFile, account }: Cluster) {
   // whoever owns the data folder must not make root write elsewhere
   const log = await open(logFile, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
   const { size } = await log.stat()
-  if (size > maxLog) await log.truncate()
+  if (size > maxLogBytes) await log.truncate()
   if (account) await log.chown(account.uid, account.gid)
   return log
 }

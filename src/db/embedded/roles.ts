@@ -26,11 +26,11 @@ export async function prepareDatabase(client: Client, address: ClientConfig): Pr
     end $$`)
   const { rowCount } = await client.query(`select from pg_database where datname = $1`, [database])
   if (rowCount === 0) await client.query(`create database ${database} owner ${ownerRole}`)
-  await handOver(address)
+  await transferOwnership(address)
 }
 
 /** Restores by older versions, or by hand, may have left the superuser with something at any time. */
-async function handOver(address: ClientConfig): Promise<void> {
+async function transferOwnership(address: ClientConfig): Promise<void> {
   // Functions in the schema are the application's to make: none of them is found by name here.
   const inside = new Client({ ...address, database, options: '-c search_path=pg_catalog' })
   inside.on('error', () => undefined)

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { App } from '../../app.ts'
 import { anyone, type Route } from '../../http/route.ts'
-import { versionOfDms } from '../../version.ts'
+import { readVersion } from '../../version.ts'
 import { describe } from './openapi.ts'
 import { docsPage, docsPolicy } from './page.ts'
 import { precompressed } from './precompressed.ts'
@@ -15,7 +15,7 @@ const headers = {
 export function documentation(app: App, all: () => readonly Route[]): Route[] {
   let made: ReturnType<typeof describe> | undefined
   const description = () => {
-    made ??= describe(all(), app.config.server.public_url, versionOfDms())
+    made ??= describe(all(), app.config.server.public_url, readVersion())
     return made
   }
   const json = precompressed(() => JSON.stringify(description()), { 'content-type': 'application/json;charset=UTF-8' })

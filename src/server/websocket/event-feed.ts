@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
-import { type EventType, kept } from '../../events.ts'
+import { type EventType, retentionMs } from '../../events.ts'
 
 export interface LiveEvent {
   /** its place in the order of commits: the `seq` of clients */
@@ -103,7 +103,7 @@ export function openFeed({ db }: App, hand: (event: LiveEvent) => void): Feed {
       for (let after = since; ; ) {
         const { rows } = await sql<LiveEvent>`
           select ${columns} from events
-          where position > ${after} and position <= ${until} and at > now() - ${kept} * interval '1 ms' and type = any(${types})
+          where position > ${after} and position <= ${until} and at > now() - ${retentionMs} * interval '1 ms' and type = any(${types})
             and (${isAdmin(actor)} or user_id = ${actor.id})
           order by position limit ${page}`.execute(db)
         yield* rows.filter((event) => concerns(event, actor))

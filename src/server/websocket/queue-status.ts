@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
-import { publishAll } from '../../events.ts'
+import { publishMany } from '../../events.ts'
 
 export interface QueueWatch {
   /** The queue may have changed. */
@@ -81,7 +81,7 @@ async function report(trx: Trx): Promise<boolean> {
     select key, user_id, pending, processing, completed from changed
     on conflict (key) do update set pending = excluded.pending, processing = excluded.processing, completed = excluded.completed
     returning user_id, pending, processing, completed`.execute(trx)
-  await publishAll(
+  await publishMany(
     trx,
     'queue_status',
     rows.map(({ user_id, ...data }) => ({ userId: user_id, data })),

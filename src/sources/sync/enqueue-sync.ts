@@ -28,7 +28,7 @@ export const due = (db: Db, now: Date) =>
 
 /** Queues one; its id. */
 export const enqueue = (trx: Trx, { id, owner_id }: { id: string; owner_id: string }, full: boolean): Promise<string> =>
-  jobs.enqueue(trx, 'sync', { source_id: id, full }, { dedupe: `sync:${id}`, ownerId: owner_id })
+  jobs.enqueue(trx, 'sync', { source_id: id, full }, { dedupeKey: `sync:${id}`, ownerId: owner_id })
 
 /** Those of a source that wait or run, whichever runs first. */
 export const liveJobs = (db: Db, id: string) =>

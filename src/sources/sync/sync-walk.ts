@@ -98,7 +98,7 @@ async function stillAllowed({ app, sourceId, ownerRole }: Pulling): Promise<void
 async function makeRoom({ app, job }: Pulling, started: number): Promise<void> {
   const { turn, max_syncs_per_user } = app.config.sources
   if (job === null || performance.now() - started < turn) return
-  if (await claims.isAwaited(app.db, job, max_syncs_per_user)) throw new claims.Yielded()
+  if (await claims.shouldYield(app.db, job, max_syncs_per_user)) throw new claims.Yielded()
 }
 
 const tooLong = (maxMs: number) =>

@@ -141,8 +141,8 @@ test('a backup of an older schema is made by this dms and comes up to date when 
   const database = openDatabase({
     address,
     poolMax: 2,
-    connectTimeout: 5000,
-    statementTimeout: 0,
+    connectTimeoutMs: 5000,
+    statementTimeoutMs: 0,
     log: openLog({ level: 'warn', format: 'json' }),
   })
   await migrate(database, 10_000, undefined, '0011_servers')

@@ -7,7 +7,7 @@ import { restoreBackup } from '../../../src/backup/restore/restore.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { claimOf } from '../../../src/files/restore-marker.ts'
 import { openLog } from '../../../src/log/log.ts'
-import { openPlaces } from '../../../src/open-app.ts'
+import { openInstallation } from '../../../src/open-app.ts'
 import { startApp, upload } from '../../support/app.ts'
 import { connection, dms, emptyPlace, here, type Place } from '../../support/places.ts'
 import { startRelay } from '../../support/servers/relay.ts'
@@ -32,7 +32,7 @@ const users = async (place: Place) => {
 async function restoreBy(place: Place, url: string, archive: string) {
   const flags = { data_dir: place.dataDir, 'database.url': url, 'storage.min_free': 0, 'database.connect_timeout': 1000 }
   const { config } = loadConfig({ env: {}, flags })
-  const places = await openPlaces(config, openLog({ level: 'silent', format: 'json' }))
+  const places = await openInstallation(config, openLog({ level: 'silent', format: 'json' }))
   return restoreBackup(places, await openSource(archive), {
     key: null,
     acceptsUnsigned: false,

@@ -37,12 +37,13 @@ export async function withDatabase(
 }
 
 /** Returns all migrations, applied and pending. */
-export const loadStates = async ({ db }: OpenedDatabase): Promise<MigrationState[]> => (await import('../../src/db/migrate.ts')).loadStates(db)
+export const loadStates = async ({ db }: OpenedDatabase): Promise<MigrationState[]> =>
+  (await import('../../src/db/migrate.ts')).loadStates(db)
 
 /** Throws Failure USAGE if `name` is not a migration of this version. */
 export async function requireMigration(name: string | undefined): Promise<void> {
-  const { known } = await import('../../src/db/migrate.ts')
-  if (name !== undefined && !(await known()).includes(name)) throw usage(`--to ${name}: no such migration`, 'dms migrate status')
+  const { listMigrations } = await import('../../src/db/migrate.ts')
+  if (name !== undefined && !(await listMigrations()).includes(name)) throw usage(`--to ${name}: no such migration`, 'dms migrate status')
 }
 
 /** Prints one line per migration. */

@@ -76,7 +76,7 @@ test('the database cannot be asked whether the rows are there: nothing is remove
   // They belong together, and a server takes them.
   expect((await here(place, ['check', '--sample', '100%', '--checks', 'files,checksums'])).code).toBe(0)
   const again = await here(place, ['restore', archive])
-  expect([again.code, again.stderr]).toEqual([7, expect.stringContaining('the place is complete')])
+  expect([again.code, again.stderr]).toEqual([7, expect.stringContaining('had been committed: it is complete')])
   expect(await claimOf(join(place.dataDir, 'files'))).toBe(null)
   expect((await storeFiles(place.dataDir)).named).toHaveLength(2)
 })

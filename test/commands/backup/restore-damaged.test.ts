@@ -86,7 +86,7 @@ test('--skip-damaged bears a damaged list of checksums, as long as every table i
   const refused = await here(place, ['restore', archive, '-q', '--skip-damaged'])
   expect([refused.code, refused.stderr]).toEqual([
     1,
-    expect.stringMatching(/tables\/users\.000001 is corrupt, without it the rows cannot be verified.*nothing was restored/),
+    expect.stringMatching(/tables\/users\.000001 is corrupt; without it the rows cannot be verified.*nothing was restored/),
   ])
   expect((await (await connection(place)).query(`select from pg_tables where schemaname = 'public'`)).rows).toEqual([])
   expect(id).toBeTruthy()

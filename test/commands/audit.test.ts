@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
 import { run } from '../support/processes/run.ts'
 
-test('what is done at the shell is in the log with the name of the machine’s user; list, export and verify; 3 once it was tampered with', async () => {
+test('audit log has shell actions with the Unix user name; list, export, verify; 3 after tampering', async () => {
   const { app, databaseUrl, dataDir } = await startApp()
   const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
   const dms = (...args: string[]) => run(args, { env })

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
 import { startWay } from '../support/both-ways.ts'
 
-test('labels by name, whatever its case, or id: made, put on and taken off what a pipe names, deleted when somebody says yes', async () => {
+test('labels by name (any case) or id: create, assign and unassign ids from a pipe, delete after confirmation', async () => {
   const { dms, asAda } = await startWay('over HTTP')
   const [one, two] = [await upload(asAda, '1.txt', '1'), await upload(asAda, '2.txt', '2')]
   const made = await dms(['labels', 'create', 'Invoices', '--colour', '#aabbcc', '--json'])

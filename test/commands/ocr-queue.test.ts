@@ -6,7 +6,7 @@ import { run } from '../support/processes/run.ts'
 
 const nowhere = '01900000-0000-7000-8000-000000000000'
 
-/** A dms in which two of ada's documents wait to be read; no text can be had from the second. */
+/** Starts a dms with two pending documents of ada. OCR of the second one fails. */
 async function start(way: (typeof ways)[number]) {
   const started = await startWay(way)
   const { app, asAda } = started
@@ -22,7 +22,7 @@ async function start(way: (typeof ways)[number]) {
     bad,
     jobOf,
     jobs: { good: await jobOf(good.id), bad: await jobOf(bad.id) },
-    /** lets it look as if somebody read documents already */
+    /** Registers a live worker. */
     pretendWorker: () =>
       app.db
         .insertInto('workers')
@@ -32,7 +32,7 @@ async function start(way: (typeof ways)[number]) {
 }
 
 describe.each(ways)('%s:', (way) => {
-  test('status: alone, as one line and as the object of the API; 3 over a limit', async () => {
+  test('status: the default subcommand, as a line and as JSON; 3 above a limit', async () => {
     const { dms } = await start(way)
     expect(await dms(['ocr', 'queue'])).toMatchObject({
       code: 0,
@@ -45,7 +45,7 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['ocr', 'queue', '--max-pending', '2', '--max-failed', '0'])).code).toBe(0)
   })
 
-  test('list: what runs next first, by status, priority and age', async () => {
+  test('list: in the order of execution; filters by status, priority and age', async () => {
     const { dms, jobs, good } = await start(way)
     const { code, stdout } = await dms(['ocr', 'queue', 'list', '-o', 'csv', '--limit', '1'])
     expect(code).toBe(0)
@@ -62,7 +62,7 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['ocr', 'queue', 'list', '--status', 'lost'])).code).toBe(2)
   })
 
-  test('prioritise: moves what waits; 6 for no job, 7 for one that waits no more', async () => {
+  test('prioritise: changes pending jobs; 6 for an unknown job, 7 for one that is not pending', async () => {
     const { dms, jobs, jobOf, bad, runJobs } = await start(way)
     const moved = await dms(['ocr', 'queue', 'prioritise', jobs.bad.id, '--priority', 'high', '-o', 'jsonl'])
     expect(moved.code).toBe(0)
@@ -73,7 +73,7 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['ocr', 'queue', 'prioritise', jobs.good.id, '--priority', 'low'])).code).toBe(7)
   })
 
-  test('cancel: named jobs at once, all that wait after a question; retry --failed brings them back', async () => {
+  test('cancel: given jobs without a question, all pending ones after one; retry --failed queues them again', async () => {
     const { dms, jobs, asAda, good, bad } = await start(way)
     expect((await dms(['ocr', 'queue', 'cancel', jobs.good.id])).code).toBe(0)
     expect(await asAda.documents.get(good.id)).toMatchObject({ status: 'failed', error: { code: 'OCR_CANCELLED' } })
@@ -89,7 +89,7 @@ describe.each(ways)('%s:', (way) => {
     expect(await asAda.documents.get(good.id)).toMatchObject({ status: 'pending', error: null })
   })
 
-  test('retry: by job or document, with another language; 6 and 2 for what is not there', async () => {
+  test('retry: by job or document, with another language; 6 for unknown ids, 2 without any', async () => {
     const { dms, jobs, asAda, good, bad, runJobs } = await start(way)
     await runJobs()
     const args = ['ocr', 'queue', 'retry', jobs.good.id, '--document', bad.id, '--language', 'deu', '--priority', 'high', '-o', 'jsonl']
@@ -105,7 +105,7 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['ocr', 'queue', 'retry', jobs.good.id, '--language', 'xxx'])).code).toBe(2)
   })
 
-  test('wait: 8 when --timeout passed, 3 when something failed meanwhile, 0 when nothing is left', async () => {
+  test('wait: 8 after --timeout, 3 if a job failed meanwhile, 0 for an empty queue', async () => {
     const { dms, env, app, pretendWorker, runJobs } = await start(way)
     await pretendWorker()
     const late = await dms(['ocr', 'queue', 'wait', '--timeout', '1s'])
@@ -119,7 +119,7 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['ocr', 'queue', 'wait'])).code).toBe(0)
   })
 
-  test('pause, resume, recover: for admins; wait says why nothing happens', async () => {
+  test('pause, resume and recover need an admin; wait warns about a paused queue', async () => {
     const { dms, app, admin, envOf, good, pretendWorker } = await start(way)
     expect(await dms(['ocr', 'queue', 'pause'])).toMatchObject({ code: 5, stdout: '' })
     const env = await envOf(admin)

@@ -1,10 +1,10 @@
-/** Comments, notifications and settings: what only a person has. */
+/** Comments, notifications and settings. */
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
 import { startWay } from '../support/both-ways.ts'
 import { run } from '../support/processes/run.ts'
 
-test('comments: said, answered, changed and deleted; a list has replies behind what they answer', async () => {
+test('comments: add, reply, edit, delete; list prints replies after their comment', async () => {
   const { dms, asAda, asBob, asAdmin } = await startWay('over HTTP')
   const { id } = await upload(asAda, 'a.txt', 'a')
   const add = async (...args: string[]) => (await dms(['comments', 'add', id, ...args, '-o', 'id'])).stdout.trim()
@@ -27,7 +27,7 @@ test('comments: said, answered, changed and deleted; a list has replies behind w
   await expect(asBob.comments.list(id)).rejects.toMatchObject({ status: 404 })
 })
 
-test('notifications and settings: of a person, and 2 for the operator who is nobody in particular', async () => {
+test('notifications and settings of a user; 2 for the operator', async () => {
   const { dms, asAda, runJobs, env } = await startWay('here')
   await upload(asAda, 'a.txt', 'a')
   await runJobs()

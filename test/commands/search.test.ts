@@ -12,7 +12,7 @@ async function start() {
   return { app, ada, dms, runJobs }
 }
 
-test('query lists what was found, best first, in every format; -o id is ids alone', async () => {
+test('query lists matches, best first, in every format; -o id prints only ids', async () => {
   const { app, ada, dms } = await start()
   const second = await insertDocument(app.db, ada.id, { title: 'Letter', content: 'about the invoice & more', labels: ['Tax'] })
   const first = await insertDocument(app.db, ada.id, { title: 'Invoice', content: 'of March', mimeType: 'application/pdf' })
@@ -43,7 +43,7 @@ test('query lists what was found, best first, in every format; -o id is ids alon
   expect(JSON.parse((await dms('query', 'invoice', '--facets', '--json')).stdout)).toMatchObject({ total: 2, total_capped: false })
 })
 
-test('69 with Meilisearch away: the reason and the error, and with -v where it was noticed', async () => {
+test('69 if Meilisearch is unreachable, with the cause; -v adds the stack', async () => {
   const { dataDir, databaseUrl } = await startApp()
   const env = {
     DATABASE_URL: databaseUrl,
@@ -62,7 +62,7 @@ test('69 with Meilisearch away: the reason and the error, and with -v where it w
   expect([long.code, long.stderr]).toEqual([69, expect.stringMatching(/"stack":".* at .*"msg":"request failed"/)])
 })
 
-test('query --field asks for conditions on fields, --sort for an order', async () => {
+test('query: --field adds conditions on fields, --sort an order', async () => {
   const { app, ada, dms } = await start()
   const letter = await insertDocument(app.db, ada.id, { title: 'Letter', content: 'about the invoice 4711-0815', labels: ['Tax'] })
   const invoice = await insertDocument(app.db, ada.id, { title: 'Invoice', content: 'of March: draft' })
@@ -93,7 +93,7 @@ test('query --field asks for conditions on fields, --sort for an order', async (
     expect((await dms('query', text, '--sort', 'title')).code, text).toBe(2)
 })
 
-test('query: 0 where nothing is found, 2 for a bad filter or limit', async () => {
+test('query: 0 without matches, 2 for a bad filter or limit', async () => {
   const { dms } = await start()
   expect(await dms('query', 'nothing', '--json')).toMatchObject({ code: 0, stdout: '[]\n' })
   expect((await dms('query', 'x', '--limit', '0')).code).toBe(2)
@@ -103,7 +103,7 @@ test('query: 0 where nothing is found, 2 for a bad filter or limit', async () =>
   expect((await dms('query')).code).toBe(2)
 })
 
-test('reindex writes every document, and with --if-needed only where something is missing', async () => {
+test('reindex writes every document; --if-needed only if entries are missing', async () => {
   const { app, ada, dms } = await start()
   for (let count = 0; count < 3; count++) await insertDocument(app.db, ada.id, { content: 'word' })
   const done = await dms('reindex', '--if-needed', '--json', '--progress', 'json')
@@ -114,7 +114,7 @@ test('reindex writes every document, and with --if-needed only where something i
   expect((await dms('reindex', '--if-needed', '-o', 'id')).stdout).toBe('')
 })
 
-test('reindex: 75 while another one runs, 2 against another server', async () => {
+test('reindex: 75 during another reindex, 2 with a remote target', async () => {
   const { app, dms } = await start()
   const { code, stderr } = await withLock(app.database, 'search.reindex', 0, () => dms('reindex'))
   expect(code).toBe(75)
@@ -123,7 +123,7 @@ test('reindex: 75 while another one runs, 2 against another server', async () =>
   expect((await dms('reindex', '--lock-timeout', 'soon')).code).toBe(2)
 })
 
-test('reindex of some documents, in place, dry and by a worker; 2 for what does not go together', async () => {
+test('reindex: --ids, --since, --in-place, --dry-run, --no-wait; 2 for conflicting options', async () => {
   const { app, ada, dms, runJobs } = await start()
   const [one, two] = [await insertDocument(app.db, ada.id), await insertDocument(app.db, ada.id)]
   const summary = async (...args: string[]) => JSON.parse((await dms('reindex', '--json', ...args)).stdout)
@@ -155,7 +155,7 @@ test('reindex of some documents, in place, dry and by a worker; 2 for what does 
     expect((await dms('reindex', ...wrong)).code, wrong.join(' ')).toBe(2)
 })
 
-test('verify: 3 for documents that are not found by their words, or by words that they no longer have; what waits to be indexed is left out', async () => {
+test('verify: 3 for entries with missing or stale words; documents with a waiting index job are skipped', async () => {
   const { app, ada, dms } = await start()
   const right = await insertDocument(app.db, ada.id, { title: 'Right', content: 'landlord and tenant', labels: ['Tax'] })
   const stale = await insertDocument(app.db, ada.id, { title: 'Stale', content: 'harbour dues and much more. '.repeat(40) })
@@ -184,7 +184,7 @@ test('verify: 3 for documents that are not found by their words, or by words tha
   expect((await dms('verify', '--sample', 'all')).code).toBe(2)
 })
 
-test('similar and suggest; warnings about a query go to stderr', async () => {
+test('similar and suggest; query warnings go to standard error', async () => {
   const { app, ada, dms } = await start()
   const [one, other] = [
     await insertDocument(app.db, ada.id, { title: 'One', content: 'landlord and tenant' }),

@@ -5,7 +5,7 @@ import { upload } from '../support/app.ts'
 import { startWay } from '../support/both-ways.ts'
 import { run } from '../support/processes/run.ts'
 
-test('a link: its address alone in a pipe, looked up and fetched without an account, with its password, until it is revoked', async () => {
+test('create prints only the URL in a pipe; info and download work without an account, with the password, until revoked', async () => {
   const { dms, asAda, folder, url } = await startWay('over HTTP')
   const { id } = await upload(asAda, 'a file.txt', 'shared')
   const made = await dms(['links', 'create', id, '--expires', '2h', '--max-views', '3', '--generate-password'])
@@ -13,7 +13,7 @@ test('a link: its address alone in a pipe, looked up and fetched without an acco
   const token = address.split('/').at(-1) ?? ''
   expect([made.code, made.stderr, password.length]).toEqual([0, '', 24])
   const here = `${url}/api/public/shared/${token}`
-  // A stranger: the token that DMS_TOKEN holds must not go to whatever server an address names.
+  // Anonymous: DMS_TOKEN must not be sent to the server of an arbitrary URL.
   const stranger = (args: string[], env: Record<string, string> = {}) => run(args, { env: { DMS_TOKEN: 'not.for.you', ...env } })
   const config = { DMS_DATA_DIR: join(folder, 'none') }
   expect(JSON.parse((await stranger(['links', 'info', here, '--json'], config)).stdout)).toMatchObject({

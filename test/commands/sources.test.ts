@@ -11,7 +11,7 @@ import { makeFolder } from '../support/data/source-folder.ts'
 import { bareEnvironment, executable, type RunOptions, run } from '../support/processes/run.ts'
 import { startServer, tokenFor } from '../support/servers/server.ts'
 
-/** A dms with a folder that sources may read; over HTTP its worker syncs. `dms` runs as the admin. */
+/** Starts a dms with a source folder. Over HTTP its worker syncs. `dms` runs as the admin. */
 async function start(way: Way) {
   const folder = await makeFolder()
   const server = await startServer({
@@ -41,13 +41,13 @@ async function start(way: Way) {
     dms: (args: readonly string[], options: RunOptions = {}) => run(args, { ...options, env: { ...env, ...options.env } }),
     add: (name: string, more: readonly string[] = []) =>
       run(['sources', 'add', '--name', name, '--type', 'local_folder', '--address', folder.root, ...more], { env }),
-    /** the same without a process */
+    /** Runs in this process. */
     make: (name: string, fields: object = {}) => server.asAdmin.sources.create({ name, type: 'local_folder', url: folder.root, ...fields }),
   }
 }
 
 describe.each(ways)('%s:', (way) => {
-  test('sync: the result of each source, 3 where a source or a file failed, nothing to do is 0', async () => {
+  test('sync: result per source; 3 if a source or file failed; 0 if nothing is due', async () => {
     const { dms, make, put, root, asAdmin } = await start(way)
     await put('a.txt', 'alpha')
     await put('sub/b.txt', 'beta')
@@ -83,7 +83,7 @@ describe.each(ways)('%s:', (way) => {
   })
 })
 
-test('add, list, get, update, test, remove: by name or id; 2, 3 and 6 where it is not so', async () => {
+test('add, list, get, update, test, remove by name or id; 2, 3 and 6 for failures', async () => {
   const { dms, add, root, put, asAdmin } = await start('here')
   await put('a.pdf', 'alpha')
   expect(await add('Scans', ['--pattern', '*.pdf', '--interval', '15m', '-o', 'id'])).toMatchObject({ code: 0, stderr: '' })
@@ -106,7 +106,7 @@ test('add, list, get, update, test, remove: by name or id; 2, 3 and 6 where it i
   expect(await asAdmin.sources.list()).toHaveLength(1)
 })
 
-test('the password comes from a file or a pipe, and is seen nowhere', async () => {
+test('the password comes from a file or a pipe and never appears in output', async () => {
   const { dms, root, app } = await start('here')
   const file = join(root, 'password')
   await writeFile(file, 'Zebra-77-crossing\n')
@@ -127,7 +127,7 @@ test('the password comes from a file or a pipe, and is seen nowhere', async () =
   expect(moved).toMatchObject({ code: 0, stderr: expect.stringContaining('dropped') })
 }, 60_000)
 
-test('here: --dry-run lists and fetches nothing, --max-files takes some at a time, --no-wait leaves it to a worker', async () => {
+test('local: --dry-run only lists, --max-files limits a run, --no-wait queues a job', async () => {
   const { dms, make, put, root, asAdmin, runJobs } = await start('here')
   for (const name of ['a', 'b', 'c']) await put(`${name}.txt`, name)
   await make('one')
@@ -149,7 +149,7 @@ test('here: --dry-run lists and fetches nothing, --max-files takes some at a tim
   expect(await asAdmin.sources.syncStatus(id)).toMatchObject({ state: 'completed', job_id: job, created: 1 })
 })
 
-test('here: SIGTERM ends a sync with 143, and what came stays', async () => {
+test('local: SIGTERM ends a sync with 143 and keeps fetched documents', async () => {
   const { make, put, env, asAdmin } = await start('here')
   for (let file = 0; file < 400; file++) await put(`${file}.txt`, `file ${file}`)
   await make('one')
@@ -166,7 +166,7 @@ test('here: SIGTERM ends a sync with 143, and what came stays', async () => {
   expect((await asAdmin.sources.get(id)).document_count).toBe(status.created)
 })
 
-test('over HTTP: what works on the server only is 2', async () => {
+test('over HTTP: 2 for server-only options', async () => {
   const { dms, make } = await start('over HTTP')
   await make('one')
   for (const flags of [['-n'], ['--lock-timeout', '1s']])

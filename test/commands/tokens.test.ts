@@ -8,7 +8,7 @@ async function start() {
   return { ...started, tokens: (args: readonly string[], input = '') => run(['tokens', ...args], { env, input }) }
 }
 
-test('create: the token alone on standard output, which works; list and revoke by id; 6 for one that is gone', async () => {
+test('tokens create prints only a working token; list and revoke by id; 6 for a revoked one', async () => {
   const { tokens, asStranger } = await start()
   const made = await tokens(['create', 'scanner', '--scope', 'read,upload', '--user', 'ada', '--expires', '30d'])
   expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^dms_[\w-]{43}\n$/)])
@@ -24,7 +24,7 @@ test('create: the token alone on standard output, which works; list and revoke b
   expect((await tokens(['revoke', id.trim()])).code).toBe(6)
 })
 
-test('create: 2 without a user on the server’s own shell and for unknown scopes, 5 for admin of somebody who is none, 7 for a name that is taken', async () => {
+test('tokens create: 2 without --user on the server and for unknown scopes, 5 for scope admin of a normal user, 7 for a taken name', async () => {
   const { tokens } = await start()
   const create = async (...args: string[]) => (await tokens(['create', 'one', ...args])).code
   expect(await create('--scope', 'read')).toBe(2)

@@ -10,7 +10,7 @@ import { run } from '../support/processes/run.ts'
 
 const password = 'correct horse battery'
 
-/** A dms on this machine, and its `dms users …`. */
+/** Starts a dms and returns a function that runs `dms users …`. */
 async function start() {
   const started = await startApp()
   const { dataDir, databaseUrl, asStranger } = started
@@ -43,7 +43,7 @@ test('list: newest first, as tsv, json and ids; filters; 2 for a bad limit or ro
   expect((await users(['list', '--role', 'editor'])).code).toBe(2)
 })
 
-test('add: a user with a password from standard input; 7 for one who is there, 0 with --if-absent; 2 for a weak password', async () => {
+test('add: password from standard input; 7 for an existing user, 0 with --if-absent; 2 for a weak password', async () => {
   const { users, signIn } = await start()
   const add = (...more: string[]) => ['add', '--username', 'Ana', '--email', 'ana@example.org', '--password-stdin', ...more]
   const made = await users(add('--role', 'admin', '--json'), `${password}\n`)
@@ -57,7 +57,7 @@ test('add: a user with a password from standard input; 7 for one who is there, 0
   expect([weak.code, weak.stderr]).toEqual([2, expect.stringContaining('password: at least 8 characters')])
 })
 
-test('add --generate-password: the password alone on standard output', async () => {
+test('add --generate-password prints only the password', async () => {
   const { users, signIn } = await start()
   const { code, stdout, stderr } = await users(['add', '--username', 'ana', '--email', 'ana@example.org', '--generate-password'])
   expect(code).toBe(0)
@@ -71,7 +71,7 @@ test('add --generate-password: the password alone on standard output', async () 
   expect(JSON.parse(there.stdout)).toEqual(expect.not.objectContaining({ password: expect.anything() }))
 })
 
-test('a user is found by name, address or id, locked out and let in, made an admin, given a password, and removed by saying the name', async () => {
+test('get by name, e-mail address or id; disable, enable, set-role, reset-password; delete after typing the name', async () => {
   const { users, signIn, ada, bob, asAdmin } = await start()
   for (const name of ['ADA', 'ada@example.org', ada.id]) expect((await users(['get', name, '-o', 'id'])).stdout, name).toBe(`${ada.id}\n`)
   expect((await users(['get', 'nobody'])).code).toBe(6)
@@ -88,7 +88,7 @@ test('a user is found by name, address or id, locked out and let in, made an adm
   await expect(asAdmin.users.get(ada.id)).rejects.toMatchObject({ status: expect.any(Number) })
 })
 
-test('export and import: a round trip with hashes and who is disabled; without --with-hashes none leaves', async () => {
+test('export and import: a round trip with hashes and the disabled state; no hashes without --with-hashes', async () => {
   const { users, file, signIn, app } = await start()
   await users(['reset-password', 'ada', '--password-stdin'], password)
   await users(['disable', 'bob'])
@@ -104,7 +104,7 @@ test('export and import: a round trip with hashes and who is disabled; without -
   expect(bob.disabled).toBe(true)
 })
 
-test('import: 7 and nothing written for a bad row with --atomic; stopped by --max-errors; 75 while another one runs', async () => {
+test('import: 7 and no change for a bad row with --atomic; stops at --max-errors; 75 during another import', async () => {
   const { users, file, app } = await start()
   const rows = Array.from({ length: 50 }, (_, index) => `u${index},${index < 30 ? `nowhere${index}` : `u${index}@example.org`}\n`).join('')
   const path = await file('rows.csv', `username,email\n${rows}`)
@@ -128,7 +128,7 @@ ada;ada@example.org;${password};Ada\r
 ANA;other@example.org;;\r
 `
 
-test('import: a CSV of somebody else; 3 with the bad rows told and written to a file, without secrets', async () => {
+test('import: --map for other column names; 3 with bad rows reported and written to --rejects without secrets', async () => {
   const { users, file, path, signIn } = await start()
   const args = ['import', await file('staff.csv', staff), '--map', 'username=login,email=mail', '--rejects', path('bad.csv')]
   const { code, stdout, stderr } = await users([...args, '-o', 'jsonl'])
@@ -165,7 +165,7 @@ test('import: a CSV of somebody else; 3 with the bad rows told and written to a 
   expect(JSON.parse(again.stdout)).toMatchObject({ created: 1, skipped: 1, failed: 0, exit_code: 0 })
 })
 
-test('import: --dry-run changes nothing; --on-conflict update says what is unchanged; fail is 7', async () => {
+test('import: --dry-run changes nothing; --on-conflict update reports unchanged rows; fail exits 7', async () => {
   const { users, file, app } = await start()
   const rows = [
     { username: 'ada', email: 'ada@example.org', display_name: 'Ada' },
@@ -187,7 +187,7 @@ test('import: --dry-run changes nothing; --on-conflict update says what is uncha
   expect(await report('--on-conflict', 'fail')).toMatchObject({ code: 7, failed: 2 })
 })
 
-test('import --passwords generate: for new users only, into a file for the owner only that is never overwritten', async () => {
+test('import --passwords generate: for new users only, to a file with mode 0600 that is never overwritten', async () => {
   const { users, path, signIn } = await start()
   const rows = JSON.stringify({
     users: [
@@ -229,7 +229,7 @@ test('import: 2 for a file that cannot be read, an unknown column, no format', a
   await expect(readUserRows(odd, { map: 'shoe=shoe_size' })).rejects.toMatchObject({ exit: 'USAGE' })
 })
 
-test('CSV as it is in the wild', () => {
+test('readCsv: BOM, CRLF, quotes, semicolons, tabs; throws for text after a closing quote', () => {
   const read = (text: string) => readCsv(text).map(({ line, fields }) => [line, ...fields])
   expect(read('a,b\n1,2')).toEqual([
     [1, 'a', 'b'],

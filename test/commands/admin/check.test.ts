@@ -12,7 +12,7 @@ import { storedPath } from '../../support/stored-path.ts'
 
 type Started = Awaited<ReturnType<typeof startApp>>
 
-/** What is found; all that there is to be checked unless told otherwise. */
+/** Runs the given checks (default: all) and returns the findings. */
 async function findings({ app }: Started, { only, repair = false }: { only?: CheckName; repair?: boolean } = {}): Promise<Finding[]> {
   const found: Finding[] = []
   const names = only ? [only] : (Object.keys(checks) as CheckName[])
@@ -28,14 +28,14 @@ async function readDocument(started: Started, text = 'The harbour is closed') {
   return { id: document.id, sha256, path: await storedPath(started.app, sha256) }
 }
 
-test('nothing is found where all is well', async () => {
+test('check finds nothing in an intact installation', async () => {
   const started = await startApp()
   await readDocument(started)
   await upload(started.asBob, 'waiting.txt', 'not read yet')
   expect(await findings(started)).toEqual([])
 })
 
-test('a stored file that is gone, cut or changed is told of with every document that has it, and is not touched', async () => {
+test('a missing, truncated or changed stored file is reported with all its documents and left untouched', async () => {
   const started = await startApp()
   const { id } = await readDocument(started)
   const twin = await upload(started.asBob, 'same.txt', 'The harbour is closed')
@@ -70,7 +70,7 @@ test('a stored file that is gone, cut or changed is told of with every document 
   expect((await findings(started, { only: 'files' })).map(({ document_id }) => document_id)).toContain(whole.id)
 })
 
-test('a file of nobody is set aside, not deleted; a fresh one may be an upload on its way', async () => {
+test('--repair quarantines an orphaned file and ignores a recent one, which may belong to an upload', async () => {
   const started = await startApp()
   await readDocument(started)
   const orphan = 'ab'.repeat(32)
@@ -87,7 +87,7 @@ test('a file of nobody is set aside, not deleted; a fresh one may be an upload o
   expect((await storeFiles(started.dataDir)).named).toContain(orphan)
 })
 
-test('stored bytes that no document has and no job removes are queued to be removed', async () => {
+test('--repair queues the removal of stored files without document and job', async () => {
   const started = await startApp()
   const { id, sha256 } = await readDocument(started)
   await started.app.db.deleteFrom('documents').where('id', '=', id).execute()
@@ -99,7 +99,7 @@ test('stored bytes that no document has and no job removes are queued to be remo
   expect(await findings(started, { only: 'orphans' })).toEqual([])
 })
 
-test('a document that waits for nobody is queued again, and read', async () => {
+test('--repair queues an unfinished document without a job, and OCR finishes', async () => {
   const started = await startApp()
   const { id } = await readDocument(started)
   await started.app.db.updateTable('documents').set({ status: 'processing' }).where('id', '=', id).execute()
@@ -110,7 +110,7 @@ test('a document that waits for nobody is queued again, and read', async () => {
   expect((await started.asAda.documents.get(id)).status).toBe('completed')
 })
 
-test('a job that was left long ago is queued again', async () => {
+test('--repair queues an abandoned job again', async () => {
   const started = await startApp()
   const { id } = await readDocument(started)
   const long = new Date(Date.now() - 3_600_000)
@@ -124,7 +124,7 @@ test('a job that was left long ago is queued again', async () => {
   expect(await findings(started, { only: 'queue' })).toEqual([])
 })
 
-test('an index that lacks a document is rebuilt; what the queue is about to index is no finding', async () => {
+test('--repair rebuilds an index without an entry; waiting index jobs are no finding', async () => {
   const started = await startApp()
   const { id } = await readDocument(started)
   await unindexed(started.app, id)
@@ -133,7 +133,7 @@ test('an index that lacks a document is rebuilt; what the queue is about to inde
   expect(await findings(started)).toEqual([])
 })
 
-test('a copy of a document that is no copy of it, and a link that was used too often', async () => {
+test('findings for a wrong duplicate_of and for a link with too many views', async () => {
   const started = await startApp()
   const first = await readDocument(started)
   const other = await readDocument(started, 'something else')
@@ -147,7 +147,7 @@ test('a copy of a document that is no copy of it, and a link that was used too o
   expect((await findings(started)).map(({ check }) => check)).toEqual(['links'])
 })
 
-test('the command: 0 without a finding, 3 with one, as lines of JSON and in the rejects file; 2 for a check that does not exist, 75 during another', async () => {
+test('check exits 0 without findings, 3 with findings as JSON Lines and in --rejects, 2 for an unknown check, 75 during another check', async () => {
   const started = await startApp()
   const { id, sha256 } = await readDocument(started)
   const place = { databaseUrl: started.databaseUrl, dataDir: started.dataDir }

@@ -25,19 +25,19 @@ function write(name: string, content: string): string {
   return path
 }
 
-/** `config show` with the file, as JSON. */
+/** Runs `config show` and returns its JSON. */
 async function show(args: string[], env: Record<string, string> = {}): Promise<Record<string, unknown>[]> {
   const { stdout, stderr } = await run(['config', 'show', '-c', file, '--json', ...args], { env })
   expect(stderr).toBe('')
   return JSON.parse(stdout)
 }
 
-test('0 and nothing to say for a configuration that is fine', async () => {
+test('config check: 0 for a valid configuration', async () => {
   expect(await run(['config', 'check', '-c', file])).toEqual({ code: 0, signal: null, stdout: '', stderr: '' })
   expect((await run(['config', 'check', '-c', file, '--json'])).stdout).toBe('[]\n')
 })
 
-test('78 and every problem for one that is not', async () => {
+test('config check: 78 with every error for an invalid one', async () => {
   const wrong = write('wrong.toml', '[server]\nprot = 80\n')
   const { code, stdout, stderr } = await run(['config', 'check', '--file', wrong, '--json'], {
     env: { JWT_SECRET: 'short', DMS_SERVR_HOST: 'x' },
@@ -50,7 +50,7 @@ test('78 and every problem for one that is not', async () => {
   ])
 })
 
-test('78 for a warning with --strict only', async () => {
+test('config check: 78 for a warning with --strict only', async () => {
   const env = { SESSION_LIFETIME_HOURS: '12' }
   expect(await run(['config', 'check'], { env })).toMatchObject({
     code: 0,
@@ -93,7 +93,7 @@ test('secrets are hidden unless --reveal', async () => {
   expect((await show(['auth.jwt_secret', '--reveal']))[0]).toMatchObject({ value: secret })
 })
 
-test('secrets that dms keeps by itself are shown with the file they are in, and hidden like others', async () => {
+test('generated secrets are shown with their file, and masked like others', async () => {
   const env = { DMS_DATA_DIR: folder }
   const path = write('jwt_secret', `${secret}\n`)
   const { stdout } = await run(['config', 'show', '--origin', 'auth.jwt_secret'], { env })
@@ -111,7 +111,7 @@ test('2 for a setting that does not exist, with a suggestion', async () => {
   })
 })
 
-test('78 from show too where the configuration is wrong, as one line of JSON when JSON was asked for', async () => {
+test('config show: 78 for an invalid configuration, as JSON with --json', async () => {
   const { code, stderr } = await run(['config', 'show', '--json'], { env: { DMS_SERVER_PORT: 'x', DMS_LOG_LEVEL: 'y' } })
   expect(code).toBe(78)
   expect(JSON.parse(stderr)).toEqual({

@@ -20,7 +20,7 @@ async function ask(place: Place, args: readonly string[] = [], env: Record<strin
   return { code, stderr, ...said, of: (id: string) => said.checks.find((check) => check.id === id) }
 }
 
-test('a healthy place: nothing fails, exit 0; what is worth a line is a warning, and with --strict exit 3', async () => {
+test('doctor: exit 0 without failures; warnings exit 3 with --strict', async () => {
   const { databaseUrl, dataDir, asAda, runJobs } = await startApp()
   await upload(asAda, 'a.txt', 'a')
   await runJobs()
@@ -38,7 +38,7 @@ test('a healthy place: nothing fails, exit 0; what is worth a line is a warning,
   expect((await ask(place, ['--only', 'worker', '--strict'])).code).toBe(3)
 })
 
-test('what is wrong is told with what mends it: index, marker, secrets, jobs, configuration; --fix does what is safe', async () => {
+test('doctor reports problems of index, marker, secrets, jobs and configuration with fixes; --fix applies the safe ones', async () => {
   const { app, databaseUrl, dataDir, asAda, runJobs } = await startApp()
   const place = { databaseUrl, dataDir }
   const { id } = await upload(asAda, 'a.txt', 'a')
@@ -72,7 +72,7 @@ test('what is wrong is told with what mends it: index, marker, secrets, jobs, co
   expect(wrong.of('database')?.status).toBe('ok')
 })
 
-test('a database that is not migrated, and one that is not there: what hangs on it is skipped, and nothing is migrated', async () => {
+test('doctor: an unmigrated or missing database skips dependent checks and migrates nothing', async () => {
   const place = await emptyPlace()
   const fresh = await ask(place)
   expect(fresh.of('schema')).toMatchObject({ status: 'fail', fix: 'dms migrate' })
@@ -88,7 +88,7 @@ test('a database that is not migrated, and one that is not there: what hangs on 
   expect(gone.of('queue')?.status).toBe('skip')
 })
 
-test('a server elsewhere: reachable, version, clock, token; without one every question but the first is skipped', async () => {
+test('doctor --url checks reachability, version, clock and token; an unreachable server skips all but the first check', async () => {
   const { url, token, databaseUrl, dataDir } = await startServer()
   const place = { databaseUrl, dataDir }
   const there = await ask(place, ['--url', url], { DMS_TOKEN: token })
@@ -106,14 +106,14 @@ test('a server elsewhere: reachable, version, clock, token; without one every qu
   for (const id of ['clock', 'token']) expect(nowhere.of(id), id).toMatchObject({ status: 'skip', message: 'the server is out of reach' })
 })
 
-test('metrics system: no number of it is an id', async () => {
+test('metrics system -o id prints nothing, because it has no ids', async () => {
   const { databaseUrl, dataDir } = await startApp()
   const place = { databaseUrl, dataDir }
   expect(await here(place, ['metrics', 'system', '-o', 'id'])).toMatchObject({ code: 0, stdout: '' })
   expect((await here(place, ['metrics', 'system', '-o', 'tsv'])).stdout).toMatch(/^uptime_seconds\t0$/m)
 })
 
-test('--bundle holds settings without secrets and no user text, for nobody else to read; --list and unknown names', async () => {
+test('doctor --bundle has settings without secrets and no user text, mode 0600; --list; 2 for unknown checks', async () => {
   const { databaseUrl, dataDir, asAda } = await startApp()
   const place = { databaseUrl, dataDir }
   await upload(asAda, 'private.txt', 'a very private text')
@@ -130,7 +130,7 @@ test('--bundle holds settings without secrets and no user text, for nobody else 
   expect((await here(place, ['doctor', '--only', 'nonsense'])).code).toBe(2)
 })
 
-test('maintenance removes files of nobody, links that ended, read notifications and finished jobs, together or one by one; 75 while another does', async () => {
+test('maintenance deletes orphaned files, expired links, read notifications and finished jobs, together or alone; 75 during another run', async () => {
   const { app, ada, asAda, databaseUrl, dataDir, runJobs } = await startApp()
   const { id: read } = await upload(asAda, 'a.txt', 'a')
   const { id: failed } = await upload(asAda, 'b.txt', 'b')
@@ -157,7 +157,7 @@ test('maintenance removes files of nobody, links that ended, read notifications 
   const { id: gone, sha256: unneeded } = await upload(asAda, 'd.txt', 'd')
   const [held, orphan] = await Promise.all([addressOf(app.db, needed), addressOf(app.db, unneeded)])
   await app.db.deleteFrom('documents').where('id', '=', gone).execute()
-  // Bytes that got their name, and whose upload was broken off then.
+  // A stored file of an interrupted upload.
   const staged = await app.files.stage(Readable.from([Buffer.from('e')]), 10)
   await staged.commit()
   await staged.discard()
@@ -184,7 +184,7 @@ test('maintenance removes files of nobody, links that ended, read notifications 
   ])
 })
 
-test('config init writes a file that is right, for nobody else to read, and no second time; config env tells what is set', async () => {
+test('config init writes a valid file with mode 0600, once; config env prints the set variables', async () => {
   const place = await emptyPlace()
   const path = join(place.dataDir, 'new.toml')
   expect((await here(place, ['config', 'init', '--to', path])).code).toBe(0)
@@ -213,7 +213,7 @@ test('config init writes a file that is right, for nobody else to read, and no s
   expect((await here(place, apart)).code).toBe(2)
 })
 
-test('migrate --to stops there, verify takes everything back; serve --wait-for-db gives up in time with 69', async () => {
+test('migrate --to stops after that migration, verify rolls back; serve --wait-for-db exits 69', async () => {
   const place = await emptyPlace()
   expect((await here(place, ['migrate', '--to', '0002_sessions', '-q', '-o', 'id'])).stdout).toBe('0001_users\n0002_sessions\n')
   const rehearsed = await here(place, ['migrate', 'verify', '-o', 'id'])

@@ -5,7 +5,7 @@ import { run } from '../../support/processes/run.ts'
 import { freePort } from '../../support/servers/free-port.ts'
 import { startServer } from '../../support/servers/server.ts'
 
-test('0 for a server that runs, by its URL and as this machine’s own; with -q without a word', async () => {
+test('healthcheck exits 0 for a running server, by URL and by configuration; -q prints nothing', async () => {
   const { url } = await startServer()
   const port = new URL(url).port
   expect(await run(['healthcheck', '--url', url, '-q'])).toMatchObject({ code: 0, stdout: '', stderr: '' })
@@ -13,7 +13,7 @@ test('0 for a server that runs, by its URL and as this machine’s own; with -q 
     code: 0,
     stdout: expect.stringContaining('"status": "ok"'),
   })
-  // No worker runs here, which degrades it, and no more.
+  // Without a worker the status is degraded.
   const ready = await run(['healthcheck', '--ready', '--json', '--url', url])
   expect({ code: ready.code, ...JSON.parse(ready.stdout) }).toMatchObject({
     code: 0,
@@ -22,7 +22,7 @@ test('0 for a server that runs, by its URL and as this machine’s own; with -q 
   })
 })
 
-test('1, and no other number, for everything else', async () => {
+test('healthcheck exits 1 for every failure', async () => {
   const mute = createServer((_, response) => void response.writeHead(503).end('{"status":"draining","checks":{}}'))
   await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(mute.address() as AddressInfo).port}`

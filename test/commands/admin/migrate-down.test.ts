@@ -3,7 +3,7 @@ import { startApp, upload } from '../../support/app.ts'
 import { useOwnClock } from '../../support/database-clock.ts'
 import { connection, here, type Place } from '../../support/places.ts'
 
-/** Everything that the schema is made of, as text; columns in their order. */
+/** Returns the definition of every schema object, as text; columns in their order. */
 async function schemaOf(place: Place): Promise<string[]> {
   const client = await connection(place)
   const { rows } = await client.query<{ line: string }>(`
@@ -24,7 +24,7 @@ async function schemaOf(place: Place): Promise<string[]> {
   return rows.map(({ line }) => line)
 }
 
-/** The rows of tables, as text. */
+/** Returns the rows of `tables`, as text. */
 async function rowsOf(place: Place, tables: readonly string[]): Promise<string[]> {
   const client = await connection(place)
   const found: string[] = []
@@ -73,7 +73,7 @@ test('down to 0012 and up again: documents stay and are found, and the schema is
   expect(results.map(({ document_id }) => document_id)).toEqual([document.id])
 })
 
-test('7 over what is frozen, with nothing changed; 75 beside another migrator; 2 for what makes no sense', async () => {
+test('migrate down: 7 for a frozen migration, with nothing changed; 75 during another migration; 2 for invalid options', async () => {
   const { databaseUrl, dataDir } = await startApp()
   const place = { databaseUrl, dataDir }
   const before = await schemaOf(place)

@@ -25,14 +25,14 @@ const tables = [
   'user_settings',
 ]
 
-/** The rows of a place, as text, so that places can be held against each other. */
+/** Returns the rows of an installation as text, to compare two installations. */
 async function rowsOf(place: Place, table: string): Promise<string[]> {
   const client = await connection(place)
   const { rows } = await client.query<{ row: string }>(`select to_jsonb(t)::text as row from ${table} t order by 1`)
   return rows.map(({ row }) => row)
 }
 
-/** Keeps everybody from reading a table until the test says so: whoever copies it stands still there. */
+/** Locks a table until the returned function is called, which blocks COPY. */
 async function held(place: Place, table: string): Promise<() => Promise<void>> {
   const client = new pg.Client({ connectionString: place.databaseUrl })
   client.on('error', () => {})
@@ -43,21 +43,21 @@ async function held(place: Place, table: string): Promise<() => Promise<void>> {
   return release
 }
 
-/** A place with three documents that nobody has read yet, two of them of the same bytes. */
+/** Creates an installation with three pending documents, two of them with equal bytes. */
 async function someDocuments() {
   const started = await startApp()
   const place: Place = { databaseUrl: started.databaseUrl, dataDir: started.dataDir }
   const first = await upload(started.asAda, 'harbour.txt', 'Harbour fees for 2026')
   await upload(started.asBob, 'harbour.txt', 'Harbour fees for 2026')
   await upload(started.asAda, 'noise.bin', randomBytes(300_000))
-  // Bob's bytes took the place of Ada's: one file is left of them.
+  // The maintenance job deletes the second copy of the equal bytes.
   await started.runJobs(['maintenance'])
   return { ...started, place, first }
 }
 
 const summary = (stdout: string) => JSON.parse(stdout) as Record<string, unknown>
 
-test('a backup made while eight clients upload is restored elsewhere: every document acknowledged before it, with all that hangs on it', {
+test('a backup during eight parallel uploads restores every document acknowledged before it, with related rows', {
   timeout: 120_000,
 }, async () => {
   const { app, asAda, asAdmin, ada, url, token, runJobs, databaseUrl, dataDir } = await startServer()
@@ -113,7 +113,7 @@ test('a backup made while eight clients upload is restored elsewhere: every docu
   for (const table of tables) {
     const there = new Set(await rowsOf(other, table))
     const missing = (await rowsOf(place, table)).filter((row) => !there.has(row))
-    // Uploads that came later are not in it; nothing else changed meanwhile.
+    // Only later uploads are missing from the backup.
     expect(
       missing.every((row) => table === 'documents' && !before.has((JSON.parse(row) as { id: string }).id)),
       table,
@@ -135,7 +135,7 @@ test('a backup made while eight clients upload is restored elsewhere: every docu
   expect(await storeId(theirs)).not.toBe(await storeId(app))
 })
 
-test('a backup of an older schema is made by this dms and comes up to date when it is restored', async () => {
+test('a backup of an older schema is migrated by the restore', async () => {
   const old = await emptyPlace()
   const address = { connectionString: old.databaseUrl }
   const database = openDatabase({
@@ -188,8 +188,8 @@ test('a backup of an older schema is made by this dms and comes up to date when 
   expect(results).toHaveLength(1)
 })
 
-describe('what is wrong with a backup', () => {
-  test('a flipped byte, a missing end, a strange file: verify exits 3 and says what, restore leaves the place as it was', {
+describe('damaged backups', () => {
+  test('a flipped byte, a truncated end, a foreign file: verify exits 3 with the problem, restore changes nothing', {
     timeout: 120_000,
   }, async () => {
     const { place, dataDir } = await someDocuments()
@@ -220,7 +220,7 @@ describe('what is wrong with a backup', () => {
     expect((await here(other, ['restore', archive, '-q'])).code).toBe(0)
   })
 
-  test('a folder with a file gone, or one too many bytes: verify exits 3', async () => {
+  test('a folder with a missing file or an extra byte: verify exits 3', async () => {
     const { place, dataDir } = await someDocuments()
     const to = join(dataDir, 'mirror')
     await here(place, ['backup', 'create', '--format', 'dir', '--to', to])
@@ -245,7 +245,7 @@ describe('what is wrong with a backup', () => {
     expect((await here(place, ['backup', 'verify', to, '-o', 'id'])).stdout.trimEnd().split('\n')).toHaveLength(2)
   })
 
-  test('a stored file that was lost before: the backup has all the others, says which is missing, exits 3, and so does the restore', async () => {
+  test('a missing stored file: backup and restore exit 3, name it, and have all others', async () => {
     const { place, app, first, dataDir } = await someDocuments()
     const { sha256 } = await app.db.selectFrom('documents').select('sha256').where('id', '=', first.id).executeTakeFirstOrThrow()
     await app.files.remove(await addressOf(app.db, sha256))
@@ -261,7 +261,7 @@ describe('what is wrong with a backup', () => {
   })
 })
 
-test('7 where there are users or files already, and nothing of them is touched', async () => {
+test('7 for a database with users or a store with files, which stay untouched', async () => {
   const { place, dataDir } = await someDocuments()
   const archive = join(dataDir, 'x.tar')
   await here(place, ['backup', 'create', '--to', archive])
@@ -276,7 +276,7 @@ test('7 where there are users or files already, and nothing of them is touched',
   expect((await here(place, ['backup', 'create', '--to', archive])).code).toBe(7)
 })
 
-test('6 for a backup that is not there, 2 for a password on the command line', async () => {
+test('6 for a missing backup, 2 for a password in a URL', async () => {
   const place = await emptyPlace()
   expect((await here(place, ['restore', 'nothing.tar'])).code).toBe(6)
   expect((await here(place, ['backup', 'verify', 'nothing.tar'])).code).toBe(6)
@@ -284,8 +284,8 @@ test('6 for a backup that is not there, 2 for a password on the command line', a
   expect([code, stderr]).toEqual([2, expect.not.stringContaining('hunter2')])
 })
 
-describe('killed in the middle', () => {
-  test('a backup leaves nothing that looks like one, and the next one is whole', async () => {
+describe('kill -9', () => {
+  test('a killed backup leaves no archive, and the next one is complete', async () => {
     const { place, dataDir } = await someDocuments()
     const shelf = join(dataDir, 'backups')
     const mirror = join(dataDir, 'mirror')
@@ -309,14 +309,14 @@ describe('killed in the middle', () => {
     expect((await here(place, ['backup', 'verify', mirror])).code).toBe(0)
   })
 
-  test('a restore leaves an empty database and a folder that no server takes; it can be run again', async () => {
+  test('a killed restore leaves an empty database and a store that no server accepts; a second restore works', async () => {
     const { place, dataDir, app } = await someDocuments()
     const archive = join(dataDir, 'x.tar')
     await here(place, ['backup', 'create', '--to', archive])
     const bytes = await readFile(archive)
     const other = await emptyPlace()
     const child = begin(other, ['restore', '-'])
-    // All but the end: it waits there for the rest, with tables and files behind it.
+    // All but the end: the restore waits for the rest with tables and files restored.
     child.stdin.write(bytes.subarray(0, bytes.indexOf('SHA256SUMS\0') - 60))
     await expect.poll(async () => (await storeFiles(other.dataDir)).named.length, { timeout: 20_000 }).toBe(2)
     child.kill('SIGKILL')
@@ -332,7 +332,7 @@ describe('killed in the middle', () => {
   })
 })
 
-test('75 for the second of two at once, with who has the lock; a purge waits until the backup is over', async () => {
+test('75 for a second backup, with the holder of the lock; a purge waits for the backup', async () => {
   const { place, dataDir, app, asAda, asBob, first, runJobs } = await someDocuments()
   const release = await held(place, 'comments')
   const child = begin(place, ['backup', 'create', '--to', join(dataDir, 'x.tar')])
@@ -370,7 +370,7 @@ test('75 for the second of two at once, with who has the lock; a purge waits unt
   expect((await storeFiles(dataDir)).named).toHaveLength(1)
 })
 
-test('a folder: only what is new is written, what is gone is removed, and other folders are refused', async () => {
+test('--format dir: writes new files, removes old ones, refuses foreign folders', async () => {
   const { place, dataDir, asAda, asBob, first, runJobs } = await someDocuments()
   const to = join(dataDir, 'mirror')
   const create = (...more: string[]) => here(place, ['backup', 'create', '--format', 'dir', '--to', to, ...more])
@@ -400,7 +400,7 @@ test('a folder: only what is new is written, what is gone is removed, and other 
   expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
 })
 
-test('through pipes: create --to - into verify - and into restore -, with the keys where they are asked for', async () => {
+test('pipes: create --to - to verify - and restore -; --include-secrets adds the keys', async () => {
   const { place, dataDir } = await someDocuments()
   await writeFile(join(dataDir, 'jwt_secret'), 'x'.repeat(64), { mode: 0o600 })
   const archive = async (args: string[]) => {
@@ -425,7 +425,7 @@ test('through pipes: create --to - into verify - and into restore -, with the ke
   expect((await stat(join(other.dataDir, 'jwt_secret'))).mode & 0o777).toBe(0o600)
 })
 
-test('list has the newest first, prune leaves --keep of them and what it did not name; the last success is told to Prometheus', async () => {
+test('list prints the newest first, prune keeps --keep archives and foreign files; Prometheus has the last success', async () => {
   const { place, dataDir, app } = await someDocuments()
   const shelf = join(dataDir, 'backups')
   await here(place, ['backup', 'create'])

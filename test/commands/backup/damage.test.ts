@@ -1,4 +1,4 @@
-/** Damage of stored files and of backups: it is found, it stays found, and it does not spread. */
+/** Damage of stored files and of backups is detected, reported in every run, and not copied over intact files. */
 import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { sql } from 'kysely'
@@ -26,7 +26,7 @@ async function oneDocument() {
 const flipped = (content: string) => content.replace('fees', 'feet')
 
 describe('backup create --format dir', () => {
-  test('a stored file with a flipped byte: exit 3 in every run, no success is noted; the good bytes replace it once the store is repaired', async () => {
+  test('a stored file with a flipped byte: exit 3 in every run, no last success; repaired bytes replace it', async () => {
     const { place, stored, content, sha256, dataDir, lastSuccess } = await oneDocument()
     const to = join(dataDir, 'mirror')
     const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
@@ -44,7 +44,7 @@ describe('backup create --format dir', () => {
     expect((await here(await emptyPlace(), ['restore', to, '-q'])).code).toBe(0)
   })
 
-  test('a byte that flipped inside of the folder: the next run writes the good bytes again', async () => {
+  test('a byte flipped in the backup folder: the next run writes the file again', async () => {
     const { place, content, sha256, dataDir } = await oneDocument()
     const to = join(dataDir, 'mirror')
     const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
@@ -74,7 +74,7 @@ describe('backup create --format dir', () => {
     },
   )
 
-  test.each(['files', 'data'])('refuses a folder in which %s is a symbolic link, and touches nothing behind it', async (name) => {
+  test.each(['files', 'data'])('refuses a folder in which %s is a symbolic link, and leaves its target untouched', async (name) => {
     const { place, dataDir } = await oneDocument()
     const to = join(dataDir, 'mirror')
     const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
@@ -90,14 +90,14 @@ describe('backup create --format dir', () => {
   })
 })
 
-test('an archive of a store with a flipped byte: exit 3, and no success is noted', async () => {
+test('an archive of a store with a flipped byte: exit 3, no last success', async () => {
   const { place, stored, content, dataDir, lastSuccess } = await oneDocument()
   await writeFile(stored, flipped(content))
   expect((await here(place, ['backup', 'create', '--to', join(dataDir, 'x.tar')])).code).toBe(3)
   expect(await lastSuccess()).toBe(null)
 })
 
-test('a sector that cannot be read, or a file that shrinks meanwhile, becomes zeros of the same length; a lost mount is thrown', async () => {
+test('an unreadable sector or a shrinking file becomes zeros of the same length; a lost mount throws', async () => {
   async function* failing(code: string) {
     yield Buffer.from('abc')
     throw Object.assign(new Error(code), { code })

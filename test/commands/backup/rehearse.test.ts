@@ -1,4 +1,4 @@
-/** Rehearsals: a restore into a throw-away place, of which nothing stays but the word that it worked. */
+/** Rehearsals: temporary restores that leave nothing but the time of the last success. */
 import { existsSync } from 'node:fs'
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { begin, connection, emptyPlace, folder, here } from '../../support/place
 async function backedUp() {
   const { app, databaseUrl, dataDir, asAda } = await startApp()
   const place = { databaseUrl, dataDir }
-  // The database runs as another user when we are root; that one must get through.
+  // Under root the database runs as another user, who needs access.
   await chmod(dataDir, 0o711)
   await upload(asAda, 'harbour.txt', 'Harbour fees for 2026')
   await upload(asAda, 'minutes.txt', 'Minutes, with "quotes", a\ttab, a \\ backslash and\nlines')
@@ -25,7 +25,7 @@ async function backedUp() {
   return { place, archive, lastSuccess, doctor, scratch: join(dataDir, 'rehearsal') }
 }
 
-/** A database of nobody, and whether it is as empty as it was. */
+/** Creates an empty database and a function that tells whether it is still empty. */
 async function emptyDatabase() {
   const place = await emptyPlace()
   const client = await connection(place)
@@ -35,7 +35,7 @@ async function emptyDatabase() {
   }
 }
 
-test('the newest backup is restored into a PostgreSQL of its own and compared; nothing of it stays, the success is noted, cron hears nothing', {
+test('rehearse restores the newest backup to a temporary PostgreSQL, compares it, and removes it; with -q it prints nothing', {
   timeout: 120_000,
 }, async () => {
   const { place, archive, lastSuccess, doctor, scratch } = await backedUp()
@@ -46,7 +46,7 @@ test('the newest backup is restored into a PostgreSQL of its own and compared; n
   expect(existsSync(archive)).toBe(true)
 })
 
-test('a rehearsal that was killed leaves a PostgreSQL and files; the next one stops and removes both', { timeout: 120_000 }, async () => {
+test('the next rehearsal stops and removes the PostgreSQL and files of a killed one', { timeout: 120_000 }, async () => {
   const { place, archive, scratch } = await backedUp()
   const bytes = await readFile(archive)
   const child = begin(place, ['backup', 'rehearse', '-'])
@@ -62,7 +62,7 @@ test('a rehearsal that was killed leaves a PostgreSQL and files; the next one st
   expect(existsSync(scratch)).toBe(false)
 })
 
-test('--to-database: rows and files are compared there, and the database is empty afterwards', async () => {
+test('--to-database compares in that database and leaves it empty', async () => {
   const { place, archive, scratch } = await backedUp()
   const { url, isEmpty } = await emptyDatabase()
   const { code, stdout } = await here(place, ['backup', 'rehearse', 'latest', '--to-database', url, '--json'])
@@ -75,7 +75,7 @@ test('--to-database: rows and files are compared there, and the database is empt
   expect((await here(place, ['backup', 'rehearse', '--to-database', place.databaseUrl])).code).toBe(7)
 })
 
-test('a damaged backup: exit 3 with what is wrong, no success is noted, nothing stays', async () => {
+test('a damaged backup: exit 3 with the problem, no last success, nothing left', async () => {
   const { place, archive, lastSuccess, scratch } = await backedUp()
   const { url, isEmpty } = await emptyDatabase()
   const bytes = await readFile(archive)
@@ -88,7 +88,7 @@ test('a damaged backup: exit 3 with what is wrong, no success is noted, nothing 
   expect([await isEmpty(), existsSync(scratch), await lastSuccess()]).toEqual([true, false, false])
 })
 
-test('rows that come back otherwise than they were backed up are told of, although counts and checksums agree', async () => {
+test('rows that differ after the restore are reported, although counts and checksums agree', async () => {
   const { place, archive, lastSuccess } = await backedUp()
   const { url } = await emptyDatabase()
   const entries = (await entriesOf(archive)).map((entry) =>
@@ -101,12 +101,12 @@ test('rows that come back otherwise than they were backed up are told of, althou
   expect(await lastSuccess()).toBe(false)
 })
 
-test('SIGINT in the middle: 130, and nothing of it stays', { timeout: 60_000 }, async () => {
+test('SIGINT: 130, nothing left', { timeout: 60_000 }, async () => {
   const { place, archive, lastSuccess, scratch } = await backedUp()
   const { url, isEmpty } = await emptyDatabase()
   const bytes = await readFile(archive)
   const child = begin(place, ['backup', 'rehearse', '-', '--to-database', url])
-  // All but the end: it waits for the rest with rows and files behind it.
+  // All but the end: the rehearsal waits for the rest with rows and files restored.
   child.stdin.write(bytes.subarray(0, bytes.indexOf('SHA256SUMS\0') - 60))
   await expect.poll(() => existsSync(join(scratch, 'files')), { timeout: 30_000 }).toBe(true)
   child.kill('SIGINT')
@@ -115,7 +115,7 @@ test('SIGINT in the middle: 130, and nothing of it stays', { timeout: 60_000 }, 
   expect([await isEmpty(), existsSync(scratch), await lastSuccess()]).toEqual([true, false, false])
 })
 
-test('6 where there is no backup; 7 for a work folder that holds something else, which stays', async () => {
+test('6 without a backup; 7 for a work folder with foreign files, which stay', async () => {
   const place = await backedUp().then((made) => made.place)
   expect((await here(place, ['backup', 'rehearse', 'nothing.tar'])).code).toBe(6)
   const work = await folder()

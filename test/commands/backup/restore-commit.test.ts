@@ -1,4 +1,4 @@
-/** A restore that loses its connection at COMMIT: rows and files stay together, whatever became of the rows. */
+/** A restore that loses its connection at COMMIT keeps either rows and files, or neither. */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -28,7 +28,7 @@ const users = async (place: Place) => {
   return rows[0].found ? ((await client.query('select from users')).rowCount ?? 0) : 0
 }
 
-/** A restore by another way to the database, which asks for a second only what became of its COMMIT. */
+/** Restores over `url`, e.g. of a relay. After a lost COMMIT it asks for the outcome for one second only. */
 async function restoreBy(place: Place, url: string, archive: string) {
   const flags = { data_dir: place.dataDir, 'database.url': url, 'storage.min_free': 0, 'database.connect_timeout': 1000 }
   const { config } = loadConfig({ env: {}, flags })
@@ -46,7 +46,7 @@ async function restoreBy(place: Place, url: string, archive: string) {
   }).finally(() => places.close().catch(() => {}))
 }
 
-test('the answer of COMMIT is lost, and the rows are there: so are the files, and the restore has succeeded', {
+test('answer of COMMIT lost, rows committed: files stay and the restore succeeds', {
   timeout: 60_000,
 }, async () => {
   const archive = await backedUp()
@@ -62,7 +62,7 @@ test('the answer of COMMIT is lost, and the rows are there: so are the files, an
   expect((await readdir(join(place.dataDir, 'files'))).filter((name) => name.startsWith('.dms-restore'))).toEqual([])
 })
 
-test('the database cannot be asked whether the rows are there: nothing is removed, exit 69; the next restore finds out', {
+test('answer of COMMIT lost, database unreachable: nothing is removed, exit 69; the next restore decides', {
   timeout: 60_000,
 }, async () => {
   const archive = await backedUp()
@@ -73,7 +73,7 @@ test('the database cannot be asked whether the rows are there: nothing is remove
   expect(failed).toMatchObject({ code: 'SERVICE_UNAVAILABLE', fix: expect.stringContaining('run the same dms restore again') })
   expect((await storeFiles(place.dataDir)).named).toHaveLength(2)
   expect(await users(place)).toBeGreaterThan(0)
-  // They belong together, and a server takes them.
+  // Database and store match, so a server starts.
   expect((await here(place, ['check', '--sample', '100%', '--checks', 'files,checksums'])).code).toBe(0)
   const again = await here(place, ['restore', archive])
   expect([again.code, again.stderr]).toEqual([7, expect.stringContaining('had been committed: it is complete')])
@@ -81,7 +81,7 @@ test('the database cannot be asked whether the rows are there: nothing is remove
   expect((await storeFiles(place.dataDir)).named).toHaveLength(2)
 })
 
-test('the connection is lost before COMMIT: the files are removed, and the restore can be run again', { timeout: 60_000 }, async () => {
+test('connection lost before COMMIT: the files are removed and the restore can be run again', { timeout: 60_000 }, async () => {
   const archive = await backedUp()
   const place = await emptyPlace()
   const relay = await startRelay(place.databaseUrl)
@@ -92,7 +92,7 @@ test('the connection is lost before COMMIT: the files are removed, and the resto
   expect((await here(place, ['restore', archive, '-q'])).code).toBe(0)
 })
 
-test('a folder whose restore may have been committed elsewhere is refused, with its files untouched, and no server takes it', {
+test('a folder of a possibly committed restore is refused by restore and serve, with its files untouched', {
   timeout: 60_000,
 }, async () => {
   const archive = await backedUp()

@@ -1,4 +1,4 @@
-/** What a restored copy does not do a second time, and whether a backup is the one that was made. */
+/** Side effects of a restored copy, and signatures of backups. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -12,7 +12,7 @@ async function backedUp() {
   return { ...started, place, archive: join(await folder(), 'x.tar') }
 }
 
-test('a restored copy syncs no source and sends no mail before somebody says so: sources are disabled, their jobs are gone', async () => {
+test('a restored copy has disabled sources and neither sync nor mail jobs', async () => {
   const { app, place, archive, ada } = await backedUp()
   const source = (name: string, status: 'active' | 'syncing' | 'error' | 'disabled') => ({
     owner_id: ada.id,
@@ -59,7 +59,7 @@ test('a restored copy syncs no source and sends no mail before somebody says so:
   expect(await jobs(moved)).toEqual([{ kind: 'sync' }])
 })
 
-test('with backup.key_file a backup is signed, and one that was changed, or signed with another key, or not at all is refused', async () => {
+test('with backup.key_file a backup is signed; a changed, unsigned or otherwise signed one is refused', async () => {
   const { place, archive } = await backedUp()
   const keys = await folder()
   const [key, other] = [join(keys, 'key'), join(keys, 'other')]
@@ -98,7 +98,7 @@ test('with backup.key_file a backup is signed, and one that was changed, or sign
   expect(await restore('--key-file', key, '--unsigned-ok')).toEqual([0, ''])
 })
 
-test('a key that is missing, too short, or beside the backups is a configuration error, before anything is written', async () => {
+test('78 for a key that is missing, too short, or in the backup folder, before anything is written', async () => {
   const { place, archive, dataDir } = await backedUp()
   const short = join(await folder(), 'short')
   await writeFile(short, 'short')

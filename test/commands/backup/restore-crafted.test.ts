@@ -1,4 +1,4 @@
-/** Backups that somebody made to do harm: nothing outside of the store is read, written or removed, and nothing is restored. */
+/** Crafted backups: nothing outside the store is read, written or removed, and nothing is restored. */
 import { link, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -9,7 +9,7 @@ import { archiveOf, consistent, type Entry, entriesOf, entryOf, hash, linkHeader
 import { connection, dms, emptyPlace, folder, here } from '../../support/places.ts'
 import { storeFiles } from '../../support/servers/server.ts'
 
-/** A good backup in both formats, and a folder with a file that is none of dms' business. */
+/** Creates a valid backup in both formats, and a folder with a foreign file. */
 async function goodBackup() {
   const { databaseUrl, dataDir, asAda } = await startApp()
   const { id } = await upload(asAda, 'harbour.txt', 'Harbour fees for 2026')
@@ -22,7 +22,7 @@ async function goodBackup() {
   return { to, archive, mirror, id, entries: await entriesOf(archive) }
 }
 
-/** Restores it, with and without --skip-damaged, into a place whose surroundings are looked at afterwards. */
+/** Restores a backup with and without --skip-damaged, then checks the folders around the target. */
 async function refuses(path: string, reason: RegExp, flags: string[] = []) {
   const place = await emptyPlace()
   const around = async () => (await readdir(dirname(place.dataDir))).filter((name) => /evil|passwd|thesis/.test(name))
@@ -79,7 +79,7 @@ describe('archives', () => {
     await refuses(archive, /twice|after its end/)
   })
 
-  test('a head or a manifest of more than it may have, and a list of checksums without an end of line', async () => {
+  test('an oversized head or manifest, and a checksum list without line breaks', async () => {
     const { archive, entries } = await goodBackup()
     const large = (pattern: RegExp, bytes: Buffer) => entries.map((entry) => (pattern.test(entry.path) ? { ...entry, bytes } : entry))
     await writeFile(archive, archiveOf(large(/head\.json$/, Buffer.alloc(5 << 20, ' '))))
@@ -90,7 +90,7 @@ describe('archives', () => {
     await refuses(archive, /short lines/)
   })
 
-  test('a header with a size that is none', async () => {
+  test('a tar header with an invalid size', async () => {
     const { archive } = await goodBackup()
     for (const size of ['-0000000001\0', 'zzzzzzzzzzz\0']) {
       const header = tarHeader('data/x/head.json', 0, 0)
@@ -125,7 +125,7 @@ describe('tables', () => {
     return consistent(added, { tables, rows: { ...rows, [table]: 1 } })
   }
 
-  test('rows with a path in place of a SHA-256: the file there is not downloaded, and not removed with its document', async () => {
+  test('rows with a path instead of a SHA-256: the file is neither downloaded nor deleted', async () => {
     const { to, archive, entries, id } = await goodBackup()
     const [outside, secret] = [join(to, 'secret.txt'), 'A secret of this host']
     await writeFile(outside, secret)
@@ -171,14 +171,14 @@ describe('tables', () => {
     },
   )
 
-  test('a job that would remove a file by a path', async () => {
+  test('a job that would delete a file by path', async () => {
     const { archive, entries } = await goodBackup()
     const row = 'purge\tmaintenance\t{"sha256": "../../../../tmp/thesis.txt"}\n'
     await writeFile(archive, archiveOf(withTable(entries, 'jobs', ['kind', 'queue', 'payload'], row)))
     await refuses(archive, /the table jobs has .* no SHA-256/)
   })
 
-  test('tables of PostgreSQL, of the migrations and of nobody are left out', async () => {
+  test('system tables, migration tables and unknown tables are skipped', async () => {
     const { archive, entries } = await goodBackup()
     for (const [name, columns, row] of [
       ['pg_authid', ['rolname'], 'evil\n'],
@@ -193,7 +193,7 @@ describe('tables', () => {
     }
   })
 
-  test('names of tables and columns that are no names', async () => {
+  test('invalid names of tables and columns', async () => {
     const { archive, entries } = await goodBackup()
     const tables = [{ name: 'users" cascade; drop table users; --', columns: ['a'] }]
     await writeFile(archive, archiveOf(consistent(entries, { tables })))
@@ -216,7 +216,7 @@ describe('folders', () => {
     expect((await storeFiles(place.dataDir)).named).toEqual([])
   })
 
-  test('a list that names files outside, and a manifest whose list lies outside, read nothing there', async () => {
+  test('a checksum list or manifest with paths outside the folder reads nothing there', async () => {
     const { mirror, to } = await goodBackup()
     const manifest = JSON.parse(await readFile(join(mirror, 'manifest.json'), 'utf8')) as { sums: { path: string } }
     const list = join(mirror, manifest.sums.path)
@@ -232,7 +232,7 @@ describe('folders', () => {
     await refuses(mirror, /has no manifest\.json/)
   })
 
-  test('a pipe instead of a file does not keep the restore waiting; a hard link is a file like any other', async () => {
+  test('a named pipe does not block the restore; a hard link is restored as a file', async () => {
     const { mirror, to, entries } = await goodBackup()
     const path = join(mirror, filePath(hash(entryOf(entries, /^files/).bytes)))
     await link(path, join(to, 'link'))

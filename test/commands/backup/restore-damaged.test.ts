@@ -1,4 +1,4 @@
-/** Restores of damaged backups: all that is whole can be had, and what is not is told of. */
+/** Restores of damaged backups: intact files are restored, damaged ones are listed. */
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -28,7 +28,7 @@ interface Restored {
   skipped: object[]
 }
 
-/** Restores what is at `path` without and with the flag; what the second one says, and the place. */
+/** Restores `path` without and with --skip-damaged. Returns the result of the second run and the installation. */
 async function restoredWithout(path: string, id: string, others: string[]) {
   const place = await emptyPlace()
   const refused = await here(place, ['restore', path, '-q'])
@@ -42,7 +42,7 @@ async function restoredWithout(path: string, id: string, others: string[]) {
   return JSON.parse(stdout) as Restored
 }
 
-test('--skip-damaged restores all but a file with a flipped byte, lists its document, exit 3; without it: exit 1, and the flag is named', async () => {
+test('--skip-damaged skips a file with a flipped byte, lists its document, exits 3; without it exit 1 with a hint', async () => {
   const { id, others, sha256, archive, bytes } = await backedUp()
   flip(bytes, bytes.indexOf(content))
   await writeFile(archive, bytes)
@@ -51,7 +51,7 @@ test('--skip-damaged restores all but a file with a flipped byte, lists its docu
   expect(skipped).toEqual([{ path: filePath(sha256), problem: 'corrupt' }])
 })
 
-test('--skip-damaged restores what lies behind a flipped byte in the header of an archive', async () => {
+test('--skip-damaged restores the files after a damaged tar header', async () => {
   const { id, others, archive, bytes, sha256 } = await backedUp()
   flip(bytes, bytes.indexOf(filePath(sha256)) + 20)
   await writeFile(archive, bytes)
@@ -71,7 +71,7 @@ test.each(['missing', 'corrupt'])('--skip-damaged restores a folder in which a f
   expect(items).toEqual([expect.objectContaining({ document_id: id, problem, origin: 'backup' })])
 })
 
-test('--skip-damaged bears a damaged list of checksums, as long as every table is as it says; a damaged table is refused', async () => {
+test('--skip-damaged accepts a damaged checksum list if all tables match it; a damaged table is refused', async () => {
   const { id, archive, bytes, sha256 } = await backedUp()
   const list = Buffer.from(bytes)
   flip(list, list.indexOf(`${sha256}  files/`))
@@ -92,7 +92,7 @@ test('--skip-damaged bears a damaged list of checksums, as long as every table i
   expect(id).toBeTruthy()
 })
 
-test('a backup whose rows name a file that it does not have is refused, and so is one with more rows than its manifest says', async () => {
+test('refuses a backup with rows of a missing file, or with more rows than its manifest', async () => {
   const { archive, sha256 } = await backedUp()
   const entries = await entriesOf(archive)
   await writeFile(archive, archiveOf(consistent(entries.filter(({ path }) => path !== filePath(sha256)))))

@@ -12,7 +12,7 @@ const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).di
 const nowhere = '01900000-0000-7000-8000-000000000000'
 
 describe.each(ways)('%s:', (way) => {
-  test('upload: items and a summary; the same bytes again are unchanged, or another document with --on-duplicate upload', async () => {
+  test('upload: items and summary; equal bytes are unchanged, or a new document with --on-duplicate upload', async () => {
     const { dms, folder, asAda } = await startWay(way)
     const [one, two] = [join(folder, 'Été 1.txt'), join(folder, 'two.txt')]
     await writeFile(one, 'first')
@@ -33,7 +33,7 @@ describe.each(ways)('%s:', (way) => {
     expect(await asAda.documents.get(copy.stdout.trim())).toMatchObject({ duplicate_of: items[0]?.id })
   })
 
-  test('upload: title, labels, language, --no-ocr, and whom they belong to', async () => {
+  test('upload: title, labels, language, --no-ocr, --owner', async () => {
     const { dms, folder, asAdmin, admin, envOf } = await startWay(way)
     for (const name of ['Contracts', 'Paid']) await asAdmin.call('POST', '/api/labels', { name, color: '#336699' })
     const file = join(folder, 'x.txt')
@@ -51,7 +51,7 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['documents', 'upload', file, '--owner', 'bob'])).code).toBe(5)
   })
 
-  test('upload: what is wrong with one file fails that file; what is wrong with an option ends it all', async () => {
+  test('upload: a bad file fails alone; a bad option fails the command', async () => {
     const { dms, folder } = await startWay(way)
     const [good, empty, gone] = [join(folder, 'good.txt'), join(folder, 'empty.txt'), join(folder, 'gone.txt')]
     await writeFile(good, 'good')
@@ -78,7 +78,7 @@ describe.each(ways)('%s:', (way) => {
     expect(JSON.parse(listed.stdout).items).toMatchObject([{ action: 'created', key: odd }])
   })
 
-  test('upload --wait: until they are read and can be found; 3 for one that cannot be read', async () => {
+  test('upload --wait returns after OCR and indexing; 3 if OCR failed', async () => {
     const { dms, folder, asAda, env, runJobs } = await startWay(way)
     const [text, broken] = [join(folder, 'text.txt'), join(folder, 'broken.pdf')]
     await writeFile(text, 'a needle in here')
@@ -101,7 +101,7 @@ describe.each(ways)('%s:', (way) => {
     }
   })
 
-  test('upload: Ctrl-C ends after the file being sent, with the summary and 130; the next run does the rest', async () => {
+  test('upload: SIGINT exits 130 after the current file, with the summary; the next run sends the rest', async () => {
     const { folder, env, dms } = await startWay(way)
     const count = 80
     for (let index = 0; index < count; index++) await writeFile(join(folder, `${index}.txt`), `number ${index}`)
@@ -121,7 +121,7 @@ describe.each(ways)('%s:', (way) => {
     expect([rest.unchanged, rest.created]).toEqual([summary?.created, count - Number(summary?.created)])
   })
 
-  test('list: formats, filters, order and limit; no text unless it is asked for', async () => {
+  test('list: formats, filters, order and limit; text only with --fields content', async () => {
     const { dms, asAda, asBob, asAdmin } = await startWay(way)
     await asAdmin.call('POST', '/api/labels', { name: 'Tax', color: '#336699' })
     const a = await upload(asAda, 'a.txt', 'aaa', { labels: 'Tax' })
@@ -142,7 +142,7 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['documents', 'list', '--label', 'none'])).code).toBe(6)
   })
 
-  test('get and text: 6 for what is not there or is somebody else’s, 8 for what is not read yet', async () => {
+  test('get and text: 6 for a missing or foreign document, 8 before OCR has finished', async () => {
     const { dms, asAda, asBob, runJobs } = await startWay(way)
     const { id } = await upload(asAda, 'a.txt', 'line one\nline two')
     const other = await upload(asBob, 'b.txt', 'secret')
@@ -159,7 +159,7 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['documents', 'text', nowhere])).code).toBe(6)
   })
 
-  test('download: into a folder, a file or a pipe; what exists is left alone unless told otherwise', async () => {
+  test('download: to a folder, a file or a pipe; existing files stay without --clobber', async () => {
     const { dms, asAda, folder } = await startWay(way)
     const bytes = Buffer.alloc(3_000_000, 'dms ')
     const { id } = await upload(asAda, 'scan 1.bin', bytes, { title: 'Über/uns' })
@@ -186,7 +186,7 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['documents', 'download', id, nowhere, '--to', `${target}/two`, '-q'])).code).toBe(3)
   })
 
-  test('download: two documents of one name in one run do not replace each other', async () => {
+  test('download: two documents with one file name do not overwrite each other', async () => {
     const { dms, asAda, folder } = await startWay(way)
     const [one, two] = [await upload(asAda, 'same.txt', 'one'), await upload(asAda, 'same.txt', 'two')]
     const { code, stderr } = await dms(['documents', 'download', '-', '--to', folder, '--clobber', '-o', 'id'], {
@@ -196,7 +196,7 @@ describe.each(ways)('%s:', (way) => {
     expect(await readFile(join(folder, 'same.txt'), 'utf8')).toBe('one')
   })
 
-  test('delete: asks or takes --yes; ids from a pipe; 6 for one that is not there', async () => {
+  test('delete: asks without --yes; ids from a pipe; 6 for an unknown id', async () => {
     const { dms, asAda } = await startWay(way)
     const [one, two] = [await upload(asAda, '1.txt', '1'), await upload(asAda, '2.txt', '2')]
     const unasked = await dms(['documents', 'delete', one.id])
@@ -214,10 +214,10 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['documents', 'list', '-o', 'id'])).stdout).toBe('')
   })
 
-  test('wait: 0 once all are completed, 3 when one failed, 6 for none, 8 when --timeout passed', async () => {
+  test('wait: 0 if all are completed, 3 if one failed, 6 for an unknown id, 8 after --timeout', async () => {
     const { dms, app, asAda, runJobs } = await startWay(way)
     const [good, bad] = [await upload(asAda, 'a.txt', 'fine'), await upload(asAda, 'b.pdf', '%PDF-1.7\nnot one')]
-    // Somebody else is at work, so nobody reads it here either.
+    // Another worker is registered, so this process runs no jobs.
     await app.db
       .insertInto('workers')
       .values({ name: 'elsewhere/1', queues: ['ocr'], seen_at: new Date(Date.now() + 60_000) })
@@ -240,7 +240,7 @@ describe.each(ways)('%s:', (way) => {
   })
 })
 
-test('upload -r: what is found below a folder, by globs, without hidden names and links', async () => {
+test('upload -r: --include and --exclude; skips hidden files and symbolic links', async () => {
   const { dms, folder } = await startWay('here')
   for (const name of ['in/sub', 'in/drafts', 'in/.git']) await mkdir(join(folder, name), { recursive: true })
   for (const name of ['a.pdf', 'b.txt', 'sub/c.PDF', 'sub/d.pdf', 'drafts/e.pdf', '.hidden.pdf', '.git/f.pdf'])
@@ -277,7 +277,7 @@ test.each([
   expect(await run(args, { env: { DMS_URL: 'http://127.0.0.1:9' } })).toMatchObject({ code: 2, stdout: '' })
 })
 
-test('69 and no more files are tried once the server cannot be reached', async () => {
+test('69 without further attempts once the server is unreachable', async () => {
   const { folder } = await startWay('here')
   await writeFile(join(folder, 'a'), 'a')
   const { code, stdout, stderr } = await run(['documents', 'upload', '-r', folder, '--json'], { env: { DMS_URL: 'http://127.0.0.1:9' } })
@@ -285,7 +285,7 @@ test('69 and no more files are tried once the server cannot be reached', async (
   expect(JSON.parse(stderr)).toMatchObject({ exit_code: 69 })
 })
 
-test('2 and what to do, for an upload by the operator where there is no admin to own it', async () => {
+test('2 with a fix for an upload by the operator without an admin', async () => {
   const { folder, databaseUrl, dataDir } = await startWay('here')
   await writeFile(join(folder, 'a'), 'a')
   const { code, stderr } = await run(['documents', 'upload', join(folder, 'a')], {
@@ -304,7 +304,7 @@ test.runIf(hasProgram('script'))(
     expect(uploaded.stdout).toContain('created 1')
     const [document] = (await asAda.call<{ data: { id: string }[] }>('GET', '/api/documents')).data
     const id = document?.id ?? ''
-    // Half an id could not be copied: no command takes one.
+    // A shortened id would be useless: no command accepts one.
     const listed = await runOnTerminal(['documents', 'list'], { env: { ...env, COLUMNS: '80' } })
     expect(listed.stdout).toContain(`\n${id}  a  `)
     expect(listed.stdout).toMatch(/ \d{4}-\d\d-\d\d\n$/)
@@ -318,7 +318,7 @@ test.runIf(hasProgram('script'))(
   },
 )
 
-test('update: title, labels and metadata of one; of many in a batch; what others put on meanwhile stays', async () => {
+test('update: title, labels and metadata of one document, labels of many; concurrently added labels stay', async () => {
   const { dms, asAda, asAdmin } = await startWay('over HTTP')
   await asAdmin.labels.create({ name: 'Paid', color: '#111111' })
   const inbox = await asAdmin.labels.create({ name: 'Inbox', color: '#222222' })
@@ -342,7 +342,7 @@ test('update: title, labels and metadata of one; of many in a batch; what others
   expect((await dms(['documents', 'update', one.id, two.id, '--title', 'x'])).code).toBe(2)
 })
 
-test('thumbnail: a picture in a file that is not replaced unless told so; 2 for a size that is none', async () => {
+test('thumbnail: writes a WebP file and replaces it with --clobber only; 2 for an invalid size', async () => {
   const { dms, asAda, folder } = await startWay('here')
   const { id } = await upload(asAda, 'a.txt', 'text on a page')
   const to = ['--to', join(folder, 'a.webp')]

@@ -16,7 +16,7 @@ const linesIn = (text: string): Record<string, unknown>[] =>
     .split('\n')
     .map((line) => JSON.parse(line))
 
-test('names hold the end of the id, keep the ending and fit an old archive', () => {
+test('names contain the end of the id, keep the extension, and fit a ustar header', () => {
   const id = '01900000-0000-7000-8000-0123456789ab'
   expect(exportName({ id, filename: '../../etc/pass\u202ewd' })).toBe('pass_wd-0123456789ab')
   expect(exportName({ id, filename: '.hidden.pdf' })).toBe('_hidden-0123456789ab.pdf')
@@ -25,7 +25,7 @@ test('names hold the end of the id, keep the ending and fit an old archive', () 
   expect(Buffer.byteLength(long)).toBeLessThanOrEqual(96)
 })
 
-test('export to a folder: files, texts and a manifest; again only what changed; --delete-extra removes ours and no others', async () => {
+test('export to a folder: files, texts and manifest; a second run writes changes only; --delete-extra deletes exported files only', async () => {
   const { dms, folder, asAda, runJobs } = await startWay('over HTTP')
   const one = await upload(asAda, 'same.txt', 'one')
   const two = await upload(asAda, 'same.txt', 'two')
@@ -59,9 +59,9 @@ test('export to a folder: files, texts and a manifest; again only what changed; 
   ])
 })
 
-test('--delete-extra keeps the copy of every document that is there, also where another is deleted between two pages of the list', async () => {
+test('--delete-extra keeps the copy of every existing document, also if another is deleted between two pages', async () => {
   const { dms, folder, asAda, url } = await startWay('over HTTP')
-  // One page and a little more, as the command reads them.
+  // One page and a few more.
   const ids: string[] = []
   for (let made = 0; made < 103; made++) ids.push((await upload(asAda, `${made}.txt`, `bytes ${made}`)).id)
   const to = join(folder, 'mirror')
@@ -72,7 +72,7 @@ test('--delete-extra keeps the copy of every document that is there, also where 
     const answer = await fetch(new URL(path, url), { headers: { authorization: headers.authorization ?? '' } })
     const body = Buffer.from(await answer.arrayBuffer())
     const { 'content-length': _, 'transfer-encoding': __, ...others } = Object.fromEntries(answer.headers)
-    // The first page is on its way: what comes behind it moves up by three places.
+    // After the first page, three deletions shift the following rows.
     if (path.startsWith('/api/documents?') && pages++ === 0) for (const id of ids.slice(0, 3)) await asAda.documents.delete(id)
     response.writeHead(answer.status, others).end(body)
   }).listen(0, '127.0.0.1')
@@ -88,7 +88,7 @@ test('--delete-extra keeps the copy of every document that is there, also where 
   expect(JSON.parse(stdout).deleted ?? 0).toBe(0)
 })
 
-test('6 for an owner, a source or a label that is not there, 5 for another where nobody else is known, and --delete-extra leaves the mirror as it is', async () => {
+test('6 for an unknown owner, source or label, 5 for another owner; --delete-extra deletes nothing then', async () => {
   const { dms, folder, asAda, databaseUrl, dataDir } = await startWay('here')
   await upload(asAda, 'a.txt', 'one')
   const to = join(folder, 'out')
@@ -104,7 +104,7 @@ test('6 for an owner, a source or a label that is not there, 5 for another where
   expect(await readdir(to)).toEqual(before)
 })
 
-test('7 where no document matches and --delete-extra would empty the mirror, but not with --allow-empty, nor where there is none yet', async () => {
+test('7 if --delete-extra would empty the mirror, but not with --allow-empty or for a new folder', async () => {
   const { dms, folder, asAda } = await startWay('here')
   const { id } = await upload(asAda, 'a.txt', 'one')
   const to = join(folder, 'out')
@@ -126,7 +126,7 @@ test('7 where no document matches and --delete-extra would empty the mirror, but
   expect((await dms(['documents', 'export', '--to', to, '--allow-empty'])).code).toBe(2)
 })
 
-test('export as an archive: to a file, whole or not at all, and to standard output; 7 where the file exists', async () => {
+test('export to tar: atomically to a file, or to standard output; 7 for an existing file', async () => {
   const { dms, folder, asAda } = await startWay('here')
   const { id } = await upload(asAda, 'a.txt', 'x'.repeat(700))
   const name = `a-${id.slice(-12)}.txt`

@@ -37,13 +37,13 @@ test.each([
   expect(safeName(name)).toBe(safe)
 })
 
-test('a long name keeps its extension, fits the file system, and no character is cut in two', () => {
+test('a long name keeps its extension, fits the file system, and is cut between characters', () => {
   const name = safeName(`${'é😀'.repeat(200)}.pdf`)
   expect(Buffer.byteLength(name)).toBeLessThanOrEqual(255)
   expect([name.endsWith('.pdf'), name.isWellFormed()]).toEqual([true, true])
 })
 
-test('a file is there whole, and nothing else is left', async () => {
+test('a complete file, without a temporary file', async () => {
   const path = await folder()
   expect(await save(join(path, 'a'), chunks('a', 'bc'))).toEqual({ bytes: 3, sha256: abc.sha256 })
   expect([await readdir(path), await readFile(join(path, 'a'), 'utf8')]).toEqual([['a'], 'abc'])
@@ -52,13 +52,13 @@ test('a file is there whole, and nothing else is left', async () => {
 test.each([
   ['too short', { ...abc, size: 4 }, /3 bytes arrived, but it has 4/],
   ['changed', { ...abc, sha256: '0'.repeat(64) }, /SHA-256 differs/],
-])('nothing is there of one that is %s', async (_, expected, message) => {
+])('no file is left of one that is %s', async (_, expected, message) => {
   const path = await folder()
   await expect(save(join(path, 'a'), chunks('abc'), false, expected)).rejects.toThrow(message)
   expect(await readdir(path)).toEqual([])
 })
 
-test('CONFLICT for a file or link that came meanwhile; overwriting replaces the link, not what it points to', async () => {
+test('CONFLICT for a file or link created meanwhile; overwriting replaces the link, not its target', async () => {
   const path = await folder()
   await writeFile(join(path, 'mine'), 'mine')
   await symlink(join(path, 'mine'), join(path, 'link'))

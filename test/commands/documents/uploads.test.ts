@@ -23,7 +23,7 @@ async function emptyFolder(): Promise<string> {
 const file = (name: string, size: number): FoundFile => ({ path: name, below: name, size, mtimeNs: '0' })
 const mebibyte = 1 << 20
 
-test('small files share requests, at most ten and 90 MiB; large, empty and unknown ones go alone, all in their order', () => {
+test('small files share requests of at most ten files and 90 MiB; large, empty and unknown ones go alone, in order', () => {
   const small = Array.from({ length: 23 }, (_, index) => file(`s${index}`, 1000))
   const sizes = (files: FoundFile[], isShared = true) => plan(files, isShared).map(({ files }) => files.length)
   expect(sizes(small)).toEqual([10, 10, 3])
@@ -40,7 +40,7 @@ test('small files share requests, at most ten and 90 MiB; large, empty and unkno
   expect([...windows].map(({ files }) => files.length)).toEqual([100, 100, 50])
 })
 
-test('the journal knows the sum of a file while its size and time stay; half a line, or no place to write, cost nothing', async () => {
+test('the upload cache has the hash of a file until its size or time changes; it survives a partial line and a read-only folder', async () => {
   const folder = await emptyFolder()
   const path = join(folder, 'deep', 'journal.jsonl')
   await writeFile(join(folder, 'a.txt'), 'a')
@@ -68,7 +68,7 @@ test('the journal knows the sum of a file while its size and time stay; half a l
   expect(journalPath({ XDG_STATE_HOME: '/s' }, 's', ['/a'])).toMatch(/^\/s\/dms\/uploads\/[0-9a-f]{32}\.jsonl$/)
 })
 
-test('after an upload a file is moved with its folders, never onto another one; one that has changed stays', async () => {
+test('--after-upload move keeps subfolders, never overwrites, and leaves a changed file', async () => {
   const folder = await emptyFolder()
   await mkdir(join(folder, 'in/sub'), { recursive: true })
   await writeFile(join(folder, 'in/sub/a.txt'), 'first')
@@ -88,7 +88,7 @@ test('after an upload a file is moved with its folders, never onto another one; 
   expect(() => afterUpload('burn')).toThrow('keep, delete, or move:DIR')
 })
 
-test('a rate is kept by all together; what is no rate is refused', async () => {
+test('--limit-rate limits the total of all uploads; 2 for an invalid rate', async () => {
   const rate = rateOf('100kB/s')
   const started = performance.now()
   await Promise.all([rate(10_000), rate(10_000), rate(10_000)])
@@ -97,7 +97,7 @@ test('a rate is kept by all together; what is no rate is refused', async () => {
   for (const wrong of ['fast', '0', '5 apples/s']) expect(() => rateOf(wrong)).toThrow('--limit-rate')
 })
 
-test('upload -r over HTTP: a rerun sends the rest only, also what was deleted there since; metadata and labels with small files', async () => {
+test('upload -r over HTTP: a second run sends missing and deleted files only; small files keep metadata and labels', async () => {
   const { dms, folder, asAda, asAdmin } = await startWay('over HTTP')
   await asAdmin.labels.create({ name: 'Inbox', color: '#112233' })
   await mkdir(join(folder, 'in'))
@@ -117,11 +117,11 @@ test('upload -r over HTTP: a rerun sends the rest only, also what was deleted th
   expect(new Set(second.items.map(({ id }) => id)).size).toBe(13)
 })
 
-test('413 for what is over the limit of the server, which says how much that is; the others are taken', async () => {
+test('413 with the limit for an oversized file; the others are uploaded', async () => {
   const server = await startServer({ 'limits.max_upload_size': '1kB' })
   const folder = await emptyFolder()
   await writeFile(join(folder, 'small.txt'), 'small')
-  // More than fields and headers may take besides: it is refused before it is sent.
+  // Larger than the limit plus the multipart overhead, so the client refuses it before sending.
   await writeFile(join(folder, 'large.bin'), Buffer.alloc(9 << 20, 1))
   const env = { DMS_URL: server.url, DMS_TOKEN: await tokenFor(server.app, server.ada), XDG_STATE_HOME: folder }
   const files = ['small.txt', 'large.bin'].map((name) => join(folder, name))
@@ -131,7 +131,7 @@ test('413 for what is over the limit of the server, which says how much that is;
   expect(refused.error).toEqual({ code: 'PAYLOAD_TOO_LARGE', message: expect.stringContaining('At most 1000 bytes.') })
 })
 
-test('upload --min-age leaves what is being written; --after-upload delete takes what the server has, known or new', async () => {
+test('upload: --min-age skips recent files; --after-upload delete deletes files that the server has', async () => {
   const { dms, folder } = await startWay('here')
   await mkdir(join(folder, 'in'))
   for (const name of ['old.txt', 'same.txt', 'young.txt']) await writeFile(join(folder, 'in', name), name.startsWith('y') ? 'young' : 'old')
@@ -143,7 +143,7 @@ test('upload --min-age leaves what is being written; --after-upload delete takes
   expect(await readdir(join(folder, 'in'))).toEqual(['young.txt'])
 })
 
-test('watch: sends what is there and what comes, moves it away, and ends with 0 at SIGTERM', async () => {
+test('watch: uploads existing and new files, moves them, exits 0 after SIGTERM', async () => {
   const { folder, env, asAda } = await startWay('over HTTP')
   await mkdir(join(folder, 'in'))
   await writeFile(join(folder, 'in', 'first.txt'), 'first')

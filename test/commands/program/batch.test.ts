@@ -6,7 +6,7 @@ import type { Cli } from '../../../src/cli/runtime/context.ts'
 
 type Asked = Partial<Pick<Rendering, 'isHuman' | 'fields' | 'header'>> & { isEndless?: boolean }
 
-/** Runs a batch of these items in that format; what is said is collected instead of written. */
+/** Runs a batch of `items` in a format and returns its output. */
 function runBatch(format: Format, actions: readonly string[], { isHuman = false, isEndless = false, ...asked }: Asked = {}) {
   const said = { stdout: '', stderr: '' }
   const width = Number.POSITIVE_INFINITY
@@ -74,11 +74,11 @@ test('json is the summary with the items inside', () => {
   expect(JSON.parse(runBatch('json', mixed).stdout)).toEqual({ ...summary, items: [expect.anything(), inside, expect.anything()] })
 })
 
-test('id is what is there now, and failures go to standard error', () => {
+test('id prints existing items; failures go to standard error', () => {
   expect(runBatch('id', mixed)).toEqual({ stdout: 'u0\nu2\n', stderr: 'row 1: bad\\nrow\n', exit: 'PARTIAL' })
 })
 
-test('--fields is about the items, whatever a single one of them lacks; the summary stays whole', () => {
+test('--fields selects fields of the items, also missing ones; the summary stays complete', () => {
   const fields = ['key', 'bytes', 'error']
   const inside = { key: 'row 1', bytes: null, error: item.error }
   expect(JSON.parse(runBatch('json', mixed, { fields }).stdout)).toEqual({
@@ -90,18 +90,18 @@ test('--fields is about the items, whatever a single one of them lacks; the summ
   expect(() => runBatch('tsv', [], { fields: ['key', 'nothing'] })).toThrow('unknown field nothing; known are action, key')
 })
 
-test('--header: headings once, above all', () => {
+test('--header prints one header line', () => {
   expect(runBatch('tsv', ['created', 'created'], { header: true }).stdout).toBe(
     'ACTION\tKEY\tID\tERROR\ncreated\trow 0\tu0\t\ncreated\trow 1\tu1\t\n',
   )
   expect(runBatch('tsv', [], { header: true }).stdout).toBe('ACTION\tKEY\tID\tERROR\n')
 })
 
-test('what goes on until it is stopped has a line of JSON for each item, also with json', () => {
+test('an endless batch prints JSON Lines, also with -o json', () => {
   expect(runBatch('json', mixed, { isEndless: true }).stdout).toBe(runBatch('jsonl', mixed).stdout)
 })
 
-test('a search for what is wrong that was stopped says so, and keeps its exit', () => {
+test('interrupted findings keep the exit code of the interruption', () => {
   let said = ''
   const cli = {
     options: { format: 'json', isHuman: false, fields: ['sha256'] },
@@ -114,18 +114,18 @@ test('a search for what is wrong that was stopped says so, and keeps its exit', 
   expect(JSON.parse(said)).toMatchObject({ findings: 1, exit_code: 143, items: [{ sha256: null }] })
 })
 
-test('tsv has a line for each item', () => {
+test('tsv prints one line per item', () => {
   expect(runBatch('tsv', mixed).stdout).toBe('created\trow 0\tu0\t\nfailed\trow 1\t\tbad\\nrow\nunchanged\trow 2\tu2\t\n')
 })
 
-test('a person reads one sentence, and what failed', () => {
+test('a terminal gets one sentence and the failures', () => {
   expect(runBatch('table', mixed, { isHuman: true })).toMatchObject({
     stdout: 'created 1 · unchanged 1 · failed 1     1.0 s\n',
     stderr: 'row 1: bad\\nrow\n',
   })
 })
 
-test('0 when all went well, also with nothing to do; 1 when nothing did', () => {
+test('0 if every item succeeded or there was none; 1 if all failed', () => {
   expect(runBatch('tsv', ['created', 'skipped']).exit).toBe('OK')
   expect(runBatch('tsv', []).exit).toBe('OK')
   expect(runBatch('tsv', ['failed', 'failed']).exit).toBe('FAILED')

@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-/** What each line offers at its end; files are those of `folder`. */
+/** Expected completions at the end of each line; files are those of `folder`. */
 const offers: readonly (readonly [line: string, expected: readonly string[]])[] = [
   ['dms sour', ['sources']],
   ['dms metrics ', ['system', 'ocr', 'prometheus']],
@@ -53,7 +53,7 @@ test.each(offers)('bash: %s', async (line, expected) => {
   expect({ offered: linesOf(stdout).sort(), stderr }).toEqual({ offered: [...expected].sort(), stderr: '' })
 })
 
-test('bash: --flag=value, which it takes for three words', async () => {
+test('bash: --flag=value, which bash splits into three words', async () => {
   const program = `source "$0"; COMP_WORDS=(dms documents list --order = d); COMP_CWORD=5; _dms; echo "\${COMPREPLY[@]}"`
   expect((await start('bash', ['--norc', '-c', program, scripts.bash], { env: bareEnvironment() })).stdout).toBe('desc\n')
 })
@@ -61,7 +61,7 @@ test('bash: --flag=value, which it takes for three words', async () => {
 const hasZsh = hasProgram('zsh')
 if (!hasZsh) process.stderr.write('skipped: no zsh to complete in\n')
 
-/** What the completion system of zsh would be handed. */
+/** Replaces zsh's completion functions by ones that print their candidates. */
 const zshStubs = `
 compdef() { : }
 compset() { : }
@@ -75,7 +75,7 @@ test.skipIf(!hasZsh).each(offers)('zsh: %s', async (line, expected) => {
   const program = `${zshStubs}\nsource "$1"; words=(${words.map((word) => `'${word}'`).join(' ')}); CURRENT=${words.length}; _dms`
   const { stdout, stderr } = await start('zsh', ['-fc', program, 'zsh', scripts.zsh], { cwd: folder, env: bareEnvironment() })
   expect(stderr).toBe('')
-  // The shell itself drops what does not begin as the word does.
+  // zsh itself drops words with another prefix.
   const offered = linesOf(stdout).filter((word) => word.startsWith(words.at(-1) ?? '') && !word.startsWith('dms.'))
   expect(offered.sort()).toEqual([...expected].sort())
 })
@@ -83,7 +83,7 @@ test.skipIf(!hasZsh).each(offers)('zsh: %s', async (line, expected) => {
 const hasFish = hasProgram('fish')
 if (!hasFish) process.stderr.write('skipped: no fish to complete in\n')
 
-test.skipIf(!hasFish)('fish: the same', async () => {
+test.skipIf(!hasFish)('fish: all offers', async () => {
   const lines = offers.map(([line]) => `echo '> ${line}'; complete -C '${line}'`).join('\n')
   const { stdout, stderr } = await start('fish', ['--no-config', '-c', `source ${scripts.fish}\n${lines}`], {
     cwd: folder,
@@ -99,6 +99,6 @@ test.skipIf(!hasFish)('fish: the same', async () => {
   )
 })
 
-test('2 for a shell that it does not know', async () => {
+test('2 for an unknown shell', async () => {
   expect(await run(['completion', 'tcsh'])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('bash, zsh, fish') })
 })

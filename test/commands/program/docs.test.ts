@@ -30,18 +30,18 @@ test('a page for every command, in both forms, and nothing else', async () => {
   expect((await readdir(join(folder, 'markdown'))).sort()).toEqual(names.map((name) => `${name}.md`).sort())
 })
 
-test('dms --help says of each word what its command says of itself', () => {
+test('dms --help shows the summary of each command', () => {
   const shown = Object.entries(firstWords).map(([name, { summary, aliases = [] }]) => [name, summary, aliases])
   expect(shown).toEqual(program.commands.map((command) => [command.name(), command.summary(), command.aliases()]))
 })
 
-test('the same bytes each time', async () => {
+test('the pages are reproducible', async () => {
   const again = join(folder, 'again')
   await run(['docs', 'man', '--dir', again])
   for (const name of names) expect(await readFile(join(again, `${name}.1`))).toEqual(await readFile(join(folder, 'man', `${name}.1`)))
 })
 
-test('Markdown: all pages that are linked are there', async () => {
+test('Markdown: linked pages exist', async () => {
   for (const name of names) {
     const text = await readFile(join(folder, 'markdown', `${name}.md`), 'utf8')
     const linked = [...text.matchAll(/\]\(([^)]+)\.md\)/g)].map(([, page]) => page)
@@ -49,7 +49,7 @@ test('Markdown: all pages that are linked are there', async () => {
   }
 })
 
-test('2 without a folder, 1 where it cannot be written to', async () => {
+test('2 without --dir, 1 for a folder that is not writable', async () => {
   expect(await run(['docs', 'man'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--dir') })
   expect(await run(['docs', 'man', '--dir', '/dev/null/man'])).toMatchObject({ code: 1, stdout: '' })
 })
@@ -57,7 +57,7 @@ test('2 without a folder, 1 where it cannot be written to', async () => {
 const hasGroff = hasProgram('groff')
 if (!hasGroff) process.stderr.write('skipped: no groff to set the manual pages with\n')
 
-test.skipIf(!hasGroff)('groff has no warning about any page, and shows its flags and examples as they are typed', async () => {
+test.skipIf(!hasGroff)('groff prints no warning, and shows flags and examples as typed', async () => {
   const files = names.map((name) => join(folder, 'man', `${name}.1`))
   const { stderr } = await start('groff', ['-man', '-Tutf8', '-ww', '-z', ...files], { env: bareEnvironment() })
   expect(stderr).toBe('')
@@ -71,7 +71,7 @@ test.skipIf(!hasGroff)('groff has no warning about any page, and shows its flags
 const hasMan = hasProgram('man')
 if (!hasMan) process.stderr.write('skipped: no man to read manual pages with\n')
 
-test.skipIf(!hasMan)('man has no warning about any page', async () => {
+test.skipIf(!hasMan)('man prints no warning', async () => {
   const env = bareEnvironment({ MANROFFSEQ: '', MANWIDTH: '80', LC_ALL: 'C.UTF-8' })
   const files = names.map((name) => join(folder, 'man', `${name}.1`))
   const { stdout, stderr } = await start('man', ['--warnings', '-l', '--pager=cat', ...files], { env, maxBuffer: 2 ** 24 })

@@ -1,4 +1,4 @@
-/** What holds for every command that there is: taken from the program's own tree, so that a new one cannot be forgotten. */
+/** Rules for all commands of the command tree, including new ones. */
 import { spawn } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -20,7 +20,7 @@ interface Screen {
   stderr: () => string
 }
 
-/** A terminal of `columns` for standard output, or (null) a pipe; standard error is a pipe and nobody types. */
+/** Returns fake streams: standard output is a terminal of `columns`, or a pipe (null); standard error is a pipe and standard input is empty. */
 function screen(env: Record<string, string>, columns: number | null): Screen {
   const said = { stdout: '', stderr: '' }
   const stream = (name: keyof typeof said, isTTY: boolean) => ({
@@ -44,7 +44,7 @@ const { program } = await programFor(screen({}, null).streams)
 const leaves = leavesOf(program)
 const worked = Object.entries(rows).flatMap(([name, row]) => ('elsewhere' in row ? [] : [{ name, row }]))
 
-test('each command has an invocation below that works, and nothing else has', () => {
+test('every command has exactly one row in every-row.ts', () => {
   expect(Object.keys(rows).sort()).toEqual(leaves.map(({ name }) => name).sort())
 })
 
@@ -55,7 +55,7 @@ test('summaries are at most 60 characters, without a full stop', () => {
   expect(summaries.filter((summary) => summary.length > 60 || !/^[A-Z].*[^.]$/.test(summary))).toEqual([])
 })
 
-test('no command has a flag that the program has for all: it would never see it', () => {
+test('no command redefines a global flag', () => {
   const flagsOf = ({ short, long }: Command['options'][number]): string[] => [short, long].filter((flag) => flag !== undefined)
   const shared = new Set(program.options.flatMap(flagsOf))
   const taken = leaves.flatMap(({ name, command }) =>
@@ -71,9 +71,9 @@ test.each(leaves.map(({ name }) => name))(
     expect(await runHere([...name.split(' '), '--help'], streams)).toBe(0)
     expect(stdout()).toMatch(/^Usage: dms .*\nExamples:\n.*\nExit codes: 0 /s)
     expect(stdout()).toContain(`dms ${name}`)
-    // What would be typed, and not how it is written in a program.
+    // Defaults are shown as typed, not as JavaScript values.
     expect(stdout()).not.toMatch(/\(default: (\[|")/)
-    // A line that is copied begins with a program, and a word of dms is none.
+    // An example must begin with `dms` or another program, not with a dms subcommand.
     const copied = [...stdout().matchAll(/^ {2}\$ (\S+)/gm)].map(([, first = '']) => first)
     expect(copied.filter((first) => program.commands.some((each) => each.name() === first))).toEqual([])
     const narrow = screen({}, 60)
@@ -87,13 +87,13 @@ test.each(leaves.map(({ name }) => name))(
   },
 )
 
-/** The words of a row, and the variables that it is run with. */
+/** Returns the arguments and the environment of a row. */
 async function lineOf(name: string, row: Row, world: World, way: 'here' | 'there') {
   const env = await world.env(way, row.who ?? 'person')
   return { args: [...name.split(' '), ...(row.args?.(world) ?? [])], env: bareEnvironment(env) }
 }
 
-/** Worlds alike: each command is tried in all of them, and what it changes is changed in each. */
+/** Creates equal worlds. Every command runs in each of them. */
 async function worldsOf<const N extends string>(...names: N[]): Promise<Record<N, World>> {
   const folder = await mkdtemp(join(tmpdir(), 'dms-every-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
@@ -101,7 +101,7 @@ async function worldsOf<const N extends string>(...names: N[]): Promise<Record<N
   return makeWorlds(server, folder, names)
 }
 
-/** As a child process, its standard error closed and its standard input at its end. */
+/** Runs dms as a child process with standard error closed. */
 function child(args: readonly string[], env: Record<string, string>, input: string): Promise<{ code: number | null; stdout: string }> {
   return new Promise((resolve, reject) => {
     const line = ['-c', 'exec "$0" "$@" 2>&-', process.execPath, executable, ...args]
@@ -117,7 +117,7 @@ function child(args: readonly string[], env: Record<string, string>, input: stri
   })
 }
 
-/** Command lines of this machine that ran dms, as everybody can read them, until `stop()`. */
+/** Records the arguments of all dms processes from /proc until the returned function is called. */
 function watchLines() {
   const seen = new Set<string>()
   let isOver = false
@@ -138,7 +138,7 @@ function watchLines() {
   }
 }
 
-/** What must be the same in two worlds. */
+/** Replaces everything that may differ between two worlds. */
 function normal(world: World, text: string): string {
   return text
     .replaceAll(world.name, 'WORLD')
@@ -151,7 +151,7 @@ function normal(world: World, text: string): string {
     .replace(/"(token|url)": "[^"]*"/g, '"$1": "…"')
 }
 
-test('every command: --json is JSON with nobody to hear of errors, and the same here and over HTTP; no secret on a command line', async () => {
+test('every command: --json prints JSON with standard error closed, equal locally and over HTTP; no secret in arguments', async () => {
   const { here, there } = await worldsOf('here', 'there')
   const stopWatching = watchLines()
   const wrong: string[] = []
@@ -160,7 +160,7 @@ test('every command: --json is JSON with nobody to hear of errors, and the same 
     const { args, env } = await lineOf(name, row, world, way)
     const words = [...args, '--json']
     const input = row.input?.(world) ?? ''
-    // What reads standard input, and all that goes over HTTP, are processes; the rest here is not, to be quick.
+    // Commands that read standard input or use HTTP run as processes; the others run here, which is faster.
     if (way === 'there' || input !== '' || row.only === 'here') return child(words, env, input)
     const { streams, stdout } = screen(env, null)
     return { code: await runHere(words, streams), stdout: stdout() }
@@ -181,7 +181,7 @@ test('every command: --json is JSON with nobody to hear of errors, and the same 
       outputs.set(name, { ...outputs.get(name), [way]: normal(world, ended.stdout) })
     }
   }
-  // What one command of a group makes, the next one changes; groups do not know of each other.
+  // Commands of a group depend on each other; groups are independent.
   const groups = [...Map.groupBy(worked, ({ name }) => groupOf(name)).values()]
   const lane = async () => {
     for (let group = groups.shift(); group; group = groups.shift()) await all(there, 'there', group)
@@ -198,7 +198,7 @@ test('every command: --json is JSON with nobody to hear of errors, and the same 
   expect(lines.filter((line) => secrets.some((secret) => line.includes(secret)) || line.includes('correct horse battery'))).toEqual([])
 }, 180_000)
 
-test('every command: nothing but text in a pipe, nothing wider than a terminal of 60 columns on one, 2 instead of a question', async () => {
+test('every command: plain text in a pipe, at most 60 columns on a terminal of 60, exit 2 instead of a question', async () => {
   const { piped, narrow } = await worldsOf('piped', 'narrow')
   const wrong: string[] = []
   const all = async (world: World, columns: number | null, look: (name: string, row: Row, stdout: string) => void) => {
@@ -230,7 +230,7 @@ test('every command: nothing but text in a pipe, nothing wider than a terminal o
   expect(wrong).toEqual([])
 }, 180_000)
 
-/** These print a text as it is, or one thing that must not be cut. */
+/** Commands that print unwrapped text. */
 const rawText = ['documents text', 'users export', 'audit export', 'metrics prometheus', 'shared-links create', 'tokens create', 'help']
 
 const hasTerminal = hasProgram('script')
@@ -257,7 +257,7 @@ test.skipIf(!hasTerminal)(
   60_000,
 )
 
-test('0 and silence for lists whose reader has seen enough', async () => {
+test('0 without messages if the reader of a list closes the pipe', async () => {
   const { narrow } = await worldsOf('narrow')
   const env = bareEnvironment(await narrow.env('there', 'admin'))
   const words = ['documents list --all --json', 'metrics prometheus', 'users export -o jsonl']
@@ -278,6 +278,6 @@ test('0 and silence for lists whose reader has seen enough', async () => {
   expect(ended).toEqual(words.map(() => 'exit 0\n'))
 })
 
-/** The documents that most of them are about are changed by some. */
+/** Returns the group of a command. Most other commands share the documents. */
 const groupOf = (name: string): string =>
   /^(users|labels|sources|tokens|context|backup|settings|notifications) /.exec(name)?.[1] ?? 'documents'

@@ -49,7 +49,7 @@ test.each<[string, unknown, number]>([
   ['Ctrl-C at a question', named('ExitPromptError'), 130],
 ])('%s', (_, error, code) => expect(exits[exitOf(error)][0]).toBe(code))
 
-test('a failure is one line for people, with what is wrong and how to mend it', () => {
+test('an error is a line with the cause and the fix', () => {
   expect(humanLines(new Failure('PENDING', '2 migrations are pending', { fix: 'dms migrate' }), false)).toEqual([
     'error: 2 migrations are pending',
     '         fix: dms migrate',
@@ -69,7 +69,7 @@ test('a failure is one line for people, with what is wrong and how to mend it', 
   expect(humanLines(new Error('odd'), true).join('\n')).toMatch(/^error: odd\n +at /)
 })
 
-test('a failure is the API’s error body and the exit code for programs', () => {
+test('an error as JSON is the error body of the API with the exit code', () => {
   const now = new Date('2026-01-02T03:04:05Z')
   const gone = Object.assign(new Error('gone'), { status: 410, code: 'SHARED_LINK_EXPIRED', details: { id: 1 }, request_id: 'r1' })
   expect(JSON.parse(jsonLine(gone, now))).toEqual({
@@ -101,7 +101,7 @@ test.each([
   })
 })
 
-test('2 for values that the API refuses, under the flags that were typed; the id of a request is said where a log has it', async () => {
+test('2 for values that the API refuses, named by the typed flags; the request id only if a log has it', async () => {
   const { app, url, ada, databaseUrl, dataDir } = await startServer()
   const here = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
   const there = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, ada) }
@@ -130,14 +130,14 @@ test('2 for values that the API refuses, under the flags that were typed; the id
       request_id: null,
     },
   })
-  // What comes from an argument keeps the name it has in the API.
+  // A value from an argument keeps the field name of the API.
   expect(await refused(['labels', 'create', 'x'.repeat(200)])).toEqual([
     'error: The request is not valid.',
     expect.stringMatching(/^ +name: /),
   ])
 })
 
-test('every exit code is what some command ends with; 130 and 143 are in signals.test.ts', async () => {
+test('every exit code but 130 and 143 (signals.test.ts) is returned by a command', async () => {
   const { app, url, ada, admin, databaseUrl, dataDir, asAda, asAdmin } = await startServer()
   await asAdmin.labels.create({ name: 'Inbox', color: '#112233' })
   const { id } = await upload(asAda, 'a.txt', 'a')
@@ -162,14 +162,14 @@ test('every exit code is what some command ends with; 130 and 143 are in signals
   await withLock(app.database, 'check', 0, async () => {
     const deaf = { isTTY: false, write: () => true }
     for (const [code, words, env] of table) {
-      // In this process, to be quick.
+      // In this process, which is faster.
       const streams = { env: bareEnvironment(env), stdin: { isTTY: false }, stdout: deaf, stderr: deaf } as unknown as Streams
       expect([words, await runHere(words.split(' '), streams)]).toEqual([words, code])
     }
   })
 })
 
-test('2 for a variable that makes no sense', async () => {
+test('2 for an invalid variable', async () => {
   expect(await run(['version'], { env: { DMS_QUIET: 'perhaps' } })).toMatchObject({
     code: 2,
     stderr: 'error: DMS_QUIET: "perhaps" is neither true nor false\n',
@@ -180,12 +180,12 @@ test('2 for a variable that makes no sense', async () => {
   })
 })
 
-test('2 with its help on standard error for a group without a subcommand', async () => {
+test('2 with help on standard error for a group without a subcommand', async () => {
   for (const args of [[], ['config']])
     expect(await run(args)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^Usage: dms (?!.*error:).*Commands:/s) })
 })
 
-test('2 as one line of JSON on standard error when JSON was asked for', async () => {
+test('2 as JSON on standard error with --json', async () => {
   const { code, stdout, stderr } = await run(['version', '--json', '--nope'])
   expect({ code, stdout, ...JSON.parse(stderr) }).toMatchObject({
     code: 2,
@@ -195,7 +195,7 @@ test('2 as one line of JSON on standard error when JSON was asked for', async ()
   })
 })
 
-test('0 and help on standard output for --help and help, of any depth', async () => {
+test('0 with help on standard output for --help and help at any depth', async () => {
   const asked = await run(['config', 'show', '--help'])
   expect(asked).toMatchObject({
     code: 0,
@@ -205,13 +205,13 @@ test('0 and help on standard output for --help and help, of any depth', async ()
   expect(await run(['help', 'config', 'show'])).toEqual(asked)
 })
 
-test('help exit-codes lists all of them, help environment every variable', async () => {
+test('help exit-codes lists all exit codes, help environment all variables', async () => {
   const { stdout } = await run(['help', 'exit-codes'])
   expect(stdout.match(/^ +\d+/gm)?.map(Number)).toEqual(Object.values(exits).map(([code]) => code))
   expect((await run(['help', 'environment'])).stdout).toMatch(/DMS_OUTPUT.*JWT_SECRET, JWT_SECRET_FILE +auth\.jwt_secret/s)
 })
 
-test('topics of help are wrapped to the terminal, but for what is to be copied, and in a pipe they stay as they are', async () => {
+test('help topics are wrapped to the terminal, except lines to copy, and unwrapped in a pipe', async () => {
   for (const [name, topic] of Object.entries(topics)) {
     const page = await topic()
     const lines = fitted(page, 60).split('\n')
@@ -229,14 +229,14 @@ test('topics of help are wrapped to the terminal, but for what is to be copied, 
   expect(stdout).toBe(fitted((await topics['exit-codes']?.()) ?? '', 60))
 })
 
-test('what help cron shows are commands and flags that there are', async () => {
+test('the command lines of help cron parse', async () => {
   const { stdout } = await run(['help', 'cron'])
   const lines = [...stdout.matchAll(/(?<=^ .*)dms (?=[a-z-]+ )([^&\n]*)/gm)].map(([, words = '']) => words.trim().split(/\s+/))
   expect(lines.length).toBeGreaterThan(7)
   for (const words of lines) expect([words, (await parseWords(words)).problem]).toEqual([words, null])
 })
 
-test('0 and silence when the reader of the output goes away', async () => {
+test('0 without messages if the reader closes the pipe', async () => {
   const child = spawn(process.execPath, [executable, 'help', 'environment'], { env: bareEnvironment(), stdio: ['ignore', 'pipe', 'pipe'] })
   child.stdout.destroy()
   let stderr = ''
@@ -246,7 +246,7 @@ test('0 and silence when the reader of the output goes away', async () => {
   expect(await new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })))).toEqual({ code: 0, stderr: '' })
 })
 
-test.skipIf(!existsSync('/dev/full'))('1 and a line, no trace, when the output cannot be written', async () => {
+test.skipIf(!existsSync('/dev/full'))('1 with one line if the output cannot be written', async () => {
   const line = [process.execPath, executable, 'help', 'environment'].map((word) => `'${word}'`).join(' ')
   const child = spawn('sh', ['-c', `exec ${line} > /dev/full`], { env: bareEnvironment(), stdio: ['ignore', 'ignore', 'pipe'] })
   let stderr = ''
@@ -259,7 +259,7 @@ test.skipIf(!existsSync('/dev/full'))('1 and a line, no trace, when the output c
   })
 })
 
-/** A server that takes connections and never answers. */
+/** Runs a server that accepts connections and never answers. */
 async function withSilentServer(work: (url: string) => Promise<void>): Promise<void> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -271,7 +271,7 @@ async function withSilentServer(work: (url: string) => Promise<void>): Promise<v
   }
 }
 
-test('69 when --timeout passes while a server says nothing, and soon after', async () => {
+test('69 soon after --timeout if the server does not answer', async () => {
   await withSilentServer(async (url) => {
     const started = performance.now()
     expect(await run(['users', 'list', '--url', url, '--timeout', '1s'])).toMatchObject({
@@ -283,7 +283,7 @@ test('69 when --timeout passes while a server says nothing, and soon after', asy
   })
 })
 
-test('4 for a token of a variable that is refused: which one, and how to get another', async () => {
+test('4 for a refused token from a variable, with the name of the variable and a fix', async () => {
   const { url, dataDir } = await startServer()
   const file = join(dataDir, 'token')
   await writeFile(file, 'of nobody\n')
@@ -299,7 +299,7 @@ test('4 for a token of a variable that is refused: which one, and how to get ano
       ])
 })
 
-test('69 when --timeout passes while a server that is away is tried again', async () => {
+test('69 after --timeout while an unreachable server is retried', async () => {
   expect(await run(['users', 'list', '--url', 'http://127.0.0.1:1', '--timeout', '1s'])).toMatchObject({
     code: 69,
     stdout: '',
@@ -307,12 +307,12 @@ test('69 when --timeout passes while a server that is away is tried again', asyn
   })
 })
 
-test('69 when nobody listens', async () => {
+test('69 if nothing listens', async () => {
   let gone = ''
   await withSilentServer(async (url) => {
     gone = url
   })
-  // A link goes to its own server, and no database of ours is asked.
+  // A link is fetched from its own server, without a local database.
   const link = `${gone}/api/public/shared/abcdefghijklmnopqrstuvwx`
   expect(await run(['shared-links', 'info', link])).toMatchObject({
     code: 69,
@@ -325,7 +325,7 @@ test('69 when nobody listens', async () => {
   })
 })
 
-test('69 and its name for a database that is not there, has no socket, or says nothing', async () => {
+test('69 with the name of a database that is missing, has no socket, or does not answer', async () => {
   const silent = createTcpServer().listen(0, '127.0.0.1')
   onTestFinished(() => void silent.close())
   await once(silent, 'listening')
@@ -350,7 +350,7 @@ test('69 and its name for a database that is not there, has no socket, or says n
   }
 })
 
-test('2 for a server-only command with another machine as target, and for --as there', async () => {
+test('2 for a server-only command with a remote target, and for --as with a remote target', async () => {
   const url = 'http://127.0.0.1:1'
   expect(await run(['migrate', '--url', url])).toMatchObject({
     code: 2,
@@ -369,11 +369,11 @@ test('2 for a server-only command with another machine as target, and for --as t
 const hasTerminal = hasProgram('script')
 if (!hasTerminal) process.stderr.write('skipped: without the program `script` there is no terminal to test on\n')
 
-test.skipIf(!hasTerminal)('2 on a terminal for secrets in the clear without --yes', async () => {
+test.skipIf(!hasTerminal)('2 for --reveal on a terminal without --yes', async () => {
   expect(await runOnTerminal(['config', 'show', '--reveal'])).toMatchObject({ code: 2, stdout: expect.stringContaining('fix: pass --yes') })
 })
 
-/** Runs a program that watches for stops, and signals it at these milliseconds after it says it is ready. */
+/** Runs a program with a stop handler and signals it at these times (ms) after it is ready. */
 async function signalled(at: readonly (readonly [ms: number, signal: NodeJS.Signals])[], { timeout = 'null', isService = false } = {}) {
   const stop = new URL('../../../src/cli/runtime/stop.ts', import.meta.url).href
   const program = `
@@ -397,7 +397,7 @@ console.log('ready')`
 
 const stopping = 'stopping; press Ctrl-C again to stop at once'
 
-test('the first signal asks to stop, and a repeat at once is the same one', async () => {
+test('the first signal requests a stop; an immediate repeat is ignored', async () => {
   const at = [
     [0, 'SIGINT'],
     [100, 'SIGINT'],
@@ -405,7 +405,7 @@ test('the first signal asks to stop, and a repeat at once is the same one', asyn
   expect(await signalled(at)).toEqual({ lines: ['ready', stopping, 'AbortError INTERRUPTED', 'done'], end: 0 })
 })
 
-test('a second signal ends it at once', async () => {
+test('the second signal ends the process', async () => {
   const at = [
     [0, 'SIGTERM'],
     [400, 'SIGTERM'],
@@ -413,10 +413,10 @@ test('a second signal ends it at once', async () => {
   expect(await signalled(at)).toEqual({ lines: ['ready', stopping, 'AbortError TERMINATED'], end: 'SIGTERM' })
 })
 
-test('for a service the first signal is the normal end', async () => {
+test('a service exits 0 after the first signal', async () => {
   expect(await signalled([[0, 'SIGTERM']], { isService: true })).toEqual({ lines: ['ready', stopping, 'AbortError null', 'done'], end: 0 })
 })
 
-test('--timeout asks to stop as well', async () => {
+test('--timeout requests a stop', async () => {
   expect(await signalled([], { timeout: '100' })).toEqual({ lines: ['ready', 'TimeoutError null', 'done'], end: 0 })
 })

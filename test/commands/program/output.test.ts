@@ -41,7 +41,7 @@ const piped: Rendering = {
 const list = (options: Partial<Rendering>, rows: Item[] = items) =>
   render(rows, { columns, sentence: 'two items' }, { ...piped, ...options })
 
-test('tsv has no header off a terminal, one on it, and one where it is asked for', () => {
+test('tsv has a header on a terminal and with --header only', () => {
   const rows = 'one\\ttwo\\n\\x1b[31mred\\u202e\t5\tx,y\t-\nsay "hi", all\t12000\t\tok\n'
   expect(list({})).toBe(rows)
   expect(list({ isTerminal: true })).toBe(`TITLE\tSIZE\tLABELS\tREMARK\n${rows}`)
@@ -53,7 +53,7 @@ test('csv is RFC 4180 with a header', () => {
   expect(list({ format: 'csv', header: false })).not.toContain('TITLE')
 })
 
-test('json and jsonl are the objects as they are', () => {
+test('json and jsonl print the unchanged objects', () => {
   expect(JSON.parse(list({ format: 'json' }))).toEqual(items)
   expect(
     list({ format: 'jsonl' })
@@ -64,9 +64,9 @@ test('json and jsonl are the objects as they are', () => {
   expect(list({ format: 'json' }, [])).toBe('[]\n')
 })
 
-test('id is one a line', () => expect(list({ format: 'id' })).toBe('a\nb\n'))
+test('id prints one id per line', () => expect(list({ format: 'id' })).toBe('a\nb\n'))
 
-test('table is lined up, wide has more columns', () => {
+test('table aligns columns; wide has more columns', () => {
   const [head, , second] = list({ format: 'table' }, [{ ...items[0]!, title: 't' }, items[1]!]).split('\n')
   expect(head).toBe('TITLE           SIZE  LABELS  REMARK')
   expect(second).toBe('say "hi", all  12000          ok')
@@ -79,14 +79,14 @@ test.each([10, 25, 40])('no line is wider than a terminal of %i columns', (width
     expect([...line].length).toBeLessThanOrEqual(width)
 })
 
-test('one object is a line for each field', () => {
+test('one object is printed as one line per field', () => {
   const one = (options: Partial<Rendering>) => render(items[1]!, { columns }, { ...piped, ...options })
   expect(one({})).toBe('title\tsay "hi", all\nsize\t12000\nlabels\t\nnote\tok\n')
   expect(one({ format: 'table', isTerminal: true, width: 80 })).toBe('TITLE   say "hi", all\nSIZE    12000\nLABELS\nREMARK  ok\n')
   expect(JSON.parse(one({ format: 'json' }))).toEqual(items[1])
 })
 
-test('a line that is too long is broken between words and goes on where its text began', () => {
+test('a long line is wrapped between words, aligned with its text', () => {
   expect(wrapped('ok    disk  65 GB for the data folder', 24, 12).split('\n')).toEqual([
     'ok    disk  65 GB for',
     '            the data',
@@ -95,12 +95,12 @@ test('a line that is too long is broken between words and goes on where its text
   expect([counted(1, 'finding'), counted(0, 'finding')]).toEqual(['1 finding', '0 findings'])
 })
 
-test('a sentence stands for the result on a terminal only, and only where no format was asked for', () => {
+test('a sentence replaces the result only on a terminal without -o', () => {
   expect(list({ format: 'table', isTerminal: true, isHuman: true })).toBe('two items\n')
   expect(list({ format: 'table', isTerminal: true, width: 80 })).not.toContain('two items')
 })
 
-test('--fields chooses and orders, in json too', () => {
+test('--fields selects and orders columns and JSON fields', () => {
   expect(list({ fields: ['size', 'id'] })).toBe('5\ta\n12000\tb\n')
   expect(JSON.parse(list({ format: 'json', fields: ['size', 'id'] }))).toEqual([
     { size: 5, id: 'a' },
@@ -108,12 +108,12 @@ test('--fields chooses and orders, in json too', () => {
   ])
 })
 
-test('--fields with an unknown name says which are known', () => {
+test('--fields with an unknown name lists the known ones', () => {
   expect(() => list({ fields: ['sise'] })).toThrow('unknown field sise; known are id, title, size, labels, note')
   expect(list({ fields: ['content'], format: 'json' }, [])).toBe('[]\n')
 })
 
-test('nothing but data on standard output: no colour, no border, no heading in a pipe', async () => {
+test('a pipe gets no colours, borders or headers', async () => {
   const formats = ['auto', 'table', 'wide', 'tsv', 'csv', 'json', 'jsonl', 'id']
   for (const { stdout, stderr } of await Promise.all(formats.map((format) => run(['config', 'show', 'server', '-o', format])))) {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: an escape character is what must not be there
@@ -133,11 +133,11 @@ test.each([
   expect(JSON.parse((await run(line, { env })).stdout)).toMatchObject({ key: 'server.port', value: 8080 })
 })
 
-test('--no-header takes the headings away', async () => {
+test('--no-header omits the header', async () => {
   expect((await run(['config', 'show', 'server.port', '-o', 'csv', '--no-header'])).stdout).toBe('server.port,8080\n')
 })
 
-test('a table that does not fit: times are cut first, then texts, then times are dates; ids stay whole while something fits beside them', () => {
+test('a table that does not fit cuts times first, then texts, then reduces times to dates, and ids last', () => {
   const rows = ['Minutes of the harbour board', 'Harbour fees'].map((title, index) => ({
     id: `01a1f973-04fd-738c-9b41-6e0d2f8a57c${index}`,
     title,
@@ -162,7 +162,7 @@ test('a table that does not fit: times are cut first, then texts, then times are
   expect(at(60)).toBe('01a1f973-04f…  Minutes of th…      141404  2026-11-22T06:06Z')
 })
 
-test('no column of a wide table is lost on a narrow terminal: each is shortened, and no line is wider', () => {
+test('a wide table on a narrow terminal keeps all columns, shortened', () => {
   const names = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine']
   const rows = [Object.fromEntries(names.map((name) => [name, `${name} `.repeat(9).trim()]))]
   for (const width of [40, 60, 80, 120]) {
@@ -193,7 +193,7 @@ onTerminal.each([
   expect((await runOnTerminal(['config', 'show', 'server.port', ...args], { env })).stdout).toMatch(/^KEY +VALUE\nserver\.port +8080\n$/)
 })
 
-test('progress as JSON lines: the first, the last, and not more than two a second between', () => {
+test('progress as JSON Lines: the first, the last, and at most two per second between', () => {
   let time = 0
   let written = ''
   const progress = startProgress(
@@ -233,7 +233,7 @@ test('progress as JSON lines: the first, the last, and not more than two a secon
   })
 })
 
-test('progress is silent off a terminal, and plain where it is asked for', () => {
+test('progress prints nothing off a terminal, and plain lines with --progress plain', () => {
   let written = ''
   const tell = (mode: 'auto' | 'plain') => {
     const progress = startProgress('upload', { progress: mode, isQuiet: false }, false, (text) => (written += text))
@@ -246,7 +246,7 @@ test('progress is silent off a terminal, and plain where it is asked for', () =>
   expect(written).toBe('upload  1/4 (25 %)  odd\\x1b.pdf\n')
 })
 
-test('progress is told at once where somebody asks, in the form that was chosen, also where it is silent', () => {
+test('SIGUSR1 prints the progress at once, in the chosen form, also with --progress none', () => {
   let written = ''
   const start = (progress: 'none' | 'json', isQuiet: boolean) =>
     startProgress('upload', { progress, isQuiet }, false, (text) => (written += text))
@@ -264,7 +264,7 @@ test('progress is told at once where somebody asks, in the form that was chosen,
   expect(written.split('\n').map((line) => line && JSON.parse(line).done)).toEqual([1, 2, ''])
 })
 
-test('a question without somebody to answer is a usage error that names the flag', async () => {
+test('a question without a terminal is a usage error that names the flag', async () => {
   await expect(confirm({ canAsk: false }, 'Delete 3 documents?', '--yes')).rejects.toMatchObject({ exit: 'USAGE', fix: 'pass --yes' })
 })
 
@@ -298,7 +298,7 @@ onTerminal.each([
 })
 
 onTerminal('a password is not seen while it is typed, and nothing offers to show it', async () => {
-  // Ctrl-T is the key that inquirer has for it.
+  // Ctrl-T toggles visibility in inquirer.
   const ask = "process.stdout.write(await parts.password({ canAsk: true }, 'Password', '--password-stdin'))"
   const { screen, stdout } = await runSnippet('arguments/prompt', ask, { reply: { to: 'Password', type: 'sec\u0014ret\n' } })
   expect(screen).toContain('Password')

@@ -1,4 +1,4 @@
-/** Commands that are stopped, or asked how far they are, in the middle of what they do. */
+/** Signals to running commands. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -10,7 +10,7 @@ import { upload } from '../../support/app.ts'
 import { readBatch, startWay } from '../../support/both-ways.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 
-/** `dms args…`, whose standard input and output the test holds. */
+/** Spawns `dms args…` with piped standard streams. */
 function begin(args: readonly string[], env: Record<string, string>) {
   const child: ChildProcessWithoutNullStreams = spawn(process.execPath, [executable, ...args], { env: bareEnvironment(env) })
   onTestFinished(() => void child.kill('SIGKILL'))
@@ -19,7 +19,7 @@ function begin(args: readonly string[], env: Record<string, string>) {
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text
   })
-  /** Waits until standard error has this text so many times. */
+  /** Waits until standard error contains the text `count` times. */
   const says = async (text: string, times = 1): Promise<void> => {
     while (stderr.split(text).length <= times) {
       if (child.exitCode !== null || child.signalCode !== null) throw new Error(`it ended, and said: ${stderr}`)
@@ -31,7 +31,7 @@ function begin(args: readonly string[], env: Record<string, string>) {
 
 const textOf = async (stream: NodeJS.ReadableStream): Promise<string> => (await Array.fromAsync(stream, String)).join('')
 
-/** An upload of which the first half was sent: it is told by -v as whom. */
+/** Starts an upload from standard input and sends only part of the file. */
 async function beginUpload() {
   const started = await startWay('over HTTP')
   const begun = begin(['documents', 'upload', '-', '--stdin-name', 'a.txt', '--json', '-v'], started.env)
@@ -40,7 +40,7 @@ async function beginUpload() {
   return { ...started, ...begun }
 }
 
-test('upload: SIGUSR1 tells how far it is; SIGINT ends it with 130 after the file that is being sent, and its summary', async () => {
+test('upload: SIGUSR1 prints the progress; SIGINT exits 130 after the current file, with the summary', async () => {
   const { child, says, ended, asAda } = await beginUpload()
   child.kill('SIGUSR1')
   await says('upload  0/1')
@@ -53,24 +53,24 @@ test('upload: SIGUSR1 tells how far it is; SIGINT ends it with 130 after the fil
   expect(await Array.fromAsync(asAda.documents.list())).toMatchObject([{ filename: 'a.txt', size: 7 }])
 })
 
-test('upload: a second SIGINT ends it at once, and nothing of the file is there', async () => {
+test('upload: a second SIGINT ends it at once, without a partial file on the server', async () => {
   const { child, ended, asAda } = await beginUpload()
   child.kill('SIGINT')
-  // A repeat within 300 ms is taken for the same Ctrl-C.
+  // A repeat within 300 ms is ignored.
   await sleep(500)
   child.kill('SIGINT')
   expect(await ended).toBe('SIGINT')
   expect(await Array.fromAsync(asAda.documents.list())).toEqual([])
 })
 
-test('upload: after SIGHUP no other file is begun, it ends with 143, and a rerun sends the rest only', async () => {
+test('upload: SIGHUP exits 143 after the current file, and the next run sends only the rest', async () => {
   const { dms, env, folder } = await startWay('here')
   const files = 6
   await mkdir(join(folder, 'in'))
   for (let index = 0; index < files; index++) await writeFile(join(folder, 'in', `${index}.txt`), String(index).repeat(1000))
   const args = ['documents', 'upload', '-r', join(folder, 'in'), '--concurrency', '1', '-o', 'jsonl']
   const { child, ended } = begin([...args, '--limit-rate', '1kB/s'], env)
-  // While it is at the folder nobody else is.
+  // The folder is locked meanwhile.
   await new Promise((resolve) => child.stdout.once('readable', resolve))
   const busy = await dms([...args.slice(0, -2), '--json'])
   const details = { holder: 'dms documents upload', host: hostname(), pid: child.pid, fix: '--lock-timeout 10m waits for it' }
@@ -84,7 +84,7 @@ test('upload: after SIGHUP no other file is begun, it ends with 143, and a rerun
   expect(readBatch((await dms(args)).stdout).summary).toMatchObject({ created: files - created, unchanged: created, exit_code: 0 })
 })
 
-test('worker: --max-time and --max-jobs end it with 0; whatever watches ends so with SIGINT, and with 143 on SIGTERM', async () => {
+test('worker: 0 after --max-time and --max-jobs; --watch exits 0 after SIGINT, 143 after SIGTERM', async () => {
   const { env, dms, asAda } = await startWay('here')
   expect((await dms(['worker', '--queues', 'maintenance', '--max-time', '1s'])).code).toBe(0)
   for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, name)
@@ -108,12 +108,12 @@ test('worker: --max-time and --max-jobs end it with 0; whatever watches ends so 
   }
 })
 
-test('export: SIGUSR1 tells how far it is; SIGTERM ends it with 143 after the file that is being written', async () => {
+test('export: SIGUSR1 prints the progress; SIGTERM exits 143 after the current file', async () => {
   const { env, asAda } = await startWay('over HTTP')
   const big = 'x'.repeat(1 << 20)
   for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, name + big)
   const { child, ended, says } = begin(['documents', 'export', '--to', '-'], env)
-  // Nobody reads on, so it stands in the middle of the first one.
+  // The pipe is full, so the command blocks in the first file.
   await new Promise((resolve) => child.stdout.once('readable', resolve))
   child.kill('SIGUSR1')
   await says('export  0/3')
@@ -124,7 +124,7 @@ test('export: SIGUSR1 tells how far it is; SIGTERM ends it with 143 after the fi
   const reading = (async () => {
     for await (const { path, bytes } of readTar(child.stdout)) found.push([path, Buffer.concat(await Array.fromAsync(bytes)).length])
   })()
-  // What was begun is whole; that the archive is not is seen by its end, which is missing.
+  // The current file is complete; the archive has no end marker.
   await expect(reading).rejects.toThrow()
   expect(found).toEqual([[expect.stringMatching(/^a-/), big.length + 1]])
   expect(await ended).toBe(143)

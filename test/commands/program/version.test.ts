@@ -15,7 +15,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const isCheckout = existsSync(new URL('../../.git/HEAD', import.meta.url))
 const expected = (JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }).version
 
-test('version is that of package.json, with the Node it runs on', async () => {
+test('version prints the version of package.json and of Node', async () => {
   const { code, stdout } = await run(['version', '--json'])
   expect({ code, ...JSON.parse(stdout) }).toEqual({
     code: 0,
@@ -31,7 +31,7 @@ test('version is that of package.json, with the Node it runs on', async () => {
   expect((await run(['--version'])).stdout).toBe(`${expected}\n`)
 })
 
-test('--help loads no module that it does not need', async () => {
+test('--help loads no heavy modules', async () => {
   const list = join(folder, 'loaded')
   const hook = join(folder, 'hook.mjs')
   writeFileSync(
@@ -42,20 +42,20 @@ registerHooks({ load(url, context, next) { appendFileSync(${JSON.stringify(list)
   )
   expect((await run(['--help'], { env: { NODE_OPTIONS: `--import=${hook}` } })).code).toBe(0)
   const loaded = readFileSync(list, 'utf8')
-  // The build has it inside; the sources are run where one of them has just been changed.
+  // The build bundles it; changed sources run unbundled.
   const packages = new Set(loaded.match(/(?<=\/node_modules\/)(@[^/]+\/)?[^/\n]+/g))
   packages.delete('commander')
   expect([...packages]).toEqual([])
   expect(loaded).toMatch(/\/(dist\/program\.js|commands\/program\.ts)\n/)
 })
 
-/** A Node too old for dms, where this machine has one. */
+/** Path of a Node that is too old for dms, if there is one. */
 const oldNode = ['/usr/local/bin/node', '/usr/bin/node', '/usr/bin/nodejs'].find(
   (path) => existsSync(path) && Number(execFileSync(path, ['-p', 'process.versions.node.split(".")[0]'], { encoding: 'utf8' })) < 24,
 )
 if (!oldNode) process.stderr.write('skipped: this machine has no Node older than 24 to hand over from\n')
 
-test.skipIf(!oldNode)('an older Node hands over to the one that dms brings along', async () => {
+test.skipIf(!oldNode)('an older Node starts the bundled Node', async () => {
   const { code, stdout } = await run(['version', '--json'], { node: oldNode })
   expect(code).toBe(0)
   expect(Number.parseInt(JSON.parse(stdout).client.node, 10)).toBeGreaterThanOrEqual(24)
@@ -66,7 +66,7 @@ test.skipIf(!oldNode)('an older Node hands over to the one that dms brings along
   })
 })
 
-test.skipIf(!oldNode)('a signal reaches the Node that was handed over to, and its end comes back', async () => {
+test.skipIf(!oldNode)('the bundled Node receives signals, and its exit status is returned', async () => {
   const fifo = join(folder, 'never-written')
   execFileSync('mkfifo', [fifo])
   const child = spawn(oldNode!, [executable, 'config', 'check', '--file', fifo], { env: bareEnvironment(), stdio: 'ignore' })
@@ -78,7 +78,7 @@ test.skipIf(!oldNode)('a signal reaches the Node that was handed over to, and it
   expect(existsSync(`/proc/${inner}`)).toBe(false)
 })
 
-test.skipIf(!oldNode)('78 without a Node to hand over to', async () => {
+test.skipIf(!oldNode)('78 without a bundled Node', async () => {
   const copy = join(folder, 'alone')
   mkdirSync(join(copy, 'bin'), { recursive: true })
   cpSync(executable, join(copy, 'bin/dms.js'))

@@ -9,7 +9,7 @@ import { startWay } from '../../support/both-ways.ts'
 import { bareEnvironment, executable, findProgram, run } from '../../support/processes/run.ts'
 import { startServer, tokenFor } from '../../support/servers/server.ts'
 
-test('the same words give the same output and the same exit here and over HTTP, where a log has the id of a request', async () => {
+test('api: equal output and exit code locally and over HTTP; a request id only over HTTP', async () => {
   const here = await startWay('here')
   const label = (await here.asAda.labels.create({ name: 'Tax', color: '#123456' })).id
   const there = { DMS_URL: here.url, DMS_TOKEN: here.token, DMS_AS: '', DATABASE_URL: '', DMS_DATA_DIR: '/nonexistent' }
@@ -48,7 +48,7 @@ test('the same words give the same output and the same exit here and over HTTP, 
   }
 })
 
-test('2 for what is no request, without sending one', async () => {
+test('2 for an invalid request, without sending it', async () => {
   const { dms, url, token } = await startWay('over HTTP')
   for (const args of [
     ['GET', '//elsewhere.example/api'],
@@ -67,7 +67,7 @@ test('2 for what is no request, without sending one', async () => {
 const curl = findProgram('curl')
 if (!curl) process.stderr.write('skipped: without the program `curl` its line cannot be tried\n')
 
-/** Runs lines in a shell that has the token; what they print, or where they failed, on what. */
+/** Runs shell lines with the token and returns both output streams as one text. */
 const shellWith = (token: string) => (lines: string) =>
   new Promise<string>((resolve) => {
     const child = spawn('sh', ['-c', lines], { env: bareEnvironment({ DMS_TOKEN: token }) })
@@ -79,7 +79,7 @@ const shellWith = (token: string) => (lines: string) =>
     child.on('close', () => resolve(text))
   })
 
-test.skipIf(!curl)('--print-curl sends nothing, tells no token, and what it prints does the same', async () => {
+test.skipIf(!curl)('--print-curl sends nothing, prints no token, and its output has the same effect', async () => {
   const { dms, url, token, asAda, folder } = await startWay('over HTTP')
   const sh = shellWith(token)
   const create = await dms(['--print-curl', 'labels', 'create', "it's $HOME"])
@@ -169,12 +169,12 @@ test.skipIf(!curl || !jq)(
     )
     await sh(await printed('labels', 'delete', 'other'))
     expect((await asAdmin.labels.list()).map(({ id }) => id)).toEqual([label.id])
-    // Nothing is asked for where nothing was found.
+    // Without a match no request is sent.
     expect(await sh(await printed('labels', 'delete', other.name))).toMatch(/0 are called Other.*label/s)
   },
 )
 
-test('0 and silence when the reader of an answer goes away', async () => {
+test('0 without messages if the reader of an answer closes the pipe', async () => {
   const { url, token } = await startWay('over HTTP')
   const child = spawn(process.execPath, [executable, 'api', 'GET', '/api/openapi.json'], {
     env: bareEnvironment({ DMS_URL: url, DMS_TOKEN: token }),
@@ -187,14 +187,14 @@ test('0 and silence when the reader of an answer goes away', async () => {
   expect(await new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })))).toEqual({ code: 0, stderr: '' })
 })
 
-test('-vv says each request without what opens a door', async () => {
+test('-vv logs each request without secrets', async () => {
   const { dms } = await startWay('over HTTP')
   const { stderr } = await dms(['api', 'GET', '/api/public/shared/abcdefghijklmnop', '-f', 'token=geheim', '-vv'])
   expect(stderr).toMatch(/^GET http:\S+\/public\/shared\/…\?token=… {2}404 {2}\d+ ms\n/)
   expect(stderr).not.toMatch(/abcdefg|geheim/)
 })
 
-test('--print-curl sends nothing either where it is no change that is asked for', async () => {
+test('--print-curl sends nothing for reading commands', async () => {
   const nobody = { env: { DMS_URL: 'http://127.0.0.1:1', DMS_TOKEN: 'token' } }
   for (const word of ['version', 'healthcheck', 'whoami'])
     expect([word, await run(['--print-curl', word], nobody)]).toMatchObject([

@@ -20,7 +20,7 @@ async function start() {
   return { ...server, ...person, passwordFile, login }
 }
 
-test('contexts are made, used, shown, renamed and removed', async () => {
+test('contexts: create, use, show, rename, remove', async () => {
   const { dms, login, url } = await start()
   expect(await login('prod')).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(`url\t${url}\nusername\teve\n`) })
   expect((await dms(['context', 'create', 'other', '--url', 'https://dms.example.org:8443/'])).code).toBe(0)
@@ -50,7 +50,7 @@ test('contexts are made, used, shown, renamed and removed', async () => {
   expect((await dms(['context', 'show', '-o', 'id'])).stdout).toBe('local\n')
 })
 
-test('--local goes before --context and --url, those before DMS_CONTEXT and DMS_URL, those before the current context', async () => {
+test('target precedence: --local, --context and --url, DMS_CONTEXT and DMS_URL, current context', async () => {
   const { dms, contextsPath } = await startPerson()
   await mkdir(dirname(contextsPath), { recursive: true })
   await writeFile(contextsPath, 'current = "two"\n[contexts]\none.url = "https://one.example"\ntwo.url = "https://two.example"\n')
@@ -83,7 +83,7 @@ test.each([
   expect(stderr).not.toContain('secret')
 })
 
-test('a command of the server runs here whatever the current context is, and is 2 where another machine is asked for', async () => {
+test('server-only commands ignore the current context and exit 2 for an explicit remote target', async () => {
   const { dms, login, databaseUrl, dataDir } = await start()
   await login('prod')
   const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
@@ -98,7 +98,7 @@ test('a command of the server runs here whatever the current context is, and is 
     })
 })
 
-test('6 for a context that does not exist, 78 for contexts.toml that is wrong; what runs here goes on', async () => {
+test('6 for an unknown context, 78 for an invalid contexts.toml; local commands still work', async () => {
   const { dms, contextsPath } = await startPerson()
   expect(await dms(['--context', 'prod', 'whoami'])).toMatchObject({ code: 6, stderr: expect.stringContaining('no context "prod"') })
   await mkdir(dirname(contextsPath), { recursive: true })
@@ -115,7 +115,7 @@ test('6 for a context that does not exist, 78 for contexts.toml that is wrong; w
   expect((await dms(['--local', 'whoami'])).code).toBe(0)
 })
 
-test('tokens are in a file that others cannot read, with a warning when they can, and never in contexts.toml or behind a link', async () => {
+test('tokens are in a file with mode 0600, with a warning otherwise, and never in contexts.toml or behind a symbolic link', async () => {
   const { dms, login, contextsPath, credentialsPath, credentials, home } = await start()
   await login('prod')
   expect([(await stat(credentialsPath)).mode & 0o777, (await stat(contextsPath)).mode & 0o777]).toEqual([0o600, 0o600])
@@ -128,13 +128,13 @@ test('tokens are in a file that others cannot read, with a warning when they can
   expect(await dms(['whoami'])).toMatchObject({ code: 78, stderr: expect.stringContaining('is a link') })
 })
 
-test('commands side by side with a session that is over sign in one after the other, and spoil no file', async () => {
+test('concurrent commands with an expired session sign in one after the other and keep the files intact', async () => {
   const { dms, login, credentials, credentialsPath, editCredential } = await start()
   await login('prod', '--save-password-source')
   await login('other', '--no-use')
   const before = await credentials()
   await editCredential('prod', { token: 'gone', expires_at: '2026-01-01T00:00:00Z' })
-  // Left by one that was killed: no process has this number.
+  // Lock of a killed process: no process has this pid.
   await writeFile(`${credentialsPath}.lock`, `${hostname()} 99999999 x`)
   const all = await Promise.all([1, 2, 3, 4].map(() => dms(['users', 'list', '-o', 'id'])))
   expect(all.map(({ code, stderr }) => [code, stderr])).toEqual(all.map(() => [0, '']))
@@ -146,7 +146,7 @@ test('commands side by side with a session that is over sign in one after the ot
 const hasTerminal = hasProgram('script')
 if (!hasTerminal) process.stderr.write('skipped: without the program `script` there is no terminal to test on\n')
 
-test.skipIf(!hasTerminal)('on a terminal a change elsewhere says first where and as whom; a look does not', async () => {
+test.skipIf(!hasTerminal)('on a terminal a remote change prints server and user first; a read does not', async () => {
   const { dmsOnTerminal, login, url } = await start()
   await login('prod')
   expect((await dmsOnTerminal(['labels', 'list'])).stdout).not.toContain('→')
@@ -180,7 +180,7 @@ test('the commands of docs/cli.md on remote servers run in order and exit with 0
     .replaceAll('/etc/dms/svc.pw', join(home, 'svc.pw'))
     .replaceAll('/run/secrets/dms', join(home, 'token'))
     .replaceAll('svc-import', 'admin')
-  // The server's own machine is the one of the test, and its data folder that of the server.
+  // The test runs on the server's machine with its data folder.
   const here = { DMS_DATA_DIR: served.dataDir, PATH: `${home}:${bareEnvironment().PATH}` }
   const child = spawn('sh', ['-ec', told], { cwd: home, env: { ...env, ...here } })
   let output = ''

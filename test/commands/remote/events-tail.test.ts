@@ -19,20 +19,20 @@ async function start(settings: Parameters<typeof startLive>[0] = {}) {
     live.app.db
       .transaction()
       .execute((trx) => publish(trx, 'ocr_progress', user.id, { document_id: 'd', progress: 0, status: 'processing', ...data }))
-  /** Waits until so many listen; events before that would be lost to them. */
+  /** Waits until `count` clients listen. Earlier events would be lost. */
   const areHeard = async (count: number) => {
     const open = () => live.app.db.selectFrom('live_places').select('id').execute()
     for (let tries = 0; (await open()).length < count; tries++) {
       if (tries > 500) throw new Error('nobody listens')
       await sleep(20)
     }
-    // What they want to hear follows their place.
+    // The subscription message arrives after the connection is registered.
     await sleep(200)
   }
   return { ...live, url, env, tell, areHeard }
 }
 
-/** Runs `dms events tail`, and hands out its lines as they come. */
+/** Runs `dms events tail` and collects its lines. */
 function tail(args: readonly string[], env: Record<string, string>) {
   const child = spawn(process.execPath, [executable, 'events', 'tail', ...args], { env: bareEnvironment(env) })
   onTestFinished(() => void child.kill('SIGKILL'))
@@ -53,7 +53,7 @@ function tail(args: readonly string[], env: Record<string, string>) {
     child,
     lines,
     ended,
-    /** the events so far, once there are so many */
+    /** Returns the events once there are `count`. */
     events: async (count: number): Promise<Record<string, unknown>[]> => {
       while (lines.length < count)
         await Promise.race([once(child, 'line'), ended.then(() => Promise.reject(new Error(`it ended: ${stderr}`)))])
@@ -62,7 +62,7 @@ function tail(args: readonly string[], env: Record<string, string>) {
   }
 }
 
-test('prints each event at once as a line of JSON, with the time it came; 0 after Ctrl-C, 130 where it was to wait for one, 143 after SIGTERM', async () => {
+test('prints each event at once as JSON with received_at; 0 after SIGINT, 130 with --until, 143 after SIGTERM', async () => {
   const { env, tell, areHeard, bob } = await start()
   const [one, two, three] = [tail([], env), tail(['--document', other], env), tail(['--until', 'document_created'], env)]
   await areHeard(3)
@@ -88,7 +88,7 @@ test('prints each event at once as a line of JSON, with the time it came; 0 afte
   expect(await two.ended).toMatchObject({ code: 143, stderr: expect.not.stringContaining('error') })
 })
 
-test('ends with 0 after --until and after --count, with 8 when --timeout comes first, and --replay begins with what was', async () => {
+test('exits 0 after --until and --count, 8 if --timeout comes first; --replay starts with past events', async () => {
   const { env, tell } = await start()
   await tell({ progress: 1 })
   await tell({ status: 'failed' })
@@ -102,7 +102,7 @@ test('ends with 0 after --until and after --count, with 8 when --timeout comes f
   expect(await run(['events', 'tail', '--timeout', '1s'], { env })).toMatchObject({ code: 0, stdout: '' })
 })
 
-test('2 for an event or an end that does not exist, 4 for a token that is not good, 75 for one connection too many', async () => {
+test('2 for an unknown event or --until, 4 for an invalid token, 75 for too many connections', async () => {
   const { env, url, areHeard } = await start({ 'limits.ws_connections_per_user': 1 })
   expect((await run(['events', 'tail', '--event', 'nothing'], { env })).code).toBe(2)
   expect((await run(['events', 'tail', '--until', 'a:b'], { env })).code).toBe(2)
@@ -120,7 +120,7 @@ test('2 for an event or an end that does not exist, 4 for a token that is not go
   first.child.kill('SIGINT')
 })
 
-/** Stands between a client and a server, and cuts the line when told. */
+/** Starts a proxy that can cut its connections. */
 async function startLine(url: string) {
   const sockets = new Set<Socket>()
   let isOpen = true
@@ -145,7 +145,7 @@ async function startLine(url: string) {
   return { url: `http://127.0.0.1:${(line.address() as AddressInfo).port}`, set }
 }
 
-test('a lost connection is made again, and nothing that happened meanwhile is missed, also when nothing had come before; what was before its start is not news', async () => {
+test('reconnects without missing events, also before the first event, and without events from before the start', async () => {
   const { env, url, tell, areHeard } = await start()
   await tell({ progress: 1 })
   const line = await startLine(url)
@@ -166,7 +166,7 @@ test('a lost connection is made again, and nothing that happened meanwhile is mi
   expect((await ended).code).toBe(0)
 })
 
-test('a session that ends while it listens is renewed, and it goes on', async () => {
+test('renews a session that expires while listening', async () => {
   const { app, url, tell, areHeard, asAdmin } = await start()
   const { id } = await asAdmin.users.create({ username: 'eve', email: 'eve@example.org', password: 'quite a long password', role: 'admin' })
   const { dms, env, file } = await startPerson()
@@ -182,7 +182,7 @@ test('a session that ends while it listens is renewed, and it goes on', async ()
   expect((await ended).code).toBe(0)
 })
 
-test('on the server itself no server has to run: events of --as, else of an admin', async () => {
+test('local: needs no running server; events of --as, else of an admin', async () => {
   const { app, dataDir, databaseUrl, tell, stop } = await start()
   await stop(0)
   const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, TMPDIR: dataDir }

@@ -5,7 +5,7 @@ import { startServer } from '../../support/servers/server.ts'
 
 const alice = { sub: 'alice-1', preferred_username: 'alice', email: 'alice@example.com', email_verified: true }
 
-/** A browser as a program: follows redirects, keeps cookies, and finds the server under the address that it is known by. */
+/** A scripted browser: follows redirects, keeps cookies, and maps the public address to the server. */
 const browser = `#!${process.execPath}
 const jars = new Map()
 let url = new URL(process.argv[2])
@@ -30,7 +30,7 @@ async function start(settings: Record<string, string> = {}) {
   return { ...server, ...person, login: () => person.dms(['login', server.url, '--name', 'prod', '--web'], { env: { BROWSER: path } }) }
 }
 
-test('0 signed in through a browser; commands work from then on, and no token was in an address', async () => {
+test('login --web: 0, commands work afterwards, and no URL has a token', async () => {
   const { dms, login, credentials } = await start()
   const { code, stdout, stderr } = await login()
   expect([code, stdout]).toEqual([0, expect.stringContaining('alice')])
@@ -41,7 +41,7 @@ test('0 signed in through a browser; commands work from then on, and no token wa
   expect((await dms(['documents', 'list'])).code).toBe(0)
 })
 
-test('4 where the browser comes back with a failure, 6 where nobody signs in that way', async () => {
+test('login --web: 4 after a failed sign-in, 6 for a server without single sign-on', async () => {
   const { login } = await start({ 'oidc.auto_create_users': 'false' })
   expect(await login()).toMatchObject({ code: 4, stdout: '', stderr: expect.stringContaining('FORBIDDEN') })
   const local = await startServer()

@@ -22,10 +22,10 @@ async function start(settings: Record<string, string | number> = {}) {
   }
 }
 
-/** Long over, as far as this machine knows; the server no longer takes it either. */
+/** A credential that has expired and that the server refuses. */
 const over = { token: 'over', expires_at: '2026-01-01T00:00:00Z' }
 
-test('a session that is over is renewed from the password file, and from what the password command prints', async () => {
+test('an expired session is renewed from the password file or the password command', async () => {
   const { dms, login, passwordFile, credentials, editCredential } = await start()
   for (const source of [
     ['--password-file', passwordFile],
@@ -38,7 +38,7 @@ test('a session that is over is renewed from the password file, and from what th
   }
 })
 
-test('a token with less than five minutes left, or refused although it is in time, is exchanged as well', async () => {
+test('a token is renewed if it expires within five minutes or is refused', async () => {
   const { dms, login, app, passwordFile, credentials, editCredential } = await start()
   await login('--password-file', passwordFile, '--save-password-source')
   const { token } = (await credentials()).prod!
@@ -51,7 +51,7 @@ test('a token with less than five minutes left, or refused although it is in tim
   expect((await credentials()).prod!.token).not.toBe(second)
 })
 
-test('without a password source a token that just ended is refreshed; one that cannot be is 4, with what to do', async () => {
+test('without a password source a recently expired token is refreshed; else 4 with a fix', async () => {
   const { dms, dmsOnTerminal: _, login, passwordFile, credentials, editCredential } = await start()
   await login('--password-file', passwordFile)
   const { token } = (await credentials()).prod!
@@ -66,7 +66,7 @@ test('without a password source a token that just ended is refreshed; one that c
   })
 })
 
-test('4 for a wrong password, typed or from its source; 69 where nobody listens; nothing is kept then', async () => {
+test('4 for a wrong password, 69 if nothing listens; nothing is saved', async () => {
   const { dms, login, file, passwordFile, editCredential } = await start()
   const wrong = await file('wrong', 'not it')
   expect(await login('--password-file', wrong)).toMatchObject({ code: 4, stderr: expect.stringContaining('wrong name or password') })
@@ -81,7 +81,7 @@ test('4 for a wrong password, typed or from its source; 69 where nobody listens;
   expect((await dms(['login', 'http://127.0.0.1:1', '--username', 'eve', '--password-file', wrong])).code).toBe(69)
 })
 
-test('2 within a moment where something would have to be asked and nobody is there, and for http:// to another machine', async () => {
+test('2 at once without a terminal to ask on, and for http:// to another machine', async () => {
   const { dms, passwordFile } = await start()
   for (const [args, fix] of [
     [['login', 'http://127.0.0.1:1'], '--username'],
@@ -94,7 +94,7 @@ test('2 within a moment where something would have to be asked and nobody is the
   }
 })
 
-test('no secret is on a command line or in the environment of a child', async () => {
+test('no secret is in arguments or in the environment of a child process', async () => {
   const { dms, login, credentials, editCredential, passwordFile, home, token } = await start()
   const seen = join(home, 'seen')
   const command = `cat /proc/$PPID/cmdline /proc/self/environ > '${seen}'; cat '${passwordFile}'`
@@ -106,7 +106,7 @@ test('no secret is on a command line or in the environment of a child', async ()
   for (const secret of [password, token, (await credentials()).prod!.token]) expect(text).not.toContain(secret)
 })
 
-test('--with-token takes a token from standard input, --no-store prints one and keeps nothing, --no-use stays where it is', async () => {
+test('--with-token reads a token from standard input, --no-store saves nothing, --no-use keeps the current context', async () => {
   const { dms, url, app, passwordFile, token } = await start()
   expect(await dms(['login', url, '--name', 'ada', '--with-token', '--no-use'], { input: `${token}\n` })).toMatchObject({ code: 0 })
   expect((await dms(['whoami', '-o', 'id'])).stdout).toBe('operator\n')
@@ -122,7 +122,7 @@ test('--with-token takes a token from standard input, --no-store prints one and 
   expect(who).toMatchObject({ username: 'eve', token_expires_at: expect.stringMatching(/^\d{4}-.*Z$/) })
 })
 
-test('logout ends the session on the server too, and forgets where the password is; then 4', async () => {
+test('logout ends the session on the server and forgets the password source; then 4', async () => {
   const { dms, login, url, passwordFile, credentials } = await start()
   await login('--password-file', passwordFile, '--save-password-source')
   const { token } = (await credentials()).prod!
@@ -156,7 +156,7 @@ test.skipIf(!openssl)(
     expect(await login('--password-file', passwordFile, '--ca-file', cert)).toMatchObject({ code: 0 })
     expect(await dms(['whoami', '-o', 'id'])).toMatchObject({ code: 0, stdout: 'eve\n' })
     expect((await dms(['whoami', '--ca-file', key])).code).toBe(78)
-    // The certificate has two days to go.
+    // The certificate expires in two days.
     const asked = await dms(['doctor', '--only', 'reachable,tls,version,token', '--fields', 'status'])
     expect(asked).toMatchObject({ code: 0, stdout: 'ok\nwarn\nok\nok\n' })
     expect((await dms(['--print-curl', 'whoami'])).stdout).toContain(`--cacert ${cert}`)

@@ -19,7 +19,7 @@ const programs = [
 /** What is loaded at once or not at all is one file: what these reach, but for what those above them do. */
 const together = {
   program: ['commands/program.ts'],
-  there: ['src/cli/remote/remote.ts'],
+  there: ['src/cli/remote/remote-client.ts'],
   here: ['src/open-app.ts', 'src/client/local.ts', 'src/cli/remote/local-client.ts'],
 }
 

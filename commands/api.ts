@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
-import { type ApiFlags, callOf } from '../src/cli/remote/api-call.ts'
+import { type ApiFlags, parseApiCall } from '../src/cli/remote/api-call.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import type { Client } from '../src/client/client.ts'
@@ -34,7 +34,7 @@ export const api = (cli: Cli): Command =>
     .option('--paginate', 'fetch all pages of a list and print one array')
     .option('-i, --include', 'print status and headers before the body')
     .action(async (method: string, path: string, { paginate, include, ...flags }: Flags) => {
-      const call = await callOf(method, path, flags)
+      const call = await parseApiCall(method, path, flags)
       if (paginate && call.method !== 'GET') throw usage('--paginate is for GET')
       if (paginate && include) throw usage('--paginate and --include exclude each other: there are many answers')
       const client = await cli.client()

@@ -2,13 +2,13 @@ import { createWriteStream } from 'node:fs'
 import type { Command } from 'commander'
 import { writeChunk } from '../src/backup/byte-streams.ts'
 import type { CheckName, Finding } from '../src/check/check.ts'
-import { durationOf } from '../src/cli/arguments/duration.ts'
+import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { startFindings } from '../src/cli/output/findings.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Column } from '../src/cli/output/output.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
-import { exitOfStop } from '../src/cli/runtime/run-batch.ts'
+import { exitOfAbort } from '../src/cli/runtime/run-batch.ts'
 import { escapeControls } from '../src/log/escape.ts'
 
 interface Flags {
@@ -47,7 +47,7 @@ export const check = (cli: Cli): Command =>
     .option('--rejects <file>', 'also write the findings to this file, as JSON Lines')
     .option('--lock-timeout <duration>', 'time to wait for another check', '0s')
     .action(async (flags: Flags) => {
-      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
+      const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       const [{ check, checks }, app] = await Promise.all([import('../src/check/check.ts'), cli.app('check', { statementTimeout: false })])
       const sample = await shareOf(flags.sample, app)
       const only = namesOf(flags.checks, Object.keys(checks) as CheckName[])
@@ -64,7 +64,7 @@ export const check = (cli: Cli): Command =>
             lockTimeout,
             sample,
             signal: cli.signal,
-            onProgress: (done) => progress.update({ done }),
+            onProgress: (done) => progress.update({ done: done }),
           },
           (finding) => {
             findings.add(finding)
@@ -85,7 +85,7 @@ async function untilStopped(cli: Cli, work: () => Promise<void>): Promise<void> 
   } catch (error) {
     if (!cli.signal.aborted) throw error
   }
-  if (cli.signal.aborted) cli.exit = exitOfStop(cli.signal)
+  if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
 }
 
 const sentence = ({ severity, check, document_id, sha256, message, repaired }: Finding): string =>

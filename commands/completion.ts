@@ -17,8 +17,8 @@ export const completion = (cli: Cli, loadAll: () => Promise<Command>): Command =
   })
     .addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish']))
     .action(async (shell: keyof typeof scripts) => {
-      const { wordOf } = await import('../src/cli/output/command-tree.ts')
-      cli.write((await scripts[shell]())(wordOf(await loadAll()), Object.keys(topics)))
+      const { buildCommandTree } = await import('../src/cli/output/command-tree.ts')
+      cli.write((await scripts[shell]())(buildCommandTree(await loadAll()), Object.keys(topics)))
     })
 
 const scripts = {

@@ -11,12 +11,12 @@ export const docs = (cli: Cli, loadAll: () => Promise<Command>): readonly Comman
   })
     .requiredOption('--dir <folder>', 'target folder; created if missing')
     .action(async ({ dir }: Flags) => {
-      const [{ manPage }, { readVersion: versionOfDms }, { exits }] = await Promise.all([
+      const [{ formatManPage }, { readVersion: versionOfDms }, { exits }] = await Promise.all([
         import('../src/cli/output/man.ts'),
         import('../src/version.ts'),
         import('../src/cli/runtime/exit.ts'),
       ])
-      await writePages(cli, await loadAll(), dir, '1', (word) => manPage(word, versionOfDms(), exits))
+      await writePages(cli, await loadAll(), dir, '1', (word) => formatManPage(word, versionOfDms(), exits))
     }),
   manual('markdown', {
     summary: 'Write a Markdown page for each command',
@@ -25,8 +25,8 @@ export const docs = (cli: Cli, loadAll: () => Promise<Command>): readonly Comman
   })
     .requiredOption('--dir <folder>', 'target folder; created if missing')
     .action(async ({ dir }: Flags) => {
-      const { markdownPage } = await import('../src/cli/output/markdown.ts')
-      await writePages(cli, await loadAll(), dir, 'md', markdownPage)
+      const { formatMarkdownPage } = await import('../src/cli/output/markdown.ts')
+      await writePages(cli, await loadAll(), dir, 'md', formatMarkdownPage)
     }),
 ]
 
@@ -34,10 +34,10 @@ interface Flags {
   dir: string
 }
 
-type Word = import('../src/cli/output/command-tree.ts').Word
+type CommandNode = import('../src/cli/output/command-tree.ts').CommandNode
 
-async function writePages(cli: Cli, program: Command, dir: string, extension: string, page: (word: Word) => string): Promise<void> {
-  const [{ mkdir, writeFile }, { join }, { pageName }, { allWords, wordOf }] = await Promise.all([
+async function writePages(cli: Cli, program: Command, dir: string, extension: string, page: (word: CommandNode) => string): Promise<void> {
+  const [{ mkdir, writeFile }, { join }, { manPageName }, { flattenTree, buildCommandTree }] = await Promise.all([
     import('node:fs/promises'),
     import('node:path'),
     import('../src/cli/output/man.ts'),
@@ -45,8 +45,8 @@ async function writePages(cli: Cli, program: Command, dir: string, extension: st
   ])
   await mkdir(dir, { recursive: true })
   const written: { path: string }[] = []
-  for (const word of allWords(wordOf(program))) {
-    const path = join(dir, `${pageName(word)}.${extension}`)
+  for (const word of flattenTree(buildCommandTree(program))) {
+    const path = join(dir, `${manPageName(word)}.${extension}`)
     await writeFile(path, page(word))
     written.push({ path })
   }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
-import { counted, wrapped } from '../src/cli/output/output.ts'
-import { settingRows } from '../src/cli/output/setting-rows.ts'
+import { pluralize, wrapText } from '../src/cli/output/output.ts'
+import { listSettings } from '../src/cli/output/setting-rows.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import type { Diagnosis, Question } from '../src/doctor/doctor.ts'
@@ -57,21 +57,21 @@ export const doctor = (cli: Cli): Command =>
       })
       const count = (status: Diagnosis['status']) => diagnoses.filter((diagnosis) => diagnosis.status === status).length
       if (count('fail') > 0 || (flags.strict && count('warn') > 0)) cli.exit = 'PARTIAL'
-      show(cli, diagnoses, `${count('ok')} ok, ${counted(count('warn'), 'warning')}, ${count('fail')} failed`)
+      show(cli, diagnoses, `${count('ok')} ok, ${pluralize(count('warn'), 'warning')}, ${count('fail')} failed`)
       if (flags.bundle === undefined || !patient) return
       const { writeBundle } = await import('../src/doctor/bundle.ts')
-      await writeBundle(flags.bundle, patient, diagnoses, settingRows(patient.loaded, undefined, {}))
+      await writeBundle(flags.bundle, patient, diagnoses, listSettings(patient.loaded, undefined, {}))
       cli.note(`wrote ${flags.bundle}`)
     })
 
 async function admitted(cli: Cli): Promise<Patient> {
-  const [{ inspectConfig }, { commandLog }, { admit }] = await Promise.all([
+  const [{ inspectConfig }, { openCommandLog }, { admit }] = await Promise.all([
     import('../src/config/load.ts'),
     import('../src/cli/remote/local-client.ts'),
     import('../src/doctor/installation.ts'),
   ])
   const loaded = inspectConfig(cli.configSources())
-  const patient = admit(loaded, await commandLog(loaded, cli.options))
+  const patient = admit(loaded, await openCommandLog(loaded, cli.options))
   cli.onEnd(() => patient.close())
   return patient
 }
@@ -86,11 +86,14 @@ async function questionsHere(patient: Patient): Promise<Question[]> {
 }
 
 async function questionsThere(cli: Cli, url: string): Promise<Question[]> {
-  const [{ remote }, { strangerThere }] = await Promise.all([import('../src/doctor/remote.ts'), import('../src/cli/remote/remote.ts')])
-  let stranger: ReturnType<typeof strangerThere> | undefined
+  const [{ remote }, { openAnonymousClient }] = await Promise.all([
+    import('../src/doctor/remote.ts'),
+    import('../src/cli/remote/remote-client.ts'),
+  ])
+  let stranger: ReturnType<typeof openAnonymousClient> | undefined
   const ask = async () => {
     // How it answers now is the question: nothing is tried again.
-    stranger ??= strangerThere({ ...cli.target, url }, { ...cli.way, pause: undefined })
+    stranger ??= openAnonymousClient({ ...cli.target, url }, { ...cli.connectOptions, pause: undefined })
     return stranger
   }
   cli.onEnd(async () => (await stranger?.catch(() => null))?.close())
@@ -116,8 +119,8 @@ const indent = 19
 
 /** What mends it is copied, and stays on one line. */
 function sentence({ id, status, message, fix, fixed }: Diagnosis, width: number): string {
-  const lines = [wrapped(`${words[status]}  ${id.padEnd(11)}  ${escapeControls(message)}`, width, indent)]
-  if (fixed !== null) lines.push(wrapped(`${' '.repeat(indent)}fixed: ${escapeControls(fixed)}`, width, indent))
+  const lines = [wrapText(`${words[status]}  ${id.padEnd(11)}  ${escapeControls(message)}`, width, indent)]
+  if (fixed !== null) lines.push(wrapText(`${' '.repeat(indent)}fixed: ${escapeControls(fixed)}`, width, indent))
   else if (fix !== undefined) lines.push(`${' '.repeat(indent)}fix: ${escapeControls(fix)}`)
   return `${lines.join('\n')}\n`
 }

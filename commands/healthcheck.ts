@@ -46,11 +46,11 @@ export const healthcheck = (cli: Cli): Command =>
     })
 
 async function check(cli: Cli, isReady: boolean): Promise<Health> {
-  const { ask, listenerOf, placeOf } = await import('../src/cli/remote/loopback-server.ts')
+  const { fetchText, openLocalEndpoint, openRemoteEndpoint } = await import('../src/cli/remote/loopback-server.ts')
   const { url, caFile } = cli.target
-  const place = url === null ? listenerOf((await cli.config()).config.server) : await placeOf(url, caFile)
+  const place = url === null ? openLocalEndpoint((await cli.config()).config.server) : await openRemoteEndpoint(url, caFile)
   cli.onEnd(() => place.dispatcher.destroy())
-  const { status, body } = await ask(place, isReady ? '/readyz' : '/healthz', patience)
+  const { status, body } = await fetchText(place, isReady ? '/readyz' : '/healthz', patience)
   if (!isReady) return { status: status === 200 ? 'ok' : `HTTP ${status}`, url: place.url }
   try {
     return { url: place.url, ...(JSON.parse(body) as Pick<Health, 'status' | 'checks'>) }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
-import { fitted } from '../src/cli/output/pager.ts'
+import { wrapPage } from '../src/cli/output/pager.ts'
 import { topics } from '../src/cli/output/topics.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
@@ -17,7 +17,7 @@ export const help = (cli: Cli, loadAll: () => Promise<Command>): Command =>
     exits: '0 shown · 2 no such command or topic',
   }).action(async (words: string[]) => {
     const topic = words.length === 1 ? topics[words[0] ?? ''] : undefined
-    const text = topic ? fitted(await topic(), cli.options.width) : renderHelp(findCommand(await loadAll(), words))
+    const text = topic ? wrapPage(await topic(), cli.options.width) : renderHelp(findCommand(await loadAll(), words))
     if (cli.options.isJson) cli.print({ about: words.join(' '), text }, { columns: [] })
     else cli.write(text)
   })

@@ -1,13 +1,13 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { type PasswordSource, passwordFrom } from '../src/cli/arguments/password-source.ts'
-import { line } from '../src/cli/arguments/prompt.ts'
+import { type PasswordSource, readPassword } from '../src/cli/arguments/password-source.ts'
+import { promptLine } from '../src/cli/arguments/prompt.ts'
 import { readSecret } from '../src/cli/arguments/secret.ts'
 import { manual } from '../src/cli/output/manual.ts'
-import { type Context, type Contexts, newName, serverUrl } from '../src/cli/remote/contexts.ts'
-import { changeContexts, readContexts } from '../src/cli/remote/contexts-file.ts'
-import { type Credential, keepCredential, whileLocked } from '../src/cli/remote/credentials.ts'
-import type { There } from '../src/cli/remote/remote.ts'
+import { type Context, type Contexts, parseContextName, parseServerUrl } from '../src/cli/remote/contexts.ts'
+import { loadContexts, updateContexts } from '../src/cli/remote/contexts-file.ts'
+import { type Credential, saveCredential, withCredentialsLock } from '../src/cli/remote/credentials.ts'
+import type { RemoteTarget } from '../src/cli/remote/remote-client.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { Failure, usage } from '../src/cli/runtime/exit.ts'
 
@@ -56,64 +56,64 @@ export const login = (cli: Cli): Command =>
     .option('--no-store', 'print the token and save nothing')
     .option('--no-use', 'keep the current context')
     .action(async (given: string | undefined, flags: Flags) => {
-      const contexts = await readContexts(cli.env)
+      const contexts = await loadContexts(cli.env)
       const there = whereTo(cli, given)
       const name = nameFor(there.url, flags, contexts)
-      const known = contexts.known.get(name)
+      const saved = contexts.byName.get(name)
       const source = sourceOf(flags)
-      const credential = await signIn(cli, there, flags, source, known)
+      const credential = await signIn(cli, there, flags, source, saved)
       if (!flags.store) {
         const { token, expires_at } = credential
         return cli.options.isJson ? cli.print({ token, expires_at }, { columns: [] }) : cli.write(`${token}\n`)
       }
-      const { insecure_http, ca_file, ...before } = known ?? {}
-      const isInsecure = cli.options.asked.isInsecureAllowed || insecure_http
-      const caFile = cli.options.asked.caFile === null ? ca_file : resolve(cli.options.asked.caFile)
+      const { insecure_http, ca_file, ...before } = saved ?? {}
+      const isInsecure = cli.options.requestedTarget.isInsecureAllowed || insecure_http
+      const caFile = cli.options.requestedTarget.caFile === null ? ca_file : resolve(cli.options.requestedTarget.caFile)
       const context: Context = {
         ...before,
         ...(flags.savePasswordSource ? { password_file: undefined, password_command: undefined, ...source } : {}),
         url: there.url,
-        username: flags.username ?? known?.username ?? credential.username,
+        username: flags.username ?? saved?.username ?? credential.username,
         ...(caFile === undefined ? {} : { ca_file: caFile }),
         ...(isInsecure ? { insecure_http: true } : {}),
       }
-      await whileLocked(cli.env, () => keepCredential(cli.env, name, credential))
-      await changeContexts(cli.env, (now) => ({
+      await withCredentialsLock(cli.env, () => saveCredential(cli.env, name, credential))
+      await updateContexts(cli.env, (now) => ({
         current: flags.use ? name : now.current,
-        known: new Map([...now.known, [name, defined(context)]]),
+        byName: new Map([...now.byName, [name, defined(context)]]),
       }))
       tell(cli, name, credential)
     })
 
 /** The address that was given, or that of the context in use. */
-function whereTo(cli: Cli, given: string | undefined): There {
-  const { asked } = cli.options
-  if (asked.isLocal) throw usage('nobody has to sign in on this machine')
-  if (given !== undefined && (asked.url ?? asked.context) !== null)
+function whereTo(cli: Cli, given: string | undefined): RemoteTarget {
+  const { requestedTarget } = cli.options
+  if (requestedTarget.isLocal) throw usage('nobody has to sign in on this machine')
+  if (given !== undefined && (requestedTarget.url ?? requestedTarget.context) !== null)
     throw usage('the server is given twice', 'leave out --url, --context and their variables')
   if (given === undefined) {
     const target = cli.target
     if (target.url === null) throw usage('which server?', 'dms login https://dms.example.org')
     return { ...target, url: target.url }
   }
-  const url = serverUrl(given, asked.isInsecureAllowed)
-  return { name: url, url, context: null, isByUrl: true, caFile: asked.caFile }
+  const url = parseServerUrl(given, requestedTarget.isInsecureAllowed)
+  return { name: url, url, context: null, isByUrl: true, caFile: requestedTarget.caFile }
 }
 
-function nameFor(url: string, { name, username }: Flags, { known, current }: Contexts): string {
+function nameFor(url: string, { name, username }: Flags, { byName, current }: Contexts): string {
   if (name !== undefined) {
-    const other = known.get(newName(name))?.url ?? url
+    const other = byName.get(parseContextName(name))?.url ?? url
     if (other !== url)
       throw new Failure('CONFLICT', `context "${name}" is ${other}`, { fix: `choose another --name, or: dms context remove ${name}` })
     return name
   }
-  const same = [...known].filter(([, context]) => context.url === url && (username === undefined || context.username === username))
+  const same = [...byName].filter(([, context]) => context.url === url && (username === undefined || context.username === username))
   const found = same.find(([each]) => each === current) ?? same[0]
   if (found) return found[0]
   const { hostname, port } = new URL(url)
   const host = hostname.replace(/^\[|\]$/g, '').replaceAll(':', '-')
-  const plainName = newName(`${/^\w/.test(host) ? '' : 'ip'}${host}${port ? `-${port}` : ''}`)
-  return known.has(plainName) && username !== undefined ? newName(`${username.replace(/[^\w.-]/g, '_')}-${plainName}`) : plainName
+  const plainName = parseContextName(`${/^\w/.test(host) ? '' : 'ip'}${host}${port ? `-${port}` : ''}`)
+  return byName.has(plainName) && username !== undefined ? parseContextName(`${username.replace(/[^\w.-]/g, '_')}-${plainName}`) : plainName
 }
 
 /** Where the password is, if that can be said; paths are made absolute, because commands are run from anywhere. */
@@ -126,22 +126,29 @@ function sourceOf({ passwordFile, passwordCommand, passwordStdin, withToken, web
   return passwordCommand === undefined ? {} : { password_command: passwordCommand }
 }
 
-async function signIn(cli: Cli, there: There, flags: Flags, source: PasswordSource, known: Context | undefined): Promise<Credential> {
-  const located = { ...there, caFile: there.caFile ?? known?.ca_file ?? null }
+async function signIn(
+  cli: Cli,
+  there: RemoteTarget,
+  flags: Flags,
+  source: PasswordSource,
+  saved: Context | undefined,
+): Promise<Credential> {
+  const located = { ...there, caFile: there.caFile ?? saved?.ca_file ?? null }
   if (cli.options.printCurl) {
-    const { curlClient } = await import('../src/cli/remote/print-curl.ts')
-    const { auth } = curlClient(located, cli.write)
-    await (flags.withToken ? auth.profile() : auth.login(flags.username ?? known?.username ?? '', ''))
+    const { createCurlClient } = await import('../src/cli/remote/curl-client.ts')
+    const { auth } = createCurlClient(located, cli.write)
+    await (flags.withToken ? auth.profile() : auth.login(flags.username ?? saved?.username ?? '', ''))
   }
-  const { byPassword, byToken } = await import('../src/cli/remote/sign-in.ts')
-  if (flags.web) return (await import('../src/cli/remote/login-web.ts')).byBrowser(cli, located)
-  if (flags.withToken) return byToken(located, cli.way, (await readSecret(cli.options, 'token', { isStdin: true })).trim())
-  const username = flags.username ?? known?.username ?? (await line(cli.options, 'User name or e-mail address:', '--username'))
+  const { signInWithPassword, signInWithToken } = await import('../src/cli/remote/sign-in.ts')
+  if (flags.web) return (await import('../src/cli/remote/browser-login.ts')).signInWithBrowser(cli, located)
+  if (flags.withToken)
+    return signInWithToken(located, cli.connectOptions, (await readSecret(cli.options, 'token', { isStdin: true })).trim())
+  const username = flags.username ?? saved?.username ?? (await promptLine(cli.options, 'User name or e-mail address:', '--username'))
   const password =
     source.password_command === undefined
       ? await readSecret(cli.options, 'password', { isStdin: flags.passwordStdin, file: source.password_file })
-      : await passwordFrom(source, cli.env, cli.options)
-  return byPassword(located, cli.way, username, password)
+      : await readPassword(source, cli.env, cli.options)
+  return signInWithPassword(located, cli.connectOptions, username, password)
 }
 
 function tell(cli: Cli, context: string, { url, username, role, expires_at }: Credential): void {

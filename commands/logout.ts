@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
-import { contextColumns, contextRows, printContext } from '../src/cli/remote/context-rows.ts'
-import { type Context, contextNamed } from '../src/cli/remote/contexts.ts'
-import { changeContexts, readContexts } from '../src/cli/remote/contexts-file.ts'
-import { keepCredential, readCredentials, whileLocked } from '../src/cli/remote/credentials.ts'
+import { contextColumns, listContextRows, printContext } from '../src/cli/remote/context-rows.ts'
+import { type Context, findContext } from '../src/cli/remote/contexts.ts'
+import { loadContexts, updateContexts } from '../src/cli/remote/contexts-file.ts'
+import { loadCredentials, saveCredential, withCredentialsLock } from '../src/cli/remote/credentials.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 
@@ -21,10 +21,10 @@ export const logout = (cli: Cli): Command =>
     .option('--all', 'every context')
     .action(async (given: string | undefined, { all }: { all?: boolean }) => {
       if (all && given !== undefined) throw usage('a context and --all exclude each other')
-      const contexts = await readContexts(cli.env)
-      const names = all ? [...contexts.known.keys()] : [given ?? nameInUse(cli)]
-      for (const name of names) await end(cli, name, contextNamed(contexts, name))
-      const rows = (await contextRows(await readContexts(cli.env), cli.env)).filter(({ name }) => names.includes(name))
+      const contexts = await loadContexts(cli.env)
+      const names = all ? [...contexts.byName.keys()] : [given ?? nameInUse(cli)]
+      for (const name of names) await end(cli, name, findContext(contexts, name))
+      const rows = (await listContextRows(await loadContexts(cli.env), cli.env)).filter(({ name }) => names.includes(name))
       const sentence = names.map((name) => `✓ signed out of ${name}`)
       if (all) cli.print(rows, { columns: contextColumns, id: 'name', sentence })
       else printContext(cli, rows[0], sentence)
@@ -38,25 +38,25 @@ function nameInUse(cli: Cli): string {
 
 async function end(cli: Cli, name: string, context: Context): Promise<void> {
   if (cli.options.printCurl) {
-    const { curlClient } = await import('../src/cli/remote/print-curl.ts')
-    await curlClient({ url: context.url, caFile: context.ca_file ?? null }, cli.write).auth.logout()
+    const { createCurlClient } = await import('../src/cli/remote/curl-client.ts')
+    await createCurlClient({ url: context.url, caFile: context.ca_file ?? null }, cli.write).auth.logout()
   }
-  await whileLocked(cli.env, async () => {
-    const held = (await readCredentials(cli.env))[name]
-    await keepCredential(cli.env, name, undefined)
+  await withCredentialsLock(cli.env, async () => {
+    const held = (await loadCredentials(cli.env))[name]
+    await saveCredential(cli.env, name, undefined)
     if (held?.url === context.url) await revoke(cli, name, context, held.token)
   })
-  await changeContexts(cli.env, ({ current, known }) => {
-    const { password_file: _file, password_command: _command, ...rest } = known.get(name) ?? context
-    return { current, known: new Map([...known, [name, rest]]) }
+  await updateContexts(cli.env, ({ current, byName }) => {
+    const { password_file: _file, password_command: _command, ...rest } = byName.get(name) ?? context
+    return { current, byName: new Map([...byName, [name, rest]]) }
   })
 }
 
 /** On the server, so that a copy of the token is worth nothing either. */
 async function revoke(cli: Cli, name: string, context: Context, token: string): Promise<void> {
-  const { strangerThere } = await import('../src/cli/remote/remote.ts')
+  const { openAnonymousClient } = await import('../src/cli/remote/remote-client.ts')
   const target = { name, url: context.url, context, isByUrl: false, caFile: context.ca_file ?? null }
-  const client = await strangerThere(target, cli.way, token)
+  const client = await openAnonymousClient(target, cli.connectOptions, token)
   try {
     await client.auth.logout()
   } catch (error) {

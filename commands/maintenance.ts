@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { group, type Manual, manual } from '../src/cli/output/manual.ts'
-import { startBatch } from '../src/cli/runtime/batch.ts'
+import { startBatch } from '../src/cli/output/batch-output.ts'
+import { type CommandHelp, group, manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import type { Step } from '../src/worker/maintenance.ts'
 
@@ -50,7 +50,7 @@ export const maintenance = (cli: Cli): Command =>
   ])
 
 /** Builds a command that runs `steps`; null runs all. */
-const maintenanceCommand = (cli: Cli, name: string, steps: readonly Step[] | null, text: Omit<Manual, 'exits'>): Command =>
+const maintenanceCommand = (cli: Cli, name: string, steps: readonly Step[] | null, text: Omit<CommandHelp, 'exits'>): Command =>
   manual(name, { ...text, exits: '0 done, or nothing to do · 69 database unreachable · 75 another run is in progress' })
     .option('-n, --dry-run', 'count what would be deleted')
     .action(async ({ dryRun: isDryRun = false }: { dryRun?: boolean }) => {

@@ -1,12 +1,12 @@
 /** The command tree, its global options, and the only place that turns errors into exit codes and messages. */
 import { Command, Help, Option } from 'commander'
-import { humanLines, jsonLine, withPlace, withWait } from '../src/cli/output/error-lines.ts'
-import { boxWrap, minWidthToWrap } from '../src/cli/output/manual.ts'
+import { addLockTimeoutHint, describeDatabaseError, formatErrorJson, formatErrorLines } from '../src/cli/output/error-lines.ts'
+import { addFlagNames } from '../src/cli/output/field-flags.ts'
+import { minWidthToWrap, wrapHelp } from '../src/cli/output/manual.ts'
 import { topics } from '../src/cli/output/topics.ts'
-import { createCli, exitAfter, type OwnedCli } from '../src/cli/runtime/context.ts'
-import { exitOf, exits, Failure, isShown } from '../src/cli/runtime/exit.ts'
-import { withFlags } from '../src/cli/runtime/field-flags.ts'
-import { addGlobalOptions, type Terminal, widthOf } from '../src/cli/runtime/options.ts'
+import { type CliRuntime, createCli, exitOfRun } from '../src/cli/runtime/context.ts'
+import { exitOf, exits, Failure, isExpectedExit } from '../src/cli/runtime/exit.ts'
+import { addGlobalOptions, type Terminal, terminalWidth } from '../src/cli/runtime/options.ts'
 import { environment } from '../src/config/environment.ts'
 import { isJournal } from '../src/log/systemd-journal.ts'
 import { readVersion } from '../src/version.ts'
@@ -35,31 +35,31 @@ export async function run(argv: readonly string[], terminal: Streams): Promise<n
   return firstWords[firstWord(program, argv) ?? '']?.isProbe && code > 1 ? 1 : code
 }
 
-async function runToExitCode(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<number> {
+async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly string[]): Promise<number> {
   let command = program
   program.hook('preAction', (_, running) => {
     command = running
   })
   const runFailure = await catchFailure(() => runWithTimeout(program, cli, argv))
-  const closing = catchFailure(() => cli.end())
+  const closing = catchFailure(() => cli.close())
   const closeFailure = runFailure?.error instanceof CommandTimeout ? await orNullAfter(closeTimeoutMs, closing) : await closing
   const failure = runFailure ?? closeFailure
-  if (!failure) return exits[exitAfter(cli)][0]
+  if (!failure) return exits[exitOfRun(cli)][0]
   const isAborted = failure.error instanceof Error && failure.error.name === 'AbortError'
   if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
   // An AbortError does not say why it was raised; the reason of the signal does (--timeout).
   const isTimeout = isAborted && cli.stop?.signal.aborted
-  const error = isTimeout ? cli.stop?.signal.reason : withPlace(failure.error)
+  const error = isTimeout ? cli.stop?.signal.reason : describeDatabaseError(failure.error)
   const canWait = command.options.some(({ long }) => long === '--lock-timeout')
-  if (!isShown(error))
-    report(withFlags(withWait(withoutUnloggedId(error, cli), canWait), command), program, cli, isJournal(cli.env) ? '<3>' : '')
+  if (!isExpectedExit(error))
+    report(addFlagNames(addLockTimeoutHint(withoutUnloggedId(error, cli), canWait), command), program, cli, isJournal(cli.env) ? '<3>' : '')
   return exits[exitOf(error)][0]
 }
 
 export type Streams = Parameters<typeof createCli>[1]
 
 /** Returns the command tree. With `argv`, only the command that `argv` names is loaded; the others have a summary only. */
-export async function programFor(terminal: Streams, argv?: readonly string[]): Promise<{ program: Command; cli: OwnedCli }> {
+export async function programFor(terminal: Streams, argv?: readonly string[]): Promise<{ program: Command; cli: CliRuntime }> {
   const program = new Command('dms')
   const cli = createCli(program, terminal)
   addFlags(program, cli, terminal)
@@ -86,7 +86,7 @@ function firstWord(program: Command, argv: readonly string[]): string | undefine
   })
 }
 
-function addFlags(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env' | 'stdout'>): void {
+function addFlags(program: Command, cli: CliRuntime, terminal: Pick<Terminal, 'env' | 'stdout'>): void {
   program
     .description('A document management server: store, OCR, search, sync and share documents')
     .version(readVersion(), '-V, --version', 'print the version')
@@ -94,12 +94,12 @@ function addFlags(program: Command, cli: OwnedCli, terminal: Pick<Terminal, 'env
     .addHelpText('after', `\nTopics: dms help ${Object.keys(topics).join(' | ')}`)
     .helpCommand(false)
     .exitOverride()
-    .configureHelp({ showGlobalOptions: false, minWidthToWrap, subcommandTerm, optionDescription, boxWrap })
+    .configureHelp({ showGlobalOptions: false, minWidthToWrap, subcommandTerm, optionDescription, boxWrap: wrapHelp })
     .configureOutput({
       outputError() {},
       writeOut: cli.write,
-      getOutHelpWidth: () => widthOf(terminal),
-      getErrHelpWidth: () => widthOf(terminal),
+      getOutHelpWidth: () => terminalWidth(terminal),
+      getErrHelpWidth: () => terminalWidth(terminal),
     })
   addGlobalOptions(program)
   program.hook('preAction', () => cli.prepare())
@@ -141,11 +141,11 @@ const closeTimeoutMs = 3000
 const graceMs = 5000
 
 /** Enforces --timeout. A command that listens to `cli.signal` has `graceMs` to end with its own message. */
-async function runWithTimeout(program: Command, cli: OwnedCli, argv: readonly string[]): Promise<void> {
+async function runWithTimeout(program: Command, cli: CliRuntime, argv: readonly string[]): Promise<void> {
   const { promise: timedOut, reject } = Promise.withResolvers<never>()
   let timer: NodeJS.Timeout | undefined
   program.hook('preAction', () => {
-    const { timeout } = cli.options
+    const { timeoutMs: timeout } = cli.options
     if (timeout === null) return
     const fail = () => reject(new CommandTimeout(timeout))
     const onTimeout = () => {
@@ -180,13 +180,13 @@ async function catchFailure(work: () => Promise<void>): Promise<{ error: unknown
 }
 
 /** Removes the request id of errors that are not in a log: requests in this process are logged only with status 500. */
-function withoutUnloggedId(error: unknown, { isHere }: OwnedCli): unknown {
+function withoutUnloggedId(error: unknown, { isInProcess }: CliRuntime): unknown {
   const { status, request_id } = error as { status?: unknown; request_id?: unknown }
-  return isHere && request_id && Number(status) !== 500 ? Object.assign(error as Error, { request_id: null }) : error
+  return isInProcess && request_id && Number(status) !== 500 ? Object.assign(error as Error, { request_id: null }) : error
 }
 
 /** Prints the error. `mark` is the priority prefix for the systemd journal. */
-function report(error: unknown, program: Command, cli: OwnedCli, mark: string): void {
+function report(error: unknown, program: Command, cli: CliRuntime, mark: string): void {
   // Commander has already printed the help of a group without a subcommand.
   if ((error as { code?: unknown }).code === 'commander.help') return
   let isJson = program.opts<{ json?: boolean }>().json === true
@@ -197,6 +197,6 @@ function report(error: unknown, program: Command, cli: OwnedCli, mark: string): 
   } catch {
     // The global flags are invalid.
   }
-  const lines = isJson ? [jsonLine(error, new Date())] : humanLines(error, isVerbose)
+  const lines = isJson ? [formatErrorJson(error, new Date())] : formatErrorLines(error, isVerbose)
   for (const line of lines) cli.warn(`${mark}${line}`)
 }

@@ -1,14 +1,20 @@
 import type { Command } from 'commander'
 import type { LostDocument } from '../src/backup/restore/find-lost-documents.ts'
-import { backupNamed, type KeyFlags, keySettings, refusePassword, signaturePolicy } from '../src/cli/arguments/backup-source.ts'
-import { durationOf } from '../src/cli/arguments/duration.ts'
+import {
+  loadSignaturePolicy,
+  rejectUrlPassword,
+  resolveBackup,
+  type SigningKeyFlags,
+  signingKeySettings,
+} from '../src/cli/arguments/backup-source.ts'
+import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
-import { summaryOf } from '../src/cli/output/summary.ts'
+import { buildSummary } from '../src/cli/output/summary.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import { openPlaces } from '../src/cli/runtime/places.ts'
 
-interface Flags extends KeyFlags {
+interface Flags extends SigningKeyFlags {
   toDatabase?: string
   filesTo?: string
   confirm?: string
@@ -46,9 +52,9 @@ export const restore = (cli: Cli): Command =>
     .option('-n, --dry-run', 'read only the head of the backup')
     .option('--lock-timeout <duration>', 'time to wait for a migration or another restore', '0s')
     .action(async (given: string, flags: Flags) => {
-      const lockTimeoutMs = durationOf('--lock-timeout', flags.lockTimeout)
+      const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       const settings = settingsOf(flags)
-      const source = await backupNamed(cli, given)
+      const source = await resolveBackup(cli, given)
       const started = new Date()
       const places = await openPlaces(cli, 'restore', settings)
       const { readDatabaseName, assertEmpty, restoreBackup } = await import('../src/backup/restore/restore.ts')
@@ -56,7 +62,7 @@ export const restore = (cli: Cli): Command =>
       if (flags.confirm !== undefined && flags.confirm !== name)
         throw usage(`--confirm ${flags.confirm}: the database is called "${name}"; nothing was changed`)
       const report = (more: object, sentence: string, lists: object = {}) => {
-        const summary = summaryOf(cli, 'restore', { dry_run: flags.dryRun === true, ...more, ...lists }, started)
+        const summary = buildSummary(cli, 'restore', { dry_run: flags.dryRun === true, ...more, ...lists }, started)
         cli.print(summary, { columns: [...Object.keys(more), 'duration_seconds'].map((name) => ({ name })), sentence })
       }
       if (flags.dryRun) {
@@ -65,7 +71,7 @@ export const restore = (cli: Cli): Command =>
         const { created_at, dms, documents, files, bytes } = await readHead(source)
         return report({ created_at, documents, files, bytes }, `would restore ${documents} documents of ${created_at} (dms ${dms})`)
       }
-      const policy = await signaturePolicy(places.config.backup.key_file, flags)
+      const policy = await loadSignaturePolicy(places.config.backup.key_file, flags)
       const progress = cli.progress('restore')
       const { manifest, ignored, skipped, lost, keptSecrets, disabledSources } = await restoreBackup(places, source, {
         ...policy,
@@ -74,7 +80,8 @@ export const restore = (cli: Cli): Command =>
         keepsSources: flags.keepSourcesEnabled === true,
         signal: cli.signal,
         onHead: ({ documents, created_at, dms }) => cli.note(`restoring ${documents} documents of ${created_at} (dms ${dms})`),
-        onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
+        onProgress: ({ done, total, bytes, totalBytes }) =>
+          progress.update({ done: done, total, bytes_done: bytes, bytes_total: totalBytes }),
       })
       progress.done()
       for (const table of ignored) cli.warn(`warning: the table ${table} is none of dms and was left out`)
@@ -100,9 +107,9 @@ const sentenceOf = ({ document_id, title, filename, problem, origin }: LostDocum
   `document ${document_id} "${title}" (${filename}) has no file: it ${origin === 'store' ? 'was' : 'is'} ${problem} in the ${origin === 'store' ? 'document store when the backup was made' : 'backup'}`
 
 function settingsOf({ toDatabase, filesTo, ...keys }: Flags): Record<string, string> {
-  refusePassword(toDatabase)
+  rejectUrlPassword(toDatabase)
   return {
-    ...keySettings(keys),
+    ...signingKeySettings(keys),
     ...(toDatabase === undefined ? {} : { 'database.url': toDatabase, 'database.migration_url': '' }),
     ...(filesTo === undefined ? {} : { 'storage.path': filesTo }),
   }
@@ -110,15 +117,15 @@ function settingsOf({ toDatabase, filesTo, ...keys }: Flags): Record<string, str
 
 async function reindex(cli: Cli, settings: Record<string, string>): Promise<void> {
   const loaded = await cli.config(settings)
-  const [{ openApp }, { commandLog }, search] = await Promise.all([
+  const [{ openApp }, { openCommandLog }, search] = await Promise.all([
     import('../src/open-app.ts'),
     import('../src/cli/remote/local-client.ts'),
     import('../src/search/search.ts'),
   ])
-  const app = await openApp(loaded.config, await commandLog(loaded, cli.options), { migrate: 'never', statementTimeout: false })
+  const app = await openApp(loaded.config, await openCommandLog(loaded, cli.options), { migrate: 'never', statementTimeout: false })
   const progress = cli.progress('index')
   try {
-    await search.reindex(app, { signal: cli.signal, onProgress: (done, total) => progress.update({ done, total }) })
+    await search.reindex(app, { signal: cli.signal, onProgress: (done, total) => progress.update({ done: done, total }) })
   } finally {
     progress.done()
     await app.close()

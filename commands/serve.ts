@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander'
-import { durationOf } from '../src/cli/arguments/duration.ts'
+import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
-import { serviceConfig } from '../src/cli/runtime/service-config.ts'
+import { loadServiceConfig } from '../src/cli/runtime/service-config.ts'
 
 interface Options {
   host?: string
@@ -39,7 +39,7 @@ export const serve = (cli: Cli): Command =>
     .option('--check', 'check configuration, database and port, then exit')
     .option('--wait-for-db <duration>', 'time to wait for the database', '30s')
     .action(async (options: Options) => {
-      cli.refuseRemote('serve')
+      cli.rejectRemote('serve')
       const { runServer } = await import('../src/server/run.ts')
       const settings = {
         ...(options.host === undefined ? {} : { 'server.host': options.host }),
@@ -47,16 +47,16 @@ export const serve = (cli: Cli): Command =>
         ...(options.socket === undefined ? {} : { 'server.socket': options.socket }),
         ...(options.withWorker || !options.worker ? { 'worker.embedded': options.worker } : {}),
       }
-      const { config, warnings } = await serviceConfig(cli, settings)
+      const { config, warnings } = await loadServiceConfig(cli, settings)
       for (const warning of warnings) cli.warn(`warning: ${warning}`)
       await runServer(config, {
         migrate: options.migrate ? 'always' : 'embedded',
         checkOnly: options.check === true,
-        waitForDatabase: durationOf('--wait-for-db', options.waitForDb),
+        waitForDatabase: parseDurationFlag('--wait-for-db', options.waitForDb),
         signal: cli.serviceSignal,
-        lastly: cli.lastly,
+        lastly: cli.onForcedExit,
         env: cli.env,
         say: (line) => cli.warn(line),
-        levelNow: async () => (await serviceConfig(cli, settings)).config.log.level,
+        levelNow: async () => (await loadServiceConfig(cli, settings)).config.log.level,
       })
     })

@@ -43,10 +43,10 @@ export const version = (cli: Cli): Command =>
 async function others(cli: Cli): Promise<Pick<Versions, 'server' | 'database'>> {
   const { url, caFile } = cli.target
   if (cli.options.printCurl) await (await cli.client()).send('GET', '/api/openapi.json')
-  const { versionOfDatabase, versionOfServer } = await import('../src/cli/remote/versions.ts')
-  if (url !== null) return { server: await versionOfServer(url, caFile), database: null }
+  const { fetchDatabaseVersion, fetchServerVersion } = await import('../src/cli/remote/versions.ts')
+  if (url !== null) return { server: await fetchServerVersion(url, caFile), database: null }
   const { inspectConfig } = await import('../src/config/load.ts')
   // What is wrong with the configuration is for `config check` to say.
   const { config, problems } = inspectConfig(cli.configSources())
-  return { server: null, database: problems.length > 0 ? null : await versionOfDatabase(config) }
+  return { server: null, database: problems.length > 0 ? null : await fetchDatabaseVersion(config) }
 }

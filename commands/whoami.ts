@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { operator } from '../src/actor.ts'
 import { manual } from '../src/cli/output/manual.ts'
-import { notSignedIn } from '../src/cli/remote/session.ts'
+import { notSignedInError } from '../src/cli/remote/session.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 
 export interface Whoami {
@@ -44,14 +44,23 @@ async function ask(cli: Cli): Promise<Whoami> {
   }
   if (cli.options.printCurl) await (await cli.client()).auth.profile()
   const there = { ...target, name, url }
-  const [{ clientThere }, { endOf }] = await Promise.all([import('../src/cli/remote/remote.ts'), import('../src/cli/remote/sign-in.ts')])
-  const client = await clientThere(there, cli.way)
+  const [{ openRemoteClient }, { parseTokenExpiry }] = await Promise.all([
+    import('../src/cli/remote/remote-client.ts'),
+    import('../src/cli/remote/sign-in.ts'),
+  ])
+  const client = await openRemoteClient(there, cli.connectOptions)
   try {
     const { username, role } = await client.auth.profile().catch((error) => {
-      throw (error as { status?: unknown }).status === 401 ? notSignedIn(there, false) : error
+      throw (error as { status?: unknown }).status === 401 ? notSignedInError(there, false) : error
     })
-    const held = await client.session.holder()
-    return { context: name, url, username, role, token_expires_at: held ? held.expires_at : endOf((await client.session.token()) ?? '') }
+    const held = await client.session.account()
+    return {
+      context: name,
+      url,
+      username,
+      role,
+      token_expires_at: held ? held.expires_at : parseTokenExpiry((await client.session.token()) ?? ''),
+    }
   } finally {
     await client.close()
   }

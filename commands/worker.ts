@@ -1,9 +1,9 @@
 import { type Command, Option } from 'commander'
-import { durationOf } from '../src/cli/arguments/duration.ts'
+import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
-import { serviceConfig } from '../src/cli/runtime/service-config.ts'
+import { loadServiceConfig } from '../src/cli/runtime/service-config.ts'
 
 interface Options {
   queues?: string
@@ -40,18 +40,18 @@ export const worker = (cli: Cli): Command =>
     .addOption(new Option('--supervised', 'worker process of a server; reads its configuration from there').hideHelp())
     .action(async (options: Options) => {
       if (options.supervised) return (await import('../src/worker/supervised.ts')).runSupervised(cli.serviceSignal)
-      cli.refuseRemote('worker')
+      cli.rejectRemote('worker')
       const { maxJobs, name } = options
       if (maxJobs !== undefined && !/^[1-9]\d{0,8}$/.test(maxJobs)) throw usage(`--max-jobs ${maxJobs}: a whole number from 1 on`)
       if (name !== undefined && !/^[\w.@:-]{1,64}$/.test(name))
         throw usage(`--name ${name}: up to 64 letters, digits and the signs . _ @ : -`)
-      const most = options.maxTime === undefined ? null : durationOf('--max-time', options.maxTime)
+      const most = options.maxTime === undefined ? null : parseDurationFlag('--max-time', options.maxTime)
       const [{ runWorker }, { openHealth }] = await Promise.all([import('../src/worker/run.ts'), import('../src/server/worker-health.ts')])
       const settings = {
         ...(options.queues === undefined ? {} : { 'worker.queues': options.queues }),
         ...(options.concurrency === undefined ? {} : { 'worker.concurrency': options.concurrency }),
       }
-      const { config, warnings } = await serviceConfig(cli, settings)
+      const { config, warnings } = await loadServiceConfig(cli, settings)
       for (const warning of warnings) cli.warn(`warning: ${warning}`)
       const signal = most === null ? cli.serviceSignal : AbortSignal.any([cli.serviceSignal, AbortSignal.timeout(most)])
       await runWorker(config, {
@@ -60,7 +60,7 @@ export const worker = (cli: Cli): Command =>
         ...(name === undefined ? {} : { label: name }),
         signal,
         openHealth,
-        lastly: cli.lastly,
-        levelNow: async () => (await serviceConfig(cli, settings)).config.log.level,
+        lastly: cli.onForcedExit,
+        levelNow: async () => (await loadServiceConfig(cli, settings)).config.log.level,
       })
     })

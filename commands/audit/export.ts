@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
-import { type AuditFlags, auditFilter, entriesOf, withAuditFilter } from '../../src/cli/output/audit-entries.ts'
+import { type AuditFlags, addAuditFlags, listAuditEntries, parseAuditFilter } from '../../src/cli/output/audit-entries.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const auditExport = (cli: Cli): Command =>
-  withAuditFilter(
+  addAuditFlags(
     manual('export', {
       summary: 'Export the audit log as JSON Lines, oldest first',
       examples: [
@@ -15,6 +15,6 @@ export const auditExport = (cli: Cli): Command =>
       notes: ['Ignores --output.'],
     }),
   ).action(async (flags: AuditFlags) => {
-    const filter = auditFilter(flags)
-    for await (const entry of entriesOf(await cli.client(), filter, 'asc')) cli.write(`${JSON.stringify(entry)}\n`)
+    const filter = parseAuditFilter(flags)
+    for await (const entry of listAuditEntries(await cli.client(), filter, 'asc')) cli.write(`${JSON.stringify(entry)}\n`)
   })

@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
-import { type AuditFlags, auditColumns, auditFilter, entriesOf, withAuditFilter } from '../../src/cli/output/audit-entries.ts'
-import { type ListFlags, limitOf, printList, withLimit } from '../../src/cli/output/listing.ts'
+import { type AuditFlags, addAuditFlags, auditColumns, listAuditEntries, parseAuditFilter } from '../../src/cli/output/audit-entries.ts'
+import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const auditList = (cli: Cli): Command =>
-  withLimit(
-    withAuditFilter(
+  addLimitFlags(
+    addAuditFlags(
       manual('list', {
         summary: 'List audit entries, newest first',
         examples: [
@@ -18,7 +18,7 @@ export const auditList = (cli: Cli): Command =>
       }).alias('ls'),
     ),
   ).action(async ({ limit, all, ...flags }: AuditFlags & ListFlags) => {
-    const most = limitOf({ limit, ...(all ? { all } : {}) })
-    const filter = auditFilter(flags)
-    await printList(cli, entriesOf(await cli.client(), filter, 'desc'), most, { columns: auditColumns })
+    const most = parseLimit({ limit, ...(all ? { all } : {}) })
+    const filter = parseAuditFilter(flags)
+    await printList(cli, listAuditEntries(await cli.client(), filter, 'desc'), most, { columns: auditColumns })
   })

@@ -2,11 +2,11 @@ import { stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import type { BackupSink } from '../../src/backup/create/tar-sink.ts'
-import { keySettings } from '../../src/cli/arguments/backup-source.ts'
-import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { signingKeySettings } from '../../src/cli/arguments/backup-source.ts'
+import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { settingRows } from '../../src/cli/output/setting-rows.ts'
-import { summaryOf } from '../../src/cli/output/summary.ts'
+import { listSettings } from '../../src/cli/output/setting-rows.ts'
+import { buildSummary } from '../../src/cli/output/summary.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { openPlaces } from '../../src/cli/runtime/places.ts'
@@ -47,14 +47,14 @@ export const backupCreate = (cli: Cli): Command =>
     .option('--key-file <file>', 'key to sign the backup with (default: backup.key_file)')
     .option('--lock-timeout <duration>', 'time to wait for another backup', '0s')
     .action(async (flags: Flags) => {
-      const lockTimeoutMs = durationOf('--lock-timeout', flags.lockTimeout)
+      const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       if (flags.to === '-' && process.stdout.isTTY)
         throw usage('--to - does not write an archive to a terminal', 'redirect it to a file or a pipe')
       if (flags.jobs !== undefined && !/^([1-9]|[1-9]\d)$/.test(flags.jobs)) throw usage(`--jobs ${flags.jobs}: a number from 1 to 99`)
       if (flags.jobs !== undefined && flags.format !== 'dir') throw usage('--jobs needs --format dir: an archive is written sequentially')
       if (flags.to === '-' && flags.format === 'dir') throw usage('--format dir needs a folder, not standard output')
       const started = new Date()
-      const places = await openPlaces(cli, 'backup create', keySettings(flags))
+      const places = await openPlaces(cli, 'backup create', signingKeySettings(flags))
       const { place, sink } = await placeOf(flags, places.config.backup.path)
       const [{ createBackup }, { filePath }, { readKey }] = await Promise.all([
         import('../../src/backup/create/create-backup.ts'),
@@ -69,7 +69,8 @@ export const backupCreate = (cli: Cli): Command =>
         key: await readKey(places.config.backup.key_file),
         lockTimeoutMs,
         signal: cli.signal,
-        onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
+        onProgress: ({ done, total, bytes, totalBytes }) =>
+          progress.update({ done: done, total, bytes_done: bytes, bytes_total: totalBytes }),
       })
       progress.done()
       for (const { sha256, problem } of manifest.damaged) cli.warn(`warning: stored file ${sha256} is ${problem}`)
@@ -82,7 +83,7 @@ export const backupCreate = (cli: Cli): Command =>
       if (manifest.damaged.length + lostInStore.length > 0) cli.exit = 'PARTIAL'
       const { documents, files, bytes, damaged } = manifest
       const counts = { place, documents, files, bytes, damaged: damaged.length, lost_in_store: lostInStore.length, dry_run: false }
-      const summary = summaryOf(cli, 'backup create', counts, started)
+      const summary = buildSummary(cli, 'backup create', counts, started)
       const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${summary.duration_seconds.toFixed(1)} s: ${place}`
       // From cron with -q: nothing to be mailed where nothing is wrong.
       if (place === '-' || (cli.options.isQuiet && cli.options.format === 'tsv')) return cli.note(sentence)
@@ -116,6 +117,6 @@ async function placeOf({ to, format, jobs = '8' }: Flags, shelf: string): Promis
 
 /** What is set, without secrets, by dotted key. */
 async function settingsOf(cli: Cli): Promise<object> {
-  const rows = settingRows(await cli.config(), undefined, { setOnly: true })
+  const rows = listSettings(await cli.config(), undefined, { setOnly: true })
   return Object.fromEntries(rows.filter(({ secret }) => !secret).map(({ key, value }) => [key, value]))
 }

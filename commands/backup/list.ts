@@ -13,7 +13,7 @@ export const backupList = (cli: Cli): Command =>
   })
     .alias('ls')
     .action(async () => {
-      cli.refuseRemote('backup list')
+      cli.rejectRemote('backup list')
       const [{ config }, { listBackups }] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
       cli.print(await listBackups(config.backup.path), {
         columns: [

@@ -3,7 +3,7 @@ import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 
 interface Flags {
   keep?: string
@@ -25,16 +25,16 @@ export const backupPrune = (cli: Cli): Command =>
     .option('-y, --yes', 'delete without asking')
     .option('-n, --dry-run', 'list what would be deleted')
     .action(async ({ keep, yes, dryRun }: Flags) => {
-      cli.refuseRemote('backup prune')
+      cli.rejectRemote('backup prune')
       const [{ config }, shelf] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
       const count = keep === undefined ? config.backup.keep : Number(keep)
       if (!Number.isSafeInteger(count) || count < 1) throw usage(`--keep ${keep} is not a whole number of 1 or more`)
       const things = await shelf.listPrunable(config.backup.path, count)
       if (things.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${things.length} backups?`, '--yes')
-      await workThrough(cli, {
+      await runBatch(cli, {
         command: 'backup prune',
         phase: 'deleting',
-        things,
+        items: things,
         keyOf: ({ name }) => name,
         isDryRun: dryRun === true,
         async run({ name, size }) {

@@ -1,8 +1,14 @@
 import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { backupNamed, type KeyFlags, keySettings, refusePassword, signaturePolicy } from '../../src/cli/arguments/backup-source.ts'
-import { durationOf } from '../../src/cli/arguments/duration.ts'
+import {
+  loadSignaturePolicy,
+  rejectUrlPassword,
+  resolveBackup,
+  type SigningKeyFlags,
+  signingKeySettings,
+} from '../../src/cli/arguments/backup-source.ts'
+import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -12,7 +18,7 @@ import type { Config } from '../../src/config/schema.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 import type { Log } from '../../src/log/log.ts'
 
-interface Flags extends KeyFlags {
+interface Flags extends SigningKeyFlags {
   toDatabase?: string
   workDir?: string
   lockTimeout: string
@@ -44,12 +50,12 @@ export const backupRehearse = (cli: Cli): Command =>
     .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')
     .option('--lock-timeout <duration>', 'time to wait for another rehearsal', '0s')
     .action(async (given: string | undefined, flags: Flags) => {
-      const lockTimeoutMs = durationOf('--lock-timeout', flags.lockTimeout)
-      refusePassword(flags.toDatabase)
-      const places = await openPlaces(cli, 'backup rehearse', keySettings(flags))
+      const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
+      rejectUrlPassword(flags.toDatabase)
+      const places = await openPlaces(cli, 'backup rehearse', signingKeySettings(flags))
       const { config, log, database } = places
-      const source = await backupNamed(cli, given === undefined || given === 'latest' ? await latest(config) : given)
-      const policy = await signaturePolicy(config.backup.key_file, flags)
+      const source = await resolveBackup(cli, given === undefined || given === 'latest' ? await latest(config) : given)
+      const policy = await loadSignaturePolicy(config.backup.key_file, flags)
       const [{ rehearseRestore }, { BackupDamaged }, { withLock }, { recordSuccess }] = await Promise.all([
         import('../../src/backup/rehearse.ts'),
         import('../../src/backup/manifest.ts'),
@@ -74,7 +80,7 @@ export const backupRehearse = (cli: Cli): Command =>
             signal: cli.signal,
             onHead: ({ documents, created_at, dms }) => cli.note(`rehearsing with ${documents} documents of ${created_at} (dms ${dms})`),
             onProgress: ({ done, total, bytes, totalBytes }) =>
-              progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
+              progress.update({ done: done, total, bytes_done: bytes, bytes_total: totalBytes }),
           }),
         ).catch((error: unknown) => {
           if (!(error instanceof BackupDamaged)) throw error
@@ -136,7 +142,7 @@ async function inScratch<T>(
     await rm(folder, { recursive: true, force: true, maxRetries: 5 })
   }
   void cli.signal
-  cli.lastly(remove)
+  cli.onForcedExit(remove)
   try {
     scratch = await open(scratchConfig, log)
     return await work(scratch)

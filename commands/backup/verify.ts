@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { backupNamed, type KeyFlags, keySettings, signaturePolicy } from '../../src/cli/arguments/backup-source.ts'
+import { loadSignaturePolicy, resolveBackup, type SigningKeyFlags, signingKeySettings } from '../../src/cli/arguments/backup-source.ts'
 import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -23,11 +23,11 @@ export const backupVerify = (cli: Cli): Command =>
   })
     .option('--key-file <file>', 'key to verify the signature with (default: backup.key_file)')
     .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')
-    .action(async (given: string, flags: KeyFlags) => {
-      cli.refuseRemote('backup verify')
-      const { config } = await cli.config(keySettings(flags))
-      const policy = await signaturePolicy(config.backup.key_file, flags)
-      const source = await backupNamed(cli, given)
+    .action(async (given: string, flags: SigningKeyFlags) => {
+      cli.rejectRemote('backup verify')
+      const { config } = await cli.config(signingKeySettings(flags))
+      const policy = await loadSignaturePolicy(config.backup.key_file, flags)
+      const source = await resolveBackup(cli, given)
       const { verifyBackup } = await import('../../src/backup/verify.ts')
       const columns = [{ name: 'problem' }, { name: 'path' }, { name: 'origin' }] as const
       const sentence = ({ path, problem, origin }: Problem) =>

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { bodyText } from '../../src/cli/arguments/body-text.ts'
-import { idOf } from '../../src/cli/arguments/ids.ts'
+import { readBodyText } from '../../src/cli/arguments/body-text.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { commentColumns } from './list.ts'
@@ -24,9 +24,9 @@ export const commentsAdd = (cli: Cli): Command =>
     .option('--body-file <file>', 'read the text from this file; - reads standard input')
     .option('--reply-to <comment>', 'reply to this comment')
     .action(async (given: string, words: string[], { bodyFile, replyTo }: Flags) => {
-      const document = idOf(given, 'document')
-      const parent_id = replyTo === undefined ? null : idOf(replyTo, 'comment')
-      const content = await bodyText(cli.options, words, bodyFile)
+      const document = parseId(given, 'document')
+      const parent_id = replyTo === undefined ? null : parseId(replyTo, 'comment')
+      const content = await readBodyText(cli.options, words, bodyFile)
       const client = await cli.client()
       const comment = await client.comments.create(document, { content, parent_id })
       cli.print(comment, { columns: commentColumns, sentence: `✓ Added comment (id ${comment.id})` })

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { idOf } from '../../src/cli/arguments/ids.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -17,7 +17,7 @@ export const commentsDelete = (cli: Cli): Command =>
     .alias('rm')
     .option('-y, --yes', 'delete without asking')
     .action(async (given: string, which: string, { yes }: { yes?: boolean }) => {
-      const [document_id, id] = [idOf(given, 'document'), idOf(which, 'comment')]
+      const [document_id, id] = [parseId(given, 'document'), parseId(which, 'comment')]
       if (!yes) await confirm(cli.options, 'Delete this comment and its replies?', '--yes')
       const client = await cli.client()
       await client.comments.delete(document_id, id)

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { bodyText } from '../../src/cli/arguments/body-text.ts'
-import { idOf } from '../../src/cli/arguments/ids.ts'
+import { readBodyText } from '../../src/cli/arguments/body-text.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { commentColumns } from './list.ts'
@@ -16,8 +16,8 @@ export const commentsEdit = (cli: Cli): Command =>
   })
     .option('--body-file <file>', 'read the text from this file; - reads standard input')
     .action(async (given: string, which: string, words: string[], { bodyFile }: { bodyFile?: string }) => {
-      const [document, id] = [idOf(given, 'document'), idOf(which, 'comment')]
-      const content = await bodyText(cli.options, words, bodyFile)
+      const [document, id] = [parseId(given, 'document'), parseId(which, 'comment')]
+      const content = await readBodyText(cli.options, words, bodyFile)
       const client = await cli.client()
       const comment = await client.comments.update(document, id, content)
       cli.print(comment, { columns: commentColumns, sentence: '✓ Updated comment' })

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { idOf } from '../../src/cli/arguments/ids.ts'
-import { type ListFlags, limitOf, printList, withLimit } from '../../src/cli/output/listing.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
+import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -18,7 +18,7 @@ export const commentColumns: Column<Comment>[] = [
 ]
 
 export const commentsList = (cli: Cli): Command =>
-  withLimit(
+  addLimitFlags(
     manual('list <document>', {
       summary: 'List comments on a document, newest first',
       examples: [
@@ -29,9 +29,9 @@ export const commentsList = (cli: Cli): Command =>
       notes: ['Each comment is followed by its replies.'],
     }).alias('ls'),
   ).action(async (given: string, flags: ListFlags) => {
-    const limit = limitOf(flags)
+    const limit = parseLimit(flags)
     const client = await cli.client()
-    await printList(cli, allOf(client, idOf(given, 'document')), limit, { columns: commentColumns })
+    await printList(cli, allOf(client, parseId(given, 'document')), limit, { columns: commentColumns })
   })
 
 async function* allOf({ comments }: Client, document: string): AsyncGenerator<Comment> {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
-import { counted } from '../../src/cli/output/output.ts'
+import { pluralize } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 
@@ -27,7 +27,7 @@ export const configCheck = (cli: Cli): Command =>
       const lines = rows.map(({ severity, message }) => `${severity}: ${escapeControls(message)}`)
       const verdict =
         rows.length > 0
-          ? `${counted(problems.length, 'error')}, ${counted(warnings.length, 'warning')}`
+          ? `${pluralize(problems.length, 'error')}, ${pluralize(warnings.length, 'warning')}`
           : `✓ ${checked ?? 'no configuration file; defaults and environment variables'}: valid`
       cli.print(rows, { columns: [{ name: 'severity' }, { name: 'message' }], id: 'message', sentence: [...lines, verdict] })
       if (problems.length > 0 || (strict && warnings.length > 0)) cli.exit = 'CONFIG'

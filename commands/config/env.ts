@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
-import { settingRows } from '../../src/cli/output/setting-rows.ts'
+import { listSettings } from '../../src/cli/output/setting-rows.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { refuseRevealOnTerminal } from './show.ts'
@@ -29,7 +29,7 @@ export const configEnv = (cli: Cli): Command =>
     .action(async ({ secretsFile, reveal, yes }: Flags) => {
       refuseRevealOnTerminal(cli, { reveal, yes })
       const { settings } = await import('../../src/config/schema.ts')
-      const variables = settingRows(await cli.config(), undefined, { setOnly: true, reveal: true }).map(({ key, value, secret }) => ({
+      const variables = listSettings(await cli.config(), undefined, { setOnly: true, reveal: true }).map(({ key, value, secret }) => ({
         name: settings.get(key)?.env ?? key,
         value: Array.isArray(value) ? value.join(',') : String(value),
         isOmitted: secret && !reveal,

@@ -26,13 +26,13 @@ export const configShow = (cli: Cli): Command =>
     .option('-y, --yes', 'print secrets even on a terminal')
     .action(async (key: string | undefined, flags: Flags) => {
       refuseRevealOnTerminal(cli, flags)
-      const { masked, settingRows, withKept } = await import('../../src/cli/output/setting-rows.ts')
+      const { maskSecret, listSettings, addGeneratedSecrets } = await import('../../src/cli/output/setting-rows.ts')
       const loaded = await cli.config()
-      cli.print(withKept(loaded, settingRows(loaded, key, flags), flags), {
+      cli.print(addGeneratedSecrets(loaded, listSettings(loaded, key, flags), flags), {
         id: 'key',
         columns: [
           { name: 'key' },
-          { name: 'value', value: (row) => (row.value === null ? masked(loaded, row.key) : row.value) },
+          { name: 'value', value: (row) => (row.value === null ? maskSecret(loaded, row.key) : row.value) },
           {
             name: 'origin',
             value: ({ source, origin }) => (origin === 'default' ? origin : source),

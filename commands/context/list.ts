@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
-import { contextColumns, contextRows } from '../../src/cli/remote/context-rows.ts'
-import { readContexts } from '../../src/cli/remote/contexts-file.ts'
+import { contextColumns, listContextRows } from '../../src/cli/remote/context-rows.ts'
+import { loadContexts } from '../../src/cli/remote/contexts-file.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const contextList = (cli: Cli): Command =>
@@ -15,4 +15,4 @@ export const contextList = (cli: Cli): Command =>
     notes: ['"local" is this machine.'],
   })
     .alias('ls')
-    .action(async () => cli.print(await contextRows(await readContexts(cli.env), cli.env), { columns: contextColumns, id: 'name' }))
+    .action(async () => cli.print(await listContextRows(await loadContexts(cli.env), cli.env), { columns: contextColumns, id: 'name' }))

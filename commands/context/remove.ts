@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
-import { contextRow, printContext } from '../../src/cli/remote/context-rows.ts'
-import { contextNamed, local } from '../../src/cli/remote/contexts.ts'
-import { changeContexts } from '../../src/cli/remote/contexts-file.ts'
-import { keepCredential, whileLocked } from '../../src/cli/remote/credentials.ts'
+import { findContextRow, printContext } from '../../src/cli/remote/context-rows.ts'
+import { findContext, localContext } from '../../src/cli/remote/contexts.ts'
+import { updateContexts } from '../../src/cli/remote/contexts-file.ts'
+import { saveCredential, withCredentialsLock } from '../../src/cli/remote/credentials.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const contextRemove = (cli: Cli): Command =>
@@ -18,12 +18,15 @@ export const contextRemove = (cli: Cli): Command =>
     .alias('rm')
     .action(async (name: string) => {
       let isCurrent = false
-      const before = await contextRow(cli.env, name)
-      await changeContexts(cli.env, async (contexts) => {
-        contextNamed(contexts, name)
-        await whileLocked(cli.env, () => keepCredential(cli.env, name, undefined))
+      const before = await findContextRow(cli.env, name)
+      await updateContexts(cli.env, async (contexts) => {
+        findContext(contexts, name)
+        await withCredentialsLock(cli.env, () => saveCredential(cli.env, name, undefined))
         isCurrent = contexts.current === name
-        return { current: isCurrent ? local : contexts.current, known: new Map([...contexts.known].filter(([each]) => each !== name)) }
+        return {
+          current: isCurrent ? localContext : contexts.current,
+          byName: new Map([...contexts.byName].filter(([each]) => each !== name)),
+        }
       })
       printContext(cli, before, `✓ Removed context ${name}`)
       if (isCurrent) cli.note('the current context is now local (this machine)')

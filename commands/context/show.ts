@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
-import { contextRow, printContext } from '../../src/cli/remote/context-rows.ts'
-import { contextNamed, local } from '../../src/cli/remote/contexts.ts'
-import { readContexts } from '../../src/cli/remote/contexts-file.ts'
+import { findContextRow, printContext } from '../../src/cli/remote/context-rows.ts'
+import { findContext, localContext } from '../../src/cli/remote/contexts.ts'
+import { loadContexts } from '../../src/cli/remote/contexts-file.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const contextShow = (cli: Cli): Command =>
@@ -14,8 +14,8 @@ export const contextShow = (cli: Cli): Command =>
     ],
     exits: '0 shown · 6 no such context',
   }).action(async (given: string | undefined) => {
-    const contexts = await readContexts(cli.env)
+    const contexts = await loadContexts(cli.env)
     const name = given ?? cli.target.name
-    if (name !== local) contextNamed(contexts, name)
-    printContext(cli, await contextRow(cli.env, name))
+    if (name !== localContext) findContext(contexts, name)
+    printContext(cli, await findContextRow(cli.env, name))
   })

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
-import { contextRow, printContext } from '../../src/cli/remote/context-rows.ts'
-import { contextNamed, local } from '../../src/cli/remote/contexts.ts'
-import { changeContexts } from '../../src/cli/remote/contexts-file.ts'
+import { findContextRow, printContext } from '../../src/cli/remote/context-rows.ts'
+import { findContext, localContext } from '../../src/cli/remote/contexts.ts'
+import { updateContexts } from '../../src/cli/remote/contexts-file.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const contextUse = (cli: Cli): Command =>
@@ -15,9 +15,13 @@ export const contextUse = (cli: Cli): Command =>
     notes: ['Commands that run on the server only ignore it.'],
     exits: '0 set · 6 no such context',
   }).action(async (name: string) => {
-    await changeContexts(cli.env, (contexts) => {
-      if (name !== local) contextNamed(contexts, name)
+    await updateContexts(cli.env, (contexts) => {
+      if (name !== localContext) findContext(contexts, name)
       return { ...contexts, current: name }
     })
-    printContext(cli, await contextRow(cli.env, name), `✓ The current context is now ${name}${name === local ? ' (this machine)' : ''}`)
+    printContext(
+      cli,
+      await findContextRow(cli.env, name),
+      `✓ The current context is now ${name}${name === localContext ? ' (this machine)' : ''}`,
+    )
   })

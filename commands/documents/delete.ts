@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 
 interface Flags {
   yes?: boolean
@@ -25,18 +25,18 @@ export const documentsDelete = (cli: Cli): Command =>
     .option('-y, --yes', 'delete without asking')
     .option('-n, --dry-run', 'list what would be deleted')
     .action(async (given: string[], { yes, dryRun }: Flags) => {
-      const ids = await idsFrom(given)
+      const ids = await readIds(given)
       const what = ids.length === 1 ? `document ${ids[0]}` : `${ids.length} documents`
       if (!yes && !dryRun && ids.length > 0) await confirm(cli.options, `Delete ${what} for good?`, '--yes')
       const { documents } = await cli.client()
-      await workThrough(cli, {
+      await runBatch(cli, {
         command: 'documents delete',
         phase: 'deleting',
-        things: ids,
+        items: ids,
         keyOf: (id) => id,
         isDryRun: dryRun === true,
         async run(given) {
-          const id = idOf(given, 'document')
+          const id = parseId(given, 'document')
           if (dryRun) await documents.get(id)
           else await documents.delete(id)
           return { action: 'deleted', key: given, id }

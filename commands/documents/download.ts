@@ -1,15 +1,23 @@
 import { stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { type Command, Option } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
+import { type BatchItem, errorColumn } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
-import { bodyOf, expectedOf, nameIn, type Place, placeOf, refuseTerminal, toStdout } from '../../src/cli/remote/download-target.ts'
-import { exists, safeName, saveFile } from '../../src/cli/remote/save-file.ts'
-import { errorColumn, type Item } from '../../src/cli/runtime/batch.ts'
+import {
+  bodyChunks,
+  type DownloadTarget,
+  expectedContent,
+  parseFileName,
+  rejectTerminal,
+  resolveDownloadTarget,
+  writeToStdout,
+} from '../../src/cli/remote/download-target.ts'
+import { fileExistsError, safeName, saveFile } from '../../src/cli/remote/save-file.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
-import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
 
 interface Flags {
@@ -19,7 +27,7 @@ interface Flags {
   skipExisting?: boolean
 }
 
-const columns: Column<Item>[] = [
+const columns: Column<BatchItem>[] = [
   // One that failed has but the id that was given.
   { name: 'id', value: ({ id, key }) => id ?? key },
   { name: 'path' },
@@ -49,24 +57,31 @@ export const documentsDownload = (cli: Cli): Command =>
     .addOption(new Option('--clobber', 'replace existing files').conflicts('skipExisting'))
     .option('--skip-existing', 'skip existing files')
     .action(async (given: string[], flags: Flags) => {
-      const ids = await idsFrom(given)
+      const ids = await readIds(given)
       if (flags.to === '-') return toPipe(cli, ids)
-      const target = await placeOf(flags.to ?? '.', ids.length)
+      const target = await resolveDownloadTarget(flags.to ?? '.', ids.length)
       const client = await cli.client()
       const taken = new Set<string>()
-      await workThrough(cli, {
+      await runBatch(cli, {
         command: 'documents download',
         phase: 'download',
-        things: ids,
+        items: ids,
         keyOf: (id) => id,
         columns,
         totalBytes: null,
-        run: (id, moved) => download(client, idOf(id, 'document'), target, flags, taken, moved),
+        run: (id, moved) => download(client, parseId(id, 'document'), target, flags, taken, moved),
       })
     })
 
 /** `taken`: the paths that this run has used; two documents of one name never replace each other. */
-async function download(client: Client, id: string, target: Place, flags: Flags, taken: Set<string>, moved: (bytes: number) => void) {
+async function download(
+  client: Client,
+  id: string,
+  target: DownloadTarget,
+  flags: Flags,
+  taken: Set<string>,
+  moved: (bytes: number) => void,
+) {
   const response = await client.documents.download(id)
   try {
     const path = 'file' in target ? target.file : join(target.folder, await nameOf(client, id, response, flags))
@@ -76,9 +91,9 @@ async function download(client: Client, id: string, target: Place, flags: Flags,
     )
     if (taken.has(path)) throw new Failure('CONFLICT', `${path} is another document of this download`, { fix: 'pass --name id' })
     if (isThere && flags.skipExisting) return { action: 'skipped', key: id, id, path }
-    if (isThere && !flags.clobber) throw exists(path)
+    if (isThere && !flags.clobber) throw fileExistsError(path)
     taken.add(path)
-    const saved = await saveFile(bodyOf(response), path, expectedOf(response), flags.clobber === true, moved)
+    const saved = await saveFile(bodyChunks(response), path, expectedContent(response), flags.clobber === true, moved)
     return { action: 'created', key: id, id, path, ...saved }
   } finally {
     await response.body?.cancel().catch(() => {})
@@ -88,13 +103,13 @@ async function download(client: Client, id: string, target: Place, flags: Flags,
 async function toPipe(cli: Cli, ids: readonly string[]): Promise<void> {
   const [id = ''] = ids
   if (ids.length !== 1) throw usage('--to - takes one document')
-  refuseTerminal(cli)
+  rejectTerminal(cli)
   const client = await cli.client()
-  await toStdout(cli, await client.documents.download(idOf(id, 'document')))
+  await writeToStdout(cli, await client.documents.download(parseId(id, 'document')))
 }
 
 async function nameOf(client: Client, id: string, response: Response, { name }: Flags): Promise<string> {
-  const original = safeName(await nameIn(response))
+  const original = safeName(await parseFileName(response))
   if (name === 'original') return original
   const extension = extname(original)
   if (name === 'id') return `${id}${extension}`

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
-import { type FilterFlags, filtersOf, withFilters } from '../../src/cli/arguments/document-filters.ts'
+import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { refuseTerminal } from '../../src/cli/remote/download-target.ts'
+import { rejectTerminal } from '../../src/cli/remote/download-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
@@ -18,7 +18,7 @@ interface Flags extends Omit<FilterFlags, 'to'> {
 }
 
 export const documentsExport = (cli: Cli): Command =>
-  withFilters(
+  addFilterFlags(
     manual('export', {
       summary: 'Export documents and a manifest to a folder or tar',
       examples: [
@@ -50,26 +50,26 @@ export const documentsExport = (cli: Cli): Command =>
       if (isTar && deleteExtra) throw usage('--delete-extra is for a folder')
       if (allowEmpty && !deleteExtra) throw usage('--allow-empty goes with --delete-extra')
       if (!/^([1-9]|[1-5]\d|6[0-4])$/.test(concurrency)) throw usage(`--concurrency ${concurrency}: a whole number from 1 to 64`)
-      if (to === '-') refuseTerminal(cli)
+      if (to === '-') rejectTerminal(cli)
       const client = await cli.client()
       const query = {
-        ...(await filtersOf(client, filters)),
+        ...(await buildDocumentQuery(client, filters)),
         fields: Object.keys(withoutContent).join(','),
         sort: 'created_at',
         order: 'asc',
       }
       const documents: DocumentView[] = await Array.fromAsync(client.documents.list(query))
       if (isTar) {
-        const { exportToPipe, exportToTar } = await import('../../src/cli/export/tar.ts')
-        if (to === '-') await exportToPipe(cli, client, documents, withText)
-        else await exportToTar(cli, client, documents, to, { withText, clobbers: clobber })
+        const { exportToStdout, exportToTar } = await import('../../src/cli/export/tar.ts')
+        if (to === '-') await exportToStdout(cli, client, documents, withText)
+        else await exportToTar(cli, client, documents, to, { hasText: withText, canOverwrite: clobber })
         return
       }
       const { exportToFolder } = await import('../../src/cli/export/folder.ts')
       await exportToFolder(cli, client, documents, to, {
-        withText,
-        deletesExtra: deleteExtra,
-        allowsEmpty: allowEmpty,
+        hasText: withText,
+        shouldDeleteExtra: deleteExtra,
+        canDeleteAll: allowEmpty,
         concurrency: Number(concurrency),
       })
     })

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
-import { idOf } from '../../src/cli/arguments/ids.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { inTurn } from '../../src/cli/runtime/map-sequential.ts'
+import { mapSequential } from '../../src/cli/runtime/map-sequential.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
 import { documentColumns } from './list.ts'
 
@@ -42,9 +42,9 @@ export const documentsGet = (cli: Cli): Command =>
     ],
     exits: '0 shown · 4 not signed in · 6 no such document · 69 server unreachable',
   }).action(async (given: string[]) => {
-    const ids = given.map((id) => idOf(id, 'document'))
+    const ids = given.map((id) => parseId(id, 'document'))
     const client = await cli.client()
-    const documents = await inTurn(ids, (id) => client.documents.get(id))
+    const documents = await mapSequential(ids, (id) => client.documents.get(id))
     const [first] = documents
     if (first && documents.length === 1) cli.print(first, { columns: allDocumentColumns })
     else cli.print(documents, { columns: documentColumns })

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
-import { type FilterFlags, filtersOf, withFilters } from '../../src/cli/arguments/document-filters.ts'
-import { type ListFlags, limitOf, printList, withLimit } from '../../src/cli/output/listing.ts'
+import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
+import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -53,8 +53,8 @@ interface Flags extends ListFlags, FilterFlags {
 }
 
 export const documentsList = (cli: Cli): Command =>
-  withLimit(
-    withFilters(
+  addLimitFlags(
+    addFilterFlags(
       manual('list', {
         summary: 'List documents, newest first',
         examples: [
@@ -73,10 +73,10 @@ export const documentsList = (cli: Cli): Command =>
       )
       .addOption(new Option('--order <order>', 'sort order').choices(['asc', 'desc']).default('desc')),
   ).action(async (flags: Flags) => {
-    const limit = limitOf(flags)
+    const limit = parseLimit(flags)
     const { sort, order } = flags
     const fields = [...Object.keys(withoutContent), ...(cli.options.fields?.includes('content') ? ['content'] : [])].join(',')
     const client = await cli.client()
-    const query = { ...(await filtersOf(client, flags)), sort, order, fields, per_page: Math.min(limit, 100) }
+    const query = { ...(await buildDocumentQuery(client, flags)), sort, order, fields, per_page: Math.min(limit, 100) }
     await printList(cli, client.documents.list(query), limit, { columns: documentColumns })
   })

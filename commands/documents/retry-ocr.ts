@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Priority } from '../../src/jobs/queue.ts'
 
 interface Flags {
@@ -24,15 +24,15 @@ export const documentsRetryOcr = (cli: Cli): Command =>
     .option('--language <codes>', 'languages of the text, e.g. eng or deu+eng (default: as before)')
     .addOption(new Option('--priority <priority>', 'priority of the jobs').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
     .action(async (given: string[], { language, priority }: Flags) => {
-      const ids = await idsFrom(given)
+      const ids = await readIds(given)
       const { documents } = await cli.client()
-      await workThrough(cli, {
+      await runBatch(cli, {
         command: 'documents retry-ocr',
         phase: 'queueing',
-        things: ids,
+        items: ids,
         keyOf: (id) => id,
         async run(key) {
-          const id = idOf(key, 'document')
+          const id = parseId(key, 'document')
           const { job_id } = await documents.retryOcr(id, { language, priority })
           return { action: 'queued', key, id, job_id }
         },

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
-import { idOf } from '../../src/cli/arguments/ids.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
-import { isFinished } from '../../src/cli/runtime/waiting.ts'
+import { isFinished } from '../../src/cli/runtime/wait.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 
 export const documentsText = (cli: Cli): Command =>
@@ -17,8 +17,8 @@ export const documentsText = (cli: Cli): Command =>
     exits: '0 printed · 3 OCR failed; partial text was printed · 6 no such document · 8 OCR has not finished',
   }).action(async (given: string) => {
     const client = await cli.client()
-    if (cli.options.printCurl) return void (await client.documents.text(idOf(given, 'document')))
-    const document = await client.documents.get(idOf(given, 'document'))
+    if (cli.options.printCurl) return void (await client.documents.text(parseId(given, 'document')))
+    const document = await client.documents.get(parseId(given, 'document'))
     const { id, status, error, content = '' } = document
     if (!isFinished(document)) throw new Failure('PENDING', `the document is ${status}`, { fix: `dms documents wait ${id}` })
     const { isJson, isTerminal } = cli.options

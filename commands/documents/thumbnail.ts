@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { idOf } from '../../src/cli/arguments/ids.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { bodyOf, expectedOf, placeOf, refuseTerminal, toStdout } from '../../src/cli/remote/download-target.ts'
+import { bodyChunks, expectedContent, rejectTerminal, resolveDownloadTarget, writeToStdout } from '../../src/cli/remote/download-target.ts'
 import { saveFile } from '../../src/cli/remote/save-file.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
@@ -29,15 +29,15 @@ export const documentsThumbnail = (cli: Cli): Command =>
     .option('--to <place>', 'file, folder, or - for standard output', '.')
     .option('--clobber', 'replace an existing file')
     .action(async (given: string, { width, height, to, clobber = false }: Flags) => {
-      const id = idOf(given, 'document')
+      const id = parseId(given, 'document')
       const size = { width: pixels('--width', width), height: pixels('--height', height) }
-      if (to === '-') refuseTerminal(cli)
+      if (to === '-') rejectTerminal(cli)
       const client = await cli.client()
       const response = await client.documents.thumbnail(id, size)
-      if (to === '-') return void (await toStdout(cli, response))
-      const place = await placeOf(to, 1)
+      if (to === '-') return void (await writeToStdout(cli, response))
+      const place = await resolveDownloadTarget(to, 1)
       const path = 'file' in place ? place.file : join(place.folder, `${id}.webp`)
-      const { bytes } = await saveFile(bodyOf(response), path, expectedOf(response), clobber, () => {})
+      const { bytes } = await saveFile(bodyChunks(response), path, expectedContent(response), clobber, () => {})
       cli.print({ id, path, bytes }, { columns: [{ name: 'id' }, { name: 'path' }, { name: 'bytes' }], sentence: `✓ ${path}` })
     })
 

@@ -1,14 +1,14 @@
 import type { Command } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
-import { metadataOf } from '../../src/cli/arguments/key-values.ts'
-import { labelIdsOf } from '../../src/cli/arguments/labels.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
+import { parseKeyValues } from '../../src/cli/arguments/key-values.ts'
+import { findLabelIds } from '../../src/cli/arguments/labels.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { asksOf } from '../../src/cli/remote/curl-printing.ts'
+import { lookupPrinterOf } from '../../src/cli/remote/curl-lookup.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { inTurn } from '../../src/cli/runtime/map-sequential.ts'
-import { workThrough } from '../../src/cli/runtime/run-batch.ts'
-import { several } from '../../src/cli/upload/flags.ts'
+import { mapSequential } from '../../src/cli/runtime/map-sequential.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
+import { collect } from '../../src/cli/upload/flags.ts'
 import type { Client } from '../../src/client/client.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
 import { allDocumentColumns } from './get.ts'
@@ -44,36 +44,36 @@ export const documentsUpdate = (cli: Cli): Command =>
       '0 changed · 2 nothing to change, or invalid value · 3 some could not be changed · 6 no such document or label · 69 server unreachable',
   })
     .option('--title <title>', 'new title, for a single document')
-    .option('--add-label <labels>', 'labels to add (names or ids, separated by commas); repeatable', several, [])
-    .option('--remove-label <labels>', 'labels to remove; repeatable', several, [])
-    .option('--set <key=value>', 'metadata entry to set; repeatable', several, [])
-    .option('--unset <key>', 'metadata entry to remove; repeatable', several, [])
+    .option('--add-label <labels>', 'labels to add (names or ids, separated by commas); repeatable', collect, [])
+    .option('--remove-label <labels>', 'labels to remove; repeatable', collect, [])
+    .option('--set <key=value>', 'metadata entry to set; repeatable', collect, [])
+    .option('--unset <key>', 'metadata entry to remove; repeatable', collect, [])
     .action(async (given: string[], flags: Flags) => {
-      const ids = await idsFrom(given)
+      const ids = await readIds(given)
       const { title, set, unset } = flags
       if (title !== undefined && ids.length !== 1) throw usage(`--title is for a single document, and these are ${ids.length}`)
       const metadata =
         set.length + unset.length === 0
           ? undefined
-          : { ...metadataOf('--set', set), ...Object.fromEntries(unset.map((key) => [key, null])) }
+          : { ...parseKeyValues('--set', set), ...Object.fromEntries(unset.map((key) => [key, null])) }
       if (title === undefined && !metadata && flags.addLabel.length + flags.removeLabel.length === 0)
         throw usage('nothing to change', 'pass --title, --add-label, --remove-label, --set or --unset')
       const client = await cli.client()
-      const added = await labelIdsOf(client, flags.addLabel.join(','))
-      const removed = await labelIdsOf(client, flags.removeLabel.join(','))
+      const added = await findLabelIds(client, flags.addLabel.join(','))
+      const removed = await findLabelIds(client, flags.removeLabel.join(','))
       const changes: Changes = { title, metadata, added, removed }
       const [only] = ids
       if (only !== undefined && ids.length === 1) {
-        const document = await update(client, idOf(only, 'document'), changes)
+        const document = await update(client, parseId(only, 'document'), changes)
         return cli.print(document, { columns: allDocumentColumns, sentence: `✓ Updated "${document.title}"` })
       }
-      await workThrough(cli, {
+      await runBatch(cli, {
         command: 'documents update',
         phase: 'changing',
-        things: ids,
+        items: ids,
         keyOf: (id) => id,
         async run(key) {
-          const { id } = await update(client, idOf(key, 'document'), changes)
+          const { id } = await update(client, parseId(key, 'document'), changes)
           return { action: 'updated', key, id }
         },
       })
@@ -82,7 +82,7 @@ export const documentsUpdate = (cli: Cli): Command =>
 /** The API takes the whole set of labels: what others changed meanwhile must not be undone. */
 async function update(client: Client, id: string, { title, metadata, added, removed }: Changes): Promise<DocumentView> {
   if (added.length + removed.length === 0) return client.documents.update(id, { title, metadata })
-  if (asksOf(client)) return print(client, id, { title, metadata, added, removed })
+  if (lookupPrinterOf(client)) return print(client, id, { title, metadata, added, removed })
   for (let attempt = 1; ; attempt++) {
     const { document, etag } = await client.documents.tagged(id)
     const labels = [...new Set([...document.label_ids, ...added])].filter((label) => !removed.includes(label))
@@ -101,6 +101,6 @@ async function print(client: Client, id: string, { title, metadata, added, remov
     ...added.map((label) => () => client.labels.assign(label, [id])),
     ...removed.map((label) => () => client.labels.unassign(label, [id])),
   ]
-  await inTurn(requests, async (send) => send())
+  await mapSequential(requests, async (send) => send())
   throw new Error('a client that only prints has sent something')
 }

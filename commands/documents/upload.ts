@@ -1,15 +1,15 @@
 import { stat } from 'node:fs/promises'
 import type { Command } from 'commander'
-import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { holdFolders } from '../../src/cli/runtime/run-lock.ts'
-import { clientThatWorks, readsHere } from '../../src/cli/runtime/waiting.ts'
-import { type FoundFile, findFiles, pathsFrom } from '../../src/cli/upload/find-files.ts'
-import { type UploadFlags, uploadingOf, withUploadFlags } from '../../src/cli/upload/flags.ts'
-import { upload } from '../../src/cli/upload/upload.ts'
-import { type Journal, journalPath, openJournal } from '../../src/cli/upload/upload-cache.ts'
+import { lockFolders } from '../../src/cli/runtime/run-lock.ts'
+import { inProcessWorkerNote, openClientWithWorker } from '../../src/cli/runtime/wait.ts'
+import { type FoundFile, findFiles, readPathList } from '../../src/cli/upload/find-files.ts'
+import { addUploadFlags, parseUploadFlags, type UploadFlags } from '../../src/cli/upload/flags.ts'
+import { uploadFiles } from '../../src/cli/upload/upload.ts'
+import { openUploadCache, type UploadCache, uploadCachePath } from '../../src/cli/upload/upload-cache.ts'
 
 interface Flags extends UploadFlags {
   recursive?: boolean
@@ -23,7 +23,7 @@ interface Flags extends UploadFlags {
 }
 
 export const documentsUpload = (cli: Cli): Command =>
-  withUploadFlags(
+  addUploadFlags(
     manual('upload [path...]', {
       summary: 'Upload files; skip those that exist on the server',
       examples: [
@@ -43,7 +43,7 @@ export const documentsUpload = (cli: Cli): Command =>
         'With -r one run at a time uploads a folder; --lock-timeout waits for the other one.',
         'With -r the SHA-256 of each file is cached in $XDG_STATE_HOME/dms/uploads, so that later runs read only changed files. The server is asked each time whether it has them.',
         'Over a network, files under 8 MiB are sent in batches of ten.',
-        `With --wait: ${readsHere}`,
+        `With --wait: ${inProcessWorkerNote}`,
       ],
     }),
   )
@@ -58,15 +58,21 @@ export const documentsUpload = (cli: Cli): Command =>
     .option('-n, --dry-run', 'list the files, upload nothing')
     .action(async (paths: string[], flags: Flags) => {
       const { title, stdinName, dryRun, wait = false } = flags
-      const uploading = uploadingOf('documents upload', flags)
+      const uploading = parseUploadFlags('documents upload', flags)
       const files = await filesOf(paths, flags)
       if (title !== undefined && files.length !== 1) throw usage(`--title is for a single file, and these are ${files.length}`)
-      const lockTimeout = durationOf('--lock-timeout', flags.lockTimeout)
-      if (!dryRun && flags.recursive) await holdFolders(cli, 'documents upload', await foldersOf(paths), lockTimeout)
-      const client = dryRun ? null : await (wait ? clientThatWorks(cli, 'documents upload --wait') : cli.client())
-      const isJournaled = flags.resume ?? (flags.recursive === true && uploading.after.isKeeping)
+      const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)
+      if (!dryRun && flags.recursive) await lockFolders(cli, 'documents upload', await foldersOf(paths), lockTimeout)
+      const client = dryRun ? null : await (wait ? openClientWithWorker(cli, 'documents upload --wait') : cli.client())
+      const isJournaled = flags.resume ?? (flags.recursive === true && uploading.afterUpload.isKept)
       const journal = client && isJournaled ? await journalOf(cli, paths, uploading.options.owner) : null
-      await upload(cli, client, files, { ...uploading, options: { ...uploading.options, title }, stdinName, waits: wait, journal })
+      await uploadFiles(cli, client, files, {
+        ...uploading,
+        options: { ...uploading.options, title },
+        stdinName,
+        shouldWait: wait,
+        cache: journal,
+      })
     })
 
 async function foldersOf(paths: readonly string[]): Promise<string[]> {
@@ -75,10 +81,10 @@ async function foldersOf(paths: readonly string[]): Promise<string[]> {
 }
 
 /** The notes of earlier runs over these paths. */
-async function journalOf(cli: Cli, paths: readonly string[], owner = ''): Promise<Journal> {
+async function journalOf(cli: Cli, paths: readonly string[], owner = ''): Promise<UploadCache> {
   const { url } = cli.target
   const server = url ?? (await cli.config()).config.data_dir
-  return openJournal(journalPath(cli.env, JSON.stringify([server, cli.options.as, owner]), paths), (error) => {
+  return openUploadCache(uploadCachePath(cli.env, JSON.stringify([server, cli.options.as, owner]), paths), (error) => {
     if (cli.options.verbose > 0) cli.note(`uploads are not noted: ${error.message}`)
   })
 }
@@ -93,11 +99,11 @@ async function filesOf(paths: readonly string[], flags: Flags): Promise<FoundFil
   }
   const options = {
     isRecursive: flags.recursive === true,
-    followsLinks: flags.followSymlinks === true,
+    shouldFollowLinks: flags.followSymlinks === true,
     include: flags.include,
     exclude: flags.exclude,
   }
-  const listed = filesFrom === undefined ? [] : await pathsFrom(filesFrom, flags[0] === true)
+  const listed = filesFrom === undefined ? [] : await readPathList(filesFrom, flags[0] === true)
   const files = await findFiles([...paths.filter((path) => path !== '-'), ...listed], options)
-  return paths.includes('-') ? [{ path: '-', below: '', size: null, mtimeNs: '0' }, ...files] : files
+  return paths.includes('-') ? [{ path: '-', relativePath: '', size: null, mtimeNs: '0' }, ...files] : files
 }

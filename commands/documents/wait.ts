@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
-import { inTurn } from '../../src/cli/runtime/map-sequential.ts'
-import { clientThatWorks, readsHere, refuseLate, waitForDocuments } from '../../src/cli/runtime/waiting.ts'
+import { mapSequential } from '../../src/cli/runtime/map-sequential.ts'
+import { inProcessWorkerNote, openClientWithWorker, throwIfTimedOut, waitForDocuments } from '../../src/cli/runtime/wait.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
 
 type Row = Pick<DocumentView, 'id' | 'status' | 'title' | 'error'>
@@ -26,7 +26,7 @@ export const documentsWait = (cli: Cli): Command =>
     ],
     exits:
       '0 all completed (with --for processed: or failed) · 3 a document failed · 6 no such document · 8 --timeout passed · 130 interrupted',
-    notes: [readsHere],
+    notes: [inProcessWorkerNote],
   })
     .addOption(
       new Option('--for <what>', 'completed: exit 3 if a document failed; processed: exit 0')
@@ -34,9 +34,9 @@ export const documentsWait = (cli: Cli): Command =>
         .default('completed'),
     )
     .action(async (given: string[], flags: { for: 'completed' | 'processed' }) => {
-      const ids = (await idsFrom(given)).map((id) => idOf(id, 'document'))
-      const client = await clientThatWorks(cli, 'documents wait')
-      if (cli.options.printCurl) return void (await inTurn(ids, (id) => client.documents.get(id)))
+      const ids = (await readIds(given)).map((id) => parseId(id, 'document'))
+      const client = await openClientWithWorker(cli, 'documents wait')
+      if (cli.options.printCurl) return void (await mapSequential(ids, (id) => client.documents.get(id)))
       const rows: Row[] = []
       const left = await waitForDocuments(cli, client, ids, (id, document) => {
         if (!document) throw new Failure('NOT_FOUND', `no document ${id}`)
@@ -48,6 +48,6 @@ export const documentsWait = (cli: Cli): Command =>
         rows.push({ id, status, title, error })
       }
       cli.print(rows, { columns })
-      if (left.size > 0) refuseLate(cli, `OCR of ${left.size} of ${ids.length} documents has not finished`)
+      if (left.size > 0) throwIfTimedOut(cli, `OCR of ${left.size} of ${ids.length} documents has not finished`)
       if (flags.for === 'completed' && rows.some(({ status }) => status === 'failed')) cli.exit = 'PARTIAL'
     })

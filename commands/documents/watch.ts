@@ -1,12 +1,12 @@
 import { stat } from 'node:fs/promises'
 import type { Command } from 'commander'
-import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { startBatch } from '../../src/cli/runtime/batch.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { holdFolders } from '../../src/cli/runtime/run-lock.ts'
-import { type UploadFlags, uploadingOf, withUploadFlags } from '../../src/cli/upload/flags.ts'
+import { lockFolders } from '../../src/cli/runtime/run-lock.ts'
+import { addUploadFlags, parseUploadFlags, type UploadFlags } from '../../src/cli/upload/flags.ts'
 import { watchFolder } from '../../src/cli/upload/watch-folder.ts'
 
 interface Flags extends UploadFlags {
@@ -15,7 +15,7 @@ interface Flags extends UploadFlags {
 }
 
 export const documentsWatch = (cli: Cli): Command =>
-  withUploadFlags(
+  addUploadFlags(
     manual('watch <folder>', {
       summary: 'Upload new files of a folder until stopped',
       examples: [
@@ -34,33 +34,33 @@ export const documentsWatch = (cli: Cli): Command =>
     .option('--settle <duration>', 'time without changes before a file is sent', '10s')
     .option('--poll <duration>', 'scan the folder at this interval instead of relying on change events')
     .action(async (folder: string, flags: Flags) => {
-      const settle = durationOf('--settle', flags.settle)
-      const poll = flags.poll === undefined ? null : Math.max(200, durationOf('--poll', flags.poll))
-      const uploading = uploadingOf('documents watch', flags)
+      const settle = parseDurationFlag('--settle', flags.settle)
+      const poll = flags.poll === undefined ? null : Math.max(200, parseDurationFlag('--poll', flags.poll))
+      const uploading = parseUploadFlags('documents watch', flags)
       const about = await stat(folder).catch((error: Error) => {
         throw usage(error.message)
       })
       if (!about.isDirectory()) throw usage(`${folder} is not a folder`)
       // Being stopped is its normal end.
       const signal = cli.serviceSignal
-      await holdFolders(cli, 'documents watch', [folder], durationOf('--lock-timeout', flags.lockTimeout))
+      await lockFolders(cli, 'documents watch', [folder], parseDurationFlag('--lock-timeout', flags.lockTimeout))
       const client = await cli.client()
       const batch = startBatch(cli, 'documents watch', { isEndless: true })
       cli.note(`watching ${folder}`)
       await watchFolder(cli, client, {
         folder,
-        settle,
-        poll,
+        settleMs: settle,
+        pollMs: poll,
         signal,
         find: {
           isRecursive: true,
-          followsLinks: flags.followSymlinks === true,
+          shouldFollowLinks: flags.followSymlinks === true,
           include: flags.include,
           exclude: flags.exclude,
         },
-        uploading: {
+        upload: {
           ...uploading,
-          journal: null,
+          cache: null,
           batch: {
             ...batch,
             add(item) {

@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
-import { idOf, isId } from '../../src/cli/arguments/ids.ts'
-import { sourceIdOf } from '../../src/cli/arguments/sources.ts'
-import { cell } from '../../src/cli/output/cells.ts'
+import { isId, parseId } from '../../src/cli/arguments/ids.ts'
+import { findSourceId } from '../../src/cli/arguments/sources.ts'
+import { formatCell } from '../../src/cli/output/cells.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
-import { refuseLate } from '../../src/cli/runtime/waiting.ts'
-import { endWatching } from '../../src/cli/runtime/watch.ts'
+import { throwIfTimedOut } from '../../src/cli/runtime/wait.ts'
+import { setWatchExit } from '../../src/cli/runtime/watch.ts'
 import type { EventMessage } from '../../src/client/event-stream.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 
@@ -56,8 +56,8 @@ export const eventsTail = (cli: Cli): Command =>
       const signal = cli.serviceSignal
       const { target } = cli
       if (cli.options.printCurl) throw usage('events tail cannot use --print-curl: curl has no WebSocket client')
-      const { eventsHere, eventsThere } = await import('../../src/cli/remote/event-transports.ts')
-      const way = await (target.url === null ? eventsHere(cli) : eventsThere(cli, { ...target, url: target.url }))
+      const { openLocalEvents, openRemoteEvents } = await import('../../src/cli/remote/event-transports.ts')
+      const way = await (target.url === null ? openLocalEvents(cli) : openRemoteEvents(cli, { ...target, url: target.url }))
       const { eventStream } = await import('../../src/client/event-stream.ts')
       const lost = (why: string, seconds: number) => {
         if (!flags.reconnect) throw new Failure('UNAVAILABLE', `connection lost: ${why}`)
@@ -75,15 +75,15 @@ export const eventsTail = (cli: Cli): Command =>
         throw error
       }
       const isAwaited = flags.until !== undefined || flags.count !== undefined
-      if (isAwaited) refuseLate(cli, `no matching event within --timeout`)
-      endWatching(cli, signal, isAwaited)
+      if (isAwaited) throwIfTimedOut(cli, `no matching event within --timeout`)
+      setWatchExit(cli, signal, isAwaited)
     })
 
 /** The ids that are meant; a source may be given by its name. Throws Failure NOT_FOUND for what can be none. */
 async function subjectOf(cli: Cli, { document, source }: Flags): Promise<{ document?: string; source?: string }> {
   return {
-    ...(document === undefined ? {} : { document: idOf(document, 'document') }),
-    ...(source === undefined ? {} : { source: isId(source) ? source.toLowerCase() : await sourceIdOf(await cli.client(), source) }),
+    ...(document === undefined ? {} : { document: parseId(document, 'document') }),
+    ...(source === undefined ? {} : { source: isId(source) ? source.toLowerCase() : await findSourceId(await cli.client(), source) }),
   }
 }
 
@@ -103,7 +103,7 @@ function ending({ until, count }: Flags, names: readonly string[]): (event: Even
     left--
     return (
       left === 0 ||
-      (type !== undefined && listName(event.type) === listName(type) && (field === undefined || cell(event.data[field]) === value))
+      (type !== undefined && listName(event.type) === listName(type) && (field === undefined || formatCell(event.data[field]) === value))
     )
   }
 }
@@ -119,6 +119,6 @@ function show(cli: Cli, event: EventMessage): void {
   }
   const { document_id, source_id, id, ...rest } = event.data
   const subject = document_id ?? source_id ?? id ?? ''
-  const more = Object.entries(rest).map(([name, value]) => `${name}=${cell(value)}`)
+  const more = Object.entries(rest).map(([name, value]) => `${name}=${formatCell(value)}`)
   cli.write(`${escapeControls([event.timestamp.slice(11, 19), event.type.padEnd(16), subject, ...more].join('  '))}\n`)
 }

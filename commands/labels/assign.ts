@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
-import { labelNamed } from '../../src/cli/arguments/labels.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
+import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
@@ -13,9 +13,9 @@ export const labelsAssign = (cli: Cli): Command =>
     ],
     exits: '0 added, or were labelled · 6 no such label or document; nothing was changed',
   }).action(async (given: string, documents: string[]) => {
-    const ids = (await idsFrom(documents)).map((id) => idOf(id, 'document'))
+    const ids = (await readIds(documents)).map((id) => parseId(id, 'document'))
     const client = await cli.client()
-    const label = await labelNamed(client, given)
+    const label = await findLabel(client, given)
     const assigned = ids.length === 0 ? 0 : (await client.labels.assign(label.id, ids)).assigned
     cli.print(
       { id: label.id, label: label.name, documents: ids.length, changed: assigned },

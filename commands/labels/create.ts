@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { labelNamed } from '../../src/cli/arguments/labels.ts'
+import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import type { ClientError } from '../../src/client/client.ts'
@@ -32,7 +32,7 @@ export const labelsCreate = (cli: Cli): Command =>
           if (ifAbsent && error.code === 'DUPLICATE_RESOURCE') return null
           throw error
         })
-      const label = made ?? (await labelNamed(client, name))
+      const label = made ?? (await findLabel(client, name))
       const sentence = made ? `✓ Created label "${label.name}" (id ${label.id})` : `✓ Label "${label.name}" exists (id ${label.id})`
       cli.print(label, { columns: labelColumns, sentence })
     })

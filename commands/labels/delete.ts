@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { labelNamed } from '../../src/cli/arguments/labels.ts'
+import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -18,7 +18,7 @@ export const labelsDelete = (cli: Cli): Command =>
     .option('-y, --yes', 'delete without asking')
     .action(async (given: string, { yes }: { yes?: boolean }) => {
       const client = await cli.client()
-      const label = await labelNamed(client, given)
+      const label = await findLabel(client, given)
       const { name, document_count: count } = label
       if (!yes) await confirm(cli.options, `Delete label "${name}" of ${count} document${count === 1 ? '' : 's'}?`, '--yes')
       await client.labels.delete(label.id)

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { labelNamed } from '../../src/cli/arguments/labels.ts'
+import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
@@ -27,7 +27,7 @@ export const labelsUpdate = (cli: Cli): Command =>
       const changes = { ...others, ...(color === undefined ? {} : { color }) }
       if (Object.keys(changes).length === 0) throw usage('nothing to change', 'pass --name, --colour or --description')
       const client = await cli.client()
-      const { id } = await labelNamed(client, given)
+      const { id } = await findLabel(client, given)
       const label = await client.labels.update(id, changes)
       cli.print(label, { columns: labelColumns, sentence: `✓ Updated label "${label.name}"` })
     })

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import type { MigrationState } from '../../src/db/migrate.ts'
@@ -23,8 +23,8 @@ export async function withDatabase(
   { lockTimeout }: LockFlags,
   work: (database: OpenedDatabase, lockTimeoutMs: number) => Promise<void>,
 ): Promise<void> {
-  cli.refuseRemote(command)
-  const givenMs = lockTimeout === undefined ? null : durationOf('--lock-timeout', lockTimeout)
+  cli.rejectRemote(command)
+  const givenMs = lockTimeout === undefined ? null : parseDurationFlag('--lock-timeout', lockTimeout)
   const [{ openConfiguredDatabase }, { openLog }] = await Promise.all([import('../../src/open-app.ts'), import('../../src/log/log.ts')])
   const { config } = await cli.config()
   const log = openLog({ ...config.log, level: cli.options.verbose > 0 ? config.log.level : 'warn' })

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
-import { type ListFlags, limitOf, printList, withLimit } from '../../src/cli/output/listing.ts'
+import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { needPerson } from '../../src/cli/runtime/require-user.ts'
+import { requireUser } from '../../src/cli/runtime/require-user.ts'
 import type { Notification } from '../../src/client/notifications.ts'
 
 export const notificationColumns: Column<Notification>[] = [
@@ -17,7 +17,7 @@ export const notificationColumns: Column<Notification>[] = [
 ]
 
 export const notificationsList = (cli: Cli): Command =>
-  withLimit(
+  addLimitFlags(
     manual('list', {
       summary: 'List your notifications, newest first',
       examples: [
@@ -30,8 +30,8 @@ export const notificationsList = (cli: Cli): Command =>
       .alias('ls')
       .option('--unread', 'only unread notifications'),
   ).action(async (flags: ListFlags & { unread?: boolean }) => {
-    const limit = limitOf(flags)
-    needPerson(cli, 'notifications')
+    const limit = parseLimit(flags)
+    requireUser(cli, 'notifications')
     const client = await cli.client()
     const list = client.notifications.list({ unread_only: flags.unread === true, per_page: Math.min(limit, 100) })
     await printList(cli, list, limit, { columns: notificationColumns })

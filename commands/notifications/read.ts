@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { needPerson } from '../../src/cli/runtime/require-user.ts'
-import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import { requireUser } from '../../src/cli/runtime/require-user.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 
 export const notificationsRead = (cli: Cli): Command =>
   manual('read [id...]', {
@@ -20,8 +20,8 @@ export const notificationsRead = (cli: Cli): Command =>
     .action(async (given: string[], { all }: { all?: boolean }) => {
       if (all && given.length > 0) throw usage('--all and ids exclude each other')
       if (!all && given.length === 0) throw usage('no notification given', 'pass ids, or --all')
-      needPerson(cli, 'notifications')
-      const ids = await idsFrom(given)
+      requireUser(cli, 'notifications')
+      const ids = await readIds(given)
       const { notifications } = await cli.client()
       if (all) {
         const { updated } = await notifications.readAll()
@@ -30,13 +30,13 @@ export const notificationsRead = (cli: Cli): Command =>
           { columns: [{ name: 'updated' }], id: 'updated', sentence: `✓ ${updated} notifications marked as read` },
         )
       }
-      await workThrough(cli, {
+      await runBatch(cli, {
         command: 'notifications read',
         phase: 'marking',
-        things: ids,
+        items: ids,
         keyOf: (id) => id,
         async run(key) {
-          const { id } = await notifications.read(idOf(key, 'notification'))
+          const { id } = await notifications.read(parseId(key, 'notification'))
           return { action: 'updated', key, id }
         },
       })

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
 
 interface Flags {
@@ -29,18 +29,18 @@ export const ocrQueueCancel = (cli: Cli): Command =>
     .option('-n, --dry-run', 'list what would be cancelled')
     .action(async (given: string[], { pending, yes, dryRun }: Flags) => {
       if (!pending && given.length === 0) throw usage('no job given', 'pass job ids, or --pending')
-      const named = await idsFrom(given)
+      const named = await readIds(given)
       const client = await cli.client()
       const pendingIds = pending ? await pendingJobs(client) : []
       if (pendingIds.length > 0 && !yes && !dryRun) await confirm(cli.options, `Cancel all ${pendingIds.length} pending OCR jobs?`, '--yes')
-      await workThrough(cli, {
+      await runBatch(cli, {
         command: 'ocr queue cancel',
         phase: 'cancelling',
-        things: [...new Set([...named, ...pendingIds])],
+        items: [...new Set([...named, ...pendingIds])],
         keyOf: (id) => id,
         isDryRun: dryRun === true,
         async run(key) {
-          const id = idOf(key, 'OCR job')
+          const id = parseId(key, 'OCR job')
           if (dryRun) await client.ocrQueue.get(id)
           else await client.ocrQueue.cancel(id)
           return { action: 'cancelled', key, id }

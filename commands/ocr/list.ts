@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander'
-import { statuses } from '../../src/cli/arguments/document-filters.ts'
-import { ageOf, durationOf } from '../../src/cli/arguments/duration.ts'
+import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
+import { formatAge, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { Offering } from '../../src/cli/arguments/suggested-values.ts'
-import { type ListFlags, limitOf, printList, withLimit } from '../../src/cli/output/listing.ts'
+import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -21,7 +21,7 @@ const columns: Column<OcrJob>[] = [
   { name: 'status' },
   { name: 'priority' },
   { name: 'attempts', align: 'right' },
-  { name: 'age', align: 'right', value: ({ created_at }) => ageOf(created_at, new Date()) },
+  { name: 'age', align: 'right', value: ({ created_at }) => formatAge(created_at, new Date()) },
   { name: 'error', value: ({ error }) => error && `${error.code}: ${error.message}` },
   { name: 'filename', show: 'wide' },
   { name: 'progress', show: 'wide', align: 'right', value: ({ progress }) => `${progress}%` },
@@ -33,7 +33,7 @@ const columns: Column<OcrJob>[] = [
 ]
 
 export const ocrQueueList = (cli: Cli): Command =>
-  withLimit(
+  addLimitFlags(
     manual('list', {
       summary: 'List OCR jobs in the order of execution',
       examples: [
@@ -45,17 +45,17 @@ export const ocrQueueList = (cli: Cli): Command =>
     })
       .alias('ls')
       .addOption(
-        new Offering('--status <names>', 'only these, separated by commas: pending, processing, completed, failed, cancelled', [
-          ...statuses,
+        new Offering('--status <names>', 'only these, separated by commas: pending, processing, fillMissingFields, failed, cancelled', [
+          ...documentStatuses,
           'cancelled',
         ]),
       )
       .addOption(new Option('--priority <priority>', 'only this priority').choices(['low', 'normal', 'high', 'urgent']))
       .option('--older-than <duration>', 'queued longer ago than this, e.g. 1h'),
   ).action(async (flags: Flags) => {
-    const limit = limitOf(flags)
+    const limit = parseLimit(flags)
     const { status, priority, olderThan } = flags
-    const before = olderThan === undefined ? null : new Date(Date.now() - durationOf('--older-than', olderThan)).toISOString()
+    const before = olderThan === undefined ? null : new Date(Date.now() - parseDurationFlag('--older-than', olderThan)).toISOString()
     const client = await cli.client()
     const jobs = client.ocrQueue.list({ status, priority, per_page: before === null ? Math.min(limit, 100) : 100 })
     await printList(cli, before === null ? jobs : olderOf(jobs, before), limit, { columns })

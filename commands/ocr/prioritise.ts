@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Priority } from '../../src/jobs/queue.ts'
 
 export const ocrQueuePrioritise = (cli: Cli): Command =>
@@ -17,15 +17,15 @@ export const ocrQueuePrioritise = (cli: Cli): Command =>
     .alias('prioritize')
     .addOption(new Option('--priority <priority>', 'new priority').choices(['low', 'normal', 'high', 'urgent']).makeOptionMandatory())
     .action(async (given: string[], { priority }: { priority: Priority }) => {
-      const things = await idsFrom(given)
+      const things = await readIds(given)
       const { ocrQueue } = await cli.client()
-      await workThrough(cli, {
+      await runBatch(cli, {
         command: 'ocr queue prioritise',
         phase: 'moving',
-        things,
+        items: things,
         keyOf: (id) => id,
         async run(key) {
-          const { id, document_id } = await ocrQueue.prioritise(idOf(key, 'OCR job'), priority)
+          const { id, document_id } = await ocrQueue.prioritise(parseId(key, 'OCR job'), priority)
           return { action: 'updated', key, id, document_id, priority }
         },
       })

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
+import { startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { startBatch } from '../../src/cli/runtime/batch.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { exitOfStop } from '../../src/cli/runtime/run-batch.ts'
+import { exitOfAbort } from '../../src/cli/runtime/run-batch.ts'
 
 export const ocrQueueRecover = (cli: Cli): Command =>
   manual('recover', {
@@ -21,6 +21,6 @@ export const ocrQueueRecover = (cli: Cli): Command =>
       for (const { document_id, job_id } of recovered) batch.add({ action: 'queued', key: document_id, id: job_id, document_id })
       if (recovered.length === 0) break
     }
-    if (cli.signal.aborted) cli.exit = exitOfStop(cli.signal)
+    if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
     batch.finish()
   })

@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { asksOf } from '../../src/cli/remote/curl-printing.ts'
+import { lookupPrinterOf } from '../../src/cli/remote/curl-lookup.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
 import { pathOf } from '../../src/client/connection.ts'
 import type { Priority } from '../../src/jobs/queue.ts'
@@ -54,7 +54,7 @@ export const ocrQueueRetry = (cli: Cli): Command =>
     .action(async (given: string[], flags: Flags) => {
       const { failed, document, language, priority, dryRun } = flags
       if (!failed && document.length === 0 && given.length === 0) throw usage('no document given', 'pass job ids, --document or --failed')
-      const jobs = await idsFrom(given)
+      const jobs = await readIds(given)
       const client = await cli.client()
       const things: Target[] = [
         ...jobs.map((key) => ({ key, document: null })),
@@ -62,15 +62,15 @@ export const ocrQueueRetry = (cli: Cli): Command =>
         ...(failed ? await failedDocuments(client) : []),
       ]
       if (things.length > maxUnconfirmed && !flags.yes && !dryRun)
-        await confirm(cli.options, `Run OCR on ${things.length} documents again?`, '--yes')
-      await workThrough(cli, {
+        await confirm(cli.options, `RunContext OCR on ${things.length} documents again?`, '--yes')
+      await runBatch(cli, {
         command: 'ocr queue retry',
         phase: 'queueing',
-        things,
+        items: things,
         keyOf: ({ key }) => key,
         isDryRun: dryRun === true,
         async run({ key, document }) {
-          const id = document === null ? await documentOf(client, idOf(key, 'OCR job')) : idOf(document, 'document')
+          const id = document === null ? await documentOf(client, parseId(key, 'OCR job')) : parseId(document, 'document')
           if (dryRun) return { action: 'queued', key, document_id: (await client.documents.get(id)).id }
           const { job_id } = await client.documents.retryOcr(id, { language, priority })
           return { action: 'queued', key, id: job_id, document_id: id }
@@ -79,9 +79,9 @@ export const ocrQueueRetry = (cli: Cli): Command =>
     })
 
 async function documentOf(client: Client, job: string): Promise<string> {
-  const asks = asksOf(client)
+  const asks = lookupPrinterOf(client)
   return asks
-    ? asks({ path: pathOf('ocr', 'queue', job), filter: '.document_id', into: 'document' })
+    ? asks({ path: pathOf('ocr', 'queue', job), filter: '.document_id', variable: 'document' })
     : (await client.ocrQueue.get(job)).document_id
 }
 

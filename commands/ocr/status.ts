@@ -3,11 +3,11 @@ import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { lookOrWatch, type Watch, withWatch } from '../../src/cli/runtime/watch.ts'
+import { addWatchFlag, runOrWatch, type WatchFlag } from '../../src/cli/runtime/watch.ts'
 import type { OcrStatus } from '../../src/client/client.ts'
 
 interface Flags {
-  watch?: Watch
+  watch?: WatchFlag
   maxPending?: string
   maxFailed?: string
 }
@@ -23,7 +23,7 @@ const columns: Column<OcrStatus>[] = [
 ]
 
 export const ocrQueueStatus = (cli: Cli): Command =>
-  withWatch(
+  addWatchFlag(
     manual('status', {
       summary: 'Show the number of OCR jobs by state',
       examples: [
@@ -38,7 +38,7 @@ export const ocrQueueStatus = (cli: Cli): Command =>
     .option('--max-failed <n>', 'exit 3 if more jobs have failed')
     .action(async ({ watch, maxPending, maxFailed }: Flags) => {
       const limits = { pending: numberOf('--max-pending', maxPending), failed: numberOf('--max-failed', maxFailed) }
-      await lookOrWatch(cli, watch, async () => {
+      await runOrWatch(cli, watch, async () => {
         const client = await cli.client()
         return async () => {
           const status = await client.ocrQueue.status()

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { clientThatWorks, lookUntil, readsHere, refuseLate } from '../../src/cli/runtime/waiting.ts'
+import { inProcessWorkerNote, openClientWithWorker, pollUntil, throwIfTimedOut } from '../../src/cli/runtime/wait.ts'
 import { printStatus } from './status.ts'
 
 export const ocrQueueWait = (cli: Cli): Command =>
@@ -12,15 +12,15 @@ export const ocrQueueWait = (cli: Cli): Command =>
       ['dms documents upload -r scans -q && dms ocr queue wait', ''],
     ],
     exits: '0 empty · 3 some failed meanwhile · 8 --timeout passed · 69 server unreachable · 130 interrupted',
-    notes: [readsHere],
+    notes: [inProcessWorkerNote],
   }).action(async () => {
-    const client = await clientThatWorks(cli, 'ocr queue wait')
+    const client = await openClientWithWorker(cli, 'ocr queue wait')
     const before = await client.ocrQueue.status()
     if (before.paused) cli.warn('warning: the OCR queue is paused; fix: dms ocr queue resume')
     let now = before
     const progress = cli.progress('ocr')
     const most = before.pending + before.processing
-    const isEmpty = await lookUntil(cli, async () => {
+    const isEmpty = await pollUntil(cli, async () => {
       now = await client.ocrQueue.status()
       const left = now.pending + now.processing
       progress.update({ done: Math.max(0, most - left), total: most })
@@ -28,6 +28,6 @@ export const ocrQueueWait = (cli: Cli): Command =>
     })
     progress.done()
     printStatus(cli, now)
-    if (!isEmpty) refuseLate(cli, `${now.pending + now.processing} OCR jobs are unfinished`)
+    if (!isEmpty) throwIfTimedOut(cli, `${now.pending + now.processing} OCR jobs are listUnfinished`)
     if (now.failed > before.failed) cli.exit = 'PARTIAL'
   })

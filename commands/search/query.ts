@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
-import { statuses } from '../../src/cli/arguments/document-filters.ts'
-import { labelNamed } from '../../src/cli/arguments/labels.ts'
-import { type Conditions, condition, sortKey } from '../../src/cli/arguments/search-conditions.ts'
-import { sourceIdOf } from '../../src/cli/arguments/sources.ts'
+import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
+import { findLabel } from '../../src/cli/arguments/labels.ts'
+import { type Conditions, parseClause, parseSortKey } from '../../src/cli/arguments/search-conditions.ts'
+import { findSourceId } from '../../src/cli/arguments/sources.ts'
 import { Offering } from '../../src/cli/arguments/suggested-values.ts'
-import { ownerIdOf } from '../../src/cli/arguments/users.ts'
+import { findOwnerId } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -70,7 +70,7 @@ export const searchQuery = (cli: Cli): Command =>
     .option('--mime <type>', 'only this media type; repeatable', several, [])
     .option('--label <label>', 'only with this label (name or id); repeatable', several, [])
     .addOption(
-      new Offering('--status <status>', 'only this status: pending, processing, completed or failed; repeatable', statuses)
+      new Offering('--status <status>', 'only this status: pending, processing, fillMissingFields or failed; repeatable', documentStatuses)
         .argParser(several)
         .default([]),
     )
@@ -93,9 +93,9 @@ export const searchQuery = (cli: Cli): Command =>
       if (isAdvanced) await refuseSyntax(text.join(' '))
       const ask = isAdvanced ? byConditions(text.join(' '), flags, filters) : byWords(text.join(' '), flags, filters)
       const client = await cli.client()
-      for (const label of flags.label) filters.labels?.push((await labelNamed(client, label)).id)
-      if (flags.owner !== undefined) filters.owner = await ownerIdOf(client, flags.owner)
-      if (flags.source !== undefined) filters.source_id = await sourceIdOf(client, flags.source)
+      for (const label of flags.label) filters.labels?.push((await findLabel(client, label)).id)
+      if (flags.owner !== undefined) filters.owner = await findOwnerId(client, flags.owner)
+      if (flags.source !== undefined) filters.source_id = await findSourceId(client, flags.source)
       if (flags.facets) return printFacets(cli, await ask(client, 1, Math.min(limit, perPage)))
       const { hits, total, isCapped, warnings } = await collect(client, ask, limit)
       for (const warning of warnings) cli.warn(warning)
@@ -128,8 +128,8 @@ function byConditions(text: string, flags: Flags, filters: Filters): Ask {
   if (flags.fuzzy) throw usage('--fuzzy does not go with --field and --sort')
   const query: Conditions = { must: [], should: [], must_not: [] }
   if (text !== '') query.must.push({ field: 'any', type: 'match', value: text })
-  for (const { list, ...clause } of flags.field.map(condition)) query[list].push(clause)
-  const shared = { query, filters, sort: flags.sort.map(sortKey), highlight: flags.highlight }
+  for (const { list, ...clause } of flags.field.map(parseClause)) query[list].push(clause)
+  const shared = { query, filters, sort: flags.sort.map(parseSortKey), highlight: flags.highlight }
   return (client, page, per_page) => client.call('POST', '/api/search/advanced', { ...shared, page, per_page })
 }
 

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { isId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { summaryOf } from '../../src/cli/output/summary.ts'
+import { buildSummary } from '../../src/cli/output/summary.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { parseDuration } from '../../src/config/values.ts'
@@ -59,7 +59,7 @@ export const searchReindex = (cli: Cli): Command =>
       const { documents, skipped, swapped, kept } = await reindex(app, {
         ...options,
         signal: cli.signal,
-        onProgress: (done, total) => progress.update({ done, total }),
+        onProgress: (done, total) => progress.update({ done: done, total }),
       })
       progress.done()
       const { index } = await app.search.status()
@@ -72,7 +72,7 @@ export const searchReindex = (cli: Cli): Command =>
         ...(kept === undefined ? {} : { kept }),
         dry_run: options.dryRun,
       }
-      const summary = summaryOf(cli, 'search reindex', done, started)
+      const summary = buildSummary(cli, 'search reindex', done, started)
       cli.print(summary, {
         columns: ['engine', 'documents', 'skipped', 'swapped', 'duration_seconds'].map((name) => ({ name })),
         sentence: skipped

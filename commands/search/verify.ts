@@ -33,7 +33,7 @@ export const searchVerify = (cli: Cli): Command =>
       const looking = verify(app, {
         sample: Number(sample),
         signal: cli.signal,
-        onProgress: (done, total) => progress.update({ done, total }),
+        onProgress: (done, total) => progress.update({ done: done, total }),
       })
       const failed = new Set<string>()
       let next = await looking.next()

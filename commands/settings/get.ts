@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { needPerson } from '../../src/cli/runtime/require-user.ts'
+import { requireUser } from '../../src/cli/runtime/require-user.ts'
 
 export const settingNames = ['theme', 'language', 'notifications_enabled', 'ocr_default_language', 'items_per_page'] as const
 export const settingColumns = settingNames.map((name) => ({ name }))
@@ -19,7 +19,7 @@ export const settingsGet = (cli: Cli): Command =>
   }).action(async (name: string | undefined) => {
     const wanted = settingNames.find((each) => each === name)
     if (name !== undefined && wanted === undefined) throw usage(`unknown setting "${name}"; settings: ${settingNames.join(', ')}`)
-    needPerson(cli, 'settings')
+    requireUser(cli, 'settings')
     const client = await cli.client()
     const settings = await client.settings.get()
     if (wanted === undefined) return cli.print(settings, { columns: settingColumns, id: 'theme' })

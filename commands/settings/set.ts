@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { needPerson } from '../../src/cli/runtime/require-user.ts'
+import { requireUser } from '../../src/cli/runtime/require-user.ts'
 import type { Client } from '../../src/client/client.ts'
 import { parseBoolean } from '../../src/config/values.ts'
 import { settingColumns, settingNames } from './get.ts'
@@ -20,7 +20,7 @@ export const settingsSet = (cli: Cli): Command =>
     exits: '0 changed · 2 no such setting or value, or no user selected (--as) · 4 not signed in · 69 server unreachable',
   }).action(async (pairs: string[]) => {
     const changes: Changes = Object.fromEntries(pairs.map(pairOf))
-    needPerson(cli, 'settings')
+    requireUser(cli, 'settings')
     const client = await cli.client()
     const settings = await client.settings.update(changes)
     cli.print(settings, { columns: settingColumns, id: 'theme', sentence: `✓ Changed: ${Object.keys(changes).join(', ')}` })

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { durationOf } from '../../src/cli/arguments/duration.ts'
-import { idOf } from '../../src/cli/arguments/ids.ts'
+import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
 import { readSecret } from '../../src/cli/arguments/secret.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -37,7 +37,7 @@ export const sharedLinksCreate = (cli: Cli): Command =>
       const terms = { expires_at: expiryOf(flags.expires), max_views: viewsOf(flags.maxViews) }
       const password = await passwordOf(cli, flags)
       const client = await cli.client()
-      const link = await client.sharedLinks.create({ document_id: idOf(given, 'document'), password, ...terms })
+      const link = await client.sharedLinks.create({ document_id: parseId(given, 'document'), password, ...terms })
       printLink(cli, link, flags.generatePassword ? password : null)
     })
 
@@ -56,7 +56,7 @@ function printLink(cli: Cli, link: SharedLink, password: string | null): void {
 function expiryOf(given: string | undefined): string | null {
   if (given === undefined) return null
   if (/^\d{4}-/.test(given)) return given
-  return new Date(Date.now() + durationOf('--expires', given)).toISOString()
+  return new Date(Date.now() + parseDurationFlag('--expires', given)).toISOString()
 }
 
 function viewsOf(given: string | undefined): number | null {

@@ -2,9 +2,16 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { readSecret } from '../../src/cli/arguments/secret.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { bodyOf, expectedOf, nameIn, placeOf, refuseTerminal, toStdout } from '../../src/cli/remote/download-target.ts'
-import { visitOf } from '../../src/cli/remote/link-visit.ts'
+import {
+  bodyChunks,
+  expectedContent,
+  parseFileName,
+  rejectTerminal,
+  resolveDownloadTarget,
+  writeToStdout,
+} from '../../src/cli/remote/download-target.ts'
 import { safeName, saveFile } from '../../src/cli/remote/save-file.ts'
+import { resolveSharedLink } from '../../src/cli/remote/shared-link-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
 interface Flags {
@@ -32,15 +39,15 @@ export const sharedLinksDownload = (cli: Cli): Command =>
     .option('--password-file <file>', 'read the password from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
     .action(async (given: string, flags: Flags) => {
       const { to = '.', clobber = false } = flags
-      if (to === '-') refuseTerminal(cli)
-      const { token, publicLinks } = await visitOf(cli, given)
+      if (to === '-') rejectTerminal(cli)
+      const { token, publicLinks } = await resolveSharedLink(cli, given)
       const needsOne = cli.options.printCurl ? hasPassword(cli, flags) : (await publicLinks.get(token)).requires_password
       const response = await publicLinks.download(token, needsOne ? await passwordOf(cli, flags) : undefined)
-      if (to === '-') return void (await toStdout(cli, response))
-      const place = await placeOf(to, 1)
+      if (to === '-') return void (await writeToStdout(cli, response))
+      const place = await resolveDownloadTarget(to, 1)
       try {
-        const path = 'file' in place ? place.file : join(place.folder, safeName(await nameIn(response)))
-        const saved = await saveFile(bodyOf(response), path, expectedOf(response), clobber, () => cli.signal.throwIfAborted())
+        const path = 'file' in place ? place.file : join(place.folder, safeName(await parseFileName(response)))
+        const saved = await saveFile(bodyChunks(response), path, expectedContent(response), clobber, () => cli.signal.throwIfAborted())
         const columns = ['path', 'bytes', 'sha256'].map((name) => ({ name }))
         cli.print({ path, ...saved }, { columns, id: 'path', sentence: `✓ ${path} (${saved.bytes} bytes)` })
       } finally {

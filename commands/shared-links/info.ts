@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { manual } from '../../src/cli/output/manual.ts'
-import { visitOf } from '../../src/cli/remote/link-visit.ts'
+import { resolveSharedLink } from '../../src/cli/remote/shared-link-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const sharedLinksInfo = (cli: Cli): Command =>
@@ -13,7 +13,7 @@ export const sharedLinksInfo = (cli: Cli): Command =>
     exits: '0 shown · 2 not a link · 6 no such link, expired, revoked or used up · 69 server unreachable',
     notes: ['LINK is the token or the URL. Needs no account and does not count as a view.'],
   }).action(async (given: string) => {
-    const { token, publicLinks } = await visitOf(cli, given)
+    const { token, publicLinks } = await resolveSharedLink(cli, given)
     const columns = ['filename', 'title', 'size', 'mime_type', 'requires_password', 'expires_at', 'created_at'].map((name) => ({ name }))
     cli.print(await publicLinks.get(token), { columns, id: 'filename' })
   })

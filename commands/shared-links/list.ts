@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
-import { idOf } from '../../src/cli/arguments/ids.ts'
-import { type ListFlags, limitOf, printList, withLimit } from '../../src/cli/output/listing.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
+import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -32,7 +32,7 @@ export const linkColumns: Column<SharedLink>[] = [
 ]
 
 export const sharedLinksList = (cli: Cli): Command =>
-  withLimit(
+  addLimitFlags(
     manual('list', {
       summary: 'List shared links, newest first',
       examples: [
@@ -46,11 +46,11 @@ export const sharedLinksList = (cli: Cli): Command =>
       .option('--document <id>', 'only links to this document')
       .addOption(new Option('--state <state>', 'only links in this state').choices(['usable', 'expired', 'revoked', 'exhausted'])),
   ).action(async (flags: Flags) => {
-    const limit = limitOf(flags)
+    const limit = parseLimit(flags)
     const { document, state } = flags
     const { sharedLinks } = await cli.client()
     const query = { per_page: state === undefined ? Math.min(limit, 100) : 100 }
-    const links = document === undefined ? sharedLinks.list(query) : sharedLinks.listOf(idOf(document, 'document'), query)
+    const links = document === undefined ? sharedLinks.list(query) : sharedLinks.listOf(parseId(document, 'document'), query)
     await printList(cli, state === undefined ? links : inState(links, state), limit, { columns: linkColumns })
   })
 

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { allSourceColumns, fieldsOf, type SourceFlags, withFields } from '../../src/cli/arguments/sources.ts'
+import { addSourceFlags, allSourceColumns, readSourceFields, type SourceFlags } from '../../src/cli/arguments/sources.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
@@ -11,7 +11,7 @@ interface Flags extends SourceFlags {
 }
 
 export const sourcesAdd = (cli: Cli): Command =>
-  withFields(
+  addSourceFlags(
     manual('add', {
       summary: 'Add a source to sync documents from',
       examples: [
@@ -36,7 +36,7 @@ export const sourcesAdd = (cli: Cli): Command =>
     .option('--owner <user>', 'owner of the documents (for admins)')
     .option('--test', 'test the source, and add it only if the test passes')
     .action(async ({ type, owner, test, ...flags }: Flags) => {
-      const { name, url, ...fields } = await fieldsOf(cli, flags)
+      const { name, url, ...fields } = await readSourceFields(cli, flags)
       if (name === undefined) throw usage('the source needs a name', 'pass --name NAME')
       if (url === undefined) throw usage('the source needs an address', 'pass --address URL')
       const client = await cli.client()

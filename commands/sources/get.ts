@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { allSourceColumns, sourceNamed } from '../../src/cli/arguments/sources.ts'
+import { allSourceColumns, findSource } from '../../src/cli/arguments/sources.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
@@ -11,6 +11,6 @@ export const sourcesGet = (cli: Cli): Command =>
     notes: ['User name and password are never shown.'],
   }).action(async (given: string) => {
     const client = await cli.client()
-    const source = await sourceNamed(client, given)
+    const source = await findSource(client, given)
     cli.print(cli.options.printCurl ? await client.sources.get(source.id) : source, { columns: allSourceColumns })
   })

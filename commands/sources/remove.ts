@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
-import { allSourceColumns, sourceNamed } from '../../src/cli/arguments/sources.ts'
+import { allSourceColumns, findSource } from '../../src/cli/arguments/sources.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
@@ -23,7 +23,7 @@ export const sourcesRemove = (cli: Cli): Command =>
     .option('-y, --yes', 'remove without asking')
     .action(async (given: string, { documents, yes }: Flags) => {
       const client = await cli.client()
-      const source = await sourceNamed(client, given)
+      const source = await findSource(client, given)
       const what =
         documents === 'delete' ? `and delete its ${source.document_count} documents` : `and keep its ${source.document_count} documents`
       if (!yes) await confirm(cli.options, `Remove source "${source.name}" ${what}?`, '--yes')

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
-import { sourceNamed } from '../../src/cli/arguments/sources.ts'
+import { findSource } from '../../src/cli/arguments/sources.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { inTurn } from '../../src/cli/runtime/map-sequential.ts'
-import { lookOrWatch, type Watch, withWatch } from '../../src/cli/runtime/watch.ts'
+import { mapSequential } from '../../src/cli/runtime/map-sequential.ts'
+import { addWatchFlag, runOrWatch, type WatchFlag } from '../../src/cli/runtime/watch.ts'
 import type { SyncStatus } from '../../src/client/sources.ts'
 
 interface Row extends SyncStatus {
@@ -35,7 +35,7 @@ const columns: Column<Row>[] = [
 ]
 
 export const sourcesStatus = (cli: Cli): Command =>
-  withWatch(
+  addWatchFlag(
     manual('status [source]', {
       summary: 'Show progress or result of syncs',
       examples: [
@@ -45,12 +45,15 @@ export const sourcesStatus = (cli: Cli): Command =>
       ],
       exits: '0 shown · 6 no such source',
     }),
-  ).action((given: string | undefined, { watch }: { watch?: Watch }) =>
-    lookOrWatch(cli, watch, async () => {
+  ).action((given: string | undefined, { watch }: { watch?: WatchFlag }) =>
+    runOrWatch(cli, watch, async () => {
       const client = await cli.client()
       return async () => {
-        const sources = given === undefined ? await client.sources.list() : [await sourceNamed(client, given)]
-        const rows = await inTurn(sources, async ({ id, name }): Promise<Row> => ({ name, ...(await client.sources.syncStatus(id)) }))
+        const sources = given === undefined ? await client.sources.list() : [await findSource(client, given)]
+        const rows = await mapSequential(
+          sources,
+          async ({ id, name }): Promise<Row> => ({ name, ...(await client.sources.syncStatus(id)) }),
+        )
         if (given === undefined) cli.print(rows, { columns, id: 'job_id' })
         else cli.print(rows[0] as Row, { columns: columns.map(({ show: _, ...column }) => column), id: 'job_id' })
       }

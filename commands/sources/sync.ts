@@ -1,16 +1,23 @@
 import type { Command } from 'commander'
-import { durationOf } from '../../src/cli/arguments/duration.ts'
-import { namedIn, sourceNamed } from '../../src/cli/arguments/sources.ts'
+import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { findSource, selectSources } from '../../src/cli/arguments/sources.ts'
+import { type Batch, type BatchItem, errorColumn, startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
-import { asksOf } from '../../src/cli/remote/curl-printing.ts'
-import { type Batch, errorColumn, type Item, startBatch } from '../../src/cli/runtime/batch.ts'
+import { lookupPrinterOf } from '../../src/cli/remote/curl-lookup.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { type Exit, Failure, usage } from '../../src/cli/runtime/exit.ts'
-import { inTurn } from '../../src/cli/runtime/map-sequential.ts'
+import { mapSequential } from '../../src/cli/runtime/map-sequential.ts'
 import type { Progress } from '../../src/cli/runtime/progress.ts'
-import { exitOfStop } from '../../src/cli/runtime/run-batch.ts'
-import { busyFailure, failedSync, type Synced, type SyncOptions, syncHere, syncThere } from '../../src/cli/runtime/sync.ts'
+import { exitOfAbort } from '../../src/cli/runtime/run-batch.ts'
+import {
+  busyError,
+  describeSyncError,
+  type SyncOptions,
+  type SyncResult,
+  syncInProcess,
+  syncOnServer,
+} from '../../src/cli/runtime/sync-source.ts'
 import type { Client } from '../../src/client/client.ts'
 import type { Source } from '../../src/client/sources.ts'
 
@@ -25,7 +32,7 @@ interface Flags {
   lockTimeout?: string
 }
 
-const columns: Column<Item>[] = [
+const columns: Column<BatchItem>[] = [
   { name: 'source' },
   { name: 'state' },
   { name: 'new', align: 'right' },
@@ -38,7 +45,7 @@ const columns: Column<Item>[] = [
   { name: 'duration_seconds', title: 'SECONDS', align: 'right' },
   { name: 'error', value: ({ error }) => error?.message },
 ]
-const planColumns: Column<Item>[] = [
+const planColumns: Column<BatchItem>[] = [
   { name: 'action' },
   { name: 'source' },
   { name: 'key', title: 'PATH' },
@@ -82,15 +89,15 @@ export const sourcesSync = (cli: Cli): Command =>
       if (!isHere) {
         const client = await cli.client()
         return work(cli, await selected(client, given, flags), given, (source, progress) =>
-          syncThere(cli, client, source, flags.full === true, progress),
+          syncOnServer(cli, client, source, flags.full === true, progress),
         )
       }
       const app = await cli.app('sources sync', { statementTimeout: false })
-      const { clientHere } = await import('../../src/cli/remote/local-client.ts')
-      const client = await clientHere(app, cli.options.as)
+      const { openLocalClient } = await import('../../src/cli/remote/local-client.ts')
+      const client = await openLocalClient(app, cli.options.as)
       const sources = await selected(client, given, flags)
       const options = optionsOf(flags, app.config.sources.concurrency)
-      if (!dryRun) return work(cli, sources, given, (source, progress) => syncHere(cli, app, client, source, options, progress))
+      if (!dryRun) return work(cli, sources, given, (source, progress) => syncInProcess(cli, app, client, source, options, progress))
       const { planned } = await import('../../src/sources/sync/sync-job.ts')
       await list(cli, sources, (source) => planned(app, source.id, options, cli.signal))
     })
@@ -107,7 +114,7 @@ function optionsOf({ full = false, concurrency, maxFiles, lockTimeout = '0s' }: 
     full,
     concurrency: concurrency === undefined ? usual : countOf('--concurrency', concurrency, 256),
     maxFiles: maxFiles === undefined ? null : countOf('--max-files', maxFiles, 1e9),
-    lockTimeout: durationOf('--lock-timeout', lockTimeout),
+    lockTimeout: parseDurationFlag('--lock-timeout', lockTimeout),
   }
 }
 
@@ -117,9 +124,9 @@ function countOf(flag: string, given: string, max: number): number {
 }
 
 async function selected(client: Client, given: readonly string[], { due }: Flags): Promise<Source[]> {
-  if (asksOf(client) && given.length > 0) return inTurn(given, (name) => sourceNamed(client, name))
+  if (lookupPrinterOf(client) && given.length > 0) return mapSequential(given, (name) => findSource(client, name))
   const sources = await client.sources.list()
-  if (given.length > 0) return namedIn(sources, given)
+  if (given.length > 0) return selectSources(sources, given)
   const now = new Date().toISOString()
   return sources.filter(({ status, next_sync }) => status !== 'disabled' && (!due || (next_sync !== null && next_sync <= now)))
 }
@@ -129,11 +136,11 @@ async function work(
   cli: Cli,
   sources: readonly Source[],
   named: readonly string[],
-  run: (source: Source, progress: Progress) => Promise<Synced>,
+  run: (source: Source, progress: Progress) => Promise<SyncResult>,
 ): Promise<void> {
   const batch = startBatch(cli, 'sources sync', { columns })
   const progress = cli.progress('syncing')
-  const all: Synced[] = []
+  const all: SyncResult[] = []
   let stopped = null as { error: unknown } | null
   try {
     for (const source of sources) {
@@ -153,13 +160,13 @@ async function work(
   progress.done()
   const busy = all.filter(({ exit }) => exit === 'BUSY')
   const isBusy = busy.length > 0 && (named.length > 0 || busy.length === all.length)
-  if (stopped) cli.exit = exitOfStop(cli.signal)
+  if (stopped) cli.exit = exitOfAbort(cli.signal)
   else if (isBusy) cli.exit = 'BUSY'
   else cli.exit = exitOfAll(all)
   batch.finish({ sources: all.map(({ item: { action: _, key: __, ...source } }) => source) })
   if (stopped && cli.exit === 'PENDING')
     throw stopped.error instanceof Failure ? stopped.error : new Failure('PENDING', '--timeout has passed')
-  if (!stopped && isBusy && busy[0]) throw busyFailure(busy[0].item)
+  if (!stopped && isBusy && busy[0]) throw busyError(busy[0].item)
 }
 
 /** That of all, where they have one; OK leaves it to what came of each. */
@@ -169,7 +176,7 @@ function exitOfAll(all: readonly { exit: Exit }[]): Exit {
   return only && exits.size === 1 ? only : exits.has('PARTIAL') ? 'PARTIAL' : 'OK'
 }
 
-function lineOf(item: Item): string {
+function lineOf(item: BatchItem): string {
   const { key, state, error, duration_seconds } = item
   if (state !== 'ok') return `${key}   –  ${error?.message ?? ''}`
   const parts = (['new', 'changed', 'unchanged', 'skipped', 'deleted', 'failed'] as const).map((name) => `${name} ${item[name]}`)
@@ -177,7 +184,7 @@ function lineOf(item: Item): string {
 }
 
 async function queue(cli: Cli, client: Client, given: readonly string[], flags: Flags): Promise<void> {
-  const rows = await inTurn(await selected(client, given, flags), async ({ id, name }) => {
+  const rows = await mapSequential(await selected(client, given, flags), async ({ id, name }) => {
     const { job_id } = await client.sources.sync(id, { full: flags.full === true })
     return { source: name, source_id: id, job_id }
   })
@@ -197,7 +204,7 @@ async function list(
       all.push({ exit: 'OK' })
     } catch (error) {
       if (cli.signal.aborted) throw error
-      const { item, exit } = failedSync(source, error, 0)
+      const { item, exit } = describeSyncError(source, error, 0)
       batch.add({ action: 'failed', key: item.key, source: source.name, ...(item.error ? { error: item.error } : {}) })
       all.push({ exit })
     }

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { type AddressFlags, passwordOf, sourceNamed, withAddress } from '../../src/cli/arguments/sources.ts'
+import { type AddressFlags, addAddressFlags, findSource, readSourcePassword } from '../../src/cli/arguments/sources.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
@@ -9,7 +9,7 @@ interface Flags extends AddressFlags {
 }
 
 export const sourcesTest = (cli: Cli): Command =>
-  withAddress(
+  addAddressFlags(
     manual('test [source]', {
       summary: 'Test the connection to a source',
       examples: [
@@ -24,11 +24,11 @@ export const sourcesTest = (cli: Cli): Command =>
     .action(async (given: string | undefined, { type, ...flags }: Flags) => {
       const { address: url, username } = flags
       if ((given === undefined) === (url === undefined)) throw usage('give either a source or --address')
-      const password = await passwordOf(cli, flags)
+      const password = await readSourcePassword(cli, flags)
       const client = await cli.client()
       const { ok, checks, sample } = url
         ? await client.sources.testAddress({ type, url, username, password })
-        : await client.sources.test((await sourceNamed(client, given ?? '')).id)
+        : await client.sources.test((await findSource(client, given ?? '')).id)
       if (!ok) cli.exit = 'PARTIAL'
       const columns = [{ name: 'name', title: 'CHECK' }, { name: 'result' }, { name: 'message' }]
       if (cli.options.isJson) cli.print({ ok, checks, sample }, { columns: [] })

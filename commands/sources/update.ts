@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { allSourceColumns, fieldsOf, type SourceFlags, sourceNamed, withFields } from '../../src/cli/arguments/sources.ts'
+import { addSourceFlags, allSourceColumns, findSource, readSourceFields, type SourceFlags } from '../../src/cli/arguments/sources.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
@@ -9,7 +9,7 @@ interface Flags extends SourceFlags {
 }
 
 export const sourcesUpdate = (cli: Cli): Command =>
-  withFields(
+  addSourceFlags(
     manual('update <source>', {
       summary: 'Change a source',
       examples: [
@@ -24,10 +24,10 @@ export const sourcesUpdate = (cli: Cli): Command =>
   )
     .addOption(new Option('--status <status>', 'enable or disable syncing').choices(['active', 'disabled']))
     .action(async (given: string, { status, ...flags }: Flags) => {
-      const fields = { ...(await fieldsOf(cli, flags)), status }
+      const fields = { ...(await readSourceFields(cli, flags)), status }
       if (Object.values(fields).every((value) => value === undefined)) throw usage('nothing to change', 'see dms sources update --help')
       const client = await cli.client()
-      const before = await sourceNamed(client, given)
+      const before = await findSource(client, given)
       const source = await client.sources.update(before.id, fields)
       if (before.has_credentials && !source.has_credentials)
         cli.note('user name and password were removed: the new address is on another server')

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { type Scope, scopes } from '../../src/actor.ts'
-import { durationOf } from '../../src/cli/arguments/duration.ts'
+import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
@@ -27,7 +27,7 @@ export const tokensCreate = (cli: Cli): Command =>
     .option('--user <user>', 'owner: user name, e-mail address or id (for admins; default: you)')
     .action(async (name: string, { scope, expires, user }: Flags) => {
       const wanted = scopesOf(scope)
-      const lifetime = expires === undefined ? undefined : durationOf('--expires', expires)
+      const lifetime = expires === undefined ? undefined : parseDurationFlag('--expires', expires)
       const client = await cli.client()
       const { token, ...made } = await client.tokens.create({
         name,

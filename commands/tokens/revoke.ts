@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { idOf, idsFrom } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { workThrough } from '../../src/cli/runtime/run-batch.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 
 export const tokensRevoke = (cli: Cli): Command =>
   manual('revoke <id...>', {
@@ -15,15 +15,15 @@ export const tokensRevoke = (cli: Cli): Command =>
   })
     .alias('rm')
     .action(async (given: string[]) => {
-      const ids = await idsFrom(given)
+      const ids = await readIds(given)
       const { tokens } = await cli.client()
-      await workThrough(cli, {
+      await runBatch(cli, {
         command: 'tokens revoke',
         phase: 'revoking',
-        things: ids,
+        items: ids,
         keyOf: (id) => id,
         async run(key) {
-          const id = idOf(key, 'API token')
+          const id = parseId(key, 'API token')
           await tokens.revoke(id)
           return { action: 'revoked', key, id }
         },

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
-import { newPassword, type PasswordFlags, printMadeUp, withPassword } from '../../src/cli/arguments/choose-password.ts'
-import { userNamed } from '../../src/cli/arguments/users.ts'
+import { addPasswordFlags, type PasswordFlags, printGeneratedPassword, readNewPassword } from '../../src/cli/arguments/new-password.ts'
+import { findUser } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import type { ClientError } from '../../src/client/client.ts'
@@ -15,7 +15,7 @@ interface Flags extends PasswordFlags {
 }
 
 export const usersAdd = (cli: Cli): Command =>
-  withPassword(
+  addPasswordFlags(
     manual('add', {
       summary: 'Create a user',
       examples: [
@@ -35,19 +35,19 @@ export const usersAdd = (cli: Cli): Command =>
     .option('--if-absent', 'succeed if a user of this name exists')
     .action(async (flags: Flags) => {
       const { username, email, role, displayName: display_name } = flags
-      const password = await newPassword(cli, flags)
+      const password = await readNewPassword(cli, flags)
       const client = await cli.client()
       const made = await client.users.create({ username, email, role, display_name, password }).catch((error: ClientError) => {
         if (flags.ifAbsent && error.code === 'DUPLICATE_RESOURCE' && error.details.field === 'username') return null
         throw error
       })
-      const user = made ?? (await userNamed(client, username))
+      const user = made ?? (await findUser(client, username))
       const sentence = made
         ? `✓ User "${user.username}" made (id ${user.id})`
         : `✓ User "${user.username}" is there already (id ${user.id})`
       const shape = { columns: allUserColumns, sentence }
       // A user who was there keeps their password.
-      if (flags.generatePassword && made) printMadeUp(cli, made, password, shape)
+      if (flags.generatePassword && made) printGeneratedPassword(cli, made, password, shape)
       else if (flags.generatePassword && !cli.options.isJson) cli.note(sentence)
       else cli.print(user, shape)
     })

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { line } from '../../src/cli/arguments/prompt.ts'
-import { userNamed } from '../../src/cli/arguments/users.ts'
+import { promptLine } from '../../src/cli/arguments/prompt.ts'
+import { findUser } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
@@ -29,7 +29,7 @@ export const usersDelete = (cli: Cli): Command =>
     .action(async (given: string, { confirm, documents }: Flags) => {
       const removal = removalOf(documents)
       const client = await cli.client()
-      const user = await userNamed(client, given)
+      const user = await findUser(client, given)
       if (!cli.options.printCurl) await confirmName(cli, user, confirm)
       await client.users.delete(user.id, removal)
       cli.print(user, { columns: allUserColumns, sentence: `✓ User "${user.username}" is removed` })
@@ -45,6 +45,6 @@ function removalOf(documents: string | undefined): { documents?: 'delete' | 'tra
 
 /** Throws Failure USAGE where it is another name, or where nobody can be asked for it. */
 async function confirmName(cli: Cli, { username }: UserView, given: string | undefined): Promise<void> {
-  const name = given ?? (await line(cli.options, `To remove the user for good, type "${username}":`, `--confirm ${username}`))
+  const name = given ?? (await promptLine(cli.options, `To remove the user for good, type "${username}":`, `--confirm ${username}`))
   if (name.trim() !== username) throw usage(`"${name}" is not "${username}": nothing was changed`)
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { userNamed } from '../../src/cli/arguments/users.ts'
+import { findUser } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { allUserColumns } from './get.ts'
@@ -14,7 +14,7 @@ export const usersEnable = (cli: Cli): Command =>
     exits: '0 enabled, or was enabled · 5 not an admin · 6 no such user',
   }).action(async (given: string) => {
     const client = await cli.client()
-    const { id } = await userNamed(client, given)
+    const { id } = await findUser(client, given)
     const user = await client.users.update(id, { disabled: false })
     cli.print(user, { columns: allUserColumns, sentence: `✓ User "${user.username}" may sign in again` })
   })

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { userNamed } from '../../src/cli/arguments/users.ts'
+import { findUser } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -30,6 +30,6 @@ export const usersGet = (cli: Cli): Command =>
     notes: ['USER is a user name, an e-mail address or an id.'],
   }).action(async (given: string) => {
     const client = await cli.client()
-    const user = await userNamed(client, given)
+    const user = await findUser(client, given)
     cli.print(cli.options.printCurl ? await client.users.get(user.id) : user, { columns: allUserColumns })
   })

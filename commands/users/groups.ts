@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { usernameOf } from '../../src/cli/arguments/users.ts'
+import { findUsername } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
@@ -13,7 +13,7 @@ export const usersGroups = (cli: Cli): Command =>
     exits: '0 listed · 5 not an admin · 6 no such user · 69 server unreachable',
   }).action(async (given: string) => {
     const client = await cli.client()
-    const found = await client.users.groups(await usernameOf(client, given))
+    const found = await client.users.groups(await findUsername(client, given))
     const { isJson } = cli.options
     if (isJson) return cli.print(found, { columns: [] })
     const rows = found.groups.map((group) => ({ group }))

@@ -1,16 +1,16 @@
 import { open, writeFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { Option } from 'commander'
-import { durationOf } from '../../src/cli/arguments/duration.ts'
-import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../../src/cli/arguments/user-rows.ts'
-import { csvField } from '../../src/cli/output/cells.ts'
+import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../../src/cli/arguments/user-file.ts'
+import { type Batch, startBatch } from '../../src/cli/output/batch-output.ts'
+import { formatCsvField } from '../../src/cli/output/cells.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { inOneLine, type Rejected, rejectsFile } from '../../src/cli/output/user-rejects.ts'
-import { type Batch, startBatch } from '../../src/cli/runtime/batch.ts'
+import { formatRejects, formatRowError, type RejectedRow } from '../../src/cli/output/user-rejects.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { inTurn } from '../../src/cli/runtime/map-sequential.ts'
-import { exitOfStop } from '../../src/cli/runtime/run-batch.ts'
+import { mapSequential } from '../../src/cli/runtime/map-sequential.ts'
+import { exitOfAbort } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
 import type { ImportReport } from '../../src/users/import.ts'
 
@@ -68,7 +68,7 @@ export const usersImport = (cli: Cli): Command =>
       if ((flags.passwords === 'generate') !== (flags.passwordsOut !== undefined))
         throw usage('--passwords generate and --passwords-out FILE need each other')
       const maxErrors = maxErrorsOf(flags)
-      const wait = durationOf('--lock-timeout', flags.lockTimeout)
+      const wait = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       const rows = (await readUserRows(file, flags)).map((row) => prepared(row, flags))
       if (flags.atomic && rows.length > batchSize.atomic)
         throw usage(`--atomic takes at most ${batchSize.atomic} rows, and these are ${rows.length}`)
@@ -86,16 +86,19 @@ function maxErrorsOf({ maxErrors, atomic }: Flags): number {
 async function alone(cli: Cli, wait: number, work: (client: Client) => Promise<void>): Promise<void> {
   if (cli.target.url !== null) return work(await cli.client())
   const app = await cli.app('users import')
-  const [{ withLock }, { clientHere }] = await Promise.all([import('../../src/db/lock.ts'), import('../../src/cli/remote/local-client.ts')])
-  const client = await clientHere(app, cli.options.as)
+  const [{ withLock }, { openLocalClient }] = await Promise.all([
+    import('../../src/db/lock.ts'),
+    import('../../src/cli/remote/local-client.ts'),
+  ])
+  const client = await openLocalClient(app, cli.options.as)
   await withLock(app.database, 'users.import', wait, () => work(client))
 }
 
-function prepared({ place, fields }: UserRow, { passwords, defaultRole }: Flags): UserRow {
-  if (typeof fields !== 'object' || fields === null) return { place, fields }
+function prepared({ location, fields }: UserRow, { passwords, defaultRole }: Flags): UserRow {
+  if (typeof fields !== 'object' || fields === null) return { location, fields }
   const { password, password_hash, ...others } = fields as Fields
   const secrets = passwords === 'column' ? { password, password_hash } : {}
-  return { place, fields: { ...(defaultRole ? { role: defaultRole } : {}), ...others, ...secrets } }
+  return { location, fields: { ...(defaultRole ? { role: defaultRole } : {}), ...others, ...secrets } }
 }
 
 interface Importing extends Omit<Flags, 'maxErrors'> {
@@ -105,14 +108,14 @@ interface Importing extends Omit<Flags, 'maxErrors'> {
 async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], flags: Importing, file: string): Promise<void> {
   const batch = startBatch(cli, 'users import', { isDryRun: flags.dryRun === true })
   const progress = cli.progress('users import')
-  const rejected: Rejected[] = []
+  const rejected: RejectedRow[] = []
   // The server compares rows of one request, and an atomic import is one.
   const good = flags.atomic ? rows : await withoutRepeats(rows, batch, rejected)
   const size = flags.atomic ? batchSize.atomic : Number.isFinite(flags.maxErrors) ? batchSize.careful : batchSize.usual
   const passwordFile = flags.passwordsOut !== undefined && !flags.dryRun ? await newFile(flags.passwordsOut) : null
   try {
     const parts = Array.from({ length: Math.ceil(good.length / size) }, (_, index) => index * size)
-    await inTurn(parts, async (at) => {
+    await mapSequential(parts, async (at) => {
       if (cli.signal.aborted || rejected.length >= flags.maxErrors) return
       progress.update({ done: at, total: good.length })
       const part = good.slice(at, at + size)
@@ -134,10 +137,10 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
     cli.warn(`nothing was written: ${rejected.length} of ${rows.length} rows are bad (--atomic)`)
   }
   if (flags.onConflict === 'fail' && rejected.some(({ error }) => error.code === 'DUPLICATE_RESOURCE')) cli.exit = 'CONFLICT'
-  if (cli.signal.aborted) cli.exit = exitOfStop(cli.signal)
+  if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
   batch.finish()
   if (flags.rejects !== undefined && rejected.length > 0) {
-    await writeFile(flags.rejects, rejectsFile(rejected), { mode: 0o600 })
+    await writeFile(flags.rejects, formatRejects(rejected), { mode: 0o600 })
     const again = `${flags.rejects}${/\.csv$/i.test(flags.rejects) ? '' : ' --format csv'} --on-conflict ${flags.onConflict}`
     cli.note(`${rejected.length} rows written to ${flags.rejects}; correct them and run: dms users import ${again}`)
   } else if (rejected.length > 0 && file !== '-') cli.note('pass --rejects FILE to have the bad rows in a file')
@@ -147,7 +150,7 @@ const send = (client: Client, users: unknown[], { onConflict, atomic = false }: 
   client.users.import({ users, on_conflict: onConflict }, { dry_run: isDry, atomic })
 
 /** The server compares rows of one request only; of a name or address that comes again the first counts. */
-async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: Rejected[]): Promise<UserRow[]> {
+async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: RejectedRow[]): Promise<UserRow[]> {
   const { emailKey, usernameKey } = await import('../../src/http/user-identifier.ts')
   const seen = new Map<string, string>()
   return rows.filter((row) => {
@@ -158,7 +161,7 @@ async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: 
     ] as const) {
       if (!key) continue
       const first = seen.get(key)
-      if (first === undefined) seen.set(key, row.place)
+      if (first === undefined) seen.set(key, row.location)
       else {
         const error = { code: 'DUPLICATE_RESOURCE', message: `the same ${field} as ${first}`, details: { field } }
         const result: Result = { index: 0, username: typeof username === 'string' ? username : null, action: 'failed', error }
@@ -190,7 +193,7 @@ async function withPasswords(
   )
   const isHopeless = flags.atomic && results.some(({ action }) => action === 'failed')
   const made = users.filter((_, index) => !isHopeless && results[index]?.action === 'created') as { username: string; password: string }[]
-  await file?.appendFile(made.map(({ username, password }) => `${csvField(username)},${password}\n`).join(''))
+  await file?.appendFile(made.map(({ username, password }) => `${formatCsvField(username)},${password}\n`).join(''))
   await file?.sync()
   return users
 }
@@ -203,13 +206,13 @@ async function newFile(path: string) {
   return file
 }
 
-function tell(batch: Batch, { place }: UserRow, { username, action, id, error }: Result, flags: Pick<Flags, 'onConflict'> | null): void {
+function tell(batch: Batch, { location }: UserRow, { username, action, id, error }: Result, flags: Pick<Flags, 'onConflict'> | null): void {
   batch.add({
     // The API skips what an update would not change; here that has a name of its own.
     action: action === 'skipped' && flags?.onConflict === 'update' ? 'unchanged' : action,
-    key: username ?? place,
-    line: Number(place.split(' ')[1]),
+    key: username ?? location,
+    line: Number(location.split(' ')[1]),
     ...(id ? { id } : {}),
-    ...(error ? { error: { code: error.code, message: `${place}: ${inOneLine(error)}` } } : {}),
+    ...(error ? { error: { code: error.code, message: `${location}: ${formatRowError(error)}` } } : {}),
   })
 }

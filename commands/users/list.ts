@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { type ListFlags, limitOf, printList, withLimit } from '../../src/cli/output/listing.ts'
+import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -24,7 +24,7 @@ interface Flags extends ListFlags {
 }
 
 export const usersList = (cli: Cli): Command =>
-  withLimit(
+  addLimitFlags(
     manual('list', {
       summary: 'List users, newest first',
       examples: [
@@ -39,7 +39,7 @@ export const usersList = (cli: Cli): Command =>
       .option('--disabled', 'only disabled users')
       .option('--search <text>', 'text in user name, e-mail address or display name'),
   ).action(async (flags: Flags) => {
-    const limit = limitOf(flags)
+    const limit = parseLimit(flags)
     const { role, disabled, search } = flags
     const client = await cli.client()
     const users = client.users.list({ role, disabled, q: search, per_page: Math.min(limit, 100) })

@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
-import { newPassword, type PasswordFlags, printMadeUp, withPassword } from '../../src/cli/arguments/choose-password.ts'
-import { userNamed } from '../../src/cli/arguments/users.ts'
+import { addPasswordFlags, type PasswordFlags, printGeneratedPassword, readNewPassword } from '../../src/cli/arguments/new-password.ts'
+import { findUser } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { allUserColumns } from './get.ts'
 
 export const usersResetPassword = (cli: Cli): Command =>
-  withPassword(
+  addPasswordFlags(
     manual('reset-password <user>', {
       summary: 'Set a new password for a user and end all sessions',
       examples: [
@@ -17,12 +17,12 @@ export const usersResetPassword = (cli: Cli): Command =>
       exits: '0 changed · 2 password too weak, or no terminal to ask on · 5 not an admin · 6 no such user',
     }),
   ).action(async (given: string, flags: PasswordFlags) => {
-    const password = await newPassword(cli, flags)
+    const password = await readNewPassword(cli, flags)
     const client = await cli.client()
-    const { id } = await userNamed(client, given)
+    const { id } = await findUser(client, given)
     const user = await client.users.update(id, { password: password ?? '' })
     const sentence = `✓ User "${user.username}" has a new password; all their sessions have ended`
     const shape = { columns: allUserColumns, sentence }
-    if (flags.generatePassword) printMadeUp(cli, user, password, shape)
+    if (flags.generatePassword) printGeneratedPassword(cli, user, password, shape)
     else cli.print(user, shape)
   })

@@ -1,5 +1,5 @@
 import { Argument, type Command } from 'commander'
-import { userNamed } from '../../src/cli/arguments/users.ts'
+import { findUser } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { allUserColumns } from './get.ts'
@@ -16,7 +16,7 @@ export const usersSetRole = (cli: Cli): Command =>
     .addArgument(new Argument('<role>').choices(['admin', 'user']))
     .action(async (given: string, role: 'admin' | 'user') => {
       const client = await cli.client()
-      const { id } = await userNamed(client, given)
+      const { id } = await findUser(client, given)
       const user = await client.users.update(id, { role })
       cli.print(user, {
         columns: allUserColumns,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ageOf } from '../../src/cli/arguments/duration.ts'
+import { formatAge } from '../../src/cli/arguments/flag-values.ts'
 import { upload } from '../support/app.ts'
 import { readBatch, startWay, ways } from '../support/both-ways.ts'
 import { run } from '../support/processes/run.ts'
@@ -53,7 +53,7 @@ describe.each(ways)('%s:', (way) => {
     expect(head).toBe('JOB,DOCUMENT,TITLE,STATUS,PRIORITY,ATTEMPTS,AGE,ERROR')
     expect(row?.split(',')).toEqual([jobs.good.id, good.id, 'good', 'pending', 'normal', '0', expect.stringMatching(/^\d+[sm]$/), ''])
     const ages = [59, 60, 7199, 172_799, 172_800].map((seconds) =>
-      ageOf('2026-01-01T00:00:00Z', new Date(Date.UTC(2026, 0, 1, 0, 0, seconds))),
+      formatAge('2026-01-01T00:00:00Z', new Date(Date.UTC(2026, 0, 1, 0, 0, seconds))),
     )
     expect(ages).toEqual(['59s', '1m', '1h', '47h', '2d'])
     expect((await dms(['ocr', 'queue', 'ls', '-o', 'id'])).stdout).toBe(`${jobs.good.id}\n${jobs.bad.id}\n`)

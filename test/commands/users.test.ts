@@ -2,8 +2,8 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { readCsv } from '../../src/cli/arguments/csv.ts'
-import { readUserRows } from '../../src/cli/arguments/user-rows.ts'
+import { parseCsv } from '../../src/cli/arguments/csv.ts'
+import { readUserRows } from '../../src/cli/arguments/user-file.ts'
 import { withLock } from '../../src/db/lock.ts'
 import { startApp } from '../support/app.ts'
 import { run } from '../support/processes/run.ts'
@@ -149,7 +149,7 @@ test('import: --map for other column names; 3 with bad rows reported and written
   const rejects = await readFile(path('bad.csv'), 'utf8')
   expect((await stat(path('bad.csv'))).mode & 0o777).toBe(0o600)
   expect(stdout + rejects).not.toMatch(/correct horse|short/)
-  const [head, ...rows] = readCsv(rejects).map(({ fields }) => fields)
+  const [head, ...rows] = parseCsv(rejects).map(({ fields }) => fields)
   expect(head?.slice(-4)).toEqual(['_line', '_field', '_code', '_error'])
   expect(rows.map((row) => [row[0], row[2], ...row.slice(7, 10)])).toEqual([
     ['ANA', '', '7', 'username', 'DUPLICATE_RESOURCE'],
@@ -197,7 +197,7 @@ test('import --passwords generate: for new users only, to a file with mode 0600 
   })
   const args = ['import', '-', '--format', 'json', '--passwords', 'generate', '--on-conflict', 'update', '--passwords-out', path('new.csv')]
   expect((await users(args, rows)).code).toBe(0)
-  const [, line, ...others] = readCsv(await readFile(path('new.csv'), 'utf8'))
+  const [, line, ...others] = parseCsv(await readFile(path('new.csv'), 'utf8'))
   expect([line?.fields[0], others]).toEqual(['ana', []])
   expect((await stat(path('new.csv'))).mode & 0o777).toBe(0o600)
   expect(await signIn('ana', line?.fields[1] ?? '')).toBe(200)
@@ -230,7 +230,7 @@ test('import: 2 for a file that cannot be read, an unknown column, no format', a
 })
 
 test('readCsv: BOM, CRLF, quotes, semicolons, tabs; throws for text after a closing quote', () => {
-  const read = (text: string) => readCsv(text).map(({ line, fields }) => [line, ...fields])
+  const read = (text: string) => parseCsv(text).map(({ line, fields }) => [line, ...fields])
   expect(read('a,b\n1,2')).toEqual([
     [1, 'a', 'b'],
     [2, '1', '2'],

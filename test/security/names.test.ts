@@ -1,8 +1,8 @@
 /** Names that look like others, or like something else: users, labels, titles, files, numbers, cells. */
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { readCsv } from '../../src/cli/arguments/csv.ts'
-import { csvField } from '../../src/cli/output/cells.ts'
+import { parseCsv } from '../../src/cli/arguments/csv.ts'
+import { formatCsvField } from '../../src/cli/output/cells.ts'
 import { startApp, upload } from '../support/app.ts'
 import { here } from '../support/places.ts'
 import { fieldPart, filePart, multipartBody, multipartType } from '../support/servers/server.ts'
@@ -136,9 +136,9 @@ test('documents list -o csv: no cell of a title begins with what a spreadsheet w
 test('CSV: a text that a spreadsheet would run begins with an apostrophe, which reading takes off; numbers stay numbers', () => {
   const texts = ['=1+1', '+cmd', '-2+3', '@SUM(A1)', '\t=1', '\r=1', '＝1', "'=1", "''@x", "'quoted'", '', 'a=b', '+49 123', '-5,"x"']
   for (const text of texts) {
-    const field = csvField(text)
+    const field = formatCsvField(text)
     expect(field).not.toMatch(/^"?[=+\-@\t\r＝]/)
-    expect(readCsv(`${field},x\n`)[0]?.fields[0]).toBe(text)
+    expect(parseCsv(`${field},x\n`)[0]?.fields[0]).toBe(text)
   }
   for (const [value, shown] of [
     [-5, '-5'],
@@ -148,5 +148,5 @@ test('CSV: a text that a spreadsheet would run begins with an apostrophe, which 
     [0, '0'],
     ['-', '-'],
   ] as const)
-    expect(csvField(value)).toBe(shown)
+    expect(formatCsvField(value)).toBe(shown)
 })

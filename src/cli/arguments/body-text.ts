@@ -3,17 +3,17 @@ import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
-import { line } from './prompt.ts'
+import { promptLine } from './prompt.ts'
 
 /** The words given, what `file` holds ("-": standard input), or one line that is asked for; without a last line break. Throws Failure USAGE. */
-export async function bodyText(
-  options: Pick<GlobalOptions, 'canAsk'>,
+export async function readBodyText(
+  options: Pick<GlobalOptions, 'canPrompt'>,
   words: readonly string[],
   file: string | undefined,
 ): Promise<string> {
   if (words.length > 0 && file !== undefined) throw usage('the text is given twice: behind the command, and with --body-file')
   if (words.length > 0) return words.join(' ')
-  if (file === undefined) return line(options, 'Comment:', 'the text, or --body-file FILE')
+  if (file === undefined) return promptLine(options, 'Comment:', 'the text, or --body-file FILE')
   try {
     return (file === '-' ? await text(process.stdin) : await readFile(file, 'utf8')).replace(/\r?\n$/, '')
   } catch (error) {

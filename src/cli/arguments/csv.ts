@@ -1,5 +1,5 @@
 /** Reading CSV (RFC 4180): what spreadsheets and directories write. */
-import { csvText } from '../output/cells.ts'
+import { unescapeFormula } from '../output/cells.ts'
 import { usage } from '../runtime/exit.ts'
 
 export interface CsvRecord {
@@ -9,7 +9,7 @@ export interface CsvRecord {
 }
 
 /** The records of a text, without empty lines. The apostrophe that keeps a text from being a formula is taken off. Takes a byte order mark, any line end, line breaks in quotes; `;` or tabs where the first line has no comma. Throws Failure USAGE. */
-export function readCsv(text: string): CsvRecord[] {
+export function parseCsv(text: string): CsvRecord[] {
   const content = text.replace(/^\ufeff/, '')
   const separator = separatorOf(content)
   const records: CsvRecord[] = []
@@ -20,7 +20,7 @@ export function readCsv(text: string): CsvRecord[] {
     const isQuoted = content[at] === '"'
     const end = isQuoted ? closingQuote(content, at, line) : endOfPlain(content, at, separator)
     const field = isQuoted ? content.slice(at + 1, end - 1).replaceAll('""', '"') : content.slice(at, end)
-    fields.push(csvText(field))
+    fields.push(unescapeFormula(field))
     line += breaksIn(field)
     at = end
     if (content[at] === separator) {

@@ -1,14 +1,14 @@
 /** The flags that say which documents a command is about. */
 import { type Command, Option } from 'commander'
 import type { Client, Query } from '../../client/client.ts'
-import { durationOf } from './duration.ts'
-import { labelIdsOf } from './labels.ts'
-import { sourceIdOf } from './sources.ts'
+import { parseDurationFlag } from './flag-values.ts'
+import { findLabelIds } from './labels.ts'
+import { findSourceId } from './sources.ts'
 import { Offering } from './suggested-values.ts'
-import { ownerIdOf } from './users.ts'
+import { findOwnerId } from './users.ts'
 
 /** Of a document. */
-export const statuses = ['pending', 'processing', 'completed', 'failed']
+export const documentStatuses = ['pending', 'processing', 'completed', 'failed']
 
 export interface FilterFlags {
   status?: string
@@ -22,9 +22,9 @@ export interface FilterFlags {
 }
 
 /** Adds them; `end` is the flag for the end of the time span, where --to says something else. */
-export const withFilters = (command: Command, end: '--to' | '--until' = '--to'): Command =>
+export const addFilterFlags = (command: Command, end: '--to' | '--until' = '--to'): Command =>
   command
-    .addOption(new Offering('--status <names>', 'pending, processing, completed, failed; several with commas', statuses))
+    .addOption(new Offering('--status <names>', 'pending, processing, completed, failed; several with commas', documentStatuses))
     .option('--source <source>', 'from this source (name or id) only')
     .option('--label <labels>', 'with this label (name or id) only; several with commas: with all of them')
     .option('--from <date>', 'created at this time or later (2026-11-20, 2026-11-20T08:00:00Z)')
@@ -33,13 +33,13 @@ export const withFilters = (command: Command, end: '--to' | '--until' = '--to'):
     .option('--owner <user>', 'of this user (name or id) only; for admins')
 
 /** What they ask the server for. Throws Failure USAGE; NOT_FOUND for a label, a source or an owner that does not exist: --delete-extra takes nothing found for nothing left. */
-export async function filtersOf(client: Client, { status, source, label, from, to, since, owner }: FilterFlags): Promise<Query> {
+export async function buildDocumentQuery(client: Client, { status, source, label, from, to, since, owner }: FilterFlags): Promise<Query> {
   return {
     status,
-    source_id: source === undefined ? undefined : await sourceIdOf(client, source),
-    date_from: since === undefined ? from : new Date(Date.now() - durationOf('--since', since)).toISOString(),
+    source_id: source === undefined ? undefined : await findSourceId(client, source),
+    date_from: since === undefined ? from : new Date(Date.now() - parseDurationFlag('--since', since)).toISOString(),
     date_to: to,
-    owner: owner === undefined ? undefined : await ownerIdOf(client, owner),
-    label_ids: label === undefined ? undefined : (await labelIdsOf(client, label)).join(','),
+    owner: owner === undefined ? undefined : await findOwnerId(client, owner),
+    label_ids: label === undefined ? undefined : (await findLabelIds(client, label)).join(','),
   }
 }

@@ -1,7 +1,7 @@
 import { usage } from '../runtime/exit.ts'
 
 /** The object that `key=value` words make; values are text. Throws Failure USAGE, naming the flag. */
-export function metadataOf(flag: string, pairs: readonly string[]): Record<string, string> {
+export function parseKeyValues(flag: string, pairs: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     pairs.map((pair) => {
       const at = pair.indexOf('=')

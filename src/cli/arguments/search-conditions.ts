@@ -13,7 +13,7 @@ const types = ['match', 'contains', 'exact']
 const lists = { '+': 'must', '-': 'must_not', '': 'should' } as const
 
 /** `[+|-]FIELD[:TYPE]:TEXT`; a text that begins with a type and a colon needs its type said. Throws Failure USAGE. */
-export function condition(text: string): Clause & { list: keyof Conditions } {
+export function parseClause(text: string): Clause & { list: keyof Conditions } {
   const [, sign = '', field, rest] = /^([+-]?)([^:]+):(.+)$/s.exec(text) ?? []
   if (field === undefined || rest === undefined) throw usage(`--field ${text}: not of the form [+|-]FIELD[:match|contains|exact]:TEXT`)
   const colon = rest.indexOf(':')
@@ -23,7 +23,7 @@ export function condition(text: string): Clause & { list: keyof Conditions } {
 }
 
 /** `FIELD[:asc|desc]`. Throws Failure USAGE. */
-export function sortKey(text: string): { field: string; order?: string } {
+export function parseSortKey(text: string): { field: string; order?: string } {
   const [field = '', order, more] = text.split(':')
   if (field === '' || more !== undefined || (order !== undefined && order !== 'asc' && order !== 'desc'))
     throw usage(`--sort ${text}: not of the form FIELD[:asc|desc]`)

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
-import { password } from './prompt.ts'
+import { promptPassword } from './prompt.ts'
 
 export interface SecretFlags {
   /** --<name>-stdin */
@@ -17,7 +17,7 @@ export interface SecretFlags {
 
 /** Reads the secret called `name` ("password"): from standard input, a file, a variable, or by a question, twice where it is new. Throws Failure USAGE. */
 export async function readSecret(
-  options: Pick<GlobalOptions, 'canAsk'>,
+  options: Pick<GlobalOptions, 'canPrompt'>,
   name: string,
   { isStdin, file: given, env = {}, variable = '' }: SecretFlags,
   isNew = false,
@@ -27,7 +27,7 @@ export async function readSecret(
   if (!isGiven && env[variable]) return env[variable]
   const file = given ?? (isStdin ? undefined : env[`${variable}_FILE`] || undefined)
   if (!isStdin && file === undefined)
-    return password(options, `${name[0]?.toUpperCase()}${name.slice(1)}:`, `--${name}-stdin or --${name}-file FILE`, isNew)
+    return promptPassword(options, `${name[0]?.toUpperCase()}${name.slice(1)}:`, `--${name}-stdin or --${name}-file FILE`, isNew)
   const secret = (isStdin ? await text(process.stdin) : await contentOf(file ?? '')).replace(/\r?\n$/, '')
   if (secret === '') throw usage(`the ${name} is empty`)
   return secret

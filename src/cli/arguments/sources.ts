@@ -3,10 +3,10 @@ import type { Command } from 'commander'
 import type { Client } from '../../client/client.ts'
 import type { Source } from '../../client/sources.ts'
 import type { Column } from '../output/output.ts'
-import { asksOf, idNamed } from '../remote/curl-printing.ts'
+import { jqIdByName, lookupPrinterOf } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
-import { durationOf } from './duration.ts'
+import { parseDurationFlag } from './flag-values.ts'
 import { isId } from './ids.ts'
 import { readSecret } from './secret.ts'
 
@@ -33,23 +33,23 @@ export const sourceColumns: Column<Source>[] = [
 export const allSourceColumns = sourceColumns.map(({ show: _, ...column }) => column)
 
 /** The source that is meant, by name (no case) or id. Of a client that only prints, nothing but the id. Throws Failure NOT_FOUND, and USAGE where several have the name. */
-export async function sourceNamed(client: Client, given: string): Promise<Source> {
-  const asks = asksOf(client)
+export async function findSource(client: Client, given: string): Promise<Source> {
+  const asks = lookupPrinterOf(client)
   if (asks) {
     const name = given.trim()
-    const id = isId(name) ? name : asks({ path: '/api/sources', filter: idNamed('sources', ['name']), name, into: 'source' })
+    const id = isId(name) ? name : asks({ path: '/api/sources', filter: jqIdByName('sources', ['name']), name, variable: 'source' })
     return { id, name } as Source
   }
   if (isId(given)) return client.sources.get(given.toLowerCase())
-  const [source] = namedIn(await client.sources.list(), [given])
+  const [source] = selectSources(await client.sources.list(), [given])
   return source as Source
 }
 
 /** Its id, looked up also where an id is given: no document is of a source that is gone. Throws as sourceNamed() does. */
-export const sourceIdOf = async (client: Client, given: string): Promise<string> => (await sourceNamed(client, given)).id
+export const findSourceId = async (client: Client, given: string): Promise<string> => (await findSource(client, given)).id
 
 /** The same for several, each once. */
-export function namedIn(sources: readonly Source[], names: readonly string[]): Source[] {
+export function selectSources(sources: readonly Source[], names: readonly string[]): Source[] {
   const found = names.map((given) => {
     const isMeant = ({ id, name }: Source) => id === given.toLowerCase() || name.toLowerCase() === given.trim().toLowerCase()
     const [source, ...others] = sources.filter(isMeant)
@@ -76,10 +76,10 @@ export interface SourceFlags extends AddressFlags {
   pattern?: string[]
 }
 
-const several = (value: string, before: string[] = []): string[] => [...before, value]
+const collect = (value: string, before: string[] = []): string[] => [...before, value]
 
 /** Adds the flags that say where a source is and how to get in. */
-export const withAddress = (command: Command): Command =>
+export const addAddressFlags = (command: Command): Command =>
   command
     .option('--address <url>', 'https://… of a WebDAV folder or an S3 bucket, or a folder of the server')
     .option('--username <name>', 'for S3 the id of the access key')
@@ -88,16 +88,16 @@ export const withAddress = (command: Command): Command =>
     .option('--password-prompt', 'ask for the password')
 
 /** Adds the flags of what is taken from it and when. */
-export const withFields = (command: Command): Command =>
-  withAddress(command)
+export const addSourceFlags = (command: Command): Command =>
+  addAddressFlags(command)
     .option('--name <name>', 'what it is called')
     .option('--interval <duration>', 'how often it is synced, e.g. 1h; 0: only by hand')
     .option('--recursive', 'with all folders below')
     .option('--no-recursive', 'the files of the folder alone')
-    .option('--pattern <glob>', 'only files like *.pdf or in/**/*.txt, not those like !tmp/**; repeat it for more', several)
+    .option('--pattern <glob>', 'only files like *.pdf or in/**/*.txt, not those like !tmp/**; repeat it for more', collect)
 
 /** The password, where a flag says that there is one to be read. */
-export async function passwordOf(
+export async function readSourcePassword(
   cli: Cli,
   { passwordStdin: isStdin, passwordFile: file, passwordPrompt }: AddressFlags,
 ): Promise<string | undefined> {
@@ -106,14 +106,14 @@ export async function passwordOf(
 }
 
 /** The fields that flags speak of. */
-export async function fieldsOf(cli: Cli, flags: SourceFlags) {
+export async function readSourceFields(cli: Cli, flags: SourceFlags) {
   const { name, address: url, username, interval, recursive, pattern } = flags
   return {
     name,
     url,
     username,
-    password: await passwordOf(cli, flags),
-    sync_interval: interval === undefined ? undefined : Math.round(durationOf('--interval', interval) / 1000),
+    password: await readSourcePassword(cli, flags),
+    sync_interval: interval === undefined ? undefined : Math.round(parseDurationFlag('--interval', interval) / 1000),
     recursive,
     file_patterns: pattern?.filter((glob) => glob !== ''),
   }

@@ -2,17 +2,17 @@
 import type { Client } from '../../client/client.ts'
 import { pathOf, withQuery } from '../../client/connection.ts'
 import type { UserView } from '../../users/view.ts'
-import { asksOf, idNamed } from '../remote/curl-printing.ts'
+import { jqIdByName, lookupPrinterOf } from '../remote/curl-lookup.ts'
 import { Failure } from '../runtime/exit.ts'
 import { isId } from './ids.ts'
 
 /** The user that is meant. Of a client that only prints, nothing but the id. Throws Failure NOT_FOUND. */
-export async function userNamed(client: Client, given: string): Promise<UserView> {
-  const asks = asksOf(client)
+export async function findUser(client: Client, given: string): Promise<UserView> {
+  const asks = lookupPrinterOf(client)
   if (asks) {
     const name = given.trim()
     const path = withQuery('/api/users', { per_page: 100, q: name.normalize('NFKC') })
-    return { id: isId(name) ? name : asks({ path, filter: idNamed('data', ['username', 'email']), name, into: 'user' }) } as UserView
+    return { id: isId(name) ? name : asks({ path, filter: jqIdByName('data', ['username', 'email']), name, variable: 'user' }) } as UserView
   }
   if (isId(given)) return client.users.get(given.toLowerCase())
   // Loaded here: what checks fields is large, and most runs name no user.
@@ -25,9 +25,9 @@ export async function userNamed(client: Client, given: string): Promise<UserView
 }
 
 /** The id of whose things are meant. Throws Failure NOT_FOUND; FORBIDDEN where somebody who is no admin names another. */
-export async function ownerIdOf(client: Client, given: string): Promise<string> {
+export async function findOwnerId(client: Client, given: string): Promise<string> {
   try {
-    return (await userNamed(client, given)).id
+    return (await findUser(client, given)).id
   } catch (error) {
     if ((error as { status?: unknown }).status !== 403) throw error
     const { id, username, email } = await client.auth.profile()
@@ -37,8 +37,8 @@ export async function ownerIdOf(client: Client, given: string): Promise<string> 
 }
 
 /** Without a look-up where a name or an address is given. Throws Failure NOT_FOUND. */
-export async function usernameOf(client: Client, given: string): Promise<string> {
+export async function findUsername(client: Client, given: string): Promise<string> {
   if (!isId(given)) return given
-  const asks = asksOf(client)
-  return asks ? asks({ path: pathOf('users', given), filter: '.username', into: 'user' }) : (await userNamed(client, given)).username
+  const asks = lookupPrinterOf(client)
+  return asks ? asks({ path: pathOf('users', given), filter: '.username', variable: 'user' }) : (await findUser(client, given)).username
 }

@@ -5,20 +5,20 @@ import { mkdir, readFile, stat, unlink } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
-import { bodyOf, expectedOf } from '../remote/download-target.ts'
+import type { BatchItem } from '../output/batch-output.ts'
+import { bodyChunks, expectedContent } from '../remote/download-target.ts'
 import { saveFile } from '../remote/save-file.ts'
-import type { Item } from '../runtime/batch.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
-import { workThrough } from '../runtime/run-batch.ts'
-import { exportName, lineOf, type ManifestLine, manifestName, textName } from './names.ts'
+import { runBatch } from '../runtime/run-batch.ts'
+import { exportFileName, type ManifestEntry, manifestEntry, manifestFileName, textFileName } from './manifest.ts'
 
 export interface ExportOptions {
-  readonly withText: boolean
+  readonly hasText: boolean
   /** removes what earlier exports wrote and this one does not have */
-  readonly deletesExtra: boolean
+  readonly shouldDeleteExtra: boolean
   /** even all of it */
-  readonly allowsEmpty: boolean
+  readonly canDeleteAll: boolean
   readonly concurrency: number
 }
 
@@ -36,29 +36,30 @@ export async function exportToFolder(
     throw usage(`--to ${folder}: ${error.message}`)
   })
   const manifest = await readManifest(folder)
-  if (options.deletesExtra && !options.allowsEmpty && documents.length === 0 && manifest.size > 0) throw wouldEmpty(folder, manifest.size)
+  if (options.shouldDeleteExtra && !options.canDeleteAll && documents.length === 0 && manifest.size > 0)
+    throw wouldEmpty(folder, manifest.size)
   const wanted = new Set(documents.map(({ id }) => id))
-  await workThrough(cli, {
+  await runBatch(cli, {
     command: 'documents export',
     phase: 'export',
-    things: documents,
-    keyOf: (document) => exportName(document),
+    items: documents,
+    keyOf: (document) => exportFileName(document),
     concurrency: options.concurrency,
     totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
     async run(document, moved) {
       const before = manifest.get(document.id)
-      const file = exportName(document)
+      const file = exportFileName(document)
       const isThere = await isSame(join(folder, file), document, before)
       if (isThere) moved(document.size)
       else await fetchTo(client, document, join(folder, file), moved)
-      const hasText = options.withText && document.status === 'completed'
-      if (hasText) await writeText(client, document, join(folder, textName(file)), before)
-      manifest.set(document.id, lineOf(document, file, hasText))
+      const hasText = options.hasText && document.status === 'completed'
+      if (hasText) await writeText(client, document, join(folder, textFileName(file)), before)
+      manifest.set(document.id, manifestEntry(document, file, hasText))
       return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id: document.id, bytes: document.size }
     },
-    async afterwards(add, isReachable) {
-      if (options.deletesExtra && isReachable && !cli.signal.aborted) await removeExtra(folder, manifest, wanted, add)
-      await saveFile(linesOf(manifest), join(folder, manifestName), unknown, true, () => {})
+    async finish(add, isReachable) {
+      if (options.shouldDeleteExtra && isReachable && !cli.signal.aborted) await removeExtra(folder, manifest, wanted, add)
+      await saveFile(linesOf(manifest), join(folder, manifestFileName), unknown, true, () => {})
     },
   })
 }
@@ -72,19 +73,19 @@ const wouldEmpty = (folder: string, files: number): Failure =>
 async function fetchTo(client: Client, { id }: DocumentView, path: string, moved: (bytes: number) => void): Promise<void> {
   const response = await client.documents.download(id)
   try {
-    await saveFile(bodyOf(response), path, expectedOf(response), true, moved)
+    await saveFile(bodyChunks(response), path, expectedContent(response), true, moved)
   } finally {
     await response.body?.cancel().catch(() => {})
   }
 }
 
-async function writeText(client: Client, document: DocumentView, path: string, before: ManifestLine | undefined): Promise<void> {
+async function writeText(client: Client, document: DocumentView, path: string, before: ManifestEntry | undefined): Promise<void> {
   const isThere = before?.text_file === basename(path) && before.updated_at === document.updated_at && (await stat(path).catch(() => null))
   if (!isThere) await saveFile(chunks(await client.documents.text(document.id)), path, unknown, true, () => {})
 }
 
 /** By what an earlier export noted, or else by reading it. */
-async function isSame(path: string, { size, sha256 }: DocumentView, before: ManifestLine | undefined): Promise<boolean> {
+async function isSame(path: string, { size, sha256 }: DocumentView, before: ManifestEntry | undefined): Promise<boolean> {
   const about = await stat(path).catch(() => null)
   if (about?.size !== size) return false
   if (before?.sha256 === sha256 && before.file === basename(path)) return true
@@ -96,9 +97,9 @@ async function isSame(path: string, { size, sha256 }: DocumentView, before: Mani
 /** Only what an export wrote: files of others in the folder are left alone. */
 async function removeExtra(
   folder: string,
-  manifest: Map<string, ManifestLine>,
+  manifest: Map<string, ManifestEntry>,
   wanted: ReadonlySet<string>,
-  add: (item: Item) => void,
+  add: (item: BatchItem) => void,
 ): Promise<void> {
   for (const { id, file, text_file } of [...manifest.values()]) {
     if (wanted.has(id)) continue
@@ -113,21 +114,21 @@ function ignoreMissing(error: NodeJS.ErrnoException): void {
 }
 
 /** What an earlier export wrote, by id. A name that is more than a name was not written by us. Throws Failure USAGE where it cannot be read. */
-async function readManifest(folder: string): Promise<Map<string, ManifestLine>> {
-  const text = await readFile(join(folder, manifestName), 'utf8').catch((error: NodeJS.ErrnoException) => {
+async function readManifest(folder: string): Promise<Map<string, ManifestEntry>> {
+  const text = await readFile(join(folder, manifestFileName), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return ''
     throw usage(`--to ${folder}: ${error.message}`)
   })
   try {
     const lines = text.split('\n').filter((line) => line !== '')
-    const entries = lines.map((line) => JSON.parse(line) as ManifestLine)
+    const entries = lines.map((line) => JSON.parse(line) as ManifestEntry)
     return new Map(entries.filter(isOurs).map((entry) => [entry.id, entry]))
   } catch {
-    throw usage(`${join(folder, manifestName)} is not the manifest of an export`, 'export to another folder, or remove that file')
+    throw usage(`${join(folder, manifestFileName)} is not the manifest of an export`, 'export to another folder, or remove that file')
   }
 }
 
-const isOurs = ({ id, file, text_file }: ManifestLine): boolean =>
+const isOurs = ({ id, file, text_file }: ManifestEntry): boolean =>
   typeof id === 'string' && [file, text_file ?? file].every((name) => typeof name === 'string' && name === basename(name) && name !== '..')
 
 async function* chunks(text: string): AsyncGenerator<Uint8Array> {
@@ -135,7 +136,7 @@ async function* chunks(text: string): AsyncGenerator<Uint8Array> {
 }
 
 /** In the order of ids, whichever came first: two manifests can be compared. */
-async function* linesOf(manifest: ReadonlyMap<string, ManifestLine>): AsyncGenerator<Uint8Array> {
+async function* linesOf(manifest: ReadonlyMap<string, ManifestEntry>): AsyncGenerator<Uint8Array> {
   const lines = [...manifest.values()].sort((one, other) => (one.id < other.id ? -1 : 1))
   for (const line of lines) yield Buffer.from(`${JSON.stringify(line)}\n`)
 }

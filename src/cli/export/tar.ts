@@ -6,19 +6,19 @@ import { tarEnd, tarHeader, tarPadding } from '../../backup/tar.ts'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { escapeControls } from '../../log/escape.ts'
-import { bodyOf, written } from '../remote/download-target.ts'
-import { checkSame, copy, exists } from '../remote/save-file.ts'
+import { bodyChunks, writeChunk } from '../remote/download-target.ts'
+import { copyChunks, fileExistsError, verifyContent } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
-import { workThrough } from '../runtime/run-batch.ts'
-import { exportName, lineOf, manifestName, textName } from './names.ts'
+import { runBatch } from '../runtime/run-batch.ts'
+import { exportFileName, manifestEntry, manifestFileName, textFileName } from './manifest.ts'
 
 type Write = (chunk: Uint8Array) => Promise<void>
 
 export interface TarOptions {
-  readonly withText: boolean
+  readonly hasText: boolean
   /** another file of that name is replaced */
-  readonly clobbers: boolean
+  readonly canOverwrite: boolean
 }
 
 /** The archive appears whole or not at all. Throws Failure CONFLICT where there is a file of that name. */
@@ -27,9 +27,9 @@ export async function exportToTar(
   client: Client,
   documents: readonly DocumentView[],
   path: string,
-  { withText, clobbers }: TarOptions,
+  { hasText: withText, canOverwrite }: TarOptions,
 ): Promise<void> {
-  if (!clobbers && (await stat(path).catch(() => null))) throw exists(path)
+  if (!canOverwrite && (await stat(path).catch(() => null))) throw fileExistsError(path)
   const temporary = join(dirname(path), `.dms-${randomBytes(6).toString('hex')}.part`)
   const file = await open(temporary, 'wx', 0o600)
   try {
@@ -44,8 +44,8 @@ export async function exportToTar(
 }
 
 /** The same to standard output; what is said of documents goes to standard error then. */
-export const exportToPipe = (cli: Cli, client: Client, documents: readonly DocumentView[], withText: boolean): Promise<void> =>
-  writeTar(cli, client, documents, withText, written, true)
+export const exportToStdout = (cli: Cli, client: Client, documents: readonly DocumentView[], withText: boolean): Promise<void> =>
+  writeTar(cli, client, documents, withText, writeChunk, true)
 
 async function writeTar(
   cli: Cli,
@@ -65,26 +65,26 @@ async function writeTar(
     },
     finish() {},
   }
-  await workThrough(cli, {
+  await runBatch(cli, {
     command: 'documents export',
     phase: 'export',
-    things: documents,
-    keyOf: (document) => exportName(document),
+    items: documents,
+    keyOf: (document) => exportFileName(document),
     totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
     ...(isPipe ? { batch: silent } : {}),
     async run(document, moved) {
-      const file = exportName(document)
+      const file = exportFileName(document)
       const hasText = withText && document.status === 'completed'
       const text = hasText ? Buffer.from(await client.documents.text(document.id)) : null
       const modified = Date.parse(document.created_at) / 1000
       await writeDocument(client, document, file, modified, write, moved)
-      if (text) await writeBuffer(textName(file), text, modified, write)
-      lines.push(`${JSON.stringify(lineOf(document, file, hasText))}\n`)
+      if (text) await writeBuffer(textFileName(file), text, modified, write)
+      lines.push(`${JSON.stringify(manifestEntry(document, file, hasText))}\n`)
       return { action: 'created', key: file, id: document.id, bytes: document.size }
     },
-    async afterwards(_, isReachable) {
+    async finish(_, isReachable) {
       if (!isReachable || cli.signal.aborted) return
-      await writeBuffer(manifestName, Buffer.from(lines.join('')), Date.now() / 1000, write)
+      await writeBuffer(manifestFileName, Buffer.from(lines.join('')), Date.now() / 1000, write)
       await write(tarEnd)
     },
   })
@@ -103,11 +103,11 @@ async function writeDocument(
   await write(tarHeader(file, size, modified))
   // What comes must fill the place that was announced for it: from here on a failure spoils the archive.
   try {
-    const saved = await copy(bodyOf(response), async (chunk) => {
+    const saved = await copyChunks(bodyChunks(response), async (chunk) => {
       await write(chunk)
       moved(chunk.length)
     })
-    checkSame(saved, { size, sha256 })
+    verifyContent(saved, { size, sha256 })
   } catch (error) {
     throw new Failure('UNAVAILABLE', `${file}: ${(error as Error).message}; the archive is not complete`)
   }

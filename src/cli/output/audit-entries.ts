@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { AuditEntry, AuditFilter } from '../../client/audit.ts'
 import type { Client } from '../../client/client.ts'
-import { durationOf } from '../arguments/duration.ts'
+import { parseDurationFlag } from '../arguments/flag-values.ts'
 import { usage } from '../runtime/exit.ts'
 import type { Column } from './output.ts'
 
@@ -33,7 +33,7 @@ export interface AuditFlags {
 }
 
 /** Adds the flags that choose entries. */
-export const withAuditFilter = (command: Command): Command =>
+export const addAuditFlags = (command: Command): Command =>
   command
     .option('--actor <user>', 'of this user: name or id; "operator" is the shell of the server, "anonymous" nobody')
     .option('--action <text>', 'a piece of it, as login or "DELETE /api/documents"')
@@ -44,12 +44,12 @@ export const withAuditFilter = (command: Command): Command =>
     .option('--since <duration>', 'within the last 24h, 7d, …; instead of --from')
 
 /** The filter that flags stand for. Throws Failure USAGE. */
-export function auditFilter({ since, ...filter }: AuditFlags): AuditFilter {
+export function parseAuditFilter({ since, ...filter }: AuditFlags): AuditFilter {
   if (since === undefined) return filter
   if (filter.from !== undefined) throw usage('--since and --from are two ways to say the same')
-  return { ...filter, from: new Date(Date.now() - durationOf('--since', since)).toISOString() }
+  return { ...filter, from: new Date(Date.now() - parseDurationFlag('--since', since)).toISOString() }
 }
 
 /** All entries that fit, one after the other; `order` as the API has it. */
-export const entriesOf = ({ audit }: Client, filter: AuditFilter, order: 'asc' | 'desc'): AsyncGenerator<AuditEntry> =>
+export const listAuditEntries = ({ audit }: Client, filter: AuditFilter, order: 'asc' | 'desc'): AsyncGenerator<AuditEntry> =>
   audit.all({ ...filter, order })

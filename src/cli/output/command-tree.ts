@@ -1,9 +1,9 @@
 /** The tree of words as data, for what is made from it: completion, manual pages. */
 import type { Argument, Command, Option } from 'commander'
 import { Offering } from '../arguments/suggested-values.ts'
-import { type Manual, manualOf } from './manual.ts'
+import { type CommandHelp, helpOf } from './manual.ts'
 
-export interface Word {
+export interface CommandNode {
   /** all the words that lead here: "dms sources sync" */
   readonly path: string
   readonly aliases: readonly string[]
@@ -11,23 +11,23 @@ export interface Word {
   /** what can be typed, as "[options] [source...]" */
   readonly usage: string
   /** null for a word that only holds others */
-  readonly manual: Manual | null
-  readonly flags: readonly Flag[]
-  readonly args: readonly Value[]
-  readonly words: readonly Word[]
+  readonly manual: CommandHelp | null
+  readonly flags: readonly FlagSpec[]
+  readonly args: readonly ValueSpec[]
+  readonly words: readonly CommandNode[]
 }
 
-export interface Flag {
+export interface FlagSpec {
   /** "-n, --dry-run" */
   readonly flags: string
   readonly names: readonly string[]
   /** with choices and default */
   readonly description: string
   /** null where it stands alone */
-  readonly value: Value | null
+  readonly value: ValueSpec | null
 }
 
-export interface Value {
+export interface ValueSpec {
   /** as in the usage: "file" */
   readonly name: string
   readonly choices: readonly string[]
@@ -36,7 +36,7 @@ export interface Value {
 }
 
 /** The whole tree; flags of all commands are at its root alone. */
-export function wordOf(command: Command, before: readonly string[] = []): Word {
+export function buildCommandTree(command: Command, before: readonly string[] = []): CommandNode {
   const path = [...before, command.name()]
   const help = command.createHelp()
   return {
@@ -44,25 +44,25 @@ export function wordOf(command: Command, before: readonly string[] = []): Word {
     aliases: command.aliases(),
     summary: command.summary() || command.description(),
     usage: command.usage(),
-    manual: manualOf(command),
-    flags: help.visibleOptions(command).map((option) => flagOf(option, help.optionDescription(option))),
-    args: command.registeredArguments.map((argument) => asValue(argument.name(), argument)),
-    words: help.visibleCommands(command).map((each) => wordOf(each, path)),
+    manual: helpOf(command),
+    flags: help.visibleOptions(command).map((option) => describeFlag(option, help.optionDescription(option))),
+    args: command.registeredArguments.map((argument) => describeValue(argument.name(), argument)),
+    words: help.visibleCommands(command).map((each) => buildCommandTree(each, path)),
   }
 }
 
 /** A word and all below it. */
-export const allWords = (word: Word): Word[] => [word, ...word.words.flatMap(allWords)]
+export const flattenTree = (word: CommandNode): CommandNode[] => [word, ...word.words.flatMap(flattenTree)]
 
-function flagOf(option: Option, description: string): Flag {
+function describeFlag(option: Option, description: string): FlagSpec {
   const { flags, short, long, required, optional } = option
   const names = [short, long].filter((name) => name !== undefined)
   const name = /[<[]([^>\]]+)[>\]]/.exec(flags)?.[1] ?? ''
   // One whose value may be left out stands alone as far as completion can tell.
-  return { flags, names, description, value: required && !optional ? asValue(name, option) : null }
+  return { flags, names, description, value: required && !optional ? describeValue(name, option) : null }
 }
 
-const asValue = (name: string, given: Argument | Option): Value => ({
+const describeValue = (name: string, given: Argument | Option): ValueSpec => ({
   name,
   choices: given.argChoices ?? (given instanceof Offering ? given.offers : []),
   isFile: /\b(file|path|place|folder|backup)\b/.test(name),

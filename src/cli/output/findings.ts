@@ -1,7 +1,7 @@
 /** The result of a command that looks for what is wrong: findings as they come, and one summary at the end. */
 import type { Cli } from '../runtime/context.ts'
-import { type Column, completed, counted, picked, refuseUnknown, wrapped } from './output.ts'
-import { summaryOf } from './summary.ts'
+import { type Column, fillMissingFields, pickFields, pluralize, rejectUnknownFields, wrapText } from './output.ts'
+import { buildSummary } from './summary.ts'
 
 export interface Findings<F extends object> {
   add(finding: F): void
@@ -18,28 +18,28 @@ export function startFindings<F extends object>(
   id = 'document_id',
 ): Findings<F> {
   const { format, isHuman, fields } = cli.options
-  refuseUnknown(fields, new Set([...columns.map(({ name }) => name), 'type']))
+  rejectUnknownFields(fields, new Set([...columns.map(({ name }) => name), 'type']))
   const isStreamed = isHuman || format === 'jsonl' || format === 'tsv'
   const started = new Date()
   const kept: F[] = []
   let count = 0
-  const rows = () => kept.map((finding) => completed(finding, fields))
+  const rows = () => kept.map((finding) => fillMissingFields(finding, fields))
   return {
     add(finding) {
       if (!isStreamed) kept.push(finding)
-      else if (isHuman) cli.write(`${wrapped(sentence(finding), cli.options.width)}\n`)
-      else if (format === 'jsonl') cli.write(`${JSON.stringify(picked({ type: 'finding', ...finding }, fields))}\n`)
-      else cli.print([completed(finding, fields)], { columns, isMore: count > 0 })
+      else if (isHuman) cli.write(`${wrapText(sentence(finding), cli.options.width)}\n`)
+      else if (format === 'jsonl') cli.write(`${JSON.stringify(pickFields({ type: 'finding', ...finding }, fields))}\n`)
+      else cli.print([fillMissingFields(finding, fields)], { columns, isContinuation: count > 0 })
       count++
     },
     finish(more = {}, verdict = undefined) {
       if (count > 0 && cli.exit === 'OK') cli.exit = 'PARTIAL'
-      const summary = summaryOf(cli, command, { findings: count, ...more }, started)
+      const summary = buildSummary(cli, command, { findings: count, ...more }, started)
       // --fields is about the findings; the summary is always whole.
-      const usual = count > 0 ? counted(count, 'finding') : cli.exit === 'OK' ? '✓ all is well' : 'stopped before anything was found'
+      const usual = count > 0 ? pluralize(count, 'finding') : cli.exit === 'OK' ? '✓ all is well' : 'stopped before anything was found'
       if (isHuman) cli.write(`${verdict ?? usual}     ${summary.duration_seconds.toFixed(1)} s\n`)
       else if (format === 'json')
-        cli.write(`${JSON.stringify({ ...summary, items: kept.map((finding) => picked(finding, fields)) }, null, 2)}\n`)
+        cli.write(`${JSON.stringify({ ...summary, items: kept.map((finding) => pickFields(finding, fields)) }, null, 2)}\n`)
       else if (format === 'jsonl') cli.write(`${JSON.stringify(summary)}\n`)
       else if (format !== 'tsv' || count === 0) cli.print(rows(), { columns, id })
     },

@@ -11,11 +11,11 @@ export interface ListFlags {
 }
 
 /** Adds --limit and --all. */
-export const withLimit = (command: Command): Command =>
+export const addLimitFlags = (command: Command): Command =>
   command.option('--limit <n>', 'at most so many', '50').option('--all', 'all of them')
 
 /** The number of --limit; Infinity with --all. Throws Failure USAGE. */
-export function limitOf({ limit, all }: ListFlags): number {
+export function parseLimit({ limit, all }: ListFlags): number {
   if (all) return Number.POSITIVE_INFINITY
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit ${limit}: a whole number from 1 on`)
   return Number(limit)

@@ -1,14 +1,14 @@
 /** Manual pages (roff), made from the tree of words: the same tree makes the same bytes. */
 import type { Exit } from '../runtime/exit.ts'
-import type { Word } from './command-tree.ts'
+import type { CommandNode } from './command-tree.ts'
 
 /** "dms-sources-sync" */
-export const pageName = ({ path }: Word): string => path.replaceAll(' ', '-')
+export const manPageName = ({ path }: CommandNode): string => path.replaceAll(' ', '-')
 
 /** One page of section 1; the root's has the flags of all commands and `exits`. */
-export function manPage(word: Word, version: string, exits: Readonly<Record<Exit, readonly [number, string]>>): string {
+export function formatManPage(word: CommandNode, version: string, exits: Readonly<Record<Exit, readonly [number, string]>>): string {
   const { path, manual, summary, usage, flags, words } = word
-  const name = pageName(word)
+  const name = manPageName(word)
   const isRoot = path === 'dms'
   return [
     '.\\" Made by: dms docs man',
@@ -26,7 +26,7 @@ export function manPage(word: Word, version: string, exits: Readonly<Record<Exit
     ...(isRoot ? [] : ['.PP', 'Flags of every command are in', '.BR dms (1).']),
     ...(manual ? ['.SH EXAMPLES', ...manual.examples.flatMap(example)] : []),
     ...(words.length > 0
-      ? ['.SH COMMANDS', ...words.flatMap((each) => ['.TP', `.BR ${plain(pageName(each))} (1)`, line(each.summary)])]
+      ? ['.SH COMMANDS', ...words.flatMap((each) => ['.TP', `.BR ${plain(manPageName(each))} (1)`, line(each.summary)])]
       : []),
     '.SH OPTIONS',
     ...flags.flatMap(({ flags: shown, description }) => ['.TP', `\\fB${plain(shown)}\\fR`, line(description)]),

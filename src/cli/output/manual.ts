@@ -1,7 +1,7 @@
 /** What `--help` of one command says: what it does, then examples, then how it ends. */
 import { Command, Help } from 'commander'
 
-export interface Manual {
+export interface CommandHelp {
   /** one line, also in the list of commands */
   readonly summary: string
   /** command line (the leading "dms " left out, unless it is more than one program) and what it is for */
@@ -12,18 +12,18 @@ export interface Manual {
   readonly notes?: readonly string[]
 }
 
-class Described extends Command {
-  manual: Manual | null = null
+class DescribedCommand extends Command {
+  manual: CommandHelp | null = null
 }
 
 /** What a command was described with, or null for a word that only holds others. */
-export const manualOf = (command: Command): Manual | null => (command instanceof Described ? command.manual : null)
+export const helpOf = (command: Command): CommandHelp | null => (command instanceof DescribedCommand ? command.manual : null)
 
 /** A command with its manual; `name` may carry arguments: "show [key]". */
-export function manual(name: string, text: Manual): Command {
+export function manual(name: string, text: CommandHelp): Command {
   const { summary, examples, exits, notes = [] } = text
   const [word = '', ...args] = name.split(' ')
-  const command = new Described(word)
+  const command = new DescribedCommand(word)
   command.manual = text
   command
     .helpCommand(false)
@@ -41,7 +41,7 @@ export function manual(name: string, text: Manual): Command {
 const every = 'Flags of every command: dms --help · formats: dms help output · dms help exit-codes'
 
 /** Commander's, but for the lines of examples: those are copied, and stay whole. */
-export const boxWrap: Help['boxWrap'] = (text, width) =>
+export const wrapHelp: Help['boxWrap'] = (text, width) =>
   text
     .split('\n')
     .map((line) => (line.startsWith('  $ ') ? line : Help.prototype.boxWrap.call(plainHelp, line, width)))
@@ -53,7 +53,7 @@ export const minWidthToWrap = 20
 const plainHelp = Object.assign(new Help(), { minWidthToWrap })
 
 /** Side by side where a narrow terminal has the room, else what it is for comes above. */
-function exampleLines(examples: Manual['examples']): string[] {
+function exampleLines(examples: CommandHelp['examples']): string[] {
   const lines = examples.map(([line, what]) => [`  $ ${line.includes('dms ') ? '' : 'dms '}${line}`, what] as const)
   const width = Math.max(...lines.map(([line]) => line.length))
   const sideBySide = lines.map(([line, what]) => `${line.padEnd(width)}  ${what}`.trimEnd())

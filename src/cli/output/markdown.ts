@@ -1,10 +1,10 @@
 /** The manual as Markdown, made from the tree of words: the same tree makes the same bytes. */
 
-import type { Word } from './command-tree.ts'
-import { pageName } from './man.ts'
+import type { CommandNode } from './command-tree.ts'
+import { manPageName } from './man.ts'
 
 /** One page; pages of the words below it are linked. */
-export function markdownPage(word: Word): string {
+export function formatMarkdownPage(word: CommandNode): string {
   const { path, manual, summary, usage, flags, words } = word
   return `${[
     `# ${path}`,
@@ -13,7 +13,7 @@ export function markdownPage(word: Word): string {
     ...(manual?.notes ?? []).map(text),
     ...(manual ? ['## Examples', code('sh', manual.examples.flatMap(example))] : []),
     ...(words.length > 0
-      ? ['## Commands', words.map((each) => `- [${each.path}](${pageName(each)}.md): ${text(each.summary)}`).join('\n')]
+      ? ['## Commands', words.map((each) => `- [${each.path}](${manPageName(each)}.md): ${text(each.summary)}`).join('\n')]
       : []),
     '## Options',
     flags.map((flag) => `- \`${flag.flags}\`: ${text(flag.description)}`).join('\n'),

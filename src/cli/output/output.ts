@@ -2,8 +2,8 @@
 
 import { escapeControls } from '../../log/escape.ts'
 import { usage } from '../runtime/exit.ts'
-import { cell, csvField } from './cells.ts'
-import { displayWidth, table } from './table.ts'
+import { formatCell, formatCsvField } from './cells.ts'
+import { displayWidth, renderTable } from './table.ts'
 
 export const formats = ['table', 'wide', 'tsv', 'csv', 'json', 'jsonl', 'id'] as const
 export type Format = (typeof formats)[number]
@@ -27,10 +27,10 @@ export interface Shape<T> {
   /** what a person on a terminal reads instead, a line or several, unless an output format was asked for */
   readonly sentence?: string | readonly string[]
   /** rows that follow others of the same list: the headings stand above those */
-  readonly isMore?: boolean
+  readonly isContinuation?: boolean
 }
 
-export interface Rendering {
+export interface RenderOptions {
   readonly format: Format
   /** a terminal, and no format asked for */
   readonly isHuman: boolean
@@ -46,36 +46,36 @@ export interface Rendering {
 type Row = Readonly<Record<string, unknown>>
 
 /** The text of a list of rows or of one object, with its last line break. Throws Failure USAGE for a field that does not exist. */
-export function render<T extends object>(result: T | readonly T[], shape: Shape<T>, options: Rendering): string {
+export function render<T extends object>(result: T | readonly T[], shape: Shape<T>, options: RenderOptions): string {
   if (options.isHuman && shape.sentence !== undefined)
     return [shape.sentence]
       .flat()
-      .map((line) => `${wrapped(escapeControls(line), options.width)}\n`)
+      .map((line) => `${wrapText(escapeControls(line), options.width)}\n`)
       .join('')
   const isList = Array.isArray(result)
   const rows = (isList ? result : [result]) as readonly (T & Row)[]
-  const columns = chosen(rows, shape.columns as readonly Column<T>[], options)
-  const headed = shape.isMore ? { ...options, header: false } : options
+  const columns = selectColumns(rows, shape.columns as readonly Column<T>[], options)
+  const headed = shape.isContinuation ? { ...options, header: false } : options
   switch (options.format) {
     case 'json':
-      return `${JSON.stringify(isList ? rows.map((row) => picked(row, options.fields)) : picked(rows[0] ?? {}, options.fields), null, 2)}\n`
+      return `${JSON.stringify(isList ? rows.map((row) => pickFields(row, options.fields)) : pickFields(rows[0] ?? {}, options.fields), null, 2)}\n`
     case 'jsonl':
-      return rows.map((row) => `${JSON.stringify(picked(row, options.fields))}\n`).join('')
+      return rows.map((row) => `${JSON.stringify(pickFields(row, options.fields))}\n`).join('')
     case 'id':
       return rows
-        .map((row) => cell(row[shape.id ?? 'id']))
+        .map((row) => formatCell(row[shape.id ?? 'id']))
         .map((id) => (id === '' ? '' : `${id}\n`))
         .join('')
     default:
-      return isList ? grid(columns.map(titleOf), valuesOf(rows, columns), columns, headed) : pairs(rows[0], columns, options)
+      return isList ? renderGrid(columns.map(titleOf), valuesOf(rows, columns), columns, headed) : renderObject(rows[0], columns, options)
   }
 }
 
 /** "1 finding", "2 findings". */
-export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
+export const pluralize = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
 
 /** A sentence in lines of a terminal, all but the first indented, broken between words; a word that is longer stays whole, so that it can be copied. */
-export function wrapped(sentence: string, width: number, indent = 2): string {
+export function wrapText(sentence: string, width: number, indent = 2): string {
   const lines = ['']
   for (const word of sentence.split(' ')) {
     const line = lines.at(-1) ?? ''
@@ -86,26 +86,30 @@ export function wrapped(sentence: string, width: number, indent = 2): string {
   return lines.join('\n')
 }
 
-function chosen<T extends object>(rows: readonly T[], columns: readonly Column<T>[], { fields, format }: Rendering): readonly Column<T>[] {
+function selectColumns<T extends object>(
+  rows: readonly T[],
+  columns: readonly Column<T>[],
+  { fields, format }: RenderOptions,
+): readonly Column<T>[] {
   if (fields === null) return columns.filter(({ show }) => show === undefined || (show === 'wide' && format === 'wide'))
   const known = new Set([...columns.map(({ name }) => name), ...rows.flatMap((row) => Object.keys(row))])
   // Without a row the fields beyond the columns are not known, and an empty list must not fail a script.
-  if (rows.length > 0) refuseUnknown(fields, known)
+  if (rows.length > 0) rejectUnknownFields(fields, known)
   return fields.map((name) => columns.find((column) => column.name === name) ?? { name })
 }
 
 /** Throws Failure USAGE where --fields names one that is not known. */
-export function refuseUnknown(fields: readonly string[] | null, known: ReadonlySet<string>): void {
+export function rejectUnknownFields(fields: readonly string[] | null, known: ReadonlySet<string>): void {
   const unknown = fields?.filter((name) => !known.has(name)) ?? []
   if (unknown.length > 0) throw usage(`unknown field ${unknown.join(', ')}; known are ${[...known].join(', ')}`)
 }
 
 /** With null for the fields asked for that it does not have: what comes one by one need not all have the same. */
-export const completed = <T extends object>(thing: T, fields: readonly string[] | null): T =>
+export const fillMissingFields = <T extends object>(thing: T, fields: readonly string[] | null): T =>
   fields ? { ...Object.fromEntries(fields.map((name) => [name, null])), ...thing } : thing
 
 /** Only the fields asked for, in that order. */
-export const picked = (row: object, fields: readonly string[] | null): object =>
+export const pickFields = (row: object, fields: readonly string[] | null): object =>
   fields ? Object.fromEntries(fields.map((name) => [name, (row as Row)[name] ?? null])) : row
 
 const titleOf = ({ name, title }: Column): string => title ?? name.toUpperCase()
@@ -114,24 +118,24 @@ const valuesOf = <T extends object>(rows: readonly (T & Row)[], columns: readonl
   rows.map((row) => columns.map(({ name, value }) => (value ? value(row) : row[name])))
 
 /** One object: a line for each field. */
-function pairs<T extends object>(row: (T & Row) | undefined, columns: readonly Column<T>[], options: Rendering): string {
+function renderObject<T extends object>(row: (T & Row) | undefined, columns: readonly Column<T>[], options: RenderOptions): string {
   const [values = []] = row ? valuesOf([row], columns) : []
   const lines = columns.map((column, index) => [options.isTerminal ? titleOf(column) : column.name, values[index]])
-  return grid(['KEY', 'VALUE'], lines, [], { ...options, header: options.header ?? (options.format === 'csv' ? null : false) })
+  return renderGrid(['KEY', 'VALUE'], lines, [], { ...options, header: options.header ?? (options.format === 'csv' ? null : false) })
 }
 
-function grid(head: string[], rows: readonly (readonly unknown[])[], columns: readonly Column[], options: Rendering): string {
+function renderGrid(head: string[], rows: readonly (readonly unknown[])[], columns: readonly Column[], options: RenderOptions): string {
   const { format, isTerminal, width, color } = options
   const hasHeader = options.header ?? (format !== 'tsv' || isTerminal)
   const separated = (separator: string, text: (value: unknown) => string): string =>
     (hasHeader ? [head, ...rows] : rows).map((row) => `${row.map(text).join(separator)}\n`).join('')
-  if (format === 'csv') return separated(',', csvField)
-  if (format === 'tsv') return separated('\t', cell)
+  if (format === 'csv') return separated(',', formatCsvField)
+  if (format === 'tsv') return separated('\t', formatCell)
   if (rows.length === 0 && !hasHeader) return ''
   const right = columns.map(({ align }) => align === 'right')
-  return table(
+  return renderTable(
     hasHeader ? head : null,
-    rows.map((row) => row.map(cell)),
+    rows.map((row) => row.map(formatCell)),
     { width, color, right },
   )
 }

@@ -1,5 +1,5 @@
 /** Pages of text on a terminal. */
-import { wrapped } from './output.ts'
+import { wrapText } from './output.ts'
 
 /** Columns: longer lines are hard to read, however wide the terminal is. */
 const widest = 120
@@ -11,11 +11,11 @@ const far = 6
  * The page in lines of at most `width` columns (Infinity: as it is). Paragraphs are wrapped, and so is the second of two columns; what stands
  * behind four spaces is there to be copied and stays whole.
  */
-export function fitted(page: string, width: number): string {
+export function wrapPage(page: string, width: number): string {
   if (width === Number.POSITIVE_INFINITY) return page
   const most = Math.min(width, widest)
   const blocks = page.trimEnd().split('\n\n')
-  return `${blocks.map((block) => (block.startsWith(' ') ? rows(block, most) : wrapped(block.replaceAll('\n', ' '), most, 0))).join('\n\n')}\n`
+  return `${blocks.map((block) => (block.startsWith(' ') ? rows(block, most) : wrapText(block.replaceAll('\n', ' '), most, 0))).join('\n\n')}\n`
 }
 
 const rows = (block: string, width: number): string =>
@@ -35,4 +35,4 @@ function row(line: string, width: number): string {
 
 /** Wrapped behind a margin, which the first line has already. */
 const indented = (text: string, width: number, margin: number): string =>
-  wrapped(text, width - margin, 0).replaceAll('\n', `\n${' '.repeat(margin)}`)
+  wrapText(text, width - margin, 0).replaceAll('\n', `\n${' '.repeat(margin)}`)

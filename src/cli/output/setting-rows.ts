@@ -14,26 +14,26 @@ export interface SettingRow extends Origin {
 }
 
 /** Secrets that dms makes and keeps in files of the data folder where nobody sets them. */
-const keptSecrets: ReadonlyMap<string, string> = new Map([
+const generatedSecretFiles: ReadonlyMap<string, string> = new Map([
   ['auth.jwt_secret', 'jwt_secret'],
   ['sources.encryption_key', 'sources_key'],
 ])
 
-export interface Wanted {
+export interface SettingRowOptions {
   readonly setOnly?: boolean
   readonly reveal?: boolean
 }
 
 /** All settings, those of one section, or one. Throws Failure USAGE where `key` is none of them. */
-export function settingRows(
+export function listSettings(
   { config, origins }: LoadedConfig,
   key: string | undefined,
-  { setOnly = false, reveal = false }: Wanted,
+  { setOnly = false, reveal = false }: SettingRowOptions,
 ): SettingRow[] {
   const wanted = [...settings].filter(([name]) => key === undefined || name === key || name.startsWith(`${key}.`))
   if (wanted.length === 0) throw usage(`there is no setting ${key}${suggest(String(key), settings.keys())}`)
   const rows = wanted.map(([name, { kind, secret }]) => {
-    const value = valueAt(config, name)
+    const value = getValue(config, name)
     const written = kind.write ? kind.write(value) : value
     return {
       key: name,
@@ -46,15 +46,19 @@ export function settingRows(
 }
 
 /** The rows with the secrets that dms keeps by itself, and the files they are in. */
-export const withKept = ({ config }: LoadedConfig, rows: readonly SettingRow[], { reveal = false }: Wanted): SettingRow[] =>
+export const addGeneratedSecrets = (
+  { config }: LoadedConfig,
+  rows: readonly SettingRow[],
+  { reveal = false }: SettingRowOptions,
+): SettingRow[] =>
   rows.map((row) => {
-    const kept = row.origin === 'default' ? keptSecret(config, row.key) : null
+    const kept = row.origin === 'default' ? readGeneratedSecret(config, row.key) : null
     return kept ? { ...row, value: reveal ? kept.text : null, origin: 'file', source: kept.path } : row
   })
 
 /** null where there is none yet; without its text where it cannot be read. */
-function keptSecret({ data_dir }: LoadedConfig['config'], key: string): { path: string; text: string | null } | null {
-  const name = keptSecrets.get(key)
+function readGeneratedSecret({ data_dir }: LoadedConfig['config'], key: string): { path: string; text: string | null } | null {
+  const name = generatedSecretFiles.get(key)
   if (name === undefined) return null
   const path = join(data_dir, name)
   try {
@@ -65,8 +69,8 @@ function keptSecret({ data_dir }: LoadedConfig['config'], key: string): { path: 
 }
 
 /** What stands in place of a secret: the URL without its password, or only its length. */
-export function masked({ config }: LoadedConfig, key: string): string {
-  const secret = String(valueAt(config, key)) || keptSecret(config, key)?.text
+export function maskSecret({ config }: LoadedConfig, key: string): string {
+  const secret = String(getValue(config, key)) || readGeneratedSecret(config, key)?.text
   if (!secret) return '******'
   const url = /^(\w+:\/\/)([^:@/?]*)(:[^@]*)?(@)?(.*)$/.exec(secret)
   if (!url) return `****** (${secret.length} chars)`
@@ -74,5 +78,5 @@ export function masked({ config }: LoadedConfig, key: string): string {
   return `${scheme}${user}${password !== undefined && at ? ':******' : (password ?? '')}${at}${rest.replace(/([?&]password=)[^&]*/g, '$1******')}`
 }
 
-const valueAt = (config: object, key: string): unknown =>
+const getValue = (config: object, key: string): unknown =>
   key.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], config)

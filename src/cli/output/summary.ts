@@ -3,7 +3,7 @@ import type { Cli } from '../runtime/context.ts'
 import { exits } from '../runtime/exit.ts'
 
 /** What the command did (`more`), with its times and its exit, which has to be set before. */
-export const summaryOf = (cli: Pick<Cli, 'exit'>, command: string, more: object, started: Date, finished = new Date()) => ({
+export const buildSummary = (cli: Pick<Cli, 'exit'>, command: string, more: object, started: Date, finished = new Date()) => ({
   type: 'summary',
   command,
   ...more,

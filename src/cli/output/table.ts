@@ -35,10 +35,14 @@ export interface TableOptions {
 }
 
 /** Lines of a table; `head` is null for none. Cells are taken as they are: one line each, made safe before. */
-export function table(head: readonly string[] | null, rows: readonly (readonly string[])[], { width, color, right }: TableOptions): string {
+export function renderTable(
+  head: readonly string[] | null,
+  rows: readonly (readonly string[])[],
+  { width, color, right }: TableOptions,
+): string {
   // Loaded here, not at the top: most runs print no table. It colours head and borders even into pipes unless told not to.
   const Table = createRequire(import.meta.url)('cli-table3') as typeof CliTable3
-  const { all, widths } = fitted(head, rows, width, right)
+  const { all, widths } = fitColumns(head, rows, width, right)
   const last = widths.length - 1
   const lines = new Table({
     chars: borderless,
@@ -50,7 +54,7 @@ export function table(head: readonly string[] | null, rows: readonly (readonly s
   const drawn = lines
     .toString()
     .split('\n')
-    .map((line) => cut(line.trimEnd(), width))
+    .map((line) => truncate(line.trimEnd(), width))
   if (head && color) drawn[0] = styleText('bold', drawn[0] ?? '', { validateStream: false })
   return `${drawn.join('\n')}\n`
 }
@@ -85,7 +89,7 @@ function naturalWidths(rows: readonly (readonly string[])[]): number[] {
  * The rows and the widths of their columns, so that everything fits: times lose their seconds first, then other texts are cut, then times are
  * dates, then numbers are cut. Ids stay whole where there is room for something beside them: half of one is good for nothing.
  */
-function fitted(
+function fitColumns(
   head: readonly string[] | null,
   rows: readonly (readonly string[])[],
   width: number,
@@ -104,7 +108,7 @@ function fitted(
     room,
   )
   const squeeze = (floor: number, ...which: Kind[]) =>
-    squeezed(
+    shrinkWidest(
       widths,
       room,
       floor,
@@ -151,7 +155,7 @@ function kept(kinds: readonly Kind[], natural: readonly number[], room: number):
 const sumOf = (widths: readonly number[]): number => widths.reduce((sum, each) => sum + each, 0)
 
 /** Takes from the widest of these columns until everything fits, or nothing of them is above the floor. */
-function squeezed(widths: number[], room: number, floor: number, which: Iterable<number>): void {
+function shrinkWidest(widths: number[], room: number, floor: number, which: Iterable<number>): void {
   const indices = [...which]
   for (let excess = sumOf(widths) - room; excess > 0; ) {
     const of = indices.map((index) => widths[index] as number)
@@ -166,7 +170,7 @@ function squeezed(widths: number[], room: number, floor: number, which: Iterable
 }
 
 /** The text in at most `width` columns, with an ellipsis where something is missing. */
-function cut(text: string, width: number): string {
+function truncate(text: string, width: number): string {
   if (displayWidth(text) <= width) return text
   let kept = ''
   let used = 0

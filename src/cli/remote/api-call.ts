@@ -24,7 +24,7 @@ export interface ApiCall {
 }
 
 /** Fields go into the query of what only asks, else into a JSON body. Throws Failure USAGE. */
-export async function callOf(
+export async function parseApiCall(
   verb: string,
   place: string,
   { field = [], typedField = [], input, httpHeader = [] }: ApiFlags,

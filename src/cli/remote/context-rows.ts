@@ -3,9 +3,9 @@
 import type { Column } from '../output/output.ts'
 import type { Cli } from '../runtime/context.ts'
 import type { Env } from '../runtime/user-folders.ts'
-import { type Context, type Contexts, local } from './contexts.ts'
-import { readContexts } from './contexts-file.ts'
-import { type Credentials, readCredentials } from './credentials.ts'
+import { type Context, type Contexts, localContext } from './contexts.ts'
+import { loadContexts } from './contexts-file.ts'
+import { type Credentials, loadCredentials } from './credentials.ts'
 
 export interface ContextRow {
   readonly name: string
@@ -40,17 +40,17 @@ export function printContext(cli: Cli, row: ContextRow | undefined, sentence?: s
 }
 
 /** One of them by its name, as it is now. */
-export async function contextRow(env: Env, name: string): Promise<ContextRow | undefined> {
-  return (await contextRows(await readContexts(env), env)).find((row) => row.name === name)
+export async function findContextRow(env: Env, name: string): Promise<ContextRow | undefined> {
+  return (await listContextRows(await loadContexts(env), env)).find((row) => row.name === name)
 }
 
 /** All of them, this machine first. */
-export async function contextRows(contexts: Contexts, env: Env): Promise<ContextRow[]> {
-  const credentials = await readCredentials(env)
-  const names = [...contexts.known.keys()].sort()
+export async function listContextRows(contexts: Contexts, env: Env): Promise<ContextRow[]> {
+  const credentials = await loadCredentials(env)
+  const names = [...contexts.byName.keys()].sort()
   return [
-    rowOf(local, null, contexts, credentials),
-    ...names.map((name) => rowOf(name, contexts.known.get(name) ?? null, contexts, credentials)),
+    rowOf(localContext, null, contexts, credentials),
+    ...names.map((name) => rowOf(name, contexts.byName.get(name) ?? null, contexts, credentials)),
   ]
 }
 

@@ -1,9 +1,9 @@
 /** The file of the contexts: contexts.toml. Every command reads it. */
 import { join } from 'node:path'
 import { Failure } from '../runtime/exit.ts'
-import { locked, readOwnFile, replaceOwnFile } from '../runtime/private-file.ts'
+import { readPrivateFile, withFileLock, writePrivateFile } from '../runtime/private-file.ts'
 import { configFolder, type Env } from '../runtime/user-folders.ts'
-import { type Context, type Contexts, local, serverUrl } from './contexts.ts'
+import { type Context, type Contexts, localContext, parseServerUrl } from './contexts.ts'
 
 const pathOf = (env: Env): string => join(configFolder(env), 'contexts.toml')
 
@@ -17,10 +17,10 @@ const fields = {
 } as const satisfies Record<keyof Context, string>
 
 /** Reads them. Throws Failure CONFIG for a file that is not right. */
-export async function readContexts(env: Env): Promise<Contexts> {
+export async function loadContexts(env: Env): Promise<Contexts> {
   const path = pathOf(env)
-  const text = await readOwnFile(path)
-  if (text === null) return { current: local, known: new Map() }
+  const text = await readPrivateFile(path)
+  if (text === null) return { current: localContext, byName: new Map() }
   const { parse } = await import('smol-toml')
   try {
     return contextsIn(parse(text))
@@ -30,25 +30,25 @@ export async function readContexts(env: Env): Promise<Contexts> {
 }
 
 /** Reads them, changes them and writes them, with no other command in between. */
-export async function changeContexts(env: Env, change: (contexts: Contexts) => Contexts | Promise<Contexts>): Promise<void> {
+export async function updateContexts(env: Env, change: (contexts: Contexts) => Contexts | Promise<Contexts>): Promise<void> {
   const path = pathOf(env)
-  await locked(path, async () => {
-    const { current, known } = await change(await readContexts(env))
+  await withFileLock(path, async () => {
+    const { current, byName } = await change(await loadContexts(env))
     const { stringify } = await import('smol-toml')
-    const text = stringify({ ...(current === local ? {} : { current }), contexts: Object.fromEntries(known) })
-    await replaceOwnFile(path, `# Written by dms context and dms login; remarks do not stay.\n${text}\n`)
+    const text = stringify({ ...(current === localContext ? {} : { current }), contexts: Object.fromEntries(byName) })
+    await writePrivateFile(path, `# Written by dms context and dms login; remarks do not stay.\n${text}\n`)
   })
 }
 
 function contextsIn(file: Record<string, unknown>): Contexts {
-  const { current = local, contexts = {}, ...unknown } = file
+  const { current = localContext, contexts = {}, ...unknown } = file
   const [odd] = Object.keys(unknown)
   if (odd !== undefined) throw new Error(`unknown key ${odd}`)
   if (typeof current !== 'string') throw new Error('current: the name of a context')
   if (!isTable(contexts)) throw new Error('contexts: sections such as [contexts.prod]')
-  const known = new Map(Object.entries(contexts).map(([name, entry]) => [name, contextIn(name, entry)] as const))
-  if (current !== local && !known.has(current)) throw new Error(`current: there is no [contexts.${current}]`)
-  return { current, known }
+  const byName = new Map(Object.entries(contexts).map(([name, entry]) => [name, contextIn(name, entry)] as const))
+  if (current !== localContext && !byName.has(current)) throw new Error(`current: there is no [contexts.${current}]`)
+  return { current, byName }
 }
 
 function contextIn(name: string, entry: unknown): Context {
@@ -59,7 +59,7 @@ function contextIn(name: string, entry: unknown): Context {
     if (typeof value !== kind) throw new Error(`contexts.${name}.${key} is a ${kind}`)
   }
   if (entry.url === undefined) throw new Error(`contexts.${name} has no url`)
-  return { ...entry, url: serverUrl(String(entry.url), entry.insecure_http === true) } as Context
+  return { ...entry, url: parseServerUrl(String(entry.url), entry.insecure_http === true) } as Context
 }
 
 const isTable = (value: unknown): value is Record<string, unknown> =>

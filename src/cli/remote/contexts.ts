@@ -17,23 +17,23 @@ export interface Context {
 export interface Contexts {
   /** the one in use when nothing else is asked for */
   readonly current: string
-  readonly known: ReadonlyMap<string, Context>
+  readonly byName: ReadonlyMap<string, Context>
 }
 
 /** The context that is always there: this machine. */
-export const local = 'local'
+export const localContext = 'local'
 
 /** The context of that name. Throws Failure NOT_FOUND. */
-export function contextNamed({ known }: Contexts, name: string): Context {
-  const context = known.get(name)
+export function findContext({ byName }: Contexts, name: string): Context {
+  const context = byName.get(name)
   if (!context)
     throw new Failure('NOT_FOUND', `there is no context "${name}"`, { fix: `dms context list, or: dms login URL --name ${name}` })
   return context
 }
 
 /** A name that a new context may have. Throws Failure USAGE. */
-export function newName(name: string): string {
-  if (name === local) throw usage('"local" is this machine; choose another name')
+export function parseContextName(name: string): string {
+  if (name === localContext) throw usage('"local" is this machine; choose another name')
   if (!/^[A-Za-z0-9][\w.-]{0,63}$/.test(name)) throw usage(`"${name}": a name has letters, digits, "-", "_" and ".", at most 64`)
   return name
 }
@@ -42,7 +42,7 @@ export function newName(name: string): string {
  * Scheme, host and port of a server's address. Throws Failure USAGE for what is none, and for http:// to another machine unless that is
  * `allowed`: tokens and passwords could be read on the way.
  */
-export function serverUrl(text: string, isInsecureAllowed: boolean): string {
+export function parseServerUrl(text: string, isInsecureAllowed: boolean): string {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol)) throw usage(`"${text}" is not the URL of a server, such as https://dms.example.org`)
   if (url.username || url.password) throw usage('the URL of a server holds no name and no password', 'pass --username to dms login')

@@ -1,7 +1,7 @@
 /** The tokens of the contexts: credentials.json, readable by its owner alone. */
 import { join } from 'node:path'
 import { Failure } from '../runtime/exit.ts'
-import { locked, readOwnFile, replaceOwnFile } from '../runtime/private-file.ts'
+import { readPrivateFile, withFileLock, writePrivateFile } from '../runtime/private-file.ts'
 import { type Env, stateFolder } from '../runtime/user-folders.ts'
 
 export interface Credential {
@@ -18,7 +18,7 @@ export interface Credential {
 export type Credentials = Readonly<Record<string, Credential>>
 
 /** What is kept of a sign-in. */
-export const credentialOf = (
+export const createCredential = (
   url: string,
   { token, expires_at, user }: { token: string; expires_at: string | null; user: { username: string; role: string } },
 ): Credential => ({ url, username: user.username, role: user.role, token, expires_at })
@@ -26,9 +26,9 @@ export const credentialOf = (
 const pathOf = (env: Env): string => join(stateFolder(env), 'credentials.json')
 
 /** Reads them. Throws Failure CONFIG for a file that cannot be read. */
-export async function readCredentials(env: Env, warn?: (text: string) => void): Promise<Credentials> {
+export async function loadCredentials(env: Env, warn?: (text: string) => void): Promise<Credentials> {
   const path = pathOf(env)
-  const text = await readOwnFile(path, true, warn)
+  const text = await readPrivateFile(path, true, warn)
   const found = parsed(text ?? '{}')
   // Nothing of the file is repeated: it holds tokens.
   if (typeof found !== 'object' || found === null)
@@ -45,11 +45,11 @@ function parsed(text: string): unknown {
 }
 
 /** Writes or (undefined) forgets that of one context. Only within `whileLocked`. */
-export async function keepCredential(env: Env, name: string, credential: Credential | undefined): Promise<void> {
-  const { [name]: _before, ...others } = await readCredentials(env)
+export async function saveCredential(env: Env, name: string, credential: Credential | undefined): Promise<void> {
+  const { [name]: _before, ...others } = await loadCredentials(env)
   const all = credential === undefined ? others : { ...others, [name]: credential }
-  await replaceOwnFile(pathOf(env), `${JSON.stringify(all, null, 2)}\n`, true)
+  await writePrivateFile(pathOf(env), `${JSON.stringify(all, null, 2)}\n`, true)
 }
 
 /** Runs `work` while no other command changes credentials. */
-export const whileLocked = <T>(env: Env, work: () => Promise<T>): Promise<T> => locked(pathOf(env), work)
+export const withCredentialsLock = <T>(env: Env, work: () => Promise<T>): Promise<T> => withFileLock(pathOf(env), work)

@@ -5,29 +5,29 @@ import type { StreamOptions } from '../../client/event-stream.ts'
 import * as users from '../../users/users.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
-import { certificatesOf, clientThere, type There } from './remote.ts'
+import { loadCertificates, openRemoteClient, type RemoteTarget } from './remote-client.ts'
 
-export type EventWay = Pick<StreamOptions, 'url' | 'dispatcher' | 'token' | 'renew'>
+export type EventTransport = Pick<StreamOptions, 'url' | 'dispatcher' | 'token' | 'renew'>
 
 /** Over the network. Asks the server first who we are: that says in plain words what is wrong. */
-export async function eventsThere(cli: Cli, there: There): Promise<EventWay> {
-  const client = await clientThere(there, cli.way)
+export async function openRemoteEvents(cli: Cli, there: RemoteTarget): Promise<EventTransport> {
+  const client = await openRemoteClient(there, cli.connectOptions)
   cli.onEnd(() => client.close())
   const response = await client.send('GET', '/api/users/profile')
   if (response.status === 401) throw new Failure('AUTH', `not signed in to ${there.name}`, { fix: `dms login ${there.url}` })
   await response.arrayBuffer()
-  const agent = new Agent({ connect: { timeout: 10_000, ...(await certificatesOf(there)) } })
+  const agent = new Agent({ connect: { timeout: 10_000, ...(await loadCertificates(there)) } })
   cli.onEnd(() => agent.destroy())
   const { token, renew } = client.session
   return { url: `${there.url.replace(/^http/, 'ws')}/ws`, dispatcher: agent, token, renew }
 }
 
 /** On this machine, whether or not a server runs: as the user of --as, or as an admin. */
-export async function eventsHere(cli: Cli): Promise<EventWay> {
+export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
   const app = await cli.app('events tail', { statementTimeout: false })
   const { openPrivately } = await import('../../server/local-socket.ts')
   const { as } = cli.options
-  const user = as === null ? await anAdmin(app) : await users.named(app.db, as)
+  const user = as === null ? await findAdmin(app) : await users.named(app.db, as)
   if (!user) throw usage(`there is no user "${as}" to act as`)
   const live = await openPrivately(app)
   cli.onEnd(() => live.close())
@@ -37,7 +37,7 @@ export async function eventsHere(cli: Cli): Promise<EventWay> {
   return { url: 'ws://localhost/ws', dispatcher: agent, token, renew: token }
 }
 
-async function anAdmin({ db }: Parameters<typeof mint>[0]): Promise<users.User> {
+async function findAdmin({ db }: Parameters<typeof mint>[0]): Promise<users.User> {
   const [admin] = (await users.list(db, { role: 'admin', disabled: false }, { page: 1, per_page: 1 })).rows
   if (!admin)
     throw new Failure('CONFLICT', 'there is no admin whose events could be shown', { fix: 'dms users add --role admin, or --as USER' })

@@ -9,7 +9,7 @@ import { usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 
 /** A log for a command that ends: warnings only, unless -v, a flag or a variable asks for more. */
-export async function commandLog({ config, origins }: LoadedConfig, { verbose }: GlobalOptions): Promise<Log> {
+export async function openCommandLog({ config, origins }: LoadedConfig, { verbose }: GlobalOptions): Promise<Log> {
   const { openLog } = await import('../../log/log.ts')
   const origin = origins.get('log.level')?.origin
   const isAsked = origin === 'flag' || origin === 'env'
@@ -18,8 +18,8 @@ export async function commandLog({ config, origins }: LoadedConfig, { verbose }:
 }
 
 /** A client of the server in this process; `as` names the user to act as. Throws Failure USAGE where there is no such user. */
-export async function clientHere(app: App, as: string | null): Promise<Client> {
-  const [{ localClient }, actor] = await Promise.all([import('../../client/local.ts'), actorNamed(app, as)])
+export async function openLocalClient(app: App, as: string | null): Promise<Client> {
+  const [{ localClient }, actor] = await Promise.all([import('../../client/local.ts'), findActor(app, as)])
   return localClient(app, { ...actor, via: shellUser() })
 }
 
@@ -32,7 +32,7 @@ function shellUser(): string {
   }
 }
 
-async function actorNamed(app: App, as: string | null): Promise<Actor> {
+async function findActor(app: App, as: string | null): Promise<Actor> {
   if (as === null) return operator
   const users = await import('../../users/users.ts')
   const user = await users.named(app.db, as)

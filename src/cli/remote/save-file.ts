@@ -20,14 +20,14 @@ export function safeName(name: string): string {
   return clean === '' ? 'document' : shorten(clean, maxBytes)
 }
 
-export interface Expected {
+export interface ExpectedContent {
   /** bytes; null where the server did not say */
   readonly size: number | null
   /** hex; null likewise */
   readonly sha256: string | null
 }
 
-export interface Saved {
+export interface SavedContent {
   readonly bytes: number
   readonly sha256: string
 }
@@ -39,21 +39,21 @@ export interface Saved {
 export async function saveFile(
   body: AsyncIterable<Uint8Array>,
   path: string,
-  expected: Expected,
+  expected: ExpectedContent,
   overwrites: boolean,
   onBytes: (count: number) => void,
-): Promise<Saved> {
+): Promise<SavedContent> {
   const temporary = join(dirname(path), `.dms-${randomBytes(6).toString('hex')}.part`)
   const file = await open(temporary, 'wx', 0o666)
   try {
-    const saved = await copy(body, async (chunk) => {
+    const saved = await copyChunks(body, async (chunk) => {
       await file.writeFile(chunk)
       onBytes(chunk.length)
     })
-    checkSame(saved, expected)
+    verifyContent(saved, expected)
     await file.sync()
     if (overwrites) await rename(temporary, path)
-    else await putInPlace(temporary, path)
+    else await renameWithoutOverwrite(temporary, path)
     return saved
   } finally {
     await file.close()
@@ -62,27 +62,27 @@ export async function saveFile(
 }
 
 /** A rename would silently replace what is there; a link does not. */
-async function putInPlace(temporary: string, path: string): Promise<void> {
+async function renameWithoutOverwrite(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path)
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException
-    if (code === 'EEXIST') throw exists(path)
+    if (code === 'EEXIST') throw fileExistsError(path)
     if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'].includes(code)) throw error
     // No links on this file system: claim the name, then replace the claim.
     const claim = await open(path, 'wx').catch((reason: NodeJS.ErrnoException) => {
-      throw reason.code === 'EEXIST' ? exists(path) : reason
+      throw reason.code === 'EEXIST' ? fileExistsError(path) : reason
     })
     await claim.close()
     await rename(temporary, path)
   }
 }
 
-export const exists = (path: string): Failure =>
+export const fileExistsError = (path: string): Failure =>
   new Failure('CONFLICT', `${path} exists`, { fix: 'pass --clobber to replace it, or another name or folder to --to' })
 
 /** Hands every chunk to `write`; what went through. */
-export async function copy(body: AsyncIterable<Uint8Array>, write: (chunk: Uint8Array) => Promise<void>): Promise<Saved> {
+export async function copyChunks(body: AsyncIterable<Uint8Array>, write: (chunk: Uint8Array) => Promise<void>): Promise<SavedContent> {
   const hash = createHash('sha256')
   let bytes = 0
   for await (const chunk of body) {
@@ -94,7 +94,7 @@ export async function copy(body: AsyncIterable<Uint8Array>, write: (chunk: Uint8
 }
 
 /** Throws Failure FAILED where something is missing or was changed on the way. */
-export function checkSame({ bytes, sha256 }: Saved, expected: Expected): void {
+export function verifyContent({ bytes, sha256 }: SavedContent, expected: ExpectedContent): void {
   if (expected.size !== null && bytes !== expected.size)
     throw new Failure('FAILED', `${bytes} bytes arrived, but it has ${expected.size}; try again`)
   if (expected.sha256 !== null && sha256 !== expected.sha256)

@@ -1,17 +1,17 @@
 /** The token that requests carry, and where the next one comes from when it ends: nobody has to be there for it. */
 import { readFile } from 'node:fs/promises'
 import type { Client } from '../../client/client.ts'
-import { hasPassword, passwordFrom, placeOf } from '../arguments/password-source.ts'
+import { describePasswordSource, hasPasswordSource, readPassword } from '../arguments/password-source.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 import type { Env } from '../runtime/user-folders.ts'
-import { type Credential, credentialOf, keepCredential, readCredentials, whileLocked } from './credentials.ts'
+import { type Credential, createCredential, loadCredentials, saveCredential, withCredentialsLock } from './credentials.ts'
 import type { Target } from './target.ts'
 
 /** Milliseconds: a token that ends sooner is exchanged before it is used. */
-const margin = 5 * 60_000
+const renewBeforeMs = 5 * 60_000
 /** Milliseconds for which a new token is not doubted, whatever this machine's clock says. */
-const trusted = 60_000
+const trustNewTokenMs = 60_000
 
 export interface Session {
   /** asked before each request; null: none is known */
@@ -19,14 +19,14 @@ export interface Session {
   /** another one, after the server refused `refused`; null: there is none. Throws Failure AUTH where somebody has to sign in. */
   renew(refused: string | null): Promise<string | null>
   /** who it stands for, as far as that is known without asking */
-  holder(): Promise<Pick<Credential, 'username' | 'role' | 'expires_at'> | null>
+  account(): Promise<Pick<Credential, 'username' | 'role' | 'expires_at'> | null>
 }
 
 export interface SessionOptions {
   readonly env: Env
-  readonly options: Pick<GlobalOptions, 'canAsk'>
+  readonly options: Pick<GlobalOptions, 'canPrompt'>
   /** a client of the same server without a token */
-  readonly stranger: () => Promise<Pick<Client, 'auth'>>
+  readonly openAnonymousClient: () => Promise<Pick<Client, 'auth'>>
   readonly warn: (text: string) => void
 }
 
@@ -35,15 +35,15 @@ export function openSession(target: Target, session: SessionOptions): Session {
   const { DMS_TOKEN: token, DMS_TOKEN_FILE: file } = session.env
   if (target.isByUrl && token && file) throw usage('DMS_TOKEN and DMS_TOKEN_FILE are both set; use one of them')
   if (target.isByUrl && token) {
-    const renew = () => Promise.reject(refusedToken(target, 'DMS_TOKEN'))
-    return { token: async () => token, renew, holder: async () => null }
+    const renew = () => Promise.reject(refusedTokenError(target, 'DMS_TOKEN'))
+    return { token: async () => token, renew, account: async () => null }
   }
-  if (target.isByUrl && file) return sessionOfFile(target, file)
-  return sessionOfContext(target, session)
+  if (target.isByUrl && file) return openFileSession(target, file)
+  return openContextSession(target, session)
 }
 
 /** Somebody else keeps the file up to date: it is read again when its token is refused. */
-function sessionOfFile(target: Target, file: string): Session {
+function openFileSession(target: Target, file: string): Session {
   let held: Promise<string> | null = null
   const token = () => {
     held ??= readFile(file, 'utf8').then(
@@ -59,21 +59,21 @@ function sessionOfFile(target: Target, file: string): Session {
     async renew(refused) {
       held = null
       const now = await token()
-      if (now === refused) throw refusedToken(target, `DMS_TOKEN_FILE=${file}`)
+      if (now === refused) throw refusedTokenError(target, `DMS_TOKEN_FILE=${file}`)
       return now
     },
-    holder: async () => null,
+    account: async () => null,
   }
 }
 
-function sessionOfContext(target: Target, { env, options, stranger, warn }: SessionOptions): Session {
+function openContextSession(target: Target, { env, options, openAnonymousClient, warn }: SessionOptions): Session {
   const { name, url, context } = target
   let held: { credential: Credential; since: number } | null = null
   let isRead = false
   let renewing: Promise<string | null> | null = null
 
   const stored = async (): Promise<Credential | null> => {
-    const found = (await readCredentials(env, isRead ? undefined : warn))[name]
+    const found = (await loadCredentials(env, isRead ? undefined : warn))[name]
     isRead = true
     return found?.url === url ? found : null
   }
@@ -83,35 +83,35 @@ function sessionOfContext(target: Target, { env, options, stranger, warn }: Sess
   }
   const refreshed = async (old: Credential | null): Promise<Credential | null> => {
     if (!old?.expires_at) return null
-    const { auth } = await stranger()
-    return auth.refresh(old.token).then((answer) => credentialOf(url ?? '', answer), ignoreRefusal)
+    const { auth } = await openAnonymousClient()
+    return auth.refresh(old.token).then((answer) => createCredential(url ?? '', answer), ignoreUnauthorized)
   }
   const signedIn = async (): Promise<Credential | null> => {
-    if (!context || !hasPassword(context)) return null
+    if (!context || !hasPasswordSource(context)) return null
     if (context.username === undefined) throw new Failure('CONFIG', `context "${name}" has a password but no username`)
-    const password = await passwordFrom(context, env, options)
-    const { auth } = await stranger()
+    const password = await readPassword(context, env, options)
+    const { auth } = await openAnonymousClient()
     const answer = await auth.login(context.username, password).catch((error) => {
-      if (!isRefusal(error)) throw error
-      throw new Failure('AUTH', `${url} refuses ${context.username} with the password in ${placeOf(context)}`)
+      if (!isUnauthorized(error)) throw error
+      throw new Failure('AUTH', `${url} refuses ${context.username} with the password in ${describePasswordSource(context)}`)
     })
-    return credentialOf(url ?? '', answer)
+    return createCredential(url ?? '', answer)
   }
   /** Of commands side by side one does it, and the others find what it brought. */
   const renewal = async (refused: string | null): Promise<string | null> => {
     const before = await stored()
-    if (before && before.token !== refused && !endsSoon(before)) return hold(before)
+    if (before && before.token !== refused && !expiresSoon(before)) return hold(before)
     const next = (await refreshed(before)) ?? (await signedIn())
     if (next) {
-      await keepCredential(env, name, next).catch(notWritable)
+      await saveCredential(env, name, next).catch(ignoreUnwritable)
       return hold(next)
     }
     // Nothing better to be had: one that still has some minutes is used up.
-    if (before && before.token !== refused && isInTime(before)) return hold(before)
-    throw notSignedIn(target, before !== null)
+    if (before && before.token !== refused && isValid(before)) return hold(before)
+    throw notSignedInError(target, before !== null)
   }
   const renew = (refused: string | null): Promise<string | null> => {
-    renewing ??= whileLocked(env, () => renewal(refused))
+    renewing ??= withCredentialsLock(env, () => renewal(refused))
       .catch((error) => (isUnwritable(error) ? renewal(refused) : Promise.reject(error)))
       .finally(() => {
         renewing = null
@@ -121,15 +121,15 @@ function sessionOfContext(target: Target, { env, options, stranger, warn }: Sess
   return {
     async token() {
       const now = held ?? (await fresh())
-      if (now && (performance.now() - now.since < trusted || !endsSoon(now.credential))) return now.credential.token
-      return now || (context && hasPassword(context)) ? renew(null) : null
+      if (now && (performance.now() - now.since < trustNewTokenMs || !expiresSoon(now.credential))) return now.credential.token
+      return now || (context && hasPasswordSource(context)) ? renew(null) : null
     },
     renew: (refused) => {
       // Several requests at once may be refused for the same token.
       if (held && refused !== null && held.credential.token !== refused) return Promise.resolve(held.credential.token)
       return renew(refused)
     },
-    holder: async () => held?.credential ?? (await stored()),
+    account: async () => held?.credential ?? (await stored()),
   }
 
   async function fresh(): Promise<typeof held> {
@@ -140,7 +140,7 @@ function sessionOfContext(target: Target, { env, options, stranger, warn }: Sess
 }
 
 /** Somebody has to sign in. */
-export function notSignedIn({ name, url }: Target, isOver: boolean): Failure {
+export function notSignedInError({ name, url }: Target, isOver: boolean): Failure {
   const place = name === url ? url : `${name} (${url})`
   return new Failure('AUTH', isOver ? `the session with ${place} is over` : `not signed in to ${place}`, {
     fix: name === url ? `dms login ${url}, or set DMS_TOKEN or DMS_TOKEN_FILE` : `dms login ${url} --name ${name}`,
@@ -148,19 +148,19 @@ export function notSignedIn({ name, url }: Target, isOver: boolean): Failure {
 }
 
 /** What a variable holds is for somebody else to exchange. */
-const refusedToken = ({ url }: Target, place: string): Failure =>
+const refusedTokenError = ({ url }: Target, place: string): Failure =>
   new Failure('AUTH', `${url} refuses the token of ${place}: it has ended, or was never its`, {
     fix: `dms login ${url}, or a token that does not end: dms tokens create`,
   })
 
-const endsSoon = (credential: Credential): boolean => !isInTime(credential, margin)
+const expiresSoon = (credential: Credential): boolean => !isValid(credential, renewBeforeMs)
 
-const isInTime = ({ expires_at }: Credential, left = 0): boolean => expires_at === null || Date.parse(expires_at) - Date.now() > left
+const isValid = ({ expires_at }: Credential, left = 0): boolean => expires_at === null || Date.parse(expires_at) - Date.now() > left
 
-const isRefusal = (error: unknown): boolean => (error as { status?: unknown }).status === 401
+const isUnauthorized = (error: unknown): boolean => (error as { status?: unknown }).status === 401
 
-const ignoreRefusal = (error: unknown): null => {
-  if (isRefusal(error)) return null
+const ignoreUnauthorized = (error: unknown): null => {
+  if (isUnauthorized(error)) return null
   throw error
 }
 
@@ -168,6 +168,6 @@ const ignoreRefusal = (error: unknown): null => {
 const isUnwritable = (error: unknown): boolean =>
   ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR'].includes(String((error as NodeJS.ErrnoException).code))
 
-const notWritable = (error: unknown): void => {
+const ignoreUnwritable = (error: unknown): void => {
   if (!isUnwritable(error)) throw error
 }

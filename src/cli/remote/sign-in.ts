@@ -1,14 +1,19 @@
 /** The ways to sign in at a server elsewhere; each comes to a credential. */
 
 import { Failure, usage } from '../runtime/exit.ts'
-import { type Credential, credentialOf } from './credentials.ts'
-import { strangerThere, type There, type Way } from './remote.ts'
+import { type Credential, createCredential } from './credentials.ts'
+import { type ConnectOptions, openAnonymousClient, type RemoteTarget } from './remote-client.ts'
 
 /** With name (or e-mail address) and password. Throws Failure AUTH for a wrong one. */
-export async function byPassword(there: There, way: Way, username: string, password: string): Promise<Credential> {
-  const client = await strangerThere(there, way)
+export async function signInWithPassword(
+  there: RemoteTarget,
+  way: ConnectOptions,
+  username: string,
+  password: string,
+): Promise<Credential> {
+  const client = await openAnonymousClient(there, way)
   try {
-    return credentialOf(there.url, await client.auth.login(username, password))
+    return createCredential(there.url, await client.auth.login(username, password))
   } catch (error) {
     throw (error as { status?: unknown }).status === 401 ? new Failure('AUTH', `${there.url}: wrong name or password`) : error
   } finally {
@@ -17,11 +22,11 @@ export async function byPassword(there: There, way: Way, username: string, passw
 }
 
 /** With a token that somebody made elsewhere; the server is asked whose it is. Throws Failure AUTH, USAGE. */
-export async function byToken(there: There, way: Way, token: string): Promise<Credential> {
-  const expires_at = endOf(token)
-  const client = await strangerThere(there, way, token)
+export async function signInWithToken(there: RemoteTarget, way: ConnectOptions, token: string): Promise<Credential> {
+  const expires_at = parseTokenExpiry(token)
+  const client = await openAnonymousClient(there, way, token)
   try {
-    return credentialOf(there.url, { token, expires_at, user: await client.auth.profile().catch(narrow) })
+    return createCredential(there.url, { token, expires_at, user: await client.auth.profile().catch(limitedUser) })
   } catch (error) {
     throw (error as { status?: unknown }).status === 401 ? new Failure('AUTH', `${there.url} refuses the token`) : error
   } finally {
@@ -30,13 +35,13 @@ export async function byToken(there: There, way: Way, token: string): Promise<Cr
 }
 
 /** An API token may be good for something else than asking whose it is. */
-function narrow(error: unknown): { username: string; role: string } {
+function limitedUser(error: unknown): { username: string; role: string } {
   if ((error as { status?: unknown }).status === 403) return { username: 'api-token', role: 'limited' }
   throw error
 }
 
 /** When a token ends, as it says itself; null for API tokens, which do not. Throws Failure USAGE for what is none. */
-export function endOf(token: string): string | null {
+export function parseTokenExpiry(token: string): string | null {
   if (token.startsWith('dms_')) return null
   try {
     const { exp } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp: number }

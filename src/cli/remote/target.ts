@@ -1,10 +1,10 @@
 /** Which server a command works on: this machine, or one elsewhere. */
 
 import { usage } from '../runtime/exit.ts'
-import { type Context, type Contexts, contextNamed, local, serverUrl } from './contexts.ts'
+import { type Context, type Contexts, findContext, localContext, parseServerUrl } from './contexts.ts'
 
 /** What flags and variables say; the current context is known only to contexts.toml. */
-export interface Asked {
+export interface RequestedTarget {
   /** --local, or the context "local" by name */
   readonly isLocal: boolean
   /** --context, DMS_CONTEXT */
@@ -28,33 +28,33 @@ export interface Target {
   readonly caFile: string | null
 }
 
-const thisMachine: Target = { name: local, url: null, context: null, isByUrl: false, caFile: null }
+const localTarget: Target = { name: localContext, url: null, context: null, isByUrl: false, caFile: null }
 
 /** Decides. Throws Failure NOT_FOUND for a context that does not exist, USAGE for an address that is none. */
-export function targetOf(asked: Asked, contexts: Contexts): Target {
+export function resolveTarget(asked: RequestedTarget, contexts: Contexts): Target {
   const { isLocal, url, caFile } = asked
-  if (isLocal) return thisMachine
+  if (isLocal) return localTarget
   if (url !== null) {
-    const [name, context] = savedFor(url, contexts)
+    const [name, context] = findContextByUrl(url, contexts)
     const isAllowed = asked.isInsecureAllowed || context?.insecure_http === true
-    const base = serverUrl(url, isAllowed)
+    const base = parseServerUrl(url, isAllowed)
     return { name: name ?? base, url: base, context: context ?? null, isByUrl: true, caFile: caFile ?? context?.ca_file ?? null }
   }
   const name = asked.context ?? contexts.current
-  if (name === local) return thisMachine
-  const context = contextNamed(contexts, name)
+  if (name === localContext) return localTarget
+  const context = findContext(contexts, name)
   return { name, url: context.url, context, isByUrl: false, caFile: caFile ?? context.ca_file ?? null }
 }
 
 /** The context that has this address; where several have it, the current one before the others. */
-function savedFor(url: string, { current, known }: Contexts): [string, Context] | [] {
+function findContextByUrl(url: string, { current, byName }: Contexts): [string, Context] | [] {
   const origin = URL.parse(url)?.origin
-  const all = [...known].filter(([, context]) => context.url === origin)
+  const all = [...byName].filter(([, context]) => context.url === origin)
   return all.find(([name]) => name === current) ?? all[0] ?? []
 }
 
 /** For a command that runs on the server only. Throws Failure USAGE where flags or variables name another machine. */
-export function refuseAsked(command: string, { isLocal, url, context }: Asked): void {
+export function rejectRemoteTarget(command: string, { isLocal, url, context }: RequestedTarget): void {
   const named = url ?? context
   if (!isLocal && named !== null)
     throw usage(`"dms ${command}" runs on the server only, not against ${named}`, 'pass --local, or unset DMS_URL and DMS_CONTEXT')

@@ -7,10 +7,10 @@ import type { Config } from '../../config/schema.ts'
 import { loadStates } from '../../db/migrate.ts'
 import { openLog } from '../../log/log.ts'
 import { openConfiguredDatabase } from '../../open-app.ts'
-import { ask, placeOf } from './loopback-server.ts'
+import { fetchText, openRemoteEndpoint } from './loopback-server.ts'
 
 /** Milliseconds: the question is about this program first. */
-const patience = 3000
+const timeoutMs = 3000
 
 export interface ServerVersion {
   readonly url: string
@@ -25,10 +25,10 @@ export interface DatabaseVersion {
 }
 
 /** What a server elsewhere says in the description of its API. */
-export async function versionOfServer(url: string, caFile: string | null): Promise<ServerVersion> {
-  const place = await placeOf(url, caFile)
+export async function fetchServerVersion(url: string, caFile: string | null): Promise<ServerVersion> {
+  const place = await openRemoteEndpoint(url, caFile)
   try {
-    const { body } = await ask(place, '/api/openapi.json', patience)
+    const { body } = await fetchText(place, '/api/openapi.json', timeoutMs)
     return { url, version: (JSON.parse(body) as { info: { version: string } }).info.version }
   } catch {
     return { url, version: null }
@@ -38,13 +38,13 @@ export async function versionOfServer(url: string, caFile: string | null): Promi
 }
 
 /** That of this machine, if it can be asked at once; one that is not running is not started for it. */
-export async function versionOfDatabase(config: Config): Promise<DatabaseVersion | null> {
+export async function fetchDatabaseVersion(config: Config): Promise<DatabaseVersion | null> {
   const isThere = config.database.url !== '' || existsSync(join(config.data_dir, 'postgres', 'postmaster.pid'))
   if (!isThere) return null
   const late = new AbortController()
-  const look = askDatabase({ ...config, database: { ...config.database, connect_timeout: patience } })
+  const look = queryDatabase({ ...config, database: { ...config.database, connect_timeout: timeoutMs } })
   try {
-    return await Promise.race([look, sleep(patience, null, { signal: late.signal })])
+    return await Promise.race([look, sleep(timeoutMs, null, { signal: late.signal })])
   } catch {
     return null
   } finally {
@@ -53,7 +53,7 @@ export async function versionOfDatabase(config: Config): Promise<DatabaseVersion
   }
 }
 
-async function askDatabase(config: Config): Promise<DatabaseVersion> {
+async function queryDatabase(config: Config): Promise<DatabaseVersion> {
   const database = await openConfiguredDatabase(config, openLog({ level: 'silent', format: 'json' }), true)
   try {
     const [{ rows }, migrations] = await Promise.all([

@@ -3,12 +3,12 @@ import { parseSize } from '../../config/values.ts'
 import { usage } from './exit.ts'
 
 /** Waits until so many bytes may go on; shared by all that moves at the same time. Not ended by a first Ctrl-C: what is being sent is sent to its end. */
-export type Rate = (bytes: number) => Promise<void>
+export type Throttle = (bytes: number) => Promise<void>
 
 /** "5MiB/s" or "5MiB"; undefined is as fast as it can. Throws Failure USAGE. */
-export function rateOf(given: string | undefined): Rate {
+export function createThrottle(given: string | undefined): Throttle {
   if (given === undefined) return async () => {}
-  const bytesPerSecond = bytesIn(given)
+  const bytesPerSecond = parseRate(given)
   let free = performance.now()
   return async (bytes) => {
     const start = Math.max(free, performance.now())
@@ -18,7 +18,7 @@ export function rateOf(given: string | undefined): Rate {
   }
 }
 
-function bytesIn(given: string): number {
+function parseRate(given: string): number {
   try {
     const bytes = parseSize(given.replace(/\/s$/, ''))
     if (bytes > 0) return bytes

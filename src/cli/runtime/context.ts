@@ -7,12 +7,12 @@ import { escapeControls } from '../../log/escape.ts'
 import type { Log } from '../../log/log.ts'
 import type { OpenOptions } from '../../open-app.ts'
 import { render, type Shape } from '../output/output.ts'
-import type { There, Way } from '../remote/remote.ts'
-import { refuseAsked, type Target, targetOf } from '../remote/target.ts'
+import type { ConnectOptions, RemoteTarget } from '../remote/remote-client.ts'
+import { rejectRemoteTarget, resolveTarget, type Target } from '../remote/target.ts'
 import { type Exit, usage } from './exit.ts'
 import { type GlobalOptions, readGlobalOptions, type Terminal } from './options.ts'
 import { type Progress, startProgress } from './progress.ts'
-import { type Stop, watchStop } from './stop.ts'
+import { type StopWatcher, watchStopSignals } from './stop.ts'
 
 export interface Cli {
   /** the variables of this process */
@@ -24,7 +24,7 @@ export interface Cli {
   /** the same for a service: the first SIGINT or SIGTERM is its normal end, SIGHUP is left alone; ask for it before `signal` */
   readonly serviceSignal: AbortSignal
   /** done before a second signal ends everything at once, if it takes no longer than a moment; ask for `signal` or `serviceSignal` before */
-  lastly(work: () => Promise<void>): void
+  onForcedExit(work: () => Promise<void>): void
   /** ends the command with this exit although nothing was thrown (PARTIAL, PENDING) */
   exit: Exit
   /** prints the result: a list of rows or one object */
@@ -46,36 +46,36 @@ export interface Cli {
   /** the API: of the target elsewhere, else in this process as the operator (or the user of --as) */
   client(): Promise<Client>
   /** how clients of servers elsewhere speak and wait */
-  readonly way: Way
+  readonly connectOptions: ConnectOptions
   /** for a command that runs on the server only; throws Failure USAGE where flags or variables name another machine */
-  refuseRemote(command: string): void
+  rejectRemote(command: string): void
   /** everything dms has, for a command that runs on the server only; throws Failure USAGE as refuseRemote() does */
   app(command: string, options?: Partial<OpenOptions> & { readonly log?: Log }): Promise<App>
   /** runs at the end of the command, whatever its end; the last one first */
   onEnd(work: () => void | Promise<void>): void
 }
 
-export interface OwnedCli extends Cli {
+export interface CliRuntime extends Cli {
   /** reads what options need, before any action */
   prepare(): Promise<void>
   /** the API was asked in this process */
-  readonly isHere: boolean
+  readonly isInProcess: boolean
   /** what came while somebody looked at `signal` */
-  readonly stop: Stop | null
-  end(): Promise<void>
+  readonly stop: StopWatcher | null
+  close(): Promise<void>
 }
 
 /** A context for one run of the program. */
-export function createCli(program: Command, terminal: Terminal & { stdout: NodeJS.WriteStream; stderr: NodeJS.WriteStream }): OwnedCli {
+export function createCli(program: Command, terminal: Terminal & { stdout: NodeJS.WriteStream; stderr: NodeJS.WriteStream }): CliRuntime {
   const { env, stdout, stderr } = terminal
   const endings: (() => void | Promise<void>)[] = []
   // In seconds. `performance` would load a dozen parts of Node, which `dms --help` has no use for.
   const started = process.uptime()
   let options: GlobalOptions | null = null
   let isHere = false
-  let stop: Stop | null = null
+  let stop: StopWatcher | null = null
   let shown: Progress | null = null
-  let findTarget = (): Target => targetOf(cli.options.asked, { current: 'local', known: new Map() })
+  let findTarget = (): Target => resolveTarget(cli.options.requestedTarget, { current: 'local', byName: new Map() })
 
   const say = (stream: NodeJS.WriteStream, text: string): void => {
     shown?.clear()
@@ -83,8 +83,8 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   }
   const open = async ({ log, migrate = 'embedded', ...more }: Partial<OpenOptions> & { log?: Log } = {}): Promise<App> => {
     const loaded = await cli.config()
-    const [{ openApp }, { commandLog }] = await Promise.all([import('../../open-app.ts'), import('../remote/local-client.ts')])
-    const app = await openApp(loaded.config, log ?? (await commandLog(loaded, cli.options)), { migrate, ...more })
+    const [{ openApp }, { openCommandLog }] = await Promise.all([import('../../open-app.ts'), import('../remote/local-client.ts')])
+    const app = await openApp(loaded.config, log ?? (await openCommandLog(loaded, cli.options)), { migrate, ...more })
     endings.push(() => app.close())
     return app
   }
@@ -99,7 +99,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     if (now >= pauseEnds) {
       if (error === undefined) cli.note(`the server asks for a pause of ${seconds} s`)
       // Off a terminal the end of it is said once, as an error, or nobody has to know.
-      else if (stderr.isTTY || cli.options.verbose > 0) cli.note(`${reasonOf(error)}; trying again in ${seconds} s`)
+      else if (stderr.isTTY || cli.options.verbose > 0) cli.note(`${connectErrorMessage(error)}; trying again in ${seconds} s`)
     }
     pauseEnds = now + seconds * 1000
     const { setTimeout: sleep } = await import('node:timers/promises')
@@ -107,25 +107,25 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   }
   const watch = (isService: boolean): AbortSignal => {
     if (!stop) {
-      stop = watchStop(cli.options.timeout, hint, isService, (process.uptime() - started) * 1000)
+      stop = watchStopSignals(cli.options.timeoutMs, hint, isService, (process.uptime() - started) * 1000)
       endings.push(stop.end)
       const onNpmGone = (): void => {
         cli.warn('npm, which this process was started through, has ended: stopping')
         process.kill(process.pid, 'SIGTERM')
       }
       if (env.npm_command || env.DMS_LAUNCHER_PID)
-        void import('./npm-parent.ts').then(({ watchNpm }) => endings.push(watchNpm(env, onNpmGone)))
+        void import('./npm-parent.ts').then(({ watchNpmParent }) => endings.push(watchNpmParent(env, onNpmGone)))
     }
     return stop.signal
   }
-  const cli: OwnedCli = {
+  const cli: CliRuntime = {
     env,
     exit: 'OK',
     get options() {
       options ??= readGlobalOptions(program, terminal)
       return options
     },
-    get isHere() {
+    get isInProcess() {
       return isHere
     },
     get stop() {
@@ -137,7 +137,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     get serviceSignal() {
       return watch(true)
     },
-    lastly: (work) => stop?.lastly(work),
+    onForcedExit: (work) => stop?.onForcedExit(work),
     print: (result, shape) => say(stdout, render(result, shape, cli.options)),
     write: (text) => say(stdout, text),
     note(text) {
@@ -149,9 +149,9 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       const canSpin = stderr.isTTY === true && stderr.columns > 0
       const progress = startProgress(phase, cli.options, canSpin, (text) => stderr.write(text))
       shown = progress
-      process.on('SIGUSR1', progress.tell)
+      process.on('SIGUSR1', progress.print)
       endings.push(() => {
-        process.removeListener('SIGUSR1', progress.tell)
+        process.removeListener('SIGUSR1', progress.print)
         progress.done()
       })
       return progress
@@ -162,14 +162,15 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       return loadConfig(cli.configSources(settings))
     },
     async prepare() {
-      const { readContexts } = await import('../remote/contexts-file.ts')
+      const { loadContexts } = await import('../remote/contexts-file.ts')
       try {
-        const contexts = await readContexts(env)
-        findTarget = () => targetOf(cli.options.asked, contexts)
+        const contexts = await loadContexts(env)
+        findTarget = () => resolveTarget(cli.options.requestedTarget, contexts)
       } catch (error) {
         // Commands that run here have no use for it.
         findTarget = () => {
-          if (cli.options.asked.isLocal) return targetOf(cli.options.asked, { current: 'local', known: new Map() })
+          if (cli.options.requestedTarget.isLocal)
+            return resolveTarget(cli.options.requestedTarget, { current: 'local', byName: new Map() })
           throw error
         }
       }
@@ -177,37 +178,37 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     get target() {
       return findTarget()
     },
-    get way() {
+    get connectOptions() {
       const { options, note, warn } = cli
-      return { env, options, note, warn, pause, isWatched: stderr.isTTY === true }
+      return { env, options, note, warn, pause, isTerminal: stderr.isTTY === true }
     },
     async client() {
       const target = cli.target
       if (target.url === null) {
         if (cli.options.printCurl)
           throw usage('--print-curl needs a server elsewhere: this machine is asked without HTTP', 'pass --url URL or --context NAME')
-        const { clientHere } = await import('../remote/local-client.ts')
+        const { openLocalClient } = await import('../remote/local-client.ts')
         isHere = true
-        return clientHere(await open(), cli.options.as)
+        return openLocalClient(await open(), cli.options.as)
       }
-      const there: There = { ...target, url: target.url }
-      refuseHere(cli.options, there.url)
-      if (cli.options.printCurl) return (await import('../remote/print-curl.ts')).curlClient(there, cli.write)
-      const { clientThere } = await import('../remote/remote.ts')
-      const client = await clientThere(there, cli.way)
+      const there: RemoteTarget = { ...target, url: target.url }
+      rejectLocalFlags(cli.options, there.url)
+      if (cli.options.printCurl) return (await import('../remote/curl-client.ts')).createCurlClient(there, cli.write)
+      const { openRemoteClient } = await import('../remote/remote-client.ts')
+      const client = await openRemoteClient(there, cli.connectOptions)
       endings.push(() => client.close())
       return client
     },
-    refuseRemote(command) {
-      refuseAsked(command, cli.options.asked)
+    rejectRemote(command) {
+      rejectRemoteTarget(command, cli.options.requestedTarget)
       if (cli.options.printCurl) throw usage(`"dms ${command}" runs on the server only: it sends no request that could be printed`)
     },
     async app(command, options) {
-      cli.refuseRemote(command)
+      cli.rejectRemote(command)
       return open(options)
     },
     onEnd: (work) => void endings.push(work),
-    async end() {
+    async close() {
       for (const work of endings.reverse()) await work()
     },
   }
@@ -215,18 +216,18 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
 }
 
 /** What these say is about this machine. Throws Failure USAGE. */
-function refuseHere({ as, config, settings }: GlobalOptions, url: string): void {
+function rejectLocalFlags({ as, config, settings }: GlobalOptions, url: string): void {
   const flag = as !== null ? `--as ${as}` : config !== undefined ? '--config' : settings.data_dir !== undefined ? '--data-dir' : null
   if (flag !== null) throw usage(`${flag} works on this machine only, not against ${url}`, 'pass --local')
 }
 
 /** Why a server was not reached; both addresses of a name may have their own reason. */
-function reasonOf(error: unknown): string {
+function connectErrorMessage(error: unknown): string {
   const { code, message, errors } = error as { code?: unknown; message?: string; errors?: unknown[] }
   return message || (errors?.[0] as Error | undefined)?.message || String(code)
 }
 
 /** How a command ended that threw nothing: a signal counts before what the command says itself. */
-export function exitAfter({ exit, stop }: OwnedCli): Exit {
+export function exitOfRun({ exit, stop }: CliRuntime): Exit {
   return stop?.exit ?? exit
 }

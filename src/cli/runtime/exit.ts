@@ -68,40 +68,40 @@ const byName: Readonly<Record<string, Exit>> = {
   TimeoutError: 'UNAVAILABLE',
 }
 
-const network =
+const networkErrorCode =
   /^(ECONN|EHOST|ENET|EPIPE$|ENOTFOUND|EAI_|ETIMEDOUT|UND_ERR_(CONNECT|SOCKET|HEADERS|BODY)|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/
 /** SQLSTATEs: cannot connect, starting up or shutting down, too many connections. */
-const databaseDown = /^(08\w{3}|57P0[1-3]|53300)$/
+const databaseDownCode = /^(08\w{3}|57P0[1-3]|53300)$/
 /** What the driver of the database says without a code: no answer in time, or an end in the middle. */
-const databaseLost =
+const databaseLostMessage =
   /^(Connection terminated|timeout expired$|timeout exceeded when trying to connect|Client has encountered a connection error)/
 /** SQLSTATEs: wrong password, no such role, no such database. */
-const databaseRefuses = /^(28\w{3}|3D000)$/
+const databaseRefusedCode = /^(28\w{3}|3D000)$/
 
 /** The exit that an error ends the command with. */
 export function exitOf(error: unknown): Exit {
   if (error instanceof Failure) return error.exit
   if (error instanceof ConfigError) return 'CONFIG'
-  if (error instanceof AppError) return ofAnswer(error.code, error.status)
+  if (error instanceof AppError) return exitOfStatus(error.code, error.status)
   if (!(error instanceof Error)) return 'FAILED'
   const { code = '', status, syscall } = error as { code?: unknown; status?: unknown; syscall?: unknown }
-  if (typeof code === 'string' && code.startsWith('commander.')) return isShown(error) ? 'OK' : 'USAGE'
-  if (typeof status === 'number') return ofAnswer(String(code), status)
+  if (typeof code === 'string' && code.startsWith('commander.')) return isExpectedExit(error) ? 'OK' : 'USAGE'
+  if (typeof status === 'number') return exitOfStatus(String(code), status)
   const named = byName[error.name]
   if (named) return named
-  if (network.test(String(code)) || databaseDown.test(String(code))) return 'UNAVAILABLE'
+  if (networkErrorCode.test(String(code)) || databaseDownCode.test(String(code))) return 'UNAVAILABLE'
   // A unix socket that is missing, or closed to us, is a file as well.
-  if (syscall === 'connect' || (code === '' && databaseLost.test(error.message))) return 'UNAVAILABLE'
-  if (databaseRefuses.test(String(code))) return 'CONFIG'
+  if (syscall === 'connect' || (code === '' && databaseLostMessage.test(error.message))) return 'UNAVAILABLE'
+  if (databaseRefusedCode.test(String(code))) return 'CONFIG'
   // fetch wraps the reason, and a dual-stack connection collects one per address.
   const inner = error instanceof AggregateError ? error.errors[0] : error.cause
   return inner instanceof Error ? exitOf(inner) : 'FAILED'
 }
 
-const ofAnswer = (code: string, status: number): Exit => (code.endsWith('_RUNNING') ? 'BUSY' : (byStatus[status] ?? 'FAILED'))
+const exitOfStatus = (code: string, status: number): Exit => (code.endsWith('_RUNNING') ? 'BUSY' : (byStatus[status] ?? 'FAILED'))
 
 /** Commander throws for `--help` and `--version` as well, and so does --print-curl: what was asked for is on the screen then. */
-export function isShown(error: unknown): boolean {
+export function isExpectedExit(error: unknown): boolean {
   return (
     (error instanceof Failure && error.exit === 'OK') ||
     ['commander.helpDisplayed', 'commander.version'].includes(String((error as { code?: unknown }).code))

@@ -24,8 +24,8 @@ const packageManager = /^(?:\S*\/)?(?:node |bun )?\S*?\b(?:npm|npx|pnpm|pnpx|yar
  * detached on purpose is not watched: one in another session (setsid), and one whose shell has left it (`dms serve &` in a script).
  * nohup does not hold for npm, as Node resets ignored signals, so the end of a terminal ends npm and nothing else: that is no request to stop.
  */
-export function watchNpm(env: Variables, onGone: () => void): () => void {
-  const watched = [launcherOf(env), npmOf(env)].filter((one) => one !== null)
+export function watchNpmParent(env: Variables, onGone: () => void): () => void {
+  const watched = [findLauncher(env), findNpm(env)].filter((one) => one !== null)
   if (watched.length === 0) return () => {}
   let hangup = Number.NEGATIVE_INFINITY
   const onHangup = (): void => {
@@ -35,7 +35,7 @@ export function watchNpm(env: Variables, onGone: () => void): () => void {
   const timer = setInterval(() => {
     // The signal may come a moment after the end that it goes with: judged at the next look.
     const wasGone = isGone
-    isGone = watched.some((one) => one === 'gone' || !isStillThere(one))
+    isGone = watched.some((one) => one === 'gone' || !isRunning(one))
     if (!isGone || !wasGone) return
     stop()
     if (performance.now() - hangup > hangupMs) onGone()
@@ -49,32 +49,32 @@ export function watchNpm(env: Variables, onGone: () => void): () => void {
   return stop
 }
 
-function launcherOf({ DMS_LAUNCHER_PID: pid }: Variables): Process | 'gone' | null {
+function findLauncher({ DMS_LAUNCHER_PID: pid }: Variables): Process | 'gone' | null {
   if (!pid) return null
-  const launcher = processOf(Number(pid))
+  const launcher = readProcess(Number(pid))
   // Programs that a dms starts inherit the variable: to them the launcher is no parent.
   return launcher && process.ppid !== launcher.pid ? null : (launcher ?? 'gone')
 }
 
 /** The nearest package manager above this process; `gone` where only its shell is left; null where there is none, or this process was detached. */
-function npmOf({ npm_command: command, npm_lifecycle_script: script = '' }: Variables): Process | 'gone' | null {
-  const self = processOf(process.pid)
+function findNpm({ npm_command: command, npm_lifecycle_script: script = '' }: Variables): Process | 'gone' | null {
+  const self = readProcess(process.pid)
   if (command === undefined || !self) return null
   let hasShell = false
-  for (let one = processOf(self.parentPid); one && one.session === self.session; one = processOf(one.parentPid)) {
-    const words = commandOf(one.pid)
+  for (let one = readProcess(self.parentPid); one && one.session === self.session; one = readProcess(one.parentPid)) {
+    const words = readCommandLine(one.pid)
     if (packageManager.test(words)) return one
     if (script !== '' && words.includes(`-c ${script}`)) hasShell = true
   }
   return hasShell ? 'gone' : null
 }
 
-function isStillThere({ pid, startTime }: Process): boolean {
-  return processOf(pid)?.startTime === startTime
+function isRunning({ pid, startTime }: Process): boolean {
+  return readProcess(pid)?.startTime === startTime
 }
 
 /** What the kernel says of a process that has not ended; null of any other. */
-function processOf(pid: number): Process | null {
+function readProcess(pid: number): Process | null {
   const stat = read(`/proc/${pid}/stat`)
   // The name in parentheses may hold spaces and parentheses.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -83,7 +83,7 @@ function processOf(pid: number): Process | null {
   return { pid, parentPid: Number(parentPid), session: Number(session), startTime: fields[19] ?? '' }
 }
 
-const commandOf = (pid: number): string => read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
+const readCommandLine = (pid: number): string => read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
 
 function read(path: string): string {
   try {

@@ -1,13 +1,13 @@
 /** The flags that every command takes, with their variables, as one typed object. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseBoolean, parseDuration } from '../../config/values.ts'
-import { type Format, formats, type Rendering } from '../output/output.ts'
-import type { Asked } from '../remote/target.ts'
+import { type Format, formats, type RenderOptions } from '../output/output.ts'
+import type { RequestedTarget } from '../remote/target.ts'
 import { usage } from './exit.ts'
 
 export type ProgressMode = 'auto' | 'plain' | 'json' | 'none'
 
-export interface GlobalOptions extends Rendering {
+export interface GlobalOptions extends RenderOptions {
   /** whole objects are wanted, as one or a line each */
   readonly isJson: boolean
   /** settings given as flags, by dotted key */
@@ -15,7 +15,7 @@ export interface GlobalOptions extends Rendering {
   /** the configuration file that --config names */
   readonly config: string | undefined
   /** the server to work on, as far as flags and variables say it; what came of it is `cli.target` */
-  readonly asked: Asked
+  readonly requestedTarget: RequestedTarget
   /** say the request as a line of curl, and send nothing */
   readonly printCurl: boolean
   /** on this machine: the user to act as; null: the operator */
@@ -25,9 +25,9 @@ export interface GlobalOptions extends Rendering {
   readonly verbose: number
   readonly progress: ProgressMode
   /** questions may be asked: standard input and error are terminals, and nobody said --no-input */
-  readonly canAsk: boolean
+  readonly canPrompt: boolean
   /** milliseconds for the whole command; null: no limit */
-  readonly timeout: number | null
+  readonly timeoutMs: number | null
 }
 
 export interface Terminal {
@@ -99,7 +99,7 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
   return {
     settings: Object.fromEntries(Object.entries(settings).filter((entry): entry is [string, string] => entry[1] !== undefined)),
     config: given('config'),
-    asked: askedTarget(opts, given, env),
+    requestedTarget: readRequestedTarget(opts, given, env),
     printCurl: opts.printCurl === true,
     as: given('as') ?? (env.DMS_AS || null),
     format,
@@ -113,16 +113,20 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     isQuiet: opts.quiet === true || flag(env, 'DMS_QUIET'),
     verbose: typeof opts.verbose === 'number' ? opts.verbose : level(env),
     progress: (given('progress') as ProgressMode | undefined) ?? oneOf(env, 'DMS_PROGRESS', ['auto', 'plain', 'json', 'none']) ?? 'auto',
-    canAsk: opts.input !== false && !flag(env, 'DMS_NO_INPUT') && stderr.isTTY === true && terminal.stdin.isTTY === true,
-    timeout: timeout === undefined ? null : milliseconds(given('timeout') === undefined ? 'DMS_TIMEOUT' : '--timeout', timeout),
+    canPrompt: opts.input !== false && !flag(env, 'DMS_NO_INPUT') && stderr.isTTY === true && terminal.stdin.isTTY === true,
+    timeoutMs: timeout === undefined ? null : milliseconds(given('timeout') === undefined ? 'DMS_TIMEOUT' : '--timeout', timeout),
     isTerminal,
-    width: isTerminal ? widthOf(terminal) : Number.POSITIVE_INFINITY,
-    color: colored(opts.color === false ? 'never' : given('color'), env, isTerminal),
+    width: isTerminal ? terminalWidth(terminal) : Number.POSITIVE_INFINITY,
+    color: useColor(opts.color === false ? 'never' : given('color'), env, isTerminal),
   }
 }
 
 /** Flags go before variables; of each only one. */
-function askedTarget(opts: Record<string, unknown>, given: (name: string) => string | undefined, env: Terminal['env']): Asked {
+function readRequestedTarget(
+  opts: Record<string, unknown>,
+  given: (name: string) => string | undefined,
+  env: Terminal['env'],
+): RequestedTarget {
   const byFlag = { url: given('url'), context: given('context') }
   const isByFlag = opts.local === true || byFlag.url !== undefined || byFlag.context !== undefined
   if (!isByFlag && env.DMS_URL && env.DMS_CONTEXT) throw usage('DMS_URL and DMS_CONTEXT are both set; use one of them')
@@ -137,11 +141,11 @@ function askedTarget(opts: Record<string, unknown>, given: (name: string) => str
 }
 
 /** Columns of the terminal; COLUMNS goes first, as in the shell. */
-export const widthOf = ({ env, stdout }: Pick<Terminal, 'env' | 'stdout'>): number =>
+export const terminalWidth = ({ env, stdout }: Pick<Terminal, 'env' | 'stdout'>): number =>
   Number.parseInt(env.COLUMNS ?? '', 10) || stdout.columns || 80
 
 /** no-color.org: any value that is not empty switches colours off. */
-function colored(asked: string | undefined, env: Terminal['env'], isTerminal: boolean): boolean {
+function useColor(asked: string | undefined, env: Terminal['env'], isTerminal: boolean): boolean {
   const when = asked ?? oneOf(env, 'DMS_COLOR', ['auto', 'always', 'never']) ?? 'auto'
   if (when !== 'auto') return when === 'always'
   if (env.NO_COLOR) return false

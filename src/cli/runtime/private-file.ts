@@ -8,11 +8,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from './exit.ts'
 
 /** Milliseconds: a lock this old is of somebody who was stopped or whose machine is gone; and the wait for one that is held. */
-export const stale = 120_000
-const patience = 90_000
+export const staleLockMs = 120_000
+const lockTimeoutMs = 90_000
 
 /** The text of a file, or null where there is none. `isSecret`: a link is not followed, and `warn` hears when others can read it. */
-export async function readOwnFile(path: string, isSecret = false, warn: (text: string) => void = () => {}): Promise<string | null> {
+export async function readPrivateFile(path: string, isSecret = false, warn: (text: string) => void = () => {}): Promise<string | null> {
   try {
     const file = await open(path, constants.O_RDONLY | (isSecret ? constants.O_NOFOLLOW : 0))
     try {
@@ -31,7 +31,7 @@ export async function readOwnFile(path: string, isSecret = false, warn: (text: s
 }
 
 /** Puts a text in the file's place, readable by its owner alone; nobody ever sees half of it. A link to a file that is no secret stays one. */
-export async function replaceOwnFile(path: string, text: string, isSecret = false): Promise<void> {
+export async function writePrivateFile(path: string, text: string, isSecret = false): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   const place = isSecret ? path : await realpath(path).catch(() => path)
   const temporary = `${place}.${randomBytes(6).toString('hex')}.tmp`
@@ -49,12 +49,12 @@ export async function replaceOwnFile(path: string, text: string, isSecret = fals
 }
 
 /** Runs `work` while no other command holds the lock beside `path`. Throws Failure BUSY where it stays held. */
-export async function locked<T>(path: string, work: () => Promise<T>): Promise<T> {
+export async function withFileLock<T>(path: string, work: () => Promise<T>): Promise<T> {
   const lock = `${path}.lock`
   const mine = `${hostname()} ${process.pid} ${randomBytes(6).toString('hex')}`
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-  for (const late = performance.now() + patience; !(await claimed(lock, mine)); ) {
-    if (await removedLeftover(lock)) continue
+  for (const late = performance.now() + lockTimeoutMs; !(await tryLock(lock, mine)); ) {
+    if (await removeStaleLock(lock)) continue
     if (performance.now() > late) throw new Failure('BUSY', `${lock} is held by another dms`, { fix: `if there is none: rm ${lock}` })
     await sleep(20 + Math.random() * 60)
   }
@@ -66,7 +66,7 @@ export async function locked<T>(path: string, work: () => Promise<T>): Promise<T
 }
 
 /** Makes the lock, with who has it (host and process first); false where there is one. */
-export async function claimed(lock: string, mine: string): Promise<boolean> {
+export async function tryLock(lock: string, mine: string): Promise<boolean> {
   try {
     const file = await open(lock, 'wx', 0o600)
     await file.writeFile(mine)
@@ -79,13 +79,13 @@ export async function claimed(lock: string, mine: string): Promise<boolean> {
 }
 
 /** Takes away the lock of a process that is no more; false where it is somebody's. */
-export async function removedLeftover(lock: string): Promise<boolean> {
+export async function removeStaleLock(lock: string): Promise<boolean> {
   const before = await readFile(lock, 'utf8').catch(() => null)
   if (before === null) return true
   const age = Date.now() - (await stat(lock).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs
   const [host, pid] = before.split(' ')
   // Of a process on another machine that shares the folder nothing is known, and between its making and its writing a lock is empty.
-  const isLeft = age > stale || (host === hostname() && !isAlive(Number(pid)))
+  const isLeft = age > staleLockMs || (host === hostname() && !isAlive(Number(pid)))
   if (!isLeft) return false
   const aside = `${lock}.${randomBytes(6).toString('hex')}`
   try {

@@ -17,7 +17,7 @@ export interface Progress {
   /** takes the spinner off the screen, so that a line can be printed; the next update brings it back */
   clear(): void
   /** says it now, also where nobody wanted to hear of it by itself */
-  tell(): void
+  print(): void
   /** the end of this phase */
   done(): void
 }
@@ -26,7 +26,7 @@ type Writer = (text: string) => void
 type Format = (state: ProgressState, seconds: number) => string
 
 /** milliseconds between two lines for a log, and for a program */
-const pace = { plain: 10_000, json: 500 }
+const intervalsMs = { plain: 10_000, json: 500 }
 
 /** Starts telling about `phase` ("upload"). `canSpin`: standard error is a terminal that knows its size; `now` gives milliseconds. */
 export function startProgress(
@@ -40,7 +40,7 @@ export function startProgress(
   const format: Format = isJson
     ? (state, seconds) => `${JSON.stringify(record(phase, state, seconds))}\n`
     : (state) => `${sentence(phase, state)}\n`
-  if (isJson || options.progress === 'plain') return lines(format, isJson ? pace.json : pace.plain, write, now)
+  if (isJson || options.progress === 'plain') return lines(format, isJson ? intervalsMs.json : intervalsMs.plain, write, now)
   if (options.progress === 'auto' && canSpin && !options.isQuiet) return spinner(phase, write)
   return lines(format, Number.POSITIVE_INFINITY, write, now)
 }
@@ -65,7 +65,7 @@ function lines(format: Format, interval: number, write: Writer, now: () => numbe
       else waiting = state
     },
     clear() {},
-    tell: () => put(last),
+    print: () => put(last),
     done() {
       if (waiting) put(waiting)
     },
@@ -88,7 +88,7 @@ function spinner(phase: string, write: Writer): Progress {
     clear() {
       running?.clear()
     },
-    tell() {
+    print() {
       running?.clear()
       write(`${text}\n`)
     },

@@ -6,17 +6,17 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cli } from './context.ts'
 import { Failure } from './exit.ts'
-import { claimed, removedLeftover, stale } from './private-file.ts'
+import { removeStaleLock, staleLockMs, tryLock } from './private-file.ts'
 import { stateFolder } from './user-folders.ts'
 
 /** Milliseconds between two looks at a lock that somebody else has. */
-const pace = 200
+const pollIntervalMs = 200
 
 /**
  * Holds the locks of these folders until the command ends; `command` is the words typed. Waits up to `timeout` milliseconds, then throws
  * Failure BUSY. Where nothing can be noted down, nothing is locked.
  */
-export async function holdFolders(cli: Cli, command: string, folders: readonly string[], timeout: number): Promise<void> {
+export async function lockFolders(cli: Cli, command: string, folders: readonly string[], timeout: number): Promise<void> {
   const server = cli.target.url ?? (await cli.config()).config.data_dir
   const places = await Promise.all(folders.map((folder) => realpath(folder)))
   const locks = join(stateFolder(cli.env), 'locks')
@@ -29,7 +29,7 @@ export async function holdFolders(cli: Cli, command: string, folders: readonly s
         .update(JSON.stringify([server, place]))
         .digest('hex')
         .slice(0, 32)
-      await hold(cli, join(locks, `${name}.lock`), place, command, late)
+      await lockFolder(cli, join(locks, `${name}.lock`), place, command, late)
     }
   } catch (error) {
     if (!['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR', 'ENOSPC'].includes(String((error as NodeJS.ErrnoException).code))) throw error
@@ -37,21 +37,21 @@ export async function holdFolders(cli: Cli, command: string, folders: readonly s
   }
 }
 
-async function hold(cli: Cli, lock: string, place: string, command: string, late: number): Promise<void> {
+async function lockFolder(cli: Cli, lock: string, place: string, command: string, late: number): Promise<void> {
   const mine = `${hostname()} ${process.pid} ${randomBytes(6).toString('hex')} ${new Date().toISOString()} dms ${command}`
-  while (!(await claimed(lock, mine))) {
-    if (await removedLeftover(lock)) continue
-    if (performance.now() >= late) throw busy(place, await readFile(lock, 'utf8').catch(() => ''))
-    await sleep(pace, undefined, { signal: cli.signal })
+  while (!(await tryLock(lock, mine))) {
+    if (await removeStaleLock(lock)) continue
+    if (performance.now() >= late) throw lockedError(place, await readFile(lock, 'utf8').catch(() => ''))
+    await sleep(pollIntervalMs, undefined, { signal: cli.signal })
   }
-  const beat = setInterval(() => void utimes(lock, new Date(), new Date()).catch(() => {}), stale / 4)
+  const beat = setInterval(() => void utimes(lock, new Date(), new Date()).catch(() => {}), staleLockMs / 4)
   cli.onEnd(async () => {
     clearInterval(beat)
     if ((await readFile(lock, 'utf8').catch(() => '')) === mine) await unlink(lock).catch(() => {})
   })
 }
 
-function busy(place: string, text: string): Failure {
+function lockedError(place: string, text: string): Failure {
   const [host = '', pid = '', , since = '', ...holder] = text.split(' ')
   const details = { holder: holder.join(' '), host, pid: Number(pid), since }
   return new Failure('BUSY', `${place}: already running (${details.holder} pid=${pid} host=${host} since ${since})`, { details })

@@ -1,20 +1,20 @@
 /** Stopping on request: the first signal asks the command to begin nothing new, the second ends it at once. */
 import type { Exit } from './exit.ts'
 
-export interface Stop {
+export interface StopWatcher {
   readonly signal: AbortSignal
   /** how a signal ends the command; null while none came */
   readonly exit: Exit | null
   /** what a second signal waits for, though not for long, before it ends everything */
-  lastly(work: () => Promise<void>): void
+  onForcedExit(work: () => Promise<void>): void
   /** listens no more */
   readonly end: () => void
 }
 
 /** A terminal and a parent process may both deliver the same Ctrl-C: a repeat within this time (ms) is no second one. */
-const repeat = 300
+const duplicateSignalMs = 300
 /** Milliseconds that may go by between a second signal and the end. */
-const lastMoment = 3000
+const forcedExitMs = 3000
 
 const batchSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 /** A service reads its files again on SIGHUP. */
@@ -24,7 +24,7 @@ const serviceSignals = ['SIGINT', 'SIGTERM'] as const
  * Listens until `end()`; `timeout` (ms, null for none; `elapsed` of it are over) aborts as well, with a TimeoutError as the reason. For a service the first signal is
  * the normal end, so `exit` stays null.
  */
-export function watchStop(timeout: number | null, say: (text: string) => void, isService = false, elapsed = 0): Stop {
+export function watchStopSignals(timeout: number | null, say: (text: string) => void, isService = false, elapsed = 0): StopWatcher {
   const signals = isService ? serviceSignals : batchSignals
   const controller = new AbortController()
   let exit: Exit | null = null
@@ -32,12 +32,12 @@ export function watchStop(timeout: number | null, say: (text: string) => void, i
   let first = 0
   let last = null as (() => Promise<void>) | null
   const onSignal = (name: NodeJS.Signals): void => {
-    if (isStopping && performance.now() - first < repeat) return
+    if (isStopping && performance.now() - first < duplicateSignalMs) return
     if (isStopping) {
       // A third one finds nobody who listens.
       end()
       const work = last?.().catch(() => {})
-      void Promise.race([work, new Promise((resolve) => setTimeout(resolve, lastMoment))]).then(() => process.kill(process.pid, name))
+      void Promise.race([work, new Promise((resolve) => setTimeout(resolve, forcedExitMs))]).then(() => process.kill(process.pid, name))
       return
     }
     first = performance.now()
@@ -63,7 +63,7 @@ export function watchStop(timeout: number | null, say: (text: string) => void, i
     get exit() {
       return exit
     },
-    lastly(work) {
+    onForcedExit(work) {
       last = work
     },
     end,

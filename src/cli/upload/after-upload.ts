@@ -6,29 +6,29 @@ import type { FoundFile } from './find-files.ts'
 
 export interface AfterUpload {
   /** whether files go away: then they must be what the server has */
-  readonly isKeeping: boolean
+  readonly isKept: boolean
   /** Deletes or moves the file. Throws Failure where it is not the one any more that was sent. */
-  done(file: FoundFile): Promise<void>
+  apply(file: FoundFile): Promise<void>
 }
 
 /** `given`: keep, delete, or move:DIR. Throws Failure USAGE. */
-export function afterUpload(given: string): AfterUpload {
-  if (given === 'keep') return { isKeeping: true, done: async () => {} }
+export function parseAfterUpload(given: string): AfterUpload {
+  if (given === 'keep') return { isKept: true, apply: async () => {} }
   const remove = given === 'delete' ? unlink : null
   const folder = /^move:(.+)$/s.exec(given)?.[1]
   if (!remove && folder === undefined) throw usage(`--after-upload ${given}: keep, delete, or move:DIR`)
   return {
-    isKeeping: false,
-    async done(file) {
-      await refuseChanged(file)
+    isKept: false,
+    async apply(file) {
+      await rejectChanged(file)
       if (remove) await remove(file.path)
-      else await move(file.path, join(folder ?? '', file.below))
+      else await move(file.path, join(folder ?? '', file.relativePath))
     },
   }
 }
 
 /** A scanner may still have been writing: what came later is not on the server. */
-async function refuseChanged({ path, size, mtimeNs }: FoundFile): Promise<void> {
+async function rejectChanged({ path, size, mtimeNs }: FoundFile): Promise<void> {
   const about = await stat(path, { bigint: true })
   if (Number(about.size) !== size || String(about.mtimeNs) !== mtimeNs)
     throw new Failure('CONFLICT', 'changed while it was being sent; it was uploaded as it was, and left where it is')
@@ -42,7 +42,7 @@ async function move(from: string, to: string): Promise<void> {
   for (let number = 1; ; number++) {
     const path = number === 1 ? to : `${stem} (${number})${extension}`
     try {
-      await place(from, path)
+      await linkOrCopy(from, path)
       return await unlink(from)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
@@ -51,7 +51,7 @@ async function move(from: string, to: string): Promise<void> {
 }
 
 /** A link where that can be; a copy on another file system, or on one without links. */
-async function place(from: string, to: string): Promise<void> {
+async function linkOrCopy(from: string, to: string): Promise<void> {
   try {
     await link(from, to)
   } catch (error) {

@@ -9,7 +9,7 @@ export interface FindOptions {
   /** folders may be given */
   readonly isRecursive: boolean
   /** follow symbolic links that are found inside folders; given ones are always followed */
-  readonly followsLinks: boolean
+  readonly shouldFollowLinks: boolean
   /** globs; one without "/" is about names, others about paths below the given folder */
   readonly include: readonly string[]
   readonly exclude: readonly string[]
@@ -18,38 +18,43 @@ export interface FindOptions {
 export interface FoundFile {
   readonly path: string
   /** below the folder that was given; the name alone of a file that was given itself */
-  readonly below: string
+  readonly relativePath: string
   /** bytes; null for standard input */
   readonly size: number | null
   /** when it was changed last: nanoseconds since 1970, in digits */
   readonly mtimeNs: string
   /** why it cannot be taken */
-  readonly problem?: Error
+  readonly error?: Error
 }
 
-type Globs = (below: string) => boolean
+type PathTest = (relativePath: string) => boolean
 
 interface Search {
   readonly options: FindOptions
-  readonly isIncluded: Globs
-  readonly isExcluded: Globs
+  readonly isIncluded: PathTest
+  readonly isExcluded: PathTest
   readonly found: FoundFile[]
 }
 
 /** Finds them in the order given, those of a folder sorted by name. What cannot be looked at is in the list with its problem. Throws Failure USAGE for a folder without `isRecursive`. */
 export async function findFiles(paths: readonly string[], options: FindOptions): Promise<FoundFile[]> {
   const { include, exclude } = options
-  const search: Search = { options, isIncluded: include.length === 0 ? () => true : anyOf(include), isExcluded: anyOf(exclude), found: [] }
+  const search: Search = {
+    options,
+    isIncluded: include.length === 0 ? () => true : compileGlobs(include),
+    isExcluded: compileGlobs(exclude),
+    found: [],
+  }
   for (const path of paths) {
     try {
       const about = await stat(path)
       if (about.isDirectory() && !options.isRecursive) throw usage(`${path} is a folder`, 'pass -r to upload what is in it')
       if (about.isDirectory()) await walk(path, path, search, new Set())
       else if (!about.isFile()) throw new Error('neither a file nor a folder')
-      else await take(path, basename(path), search)
+      else await addFile(path, basename(path), search)
     } catch (problem) {
       if (problem instanceof Failure) throw problem
-      search.found.push({ path, below: basename(path), size: null, mtimeNs: '0', problem: problem as Error })
+      search.found.push({ path, relativePath: basename(path), size: null, mtimeNs: '0', error: problem as Error })
     }
   }
   return search.found
@@ -63,31 +68,31 @@ async function walk(root: string, folder: string, search: Search, above: Readonl
   const entries = await readdir(folder, { withFileTypes: true })
   for (const entry of entries.sort((one, other) => (one.name < other.name ? -1 : 1))) {
     const path = join(folder, entry.name)
-    const below = relative(root, path)
-    if (entry.name.startsWith('.') || (entry.isSymbolicLink() && !search.options.followsLinks)) continue
+    const relativePath = relative(root, path)
+    if (entry.name.startsWith('.') || (entry.isSymbolicLink() && !search.options.shouldFollowLinks)) continue
     try {
       const about = await stat(path)
-      if (about.isDirectory() && !search.isExcluded(below)) await walk(root, path, search, inside)
-      if (about.isFile()) await take(path, below, search)
+      if (about.isDirectory() && !search.isExcluded(relativePath)) await walk(root, path, search, inside)
+      if (about.isFile()) await addFile(path, relativePath, search)
     } catch (problem) {
-      search.found.push({ path, below, size: null, mtimeNs: '0', problem: problem as Error })
+      search.found.push({ path, relativePath, size: null, mtimeNs: '0', error: problem as Error })
     }
   }
 }
 
-async function take(path: string, below: string, { isIncluded, isExcluded, found }: Search): Promise<void> {
-  if (!isIncluded(below) || isExcluded(below)) return
+async function addFile(path: string, relativePath: string, { isIncluded, isExcluded, found }: Search): Promise<void> {
+  if (!isIncluded(relativePath) || isExcluded(relativePath)) return
   const { size, mtimeNs } = await stat(path, { bigint: true })
-  found.push({ path, below, size: Number(size), mtimeNs: String(mtimeNs) })
+  found.push({ path, relativePath, size: Number(size), mtimeNs: String(mtimeNs) })
 }
 
-function anyOf(globs: readonly string[]): Globs {
+function compileGlobs(globs: readonly string[]): PathTest {
   const tests = globs.map((glob) => ({ isPath: glob.includes('/'), test: picomatch(glob) }))
-  return (below) => tests.some(({ isPath, test }) => test(isPath ? below : basename(below)))
+  return (relativePath) => tests.some(({ isPath, test }) => test(isPath ? relativePath : basename(relativePath)))
 }
 
 /** The paths in a file (or standard input, "-"), one a line, or ended by NUL as `find -print0` writes them. Throws Failure USAGE. */
-export async function pathsFrom(file: string, isNulSeparated: boolean): Promise<string[]> {
+export async function readPathList(file: string, isNulSeparated: boolean): Promise<string[]> {
   try {
     const content = (await (file === '-' ? buffer(process.stdin) : readFile(file))).toString('utf8')
     return content.split(isNulSeparated ? '\0' : /\r?\n/).filter((path) => path !== '')

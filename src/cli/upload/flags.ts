@@ -1,11 +1,11 @@
 /** The flags of commands that upload. */
 import { type Command, Option } from 'commander'
-import { durationOf } from '../arguments/duration.ts'
-import { metadataOf } from '../arguments/key-values.ts'
-import { rateOf } from '../runtime/bandwidth-limit.ts'
+import { parseDurationFlag } from '../arguments/flag-values.ts'
+import { parseKeyValues } from '../arguments/key-values.ts'
+import { createThrottle } from '../runtime/bandwidth-limit.ts'
 import { usage } from '../runtime/exit.ts'
-import { afterUpload } from './after-upload.ts'
-import type { Uploading } from './upload.ts'
+import { parseAfterUpload } from './after-upload.ts'
+import type { UploadRun } from './upload.ts'
 
 export interface UploadFlags {
   include: string[]
@@ -24,19 +24,19 @@ export interface UploadFlags {
   lockTimeout: string
 }
 
-export const several = (value: string, before: string[]): string[] => [...before, value]
+export const collect = (value: string, before: string[]): string[] => [...before, value]
 
 /** Adds them. */
-export const withUploadFlags = (command: Command): Command =>
+export const addUploadFlags = (command: Command): Command =>
   command
-    .option('--include <glob>', 'only files like this; again for more', several, [])
-    .option('--exclude <glob>', 'not files or folders like this; again for more', several, [])
+    .option('--include <glob>', 'only files like this; again for more', collect, [])
+    .option('--exclude <glob>', 'not files or folders like this; again for more', collect, [])
     .option('--follow-symlinks', 'follow links inside folders')
-    .option('--label <labels>', 'put these labels on (names or ids, with commas); again for more', several, [])
+    .option('--label <labels>', 'put these labels on (names or ids, with commas); again for more', collect, [])
     .option('--language <codes>', 'of the text, for OCR: eng, or deu+eng')
     .option('--no-ocr', 'take the text that the file itself carries, and no more')
     .option('--owner <user>', 'whom they belong to (user name, e-mail or id); for admins')
-    .option('--metadata <key=value>', 'note this with them; again for more', several, [])
+    .option('--metadata <key=value>', 'note this with them; again for more', collect, [])
     .addOption(
       new Option('--on-duplicate <what>', 'when this owner has the same bytes already').choices(['skip', 'upload']).default('skip'),
     )
@@ -47,7 +47,7 @@ export const withUploadFlags = (command: Command): Command =>
     .option('--lock-timeout <duration>', 'wait this long for another run over the same folder', '0s')
 
 /** What they ask for. Throws Failure USAGE. */
-export function uploadingOf(command: string, flags: UploadFlags): Omit<Uploading, 'journal'> {
+export function parseUploadFlags(command: string, flags: UploadFlags): Omit<UploadRun, 'cache'> {
   const { label, language, ocr, owner, metadata, onDuplicate, concurrency } = flags
   if (!/^([1-9]|[1-5]\d|6[0-4])$/.test(concurrency)) throw usage(`--concurrency ${concurrency}: a whole number from 1 to 64`)
   return {
@@ -57,15 +57,15 @@ export function uploadingOf(command: string, flags: UploadFlags): Omit<Uploading
       language,
       ocr_enabled: ocr,
       owner,
-      metadata: metadata.length === 0 ? undefined : metadataOf('--metadata', metadata),
+      metadata: metadata.length === 0 ? undefined : parseKeyValues('--metadata', metadata),
       on_duplicate: onDuplicate === 'skip' ? 'return' : 'allow',
     },
     stdinName: undefined,
-    rate: rateOf(flags.limitRate),
+    throttle: createThrottle(flags.limitRate),
     concurrency: Number(concurrency),
-    skipsKnown: onDuplicate === 'skip',
-    after: afterUpload(flags.afterUpload),
-    minAge: durationOf('--min-age', flags.minAge),
-    waits: false,
+    shouldSkipKnown: onDuplicate === 'skip',
+    afterUpload: parseAfterUpload(flags.afterUpload),
+    minAgeMs: parseDurationFlag('--min-age', flags.minAge),
+    shouldWait: false,
   }
 }

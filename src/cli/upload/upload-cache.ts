@@ -13,15 +13,15 @@ interface Entry {
   readonly id: string
 }
 
-export interface Journal {
+export interface UploadCache {
   /** of the file as it is now, where that is known */
-  sumOf(file: FoundFile): string | undefined
+  getSha256(file: FoundFile): string | undefined
   /** notes that the server has it */
   add(file: FoundFile, sha256: string, id: string): Promise<void>
 }
 
 /** Where a journal is: one for each server and set of paths. */
-export function journalPath(env: Readonly<Record<string, string | undefined>>, server: string, paths: readonly string[]): string {
+export function uploadCachePath(env: Readonly<Record<string, string | undefined>>, server: string, paths: readonly string[]): string {
   const state = env.XDG_STATE_HOME
   const folder = state && isAbsolute(state) ? state : join(env.HOME || homedir(), '.local', 'state')
   const what = JSON.stringify([server, ...paths.map((path) => resolve(path)).sort()])
@@ -29,8 +29,8 @@ export function journalPath(env: Readonly<Record<string, string | undefined>>, s
 }
 
 /** Opens the journal, and begins it where there is none. A place that cannot be written to costs speed only: `onProblem` hears of it once. */
-export async function openJournal(path: string, onProblem: (error: Error) => void): Promise<Journal> {
-  const entries = new Map((await linesOf(path)).map((entry) => [entry.path, entry]))
+export async function openUploadCache(path: string, onProblem: (error: Error) => void): Promise<UploadCache> {
+  const entries = new Map((await readEntries(path)).map((entry) => [entry.path, entry]))
   let isBroken = false
   const write = async (text: string): Promise<void> => {
     if (isBroken) return
@@ -43,7 +43,7 @@ export async function openJournal(path: string, onProblem: (error: Error) => voi
     }
   }
   return {
-    sumOf({ path: given, size, mtimeNs }) {
+    getSha256({ path: given, size, mtimeNs }) {
       const entry = entries.get(resolve(given))
       return entry && entry.size === size && entry.mtime_ns === mtimeNs ? entry.sha256 : undefined
     },
@@ -58,7 +58,7 @@ export async function openJournal(path: string, onProblem: (error: Error) => voi
 }
 
 /** A line that was being written when the power went is no entry. */
-async function linesOf(path: string): Promise<Entry[]> {
+async function readEntries(path: string): Promise<Entry[]> {
   const text = await readFile(path, 'utf8').catch(() => '')
   return text.split('\n').flatMap((line) => {
     try {

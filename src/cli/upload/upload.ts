@@ -3,106 +3,106 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
-import type { Batch, Item } from '../runtime/batch.ts'
+import type { Batch, BatchItem } from '../output/batch-output.ts'
 import type { Cli } from '../runtime/context.ts'
-import { type Each, problemOf, workThrough } from '../runtime/run-batch.ts'
-import { waitForDocuments } from '../runtime/waiting.ts'
+import { type RunItem, runBatch, toItemError } from '../runtime/run-batch.ts'
+import { waitForDocuments } from '../runtime/wait.ts'
 import type { AfterUpload } from './after-upload.ts'
 import type { FoundFile } from './find-files.ts'
-import { type Group, plan, smallFile, type WindowAnswer } from './plan.ts'
-import { type Sending, type Sent, sendOne, sendTogether } from './send.ts'
-import type { Journal } from './upload-cache.ts'
+import { type KnownDocuments, planRequests, smallFileBytes, type UploadRequest } from './plan-requests.ts'
+import { type SendOptions, type SentFile, sendFile, sendFiles } from './send.ts'
+import type { UploadCache } from './upload-cache.ts'
 
-export interface Uploading extends Omit<Sending, 'client'> {
+export interface UploadRun extends Omit<SendOptions, 'client'> {
   /** the words typed */
   readonly command: string
   readonly concurrency: number
   /** the same bytes are not sent again */
-  readonly skipsKnown: boolean
-  readonly journal: Journal | null
-  readonly after: AfterUpload
+  readonly shouldSkipKnown: boolean
+  readonly cache: UploadCache | null
+  readonly afterUpload: AfterUpload
   /** milliseconds; what was changed since is left for another run */
-  readonly minAge: number
+  readonly minAgeMs: number
   /** until it is read */
-  readonly waits: boolean
+  readonly shouldWait: boolean
   /** of a command that uploads again and again */
   readonly batch?: Batch
 }
 
-interface Run extends Uploading {
+interface RunContext extends UploadRun {
   readonly cli: Cli
-  readonly sending: Sending
+  readonly sendOptions: SendOptions
   /** over a network, where a call is dear and so are bytes */
-  readonly isFar: boolean
+  readonly isRemote: boolean
   /** items that are told of once their documents are read */
-  readonly held: Item[]
+  readonly waitingItems: BatchItem[]
 }
 
 /** Uploads them, and prints items and summary. `client` null: only says what would be sent. Throws what ends everything. */
-export async function upload(cli: Cli, client: Client | null, files: readonly FoundFile[], how: Uploading): Promise<void> {
-  const isFar = cli.target.url !== null
+export async function uploadFiles(cli: Cli, client: Client | null, files: readonly FoundFile[], how: UploadRun): Promise<void> {
+  const isRemote = cli.target.url !== null
   // A request that is repeated must not make a document twice: only where the same bytes are found again is sharing one safe.
-  const groups = plan(files, isFar && client !== null && how.skipsKnown && how.options.title === undefined)
-  const held: Item[] = []
-  const run = client ? { ...how, cli, isFar, held, sending: { ...how, client } } : null
-  await workThrough(cli, {
+  const groups = planRequests(files, isRemote && client !== null && how.shouldSkipKnown && how.options.title === undefined)
+  const waitingItems: BatchItem[] = []
+  const run = client ? { ...how, cli, isRemote, waitingItems, sendOptions: { ...how, client } } : null
+  await runBatch(cli, {
     command: how.command,
     phase: 'upload',
-    things: groups,
+    items: groups,
     total: files.length,
     keyOf: ({ files: [first] }) => first?.path ?? '',
     concurrency: how.concurrency,
     isDryRun: client === null,
     totalBytes: files.some(({ path }) => path === '-') ? null : files.reduce((sum, { size }) => sum + (size ?? 0), 0),
     ...(how.batch ? { batch: how.batch } : {}),
-    runGroup: (group, each, moved) => (run ? sendGroup(run, group, each, moved) : tellGroup(how, group, each)),
-    async afterwards(add, isReachable) {
-      if (run && isReachable && held.length > 0) await addWhenRead(run, add)
-      else for (const item of held) add(item)
+    runGroup: (group, each, moved) => (run ? sendRequest(run, group, each, moved) : listRequest(how, group, each)),
+    async finish(add, isReachable) {
+      if (run && isReachable && waitingItems.length > 0) await addAfterWait(run, add)
+      else for (const item of waitingItems) add(item)
     },
   })
 }
 
-async function tellGroup(how: Uploading, { files }: Group, each: Each): Promise<void> {
+async function listRequest(how: UploadRun, { files }: UploadRequest, each: RunItem): Promise<void> {
   for (const file of files) {
     await each(file.path, async () => {
-      if (file.problem) throw file.problem
-      return tooYoung(how, file) ?? { action: 'created', key: file.path, bytes: file.size ?? 0 }
+      if (file.error) throw file.error
+      return skipRecent(how, file) ?? { action: 'created', key: file.path, bytes: file.size ?? 0 }
     })
   }
 }
 
-async function sendGroup(run: Run, group: Group, each: Each, moved: (bytes: number) => void): Promise<void> {
-  group.window.answer ??= ask(run, group.window.files)
-  const { sums, ids } = await group.window.answer
+async function sendRequest(run: RunContext, group: UploadRequest, each: RunItem, moved: (bytes: number) => void): Promise<void> {
+  group.window.known ??= findKnown(run, group.window.files)
+  const { sums, ids } = await group.window.known
   const rest: FoundFile[] = []
   for (const file of group.files) {
     const sum = sums.get(file.path)
     const id = sum && ids.get(sum)
-    const young = tooYoung(run, file)
-    if (!file.problem && !young && !id) rest.push(file)
+    const young = skipRecent(run, file)
+    if (!file.error && !young && !id) rest.push(file)
     else if (
       !(await each(file.path, async () => {
-        if (file.problem) throw file.problem
+        if (file.error) throw file.error
         if (young || !id || !sum) return young
         moved(file.size ?? 0)
-        return confirmed(run, file, { id, sha256: sum, created: false, bytes: file.size ?? 0 })
+        return toItem(run, file, { id, sha256: sum, created: false, bytes: file.size ?? 0 })
       }))
     )
       return
   }
-  if (rest.length > 1 && (await sendShared(run, rest, each, moved))) return
+  if (rest.length > 1 && (await sendTogether(run, rest, each, moved))) return
   for (const file of rest) {
-    const isGoingOn = await each(file.path, async (movedHere) => confirmed(run, file, await sendOne(run.sending, file, movedHere)))
+    const isGoingOn = await each(file.path, async (movedHere) => toItem(run, file, await sendFile(run.sendOptions, file, movedHere)))
     if (!isGoingOn) return
   }
 }
 
 /** False where the server takes no such request: then each file is sent alone, and has its own reason. */
-async function sendShared(run: Run, files: readonly FoundFile[], each: Each, moved: (bytes: number) => void): Promise<boolean> {
-  let results: (() => Sent)[]
+async function sendTogether(run: RunContext, files: readonly FoundFile[], each: RunItem, moved: (bytes: number) => void): Promise<boolean> {
+  let results: (() => SentFile)[]
   try {
-    results = await sendTogether(run.sending, files, moved)
+    results = await sendFiles(run.sendOptions, files, moved)
   } catch (error) {
     const { status, code } = error as { status?: unknown; code?: unknown }
     // Refused, or a file that cannot be read: which one, only they themselves can tell.
@@ -110,47 +110,47 @@ async function sendShared(run: Run, files: readonly FoundFile[], each: Each, mov
       return false
     throw error
   }
-  for (const [index, file] of files.entries()) await each(file.path, async () => confirmed(run, file, (results[index] as () => Sent)()))
+  for (const [index, file] of files.entries()) await each(file.path, async () => toItem(run, file, (results[index] as () => SentFile)()))
   return true
 }
 
 /** The item of a file that the server has. */
-async function confirmed(run: Run, file: FoundFile, { id, created, sha256, bytes }: Sent): Promise<Item | null> {
+async function toItem(run: RunContext, file: FoundFile, { id, created, sha256, bytes }: SentFile): Promise<BatchItem | null> {
   if (file.path !== '-') {
-    await run.journal?.add(file, sha256, id)
-    await run.after.done(file)
+    await run.cache?.add(file, sha256, id)
+    await run.afterUpload.apply(file)
   }
-  const item: Item = { action: created ? 'created' : 'unchanged', key: file.path, id, bytes }
-  if (!run.waits) return item
-  run.held.push(item)
+  const item: BatchItem = { action: created ? 'created' : 'unchanged', key: file.path, id, bytes }
+  if (!run.shouldWait) return item
+  run.waitingItems.push(item)
   return null
 }
 
-function tooYoung({ minAge }: Uploading, { path, mtimeNs }: FoundFile): Item | null {
+function skipRecent({ minAgeMs: minAge }: UploadRun, { path, mtimeNs }: FoundFile): BatchItem | null {
   const age = Date.now() - Number(BigInt(mtimeNs) / 1_000_000n)
   if (minAge === 0 || path === '-' || age >= minAge) return null
   return { action: 'skipped', key: path, reason: `changed less than ${minAge / 1000} s ago` }
 }
 
 /** Asks which of them are there. Far away all are read for that, unless they are few and small; here only what the journal knows is asked about. */
-async function ask(run: Run, files: readonly FoundFile[]): Promise<WindowAnswer> {
+async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> {
   const sums = new Map<string, string>()
-  if (!run.skipsKnown || run.cli.options.printCurl) return { sums, ids: new Map() }
-  const isWorthIt = run.isFar && (files.length > 10 || files.some(({ size }) => (size ?? 0) >= smallFile))
+  if (!run.shouldSkipKnown || run.cli.options.printCurl) return { sums, ids: new Map() }
+  const isWorthIt = run.isRemote && (files.length > 10 || files.some(({ size }) => (size ?? 0) >= smallFileBytes))
   for (const file of files) {
     if (run.cli.signal.aborted) break
-    if (file.path === '-' || file.problem || tooYoung(run, file)) continue
-    const sum = run.journal?.sumOf(file) ?? (isWorthIt ? await sumOf(file) : undefined)
+    if (file.path === '-' || file.error || skipRecent(run, file)) continue
+    const sum = run.cache?.getSha256(file) ?? (isWorthIt ? await hashFile(file) : undefined)
     if (sum !== undefined) sums.set(file.path, sum)
   }
-  const { client, options } = run.sending
+  const { client, options } = run.sendOptions
   const ids =
     sums.size === 0 ? new Map<string, string>() : await client.documents.known([...new Set(sums.values())], { owner: options.owner })
   return { sums, ids }
 }
 
 /** undefined for what cannot be read: sending it tells why. */
-async function sumOf({ path }: FoundFile): Promise<string | undefined> {
+async function hashFile({ path }: FoundFile): Promise<string | undefined> {
   const hash = createHash('sha256')
   try {
     for await (const chunk of createReadStream(path, { highWaterMark: 1 << 18 })) hash.update(chunk)
@@ -161,11 +161,11 @@ async function sumOf({ path }: FoundFile): Promise<string | undefined> {
 }
 
 /** Adds each item once its document is read; those that are not when the command is stopped, as they are. */
-async function addWhenRead({ cli, sending, held }: Run, add: (item: Item) => void): Promise<void> {
-  const waiting = new Map(Map.groupBy(held, ({ id }) => id as string))
+async function addAfterWait({ cli, sendOptions, waitingItems }: RunContext, add: (item: BatchItem) => void): Promise<void> {
+  const waiting = new Map(Map.groupBy(waitingItems, ({ id }) => id as string))
   try {
-    await waitForDocuments(cli, sending.client, [...waiting.keys()], (id, document) => {
-      for (const item of waiting.get(id) ?? []) add({ ...item, ...outcomeOf(document) })
+    await waitForDocuments(cli, sendOptions.client, [...waiting.keys()], (id, document) => {
+      for (const item of waiting.get(id) ?? []) add({ ...item, ...waitOutcome(document) })
       waiting.delete(id)
     })
   } finally {
@@ -173,9 +173,9 @@ async function addWhenRead({ cli, sending, held }: Run, add: (item: Item) => voi
   }
 }
 
-function outcomeOf(document: DocumentView | null): Partial<Item> {
+function waitOutcome(document: DocumentView | null): Partial<BatchItem> {
   if (!document)
-    return { action: 'failed', error: problemOf(Object.assign(new Error('it was deleted meanwhile'), { code: 'DOCUMENT_NOT_FOUND' })) }
+    return { action: 'failed', error: toItemError(Object.assign(new Error('it was deleted meanwhile'), { code: 'DOCUMENT_NOT_FOUND' })) }
   const { status, error } = document
   return status === 'failed' ? { action: 'failed', status, ...(error ? { error } : {}) } : { status }
 }

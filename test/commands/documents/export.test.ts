@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { readTar } from '../../../src/backup/tar.ts'
-import { exportName } from '../../../src/cli/export/names.ts'
+import { exportFileName } from '../../../src/cli/export/manifest.ts'
 import { upload } from '../../support/app.ts'
 import { startWay } from '../../support/both-ways.ts'
 import { run } from '../../support/processes/run.ts'
@@ -18,9 +18,9 @@ const linesIn = (text: string): Record<string, unknown>[] =>
 
 test('names contain the end of the id, keep the extension, and fit a ustar header', () => {
   const id = '01900000-0000-7000-8000-0123456789ab'
-  expect(exportName({ id, filename: '../../etc/pass\u202ewd' })).toBe('pass_wd-0123456789ab')
-  expect(exportName({ id, filename: '.hidden.pdf' })).toBe('_hidden-0123456789ab.pdf')
-  const long = exportName({ id, filename: `${'é'.repeat(100)}.pdf` })
+  expect(exportFileName({ id, filename: '../../etc/pass\u202ewd' })).toBe('pass_wd-0123456789ab')
+  expect(exportFileName({ id, filename: '.hidden.pdf' })).toBe('_hidden-0123456789ab.pdf')
+  const long = exportFileName({ id, filename: `${'é'.repeat(100)}.pdf` })
   expect(long).toMatch(/^é+-0123456789ab\.pdf$/)
   expect(Buffer.byteLength(long)).toBeLessThanOrEqual(96)
 })

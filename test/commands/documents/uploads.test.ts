@@ -3,16 +3,16 @@ import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeF
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { rateOf } from '../../../src/cli/runtime/bandwidth-limit.ts'
-import { afterUpload } from '../../../src/cli/upload/after-upload.ts'
+import { createThrottle } from '../../../src/cli/runtime/bandwidth-limit.ts'
+import { parseAfterUpload } from '../../../src/cli/upload/after-upload.ts'
 import { type FoundFile, findFiles } from '../../../src/cli/upload/find-files.ts'
-import { plan } from '../../../src/cli/upload/plan.ts'
-import { journalPath, openJournal } from '../../../src/cli/upload/upload-cache.ts'
+import { planRequests } from '../../../src/cli/upload/plan-requests.ts'
+import { openUploadCache, uploadCachePath } from '../../../src/cli/upload/upload-cache.ts'
 import { readBatch, startWay } from '../../support/both-ways.ts'
 import { bareEnvironment, executable, run } from '../../support/processes/run.ts'
 import { startServer, tokenFor } from '../../support/servers/server.ts'
 
-const all = { isRecursive: true, followsLinks: false, include: [], exclude: [] }
+const all = { isRecursive: true, shouldFollowLinks: false, include: [], exclude: [] }
 
 async function emptyFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'dms-uploads-'))
@@ -20,19 +20,19 @@ async function emptyFolder(): Promise<string> {
   return folder
 }
 
-const file = (name: string, size: number): FoundFile => ({ path: name, below: name, size, mtimeNs: '0' })
+const file = (name: string, size: number): FoundFile => ({ path: name, relativePath: name, size, mtimeNs: '0' })
 const mebibyte = 1 << 20
 
 test('small files share requests of at most ten files and 90 MiB; large, empty and unknown ones go alone, in order', () => {
   const small = Array.from({ length: 23 }, (_, index) => file(`s${index}`, 1000))
-  const sizes = (files: FoundFile[], isShared = true) => plan(files, isShared).map(({ files }) => files.length)
+  const sizes = (files: FoundFile[], isShared = true) => planRequests(files, isShared).map(({ files }) => files.length)
   expect(sizes(small)).toEqual([10, 10, 3])
   expect(sizes(small, false)).toEqual(Array(23).fill(1))
   const mixed = [file('a', 1), file('large', 9 * mebibyte), file('b', 1), file('empty', 0), { ...file('-', 0), size: null }]
-  expect(plan(mixed, true).map(({ files }) => files.map(({ path }) => path))).toEqual([['a', 'b'], ['large'], ['empty'], ['-']])
+  expect(planRequests(mixed, true).map(({ files }) => files.map(({ path }) => path))).toEqual([['a', 'b'], ['large'], ['empty'], ['-']])
   expect(sizes(Array.from({ length: 13 }, (_, index) => file(`m${index}`, 8 * mebibyte - 1)))).toEqual([10, 3])
   const windows = new Set(
-    plan(
+    planRequests(
       Array.from({ length: 250 }, (_, index) => file(`w${index}`, 1)),
       true,
     ).map(({ window }) => window),
@@ -48,24 +48,24 @@ test('the upload cache has the hash of a file until its size or time changes; it
   const refuse = (error: Error) => {
     throw error
   }
-  const journal = await openJournal(path, refuse)
-  expect(journal.sumOf(found)).toBeUndefined()
+  const journal = await openUploadCache(path, refuse)
+  expect(journal.getSha256(found)).toBeUndefined()
   await journal.add(found, 'f'.repeat(64), 'id')
   await journal.add(found, 'f'.repeat(64), 'id')
   expect((await readFile(path, 'utf8')).match(/\n/g)).toHaveLength(1)
   expect((await stat(path)).mode & 0o777).toBe(0o600)
   await appendFile(path, '{"path":"/x","si')
-  const again = await openJournal(path, refuse)
-  expect(again.sumOf(found)).toBe('f'.repeat(64))
-  expect(again.sumOf({ ...found, mtimeNs: '1' })).toBeUndefined()
-  expect(again.sumOf({ ...found, size: 2 })).toBeUndefined()
+  const again = await openUploadCache(path, refuse)
+  expect(again.getSha256(found)).toBe('f'.repeat(64))
+  expect(again.getSha256({ ...found, mtimeNs: '1' })).toBeUndefined()
+  expect(again.getSha256({ ...found, size: 2 })).toBeUndefined()
   const problems: string[] = []
-  const nowhere = await openJournal(join(folder, 'a.txt', 'journal.jsonl'), ({ message }) => problems.push(message))
+  const nowhere = await openUploadCache(join(folder, 'a.txt', 'journal.jsonl'), ({ message }) => problems.push(message))
   await nowhere.add(found, 'f'.repeat(64), 'id')
   await nowhere.add({ ...found, size: 2 }, 'f'.repeat(64), 'id')
   expect(problems).toHaveLength(1)
-  expect(journalPath({ HOME: '/h' }, 's', ['/b', '/a'])).toBe(journalPath({ HOME: '/h' }, 's', ['/a', '/b']))
-  expect(journalPath({ XDG_STATE_HOME: '/s' }, 's', ['/a'])).toMatch(/^\/s\/dms\/uploads\/[0-9a-f]{32}\.jsonl$/)
+  expect(uploadCachePath({ HOME: '/h' }, 's', ['/b', '/a'])).toBe(uploadCachePath({ HOME: '/h' }, 's', ['/a', '/b']))
+  expect(uploadCachePath({ XDG_STATE_HOME: '/s' }, 's', ['/a'])).toMatch(/^\/s\/dms\/uploads\/[0-9a-f]{32}\.jsonl$/)
 })
 
 test('--after-upload move keeps subfolders, never overwrites, and leaves a changed file', async () => {
@@ -73,28 +73,28 @@ test('--after-upload move keeps subfolders, never overwrites, and leaves a chang
   await mkdir(join(folder, 'in/sub'), { recursive: true })
   await writeFile(join(folder, 'in/sub/a.txt'), 'first')
   const [first] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
-  const moving = afterUpload(`move:${join(folder, 'done')}`)
-  await moving.done(first)
+  const moving = parseAfterUpload(`move:${join(folder, 'done')}`)
+  await moving.apply(first)
   await writeFile(first.path, 'second')
   const [second] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
-  await moving.done(second)
+  await moving.apply(second)
   expect((await readdir(join(folder, 'done/sub'))).sort()).toEqual(['a (2).txt', 'a.txt'])
   expect(await readFile(join(folder, 'done/sub/a (2).txt'), 'utf8')).toBe('second')
   await writeFile(first.path, 'third')
   const [third] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
   await appendFile(third.path, ' and more')
-  await expect(afterUpload('delete').done(third)).rejects.toMatchObject({ exit: 'CONFLICT' })
+  await expect(parseAfterUpload('delete').apply(third)).rejects.toMatchObject({ exit: 'CONFLICT' })
   expect(await readFile(third.path, 'utf8')).toBe('third and more')
-  expect(() => afterUpload('burn')).toThrow('keep, delete, or move:DIR')
+  expect(() => parseAfterUpload('burn')).toThrow('keep, delete, or move:DIR')
 })
 
 test('--limit-rate limits the total of all uploads; 2 for an invalid rate', async () => {
-  const rate = rateOf('100kB/s')
+  const rate = createThrottle('100kB/s')
   const started = performance.now()
   await Promise.all([rate(10_000), rate(10_000), rate(10_000)])
   expect(performance.now() - started).toBeGreaterThan(190)
-  await rateOf(undefined)(1e12)
-  for (const wrong of ['fast', '0', '5 apples/s']) expect(() => rateOf(wrong)).toThrow('--limit-rate')
+  await createThrottle(undefined)(1e12)
+  for (const wrong of ['fast', '0', '5 apples/s']) expect(() => createThrottle(wrong)).toThrow('--limit-rate')
 })
 
 test('upload -r over HTTP: a second run sends missing and deleted files only; small files keep metadata and labels', async () => {

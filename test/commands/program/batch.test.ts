@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
+import { startBatch } from '../../../src/cli/output/batch-output.ts'
 import { startFindings } from '../../../src/cli/output/findings.ts'
-import { type Format, type Rendering, render } from '../../../src/cli/output/output.ts'
-import { startBatch } from '../../../src/cli/runtime/batch.ts'
+import { type Format, type RenderOptions, render } from '../../../src/cli/output/output.ts'
 import type { Cli } from '../../../src/cli/runtime/context.ts'
 
-type Asked = Partial<Pick<Rendering, 'isHuman' | 'fields' | 'header'>> & { isEndless?: boolean }
+type Asked = Partial<Pick<RenderOptions, 'isHuman' | 'fields' | 'header'>> & { isEndless?: boolean }
 
 /** Runs a batch of `items` in a format and returns its output. */
 function runBatch(format: Format, actions: readonly string[], { isHuman = false, isEndless = false, ...asked }: Asked = {}) {

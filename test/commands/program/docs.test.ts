@@ -6,12 +6,12 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { firstWords } from '../../../commands/command-table.ts'
 import { programFor } from '../../../commands/program.ts'
-import { allWords, wordOf } from '../../../src/cli/output/command-tree.ts'
+import { buildCommandTree, flattenTree } from '../../../src/cli/output/command-tree.ts'
 import { bareEnvironment, hasProgram, run } from '../../support/processes/run.ts'
 
 const start = promisify(execFile)
 const { program } = await programFor({ env: {}, stdin: process.stdin, stdout: process.stdout, stderr: process.stderr })
-const words = allWords(wordOf(program))
+const words = flattenTree(buildCommandTree(program))
 const names = words.map(({ path }) => path.replaceAll(' ', '-'))
 
 let folder: string

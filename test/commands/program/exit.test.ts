@@ -7,8 +7,8 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { run as runHere, type Streams } from '../../../commands/program.ts'
-import { humanLines, jsonLine } from '../../../src/cli/output/error-lines.ts'
-import { fitted } from '../../../src/cli/output/pager.ts'
+import { formatErrorJson, formatErrorLines } from '../../../src/cli/output/error-lines.ts'
+import { wrapPage } from '../../../src/cli/output/pager.ts'
 import { topics } from '../../../src/cli/output/topics.ts'
 import { exitOf, exits, Failure } from '../../../src/cli/runtime/exit.ts'
 import { withLock } from '../../../src/db/lock.ts'
@@ -50,29 +50,31 @@ test.each<[string, unknown, number]>([
 ])('%s', (_, error, code) => expect(exits[exitOf(error)][0]).toBe(code))
 
 test('an error is a line with the cause and the fix', () => {
-  expect(humanLines(new Failure('PENDING', '2 migrations are pending', { fix: 'dms migrate' }), false)).toEqual([
+  expect(formatErrorLines(new Failure('PENDING', '2 migrations are pending', { fix: 'dms migrate' }), false)).toEqual([
     'error: 2 migrations are pending',
     '         fix: dms migrate',
   ])
-  expect(humanLines(invalid('email', 'is not an address'), false)).toEqual([
+  expect(formatErrorLines(invalid('email', 'is not an address'), false)).toEqual([
     'error: The request is not valid.',
     '         email: is not an address',
   ])
-  expect(humanLines(new ConfigError(['a', 'b']), false)).toEqual(['error: a', 'error: b'])
-  expect(humanLines(new Error('odd\u001b[2J'), false)).toEqual(['error: odd\\x1b[2J'])
-  expect(humanLines(new Error("ENOENT: no such file or directory, open 'a.csv'"), false)).toEqual([
+  expect(formatErrorLines(new ConfigError(['a', 'b']), false)).toEqual(['error: a', 'error: b'])
+  expect(formatErrorLines(new Error('odd\u001b[2J'), false)).toEqual(['error: odd\\x1b[2J'])
+  expect(formatErrorLines(new Error("ENOENT: no such file or directory, open 'a.csv'"), false)).toEqual([
     'error: a.csv: no such file or directory',
   ])
-  expect(humanLines(new Error("X_FILE=/a: EACCES: permission denied, open '/a'"), false)).toEqual(['error: X_FILE=/a: permission denied'])
-  expect(humanLines(new Error("--to: EEXIST: file already exists, open 'a'"), false)).toEqual(['error: --to: a: file already exists'])
-  expect(humanLines(named('ExitPromptError'), false)).toEqual(['error: the question was not answered'])
-  expect(humanLines(new Error('odd'), true).join('\n')).toMatch(/^error: odd\n +at /)
+  expect(formatErrorLines(new Error("X_FILE=/a: EACCES: permission denied, open '/a'"), false)).toEqual([
+    'error: X_FILE=/a: permission denied',
+  ])
+  expect(formatErrorLines(new Error("--to: EEXIST: file already exists, open 'a'"), false)).toEqual(['error: --to: a: file already exists'])
+  expect(formatErrorLines(named('ExitPromptError'), false)).toEqual(['error: the question was not answered'])
+  expect(formatErrorLines(new Error('odd'), true).join('\n')).toMatch(/^error: odd\n +at /)
 })
 
 test('an error as JSON is the error body of the API with the exit code', () => {
   const now = new Date('2026-01-02T03:04:05Z')
   const gone = Object.assign(new Error('gone'), { status: 410, code: 'SHARED_LINK_EXPIRED', details: { id: 1 }, request_id: 'r1' })
-  expect(JSON.parse(jsonLine(gone, now))).toEqual({
+  expect(JSON.parse(formatErrorJson(gone, now))).toEqual({
     error: { code: 'SHARED_LINK_EXPIRED', message: 'gone', details: { id: 1 }, timestamp: '2026-01-02T03:04:05.000Z', request_id: 'r1' },
     exit_code: 6,
   })
@@ -214,7 +216,7 @@ test('help exit-codes lists all exit codes, help environment all variables', asy
 test('help topics are wrapped to the terminal, except lines to copy, and unwrapped in a pipe', async () => {
   for (const [name, topic] of Object.entries(topics)) {
     const page = await topic()
-    const lines = fitted(page, 60).split('\n')
+    const lines = wrapPage(page, 60).split('\n')
     expect(
       lines.filter((line) => line.length > 60 && !line.startsWith('    ')),
       name,
@@ -226,7 +228,7 @@ test('help topics are wrapped to the terminal, except lines to copy, and unwrapp
   expect(await run(['help', 'contexts'], { env: { COLUMNS: '60' } })).toMatchObject({ stdout: await topics.contexts?.() })
   if (!hasProgram('script')) return
   const { stdout } = await runOnTerminal(['help', 'exit-codes'], { env: { COLUMNS: '60' } })
-  expect(stdout).toBe(fitted((await topics['exit-codes']?.()) ?? '', 60))
+  expect(stdout).toBe(wrapPage((await topics['exit-codes']?.()) ?? '', 60))
 })
 
 test('the command lines of help cron parse', async () => {

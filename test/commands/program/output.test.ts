@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { expect, test } from 'vitest'
 import { confirm } from '../../../src/cli/arguments/prompt.ts'
-import { type Column, counted, type Rendering, render, wrapped } from '../../../src/cli/output/output.ts'
+import { type Column, pluralize, type RenderOptions, render, wrapText } from '../../../src/cli/output/output.ts'
 import { displayWidth } from '../../../src/cli/output/table.ts'
 import { type ProgressState, startProgress } from '../../../src/cli/runtime/progress.ts'
 import { hasProgram, run, runLineOnTerminal, runOnTerminal } from '../../support/processes/run.ts'
@@ -29,7 +29,7 @@ const items: Item[] = [
   { id: 'b', title: 'say "hi", all', size: 12_000, labels: [], note: 'ok' },
 ]
 
-const piped: Rendering = {
+const piped: RenderOptions = {
   format: 'tsv',
   isHuman: false,
   fields: null,
@@ -38,7 +38,7 @@ const piped: Rendering = {
   width: Number.POSITIVE_INFINITY,
   color: false,
 }
-const list = (options: Partial<Rendering>, rows: Item[] = items) =>
+const list = (options: Partial<RenderOptions>, rows: Item[] = items) =>
   render(rows, { columns, sentence: 'two items' }, { ...piped, ...options })
 
 test('tsv has a header on a terminal and with --header only', () => {
@@ -80,19 +80,19 @@ test.each([10, 25, 40])('no line is wider than a terminal of %i columns', (width
 })
 
 test('one object is printed as one line per field', () => {
-  const one = (options: Partial<Rendering>) => render(items[1]!, { columns }, { ...piped, ...options })
+  const one = (options: Partial<RenderOptions>) => render(items[1]!, { columns }, { ...piped, ...options })
   expect(one({})).toBe('title\tsay "hi", all\nsize\t12000\nlabels\t\nnote\tok\n')
   expect(one({ format: 'table', isTerminal: true, width: 80 })).toBe('TITLE   say "hi", all\nSIZE    12000\nLABELS\nREMARK  ok\n')
   expect(JSON.parse(one({ format: 'json' }))).toEqual(items[1])
 })
 
-test('a long line is wrapped between words, aligned with its text', () => {
-  expect(wrapped('ok    disk  65 GB for the data folder', 24, 12).split('\n')).toEqual([
+test('a long line is wrapText between words, aligned with its text', () => {
+  expect(wrapText('ok    disk  65 GB for the data folder', 24, 12).split('\n')).toEqual([
     'ok    disk  65 GB for',
     '            the data',
     '            folder',
   ])
-  expect([counted(1, 'finding'), counted(0, 'finding')]).toEqual(['1 finding', '0 findings'])
+  expect([pluralize(1, 'finding'), pluralize(0, 'finding')]).toEqual(['1 finding', '0 findings'])
 })
 
 test('a sentence replaces the result only on a terminal without -o', () => {
@@ -251,21 +251,21 @@ test('SIGUSR1 prints the progress at once, in the chosen form, also with --progr
   const start = (progress: 'none' | 'json', isQuiet: boolean) =>
     startProgress('upload', { progress, isQuiet }, false, (text) => (written += text))
   const silent = start('none', true)
-  silent.tell()
+  silent.print()
   silent.update({ done: 3, total: 4 })
-  silent.tell()
+  silent.print()
   silent.done()
   expect(written).toBe('upload  0\nupload  3/4 (75 %)\n')
   written = ''
   const json = start('json', false)
   json.update({ done: 1, total: 4 })
   json.update({ done: 2, total: 4 })
-  json.tell()
+  json.print()
   expect(written.split('\n').map((line) => line && JSON.parse(line).done)).toEqual([1, 2, ''])
 })
 
 test('a question without a terminal is a usage error that names the flag', async () => {
-  await expect(confirm({ canAsk: false }, 'Delete 3 documents?', '--yes')).rejects.toMatchObject({ exit: 'USAGE', fix: 'pass --yes' })
+  await expect(confirm({ canPrompt: false }, 'Delete 3 documents?', '--yes')).rejects.toMatchObject({ exit: 'USAGE', fix: 'pass --yes' })
 })
 
 /** Runs a program on a terminal, with `parts` of src/cli imported; its standard output goes to a file. `size` sets the terminal's. */
@@ -290,7 +290,7 @@ onTerminal.each([
   ['Enter alone is no', '\n', /^Failure nothing was changed$/],
   ['Ctrl-C is not an answer', '\u0003', /^ExitPromptError /],
 ])('a question is on standard error: %s', async (_, type, said) => {
-  const ask = `await parts.confirm({ canAsk: true }, 'Delete 3 documents?', '--yes').then(
+  const ask = `await parts.confirm({ canPrompt: true }, 'Delete 3 documents?', '--yes').then(
   () => process.stdout.write('went on'), (error) => process.stdout.write(error.name + ' ' + error.message))`
   const { screen, stdout } = await runSnippet('arguments/prompt', ask, { reply: { to: '(y/N)', type } })
   expect(screen).toContain('Delete 3 documents?')
@@ -299,7 +299,7 @@ onTerminal.each([
 
 onTerminal('a password is not seen while it is typed, and nothing offers to show it', async () => {
   // Ctrl-T toggles visibility in inquirer.
-  const ask = "process.stdout.write(await parts.password({ canAsk: true }, 'Password', '--password-stdin'))"
+  const ask = "process.stdout.write(await parts.password({ canPrompt: true }, 'Password', '--password-stdin'))"
   const { screen, stdout } = await runSnippet('arguments/prompt', ask, { reply: { to: 'Password', type: 'sec\u0014ret\n' } })
   expect(screen).toContain('Password')
   expect(screen).not.toMatch(/ctrl|toggle|visib|sec|ret/i)
@@ -314,7 +314,7 @@ progress.update({ done: 1, total: 4 })
 await new Promise((resolve) => setTimeout(resolve, 500))
 progress.done()
 cli.warn('the end')
-await cli.end()`
+await cli.close()`
   const { screen, stdout } = await runSnippet('runtime/context', code, { size: 'stty cols 80 rows 24;' })
   expect(screen).toMatch(/upload {2}1\/4 \(25 %\).*the end\n$/s)
   expect(stdout).toBe('')

@@ -1,9 +1,9 @@
 /** Completion for bash: one function that needs nothing but bash itself, and starts no process. */
-import { allWords, type Value, type Word } from '../command-tree.ts'
+import { type CommandNode, flattenTree, type ValueSpec } from '../command-tree.ts'
 
 /** The script; `topics` can follow `dms help`, too. */
-export function bashScript(root: Word, topics: readonly string[]): string {
-  const all = allWords(root)
+export function bashScript(root: CommandNode, topics: readonly string[]): string {
+  const all = flattenTree(root)
   return `# Completion of dms for bash. Made by: dms completion bash
 _dms() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]}
@@ -73,31 +73,31 @@ complete -F _dms dms
 `
 }
 
-const lastOf = ({ path }: Word): string => path.slice(path.lastIndexOf(' ') + 1)
+const lastOf = ({ path }: CommandNode): string => path.slice(path.lastIndexOf(' ') + 1)
 
 /** How a word or one of its aliases leads on. */
-function stepsOf({ path, aliases }: Word): string[] {
+function stepsOf({ path, aliases }: CommandNode): string[] {
   const parent = path.slice(0, path.lastIndexOf(' '))
   const patterns = [path, ...aliases.map((alias) => `${parent} ${alias}`)].map((text) => `"${text}"`).join(' | ')
   return [`        ${patterns}) at="${path}" ;;`]
 }
 
-const flagsOf = ({ flags }: Word, hasValue: boolean): string =>
+const flagsOf = ({ flags }: CommandNode, hasValue: boolean): string =>
   flags
     .filter(({ value }) => (value !== null) === hasValue)
     .flatMap(({ names }) => names)
     .join(' ')
 
 /** Those of all commands come after any path. */
-const flagValues = ({ path, flags }: Word): string[] =>
+const flagValues = ({ path, flags }: CommandNode): string[] =>
   flags.flatMap(({ names, value }) =>
     value ? names.flatMap((name) => valueLine(path === 'dms' ? `*" ${name}"` : `"${path} ${name}"`, value)) : [],
   )
 
-const argumentValues = ({ path, args }: Word): string[] =>
+const argumentValues = ({ path, args }: CommandNode): string[] =>
   args.flatMap((value, index) => valueLine(`"${path} "${value.isVariadic ? '*' : index}`, value))
 
-function valueLine(pattern: string, { choices, isFile }: Value): string[] {
+function valueLine(pattern: string, { choices, isFile }: ValueSpec): string[] {
   if (choices.length > 0) return [`      ${pattern}) words="${choices.join(' ')}" ;;`]
   return isFile ? [`      ${pattern}) kind=file ;;`] : []
 }

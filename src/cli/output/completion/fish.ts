@@ -1,9 +1,9 @@
 /** Completion for fish, with descriptions; starts no process. */
-import { allWords, type Flag, type Value, type Word } from '../command-tree.ts'
+import { type CommandNode, type FlagSpec, flattenTree, type ValueSpec } from '../command-tree.ts'
 
 /** The script; `topics` can follow `dms help`, too. */
-export function fishScript(root: Word, topics: readonly string[]): string {
-  const all = allWords(root)
+export function fishScript(root: CommandNode, topics: readonly string[]): string {
+  const all = flattenTree(root)
   return `# Completion of dms for fish. Made by: dms completion fish
 set -g __dms_valued ${all.flatMap(valuedOf).map(quoted).join(' ')}
 
@@ -50,18 +50,18 @@ ${all.flatMap(linesOf).join('\n')}
 }
 
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
-const lastOf = ({ path }: Word): string => path.slice(path.lastIndexOf(' ') + 1)
+const lastOf = ({ path }: CommandNode): string => path.slice(path.lastIndexOf(' ') + 1)
 
-const valuedOf = ({ path, flags }: Word): string[] =>
+const valuedOf = ({ path, flags }: CommandNode): string[] =>
   flags.flatMap(({ names, value }) => (value ? names.map((name) => `${path === 'dms' ? '*' : path} ${name}`) : []))
 
-function stepOf({ path, aliases }: Word): string {
+function stepOf({ path, aliases }: CommandNode): string {
   const parent = path.slice(0, path.lastIndexOf(' '))
   const patterns = [path, ...aliases.map((alias) => `${parent} ${alias}`)].map(quoted).join(' ')
   return `                case ${patterns}\n                    set at ${quoted(path)}`
 }
 
-function linesOf({ path, words, flags, args }: Word): string[] {
+function linesOf({ path, words, flags, args }: CommandNode): string[] {
   const at = `complete -c dms -n '__dms_is "${path}"'`
   return [
     ...words.map((word) => `complete -c dms -n '__dms_is "${path}" "?${path}"' -a ${lastOf(word)} -d ${quoted(word.summary)}`),
@@ -70,12 +70,12 @@ function linesOf({ path, words, flags, args }: Word): string[] {
   ]
 }
 
-function flagOf({ names, description, value }: Flag): string {
+function flagOf({ names, description, value }: FlagSpec): string {
   const words = names.map((name) => (name.startsWith('--') ? ` -l ${name.slice(2)}` : ` -s ${name.slice(1)}`))
   return `${words.join('')} -d ${quoted(description)}${value ? ` -r${offered(value)}` : ''}`
 }
 
-function offered({ choices, isFile }: Value): string {
+function offered({ choices, isFile }: ValueSpec): string {
   if (choices.length > 0) return ` -f -a ${quoted(choices.join(' '))}`
   return isFile ? ' -F' : ' -f'
 }

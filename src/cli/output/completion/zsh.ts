@@ -1,9 +1,9 @@
 /** Completion for zsh, with descriptions; starts no process. */
-import { allWords, type Value, type Word } from '../command-tree.ts'
+import { type CommandNode, flattenTree, type ValueSpec } from '../command-tree.ts'
 
 /** The script; `topics` can follow `dms help`, too. To be put on $fpath as _dms, or sourced. */
-export function zshScript(root: Word, topics: readonly string[]): string {
-  const all = allWords(root)
+export function zshScript(root: CommandNode, topics: readonly string[]): string {
+  const all = flattenTree(root)
   const parents = all.filter(({ words }) => words.length > 0)
   return `#compdef dms
 # Completion of dms for zsh. Made by: dms completion zsh
@@ -80,30 +80,30 @@ fi
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 const described = (name: string, description: string): string => quoted(`${name}:${description}`)
-const lastOf = ({ path }: Word): string => path.slice(path.lastIndexOf(' ') + 1)
+const lastOf = ({ path }: CommandNode): string => path.slice(path.lastIndexOf(' ') + 1)
 
-function stepOf({ path, aliases }: Word): string {
+function stepOf({ path, aliases }: CommandNode): string {
   const parent = path.slice(0, path.lastIndexOf(' '))
   const patterns = [path, ...aliases.map((alias) => `${parent} ${alias}`)].map(quoted).join('|')
   return `        (${patterns}) at=${quoted(path)} ;;`
 }
 
-const flagsOf = ({ flags }: Word, hasValue: boolean): string =>
+const flagsOf = ({ flags }: CommandNode, hasValue: boolean): string =>
   flags
     .filter(({ value }) => (value !== null) === hasValue)
     .flatMap(({ names, description }) => names.map((name) => described(name, description)))
     .join(' ')
 
 /** Those of all commands come after any path. */
-const flagValues = ({ path, flags }: Word): string[] =>
+const flagValues = ({ path, flags }: CommandNode): string[] =>
   flags.flatMap(({ names, value }) =>
     value ? names.flatMap((name) => valueLine(path === 'dms' ? `*${quoted(` ${name}`)}` : quoted(`${path} ${name}`), value)) : [],
   )
 
-const argumentValues = ({ path, args }: Word): string[] =>
+const argumentValues = ({ path, args }: CommandNode): string[] =>
   args.flatMap((value, index) => valueLine(`${quoted(`${path} `)}${value.isVariadic ? '*' : index}`, value))
 
-function valueLine(pattern: string, { choices, isFile }: Value): string[] {
+function valueLine(pattern: string, { choices, isFile }: ValueSpec): string[] {
   if (choices.length > 0) return [`    (${pattern}) compadd -- ${choices.join(' ')} ;;`]
   return isFile ? [`    (${pattern}) _files ;;`] : []
 }

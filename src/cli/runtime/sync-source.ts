@@ -4,91 +4,91 @@ import type { Client } from '../../client/client.ts'
 import type { Source, SyncStatus } from '../../client/sources.ts'
 import { escapeControls } from '../../log/escape.ts'
 import type { PullOptions } from '../../sources/sync/sync-context.ts'
-import { holderOf } from '../output/error-lines.ts'
-import type { Item } from './batch.ts'
+import type { BatchItem } from '../output/batch-output.ts'
+import { parseLockHolder } from '../output/error-lines.ts'
 import type { Cli } from './context.ts'
 import { type Exit, exitOf, Failure } from './exit.ts'
 import type { Progress } from './progress.ts'
-import { lookUntil, refuseLate } from './waiting.ts'
+import { pollUntil, throwIfTimedOut } from './wait.ts'
 
 /** What came of one source. `exit` is OK, PARTIAL, BUSY, or how a sync that failed as a whole would end the command. */
-export interface Synced {
-  item: Item
+export interface SyncResult {
+  item: BatchItem
   exit: Exit
 }
 
-type Ended = Pick<SyncStatus, 'created' | 'updated' | 'unchanged' | 'skipped' | 'removed' | 'failed' | 'bytes' | 'errors'>
+type SyncCounts = Pick<SyncStatus, 'created' | 'updated' | 'unchanged' | 'skipped' | 'removed' | 'failed' | 'bytes' | 'errors'>
 
 export interface SyncOptions extends PullOptions {
   lockTimeout: number
 }
 
 /** Milliseconds between two looks at how far it is, and before the first: a sync that finds nothing new is over by then. */
-const pace = 1000
+const pollIntervalMs = 1000
 
 /** Syncs it in this process. */
-export async function syncHere(
+export async function syncInProcess(
   cli: Cli,
   app: App,
   client: Client,
   source: Source,
   options: SyncOptions,
   progress: Progress,
-): Promise<Synced> {
+): Promise<SyncResult> {
   const { syncNow } = await import('../../sources/sync/sync-job.ts')
   const started = performance.now()
-  const timer = setInterval(() => void look(client, source, progress).catch(() => {}), pace)
+  const timer = setInterval(() => void updateProgress(client, source, progress).catch(() => {}), pollIntervalMs)
   try {
     const run = await syncNow(app, source.id, options, cli.signal)
-    return done(cli, source, run, seconds(started))
+    return describeSync(cli, source, run, seconds(started))
   } catch (error) {
     if (cli.signal.aborted) throw error
-    return failedSync(source, error, seconds(started))
+    return describeSyncError(source, error, seconds(started))
   } finally {
     clearInterval(timer)
   }
 }
 
 /** Has a worker of the server sync it, and waits for the end. */
-export async function syncThere(cli: Cli, client: Client, source: Source, full: boolean, progress: Progress): Promise<Synced> {
+export async function syncOnServer(cli: Cli, client: Client, source: Source, full: boolean, progress: Progress): Promise<SyncResult> {
   const started = performance.now()
   try {
     await client.sources.sync(source.id, { full })
   } catch (error) {
-    return failedSync(source, error, seconds(started))
+    return describeSyncError(source, error, seconds(started))
   }
   let status = null as SyncStatus | null
-  const isOver = await lookUntil(cli, async () => {
-    status = await look(client, source, progress)
+  const isOver = await pollUntil(cli, async () => {
+    status = await updateProgress(client, source, progress)
     return !['queued', 'running'].includes(status.state)
   })
   if (!isOver || !status) {
-    refuseLate(cli, `the sync of "${source.name}" goes on at the server`)
+    throwIfTimedOut(cli, `the sync of "${source.name}" goes on at the server`)
     throw cli.signal.reason
   }
   const { error, state } = status
-  if (state === 'completed') return done(cli, source, status, seconds(started))
+  if (state === 'completed') return describeSync(cli, source, status, seconds(started))
   const problem = error ?? { code: 'CANCELLED', message: 'The sync was cancelled.' }
-  return failedSync(source, Object.assign(new Error(problem.message), { code: problem.code }), seconds(started))
+  return describeSyncError(source, Object.assign(new Error(problem.message), { code: problem.code }), seconds(started))
 }
 
-async function look(client: Client, source: Source, progress: Progress): Promise<SyncStatus> {
+async function updateProgress(client: Client, source: Source, progress: Progress): Promise<SyncStatus> {
   const status = await client.sources.syncStatus(source.id)
   const current = status.current_file === null ? source.name : `${source.name}: ${status.current_file}`
   progress.update({ done: status.processed, total: status.total, current })
   return status
 }
 
-function done(cli: Cli, source: Source, run: Ended, duration_seconds: number): Synced {
+function describeSync(cli: Cli, source: Source, run: SyncCounts, duration_seconds: number): SyncResult {
   for (const { path, message } of run.errors)
     cli.warn(`${escapeControls(source.name)}: ${path === '' ? '' : `${escapeControls(path)}: `}${escapeControls(message)}`)
   const { created, updated, unchanged, skipped, removed, failed, bytes } = run
   const counts = { new: created, changed: updated, unchanged, skipped, deleted: removed, failed, bytes }
-  return { item: itemOf(source, 'synced', 'ok', counts, duration_seconds), exit: failed > 0 ? 'PARTIAL' : 'OK' }
+  return { item: buildItem(source, 'synced', 'ok', counts, duration_seconds), exit: failed > 0 ? 'PARTIAL' : 'OK' }
 }
 
 /** A source that could not be synced, or is being synced by others. Throws what is no source's fault. */
-export function failedSync(source: Source, error: unknown, duration_seconds: number): Synced {
+export function describeSyncError(source: Source, error: unknown, duration_seconds: number): SyncResult {
   const { code, message, holder, since, details } = error as Error & { code?: unknown; holder?: string; since?: Date; details?: object }
   const isBusy = (error as Error).name === 'Busy' || code === 'SOURCE_SYNC_IN_PROGRESS'
   if (!isBusy && !['SourceFailure', 'AppError', 'RunLost'].includes((error as Error).name) && typeof code !== 'string') throw error
@@ -97,10 +97,10 @@ export function failedSync(source: Source, error: unknown, duration_seconds: num
     message: `already being synced${holder ? ` by ${holder}` : ''}${since ? ` since ${since.toISOString()}` : ''}`,
   }
   const problem = isBusy
-    ? { ...busy, details: holder ? holderOf(error as Error) : details }
+    ? { ...busy, details: holder ? parseLockHolder(error as Error) : details }
     : { code: typeof code === 'string' ? code : 'FAILED', message }
   const nothing = { new: 0, changed: 0, unchanged: 0, skipped: 0, deleted: 0, failed: 0, bytes: 0 }
-  const item = itemOf(source, isBusy ? 'skipped' : 'failed', isBusy ? 'skipped' : 'failed', nothing, duration_seconds)
+  const item = buildItem(source, isBusy ? 'skipped' : 'failed', isBusy ? 'skipped' : 'failed', nothing, duration_seconds)
   return { item: { ...item, error: problem }, exit: isBusy ? 'BUSY' : exitOfFailure(error, problem.code) }
 }
 
@@ -113,7 +113,7 @@ function exitOfFailure(error: unknown, code: string): Exit {
   return exit === 'FAILED' ? 'PARTIAL' : exit
 }
 
-const itemOf = ({ name, id }: Source, action: string, state: string, counts: object, duration_seconds: number): Item => ({
+const buildItem = ({ name, id }: Source, action: string, state: string, counts: object, duration_seconds: number): BatchItem => ({
   action,
   key: name,
   id,
@@ -126,7 +126,7 @@ const itemOf = ({ name, id }: Source, action: string, state: string, counts: obj
 const seconds = (started: number): number => Math.round(performance.now() - started) / 1000
 
 /** The error that a command ends with which did nothing because others are at it. */
-export function busyFailure({ key, error }: Item): Failure {
+export function busyError({ key, error }: BatchItem): Failure {
   const { code, details } = (error ?? {}) as { code?: string; details?: object }
   return new Failure('BUSY', `source "${key}" is ${error?.message ?? 'already being synced'}`, { code, details })
 }

@@ -7,22 +7,22 @@ import type { SignIn } from '../../client/auth.ts'
 import type { Client } from '../../client/client.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
-import { type Credential, credentialOf } from './credentials.ts'
-import { strangerThere, type There } from './remote.ts'
+import { type Credential, createCredential } from './credentials.ts'
+import { openAnonymousClient, type RemoteTarget } from './remote-client.ts'
 
 /** Shows the address to open, opens it where there is a desktop, and waits. Throws Failure AUTH where the sign-in fails, NOT_FOUND where nobody signs in that way. */
-export async function byBrowser(cli: Cli, there: There): Promise<Credential> {
-  const client = await strangerThere(there, cli.way)
+export async function signInWithBrowser(cli: Cli, there: RemoteTarget): Promise<Credential> {
+  const client = await openAnonymousClient(there, cli.connectOptions)
   try {
     const { status } = await client.health.oidc()
     if (status === 'disabled') throw new Failure('NOT_FOUND', `${there.url}: people sign in by password there`, { fix: 'leave out --web' })
-    return credentialOf(there.url, await throughBrowser(cli, there, client))
+    return createCredential(there.url, await throughBrowser(cli, there, client))
   } finally {
     await client.close()
   }
 }
 
-async function throughBrowser(cli: Cli, there: There, { auth }: Client): Promise<SignIn> {
+async function throughBrowser(cli: Cli, there: RemoteTarget, { auth }: Client): Promise<SignIn> {
   const verifier = randomBytes(32).toString('base64url')
   const challenge = createHash('sha256').update(verifier).digest('base64url')
   const waiting = await waitForBrowser(cli.signal)

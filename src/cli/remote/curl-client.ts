@@ -6,18 +6,21 @@ import { randomUUID } from 'node:crypto'
 import { type Body, type Client, clientOver } from '../../client/client.ts'
 import { type Form, type Listed, type OpenConnection, withQuery } from '../../client/connection.ts'
 import { Failure } from '../runtime/exit.ts'
-import type { Asks, Printing } from './curl-printing.ts'
-import type { There } from './remote.ts'
+import type { LookupPrinter, PrintLookup } from './curl-lookup.ts'
+import type { RemoteTarget } from './remote-client.ts'
 
 /** The command ends here, and well. */
-export class Printed extends Failure {
+export class RequestPrinted extends Failure {
   constructor() {
     super('OK', 'the request was printed and not sent')
   }
 }
 
-/** Makes it; `write` gets the lines. Every request but those of `asks` ends what it belongs to: nobody knows the answer. */
-export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write: (line: string) => void): Client & Printing {
+/** Makes it; `write` gets the lines. Every request but those of `printLookup` ends what it belongs to: nobody knows the answer. */
+export function createCurlClient(
+  { url, caFile }: Pick<RemoteTarget, 'url' | 'caFile'>,
+  write: (line: string) => void,
+): Client & LookupPrinter {
   const printed = new Set<string>()
   /** by what stands for them */
   const variables = new Map<string, string>()
@@ -28,7 +31,7 @@ export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write
       ...(method === 'GET' ? [] : [`-X ${method}`]),
       ...(caFile === null ? [] : [`--cacert ${quoted(caFile)}`]),
       // A shell puts the token in; it is not here.
-      ...(isOpen.test(path) ? [] : ['-H "Authorization: Bearer $DMS_TOKEN"']),
+      ...(isPublicPath.test(path) ? [] : ['-H "Authorization: Bearer $DMS_TOKEN"']),
       ...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
       ...body,
       quoted(new URL(path, url).href),
@@ -37,7 +40,7 @@ export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write
     const line = `${curl(...request)}\n`
     if (!printed.has(line)) write(line)
     printed.add(line)
-    throw new Printed()
+    throw new RequestPrinted()
   }
   const sent = async (method: string, path: string, json?: unknown, headers: Readonly<Record<string, string>> = {}): Promise<never> =>
     json === undefined
@@ -76,21 +79,21 @@ export function curlClient({ url, caFile }: Pick<There, 'url' | 'caFile'>, write
   const raw = async (method: string, path: string, body: Body | null, headers: Readonly<Record<string, string>> = {}): Promise<never> =>
     print(method, path, headers, body ? [`--data-binary ${quoted(`@${body.path ?? '-'}`)}`] : [])
   const asked = new Map<string, string>()
-  const asks: Asks = ({ path, filter, name, into }) => {
+  const printLookup: PrintLookup = ({ path, filter, name, variable: prefix }) => {
     const argument = name === undefined ? '' : ` --arg name ${quoted(name)}`
     const ask = `${curl('GET', path)} | jq -r${argument} ${quoted(filter)}`
     const known = asked.get(ask)
     if (known !== undefined) return known
-    const { variable, standIn } = newVariable(into)
+    const { variable, standIn } = newVariable(prefix)
     write(`${variable}=$(${ask})\n`)
     asked.set(ask, standIn)
     return standIn
   }
-  return { ...clientOver({ send: sent, fetch: sent, call: sent, each, once: sent, upload, raw }), asks }
+  return { ...clientOver({ send: sent, fetch: sent, call: sent, each, once: sent, upload, raw }), printLookup }
 }
 
 /** Where no token is asked for. */
-const isOpen = /^\/(healthz|readyz|api\/(v1\/)?(auth\/(login|register)|health|public\/|openapi\.json|docs))/
+const isPublicPath = /^\/(healthz|readyz|api\/(v1\/)?(auth\/(login|register)|health|public\/|openapi\.json|docs))/
 
 /** One word of a shell, whatever is in it. Where a variable is empty, as nothing was found, the shell stops instead of asking for something else. */
 function quotedWith(text: string, variables: ReadonlyMap<string, string>): string {

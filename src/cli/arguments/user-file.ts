@@ -3,13 +3,13 @@ import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { usage } from '../runtime/exit.ts'
-import { readCsv } from './csv.ts'
+import { parseCsv } from './csv.ts'
 
 export const userColumns = ['username', 'email', 'password', 'password_hash', 'role', 'display_name', 'disabled'] as const
 
 export interface UserRow {
   /** where it stands: "line 7", or "row 7" of a JSON array */
-  readonly place: string
+  readonly location: string
   /** what the file says, under the names of the API; not checked yet */
   readonly fields: unknown
 }
@@ -24,14 +24,14 @@ export interface RowOptions {
 }
 
 /** Reads a file, or standard input for `-`. Throws Failure USAGE for what cannot be read, and for a column of CSV that nobody knows. */
-export async function readUserRows(file: string, { format = formatOf(file), map = '' }: RowOptions): Promise<UserRow[]> {
-  const names = namesIn(map)
-  const content = await contentOf(file)
-  if (format === 'csv') return csvRows(content, names)
-  return jsonRows(content, format).map(({ place, fields }) => ({ place, fields: renamed(fields, names) }))
+export async function readUserRows(file: string, { format = detectFormat(file), map = '' }: RowOptions): Promise<UserRow[]> {
+  const names = parseColumnMap(map)
+  const content = await readText(file)
+  if (format === 'csv') return parseCsvRows(content, names)
+  return parseJsonRows(content, format).map(({ location, fields }) => ({ location, fields: renameFields(fields, names) }))
 }
 
-function formatOf(file: string): RowFormat {
+function detectFormat(file: string): RowFormat {
   const extension = extname(file).slice(1).toLowerCase()
   const format = rowFormats.find((each) => each === extension)
   if (!format)
@@ -39,7 +39,7 @@ function formatOf(file: string): RowFormat {
   return format
 }
 
-async function contentOf(file: string): Promise<string> {
+async function readText(file: string): Promise<string> {
   if (file === '-') return text(process.stdin)
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(file))
@@ -49,7 +49,7 @@ async function contentOf(file: string): Promise<string> {
 }
 
 /** The file's name of a column -> ours. */
-function namesIn(map: string): Map<string, string> {
+function parseColumnMap(map: string): Map<string, string> {
   const pairs = map.split(',').filter((pair) => pair.trim() !== '')
   return new Map(
     pairs.map((pair) => {
@@ -62,8 +62,8 @@ function namesIn(map: string): Map<string, string> {
 
 const isColumn = (name: string): boolean => (userColumns as readonly string[]).includes(name)
 
-function csvRows(content: string, names: ReadonlyMap<string, string>): UserRow[] {
-  const [head, ...records] = readCsv(content)
+function parseCsvRows(content: string, names: ReadonlyMap<string, string>): UserRow[] {
+  const [head, ...records] = parseCsv(content)
   if (!head) return []
   const columns = head.fields.map((name) => names.get(name.trim()) ?? name.trim())
   // Columns with an underscore are those that --rejects adds.
@@ -73,11 +73,11 @@ function csvRows(content: string, names: ReadonlyMap<string, string>): UserRow[]
   return records.map(({ line, fields }) => {
     if (fields.length > columns.length) throw usage(`line ${line}: ${fields.length} fields, but ${columns.length} columns`)
     const cells = fields.map((value, index) => [columns[index] ?? '', value.trim()] as const)
-    return { place: `line ${line}`, fields: Object.fromEntries(cells.filter(([name, value]) => isColumn(name) && value !== '')) }
+    return { location: `line ${line}`, fields: Object.fromEntries(cells.filter(([name, value]) => isColumn(name) && value !== '')) }
   })
 }
 
-function jsonRows(content: string, format: 'json' | 'jsonl'): UserRow[] {
+function parseJsonRows(content: string, format: 'json' | 'jsonl'): UserRow[] {
   const parse = (json: string, place: string): unknown => {
     try {
       return JSON.parse(json)
@@ -87,16 +87,16 @@ function jsonRows(content: string, format: 'json' | 'jsonl'): UserRow[] {
   }
   const plain = content.replace(/^\ufeff/, '')
   if (format === 'jsonl') {
-    const lines = plain.split('\n').map((line, index) => ({ place: `line ${index + 1}`, line }))
-    return lines.filter(({ line }) => line.trim() !== '').map(({ place, line }) => ({ place, fields: parse(line, place) }))
+    const lines = plain.split('\n').map((line, index) => ({ location: `line ${index + 1}`, line }))
+    return lines.filter(({ line }) => line.trim() !== '').map(({ location, line }) => ({ location, fields: parse(line, location) }))
   }
   const value = parse(plain, 'the file')
   const rows = Array.isArray(value) ? value : (value as { users?: unknown } | null)?.users
   if (!Array.isArray(rows)) throw usage('the file holds no array of users')
-  return rows.map((fields, index) => ({ place: `row ${index + 1}`, fields }))
+  return rows.map((fields, index) => ({ location: `row ${index + 1}`, fields }))
 }
 
-function renamed(fields: unknown, names: ReadonlyMap<string, string>): unknown {
+function renameFields(fields: unknown, names: ReadonlyMap<string, string>): unknown {
   if (names.size === 0 || typeof fields !== 'object' || fields === null) return fields
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [names.get(name) ?? name, value]))
 }

@@ -17,14 +17,14 @@ export interface PasswordFlags {
 const variable = 'DMS_USER_PASSWORD'
 
 /** Adds the flags that say where it comes from. */
-export const withPassword = (command: Command): Command =>
+export const addPasswordFlags = (command: Command): Command =>
   command
     .option('--password-stdin', 'read the password from standard input')
     .option('--password-file <file>', `read the password from a file (also ${variable}, ${variable}_FILE)`)
     .option('--generate-password', 'make one up and print it, once')
 
 /** The password; null for --no-password. Throws Failure USAGE. */
-export async function newPassword(cli: Cli, flags: PasswordFlags): Promise<string | null> {
+export async function readNewPassword(cli: Cli, flags: PasswordFlags): Promise<string | null> {
   const { passwordStdin: isStdin, passwordFile: file, generatePassword, password } = flags
   const ways = [isStdin, file !== undefined, generatePassword, password === false].filter(Boolean).length
   if (ways > 1) throw usage('of --password-stdin, --password-file, --generate-password and --no-password only one can be meant')
@@ -35,7 +35,12 @@ export async function newPassword(cli: Cli, flags: PasswordFlags): Promise<strin
 }
 
 /** Prints a password that was made up: alone, as `| pass insert -e dms/ana` must get nothing else, or in json as a field of whose it is. */
-export function printMadeUp<T extends object>(cli: Cli, owner: T, password: string | null, { columns, sentence }: Shape<T>): void {
+export function printGeneratedPassword<T extends object>(
+  cli: Cli,
+  owner: T,
+  password: string | null,
+  { columns, sentence }: Shape<T>,
+): void {
   for (const line of [sentence ?? []].flat()) cli.note(line)
   const { isJson } = cli.options
   if (isJson) cli.print({ ...owner, password }, { columns })

@@ -8,46 +8,46 @@ import type { Env } from '../runtime/user-folders.ts'
 import { openSession, type Session } from './session.ts'
 import type { Target } from './target.ts'
 
-export interface Way {
+export interface ConnectOptions {
   readonly env: Env
-  readonly options: Pick<GlobalOptions, 'canAsk' | 'verbose'>
+  readonly options: Pick<GlobalOptions, 'canPrompt' | 'verbose'>
   /** somebody watches standard error */
-  readonly isWatched: boolean
+  readonly isTerminal: boolean
   readonly pause: RemoteOptions['pause']
   readonly note: (text: string) => void
   readonly warn: (text: string) => void
 }
 
 /** A server with an address. */
-export type There = Target & { readonly url: string }
+export type RemoteTarget = Target & { readonly url: string }
 
 export interface RemoteClient extends Client {
   close(): Promise<void>
 }
 
 /** A client that signs in by itself where its context knows how. Throws Failure USAGE, CONFIG. */
-export async function clientThere(target: There, way: Way): Promise<RemoteClient & { readonly session: Session }> {
+export async function openRemoteClient(target: RemoteTarget, way: ConnectOptions): Promise<RemoteClient & { readonly session: Session }> {
   const closers: (() => Promise<void>)[] = []
   let stranger: Promise<RemoteClient> | undefined
   const session = openSession(target, {
     ...way,
-    stranger: () => {
+    openAnonymousClient: () => {
       // A server that is not reached is tried again by the request that wants the token.
-      const pause: Way['pause'] = async (seconds, error) => (error === undefined ? way.pause?.(seconds) : Promise.reject(error))
-      stranger ??= strangerThere(target, { ...way, pause })
+      const pause: ConnectOptions['pause'] = async (seconds, error) => (error === undefined ? way.pause?.(seconds) : Promise.reject(error))
+      stranger ??= openAnonymousClient(target, { ...way, pause })
       return stranger
     },
   })
   closers.push(async () => (await stranger)?.close())
-  let isTold = way.options.verbose === 0 && !way.isWatched
+  let isTold = way.options.verbose === 0 && !way.isTerminal
   const tell = async (): Promise<void> => {
     if (isTold) return
     isTold = true
-    const holder = (await session.holder()) ?? (await client.auth.profile().catch(() => null))
+    const holder = (await session.account()) ?? (await client.auth.profile().catch(() => null))
     const address = target.name === target.url ? target.url : `${target.name}  ${target.url}`
     way.note(`→ ${address}${holder ? escapeControls(`  as ${holder.username} (${holder.role})`) : ''}`)
   }
-  const base = await remote(target, way, session, tell)
+  const base = await connect(target, way, session, tell)
   const client: RemoteClient & { session: Session } = {
     ...base,
     session,
@@ -57,11 +57,11 @@ export async function clientThere(target: There, way: Way): Promise<RemoteClient
 }
 
 /** A client without a token, or with this one. */
-export const strangerThere = (target: There, way: Way, token: string | null = null): Promise<RemoteClient> =>
-  remote(target, way, { token: async () => token }, async () => {})
+export const openAnonymousClient = (target: RemoteTarget, way: ConnectOptions, token: string | null = null): Promise<RemoteClient> =>
+  connect(target, way, { token: async () => token }, async () => {})
 
 /** The certificates that --ca-file or the context names, as PEM. Throws Failure CONFIG. */
-export async function certificatesOf({ caFile }: Pick<Target, 'caFile'>): Promise<{ ca?: string }> {
+export async function loadCertificates({ caFile }: Pick<Target, 'caFile'>): Promise<{ ca?: string }> {
   if (caFile === null) return {}
   const ca = await readFile(caFile, 'utf8').catch((error: Error) => {
     throw new Failure('CONFIG', `the certificates cannot be read: ${error.message}`)
@@ -70,18 +70,19 @@ export async function certificatesOf({ caFile }: Pick<Target, 'caFile'>): Promis
   return { ca }
 }
 
-async function remote(
-  target: There,
-  { options, pause, note }: Way,
+async function connect(
+  target: RemoteTarget,
+  { options, pause, note }: ConnectOptions,
   session: Pick<RemoteOptions, 'token' | 'renew'>,
   tell: () => Promise<void>,
 ): Promise<RemoteClient> {
   const around: RemoteOptions['around'] = async (request, send) => {
     if (isChange(request)) await tell()
-    const reach = () => send().catch((error) => Promise.reject(unreached(target, error)))
+    const reach = () => send().catch((error) => Promise.reject(describeConnectError(target, error)))
     if (options.verbose < 2) return reach()
     const start = performance.now()
-    const ended = (came: unknown) => note(`${line(request)}  ${escapeControls(String(came))}  ${Math.round(performance.now() - start)} ms`)
+    const ended = (came: unknown) =>
+      note(`${formatRequest(request)}  ${escapeControls(String(came))}  ${Math.round(performance.now() - start)} ms`)
     return reach().then(
       (response) => {
         ended(response.status)
@@ -93,11 +94,11 @@ async function remote(
       },
     )
   }
-  return remoteClient({ ...session, ...(await certificatesOf(target)), base: target.url, pause, around })
+  return remoteClient({ ...session, ...(await loadCertificates(target)), base: target.url, pause, around })
 }
 
 /** A connection that failed, and to what; every other error as it is. */
-function unreached({ name, url, context }: There, error: unknown): unknown {
+function describeConnectError({ name, url, context }: RemoteTarget, error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof Failure || exitOf(error) !== 'UNAVAILABLE') return error
   const reason = error.message || (error instanceof AggregateError && error.errors[0]?.message) || error.name
   const where = context === null ? `--url ${url}` : `--context ${name}`
@@ -110,7 +111,7 @@ const isChange = ({ method, url }: Request): boolean =>
   !['GET', 'HEAD', 'OPTIONS'].includes(method) && !/^\/api\/(v1\/)?(auth\/(login|refresh)|search\b)/.test(new URL(url).pathname)
 
 /** A request as it may be shown: what opens a door is left out. */
-function line({ method, url }: Request): string {
+function formatRequest({ method, url }: Request): string {
   const shown = url
     .replace(/(\/public\/shared\/)[^/?]+/, '$1…')
     .replace(/([?&][^=&]*(?:token|password|secret|code|state)[^=&]*=)[^&]*/gi, '$1…')

@@ -1,11 +1,11 @@
 /** The result of a command that works through many things: its items as they come, and one summary at the end. */
 import { escapeControls } from '../../log/escape.ts'
-import { type Column, completed, picked, refuseUnknown } from '../output/output.ts'
-import { summaryOf } from '../output/summary.ts'
-import type { Cli } from './context.ts'
+import { type Column, fillMissingFields, pickFields, rejectUnknownFields } from '../output/output.ts'
+import { buildSummary } from '../output/summary.ts'
+import type { Cli } from '../runtime/context.ts'
 
 /** What happened to one thing. More fields may follow; names are those of the API. */
-export interface Item {
+export interface BatchItem {
   readonly action: 'created' | 'updated' | 'unchanged' | 'skipped' | 'failed' | (string & {})
   /** what the person gave: a path, a row's user name, an id */
   readonly key: string
@@ -18,25 +18,25 @@ export interface Item {
 }
 
 export interface Batch {
-  add(item: Item): void
+  add(item: BatchItem): void
   /** prints the summary and sets the exit, unless the command has: OK, PARTIAL, or FAILED where nothing went well; `more` joins the summary */
   finish(more?: Readonly<Record<string, unknown>>): void
 }
 
-export const errorColumn: Column<Item> = { name: 'error', value: ({ error }) => error?.message }
+export const errorColumn: Column<BatchItem> = { name: 'error', value: ({ error }) => error?.message }
 
-const usualColumns: readonly Column<Item>[] = [{ name: 'action' }, { name: 'key' }, { name: 'id' }, errorColumn]
+const defaultColumns: readonly Column<BatchItem>[] = [{ name: 'action' }, { name: 'key' }, { name: 'id' }, errorColumn]
 
 /** What items may have besides. */
-const others = ['type', 'bytes', 'document_id', 'job_id', 'line', 'path', 'priority', 'reason', 'sha256', 'status']
+const optionalFields = ['type', 'bytes', 'document_id', 'job_id', 'line', 'path', 'priority', 'reason', 'sha256', 'status']
 
 /** These count even where they are 0, so that a script finds them. */
-const usual = ['created', 'updated', 'unchanged', 'skipped', 'failed']
+const defaultActions = ['created', 'updated', 'unchanged', 'skipped', 'failed']
 
 export interface BatchOptions {
   readonly isDryRun?: boolean | undefined
   /** of the items, where the usual ones do not tell enough */
-  readonly columns?: readonly Column<Item>[] | undefined
+  readonly columns?: readonly Column<BatchItem>[] | undefined
   /** goes on until it is stopped: JSON comes line by line then, whichever was asked for */
   readonly isEndless?: boolean
   readonly now?: () => Date
@@ -46,18 +46,18 @@ export interface BatchOptions {
 export function startBatch(
   cli: Cli,
   command: string,
-  { isDryRun = false, columns = usualColumns, isEndless = false, now = () => new Date() }: BatchOptions = {},
+  { isDryRun = false, columns = defaultColumns, isEndless = false, now = () => new Date() }: BatchOptions = {},
 ): Batch {
   const { isHuman, fields } = cli.options
   const format = isEndless && cli.options.format === 'json' ? 'jsonl' : cli.options.format
-  refuseUnknown(fields, new Set([...usualColumns, ...columns].map(({ name }) => name).concat(others)))
+  rejectUnknownFields(fields, new Set([...defaultColumns, ...columns].map(({ name }) => name).concat(optionalFields)))
   const isStreamed = format === 'jsonl' || format === 'id' || format === 'tsv'
   const started = now()
-  const counts = new Map(usual.map((action) => [action, 0]))
-  const items: Item[] = []
+  const counts = new Map(defaultActions.map((action) => [action, 0]))
+  const items: BatchItem[] = []
   let bytes = 0
-  let isMore = false
-  const rows = () => items.map((item) => completed(item, fields))
+  let isContinuation = false
+  const rows = () => items.map((item) => fillMissingFields(item, fields))
 
   return {
     add(item) {
@@ -68,10 +68,10 @@ export function startBatch(
         cli.warn(`${escapeControls(item.key)}: ${escapeControls(item.error?.message ?? 'failed')}`)
       if (isHuman) return
       if (!isStreamed) items.push(item)
-      else if (format === 'jsonl') cli.write(`${JSON.stringify(picked({ type: 'item', ...item }, fields))}\n`)
+      else if (format === 'jsonl') cli.write(`${JSON.stringify(pickFields({ type: 'item', ...item }, fields))}\n`)
       else if (format === 'tsv') {
-        cli.print([completed(item, fields)], { columns, isMore })
-        isMore = true
+        cli.print([fillMissingFields(item, fields)], { columns, isContinuation })
+        isContinuation = true
       } else if (item.id) cli.write(`${escapeControls(item.id)}\n`)
     },
     finish(more = {}) {
@@ -79,18 +79,18 @@ export function startBatch(
       const failed = counts.get('failed') ?? 0
       if (failed > 0 && cli.exit === 'OK') cli.exit = failed === total ? 'FAILED' : 'PARTIAL'
       const counted = { dry_run: isDryRun, total, ...Object.fromEntries(counts), bytes, ...more }
-      const summary = summaryOf(cli, command, counted, started, now())
+      const summary = buildSummary(cli, command, counted, started, now())
       // --fields is about the items; the summary is always whole.
-      if (isHuman) cli.write(`${sentence(counts, isDryRun, summary.duration_seconds)}\n`)
+      if (isHuman) cli.write(`${formatCounts(counts, isDryRun, summary.duration_seconds)}\n`)
       else if (format === 'json')
-        cli.write(`${JSON.stringify({ ...summary, items: items.map((item) => picked(item, fields)) }, null, 2)}\n`)
+        cli.write(`${JSON.stringify({ ...summary, items: items.map((item) => pickFields(item, fields)) }, null, 2)}\n`)
       else if (format === 'jsonl') cli.write(`${JSON.stringify(summary)}\n`)
-      else if (format !== 'id' && !isMore) cli.print(rows(), { columns })
+      else if (format !== 'id' && !isContinuation) cli.print(rows(), { columns })
     },
   }
 }
 
-function sentence(counts: ReadonlyMap<string, number>, isDryRun: boolean, seconds: number): string {
+function formatCounts(counts: ReadonlyMap<string, number>, isDryRun: boolean, seconds: number): string {
   const parts = [...counts].filter(([, count]) => count > 0).map(([action, count]) => `${action} ${count}`)
   return `${isDryRun ? 'would be: ' : ''}${parts.join(' · ') || 'nothing to do'}     ${seconds.toFixed(1)} s`
 }

@@ -30,7 +30,7 @@ const flagsOf: Readonly<Record<string, readonly string[]>> = {
 const longest = 60
 
 /** The error; where the API refused values, they have their flags with them, and where it refused nothing else, the message is about these. */
-export function withFlags(error: unknown, command: Command): unknown {
+export function addFlagNames(error: unknown, command: Command): unknown {
   const { details } = error as { details?: { issues?: unknown } }
   if (!(error instanceof Error) || !Array.isArray(details?.issues)) return error
   const issues = (details.issues as Refusal[]).map(({ path, message }) => ({ path, message, ...flagFor(command, path) }))

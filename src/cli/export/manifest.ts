@@ -5,18 +5,18 @@ import type { DocumentView } from '../../documents/view.ts'
 import { safeName } from '../remote/save-file.ts'
 
 /** A line of manifest.jsonl: the document, and where it is beside the manifest. */
-export interface ManifestLine extends DocumentView {
+export interface ManifestEntry extends DocumentView {
   readonly file: string
   readonly text_file?: string
 }
 
-export const manifestName = 'manifest.jsonl'
+export const manifestFileName = 'manifest.jsonl'
 
 /** Bytes of a name: what an old archive takes, less the ending of a text. */
 const maxBytes = 96
 
 /** `contract-1a2b3c4d.pdf`: the same at each export, and no two alike, because of the end of the id. */
-export function exportName({ id, filename }: Pick<DocumentView, 'id' | 'filename'>): string {
+export function exportFileName({ id, filename }: Pick<DocumentView, 'id' | 'filename'>): string {
   const name = safeName(filename)
   const extension = extname(name)
   const mark = `-${id.replaceAll('-', '').slice(-12)}${extension}`
@@ -24,10 +24,10 @@ export function exportName({ id, filename }: Pick<DocumentView, 'id' | 'filename
   return `${shorten(stem, Math.max(1, maxBytes - Buffer.byteLength(mark)))}${mark}`
 }
 
-export const textName = (file: string): string => `${file}.txt`
+export const textFileName = (file: string): string => `${file}.txt`
 
-export const lineOf = (document: DocumentView, file: string, hasText: boolean): ManifestLine => ({
+export const manifestEntry = (document: DocumentView, file: string, hasText: boolean): ManifestEntry => ({
   ...document,
   file,
-  ...(hasText ? { text_file: textName(file) } : {}),
+  ...(hasText ? { text_file: textFileName(file) } : {}),
 })

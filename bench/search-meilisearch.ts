@@ -36,7 +36,7 @@ export async function measureMeilisearch<R>(
   const settings = { ...flags, 'search.engine': 'meilisearch', 'search.url': url, 'search.api_key': apiKey, 'search.index': index }
   const app = await openApp(loadConfig({ env: {}, flags: settings }).config, openLog({ level: 'error', format: 'json' }), {
     migrate: 'never',
-    statementTimeout: false,
+    hasStatementTimeout: false,
   })
   try {
     await load(app)

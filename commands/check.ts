@@ -48,7 +48,10 @@ export const check = (cli: Cli): Command =>
     .option('--lock-timeout <duration>', 'time to wait for another check', '0s')
     .action(async (flags: Flags) => {
       const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)
-      const [{ check, checks }, app] = await Promise.all([import('../src/check/check.ts'), cli.app('check', { statementTimeout: false })])
+      const [{ check, checks }, app] = await Promise.all([
+        import('../src/check/check.ts'),
+        cli.app('check', { hasStatementTimeout: false }),
+      ])
       const sample = await shareOf(flags.sample, app)
       const only = namesOf(flags.checks, Object.keys(checks) as CheckName[])
       const rejects = flags.rejects === undefined ? null : createWriteStream(flags.rejects, { mode: 0o600 })

@@ -56,7 +56,7 @@ const maintenanceCommand = (cli: Cli, name: string, steps: readonly Step[] | nul
     .action(async ({ dryRun: isDryRun = false }: { dryRun?: boolean }) => {
       const words = `maintenance ${name}`
       const [app, { allSteps, maintain }] = await Promise.all([
-        cli.app(words, { statementTimeout: false }),
+        cli.app(words, { hasStatementTimeout: false }),
         import('../src/worker/maintenance.ts'),
       ])
       const batch = startBatch(cli, words, { isDryRun, columns: [{ name: 'action' }, { name: 'key' }, { name: 'count', align: 'right' }] })

@@ -122,7 +122,7 @@ async function reindex(cli: Cli, settings: Record<string, string>): Promise<void
     import('../src/cli/remote/local-client.ts'),
     import('../src/search/search.ts'),
   ])
-  const app = await openApp(loaded.config, await openCommandLog(loaded, cli.options), { migrate: 'never', statementTimeout: false })
+  const app = await openApp(loaded.config, await openCommandLog(loaded, cli.options), { migrate: 'never', hasStatementTimeout: false })
   const progress = cli.progress('index')
   try {
     await search.reindex(app, { signal: cli.signal, onProgress: (done, total) => progress.update({ done: done, total }) })

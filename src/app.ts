@@ -4,7 +4,7 @@ import type { Database, Db } from './db/pool.ts'
 import type { Log } from './log/log.ts'
 import type { DocumentReader } from './ports/document-reader.ts'
 import type { FileStore } from './ports/file-store.ts'
-import type { IdentityProvider, PasswordHasher, Seals, Tokens } from './ports/identity-provider.ts'
+import type { EncryptedTokens, IdentityProvider, PasswordHasher, Tokens } from './ports/identity-provider.ts'
 import type { Mailer } from './ports/mailer.ts'
 import type { OcrSetup } from './ports/ocr-engine.ts'
 import type { SearchEngine } from './ports/search-engine.ts'
@@ -30,7 +30,7 @@ export interface App {
   /** null: people sign in by password */
   readonly identities: IdentityProvider | null
   readonly tokens: Tokens
-  readonly seals: Seals
+  readonly encryptedTokens: EncryptedTokens
   readonly passwords: PasswordHasher
   /** for what is shown and recorded; stored limits and expiries are judged by the database clock (db/clock.ts) */
   now(): Date

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { App } from './app.ts'
-import { openSeals } from './auth/encrypted-tokens.ts'
+import { openEncryptedTokens } from './auth/encrypted-tokens.ts'
 import { openTokens } from './auth/jwt.ts'
 import type { Config } from './config/schema.ts'
 import { readOrCreateSecret } from './config/secret-file.ts'
@@ -27,7 +27,7 @@ export interface OpenOptions {
   /** `embedded`: only the database that dms brings along is migrated by itself */
   migrate: 'always' | 'embedded' | 'never'
   /** connections keep to the configured statement timeout; off for long-running work */
-  statementTimeout?: boolean
+  hasStatementTimeout?: boolean
   /** the clock */
   now?: () => Date
   monotonicMs?: () => number
@@ -45,7 +45,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     for (const close of closers.splice(0).reverse()) await close()
   }
   try {
-    const database = await openConfiguredDatabase(config, log, options.statementTimeout ?? true)
+    const database = await openConfiguredDatabase(config, log, options.hasStatementTimeout ?? true)
     closers.push(() => database.close())
     const { db } = database
     await migrateSchema(database, config, log, options.migrate)
@@ -80,7 +80,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       mailer,
       identities: config.auth.method === 'oidc' ? (await import('./auth/openid-provider.ts')).openIdentityProvider(config.oidc, log) : null,
       tokens: openTokens(secret),
-      seals: openSeals(secret),
+      encryptedTokens: openEncryptedTokens(secret),
       passwords: openPasswords(),
       now: options.now ?? (() => new Date()),
       monotonicMs: options.monotonicMs ?? (() => performance.now()),

@@ -53,7 +53,7 @@ export const searchReindex = (cli: Cli): Command =>
       const started = new Date()
       const options = await optionsOf(flags)
       if (!flags.wait) return queue(cli, flags)
-      const app = await cli.app('search reindex', { statementTimeout: false })
+      const app = await cli.app('search reindex', { hasStatementTimeout: false })
       const { reindex } = await import('../../src/search/reindex.ts')
       const progress = cli.progress('search reindex')
       const { documents, skipped, swapped, kept } = await reindex(app, {

@@ -26,7 +26,7 @@ export const searchVerify = (cli: Cli): Command =>
     .option('--sample <n>', 'number of documents whose text is compared', '1000')
     .action(async ({ sample }: { sample: string }) => {
       if (!/^[1-9]\d{0,8}$/.test(sample)) throw usage(`--sample ${sample}: a whole number from 1 on`)
-      const app = await cli.app('search verify', { statementTimeout: false })
+      const app = await cli.app('search verify', { hasStatementTimeout: false })
       const { verify } = await import('../../src/search/verify.ts')
       const findings = startFindings<Fault>(cli, 'search verify', columns, sentence)
       const progress = cli.progress('search verify')

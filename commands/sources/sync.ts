@@ -92,7 +92,7 @@ export const sourcesSync = (cli: Cli): Command =>
           syncOnServer(cli, client, source, flags.full === true, progress),
         )
       }
-      const app = await cli.app('sources sync', { statementTimeout: false })
+      const app = await cli.app('sources sync', { hasStatementTimeout: false })
       const { openLocalClient } = await import('../../src/cli/remote/local-client.ts')
       const client = await openLocalClient(app, cli.options.as)
       const sources = await selected(client, given, flags)

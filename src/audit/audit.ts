@@ -6,7 +6,7 @@ import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import type { Code } from '../errors.ts'
-import { type Fetched, fetchWhole } from '../http/pages.ts'
+import { type FetchedPage, fetchWhole } from '../http/pages.ts'
 
 export type Entry = Row<'audit_entries'>
 
@@ -90,7 +90,7 @@ const orders = {
 }
 
 /** A page of the entries that fit, by number. Throws VALIDATION_ERROR for a cursor of another list. */
-export function list({ db }: App, { order, limit: per_page, cursor, ...filter }: Filter): Promise<Fetched<Entry & RowWithCursorKey>> {
+export function list({ db }: App, { order, limit: per_page, cursor, ...filter }: Filter): Promise<FetchedPage<Entry & RowWithCursorKey>> {
   const { actor, action, outcome, ip, from, to, after, before } = filter
   const by = orders[order]
   const all = db

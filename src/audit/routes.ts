@@ -1,12 +1,12 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { RowWithCursorKey } from '../db/keyset.ts'
-import { lastMoment, moment, wholeNumber } from '../http/input.ts'
-import { cursorField, Onward } from '../http/pages.ts'
+import { endTimestampText, integerText, moment } from '../http/input.ts'
+import { CursorPagination, cursorField } from '../http/pages.ts'
 import { admin, type Route } from '../http/route.ts'
 import * as audit from './audit.ts'
 
-const number = wholeNumber(0, Number.MAX_SAFE_INTEGER)
+const number = integerText(0, Number.MAX_SAFE_INTEGER)
 
 export const listQuery = ({ config: { limits } }: App) =>
   z.object({
@@ -15,11 +15,11 @@ export const listQuery = ({ config: { limits } }: App) =>
     outcome: z.enum(['ok', 'refused', 'failed']).optional(),
     ip: z.string().max(64).optional(),
     from: moment.optional(),
-    to: lastMoment.optional(),
+    to: endTimestampText.optional(),
     after: number.optional(),
     before: number.optional(),
     order: z.enum(['asc', 'desc']).default('desc'),
-    limit: wholeNumber(1, limits.per_page_max).default(limits.per_page_max),
+    limit: integerText(1, limits.per_page_max).default(limits.per_page_max),
     cursor: cursorField,
   })
 
@@ -38,7 +38,7 @@ export const EntryAnswer = z.object({
   request_id: z.string(),
   hash: z.string(),
 })
-export const ListAnswer = z.object({ entries: z.array(EntryAnswer), pagination: Onward })
+export const ListAnswer = z.object({ entries: z.array(EntryAnswer), pagination: CursorPagination })
 
 export const VerifyQuery = z
   .object({ seq: number, hash: z.string().regex(/^[0-9a-f]{64}$/, '64 hexadecimal digits') })

@@ -7,7 +7,7 @@ import { databaseNow } from '../db/clock.ts'
 import { compileStatement } from '../db/compiled-query.ts'
 import type { Db } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
-import { count, type Limit, network, refuse } from '../http/rate-limit.ts'
+import { clientNetwork, countHit, type Limit, rejectUsedUp } from '../http/rate-limit.ts'
 import type { Session } from '../http/route.ts'
 import { usernameKey } from '../http/user-identifier.ts'
 import type { Claims } from '../ports/identity-provider.ts'
@@ -23,7 +23,7 @@ export interface SignIn {
   user: users.User
 }
 
-const failures: Limit = { acts: 10, window: 15 * 60 }
+const failures: Limit = { max: 10, windowSeconds: 15 * 60 }
 
 /** Seconds that the clock of a database may be behind that of another one, which has taken its place. */
 const skew = 60
@@ -33,7 +33,7 @@ export async function login(app: App, ip: string, { username, password }: { user
   refuseWhereElsewhere(app)
   const user = await users.named(app.db, username)
   // What nobody is called may be a password that was typed into the wrong field.
-  const key = `login:${user?.username_key ?? `?${hash('sha256', usernameKey(username))}`}:${network(ip)}`
+  const key = `login:${user?.username_key ?? `?${hash('sha256', usernameKey(username))}`}:${clientNetwork(ip)}`
   const right = await attempt(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
   if (!user || !right) throw new AppError('UNAUTHORIZED', {}, 'Wrong name or password.')
   verification.required(app, user)
@@ -49,9 +49,9 @@ function refuseWhereElsewhere({ config }: App): void {
  * right or not: many at once find out no more than many in a row.
  */
 async function attempt(app: App, key: string, hash: string | null, password: string, allowed = () => true): Promise<boolean> {
-  await refuse(app, key, failures)
+  await rejectUsedUp(app, key, failures)
   const right = (await app.passwords.verify(hash, password)) && allowed()
-  await (right ? refuse(app, key, failures) : count(app, key, failures))
+  await (right ? rejectUsedUp(app, key, failures) : countHit(app, key, failures))
   return right
 }
 
@@ -87,8 +87,8 @@ export interface Bearer {
 /** Every try counts, also one that finds the name taken. Throws RATE_LIMITED. */
 async function countRegistration(app: App, ip: string): Promise<void> {
   const { registrations_per_hour: each, registrations_per_hour_total: total } = app.config.limits
-  if (each > 0) await count(app, `register:${network(ip)}`, { acts: each, window: 3600 })
-  if (total > 0) await count(app, 'register', { acts: total, window: 3600 })
+  if (each > 0) await countHit(app, `register:${clientNetwork(ip)}`, { max: each, windowSeconds: 3600 })
+  if (total > 0) await countHit(app, 'register', { max: total, windowSeconds: 3600 })
 }
 
 /** Who a token, of a session or for a program, stands for, as the database has it now. Throws UNAUTHORIZED. */

@@ -1,13 +1,13 @@
 /** Values handed to somebody who must neither read nor change them, for some minutes. */
 import { hkdf } from 'node:crypto'
 import { promisify } from 'node:util'
-import type { Seals } from '../ports/identity-provider.ts'
+import type { EncryptedTokens } from '../ports/identity-provider.ts'
 
 /** Seals under a key of their own, drawn from the server's secret, which all server processes share. */
-export function openSeals(secret: Uint8Array): Seals {
+export function openEncryptedTokens(secret: Uint8Array): EncryptedTokens {
   const key = promisify(hkdf)('sha256', secret, '', 'dms seals', 32).then((bytes) => new Uint8Array(bytes))
   return {
-    async seal(purpose, value, seconds, now) {
+    async encrypt(purpose, value, seconds, now) {
       const { EncryptJWT } = await import('jose')
       const iat = Math.floor(now.getTime() / 1000)
       const token = new EncryptJWT({ value }).setProtectedHeader({ alg: 'dir', enc: 'A256GCM' }).setAudience(purpose)
@@ -16,7 +16,7 @@ export function openSeals(secret: Uint8Array): Seals {
         .setExpirationTime(iat + seconds)
         .encrypt(await key)
     },
-    async open(purpose, text, now) {
+    async decrypt(purpose, text, now) {
       const { jwtDecrypt } = await import('jose')
       try {
         const { payload } = await jwtDecrypt(text, await key, {

@@ -2,7 +2,7 @@ import { getCookie, type H3Event } from 'h3'
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { wholeNumber } from '../http/input.ts'
+import { integerText } from '../http/input.ts'
 import { anyone, type Route } from '../http/route.ts'
 import { mint } from './auth.ts'
 import * as oidc from './oidc.ts'
@@ -10,7 +10,7 @@ import { SignInAnswer, signIn } from './routes.ts'
 
 export const ShellQuery = z
   .object({
-    shell_port: wholeNumber(1, 65_535).describe('a port of 127.0.0.1 that the browser is sent to in the end, with `code` or `error`'),
+    shell_port: integerText(1, 65_535).describe('a port of 127.0.0.1 that the browser is sent to in the end, with `code` or `error`'),
     shell_challenge: z.string().regex(/^[\w-]{43}$/, 'a SHA-256 in base64url'),
   })
   .partial()
@@ -48,7 +48,7 @@ export const routes = (app: App): Route[] => [
       summary: 'Come back from the provider: with the token behind the # of oidc.post_login_url, or as JSON where that is not set',
       query: z.object({ state: z.string().optional(), code: z.string().optional(), error: z.string().optional() }),
       answer: SignInAnswer,
-      also: { 302: z.null() },
+      otherAnswers: { 302: z.null() },
       audit: true,
       errors: ['NOT_FOUND', 'UNAUTHORIZED', 'FORBIDDEN', 'DUPLICATE_RESOURCE', 'SERVICE_UNAVAILABLE'],
     },

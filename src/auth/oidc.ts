@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
 import { databaseNow } from '../db/clock.ts'
 import { AppError, invalid } from '../errors.ts'
-import { passes } from '../http/rate-limit.ts'
-import { IdentityFailure, type IdentityMemory, type IdentityProvider } from '../ports/identity-provider.ts'
+import { tryCountHit } from '../http/rate-limit.ts'
+import { IdentityFailure, type IdentityProvider, type LoginState } from '../ports/identity-provider.ts'
 import * as external from '../users/external-identity.ts'
 import * as users from '../users/users.ts'
 import { mint, type SignIn } from './auth.ts'
@@ -22,7 +22,7 @@ export interface Shell {
 }
 
 interface Journey {
-  memory: IdentityMemory
+  memory: LoginState
   shell: Shell | null
 }
 
@@ -32,14 +32,14 @@ export const callbackUrl = ({ config: { oidc, server } }: App): URL =>
 
 /** Sends somebody off: the provider's address, and what their browser has to bring back. Throws NOT_FOUND, SERVICE_UNAVAILABLE. */
 export async function depart(app: App, shell: Shell | null): Promise<{ url: string; cookie: string; seconds: number }> {
-  const { url, memory } = await providerOf(app).begin(callbackUrl(app).href).catch(told(app))
-  const cookie = await app.seals.seal('oidc', { memory, shell } satisfies Journey, patience, await databaseNow(app.db))
+  const { url, loginState: memory } = await providerOf(app).startLogin(callbackUrl(app).href).catch(told(app))
+  const cookie = await app.encryptedTokens.encrypt('oidc', { memory, shell } satisfies Journey, patience, await databaseNow(app.db))
   return { url, cookie, seconds: patience }
 }
 
 /** What a browser brought with it; throws VALIDATION_ERROR for another browser's, or one that was away too long. */
 export async function journeyOf(app: App, cookie: string | undefined): Promise<Journey> {
-  const journey = cookie === undefined ? null : await app.seals.open('oidc', cookie, await databaseNow(app.db))
+  const journey = cookie === undefined ? null : await app.encryptedTokens.decrypt('oidc', cookie, await databaseNow(app.db))
   if (journey === null) throw invalid('state', 'this browser did not begin to sign in here, or more than 10 minutes ago: begin again')
   return journey as Journey
 }
@@ -50,8 +50,9 @@ export async function arrive(app: App, { memory }: Journey, search: string): Pro
   const callback = callbackUrl(app)
   callback.search = search
   if (callback.searchParams.get('state') !== memory.state) throw invalid('state', 'this is not the sign-in that this browser began')
-  if (!(await passes(app, `oidc:${memory.state}`, { acts: 1, window: patience }))) throw invalid('state', 'used already: begin again')
-  const identity = await provider.finish(callback, memory).catch(told(app))
+  if (!(await tryCountHit(app, `oidc:${memory.state}`, { max: 1, windowSeconds: patience })))
+    throw invalid('state', 'used already: begin again')
+  const identity = await provider.handleCallback(callback, memory).catch(told(app))
   const { user, linked } = await external.ofIdentity(app, identity, revokeCredentials)
   if (linked) app.log.warn({ user_id: user.id, issuer: identity.issuer, ...linked }, 'a local account was linked to an OIDC identity')
   return { user: await users.signedIn(app, user.id), linked }
@@ -59,14 +60,18 @@ export async function arrive(app: App, { memory }: Journey, search: string): Pro
 
 /** What a shell gets by way of the browser: worth nothing without what the shell kept. */
 export const handOver = async (app: App, user: users.User, { challenge }: Shell): Promise<string> =>
-  app.seals.seal('oidc-shell', { user_id: user.id, challenge }, handover, await databaseNow(app.db))
+  app.encryptedTokens.encrypt('oidc-shell', { user_id: user.id, challenge }, handover, await databaseNow(app.db))
 
 /** Exchanges that for a token, once. Throws UNAUTHORIZED. */
 export async function exchange(app: App, code: string, verifier: string): Promise<SignIn> {
-  const sealed = (await app.seals.open('oidc-shell', code, await databaseNow(app.db))) as { user_id: string; challenge: string } | null
+  const sealed = (await app.encryptedTokens.decrypt('oidc-shell', code, await databaseNow(app.db))) as {
+    user_id: string
+    challenge: string
+  } | null
   const isHis = sealed?.challenge === createHash('sha256').update(verifier).digest('base64url')
   const id = createHash('sha256').update(code).digest('hex')
-  if (!sealed || !isHis || !(await passes(app, `oidc-shell:${id}`, { acts: 1, window: handover }))) throw new AppError('UNAUTHORIZED')
+  if (!sealed || !isHis || !(await tryCountHit(app, `oidc-shell:${id}`, { max: 1, windowSeconds: handover })))
+    throw new AppError('UNAUTHORIZED')
   return mint(app, await users.existing(app.db, sealed.user_id))
 }
 

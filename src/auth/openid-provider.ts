@@ -31,7 +31,7 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
 
   return {
     issuer: settings.issuer,
-    async begin(redirectUri) {
+    async startLogin(redirectUri) {
       const at = await configuration().catch(unavailable)
       const memory = { verifier: oidc.randomPKCECodeVerifier(), state: oidc.randomState(), nonce: oidc.randomNonce() }
       const url = oidc.buildAuthorizationUrl(at, {
@@ -42,9 +42,9 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
         code_challenge: await oidc.calculatePKCECodeChallenge(memory.verifier),
         code_challenge_method: 'S256',
       })
-      return { url: url.href, memory }
+      return { url: url.href, loginState: memory }
     },
-    async finish(callback, { verifier, state, nonce }) {
+    async handleCallback(callback, { verifier, state, nonce }) {
       const at = await configuration().catch(unavailable)
       try {
         const tokens = await oidc.authorizationCodeGrant(at, callback, {

@@ -34,7 +34,7 @@ export function check(
     for (const name of only) {
       for await (const { repair: mend, address, ...finding } of checks[name](app, scope)) {
         scope.signal.throwIfAborted()
-        const path = address === undefined ? {} : { path: app.files.place(address) }
+        const path = address === undefined ? {} : { path: app.files.describeLocation(address) }
         found({ check: name, ...finding, ...path, repaired: repair && mend ? await mend() : null })
       }
     }

@@ -122,7 +122,7 @@ async function setAside(app: App, address: string): Promise<string> {
     if (found === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
     return (await usesOf(trx, [address])).get(address) !== 'none'
   })
-  return isUsed ? 'it is used by now' : `moved to ${await app.files.setAside(address)}`
+  return isUsed ? 'it is used by now' : `moved to ${await app.files.quarantine(address)}`
 }
 
 async function* withoutDocument(app: App): AsyncGenerator<Found> {

@@ -9,8 +9,8 @@ import type { Role, Row } from '../db/schema.ts'
 import { visibleName } from '../documents/access.ts'
 import { AppError, invalid } from '../errors.ts'
 import { isId } from '../http/input.ts'
-import { type Fetched, fetchPage, type Slice } from '../http/pages.ts'
-import { count as countAct } from '../http/rate-limit.ts'
+import { type FetchedPage, fetchPage, type Slice } from '../http/pages.ts'
+import { countHit as countAct } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'
 
 export interface Comment extends Row<'comments'> {
@@ -46,7 +46,7 @@ const total = sql<number>`count(*)`.as('total')
 const excerpt = 200
 
 /** Some of the comments that are no replies, newest first, each with its first replies. Throws COMMENT_DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
-export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<Fetched<Thread & RowWithCursorKey>> {
+export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<FetchedPage<Thread & RowWithCursorKey>> {
   await readable(app.db, actor, documentId)
   const threads = select(app.db).where('comments.document_id', '=', documentId).where('comments.parent_id', 'is', null)
   const slice = ({ limit, offset, after }: Slice) =>
@@ -82,7 +82,7 @@ export async function replies(
   documentId: string,
   id: string,
   span: Span,
-): Promise<Fetched<Comment & RowWithCursorKey>> {
+): Promise<FetchedPage<Comment & RowWithCursorKey>> {
   await readable(app.db, actor, documentId)
   await existing(app.db, documentId, id)
   const all = select(app.db).where('comments.parent_id', '=', id)
@@ -104,7 +104,7 @@ function fetchSpan<Row extends RowWithCursorKey>(
   boundTo: unknown,
   fetch: (slice: Slice) => Promise<Row[]>,
   count: { executeTakeFirstOrThrow(): Promise<{ total: number }> },
-): Promise<Fetched<Row>> {
+): Promise<FetchedPage<Row>> {
   if (cursor !== undefined && offset > 0) throw invalid('offset', 'offset and cursor exclude each other')
   const from = (slice: Slice) => fetch({ ...slice, offset })
   return fetchPage({ page: 1, per_page: limit, cursor }, order, boundTo, from, async () => (await count.executeTakeFirstOrThrow()).total)
@@ -134,7 +134,7 @@ export async function create(app: App, actor: Actor, documentId: string, { conte
   checkContent(content)
   if (parent_id !== null) await answerable(app.db, documentId, parent_id)
   const acts = app.config.limits.comments_per_minute
-  if (acts > 0) await countAct(app, `comment:${userId}`, { acts, window: 60 }, 'COMMENT_RATE_LIMITED')
+  if (acts > 0) await countAct(app, `comment:${userId}`, { max: acts, windowSeconds: 60 }, 'COMMENT_RATE_LIMITED')
   return app.db.transaction().execute(async (trx) => {
     const at = app.now()
     const id = await insert(trx, {

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { wholeNumber } from '../http/input.ts'
-import { cursorField, type Fetched, Onward } from '../http/pages.ts'
+import { integerText } from '../http/input.ts'
+import { CursorPagination, cursorField, type FetchedPage } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import * as comments from './comments.ts'
 
 export const Span = z.object({
-  limit: wholeNumber(1, 100).default(50),
-  offset: wholeNumber(0, 1_000_000_000).default(0),
+  limit: integerText(1, 100).default(50),
+  offset: integerText(0, 1_000_000_000).default(0),
   cursor: cursorField,
 })
 /** Its length has codes of its own. */
@@ -28,7 +28,7 @@ export const CommentAnswer = z.object({
   updated_at: z.iso.datetime(),
 })
 export const ThreadAnswer = CommentAnswer.extend({ reply_count: z.int(), replies: z.array(CommentAnswer) })
-const span = { total: z.int(), limit: z.int(), offset: z.int(), pagination: Onward }
+const span = { total: z.int(), limit: z.int(), offset: z.int(), pagination: CursorPagination }
 export const ThreadsAnswer = z.object({ comments: z.array(ThreadAnswer), ...span })
 export const RepliesAnswer = z.object({ replies: z.array(CommentAnswer), ...span })
 export const CountAnswer = z.object({ count: z.int() })
@@ -96,7 +96,7 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-const spanOf = ({ limit, offset }: comments.Span, { total, next }: Fetched<unknown>) => ({
+const spanOf = ({ limit, offset }: comments.Span, { total, next }: FetchedPage<unknown>) => ({
   total,
   limit,
   offset,

@@ -9,8 +9,8 @@ import type { Db, Trx } from '../db/pool.ts'
 import type { DocumentStatus, Schema } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
 import { publish, publishMany } from '../events.ts'
-import { matches } from '../http/files.ts'
-import { type Fetched, fetchPage, type PageOf, type Slice } from '../http/pages.ts'
+import { matchesEtag } from '../http/files.ts'
+import { type FetchedPage, fetchPage, type PageRequest, type Slice } from '../http/pages.ts'
 import { parseUserIdentifier } from '../http/user-identifier.ts'
 import * as jobs from '../jobs/queue.ts'
 import { visible } from './access.ts'
@@ -42,7 +42,7 @@ export interface Filter {
   owner?: string | undefined
 }
 
-export interface ListOptions extends Filter, PageOf {
+export interface ListOptions extends Filter, PageRequest {
   sort: (typeof sortable)[number]
   order: 'asc' | 'desc'
   /** characters of the text that are read with each document; 0: none */
@@ -53,7 +53,7 @@ export interface ListOptions extends Filter, PageOf {
 export type Listed = Document & RowWithCursorKey
 
 /** One page of what the actor may see. Throws VALIDATION_ERROR for a cursor of another list. */
-export function list(app: App, actor: Actor, options: ListOptions): Promise<Fetched<Listed>> {
+export function list(app: App, actor: Actor, options: ListOptions): Promise<FetchedPage<Listed>> {
   const { page: _page, per_page: _size, cursor, sort, order, characters, ...filter } = options
   const by = orders[order][sort]
   const boundTo = ['documents', filter]
@@ -165,7 +165,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Change
   return app.db.transaction().execute(async (trx) => {
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
     const document = await visible(trx, actor, id)
-    if (ifMatch !== null && !matches(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
+    if (ifMatch !== null && !matchesEtag(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
     const { title, labels, metadata } = changes
     if (labels) await setLabels(trx, id, await labelIds(trx, labels))
     await touch(app, trx, id, {

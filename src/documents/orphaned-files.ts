@@ -19,7 +19,7 @@ export async function purgeOrphans(app: App, isDry: boolean): Promise<number> {
     last = rows.at(-1)?.sha256 ?? ''
   }
   // Of uploads that were broken off; the table does not know of them.
-  for (const { address, remove } of await app.files.unsettled()) {
+  for (const { address, remove } of await app.files.listUncommitted()) {
     if ((await usesOf(app.db, [address])).get(address) === 'none') found++
     if (isDry) continue
     await app.db.transaction().execute((trx) => forgetUncommitted(trx, address))

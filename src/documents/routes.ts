@@ -2,10 +2,10 @@ import type { H3Event } from 'h3'
 import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { fileHeaders, harmless, matches, sendFile } from '../http/files.ts'
-import { commaList, jsonRecord, lastMoment, listOf, moment, wholeNumber } from '../http/input.ts'
+import { fileHeaders, matchesEtag, sendFile, untrustedContentHeaders } from '../http/files.ts'
+import { commaList, endTimestampText, integerText, jsonRecord, listOf, moment } from '../http/input.ts'
 import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
-import { pageOf, pageQuery, pagination } from '../http/pages.ts'
+import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { type Call, type Route, user } from '../http/route.ts'
 import { streamedJson } from '../http/streamed-json.ts'
 import { visibleLine } from '../http/visible-text.ts'
@@ -35,7 +35,7 @@ export const listQuery = (app: App) =>
     source_id: z.uuid().optional(),
     label_ids: commaList(z.uuid()).optional(),
     date_from: moment.optional(),
-    date_to: lastMoment.optional(),
+    date_to: endTimestampText.optional(),
     owner: z.string().max(200).optional(),
     fields: commaList(z.enum(fieldNames)).optional(),
   })
@@ -54,7 +54,7 @@ const Sums = z.object({ sha256: listOf(Sum, 1000, 1), owner: z.string().max(200)
 export const KnownAnswer = z.object({ documents: z.array(z.object({ sha256: z.string(), id: z.uuid() })) })
 
 const UploadQuery = z.object({ on_duplicate: z.enum(['allow', 'reject', 'return']).optional(), owner: z.string().max(200).optional() })
-export const ThumbnailQuery = z.object({ width: wholeNumber(1, 1000).default(200), height: wholeNumber(1, 1000).default(200) })
+export const ThumbnailQuery = z.object({ width: integerText(1, 1000).default(200), height: integerText(1, 1000).default(200) })
 const PageAnswer = z.object({
   page: z.int(),
   text: z.string(),
@@ -108,7 +108,7 @@ const range = {
 export const routes = (app: App): Route[] => [
   user(
     'GET /api/documents',
-    { summary: 'List documents', query: listQuery(app), answer: pageOf(DocumentAnswer.partial()), isLarge: true },
+    { summary: 'List documents', query: listQuery(app), answer: pageSchema(DocumentAnswer.partial()), isLarge: true },
     list(app),
   ),
 
@@ -134,7 +134,7 @@ export const routes = (app: App): Route[] => [
     async ({ actor, event, param }) => {
       const document = await visible(app.reads, actor, param('id'))
       const tag = etag(document)
-      if (matches(event.req.headers.get('if-none-match'), tag)) return new Response(null, { status: 304, headers: { etag: tag } })
+      if (matchesEtag(event.req.headers.get('if-none-match'), tag)) return new Response(null, { status: 304, headers: { etag: tag } })
       return tagged(app, event, document)
     },
   ),
@@ -163,7 +163,7 @@ export const routes = (app: App): Route[] => [
   ),
   user('GET /api/documents/:id/text', { summary: 'The text alone', ids, produces: ['text/plain'] }, async ({ actor, param }) => {
     const document = await visible(app.reads, actor, param('id'))
-    return textAnswer(app, document, { ...harmless, 'content-type': 'text/plain; charset=utf-8' })
+    return textAnswer(app, document, { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' })
   }),
 ]
 
@@ -209,9 +209,9 @@ type Take = Parameters<typeof readMultipart>[2]
 const limitsFor = ({ config: { limits, server } }: App, field: string, files: number): MultipartLimits => ({
   field,
   files,
-  fileSize: limits.max_upload_size,
-  total: files * (limits.max_upload_size + (1 << 20)),
-  timeout: server.upload_timeout,
+  fileBytes: limits.max_upload_size,
+  totalBytes: files * (limits.max_upload_size + (1 << 20)),
+  timeoutMs: server.upload_timeout,
 })
 
 const bytes =

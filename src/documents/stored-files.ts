@@ -130,7 +130,7 @@ export async function repairStored(app: App, staged: StagedFile): Promise<void> 
     const address = await lockExisting(trx, staged.sha256)
     if (address !== undefined) await ensureBytes(app, trx, staged, address, true)
   })
-  await staged.keep()
+  await staged.confirm()
 }
 
 /** Locks the row of these bytes where there is one: its address. */

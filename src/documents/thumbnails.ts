@@ -1,7 +1,7 @@
 /** Small pictures of documents, made once for each owner and kept beside the bytes. */
 import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
-import { harmless, matches } from '../http/files.ts'
+import { matchesEtag, untrustedContentHeaders } from '../http/files.ts'
 import { ReadFailure } from '../ports/document-reader.ts'
 import type { DerivedKey } from '../ports/file-store.ts'
 import { card } from './placeholder-thumbnail.ts'
@@ -42,10 +42,10 @@ export async function thumbnail(
     'content-type': type,
     'cache-control': 'private, max-age=3600',
     vary: 'accept',
-    ...harmless,
+    ...untrustedContentHeaders,
   })
   headers.set('etag', `"${createHash('sha256').update(`${document.sha256} ${name}`).digest('hex').slice(0, 32)}"`)
-  if (matches(ifNoneMatch, headers.get('etag') as string)) return new Response(null, { status: 304, headers })
+  if (matchesEtag(ifNoneMatch, headers.get('etag') as string)) return new Response(null, { status: 304, headers })
   const unreadable = (err: unknown) => {
     app.log.warn({ err, document_id: document.id }, 'a thumbnail that was kept cannot be read')
     return null
@@ -69,12 +69,12 @@ const keyOf = ({ sha256, owner_id }: Document): DerivedKey => ({ sha256, ownerId
 
 /** The picture, null where there is none; not `isFinal` where another try could end better. */
 async function drawn(app: App, { sha256, filename, mime_type }: Document, size: Size, type: PictureType) {
-  const { path, release } = await withAddress(app.reads, sha256, (address) => app.files.local(address))
+  const { path, release } = await withAddress(app.reads, sha256, (address) => app.files.openLocal(address))
   try {
     return { picture: await app.previewer.thumbnail({ path, filename, mimeType: mime_type }, size, type), isFinal: true }
   } catch (error) {
     // A file that cannot be drawn has a card, as one that has no picture.
-    if (error instanceof ReadFailure) return { picture: null, isFinal: !error.retry && error.code !== 'READ_TIMEOUT' }
+    if (error instanceof ReadFailure) return { picture: null, isFinal: !error.isRetryable && error.code !== 'READ_TIMEOUT' }
     throw error
   } finally {
     await release()

@@ -5,8 +5,8 @@ import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import { inSavepoint } from '../db/savepoint.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type Done, fingerprint, once, type Repeatable } from '../http/idempotency.ts'
-import { check, commaSeparated, flag, jsonObject } from '../http/input.ts'
+import { fingerprint, type IdempotentRequest, runOnce, type StoredAnswer } from '../http/idempotency.ts'
+import { booleanText, commaSeparated, jsonObject, parseInput } from '../http/input.ts'
 import type { Fields, Part } from '../http/multipart.ts'
 import { visibleLine } from '../http/visible-text.ts'
 import type { StagedFile } from '../ports/file-store.ts'
@@ -23,7 +23,7 @@ export interface Incoming {
 }
 
 const options = {
-  ocr_enabled: flag.default(true),
+  ocr_enabled: booleanText.default(true),
   language: z
     .string()
     .regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, 'a language code such as "eng", or several joined by "+"')
@@ -84,7 +84,12 @@ async function stageOne(app: App, { filename, source }: Part): Promise<Incoming>
 }
 
 /** What tells one upload request from another, for its Idempotency-Key; null where it has none. */
-const repeatable = (key: string | null, route: 'upload' | 'bulk-upload', files: readonly Incoming[], fields: unknown): Repeatable | null =>
+const repeatable = (
+  key: string | null,
+  route: 'upload' | 'bulk-upload',
+  files: readonly Incoming[],
+  fields: unknown,
+): IdempotentRequest | null =>
   key === null
     ? null
     : { key, fingerprint: fingerprint(route, fields, ...files.map(({ filename, staged: { sha256, size } }) => [filename, sha256, size])) }
@@ -96,14 +101,14 @@ export async function storeOne(
   file: Incoming,
   fields: unknown,
   key: string | null,
-): Promise<Done<z.infer<typeof UploadAnswer>>> {
+): Promise<StoredAnswer<z.infer<typeof UploadAnswer>>> {
   const { filename, staged } = file
-  const { title, labels, owner, metadata, ...given } = check(OneForm, fields)
+  const { title, labels, owner, metadata, ...given } = parseInput(OneForm, fields)
   const request = repeatable(key, 'upload', [file], fields)
   const options = await chosen(app, actor, given)
   await compareLarge(app, await ownerOf(app, app.db, actor, owner), [staged])
   const storing = app.db.transaction().execute((trx) =>
-    once(trx, actor, request, async () => {
+    runOnce(trx, actor, request, async () => {
       const ownerId = await ownerOf(app, trx, actor, owner)
       const { document, created } = await store(app, trx, ownerId, staged, {
         filename,
@@ -118,7 +123,7 @@ export async function storeOne(
     }),
   )
   const done = await storing.catch((error) => refuseRepaired(app, staged, error))
-  await staged.keep()
+  await staged.confirm()
   return done
 }
 
@@ -143,7 +148,7 @@ export async function storeAll(
 ): Promise<z.infer<typeof BulkAnswer>> {
   const request = repeatable(key, 'bulk-upload', files, fields)
 
-  const { default_labels, owner, metadata, ...given } = check(ManyForm, fields)
+  const { default_labels, owner, metadata, ...given } = parseInput(ManyForm, fields)
   const ownerId = await ownerOf(app, app.db, actor, owner)
   await labelIds(app.db, default_labels, 'default_labels')
   const options = await chosen(app, actor, given)
@@ -161,10 +166,10 @@ export async function storeAll(
   if (!request) return storeEach(app, files, storeIn)
   const { answer } = await app.db
     .transaction()
-    .execute((trx) => once(trx, actor, request, async () => ({ status: 201, answer: await storeTogether(trx, files, storeIn) })))
+    .execute((trx) => runOnce(trx, actor, request, async () => ({ status: 201, answer: await storeTogether(trx, files, storeIn) })))
   for (const [index, { staged }] of files.entries()) {
     const result = answer.documents[index]
-    if (result?.status === 'uploaded') await staged.keep()
+    if (result?.status === 'uploaded') await staged.confirm()
     else if (result?.error.code === 'DUPLICATE_RESOURCE') await repairStored(app, staged)
   }
   return answer
@@ -180,7 +185,7 @@ async function storeEach(app: App, files: readonly Incoming[], storeIn: StoreIn)
         .transaction()
         .execute((trx) => storeIn(trx, file))
         .catch((error) => refuseRepaired(app, file.staged, error))
-      await file.staged.keep()
+      await file.staged.confirm()
       documents.push(result)
     } catch (error) {
       const isOurs = !(error instanceof AppError) || error.status >= 500

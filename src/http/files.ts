@@ -23,10 +23,10 @@ function inlineType(mime: string): string | null {
 }
 
 /** Whether a file of that type can be looked at inside a browser. */
-export const isShownInline = (mime: string): boolean => inlineType(mime) !== null
+export const canShowInline = (mime: string): boolean => inlineType(mime) !== null
 
 /** What every answer says that holds what users uploaded, or was made of it: run nothing, guess nothing, lend it to no other page. */
-export const harmless = {
+export const untrustedContentHeaders = {
   'content-security-policy': "default-src 'none'; sandbox",
   'x-content-type-options': 'nosniff',
   'cross-origin-resource-policy': 'same-origin',
@@ -49,7 +49,7 @@ export async function sendFile(event: H3Event, file: StoredFile, how: 'attachmen
   const headers = new Headers({
     'content-type': shown ?? (file.mime_type.startsWith('text/html') ? 'application/octet-stream' : file.mime_type),
     'content-disposition': disposition(file.filename, { type: shown ? 'inline' : 'attachment' }),
-    ...harmless,
+    ...untrustedContentHeaders,
     'cache-control': 'private, no-cache',
     'accept-ranges': 'bytes',
     etag,
@@ -60,7 +60,7 @@ export async function sendFile(event: H3Event, file: StoredFile, how: 'attachmen
   })
   if (isUnmodified(event.req, etag, file.modifiedAt)) return new Response(null, { status: 304, headers })
 
-  const range = rangeOf(event, file, etag)
+  const range = parseRange(event, file, etag)
   headers.set('content-length', String(range ? range.end - range.start + 1 : file.size))
   if (range) headers.set('content-range', `bytes ${range.start}-${range.end}/${file.size}`)
   const status = range ? 206 : 200
@@ -70,19 +70,19 @@ export async function sendFile(event: H3Event, file: StoredFile, how: 'attachmen
 }
 
 /** Whether a list of tags (`If-None-Match`, `If-Match`) names this one. */
-export const matches = (header: string | null, etag: string): boolean =>
+export const matchesEtag = (header: string | null, etag: string): boolean =>
   header !== null && (header.trim() === '*' || header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag))
 
 /** Whether the client has the file already (RFC 9110, 13.2.2). Throws PRECONDITION_FAILED where it wants another one than there is. */
 function isUnmodified({ headers, method }: Request, etag: string, modifiedAt: Date): boolean {
   const ifMatch = headers.get('if-match')
-  const unmodifiedSince = httpDate(headers.get('if-unmodified-since'))
-  const isOther = ifMatch === null ? unmodifiedSince !== null && seconds(modifiedAt) > unmodifiedSince : !matchesStrongly(ifMatch, etag)
+  const unmodifiedSince = parseHttpDate(headers.get('if-unmodified-since'))
+  const isOther = ifMatch === null ? unmodifiedSince !== null && toSeconds(modifiedAt) > unmodifiedSince : !matchesStrongly(ifMatch, etag)
   if (isOther) throw new AppError('PRECONDITION_FAILED', {}, 'The file is another one by now.')
   const ifNoneMatch = headers.get('if-none-match')
-  if (ifNoneMatch !== null) return matches(ifNoneMatch, etag)
-  const modifiedSince = method === 'GET' || method === 'HEAD' ? httpDate(headers.get('if-modified-since')) : null
-  return modifiedSince !== null && seconds(modifiedAt) <= modifiedSince
+  if (ifNoneMatch !== null) return matchesEtag(ifNoneMatch, etag)
+  const modifiedSince = method === 'GET' || method === 'HEAD' ? parseHttpDate(headers.get('if-modified-since')) : null
+  return modifiedSince !== null && toSeconds(modifiedAt) <= modifiedSince
 }
 
 /** As matches(), but a weak tag names nothing: it does not promise the same bytes. */
@@ -90,26 +90,26 @@ const matchesStrongly = (header: string, etag: string): boolean =>
   header.trim() === '*' || header.split(',').some((tag) => tag.trim() === etag)
 
 /** Seconds since 1970 of an HTTP date (RFC 9110, 5.6.7); null for anything else, which is ignored. */
-function httpDate(header: string | null): number | null {
+function parseHttpDate(header: string | null): number | null {
   if (header === null || !/^[A-Z][a-z]{2,8},? .*(?:GMT|\d{4})$/.test(header.trim())) return null
   const time = Date.parse(header)
   return Number.isNaN(time) ? null : Math.floor(time / 1000)
 }
 
 /** HTTP dates are this exact. */
-const seconds = (date: Date): number => Math.floor(date.getTime() / 1000)
+const toSeconds = (date: Date): number => Math.floor(date.getTime() / 1000)
 
 /** Whether the range is of the file as it is. A date tells two versions of one second apart only once that second is over. */
-function isOfFile(condition: string, etag: string, modifiedAt: Date): boolean {
-  const date = httpDate(condition)
-  return date === null ? condition.trim() === etag : date === seconds(modifiedAt) && Date.now() - modifiedAt.getTime() > 1000
+function isRangeCurrent(condition: string, etag: string, modifiedAt: Date): boolean {
+  const date = parseHttpDate(condition)
+  return date === null ? condition.trim() === etag : date === toSeconds(modifiedAt) && Date.now() - modifiedAt.getTime() > 1000
 }
 
 /** One range of a `Range` header (RFC 9110, 14.2), or null: none, several, not bytes, malformed, or the file is another one by now. */
-function rangeOf(event: H3Event, { size, modifiedAt }: StoredFile, etag: string): { start: number; end: number } | null {
+function parseRange(event: H3Event, { size, modifiedAt }: StoredFile, etag: string): { start: number; end: number } | null {
   const header = event.req.headers.get('range')
   const condition = event.req.headers.get('if-range')
-  if (!header || (condition !== null && !isOfFile(condition, etag, modifiedAt))) return null
+  if (!header || (condition !== null && !isRangeCurrent(condition, etag, modifiedAt))) return null
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/i.exec(header.replaceAll(' ', '')) ?? []
   if (first === '' && last === '') return null
   if (first !== '' && last !== '' && Number(last) < Number(first)) return null

@@ -7,15 +7,15 @@ import type { Trx } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
 
 /** seconds that an answer is kept */
-const lifetime = 24 * 3600
+const lifetimeSeconds = 24 * 3600
 
-export interface Done<T> {
+export interface StoredAnswer<T> {
   status: number
   answer: T
 }
 
 /** A request that may come twice. */
-export interface Repeatable {
+export interface IdempotentRequest {
   /** the Idempotency-Key header */
   key: string
   /** of fingerprint() */
@@ -24,9 +24,9 @@ export interface Repeatable {
 
 /** SHA-256 of what a request asks for: two requests with the same one are the same request. The order of an object's keys does not count. */
 export const fingerprint = (...parts: readonly unknown[]): string =>
-  createHash('sha256').update(JSON.stringify(parts, sorted)).digest('hex')
+  createHash('sha256').update(JSON.stringify(parts, sortKeys)).digest('hex')
 
-const sorted = (_key: string, value: unknown): unknown =>
+const sortKeys = (_key: string, value: unknown): unknown =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort()) : value
 
 /**
@@ -34,16 +34,16 @@ const sorted = (_key: string, value: unknown): unknown =>
  * first one's transaction. Without `request` it just does `work`. Throws VALIDATION_ERROR for a malformed key, IDEMPOTENCY_KEY_REUSED where the
  * key was used for a request with another fingerprint.
  */
-export async function once<T extends object>(
+export async function runOnce<T extends object>(
   trx: Trx,
   actor: Actor,
-  request: Repeatable | null,
-  work: () => Promise<Done<T>>,
-): Promise<Done<T>> {
+  request: IdempotentRequest | null,
+  work: () => Promise<StoredAnswer<T>>,
+): Promise<StoredAnswer<T>> {
   if (request === null) return work()
   const { key, fingerprint } = request
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) throw invalid('Idempotency-Key', '1 to 255 visible ASCII characters')
-  await deleteOld(trx)
+  await deleteExpired(trx)
   const caller = actor.id ?? 'operator'
   const claimed = await trx
     .insertInto('idempotency_keys')
@@ -54,7 +54,7 @@ export async function once<T extends object>(
         .doUpdateSet((eb) => ({ fingerprint: eb.ref('excluded.fingerprint'), status: null, answer: null, created_at: clock }))
         // Old, or from the future: the database clock was set back.
         .where(
-          sql<boolean>`idempotency_keys.created_at not between clock_timestamp() - make_interval(secs => ${lifetime}) and clock_timestamp()`,
+          sql<boolean>`idempotency_keys.created_at not between clock_timestamp() - make_interval(secs => ${lifetimeSeconds}) and clock_timestamp()`,
         ),
     )
     .returning('key')
@@ -77,6 +77,8 @@ export async function once<T extends object>(
 }
 
 /** Deletes old keys; skips those that somebody else is deleting, since two who wait for each other in different orders would never end. */
-const deleteOld = (trx: Trx) =>
+const deleteExpired = (trx: Trx) =>
   sql`delete from idempotency_keys where (caller, key) in
-    (select caller, key from idempotency_keys where created_at < ${secondsAgo(lifetime)} limit 1000 for update skip locked)`.execute(trx)
+    (select caller, key from idempotency_keys where created_at < ${secondsAgo(lifetimeSeconds)} limit 1000 for update skip locked)`.execute(
+    trx,
+  )

@@ -2,9 +2,9 @@
 import type { H3Event } from 'h3'
 import { z } from 'zod'
 import { AppError, invalid } from '../errors.ts'
-import { bodyOf, refuseLonger } from './body.ts'
-import { decode, openJsonScanner, parseJson, parseScanned, refuseUnstorable } from './json.ts'
-import { openSlices } from './time-slices.ts'
+import { readChunks, rejectLargerThan } from './body.ts'
+import { decode, openJsonScanner, parseJson, parseScanned, rejectUnstorable } from './json.ts'
+import { openYielder } from './time-slices.ts'
 
 interface Issue {
   path: string
@@ -19,7 +19,7 @@ const maxIssueLength = 500
 const scanBytes = 256 << 10
 
 /** Checks a value against a schema; throws VALIDATION_ERROR with the first 100 problems in `details.issues`. */
-export function check<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+export function parseInput<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value)
   if (result.success) return result.data
   const issues = result.error.issues.slice(0, maxIssues).map(issueOf)
@@ -35,17 +35,17 @@ const issueOf = ({ path, message }: z.core.$ZodIssue): Issue => ({
 export const isId = (value: string): boolean => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(value)
 
 /** The query string as one object; of a repeated parameter the last counts. */
-export function query(event: H3Event): Record<string, string> {
+export function readQuery(event: H3Event): Record<string, string> {
   const values = Object.fromEntries(event.url.searchParams)
-  refuseUnstorable(values)
+  rejectUnstorable(values)
   return values
 }
 
 /** Returns the JSON body (`{}` where there is none). Throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, VALIDATION_ERROR. */
-export async function json(event: H3Event, maxBytes: number): Promise<unknown> {
+export async function readJson(event: H3Event, maxBytes: number): Promise<unknown> {
   const scanner = openJsonScanner()
-  const pause = openSlices()
-  const bytes = await read(event, maxBytes, async (chunk) => {
+  const pause = openYielder()
+  const bytes = await readBytes(event, maxBytes, async (chunk) => {
     requireJson(event)
     for (let start = 0; start < chunk.length; start += scanBytes) {
       scanner.push(chunk.subarray(start, start + scanBytes))
@@ -56,10 +56,10 @@ export async function json(event: H3Event, maxBytes: number): Promise<unknown> {
 }
 
 /** Returns a body that a form of a page may send too (application/x-www-form-urlencoded); of a repeated field the last counts. Throws as json() does. */
-export async function jsonOrForm(event: H3Event, maxBytes: number): Promise<unknown> {
-  if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(event.req.headers.get('content-type') ?? '')) return json(event, maxBytes)
-  const values = Object.fromEntries(new URLSearchParams(decode(await read(event, maxBytes, () => {}))))
-  refuseUnstorable(values)
+export async function readJsonOrForm(event: H3Event, maxBytes: number): Promise<unknown> {
+  if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(event.req.headers.get('content-type') ?? '')) return readJson(event, maxBytes)
+  const values = Object.fromEntries(new URLSearchParams(decode(await readBytes(event, maxBytes, () => {}))))
+  rejectUnstorable(values)
   return values
 }
 
@@ -73,12 +73,12 @@ function requireJson(event: H3Event): void {
 const isBlank = (bytes: Uint8Array): boolean => bytes.length < 1024 && decode(bytes).trim() === ''
 
 /** Returns the whole body. `take` sees each chunk as it comes, and ends the reading by throwing. */
-async function read(event: H3Event, maxBytes: number, take: (chunk: Uint8Array) => void | Promise<void>): Promise<Buffer> {
-  refuseLonger(event, maxBytes)
+async function readBytes(event: H3Event, maxBytes: number, take: (chunk: Uint8Array) => void | Promise<void>): Promise<Buffer> {
+  rejectLargerThan(event, maxBytes)
   const chunks: Uint8Array[] = []
   let size = 0
   try {
-    for await (const chunk of bodyOf(event)) {
+    for await (const chunk of readChunks(event)) {
       size += chunk.length
       if (size > maxBytes) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: maxBytes })
       await take(chunk)
@@ -97,30 +97,33 @@ function schemaOf(type: z.ZodType): object {
 }
 
 /** Query-string forms of things that are not strings; the description says what they stand for. */
-export const flag = z
+export const booleanText = z
   .enum(['true', 'false', '1', '0'])
   .meta({ type: 'boolean', enum: undefined })
   .transform((value) => value === 'true' || value === '1')
-export const wholeNumber = (min: number, max: number) =>
+export const integerText = (min: number, max: number) =>
   z
     .string()
     .regex(/^-?\d{1,16}$/, 'a whole number')
     .meta({ type: 'integer', minimum: min, maximum: max, pattern: undefined })
     .transform(Number)
     .pipe(z.number().min(min).max(max))
-const aMoment = 'an RFC 3339 date or date and time'
+const timestampMessage = 'an RFC 3339 date or date and time'
 /** Four digits also in UTC: what is answered must be RFC 3339 again. */
-const isInOurEra = (moment: Date): boolean => moment.getUTCFullYear() >= 0 && moment.getUTCFullYear() <= 9999
+const hasFourDigitYear = (timestampText: Date): boolean => timestampText.getUTCFullYear() >= 0 && timestampText.getUTCFullYear() <= 9999
 /** RFC 3339, or a bare date, which means its first moment in UTC. */
 export const moment = z
-  .union([z.iso.datetime({ offset: true, error: aMoment }), z.iso.date(aMoment)], aMoment)
+  .union([z.iso.datetime({ offset: true, error: timestampMessage }), z.iso.date(timestampMessage)], timestampMessage)
   .transform((value) => new Date(value))
-  .refine(isInOurEra, aMoment)
+  .refine(hasFourDigitYear, timestampMessage)
 /** The same for the end of a time span: a bare date means its last moment. */
-export const lastMoment = z
-  .union([z.iso.datetime({ offset: true, error: aMoment }), z.iso.date(aMoment).transform((day) => `${day}T23:59:59.999Z`)], aMoment)
+export const endTimestampText = z
+  .union(
+    [z.iso.datetime({ offset: true, error: timestampMessage }), z.iso.date(timestampMessage).transform((day) => `${day}T23:59:59.999Z`)],
+    timestampMessage,
+  )
   .transform((value) => new Date(value))
-  .refine(isInOurEra, aMoment)
+  .refine(hasFourDigitYear, timestampMessage)
 /** Text that holds JSON, within the limits of bodies. */
 export const jsonText = (maxLength: number) =>
   z

@@ -3,7 +3,7 @@
  * parsed in slices, so that other requests are answered in between. The grammar itself is JSON.parse's throughout.
  */
 import { invalid } from '../errors.ts'
-import { openSlices, type Slices } from './time-slices.ts'
+import { openYielder, type Yielder } from './time-slices.ts'
 
 /** Levels of arrays and objects. */
 export const maxDepth = 64
@@ -28,7 +28,7 @@ interface List {
   /** of the closing bracket */
   end: number
   /** of commas between members, a slice apart */
-  cuts: number[]
+  sliceBounds: number[]
 }
 
 export interface JsonScanner {
@@ -70,7 +70,7 @@ export function openJsonScanner(): JsonScanner {
     isOpened = true
     if (depth === 1) isListRoot = byte === openBracket
     if (byte !== openBracket || list || (depth !== 1 && (depth !== 2 || isListRoot))) return
-    list = { start: position + 1, end: -1, cuts: [] }
+    list = { start: position + 1, end: -1, sliceBounds: [] }
     lists.push(list)
     listDepth = depth
     lastCut = position
@@ -96,7 +96,7 @@ export function openJsonScanner(): JsonScanner {
     namesSinceCut += names
     names = 0
     if (position - lastCut < sliceBytes && namesSinceCut < sliceNames) return
-    list.cuts.push(position)
+    list.sliceBounds.push(position)
     lastCut = position
     namesSinceCut = 0
   }
@@ -140,21 +140,21 @@ export function openJsonScanner(): JsonScanner {
 export function parseJson(text: string): unknown {
   openJsonScanner().push(Buffer.from(text))
   const value = parse(text)
-  refuseUnstorable(value)
+  rejectUnstorable(value)
   return value
 }
 
 /** Parses what the scanner has read, in slices where it has long lists. Throws VALIDATION_ERROR. */
 export async function parseScanned(bytes: Uint8Array, { lists }: Pick<JsonScanner, 'lists'>): Promise<unknown> {
-  if (bytes.length > maxElementBytes || lists.some(({ cuts }) => cuts.length > 0)) return parseInSlices(bytes, lists)
+  if (bytes.length > maxElementBytes || lists.some(({ sliceBounds: cuts }) => cuts.length > 0)) return parseInSlices(bytes, lists)
   const value = parse(decode(bytes))
-  refuseUnstorable(value)
+  rejectUnstorable(value)
   return value
 }
 
 /** The lists are taken out, each leaving its number in its place; the rest is parsed, and then the lists, slice by slice. */
 async function parseInSlices(bytes: Uint8Array, lists: readonly List[]): Promise<unknown> {
-  const pause = openSlices()
+  const pause = openYielder()
   if (lists.length > maxLists) throw invalid('', `more than ${maxLists} lists`)
   const rest: Uint8Array[] = []
   let end = 0
@@ -166,12 +166,12 @@ async function parseInSlices(bytes: Uint8Array, lists: readonly List[]): Promise
   if (rest.reduce((sum, part) => sum + part.length, 0) > maxElementBytes)
     throw invalid('', `more than ${maxElementBytes} bytes beside its lists`)
   const root = parse(decode(Buffer.concat(rest)))
-  if (!Array.isArray(root)) refuseUnstorable(root)
+  if (!Array.isArray(root)) rejectUnstorable(root)
   const keys = Array.isArray(root) ? [] : Object.keys(root as object)
-  const keyOf = new Map(keys.flatMap((key) => (isMark(root, key) ? [[(root as Marked)[key]?.[0], key] as const] : [])))
+  const keyOf = new Map(keys.flatMap((key) => (isPlaceholder(root, key) ? [[(root as WithPlaceholders)[key]?.[0], key] as const] : [])))
   for (const [index, list] of lists.entries()) {
     const key = keyOf.get(index)
-    const members = await membersOf(bytes, list, key ?? '', pause)
+    const members = await parseMembers(bytes, list, key ?? '', pause)
     if (Array.isArray(root)) return members
     // Of a repeated key the last counts; its other lists must be JSON all the same.
     if (key !== undefined) (root as Record<string, unknown>)[key] = members
@@ -179,11 +179,11 @@ async function parseInSlices(bytes: Uint8Array, lists: readonly List[]): Promise
   return root
 }
 
-type Marked = Record<string, [number]>
+type WithPlaceholders = Record<string, [number]>
 
-const isMark = (root: unknown, key: string): boolean => Array.isArray((root as Record<string, unknown>)[key])
+const isPlaceholder = (root: unknown, key: string): boolean => Array.isArray((root as Record<string, unknown>)[key])
 
-async function membersOf(bytes: Uint8Array, { start, end, cuts }: List, path: string, pause: Slices): Promise<unknown[]> {
+async function parseMembers(bytes: Uint8Array, { start, end, sliceBounds: cuts }: List, path: string, pause: Yielder): Promise<unknown[]> {
   const members: unknown[] = []
   const bounds = [start - 1, ...cuts, end]
   for (const [index, bound] of bounds.slice(1).entries()) {
@@ -192,8 +192,8 @@ async function membersOf(bytes: Uint8Array, { start, end, cuts }: List, path: st
     if (bound - from > maxElementBytes + sliceBytes) throw invalid(place, `a member of more than ${maxElementBytes} bytes`)
     const slice = parse(`[${decode(bytes.subarray(from, bound), true)}]`) as unknown[]
     // Nothing between two commas.
-    if (slice.length === 0 && cuts.length > 0) throw notJson()
-    for (const [offset, member] of slice.entries()) refuseUnstorable(member, `${path ? `${path}.` : ''}${members.length + offset}`)
+    if (slice.length === 0 && cuts.length > 0) throw invalidJson()
+    for (const [offset, member] of slice.entries()) rejectUnstorable(member, `${path ? `${path}.` : ''}${members.length + offset}`)
     for (const member of slice) members.push(member)
     await pause()
   }
@@ -209,14 +209,14 @@ export function decode(bytes: Uint8Array, ignoreBOM = false): string {
   }
 }
 
-const notJson = () => invalid('', 'the body is not valid JSON')
+const invalidJson = () => invalid('', 'the body is not valid JSON')
 
 function parse(text: string): unknown {
   try {
     // Sixteen digits are the fewest that a number can lose some of; the slower way is for bodies that hold them.
     return /\d{16}/.test(text) ? JSON.parse(text, exactInteger as Parameters<typeof JSON.parse>[1]) : JSON.parse(text)
   } catch {
-    throw notJson()
+    throw invalidJson()
   }
 }
 
@@ -225,42 +225,42 @@ const exactInteger = (_key: string, value: unknown, { source = '' }: { source?: 
   typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? BigInt(source) : value
 
 /** PostgreSQL stores neither U+0000 nor half of a surrogate pair, and JSON has no infinity (1e400): refused here, by name, instead of failing there. */
-export function refuseUnstorable(root: unknown, path = ''): void {
-  const found = unstorable(root)
+export function rejectUnstorable(root: unknown, path = ''): void {
+  const found = findUnstorable(root)
   if (found) throw invalid([...(path ? [path] : []), ...found.path.reverse()].join('.'), found.message)
 }
 
-interface Found {
+interface Unstorable {
   /** innermost first */
   path: string[]
   message: string
 }
 
 /** Paths are made for what was found only. The scan has limited the nesting. */
-function unstorable(value: unknown): Found | null {
-  if (typeof value === 'string') return badText(value)
+function findUnstorable(value: unknown): Unstorable | null {
+  if (typeof value === 'string') return checkText(value)
   if (typeof value === 'number') return Number.isFinite(value) ? null : { path: [], message: 'a number too large to be stored' }
   if (typeof value === 'bigint') return { path: [], message: 'an integer beyond 9007199254740991 (2^53 - 1): write it as a string' }
   if (typeof value !== 'object' || value === null) return null
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) {
-      const found = unstorable(value[index])
-      if (found) return under(String(index), found)
+      const found = findUnstorable(value[index])
+      if (found) return prependPath(String(index), found)
     }
     return null
   }
   for (const key of Object.keys(value)) {
-    const found = key === '__proto__' ? { path: [], message: 'holds the key __proto__' } : badText(key)
+    const found = key === '__proto__' ? { path: [], message: 'holds the key __proto__' } : checkText(key)
     if (found) return found
-    const inner = unstorable((value as Record<string, unknown>)[key])
-    if (inner) return under(key, inner)
+    const inner = findUnstorable((value as Record<string, unknown>)[key])
+    if (inner) return prependPath(key, inner)
   }
   return null
 }
 
-const under = (key: string, found: Found): Found => ({ ...found, path: [...found.path, key] })
+const prependPath = (key: string, found: Unstorable): Unstorable => ({ ...found, path: [...found.path, key] })
 
-function badText(text: string): Found | null {
+function checkText(text: string): Unstorable | null {
   if (text.includes('\0')) return { path: [], message: 'holds the character U+0000' }
   return text.isWellFormed() ? null : { path: [], message: 'holds half of a surrogate pair' }
 }

@@ -7,14 +7,14 @@ import { AppError, type Code } from '../errors.ts'
 import type { Limit } from './rate-limit.ts'
 
 /** Seconds in which earlier locks make the next one longer; rate_hits keeps nothing for longer. */
-const memory = 86_400
+const lockMemorySeconds = 86_400
 
 /**
  * Throws `code` with `retry_after_secs` while `key` is locked. The first lock within 24 hours lasts for the window of the limit, the second one
  * for twice that, and so on.
  */
-export async function refuseLocked(app: App, key: string, limit: Limit, code: Code): Promise<void> {
-  const wait = await lockedFor(app.db, key, limit)
+export async function rejectLocked(app: App, key: string, limit: Limit, code: Code): Promise<void> {
+  const wait = await remainingLockSeconds(app.db, key, limit)
   if (wait > 0) throw new AppError(code, { retry_after_secs: wait })
 }
 
@@ -31,16 +31,16 @@ export async function countFailure(
 ): Promise<void> {
   const wait = await app.db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
-    const left = await lockedFor(trx, key, limit)
+    const left = await remainingLockSeconds(trx, key, limit)
     if (left > 0) return left
     const { failures } = await trx
       .selectFrom('rate_hits')
       .select(sql<number>`count(*)::int`.as('failures'))
       .where('key', '=', key)
-      .where('at', '>', secondsAgo(limit.window))
+      .where('at', '>', secondsAgo(limit.windowSeconds))
       .where('at', '<=', clock)
       .executeTakeFirstOrThrow()
-    if (failures + 1 < limit.acts) {
+    if (failures + 1 < limit.max) {
       await trx.insertInto('rate_hits').values({ key, at: clock }).execute()
       return 0
     }
@@ -49,14 +49,14 @@ export async function countFailure(
       .insertInto('rate_hits')
       .values({ key: lockOf(key), at: clock })
       .execute()
-    await onLock(trx, await lockedFor(trx, key, limit))
+    await onLock(trx, await remainingLockSeconds(trx, key, limit))
     return 0
   })
   if (wait > 0) throw new AppError(code, { retry_after_secs: wait })
 }
 
 /** Whole seconds for which the key is still locked; 0: it is not. Locks in the future, from before the clock was set back, count no more. */
-async function lockedFor(db: Db, key: string, { window }: Limit): Promise<number> {
+async function remainingLockSeconds(db: Db, key: string, { windowSeconds: window }: Limit): Promise<number> {
   const { seconds } = await db
     .selectFrom('rate_hits')
     .select(
@@ -65,7 +65,7 @@ async function lockedFor(db: Db, key: string, { window }: Limit): Promise<number
       ),
     )
     .where('key', '=', lockOf(key))
-    .where('at', '>', secondsAgo(memory))
+    .where('at', '>', secondsAgo(lockMemorySeconds))
     .where('at', '<=', clock)
     .executeTakeFirstOrThrow()
   return seconds

@@ -4,18 +4,18 @@ import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import type { H3Event } from 'h3'
 import { AppError, invalid } from '../errors.ts'
-import { bodyOf, refuseLonger } from './body.ts'
+import { readChunks, rejectLargerThan } from './body.ts'
 
 export interface MultipartLimits {
   /** bytes of one file */
-  fileSize: number
+  fileBytes: number
   files: number
   /** the field that they go into */
   field: string
   /** bytes of the whole body */
-  total: number
+  totalBytes: number
   /** milliseconds that the whole body may take */
-  timeout: number
+  timeoutMs: number
 }
 
 export interface Part {
@@ -28,45 +28,45 @@ export interface Part {
 export type Fields = Record<string, string>
 
 const maxFields = 50
-const maxFieldSize = 64 << 10
+const maxFieldBytes = 64 << 10
 
 /**
  * Reads the body to its end. `receive` is awaited for every file part before the answer; the first failure, an aborted connection
  * included, ends everything and is thrown. Throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, VALIDATION_ERROR.
  */
 export async function readMultipart(event: H3Event, limits: MultipartLimits, receive: (part: Part) => Promise<void>): Promise<Fields> {
-  refuseLonger(event, limits.total, limits.fileSize)
+  rejectLargerThan(event, limits.totalBytes, limits.fileBytes)
   const parser = openParser(event, limits)
   const stop = new AbortController()
   const fields: Fields = Object.create(null)
   const received: Promise<void>[] = []
-  const refuse = (error: unknown) => stop.abort(error)
+  const abort = (error: unknown) => stop.abort(error)
 
   parser.on('field', (name, value, { valueTruncated, nameTruncated }) => {
-    if (valueTruncated || nameTruncated) refuse(invalid(name, 'is too long'))
-    else if (value.includes('\0')) refuse(invalid(name, 'holds the character U+0000'))
+    if (valueTruncated || nameTruncated) abort(invalid(name, 'is too long'))
+    else if (value.includes('\0')) abort(invalid(name, 'holds the character U+0000'))
     else fields[name ?? ''] = value
   })
   parser.on('file', (field, source, { filename }) => {
     // Without a listener an error of the part (a cut connection) would be an uncaught one.
     source.on('error', () => {})
-    const done = receive({ field: field ?? '', filename: unescaped(filename ?? ''), source })
+    const done = receive({ field: field ?? '', filename: unescapeName(filename ?? ''), source })
     received.push(done)
     done.catch((error) => {
-      refuse(error)
+      abort(error)
       source.resume()
     })
   })
-  parser.on('filesLimit', () => refuse(invalid(limits.field, `at most ${limits.files}`)))
-  parser.on('fieldsLimit', () => refuse(invalid('', `more than ${maxFields} fields`)))
-  parser.on('partsLimit', () => refuse(invalid('', 'too many parts')))
-  parser.on('error', (error) => refuse(malformed(error)))
+  parser.on('filesLimit', () => abort(invalid(limits.field, `at most ${limits.files}`)))
+  parser.on('fieldsLimit', () => abort(invalid('', `more than ${maxFields} fields`)))
+  parser.on('partsLimit', () => abort(invalid('', 'too many parts')))
+  parser.on('error', (error) => abort(malformed(error)))
 
-  const clock = setTimeout(() => refuse(invalid('', `the upload took longer than ${limits.timeout / 1000} s`)), limits.timeout)
+  const clock = setTimeout(() => abort(invalid('', `the upload took longer than ${limits.timeoutMs / 1000} s`)), limits.timeoutMs)
   try {
-    await pump(bodyOf(event), parser, limits, stop.signal)
+    await pump(readChunks(event), parser, limits, stop.signal)
   } catch (error) {
-    refuse(error instanceof AppError ? error : malformed(error))
+    abort(error instanceof AppError ? error : malformed(error))
   } finally {
     clearTimeout(clock)
   }
@@ -84,14 +84,14 @@ async function pump(body: AsyncIterable<Uint8Array>, parser: busboy.Busboy, limi
     // Seen with the next chunk at the latest: nothing is refused but while the client sends.
     signal.throwIfAborted()
     size += chunk.length
-    if (size > limits.total) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: limits.fileSize })
+    if (size > limits.totalBytes) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: limits.fileBytes })
     if (!parser.write(chunk)) await once(parser, 'drain', { signal })
   }
   parser.end()
   await once(parser, 'close', { signal })
 }
 
-function openParser(event: H3Event, { fileSize, files }: MultipartLimits): busboy.Busboy {
+function openParser(event: H3Event, { fileBytes: fileSize, files }: MultipartLimits): busboy.Busboy {
   const type = event.req.headers.get('content-type') ?? ''
   if (!/^multipart\/form-data\s*(?:;|$)/i.test(type)) throw new AppError('UNSUPPORTED_MEDIA_TYPE', { expected: 'multipart/form-data' })
   try {
@@ -104,7 +104,14 @@ function openParser(event: H3Event, { fileSize, files }: MultipartLimits): busbo
       highWaterMark: 1 << 20,
       fileHwm: 1 << 20,
       // One byte more than allowed, so that staging sees the excess and not a silently cut file.
-      limits: { fileSize: fileSize + 1, files, fields: maxFields, fieldSize: maxFieldSize, parts: files + maxFields + 1, headerPairs: 100 },
+      limits: {
+        fileSize: fileSize + 1,
+        files,
+        fields: maxFields,
+        fieldSize: maxFieldBytes,
+        parts: files + maxFields + 1,
+        headerPairs: 100,
+      },
     })
   } catch (error) {
     throw invalid('', `not a multipart body: ${(error as Error).message}`)
@@ -112,6 +119,6 @@ function openParser(event: H3Event, { fileSize, files }: MultipartLimits): busbo
 }
 
 /** Browsers, curl and our own client escape these three in names, and nothing else: not even the percent sign (WHATWG). */
-const unescaped = (name: string): string => name.replaceAll('%22', '"').replaceAll('%0D', '\r').replaceAll('%0A', '\n')
+const unescapeName = (name: string): string => name.replaceAll('%22', '"').replaceAll('%0D', '\r').replaceAll('%0A', '\n')
 
 const malformed = (error: unknown): AppError => invalid('', `the body ended early or is malformed: ${(error as Error).message}`)

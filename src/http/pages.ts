@@ -4,9 +4,9 @@ import { z } from 'zod'
 import type { Config } from '../config/schema.ts'
 import type { Keyset, RowWithCursorKey } from '../db/keyset.ts'
 import { invalid } from '../errors.ts'
-import { wholeNumber } from './input.ts'
+import { integerText } from './input.ts'
 
-export interface PageOf {
+export interface PageRequest {
   page: number
   per_page: number
   /** `next_cursor` of another page: this one begins behind it */
@@ -14,7 +14,7 @@ export interface PageOf {
 }
 
 /** What a request says of the page that it wants; how long one is that it does not say is up to whoever asks (settings.paged). */
-export interface PageWanted {
+export interface PageInput {
   page: number
   per_page?: number | undefined
   cursor?: string | undefined
@@ -22,8 +22,8 @@ export interface PageWanted {
 
 /** `page` and `per_page` of a query string, with the configured maximum. */
 export const numberedPageQuery = ({ limits }: Config) => ({
-  page: wholeNumber(1, 1_000_000_000).default(1),
-  per_page: wholeNumber(1, limits.per_page_max).optional(),
+  page: integerText(1, 1_000_000_000).default(1),
+  per_page: integerText(1, limits.per_page_max).optional(),
 })
 
 /** Titles are part of a cursor where a list is sorted by them. */
@@ -37,7 +37,7 @@ export const cursorField = z
 export const pageQuery = (config: Config) => ({ ...numberedPageQuery(config), cursor: cursorField })
 
 /** Of lists that come whole unless a length is given. */
-export const wholeQuery = ({ limits }: Config) => ({ per_page: wholeNumber(1, limits.per_page_max).optional(), cursor: cursorField })
+export const wholeQuery = ({ limits }: Config) => ({ per_page: integerText(1, limits.per_page_max).optional(), cursor: cursorField })
 
 export const PageNumbers = z.object({
   page: z.int(),
@@ -51,18 +51,18 @@ const nextCursor = z.string().nullable().describe('leads to what follows; null: 
 export const Pagination = PageNumbers.extend({ next_cursor: nextCursor })
 
 /** `pagination` of lists without page numbers. */
-export const Onward = z.object({ next_cursor: nextCursor })
+export const CursorPagination = z.object({ next_cursor: nextCursor })
 
-export const pageOf = <T extends z.ZodType>(item: T) => z.object({ data: z.array(item), pagination: Pagination })
+export const pageSchema = <T extends z.ZodType>(item: T) => z.object({ data: z.array(item), pagination: Pagination })
 
 /** The `pagination` object for a numbered page of a list with `total` entries. */
-export function pageNumbers({ page, per_page }: PageOf, total: number): z.infer<typeof PageNumbers> {
+export function pageNumbers({ page, per_page }: PageRequest, total: number): z.infer<typeof PageNumbers> {
   const total_pages = Math.ceil(total / per_page)
   return { page, per_page, total, total_pages, has_next: page < total_pages, has_prev: page > 1 }
 }
 
 /** The same with the cursor of the next page. A page that was asked for by cursor has no number: `page` is 1 there. */
-export function pagination(page: PageOf, { total, next }: Pick<Fetched<unknown>, 'total' | 'next'>): z.infer<typeof Pagination> {
+export function pagination(page: PageRequest, { total, next }: Pick<FetchedPage<unknown>, 'total' | 'next'>): z.infer<typeof Pagination> {
   const numbers = pageNumbers(page, total)
   return { ...numbers, ...(page.cursor === undefined ? {} : { has_next: next !== null, has_prev: false }), next_cursor: next }
 }
@@ -75,7 +75,7 @@ export interface Slice {
   readonly after: readonly unknown[] | null
 }
 
-export interface Fetched<Row> {
+export interface FetchedPage<Row> {
   readonly rows: Row[]
   /** entries of the whole list; with a cursor, as they were when the walk began */
   readonly total: number
@@ -88,15 +88,15 @@ export interface Fetched<Row> {
  * `fetch` reads the rows of a slice in the order of `order`. Throws VALIDATION_ERROR for a cursor that is none of this list.
  */
 export async function fetchPage<Row extends RowWithCursorKey>(
-  { page, per_page, cursor }: PageOf,
+  { page, per_page, cursor }: PageRequest,
   order: Keyset,
-  boundTo: unknown,
+  filters: unknown,
   fetch: (slice: Slice) => Promise<Row[]>,
   count: () => Promise<number>,
-): Promise<Fetched<Row>> {
-  const fingerprint = fingerprintOf(order, boundTo)
+): Promise<FetchedPage<Row>> {
+  const fingerprint = fingerprintList(order, filters)
   if (cursor !== undefined && page > 1) throw invalid('page', 'page and cursor exclude each other')
-  const place = cursor === undefined ? null : opened(cursor, order, fingerprint)
+  const place = cursor === undefined ? null : decodeCursor(cursor, order, fingerprint)
   // One more than is shown tells whether there is a next page.
   const slice = { limit: per_page + 1, offset: place ? 0 : (page - 1) * per_page, after: place?.key ?? null }
   const [found, total] = await Promise.all([fetch(slice), place ? place.total : count()])
@@ -106,22 +106,22 @@ export async function fetchPage<Row extends RowWithCursorKey>(
   return { rows, total, next }
 }
 
-export interface WholeWanted {
+export interface WholeInput {
   per_page?: number | undefined
   cursor?: string | undefined
 }
 
 /** The same for a list that comes whole unless a length is given; its entries are not counted. */
 export const fetchWhole = <Row extends RowWithCursorKey>(
-  { per_page = Number.MAX_SAFE_INTEGER - 1, cursor }: WholeWanted,
+  { per_page = Number.MAX_SAFE_INTEGER - 1, cursor }: WholeInput,
   order: Keyset,
   boundTo: unknown,
   fetch: (slice: Slice) => Promise<Row[]>,
-): Promise<Fetched<Row>> => fetchPage({ page: 1, per_page, cursor }, order, boundTo, fetch, async () => 0)
+): Promise<FetchedPage<Row>> => fetchPage({ page: 1, per_page, cursor }, order, boundTo, fetch, async () => 0)
 
 const Cursor = z.tuple([z.string(), z.int().min(0), z.array(z.unknown())])
 
-function opened(cursor: string, order: Keyset, fingerprint: string): { total: number; key: unknown[] } {
+function decodeCursor(cursor: string, order: Keyset, fingerprint: string): { total: number; key: unknown[] } {
   let value: unknown
   try {
     value = JSON.parse(Buffer.from(cursor, 'base64url').toString())
@@ -136,7 +136,7 @@ function opened(cursor: string, order: Keyset, fingerprint: string): { total: nu
   return { total, key }
 }
 
-const fingerprintOf = ({ keys }: Keyset, boundTo: unknown): string =>
+const fingerprintList = ({ keys }: Keyset, boundTo: unknown): string =>
   createHash('sha1')
     .update(JSON.stringify([keys.map(({ by, order }) => [typeof by === 'string' ? by : '', order]), boundTo]))
     .digest('base64url')

@@ -8,13 +8,13 @@ import { AppError, type Code } from '../errors.ts'
 
 export interface Limit {
   /** acts within the window */
-  readonly acts: number
+  readonly max: number
   /** seconds */
-  readonly window: number
+  readonly windowSeconds: number
 }
 
 /** Counts an act under `key`; throws `code` with `retry_after_secs` when the limit is used up, and then counts nothing. */
-export async function count(app: App, key: string, limit: Limit, code: Code = 'RATE_LIMITED'): Promise<void> {
+export async function countHit(app: App, key: string, limit: Limit, code: Code = 'RATE_LIMITED'): Promise<void> {
   const wait = await app.db.transaction().execute(async (trx) => {
     // One after the other for each key: two acts at once cannot both be the last one allowed.
     await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
@@ -22,21 +22,21 @@ export async function count(app: App, key: string, limit: Limit, code: Code = 'R
     await trx
       .deleteFrom('rate_hits')
       .where('key', '=', key)
-      .where((eb) => eb.or([eb('at', '<=', secondsAgo(limit.window)), eb('at', '>', clock)]))
+      .where((eb) => eb.or([eb('at', '<=', secondsAgo(limit.windowSeconds)), eb('at', '>', clock)]))
       .execute()
-    const seconds = await waitFor(trx, key, limit)
+    const seconds = await secondsUntilFree(trx, key, limit)
     if (seconds > 0) return seconds
     await trx.insertInto('rate_hits').values({ key, at: clock }).execute()
-    await forgetOld(trx)
+    await deleteExpired(trx)
     return 0
   })
-  if (wait > 0) throw tooMany(wait, code)
+  if (wait > 0) throw limitError(wait, code)
 }
 
 /** As count(), for whom nobody is told: false instead of a refusal. */
-export async function passes(app: App, key: string, limit: Limit): Promise<boolean> {
+export async function tryCountHit(app: App, key: string, limit: Limit): Promise<boolean> {
   try {
-    await count(app, key, limit)
+    await countHit(app, key, limit)
     return true
   } catch (error) {
     if (error instanceof AppError) return false
@@ -45,7 +45,7 @@ export async function passes(app: App, key: string, limit: Limit): Promise<boole
 }
 
 /** Takes back the last act counted under `key`: it turned out to be none. */
-export async function uncount(app: App, key: string): Promise<void> {
+export async function removeLastHit(app: App, key: string): Promise<void> {
   await sql`
     delete from rate_hits where ctid = (select ctid from rate_hits where key = ${key} order by at desc limit 1 for update skip locked)`.execute(
     app.db,
@@ -53,23 +53,23 @@ export async function uncount(app: App, key: string): Promise<void> {
 }
 
 /** Some rows of keys that nobody came back with: each act takes more away than it leaves. No window is longer than a day. */
-async function forgetOld(trx: Trx): Promise<void> {
+async function deleteExpired(trx: Trx): Promise<void> {
   await sql`
     delete from rate_hits where ctid in
       (select ctid from rate_hits where at < ${secondsAgo(86_400)} limit 10 for update skip locked)`.execute(trx)
 }
 
 /** Whether the limit is used up; counts nothing. */
-export const isUsedUp = async (app: App, key: string, limit: Limit): Promise<boolean> => (await waitFor(app.db, key, limit)) > 0
+export const isUsedUp = async (app: App, key: string, limit: Limit): Promise<boolean> => (await secondsUntilFree(app.db, key, limit)) > 0
 
 /** Throws as count() does, but counts nothing: for limits on failures, where it is not known yet whether this will be one. */
-export async function refuse(app: App, key: string, limit: Limit, code: Code = 'RATE_LIMITED'): Promise<void> {
-  const wait = await waitFor(app.db, key, limit)
-  if (wait > 0) throw tooMany(wait, code)
+export async function rejectUsedUp(app: App, key: string, limit: Limit, code: Code = 'RATE_LIMITED'): Promise<void> {
+  const wait = await secondsUntilFree(app.db, key, limit)
+  if (wait > 0) throw limitError(wait, code)
 }
 
 /** Whole seconds until the next act is allowed; 0: now. */
-async function waitFor(db: Db, key: string, { acts, window }: Limit): Promise<number> {
+async function secondsUntilFree(db: Db, key: string, { max: acts, windowSeconds: window }: Limit): Promise<number> {
   const oldest = await db
     .selectFrom('rate_hits')
     .select(sql<number>`ceil(extract(epoch from at - ${secondsAgo(window)}))::int`.as('seconds'))
@@ -83,10 +83,10 @@ async function waitFor(db: Db, key: string, { acts, window }: Limit): Promise<nu
   return oldest ? Math.max(1, oldest.seconds) : 0
 }
 
-const tooMany = (wait: number, code: Code) => new AppError(code, { retry_after_secs: wait })
+const limitError = (wait: number, code: Code) => new AppError(code, { retry_after_secs: wait })
 
 /** Who counts as one client: an IPv4 address, or the /64 that an IPv6 address lies in, as whole networks are handed out. */
-export function network(ip: string): string {
+export function clientNetwork(ip: string): string {
   const address = ip.replace(/%.*$/, '').toLowerCase()
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(address)?.[1]
   if (mapped) return mapped

@@ -4,7 +4,7 @@ import type { z } from 'zod'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import { AppError, type Code } from '../errors.ts'
 import type { Claims } from '../ports/identity-provider.ts'
-import { check, isId, json, jsonOrForm, query } from './input.ts'
+import { isId, parseInput, readJson, readJsonOrForm, readQuery } from './input.ts'
 
 declare module 'h3' {
   interface H3EventContext {
@@ -43,7 +43,7 @@ declare module 'h3' {
 /** The token that somebody came with, as far as it tells whether it is still good. */
 export type Session = Pick<Claims, 'sub' | 'jti' | 'exp' | 'ver'>
 
-export type Door = 'anyone' | 'user' | 'admin'
+export type Access = 'anyone' | 'user' | 'admin'
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
@@ -54,7 +54,7 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   /** bytes that a JSON body may have here, where that is not what all routes have: `limits.max_body_size`, or `max_body_size_anonymous` */
   maxBodyBytes?: number
   /** the body may also come as a form of a page sends it */
-  takesForm?: boolean
+  acceptsForm?: boolean
   /** request headers that it reads besides those of all routes, as documentation: what each is for */
   headers?: Readonly<Record<string, string>>
   /** path parameters that are ids, and what a malformed one answers */
@@ -63,7 +63,7 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   status?: number
   answer?: z.ZodType
   /** good answers of other statuses */
-  also?: Readonly<Record<number, z.ZodType>>
+  otherAnswers?: Readonly<Record<number, z.ZodType>>
   /** the answer may have megabytes: it waits until earlier ones of the same caller are taken */
   isLarge?: boolean
   /** media types of an answer that is not JSON */
@@ -90,7 +90,7 @@ export interface Call<Query extends z.ZodType = z.ZodType, Body extends z.ZodTyp
   ip: string
 }
 
-type SignedIn = { actor: Actor }
+type WithActor = { actor: Actor }
 
 /** Bytes that a JSON body may have. */
 export interface BodyLimits {
@@ -102,7 +102,7 @@ export interface BodyLimits {
 }
 
 export interface Route {
-  door: Door
+  access: Access
   method: Method
   /** with `:name` for parameters */
   path: string
@@ -117,40 +117,40 @@ type Answer = unknown | Promise<unknown>
 export const anyone = <Query extends z.ZodType, Body extends z.ZodType>(
   spec: Spec,
   shape: Shape<Query, Body>,
-  run: (call: Call<Query, Body> & Partial<SignedIn>) => Answer,
+  run: (call: Call<Query, Body> & Partial<WithActor>) => Answer,
 ): Route => route('anyone', spec, shape, (call) => run({ ...call, actor: call.event.context.actor }))
 
 /** A route for whoever is signed in. */
 export const user = <Query extends z.ZodType, Body extends z.ZodType>(
   spec: Spec,
   shape: Shape<Query, Body>,
-  run: (call: Call<Query, Body> & SignedIn) => Answer,
-): Route => route('user', spec, shape, (call) => run({ ...call, actor: signedIn(call.event) }), signedIn)
+  run: (call: Call<Query, Body> & WithActor) => Answer,
+): Route => route('user', spec, shape, (call) => run({ ...call, actor: requireActor(call.event) }), requireActor)
 
 /** A route for admins. */
 export const admin = <Query extends z.ZodType, Body extends z.ZodType>(
   spec: Spec,
   shape: Shape<Query, Body>,
-  run: (call: Call<Query, Body> & SignedIn) => Answer,
-): Route => route('admin', spec, shape, (call) => run({ ...call, actor: signedInAdmin(call.event) }), signedInAdmin)
+  run: (call: Call<Query, Body> & WithActor) => Answer,
+): Route => route('admin', spec, shape, (call) => run({ ...call, actor: requireAdmin(call.event) }), requireAdmin)
 
 function route<Query extends z.ZodType, Body extends z.ZodType>(
-  door: Door,
+  door: Access,
   spec: Spec,
   shape: Shape<Query, Body>,
   run: (call: Call<Query, Body>) => Answer,
-  pass: (event: H3Event) => unknown = () => {},
+  checkAccess: (event: H3Event) => unknown = () => {},
 ): Route {
   const [method, path] = spec.split(' ') as [Method, string]
   const ids = Object.entries(shape.ids ?? {})
   const scope = scopeOf(door, method, shape)
   return {
-    door,
+    access: door,
     method,
     path,
     shape,
     async handle(event, limits) {
-      pass(event)
+      checkAccess(event)
       const scopes = event.context.actor?.scopes
       if (scopes) requireScope(scopes, scope)
       if (scopes && shape.needsRead) requireScope(scopes, 'read')
@@ -158,8 +158,8 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
       for (const [name, code] of ids) if (!isId(params[name] ?? '')) throw new AppError(code)
       const call: Call<Query, Body> = {
         event,
-        query: (shape.query ? check(shape.query, query(event)) : undefined) as z.output<Query>,
-        body: (shape.body ? check(shape.body, await readBody(event, shape, limits)) : undefined) as z.output<Body>,
+        query: (shape.query ? parseInput(shape.query, readQuery(event)) : undefined) as z.output<Query>,
+        body: (shape.body ? parseInput(shape.body, await readBody(event, shape, limits)) : undefined) as z.output<Body>,
         param: (name) => decodeURIComponent(params[name] ?? ''),
         ip: event.context.ip ?? '127.0.0.1',
       }
@@ -177,7 +177,7 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
 }
 
 const readBody = (event: H3Event, shape: Shape<z.ZodType, z.ZodType>, limits: BodyLimits): Promise<unknown> =>
-  (shape.takesForm ? jsonOrForm : json)(event, maxBytesOf(event, shape, limits))
+  (shape.acceptsForm ? readJsonOrForm : readJson)(event, maxBytesOf(event, shape, limits))
 
 function maxBytesOf({ context }: H3Event, { maxBodyBytes }: Shape<z.ZodType, z.ZodType>, limits: BodyLimits): number {
   const isKnown = context.actor !== undefined || context.isLocal === true
@@ -185,7 +185,7 @@ function maxBytesOf({ context }: H3Event, { maxBodyBytes }: Shape<z.ZodType, z.Z
 }
 
 /** What an API token has to allow for a route; null: nothing, as the route is everybody's. */
-export function scopeOf(door: Door, method: Method, { scope }: Pick<Shape<z.ZodType, z.ZodType>, 'scope'>): Scope | 'session' | null {
+export function scopeOf(door: Access, method: Method, { scope }: Pick<Shape<z.ZodType, z.ZodType>, 'scope'>): Scope | 'session' | null {
   if (scope) return scope
   if (door === 'anyone') return null
   if (door === 'admin') return 'admin'
@@ -196,7 +196,7 @@ export function scopeOf(door: Door, method: Method, { scope }: Pick<Shape<z.ZodT
  * Whether a route answers API tokens without `read` with 204 and no body: its answer shows what was stored before. What a request itself
  * created (201) is shown to everybody.
  */
-export const hidesAnswer = (door: Door, method: Method, shape: Shape<z.ZodType, z.ZodType>): boolean =>
+export const hidesAnswer = (door: Access, method: Method, shape: Shape<z.ZodType, z.ZodType>): boolean =>
   shape.answer !== undefined && shape.status !== 201 && method !== 'GET' && scopeOf(door, method, shape) === 'write'
 
 function requireScope(scopes: readonly Scope[], needed: Scope | 'session' | null): void {
@@ -205,13 +205,13 @@ function requireScope(scopes: readonly Scope[], needed: Scope | 'session' | null
   throw new AppError('FORBIDDEN', { scope: needed }, why)
 }
 
-function signedIn(event: H3Event): Actor {
+function requireActor(event: H3Event): Actor {
   if (!event.context.actor) throw new AppError('UNAUTHORIZED')
   return event.context.actor
 }
 
-function signedInAdmin(event: H3Event): Actor {
-  const actor = signedIn(event)
+function requireAdmin(event: H3Event): Actor {
+  const actor = requireActor(event)
   if (!isAdmin(actor)) throw new AppError('FORBIDDEN')
   return actor
 }

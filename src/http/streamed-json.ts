@@ -27,7 +27,7 @@ export const jsonType = 'application/json;charset=UTF-8'
 
 /** An answer of JSON whose value holds StreamedText, or asynchronous iterables in the place of arrays. */
 export const streamedJson = (value: object, headers: Readonly<Record<string, string>> = {}): StreamedAnswer =>
-  new StreamedAnswer(gathered(tokensOf(value)), { 'content-type': jsonType, ...headers })
+  new StreamedAnswer(joinPieces(tokensOf(value)), { 'content-type': jsonType, ...headers })
 
 /** UTF-16 units that are made at once: more would hold up other requests for milliseconds. */
 const pieceLength = 1 << 17
@@ -61,12 +61,12 @@ export function* jsonPieces(value: object): Generator<string> {
 async function* tokensOf(value: unknown): AsyncGenerator<string> {
   if (value instanceof StreamedText) {
     yield '"'
-    for (const piece of cut(value.head)) yield inString(piece)
+    for (const piece of splitText(value.head)) yield escapeInString(piece)
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     for await (const bytes of value.rest())
       for (let from = 0; from < bytes.length; from += pieceLength)
-        yield inString(decoder.decode(bytes.subarray(from, from + pieceLength), { stream: true }))
-    yield `${inString(decoder.decode())}"`
+        yield escapeInString(decoder.decode(bytes.subarray(from, from + pieceLength), { stream: true }))
+    yield `${escapeInString(decoder.decode())}"`
   } else if (isList(value)) {
     let before = '['
     for await (const entry of value) {
@@ -93,10 +93,10 @@ const isList = (value: unknown): value is AsyncIterable<unknown> | unknown[] =>
 const hasStreamed = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && Object.values(value).some((part) => part instanceof StreamedText || isList(part))
 
-const inString = (text: string): string => JSON.stringify(text).slice(1, -1)
+const escapeInString = (text: string): string => JSON.stringify(text).slice(1, -1)
 
 /** Small pieces that together are the text; none ends inside a surrogate pair. */
-function* cut(text: string): Generator<string> {
+function* splitText(text: string): Generator<string> {
   for (let from = 0; from < text.length; ) {
     let to = Math.min(from + pieceLength, text.length)
     if (to < text.length && text.codePointAt(to - 1)! > 0xffff) to--
@@ -106,7 +106,7 @@ function* cut(text: string): Generator<string> {
 }
 
 /** Joins small pieces, so that each write is worth its system call. */
-async function* gathered(tokens: AsyncIterable<string>): AsyncGenerator<string> {
+async function* joinPieces(tokens: AsyncIterable<string>): AsyncGenerator<string> {
   let text = ''
   for await (const token of tokens) {
     text += token

@@ -2,10 +2,10 @@
 import { setImmediate } from 'node:timers/promises'
 
 /** Awaited between two steps of a long loop. */
-export type Slices = () => void | Promise<void>
+export type Yielder = () => void | Promise<void>
 
 /** Makes a function that gives the event loop back once `sliceMs` have passed since it last did; each step should take far less. */
-export function openSlices(sliceMs = 10): Slices {
+export function openYielder(sliceMs = 10): Yielder {
   let startedAt = performance.now()
   return () => {
     if (performance.now() - startedAt < sliceMs) return

@@ -9,7 +9,7 @@ import * as labelled from '../documents/document-labels.ts'
 import * as documents from '../documents/documents.ts'
 import { labelIds, labelKey } from '../documents/label-names.ts'
 import { AppError } from '../errors.ts'
-import { type Fetched, fetchWhole, type WholeWanted } from '../http/pages.ts'
+import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
 
 export interface Label {
   id: string
@@ -33,7 +33,7 @@ export interface Fields {
 const byName = keyset({ by: 'labels.name_key', type: 'text', order: 'asc' }, { by: 'labels.id', type: 'id', order: 'asc' })
 
 /** All labels, or a page of them, by name. Throws VALIDATION_ERROR for a cursor of another list. */
-export const list = (app: App, actor: Actor, wanted: WholeWanted = {}): Promise<Fetched<Label & RowWithCursorKey>> =>
+export const list = (app: App, actor: Actor, wanted: WholeInput = {}): Promise<FetchedPage<Label & RowWithCursorKey>> =>
   fetchWhole(wanted, byName, 'labels', ({ limit, after }) => {
     const all = select(app.db, actor)
     return byName

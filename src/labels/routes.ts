@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { isId, listOf } from '../http/input.ts'
-import { Onward, wholeQuery } from '../http/pages.ts'
+import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { visibleName } from '../http/visible-text.ts'
 import * as labels from './labels.ts'
@@ -27,7 +27,7 @@ export const LabelAnswer = z.object({
   updated_at: z.iso.datetime(),
 })
 const OfDocument = z.object({ labels: z.array(LabelAnswer) })
-export const ListAnswer = OfDocument.extend({ pagination: Onward })
+export const ListAnswer = OfDocument.extend({ pagination: CursorPagination })
 export const Assigned = z.object({ message: z.string(), assigned: z.int() })
 
 const ids = { id: 'LABEL_NOT_FOUND' } as const

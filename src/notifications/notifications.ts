@@ -7,7 +7,7 @@ import type { Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
 import { publish } from '../events.ts'
-import { type Fetched, fetchPage, type PageOf } from '../http/pages.ts'
+import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
 
 export const types = [
   'ocr_completed',
@@ -42,7 +42,7 @@ export async function notify(app: App, trx: Trx, userId: string, type: Type, { t
   if (row) await publish(trx, 'notification', userId, { id: row.id, type, title, message, data })
 }
 
-export interface Listed extends Fetched<Notification & RowWithCursorKey> {
+export interface Listed extends FetchedPage<Notification & RowWithCursorKey> {
   /** of all that the user has */
   unread: number
 }
@@ -50,7 +50,7 @@ export interface Listed extends Fetched<Notification & RowWithCursorKey> {
 const newestFirst = keyset({ by: 'created_at', type: 'timestamp', order: 'desc' }, { by: 'id', type: 'id', order: 'desc' })
 
 /** One page of the user's notifications, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
-export async function list(app: App, actor: Actor, { unread_only, ...page }: PageOf & { unread_only: boolean }): Promise<Listed> {
+export async function list(app: App, actor: Actor, { unread_only, ...page }: PageRequest & { unread_only: boolean }): Promise<Listed> {
   const own = app.db.selectFrom('notifications').where('user_id', '=', actor.id)
   const unread = own.where('read_at', 'is', null)
   const listed = unread_only ? unread : own

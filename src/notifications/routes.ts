@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { flag } from '../http/input.ts'
+import { booleanText } from '../http/input.ts'
 import { Pagination, pageQuery, pagination } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
 import * as notifications from './notifications.ts'
 
-export const listQuery = ({ config }: App) => z.object({ ...pageQuery(config), unread_only: flag.default(false) })
+export const listQuery = ({ config }: App) => z.object({ ...pageQuery(config), unread_only: booleanText.default(false) })
 
 export const NotificationAnswer = z.object({
   id: z.uuid(),

@@ -30,7 +30,7 @@ async function read(
   const document = await reading.find(app.db, job.document_id ?? '')
   if (!document) return undefined
   await fenced(app, job, (trx) => reading.start(app, trx, document))
-  const { path, release } = await withAddress(app.db, document.sha256, (address) => app.files.local(address))
+  const { path, release } = await withAddress(app.db, document.sha256, (address) => app.files.openLocal(address))
   try {
     const file = { path, filename: document.filename, mimeType: document.mime_type }
     if (!(await reading.hasOutline(app.db, document.id))) await takeOutline(app, job, document.id, file, signal, withOcr)

@@ -11,7 +11,7 @@ export const pages: Handler<'pages'> = {
     const document = await reading.find(app.db, job.document_id ?? '')
     // Anything but `processing` means that the reader itself is not at it: its claims are void, or it is done.
     if (document?.status !== 'processing') return undefined
-    const { path, release } = await withAddress(app.db, document.sha256, (address) => app.files.local(address))
+    const { path, release } = await withAddress(app.db, document.sha256, (address) => app.files.openLocal(address))
     try {
       const file = { path, filename: document.filename, mimeType: document.mime_type }
       const started = performance.now()

@@ -8,7 +8,7 @@ import type { JobStatus, Row } from '../db/schema.ts'
 import { visible } from '../documents/access.ts'
 import * as reading from '../documents/extraction-result.ts'
 import { AppError } from '../errors.ts'
-import { type Fetched, fetchPage, type PageOf } from '../http/pages.ts'
+import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
 import * as claims from '../jobs/leases.ts'
 import * as jobs from '../jobs/queue.ts'
 import { checkLanguage } from '../settings/ocr-language.ts'
@@ -68,7 +68,7 @@ export async function resume(app: App, actor: Actor): Promise<Status> {
   return status(app, actor)
 }
 
-export interface ListOptions extends PageOf {
+export interface ListOptions extends PageRequest {
   status?: readonly JobStatus[] | undefined
   priority?: jobs.Priority | undefined
   /** `next`: what runs, what runs next, what is over */
@@ -102,7 +102,11 @@ const orders = {
 export const sortable = Object.keys(orders) as (keyof typeof orders)[]
 
 /** One page of jobs. Throws VALIDATION_ERROR for a cursor of another list. */
-export function list(app: App, actor: Actor, { status, priority, sort, ...page }: ListOptions): Promise<Fetched<Item & RowWithCursorKey>> {
+export function list(
+  app: App,
+  actor: Actor,
+  { status, priority, sort, ...page }: ListOptions,
+): Promise<FetchedPage<Item & RowWithCursorKey>> {
   let query = seen(app, actor)
   if (status?.length) query = query.where('jobs.status', 'in', status)
   if (priority) query = query.where('jobs.priority', '=', jobs.priorities[priority])

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { commaList, listOf } from '../http/input.ts'
-import { pageOf, pageQuery, pagination } from '../http/pages.ts'
+import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
 import * as jobs from '../jobs/queue.ts'
 import { paged } from '../settings/settings.ts'
@@ -107,7 +107,7 @@ export const routes = (app: App): Route[] => {
     ),
     user(
       'GET /api/ocr/queue',
-      { summary: 'OCR jobs, what runs next first', query: listQuery(app), answer: pageOf(ItemAnswer), isLarge: true },
+      { summary: 'OCR jobs, what runs next first', query: listQuery(app), answer: pageSchema(ItemAnswer), isLarge: true },
       async ({ actor, query }) => {
         const page = await paged(app, actor, query)
         const fetched = await ocr.list(app, actor, { ...query, ...page })

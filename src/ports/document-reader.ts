@@ -72,12 +72,12 @@ export type ReadFailureCode = keyof typeof readFailures
 export class ReadFailure extends Error {
   readonly code: ReadFailureCode
   /** whether another try could end better (a crash might, a corrupt file will not) */
-  readonly retry: boolean
+  readonly isRetryable: boolean
 
   constructor(code: ReadFailureCode, message: string = readFailures[code], retry = false) {
     super(message)
     this.name = 'ReadFailure'
     this.code = code
-    this.retry = retry
+    this.isRetryable = retry
   }
 }

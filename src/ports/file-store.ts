@@ -24,7 +24,7 @@ export interface StagedFile {
   /** Gives the bytes their name, durably. Harmless when they already have it. Until keep() they count as unsettled. */
   commit(): Promise<void>
   /** The database knows of them, durably. */
-  keep(): Promise<void>
+  confirm(): Promise<void>
   /** Forgets them. Harmless after keep(); after commit() alone they stay unsettled. */
   discard(): Promise<void>
 }
@@ -42,9 +42,9 @@ export interface FileStore {
   /** Opens the bytes; `start` and `end` are inclusive offsets. Throws FileMissing. */
   read(address: string, range?: { start: number; end: number }): Promise<Readable>
   /** A local path that holds the bytes until `release()`, even where they are removed meanwhile, for programs that need one. Throws FileMissing. */
-  local(address: string): Promise<{ path: string; release(): Promise<void> }>
+  openLocal(address: string): Promise<{ path: string; release(): Promise<void> }>
   /** Where an administrator finds the bytes, or should: a path of this machine, or an address. */
-  place(address: string): string
+  describeLocation(address: string): string
   /** Size in bytes, or null where there is no such file. */
   size(address: string): Promise<number | null>
   /** Removes the bytes. Harmless where there are none. */
@@ -52,7 +52,7 @@ export interface FileStore {
   /** All that is stored, in ascending order of addresses, with bounded memory. What comes or goes meanwhile may be told of or not. */
   list(): AsyncIterable<{ readonly address: string; readonly size: number; readonly modifiedAt: Date }>
   /** Takes the bytes away from their address, and keeps them where an administrator finds them: the answer says where. Throws FileMissing. */
-  setAside(address: string): Promise<string>
+  quarantine(address: string): Promise<string>
   /** What was made of a file for one owner before; null where there is nothing. */
   readDerived(key: DerivedKey, name: string): Promise<Uint8Array | null>
   /** Throws AppError SERVICE_UNAVAILABLE where the store cannot take bytes now, as stage() does. */
@@ -60,7 +60,7 @@ export interface FileStore {
   /** Removes what was made of these bytes, for all owners. */
   removeDerived(sha256: string): Promise<void>
   /** Bytes that got their name, but whose uploader failed or died before keep(): perhaps nothing refers to them. */
-  unsettled(): Promise<{ readonly address: string; remove(): Promise<void> }[]>
+  listUncommitted(): Promise<{ readonly address: string; remove(): Promise<void> }[]>
   /** Throws where the store cannot take bytes now (not mounted, read-only, full). */
   check(): Promise<void>
   close(): Promise<void>

@@ -22,11 +22,11 @@ export interface Tokens {
 }
 
 /** Hands out values that nobody else can read or change, and knows them again. */
-export interface Seals {
+export interface EncryptedTokens {
   /** `purpose` tells one use from another: what is sealed for one cannot be opened as the other. `seconds`: how long it is good. */
-  seal(purpose: string, value: unknown, seconds: number, now: Date): Promise<string>
+  encrypt(purpose: string, value: unknown, seconds: number, now: Date): Promise<string>
   /** What was sealed; null for anything else, and when its time is over. */
-  open(purpose: string, text: string, now: Date): Promise<unknown>
+  decrypt(purpose: string, text: string, now: Date): Promise<unknown>
 }
 
 /** What a provider of identities says of somebody. */
@@ -45,7 +45,7 @@ export interface Identity {
 }
 
 /** What has to be remembered of somebody who was sent to the provider, until they are back. */
-export interface IdentityMemory {
+export interface LoginState {
   readonly verifier: string
   readonly state: string
   readonly nonce: string
@@ -55,9 +55,9 @@ export interface IdentityMemory {
 export interface IdentityProvider {
   readonly issuer: string
   /** Where to send a browser, which will come back to `redirectUri`. Throws IdentityFailure. */
-  begin(redirectUri: string): Promise<{ url: string; memory: IdentityMemory }>
+  startLogin(redirectUri: string): Promise<{ url: string; loginState: LoginState }>
   /** Who came back: `callback` is the redirect address with what the provider added. Throws IdentityFailure for everything that is not exactly right. */
-  finish(callback: URL, memory: IdentityMemory): Promise<Identity>
+  handleCallback(callback: URL, memory: LoginState): Promise<Identity>
   /** What a sign-in needs, step by step: `ok`, or what is wrong. Never throws. */
   check(): Promise<Record<string, string>>
 }

@@ -15,11 +15,11 @@ export interface SourceLimits {
   /** requests and downloads at once */
   readonly concurrency: number
   /** milliseconds for one request to begin to be answered, and between two pieces of a body */
-  readonly timeout: number
+  readonly timeoutMs: number
   /** bytes a second that a body has to come with on average over `timeout`; 0: any */
-  readonly minRate: number
+  readonly minBytesPerSecond: number
   /** bytes; what is larger is listed and not fetched */
-  readonly maxFileSize: number
+  readonly maxFileBytes: number
   /** whether addresses of private, loopback and link-local networks may be spoken to */
   readonly allowPrivateNetworks: boolean
   /** folders that local_folder may look into */
@@ -41,7 +41,7 @@ export interface SourceFile {
 /** What a walk comes by. `pruned`: nothing below the folder changed since `known` knew its tag, so it was not entered. */
 export type SourceEntry =
   | { readonly kind: 'file'; readonly file: SourceFile }
-  | { readonly kind: 'folder'; readonly path: string; readonly etag: string | null; readonly pruned: boolean }
+  | { readonly kind: 'folder'; readonly path: string; readonly etag: string | null; readonly isPruned: boolean }
   | { readonly kind: 'problem'; readonly path: string; readonly code: SourceFailureCode; readonly message: string }
 
 export interface SourceBody {
@@ -93,12 +93,12 @@ export type SourceFailureCode = keyof typeof sourceFailures
 export class SourceFailure extends Error {
   readonly code: SourceFailureCode
   /** whether another try could end better */
-  readonly retry: boolean
+  readonly isRetryable: boolean
 
   constructor(code: SourceFailureCode, message: string = sourceFailures[code], retry = false) {
     super(message)
     this.name = 'SourceFailure'
     this.code = code
-    this.retry = retry
+    this.isRetryable = retry
   }
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { flag, jsonText, lastMoment, listOf, moment, wholeNumber } from '../http/input.ts'
+import { booleanText, endTimestampText, integerText, jsonText, listOf, moment } from '../http/input.ts'
 import { numberedPageQuery, PageNumbers } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
@@ -23,7 +23,7 @@ export const Filters = z
     label_ids: listOf(id, 100),
     status: listOf(z.enum(['pending', 'processing', 'completed', 'failed']), 100),
     source_id: id,
-    date_range: z.strictObject({ from: moment, to: lastMoment }).partial(),
+    date_range: z.strictObject({ from: moment, to: endTimestampText }).partial(),
     min_confidence: z.number().min(0).max(1),
     owner: name,
   })
@@ -86,8 +86,8 @@ export const routes = (app: App): Route[] => [
         q,
         ...numberedPageQuery(app.config),
         filters: FiltersText.default({}),
-        highlight: flag.default(true),
-        fuzzy: flag.default(false),
+        highlight: booleanText.default(true),
+        fuzzy: booleanText.default(false),
       }),
       answer: Answer,
     },
@@ -123,7 +123,7 @@ export const routes = (app: App): Route[] => [
     {
       summary:
         'How a query could go on: its last word, which may be but begun, as the newest documents have it that match the whole; with its typos mended where none does.',
-      query: z.object({ q, limit: wholeNumber(1, 20).default(10) }),
+      query: z.object({ q, limit: integerText(1, 20).default(10) }),
       answer: Suggestions,
     },
     async ({ actor, query: { q, limit } }) => ({ suggestions: await search.suggest(app, actor, q, limit) }),
@@ -133,7 +133,7 @@ export const routes = (app: App): Route[] => [
     {
       summary: 'The documents most like one, by the words that it has often and others seldom',
       ids: { id: 'DOCUMENT_NOT_FOUND' },
-      query: z.object({ limit: wholeNumber(1, 50).default(10) }),
+      query: z.object({ limit: integerText(1, 50).default(10) }),
       answer: SimilarAnswer,
     },
     async ({ actor, param, query: { limit } }) => ({ results: await search.similar(app, actor, param('id'), limit) }),

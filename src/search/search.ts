@@ -3,7 +3,7 @@ import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { visibleName } from '../documents/access.ts'
 import { invalid } from '../errors.ts'
-import { type PageOf, pageNumbers } from '../http/pages.ts'
+import { type PageRequest, pageNumbers } from '../http/pages.ts'
 import type { SearchAnswer, SearchClause, SearchFilter, SearchHit, SearchSort } from '../ports/search-engine.ts'
 import { type Filters, resolve, seenBy } from './query/filters.ts'
 import { parse } from './query/parser.ts'
@@ -12,7 +12,7 @@ import { read, type Typed } from './query/qualifiers.ts'
 export { type Health, type Reindexed, type ReindexOptions, reindex, status } from './reindex.ts'
 export { type Suggestion, suggest } from './suggest.ts'
 
-interface Asked extends PageOf {
+interface Asked extends PageRequest {
   filters: Filters
   highlight: boolean
 }

@@ -21,7 +21,7 @@ export const routes = (app: App, isDraining: () => boolean): Route[] => [
     () => new Response('ok\n', { headers: { 'content-type': 'text/plain' } }),
   ),
   anyone('GET /api/health', { summary: 'The process runs', answer: z.object({ status: z.literal('ok') }) }, () => ({ status: 'ok' })),
-  anyone('GET /readyz', { summary: 'It can serve requests', answer: Ready, also: { 503: Ready } }, async ({ event }) => {
+  anyone('GET /readyz', { summary: 'It can serve requests', answer: Ready, otherAnswers: { 503: Ready } }, async ({ event }) => {
     const answer = await readiness(app)
     if (isDraining()) answer.status = 'draining'
     event.res.status = ['ok', 'degraded'].includes(answer.status) ? 200 : 503

@@ -93,7 +93,7 @@ async function serve(
   const live = await openLive(app, listening.server)
   const workerProcess = config.worker.embedded && !config.worker.in_server_process ? startWorkerProcess(config, log, env) : null
   const worker = workerProcess ?? (config.worker.embedded ? await startConfigured(app) : null)
-  if (worker) lastly(() => worker.letGo())
+  if (worker) lastly(() => worker.releaseNow())
   const status = `listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`
   say(status)
   began(() => {

@@ -5,7 +5,7 @@ import { compileStatement } from '../db/compiled-query.ts'
 import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
-import type { PageOf, PageWanted } from '../http/pages.ts'
+import type { PageInput, PageRequest } from '../http/pages.ts'
 import { checkLanguage } from './ocr-language.ts'
 
 export interface Settings {
@@ -41,7 +41,7 @@ export async function update(app: App, actor: Actor, changes: Partial<Settings>)
 }
 
 /** The page that a list shows: as long as the request says, else as the user likes it. */
-export async function paged(app: App, actor: Actor, { page, per_page, cursor }: PageWanted): Promise<PageOf> {
+export async function paged(app: App, actor: Actor, { page, per_page, cursor }: PageInput): Promise<PageRequest> {
   return { page, cursor, per_page: per_page ?? (await of(app, actor)).items_per_page }
 }
 

@@ -1,8 +1,8 @@
 /** Wrong passwords of a shared link, counted for each address and, over all addresses, for each link. */
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
-import { countFailure, refuseLocked } from '../http/lockout.ts'
-import { count, isUsedUp, type Limit, network, passes } from '../http/rate-limit.ts'
+import { countFailure, rejectLocked } from '../http/lockout.ts'
+import { clientNetwork, countHit, isUsedUp, type Limit, tryCountHit } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'
 import type { SharedLink } from './shared-links.ts'
 
@@ -10,32 +10,32 @@ const code = 'SHARED_LINK_RATE_LIMITED'
 const day = 86_400
 
 /** of all addresses together, for one link */
-const failures = ({ config }: App): Limit => ({ acts: config.limits.shared_password_failures, window: 900 })
+const failures = ({ config }: App): Limit => ({ max: config.limits.shared_password_failures, windowSeconds: 900 })
 /** Visitors who gave the right password within a day are let in while the link is locked, unless they guess themselves. */
-const known: Limit = { acts: 1, window: day }
-const failuresOfKnown: Limit = { acts: 10, window: day }
+const known: Limit = { max: 1, windowSeconds: day }
+const failuresOfKnown: Limit = { max: 10, windowSeconds: day }
 
 /** Counts a try of one address, whatever comes of it. Throws SHARED_LINK_RATE_LIMITED. */
 export const countTry = (app: App, ip: string): Promise<void> =>
-  count(app, triesOf(ip), { acts: app.config.limits.shared_verify_per_minute, window: 60 }, code)
+  countHit(app, triesOf(ip), { max: app.config.limits.shared_verify_per_minute, windowSeconds: 60 }, code)
 
 /** The key that countTry() counts under. */
-export const triesOf = (ip: string): string => `shared-link-password:${network(ip)}`
+export const triesOf = (ip: string): string => `shared-link-password:${clientNetwork(ip)}`
 
 /** Whether the password opens the link. Throws SHARED_LINK_RATE_LIMITED while the link is locked, for the right password too. */
 export async function opens(app: App, link: SharedLink, ip: string, password: string): Promise<boolean> {
   const key = `shared-link-failures:${link.id}`
-  const visitor = `shared-link-visitor:${link.id}:${network(ip)}`
+  const visitor = `shared-link-visitor:${link.id}:${clientNetwork(ip)}`
   const isKnown = (await isUsedUp(app, visitor, known)) && !(await isUsedUp(app, `${visitor}:failures`, failuresOfKnown))
-  if (!isKnown) await refuseLocked(app, key, failures(app), code)
+  if (!isKnown) await rejectLocked(app, key, failures(app), code)
   if (!(await app.passwords.verify(link.password_hash, password))) {
-    if (isKnown) await count(app, `${visitor}:failures`, failuresOfKnown, code)
+    if (isKnown) await countHit(app, `${visitor}:failures`, failuresOfKnown, code)
     else await countFailure(app, key, failures(app), code, (trx, seconds) => tellLocked(app, trx, link, seconds))
     return false
   }
   // The right one of many guesses at once: by now the others may have locked the link.
-  if (!isKnown) await refuseLocked(app, key, failures(app), code)
-  await passes(app, visitor, known)
+  if (!isKnown) await rejectLocked(app, key, failures(app), code)
+  await tryCountHit(app, visitor, known)
   return true
 }
 

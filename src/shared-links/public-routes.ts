@@ -2,7 +2,7 @@ import type { H3Event, H3EventContext } from 'h3'
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { AppError } from '../errors.ts'
-import { fileHeaders, isShownInline, sendFile } from '../http/files.ts'
+import { canShowInline, fileHeaders, sendFile } from '../http/files.ts'
 import { anyone, type Call, type Route } from '../http/route.ts'
 import { linkPage, pagePolicy, refusalPage } from './page.ts'
 import type { SharedLink } from './shared-links.ts'
@@ -101,7 +101,7 @@ const afterFailure = (link: SharedLink, failure: AppError): string =>
   secrets.some((code) => code === failure.code) ? pageOf(link, '', failure) : refusalPage(failure)
 
 const pageOf = (link: SharedLink, base: string, failure?: AppError): string =>
-  linkPage({ ...view(link), expires_at: link.expires_at, isViewable: isShownInline(link.mime_type), base, failure })
+  linkPage({ ...view(link), expires_at: link.expires_at, isViewable: canShowInline(link.mime_type), base, failure })
 
 /** A browser says first of all that it wants HTML; programs that take anything get JSON. */
 const isBrowser = ({ req }: H3Event): boolean => /^\s*(?:text\/html|application\/xhtml\+xml)\b/i.test(req.headers.get('accept') ?? '')

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { lastMoment } from '../http/input.ts'
-import { type Fetched, type PageOf, Pagination, pageQuery, pagination } from '../http/pages.ts'
+import { endTimestampText } from '../http/input.ts'
+import { type FetchedPage, type PageRequest, Pagination, pageQuery, pagination } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
 import * as sharedLinks from './shared-links.ts'
@@ -9,7 +9,7 @@ import * as sharedLinks from './shared-links.ts'
 export const Fields = z.object({
   document_id: z.guid(),
   password: z.string().min(1).max(128).nullish(),
-  expires_at: lastMoment.nullish(),
+  expires_at: endTimestampText.nullish(),
   max_views: z.int().min(1).max(2_147_483_647).nullish(),
 })
 
@@ -75,7 +75,7 @@ const below = (app: App, path: `/${string}`): Route[] => [
   ),
 ]
 
-const listed = (app: App, page: PageOf, fetched: Fetched<sharedLinks.SharedLink>) => ({
+const listed = (app: App, page: PageRequest, fetched: FetchedPage<sharedLinks.SharedLink>) => ({
   shared_links: fetched.rows.map((link) => view(app, link)),
   pagination: pagination(page, fetched),
 })

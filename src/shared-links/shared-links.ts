@@ -9,8 +9,8 @@ import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { visible } from '../documents/access.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type Fetched, fetchPage, type PageOf } from '../http/pages.ts'
-import { count } from '../http/rate-limit.ts'
+import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
+import { countHit } from '../http/rate-limit.ts'
 
 export const statuses = ['usable', 'expired', 'revoked', 'exhausted'] as const
 
@@ -37,8 +37,8 @@ export async function create(app: App, actor: Actor, documentId: string, terms: 
   const { password, expires_at = null, max_views = null } = terms
   if (expires_at && expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'a moment in the future')
   const document = await visible(app.db, actor, documentId)
-  const creation = { acts: app.config.limits.shared_links_per_hour, window: 3600 }
-  if (actor.id !== null) await count(app, `shared-link:${actor.id}`, creation, 'SHARED_LINK_RATE_LIMITED')
+  const creation = { max: app.config.limits.shared_links_per_hour, windowSeconds: 3600 }
+  if (actor.id !== null) await countHit(app, `shared-link:${actor.id}`, creation, 'SHARED_LINK_RATE_LIMITED')
   const password_hash = password ? await app.passwords.hash(password) : null
   return app.db.transaction().execute(async (trx) => {
     // The document before the user, as everywhere; from here on it stays until the link is there.
@@ -68,11 +68,16 @@ const newestFirst = keyset(
 )
 
 /** One page of the actor's own links, of everybody's for an admin; newest first. Throws VALIDATION_ERROR for a cursor of another list. */
-export const list = (app: App, actor: Actor, page: PageOf): Promise<Fetched<SharedLink & RowWithCursorKey>> =>
+export const list = (app: App, actor: Actor, page: PageRequest): Promise<FetchedPage<SharedLink & RowWithCursorKey>> =>
   pageOfLinks(app, page, null, isAdmin(actor) ? sql`true` : sql`shared_links.created_by = ${actor.id} and documents.owner_id = ${actor.id}`)
 
 /** One page of all links to a document, newest first. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
-export async function listOf(app: App, actor: Actor, documentId: string, page: PageOf): Promise<Fetched<SharedLink & RowWithCursorKey>> {
+export async function listOf(
+  app: App,
+  actor: Actor,
+  documentId: string,
+  page: PageRequest,
+): Promise<FetchedPage<SharedLink & RowWithCursorKey>> {
   const { id } = await visible(app.db, actor, documentId)
   return pageOfLinks(app, page, id, sql`shared_links.document_id = ${id}`)
 }
@@ -120,7 +125,7 @@ export const select = (db: Db | Trx) =>
     .select(sql<boolean>`not users.disabled and (users.role = 'admin' or documents.owner_id = users.id)`.as('is_backed'))
     .select(sql<boolean>`coalesce(shared_links.expires_at <= clock_timestamp(), false)`.as('is_expired'))
 
-function pageOfLinks({ db }: App, page: PageOf, documentId: string | null, which: ReturnType<typeof sql>) {
+function pageOfLinks({ db }: App, page: PageRequest, documentId: string | null, which: ReturnType<typeof sql>) {
   const condition = sql<boolean>`${which}`
   return fetchPage(
     page,

@@ -6,7 +6,7 @@ import type { Trx } from '../db/pool.ts'
 import { stored } from '../documents/download.ts'
 import { AppError } from '../errors.ts'
 import type { StoredFile } from '../http/files.ts'
-import { count, type Limit, network, uncount } from '../http/rate-limit.ts'
+import { clientNetwork, countHit, type Limit, removeLastHit } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'
 import { countTry, opens, triesOf } from './password-limit.ts'
 import { type SharedLink, select, statusOf } from './shared-links.ts'
@@ -17,7 +17,7 @@ export interface Visitor {
   password: string | undefined
 }
 
-const fetches = ({ config }: App): Limit => ({ acts: config.limits.shared_download_per_minute, window: 60 })
+const fetches = ({ config }: App): Limit => ({ max: config.limits.shared_download_per_minute, windowSeconds: 60 })
 /** Seconds in which the rest of a file may be fetched as part of a view. */
 const viewLasts = 600
 
@@ -46,7 +46,7 @@ export async function verify(app: App, token: string, { ip, password }: Visitor)
 
 /** Counts a fetch, whatever comes of it. Throws SHARED_LINK_RATE_LIMITED. */
 export const countFetch = (app: App, ip: string): Promise<void> =>
-  count(app, `shared-link-fetch:${network(ip)}`, fetches(app), 'SHARED_LINK_RATE_LIMITED')
+  countHit(app, `shared-link-fetch:${clientNetwork(ip)}`, fetches(app), 'SHARED_LINK_RATE_LIMITED')
 
 /**
  * The file, ready to be sent; its view is spent when the bytes are at hand and before the first one leaves, whatever becomes of the rest.
@@ -78,7 +78,7 @@ async function unlock(app: App, link: SharedLink, ip: string, password: string |
   // Counted before it is looked at, so that a hundred guesses at once are not all looked at before the first one counts.
   await countTry(app, ip)
   if (!(await opens(app, link, ip, password))) throw new AppError('SHARED_LINK_INVALID_PASSWORD')
-  await uncount(app, triesOf(ip))
+  await removeLastHit(app, triesOf(ip))
 }
 
 /** One conditional UPDATE: of two visitors who race for the last view, one gets it. */

@@ -68,9 +68,9 @@ export async function open(
     { url, username, password, recursive },
     {
       concurrency,
-      timeout,
-      minRate: min_rate,
-      maxFileSize: max_file_size,
+      timeoutMs: timeout,
+      minBytesPerSecond: min_rate,
+      maxFileBytes: max_file_size,
       allowPrivateNetworks: role === 'admin' || allow_private_networks,
       localRoots: local_roots,
       caFile: ca_file,

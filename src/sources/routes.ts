@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { listOf } from '../http/input.ts'
-import { Onward, wholeQuery } from '../http/pages.ts'
+import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { visibleName } from '../http/visible-text.ts'
 import * as sources from './sources.ts'
@@ -69,7 +69,7 @@ export const SourceAnswer = z.object({
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
 })
-export const ListAnswer = z.object({ sources: z.array(SourceAnswer), pagination: Onward })
+export const ListAnswer = z.object({ sources: z.array(SourceAnswer), pagination: CursorPagination })
 export const TestAnswer = z.object({
   ok: z.boolean(),
   checks: z.array(z.object({ name: z.string(), ok: z.boolean(), message: z.string() })),

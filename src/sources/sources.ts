@@ -8,7 +8,7 @@ import type { Role, Row } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
 import { ownerOf } from '../documents/store-document.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type Fetched, fetchWhole, type WholeWanted } from '../http/pages.ts'
+import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
 import { type Address, check, checkType, originOf } from './address.ts'
 import { compileGlobs } from './globs.ts'
@@ -38,7 +38,7 @@ export interface Changes extends Partial<Omit<Fields, 'owner'>> {
 const byName = keyset({ by: sql`lower(sources.name)`, type: 'text', order: 'asc' }, { by: 'sources.id', type: 'id', order: 'asc' })
 
 /** What the actor may see, all of it or a page: own sources, an admin all; by name. Throws VALIDATION_ERROR for a cursor of another list. */
-export const list = (app: App, actor: Actor, wanted: WholeWanted = {}): Promise<Fetched<Source & RowWithCursorKey>> =>
+export const list = (app: App, actor: Actor, wanted: WholeInput = {}): Promise<FetchedPage<Source & RowWithCursorKey>> =>
   fetchWhole(wanted, byName, 'sources', ({ limit, after }) => {
     const all = select(app.db).$if(!isAdmin(actor), (query) => query.where('sources.owner_id', '=', actor.id))
     return byName

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { scopes } from '../actor.ts'
 import type { App } from '../app.ts'
 import { listOf } from '../http/input.ts'
-import { Onward, wholeQuery } from '../http/pages.ts'
+import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { visibleName } from '../http/visible-text.ts'
 import * as tokens from './tokens.ts'
@@ -28,7 +28,7 @@ export const TokenAnswer = z.object({
   expires_at: z.iso.datetime().nullable(),
   last_used_at: z.iso.datetime().nullable(),
 })
-export const ListAnswer = z.object({ tokens: z.array(TokenAnswer), pagination: Onward })
+export const ListAnswer = z.object({ tokens: z.array(TokenAnswer), pagination: CursorPagination })
 export const MadeAnswer = TokenAnswer.extend({ token: z.string().describe('Shown this once; kept nowhere.') })
 
 const ids = { id: 'API_TOKEN_NOT_FOUND' } as const

@@ -8,7 +8,7 @@ import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import { rejectDuplicateName, type Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type Fetched, fetchWhole, type WholeWanted } from '../http/pages.ts'
+import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
 import type { Session } from '../http/route.ts'
 import * as users from '../users/users.ts'
 import { revoke } from './revoked-tokens.ts'
@@ -36,7 +36,12 @@ const newestFirst = keyset(
 )
 
 /** The tokens that the actor may see, all or a page of them, newest first: one's own; for admins everybody's, or those of `user` (name, e-mail address or id). Throws USER_NOT_FOUND. */
-export async function list(app: App, actor: Actor, user?: string, wanted: WholeWanted = {}): Promise<Fetched<ApiToken & RowWithCursorKey>> {
+export async function list(
+  app: App,
+  actor: Actor,
+  user?: string,
+  wanted: WholeInput = {},
+): Promise<FetchedPage<ApiToken & RowWithCursorKey>> {
   const owner = user === undefined ? null : await ownerOf(app, actor, user)
   return fetchWhole(wanted, newestFirst, ['tokens', owner?.id], ({ limit, after }) => {
     const all = visible(app, actor).$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))

@@ -5,7 +5,7 @@ import { clock, secondsAhead } from '../db/clock.ts'
 import type { Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
-import { network, passes } from '../http/rate-limit.ts'
+import { clientNetwork, tryCountHit } from '../http/rate-limit.ts'
 import { emailKey } from '../http/user-identifier.ts'
 import { enqueue } from '../jobs/queue.ts'
 
@@ -13,7 +13,7 @@ import { enqueue } from '../jobs/queue.ts'
 const lifetime = 24 * 3600
 
 /** Mails that one client can ask for again. */
-const perClient = { acts: 20, window: 3600 }
+const perClient = { max: 20, windowSeconds: 3600 }
 
 /** Whether this user has to confirm the address before anything else. */
 export const isAwaited = ({ config }: App, { email_verified_at, auth_method, disabled }: Row<'users'>): boolean =>
@@ -31,7 +31,7 @@ export async function ask(app: App, trx: Trx, user: Row<'users'>): Promise<void>
 
 /** The same for whoever says that no mail came. What it answers tells nothing about the address. */
 export async function askAgain(app: App, ip: string, email: string): Promise<void> {
-  if (!(await passes(app, `verify_email:${network(ip)}`, perClient))) return
+  if (!(await tryCountHit(app, `verify_email:${clientNetwork(ip)}`, perClient))) return
   await app.db.transaction().execute(async (trx) => {
     const user = await trx.selectFrom('users').selectAll().where('email_key', '=', emailKey(email)).executeTakeFirst()
     if (user) await ask(app, trx, user)

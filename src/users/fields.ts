@@ -1,7 +1,7 @@
 /** The fields of a user as they come in: one spelling of each, so that two users cannot look the same. */
 import { z } from 'zod'
 import { usernameKey } from '../http/user-identifier.ts'
-import { hasHidden } from '../http/visible-text.ts'
+import { hasInvisible } from '../http/visible-text.ts'
 import { mixesScripts } from './confusables.ts'
 
 /** No space, control, invisible or unassigned character; no @, so that a name is never an e-mail address. */
@@ -32,6 +32,6 @@ export const DisplayName = z
   .string()
   .trim()
   .max(100)
-  .refine((name) => !hasHidden(name), 'no control or invisible character, and none that changes the direction of text')
+  .refine((name) => !hasInvisible(name), 'no control or invisible character, and none that changes the direction of text')
 
 export const Role = z.enum(['admin', 'user'])

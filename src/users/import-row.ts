@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
-import { flag } from '../http/input.ts'
+import { booleanText } from '../http/input.ts'
 import { DisplayName, Email, Role, Username } from './fields.ts'
 import { newPassword, PasswordHash } from './passwords.ts'
 
@@ -18,7 +18,7 @@ export const importRow = ({ config }: App) =>
       password_hash: PasswordHash.optional(),
       role: Role.optional(),
       display_name: DisplayName.optional(),
-      disabled: z.union([z.boolean(), flag], 'true or false').optional(),
+      disabled: z.union([z.boolean(), booleanText], 'true or false').optional(),
     })
     .refine((row) => row.password === undefined || row.password_hash === undefined, {
       path: ['password_hash'],

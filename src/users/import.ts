@@ -2,8 +2,8 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { check } from '../http/input.ts'
-import { openSlices } from '../http/time-slices.ts'
+import { parseInput } from '../http/input.ts'
+import { openYielder } from '../http/time-slices.ts'
 import { emailKey, usernameKey } from '../http/user-identifier.ts'
 import { importBatch, maxHashes } from './import-batch.ts'
 import { type ImportMode, type ImportRow, importRow, inTransaction, OnConflict, type Outcome } from './import-row.ts'
@@ -105,12 +105,12 @@ function report(results: Result[]): ImportReport {
 /** The good rows by their index, some at a time; the others, and those that repeat a name or an address, go to the results at once. */
 async function* validBatches(app: App, given: readonly unknown[], results: Result[]): AsyncIterable<Map<number, ImportRow>> {
   const schema = importRow(app)
-  const pause = openSlices()
+  const pause = openYielder()
   const seen = { username: new Map<string, number>(), email: new Map<string, number>() }
   let batch = new Map<number, ImportRow>()
   for (const [index, value] of given.entries()) {
     try {
-      const row = check(schema, value)
+      const row = parseInput(schema, value)
       const keys = { username: usernameKey(row.username), email: emailKey(row.email) }
       for (const field of ['username', 'email'] as const) {
         const first = seen[field].get(keys[field])

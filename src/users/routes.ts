@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { flag } from '../http/input.ts'
-import { pageOf, pageQuery, pagination } from '../http/pages.ts'
+import { booleanText } from '../http/input.ts'
+import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
 import { paged } from '../settings/settings.ts'
 import { DisplayName, Email, Role, Username } from './fields.ts'
@@ -14,7 +14,7 @@ import { UserAnswer, view } from './view.ts'
 const ids = { id: 'USER_NOT_FOUND' } as const
 
 export const listQuery = ({ config }: App) =>
-  z.object({ ...pageQuery(config), role: Role.optional(), q: z.string().max(320).optional(), disabled: flag.optional() })
+  z.object({ ...pageQuery(config), role: Role.optional(), q: z.string().max(320).optional(), disabled: booleanText.optional() })
 
 export const newUser = ({ config }: App) =>
   z.object({
@@ -37,7 +37,7 @@ export const GroupsAnswer = z.object({ username: z.string(), groups: z.array(z.s
 export const routes = (app: App): Route[] => [
   admin(
     'GET /api/users',
-    { summary: 'List users', query: listQuery(app), answer: pageOf(UserAnswer), isLarge: true },
+    { summary: 'List users', query: listQuery(app), answer: pageSchema(UserAnswer), isLarge: true },
     async ({ actor, query }) => {
       const page = await paged(app, actor, query)
       const fetched = await users.list(app.db, query, page)
@@ -56,7 +56,10 @@ export const routes = (app: App): Route[] => [
     'POST /api/users/import',
     {
       summary: 'Make or change many users; each row has its own result',
-      query: z.object({ dry_run: flag.default(false), atomic: flag.default(false).describe('one bad row: nothing is written') }),
+      query: z.object({
+        dry_run: booleanText.default(false),
+        atomic: booleanText.default(false).describe('one bad row: nothing is written'),
+      }),
       body: ImportBody,
       maxBodyBytes: 16_000_000,
       answer: ImportAnswer,

@@ -7,7 +7,7 @@ import { type Db, isUniqueViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row, Schema } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type Fetched, fetchPage, type PageOf } from '../http/pages.ts'
+import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
 import { emailKey, parseUserIdentifier, usernameKey } from '../http/user-identifier.ts'
 import { lookAlikes } from './confusables.ts'
 import * as verification from './email-verification.ts'
@@ -25,7 +25,7 @@ export interface Filter {
 const newestFirst = keyset({ by: 'users.created_at', type: 'timestamp', order: 'desc' }, { by: 'users.id', type: 'id', order: 'desc' })
 
 /** One page of all users, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
-export function list(db: Db, { role, disabled, q }: Filter, page: PageOf): Promise<Fetched<User & RowWithCursorKey>> {
+export function list(db: Db, { role, disabled, q }: Filter, page: PageRequest): Promise<FetchedPage<User & RowWithCursorKey>> {
   let found = db.selectFrom('users')
   if (role) found = found.where('role', '=', role)
   if (disabled !== undefined) found = found.where('disabled', '=', disabled)

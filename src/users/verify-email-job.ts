@@ -1,14 +1,14 @@
 /** Sends a user the link that confirms the e-mail address. Its token is made here, so that no job and no log ever holds one. */
 import type { App } from '../app.ts'
 import type { Row } from '../db/schema.ts'
-import { type Limit, passes, uncount } from '../http/rate-limit.ts'
+import { type Limit, removeLastHit, tryCountHit } from '../http/rate-limit.ts'
 import type { Handler } from '../jobs/queue.ts'
 import { isAwaited, newToken } from './email-verification.ts'
 
 /** Mails that one address gets, however often and by whom they are asked for. */
-const perAddress = { acts: 3, window: 3600 }
+const perAddress = { max: 3, windowSeconds: 3600 }
 /** Mails that one user causes, to however many addresses. */
-const perUser = { acts: 10, window: 3600 }
+const perUser = { max: 10, windowSeconds: 3600 }
 
 export const verifyEmail: Handler<'verify_email'> = {
   async run(app, { payload: { user_id } }) {
@@ -20,7 +20,7 @@ export const verifyEmail: Handler<'verify_email'> = {
       const text = letter(app, user, await newToken(app, user_id))
       await app.mailer.send({ to: user.email, subject: 'Confirm your e-mail address', text })
     } catch (error) {
-      for (const key of keys) await uncount(app, key)
+      for (const key of keys) await removeLastHit(app, key)
       throw error
     }
   },
@@ -32,13 +32,13 @@ async function counted(app: App, { id, email_key }: Row<'users'>): Promise<strin
   const limits: [key: string, limit: Limit][] = [
     [`verify_email:${email_key}`, perAddress],
     [`verify_email:user:${id}`, perUser],
-    ...(total > 0 ? [['verify_email', { acts: total, window: 3600 }] as [string, Limit]] : []),
+    ...(total > 0 ? [['verify_email', { max: total, windowSeconds: 3600 }] as [string, Limit]] : []),
   ]
   const keys: string[] = []
   for (const [key, limit] of limits) {
-    if (!(await passes(app, key, limit))) {
-      for (const passed of keys) await uncount(app, passed)
-      app.log.warn({ user_id: id, limit: limit.acts }, 'no e-mail was sent to confirm an address: the limit of an hour is used up')
+    if (!(await tryCountHit(app, key, limit))) {
+      for (const passed of keys) await removeLastHit(app, passed)
+      app.log.warn({ user_id: id, limit: limit.max }, 'no e-mail was sent to confirm an address: the limit of an hour is used up')
       return null
     }
     keys.push(key)

@@ -20,29 +20,29 @@ export type Step = keyof typeof steps
 /** In the order in which they are done. */
 export const allSteps = Object.keys(steps) as readonly Step[]
 
-export type Maintained = Partial<Record<Step, number>>
+export type RemovedCounts = Partial<Record<Step, number>>
 
 /** Seconds between two rounds that nobody asked for. */
-const daily = 86_400
+const dailySeconds = 86_400
 
 /** Does these steps, one after the other; `isDry`: only looks. Throws Busy, as two must not do it at once. */
-export async function maintain(app: App, which: readonly Step[] = allSteps, isDry = false): Promise<Maintained> {
-  const work = async (): Promise<Maintained> => {
-    const removed: Maintained = {}
-    for (const step of which) removed[step] = await steps[step](app, isDry)
+export async function maintain(app: App, chosen: readonly Step[] = allSteps, isDry = false): Promise<RemovedCounts> {
+  const work = async (): Promise<RemovedCounts> => {
+    const removed: RemovedCounts = {}
+    for (const step of chosen) removed[step] = await steps[step](app, isDry)
     return removed
   }
   if (isDry) return work()
   return withLock(app.database, 'maintenance', 0, async () => {
     const removed = await work()
-    if (which === allSteps) await recordSuccess(app.db, 'maintenance')
+    if (chosen === allSteps) await recordSuccess(app.db, 'maintenance')
     return removed
   })
 }
 
 /** Once a day, whichever worker is first. */
 export async function maintainDaily(app: App): Promise<void> {
-  if (!(await isDue(app.db, 'maintenance', daily))) return
+  if (!(await isDue(app.db, 'maintenance', dailySeconds))) return
   try {
     const removed = await maintain(app)
     app.log.info(removed, 'maintenance done')

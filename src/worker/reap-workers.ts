@@ -5,33 +5,33 @@ import { isAlive } from '../is-alive.ts'
 import * as claims from '../jobs/leases.ts'
 
 /** Seconds without a sign of life; a worker gives one each second while it has jobs. */
-const silence = 30
+const silenceTimeoutSeconds = 30
 
 /** A worker's name says where it runs. */
-export const nameOf = (host: string, pid: number): string => `${host}/${pid}`
+export const workerName = (host: string, pid: number): string => `${host}/${pid}`
 
 /** Whether a worker of this host is gone without having said so. */
-export function isGone(name: string, host: string): boolean {
+export function hasExited(name: string, host: string): boolean {
   const [theirs, pid] = name.split('/')
   return theirs === host && !isAlive(Number(pid))
 }
 
 /** Ends the leases of workers that are not `self` and fell silent, or whose process is gone from this host. */
-export async function buryDead(db: Db, self: string): Promise<void> {
+export async function reapStaleWorkers(db: Db, self: string): Promise<void> {
   const [host = ''] = self.split('/')
-  const dead = (await claims.loadLeaseHolders(db)).filter(
-    ({ worker, silent }) => worker !== self && (silent === null || silent > silence || isGone(worker, host)),
+  const stale = (await claims.loadLeaseHolders(db)).filter(
+    ({ worker, silent }) => worker !== self && (silent === null || silent > silenceTimeoutSeconds || hasExited(worker, host)),
   )
-  await bury(
+  await reap(
     db,
-    dead.map(({ worker }) => worker),
+    stale.map(({ worker }) => worker),
   )
 }
 
 /** Ends the leases of an earlier worker of the same name, as a container has that was started again. */
-export const buryPredecessor = (db: Db, self: string): Promise<void> => bury(db, [self])
+export const reapPredecessor = (db: Db, self: string): Promise<void> => reap(db, [self])
 
-async function bury(db: Db, names: readonly string[]): Promise<void> {
+async function reap(db: Db, names: readonly string[]): Promise<void> {
   if (names.length === 0) return
   await claims.expireLeases(db, names)
   await db.deleteFrom('workers').where('name', 'in', names).execute()

@@ -21,12 +21,12 @@ export class Stopped extends Error {}
 class UnknownKind extends Error {}
 
 /** While the database is out of reach: how long to wait before it is asked again, and before a job that met with it is tried again. */
-const patience = 1000
-const pause = 5000
+const databaseRetryMs = 1000
+const unavailableDelayMs = 5000
 /** Until a job of an unknown kind is offered again, as it is meant for a worker of a later version. */
 const unknownKindDelayMs = 60_000
 
-type Ending = (trx: Trx) => Promise<void>
+type FinishJob = (trx: Trx) => Promise<void>
 
 /** Does the job and writes down how it ended. `signal` aborts with LeaseLost or Stopped. Never rejects. */
 export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Promise<void> {
@@ -36,16 +36,16 @@ export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Prom
   try {
     if (!handler) throw new UnknownKind()
     const commit = await handler.run(app, job, signal)
-    let facts: jobs.LogFields = {}
-    await insist(app, log, signal, async (trx) => {
+    let logFields: jobs.LogFields = {}
+    await commitWithRetry(app, log, signal, async (trx) => {
       await claims.completeJob(trx, job)
-      facts = ((await commit?.(trx)) as jobs.LogFields | undefined) ?? {}
+      logFields = ((await commit?.(trx)) as jobs.LogFields | undefined) ?? {}
     })
-    log.info({ ...facts, duration_ms: Math.round(performance.now() - started) }, 'job done')
+    log.info({ ...logFields, duration_ms: Math.round(performance.now() - started) }, 'job done')
   } catch (error) {
     const cause = signal.aborted ? signal.reason : error
     if (cause instanceof claims.LeaseLost) return log.info('job taken away')
-    await insist(app, log, signal, endingOf(app, job, cause, log)).catch((late) => {
+    await commitWithRetry(app, log, signal, chooseFinish(app, job, cause, log)).catch((late) => {
       // The lease ends by itself; whoever finds it then goes on.
       if (!(late instanceof claims.LeaseLost)) log.error({ err: late }, 'a job could not be put back')
     })
@@ -53,40 +53,40 @@ export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Prom
 }
 
 /** Gives a job back that was not begun or not ended. */
-export const giveBack =
-  (app: App, job: jobs.Job, delay = 0): Ending =>
+export const releaseJob =
+  (app: App, job: jobs.Job, delay = 0): FinishJob =>
   async (trx) => {
     await claims.releaseLease(trx, job, delay)
     await handlerOf(job)?.released?.(app, trx, job)
   }
 
 /** Counts a try that failed. */
-export const giveUp =
-  (app: App, job: jobs.Job, problem: jobs.JobProblem): Ending =>
+export const recordFailure =
+  (app: App, job: jobs.Job, problem: jobs.JobProblem): FinishJob =>
   async (trx) => {
     const final = await claims.failJob(trx, job, problem)
     await handlerOf(job)?.failed?.(app, trx, job, problem, final)
   }
 
-function endingOf(app: App, job: jobs.Job, cause: unknown, log: Log): Ending {
-  if (cause instanceof Stopped || cause instanceof claims.Yielded) return giveBack(app, job)
+function chooseFinish(app: App, job: jobs.Job, cause: unknown, log: Log): FinishJob {
+  if (cause instanceof Stopped || cause instanceof claims.Yielded) return releaseJob(app, job)
   if (cause instanceof UnknownKind) {
     log.warn('job of a kind that this version does not know, left for a later version')
-    return giveBack(app, job, unknownKindDelayMs)
+    return releaseJob(app, job, unknownKindDelayMs)
   }
   if (isUnavailable(cause) && !isTimeout(cause)) {
     log.warn({ err: (cause as Error).message }, 'job postponed')
-    return giveBack(app, job, pause)
+    return releaseJob(app, job, unavailableDelayMs)
   }
-  const problem = problemOf(cause)
+  const problem = toProblem(cause)
   if (problem.code === 'INTERNAL_ERROR') log.error({ err: cause, code: problem.code }, 'job failed')
   else log.warn({ err: problem.message, code: problem.code }, 'job failed')
-  return giveUp(app, job, problem)
+  return recordFailure(app, job, problem)
 }
 
-function problemOf(error: unknown): jobs.JobProblem {
+function toProblem(error: unknown): jobs.JobProblem {
   if (error instanceof ReadFailure || error instanceof SourceFailure)
-    return { code: error.code, message: error.message, isRetryable: error.retry }
+    return { code: error.code, message: error.message, isRetryable: error.isRetryable }
   if (error instanceof FileMissing) return { code: 'FILE_MISSING', message: 'The stored file cannot be read.', isRetryable: true }
   if (error instanceof MailFailure) return { code: 'MAIL_FAILED', message: error.message, isRetryable: true }
   if (error instanceof SearchFailure) return { code: 'SEARCH_FAILED', message: error.message, isRetryable: true }
@@ -98,7 +98,7 @@ function problemOf(error: unknown): jobs.JobProblem {
 const isTimeout = (error: unknown): boolean => (error as { code?: unknown }).code === '57014'
 
 /** Keeps at it through an outage of the database; the claim is kept alive meanwhile. */
-async function insist(app: App, log: Log, signal: AbortSignal, ending: Ending): Promise<void> {
+async function commitWithRetry(app: App, log: Log, signal: AbortSignal, ending: FinishJob): Promise<void> {
   for (;;) {
     try {
       return await app.db.transaction().execute(ending)
@@ -106,7 +106,7 @@ async function insist(app: App, log: Log, signal: AbortSignal, ending: Ending): 
       if (!isUnavailable(error) || isTimeout(error) || signal.aborted) throw error
       log.warn({ err: (error as Error).message }, 'waiting for the database to end a job')
     }
-    await sleep(patience, undefined, { signal })
+    await sleep(databaseRetryMs, undefined, { signal })
   }
 }
 

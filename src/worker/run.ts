@@ -6,7 +6,7 @@ import type { Queue } from '../jobs/queue.ts'
 import { type Log, onSignals, openLog } from '../log/log.ts'
 import { openApp } from '../open-app.ts'
 import type { RunningJob } from './messages.ts'
-import { nameOf } from './reap-workers.ts'
+import { workerName } from './reap-workers.ts'
 import { startSchedule } from './schedule.ts'
 import { startWorker, type Worker } from './worker.ts'
 
@@ -34,7 +34,7 @@ export interface WorkerRun {
 export async function startConfigured(app: App, { maxJobs, label }: Pick<WorkerRun, 'maxJobs' | 'label'> = {}): Promise<Worker> {
   const { queues, concurrency } = app.config.worker
   const own = queues.filter((queue): queue is Queue => known.includes(queue))
-  const name = [nameOf(hostname(), process.pid), ...(label === undefined ? [] : [label])].join('/')
+  const name = [workerName(hostname(), process.pid), ...(label === undefined ? [] : [label])].join('/')
   const worker = await startWorker(app, { queues: own, concurrency: concurrency || availableParallelism(), name, maxJobs })
   const schedule = own.includes('maintenance') ? startSchedule(app) : null
   return {
@@ -60,17 +60,17 @@ export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
 
 async function work(config: Config, log: Log, run: WorkerRun, began: (worker: Worker) => void): Promise<void> {
   const { once, signal } = run
-  const app = await openApp(config, log, { migrate: 'embedded', statementTimeout: false })
+  const app = await openApp(config, log, { migrate: 'embedded', hasStatementTimeout: false })
   try {
     const worker = await startConfigured(app, run)
     began(worker)
-    run.lastly(() => worker.letGo())
+    run.lastly(() => worker.releaseNow())
     const health = await run.openHealth(app, () => signal.aborted)
     log.info({ worker: worker.name, queues: config.worker.queues, health: health?.url }, 'working')
     const stopped = new Promise<void>((resolve) =>
       signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true }),
     )
-    await Promise.race([stopped, worker.spent, ...(once ? [worker.idle()] : [])])
+    await Promise.race([stopped, worker.reachedMaxJobs, ...(once ? [worker.idle()] : [])])
     await worker.stop(config.worker.shutdown_timeout)
     await health?.close()
   } finally {

@@ -28,7 +28,7 @@ export async function runSupervised(signal: AbortSignal): Promise<void> {
       stopTimeoutMs = message.timeoutMs
       stopping.abort()
     }
-    if (message.kind === 'release') void (worker?.letGo() ?? Promise.resolve()).finally(killGroup)
+    if (message.kind === 'release') void (worker?.releaseNow() ?? Promise.resolve()).finally(killGroup)
   })
   // The server passes on what it hears. This one is for `systemctl kill --signal HUP`, which tells every process of a unit.
   process.on('SIGHUP', () => log?.reopen())
@@ -58,7 +58,7 @@ interface Run {
 }
 
 async function work(config: Config, log: ReturnType<typeof openLog>, signal: AbortSignal, run: Run): Promise<void> {
-  const app = await openApp(config, log, { migrate: 'never', statementTimeout: false })
+  const app = await openApp(config, log, { migrate: 'never', hasStatementTimeout: false })
   try {
     if (signal.aborted) return
     const worker = await startConfigured(app)

@@ -15,7 +15,7 @@ export interface WorkerProcess {
   /** Ends it; it takes no more jobs, and running ones have so many milliseconds. */
   stop(timeoutMs: number): Promise<void>
   /** Ends it; it gives back what it runs at once. */
-  letGo(): Promise<void>
+  releaseNow(): Promise<void>
 }
 
 /** Source and build lie at different depths. */
@@ -24,7 +24,7 @@ const program = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../../b
 const firstRestartMs = 1000
 const longestRestartMs = 60_000
 /** A worker that ran for so long did not fail at its start: the next restart is a first one. */
-const soundMs = 60_000
+const stableMs = 60_000
 /** After the timeout of its jobs, for closing what is open. */
 const closeTimeoutMs = 10_000
 const releaseTimeoutMs = 2000
@@ -63,7 +63,7 @@ export function startWorkerProcess(config: Config, log: Log, env: Variables): Wo
         killGroup(started)
         resolve()
         if (isStopping) return
-        if (performance.now() - startedAt > soundMs) restartMs = firstRestartMs
+        if (performance.now() - startedAt > stableMs) restartMs = firstRestartMs
         log.error({ pid: started.pid, code, signal, jobs: running, restart_ms: restartMs }, 'the worker process ended; starting it again')
         restart = setTimeout(start, restartMs)
         restartMs = Math.min(2 * restartMs, longestRestartMs)
@@ -76,20 +76,20 @@ export function startWorkerProcess(config: Config, log: Log, env: Variables): Wo
   }
 
   function watchHeartbeats(watched: ChildProcess, startedAt: number): () => void {
-    let heardAt = startedAt
-    let lookedAt = startedAt
+    let heartbeatAt = startedAt
+    let checkedAt = startedAt
     watched.on('message', (heartbeat: Heartbeat) => {
-      heardAt = performance.now()
+      heartbeatAt = performance.now()
       running = heartbeat.running
     })
     const timer = setInterval(() => {
       const now = performance.now()
       // This process was stopped or busy itself: what the worker sent meanwhile is read after this.
-      if (now - lookedAt > 3 * heartbeatIntervalMs) heardAt = now
-      lookedAt = now
-      if (hangTimeoutMs === 0 || now - heardAt <= hangTimeoutMs) return
-      log.error({ pid: watched.pid, silent_ms: Math.round(now - heardAt), jobs: running }, 'the worker process hangs: killing it')
-      heardAt = now
+      if (now - checkedAt > 3 * heartbeatIntervalMs) heartbeatAt = now
+      checkedAt = now
+      if (hangTimeoutMs === 0 || now - heartbeatAt <= hangTimeoutMs) return
+      log.error({ pid: watched.pid, silent_ms: Math.round(now - heartbeatAt), jobs: running }, 'the worker process hangs: killing it')
+      heartbeatAt = now
       killGroup(watched)
     }, heartbeatIntervalMs)
     return () => clearInterval(timer)
@@ -117,7 +117,7 @@ export function startWorkerProcess(config: Config, log: Log, env: Variables): Wo
     running: () => running,
     reopen: (level) => send({ kind: 'reopen', level }),
     stop: (timeoutMs) => end({ kind: 'stop', timeoutMs }, timeoutMs + closeTimeoutMs),
-    letGo: () => end({ kind: 'release' }, releaseTimeoutMs),
+    releaseNow: () => end({ kind: 'release' }, releaseTimeoutMs),
   }
 }
 

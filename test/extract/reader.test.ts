@@ -64,7 +64,7 @@ const ours = () => childrenOf(process.pid).filter((pid) => !before.includes(pid)
 const failureOf = (promise: Promise<unknown>) =>
   promise.then(
     () => 'none',
-    (problem) => [problem.code, problem.retry],
+    (problem) => [problem.code, problem.isRetryable],
   )
 
 describe('a reader', () => {

@@ -27,7 +27,7 @@ async function openStore(settings: { min_free?: number; fsync?: boolean } = {}) 
 async function keep(store: FileStore, bytes: Uint8Array | string): Promise<string> {
   const staged = await store.stage(Readable.from([Buffer.from(bytes)]), 1 << 30)
   await staged.commit()
-  await staged.keep()
+  await staged.confirm()
   await staged.discard()
   return staged.address
 }
@@ -50,14 +50,14 @@ test('what is staged is measured, has no name before commit, and is read back wh
   expect(await store.size(staged.address)).toBeNull()
   await staged.commit()
   expect(await store.size(staged.address)).toBe(bytes.length)
-  await staged.keep()
+  await staged.confirm()
   await staged.discard()
   expect(await readdir(staging)).toEqual([])
-  expect(sha(await readFile((await store.local(staged.address)).path))).toBe(sha(bytes))
+  expect(sha(await readFile((await store.openLocal(staged.address)).path))).toBe(sha(bytes))
   const part: Buffer[] = []
   for await (const chunk of await store.read(staged.address, { start: 10, end: 1_000_000 })) part.push(chunk)
   expect(Buffer.concat(part).equals(bytes.subarray(10, 1_000_001))).toBe(true)
-  expect((await stat((await store.local(staged.address)).path)).mode & 0o777).toBe(0o600)
+  expect((await stat((await store.openLocal(staged.address)).path)).mode & 0o777).toBe(0o600)
   expect(await openFiles(folder)).toEqual([])
 })
 
@@ -102,13 +102,13 @@ test('staged bytes are compared with stored ones to the last byte; what is missi
   expect(await isEqual()).toBe(true)
   const damaged = Buffer.from(bytes)
   damaged[3_000_000] = 255 - (damaged[3_000_000] ?? 0)
-  await writeFile(store.place(stored), damaged)
+  await writeFile(store.describeLocation(stored), damaged)
   expect(await isEqual()).toBe(false)
-  await writeFile(store.place(stored), bytes.subarray(1))
+  await writeFile(store.describeLocation(stored), bytes.subarray(1))
   expect(await isEqual()).toBe(false)
-  await rm(store.place(stored))
+  await rm(store.describeLocation(stored))
   expect(await isEqual()).toBe(false)
-  await mkdir(store.place(stored))
+  await mkdir(store.describeLocation(stored))
   expect(await isEqual()).toBe(false)
 })
 
@@ -118,13 +118,13 @@ test('FileMissing for what is not there; removing it again is harmless', async (
   await store.remove(address)
   await store.remove(address)
   await expect(store.read(address)).rejects.toThrow(FileMissing)
-  await expect(store.local(address)).rejects.toThrow(FileMissing)
+  await expect(store.openLocal(address)).rejects.toThrow(FileMissing)
 })
 
 test('a local path holds its bytes until it is released, though they are removed meanwhile', async () => {
   const { staging, store } = await openStore()
   const address = await keep(store, 'hello')
-  const { path, release } = await store.local(address)
+  const { path, release } = await store.openLocal(address)
   await store.remove(address)
   expect(await readFile(path, 'utf8')).toBe('hello')
   await release()
@@ -174,11 +174,11 @@ test('InvalidAddress for every text that is no address: nothing outside of the f
   for (const text of texts) {
     const works: (() => unknown)[] = [
       () => store.read(text),
-      () => store.local(text),
-      () => store.place(text),
+      () => store.openLocal(text),
+      () => store.describeLocation(text),
       () => store.size(text),
       () => store.remove(text),
-      () => store.setAside(text),
+      () => store.quarantine(text),
       () => store.removeDerived(text),
       () => store.readDerived({ sha256: text, ownerId: 'a' }, 'b'),
     ]
@@ -221,15 +221,15 @@ test('bytes that were named, but never known to be needed, are unsettled: after 
   const { staging, store, open } = await openStore()
   const staged = await store.stage(Readable.from([Buffer.from('failed')]), 100)
   await staged.commit()
-  expect(await store.unsettled()).toEqual([])
+  expect(await store.listUncommitted()).toEqual([])
   await staged.discard()
   await writeFile(join(staging, `${host}_${deadPid}_1_a_${sha('crashed')}.named`), '')
   await writeFile(join(staging, `${host}_1_1_a_${sha('under way')}.named`), '')
   await keep(store, 'kept')
-  const unsettled = await (await open()).unsettled()
+  const unsettled = await (await open()).listUncommitted()
   expect(unsettled.map(({ address }) => address).sort()).toEqual([sha('crashed'), staged.address].sort())
   for (const { remove } of unsettled) await remove()
-  expect(await store.unsettled()).toEqual([])
+  expect(await store.listUncommitted()).toEqual([])
 })
 
 test('SERVICE_UNAVAILABLE while the folder is too full, gone, or not mounted any more', async () => {

@@ -1,6 +1,6 @@
 /** Who may call what: every route that there is, asked by people who may not. */
 import { expect, test } from 'vitest'
-import type { Door } from '../../src/http/route.ts'
+import type { Access } from '../../src/http/route.ts'
 import { allRoutes } from '../../src/server/http/assemble.ts'
 import { startApp } from '../support/app.ts'
 
@@ -34,11 +34,11 @@ test('every route but the public ones answers 401 without a token', async () => 
   const routes = allRoutes(app)
   expect(
     routes
-      .filter(({ door }) => door === 'anyone')
+      .filter(({ access: door }) => door === 'anyone')
       .map(({ method, path }) => `${method} ${path}`)
       .sort(),
   ).toEqual([...open].sort())
-  for (const { method, path } of routes.filter(({ door }) => door !== 'anyone')) {
+  for (const { method, path } of routes.filter(({ access: door }) => door !== 'anyone')) {
     for (const name of [path, path.replace('/api/', '/api/v1/')]) {
       const response = await asStranger.send(method, pathOf(name))
       expect([method, name, response.status]).toEqual([method, name, 401])
@@ -49,7 +49,7 @@ test('every route but the public ones answers 401 without a token', async () => 
 
 test('every route for admins answers 403 to a user', async () => {
   const { app, asAda } = await startApp()
-  const admins = allRoutes(app).filter(({ door }) => door === ('admin' satisfies Door))
+  const admins = allRoutes(app).filter(({ access: door }) => door === ('admin' satisfies Access))
   expect(admins.length).toBeGreaterThan(5)
   for (const { method, path } of admins) {
     const response = await asAda.send(method, pathOf(path), method === 'GET' || method === 'DELETE' ? undefined : {})

@@ -53,7 +53,7 @@ const emptyRequest = ({ method, path }: Route, headers: HeadersInit): Request =>
 
 /** What door, ids and input of a route imply. */
 function implied(route: Route, row: Row, world: World): Case[] {
-  const { door, path, shape } = route
+  const { access: door, path, shape } = route
   const { who } = usualOf(route, world)
   const good = () => row.good(world, who)
   const but = (change: (ask: Ask) => Ask) => async () => change(await good())
@@ -129,7 +129,7 @@ test('every route answers well, and with each code of its description', async ()
       return [name, response.status, response.status < 400 ? '' : await response.text()]
     }
     expect.soft(await statusOf(row.good)).toEqual([name, goodStatus(route), ''])
-    expect.soft([name, ...Object.keys(row.also ?? {})]).toEqual([name, ...Object.keys(route.shape.also ?? {})])
+    expect.soft([name, ...Object.keys(row.also ?? {})]).toEqual([name, ...Object.keys(route.shape.otherAnswers ?? {})])
     for (const [status, make] of Object.entries(row.also ?? {}))
       expect.soft((await statusOf(make)).slice(0, 2)).toEqual([name, Number(status)])
 
@@ -186,7 +186,7 @@ const goodOf = async (route: Route, world: World): Promise<Ask> => rowOf(route).
 async function expectGoodOr(code: Code | null, world: World, route: Route, ask: Ask): Promise<void> {
   const name = nameOf(route)
   const response = await world.send(route, ask, usualOf(route, world).actor)
-  const isDeclared = response.status === goodStatus(route) || String(response.status) in (route.shape.also ?? {})
+  const isDeclared = response.status === goodStatus(route) || String(response.status) in (route.shape.otherAnswers ?? {})
   if (code !== null && !isDeclared) await expectFailure(response, code, name)
   else expect.soft([name, isDeclared, response.status]).toEqual([name, true, response.status])
 }
@@ -200,6 +200,6 @@ async function expectOnAll(code: Code, { ada }: World, { config, ...rest }: App)
     const name = nameOf(route)
     const response = await send(`203.0.113.${at}`, route, authorization)
     if (codesIn(describeApi([route], '', '').paths, route).includes(code)) await expectFailure(response, code, name)
-    else expect.soft([name, response.ok || String(response.status) in (route.shape.also ?? {})]).toEqual([name, true])
+    else expect.soft([name, response.ok || String(response.status) in (route.shape.otherAnswers ?? {})]).toEqual([name, true])
   }
 }

@@ -3,7 +3,7 @@ import type { H3Event } from 'h3'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { wholeNumber } from '../../src/http/input.ts'
+import { integerText } from '../../src/http/input.ts'
 import { anyone } from '../../src/http/route.ts'
 import { readiness } from '../../src/server/health.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
@@ -58,7 +58,7 @@ test('HEAD answers as GET does, without a body', async () => {
 
 test('Deprecation tells when a route goes away, also with its failures, and no other route has it', async () => {
   const { app } = await startApp()
-  const fields = { summary: 'For the test', query: z.object({ size: wholeNumber(1, 9).optional() }) }
+  const fields = { summary: 'For the test', query: z.object({ size: integerText(1, 9).optional() }) }
   const routes = [
     anyone('GET /api/old', { ...fields, sunset: new Date('2027-03-01T00:00:00.500Z') }, () => ({ is: 'old' })),
     anyone('GET /api/new', fields, () => ({ is: 'new' })),

@@ -116,9 +116,9 @@ describe('tesseract-native with a program that misbehaves', () => {
     [
       'ends with a status',
       'echo "out of luck" >&2; exit 3',
-      { code: 'OCR_FAILED', retry: false, message: expect.stringContaining('out of luck') },
+      { code: 'OCR_FAILED', isRetryable: false, message: expect.stringContaining('out of luck') },
     ],
-    ['is killed', 'kill -SEGV $$', { code: 'OCR_FAILED', retry: true }],
+    ['is killed', 'kill -SEGV $$', { code: 'OCR_FAILED', isRetryable: true }],
     ['says nothing', 'cat >/dev/null', { code: 'OCR_FAILED' }],
     ['talks nonsense', 'cat >/dev/null; echo "level 5"', { code: 'OCR_FAILED' }],
     ['never stops talking', 'exec yes', { code: 'OCR_FAILED' }],

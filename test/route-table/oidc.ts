@@ -19,21 +19,26 @@ const failing = (kind: 'unavailable' | 'refused') => async () => {
 /** Back from the provider, with the cookie that this browser got. */
 async function back({ app, word }: World): Promise<Ask> {
   const memory = { verifier, state: word(), nonce: 'nonce' }
-  const cookie = await app.seals.seal('oidc', { memory, shell: null }, long, app.now())
+  const cookie = await app.encryptedTokens.encrypt('oidc', { memory, shell: null }, long, app.now())
   return { query: { state: memory.state, code: word() }, headers: { cookie: `dms_oidc=${cookie}` } }
 }
 
 const configured = ({ app, but }: World, oidc: object) => but({ config: { ...app.config, oidc: { ...app.config.oidc, ...oidc } } })
 
 const handedOver = ({ app }: World, { id }: Person): Promise<string> =>
-  app.seals.seal('oidc-shell', { user_id: id, challenge: createHash('sha256').update(verifier).digest('base64url') }, long, app.now())
+  app.encryptedTokens.encrypt(
+    'oidc-shell',
+    { user_id: id, challenge: createHash('sha256').update(verifier).digest('base64url') },
+    long,
+    app.now(),
+  )
 
 export const rows: Rows = {
   'GET /api/auth/oidc/login': {
     good: () => ({}),
     errors: {
       NOT_FOUND: ({ but }) => ({ app: but({ identities: null }) }),
-      SERVICE_UNAVAILABLE: (world) => ({ app: saying(world, { begin: failing('unavailable') }) }),
+      SERVICE_UNAVAILABLE: (world) => ({ app: saying(world, { startLogin: failing('unavailable') }) }),
     },
   },
   'GET /api/auth/oidc/callback': {
@@ -41,13 +46,13 @@ export const rows: Rows = {
     also: { 302: async (world) => ({ ...(await back(world)), app: configured(world, { post_login_url: callbackUrl(world.app).href }) }) },
     errors: {
       NOT_FOUND: async (world) => ({ ...(await back(world)), app: world.but({ identities: null }) }),
-      UNAUTHORIZED: async (world) => ({ ...(await back(world)), app: saying(world, { finish: failing('refused') }) }),
+      UNAUTHORIZED: async (world) => ({ ...(await back(world)), app: saying(world, { handleCallback: failing('refused') }) }),
       FORBIDDEN: async (world) => ({ ...(await back(world)), app: configured(world, { auto_create_users: false }) }),
       DUPLICATE_RESOURCE: async (world) => ({
         ...(await back(world)),
-        app: saying(world, { finish: async () => someone(world.word(), { email: world.ada.email }) }),
+        app: saying(world, { handleCallback: async () => someone(world.word(), { email: world.ada.email }) }),
       }),
-      SERVICE_UNAVAILABLE: async (world) => ({ ...(await back(world)), app: saying(world, { finish: failing('unavailable') }) }),
+      SERVICE_UNAVAILABLE: async (world) => ({ ...(await back(world)), app: saying(world, { handleCallback: failing('unavailable') }) }),
     },
   },
   'POST /api/auth/oidc/exchange': {

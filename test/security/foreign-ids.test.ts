@@ -98,7 +98,7 @@ async function pairsOf(row: Row, world: World): Promise<Pair[]> {
 test('ids of other people are answered as ids of nothing, wherever a route takes them, and nothing of theirs changes', async () => {
   const world = await startWorld()
   const asked: string[] = []
-  for (const route of world.routes.filter(({ door }) => door !== 'anyone')) {
+  for (const route of world.routes.filter(({ access: door }) => door !== 'anyone')) {
     const row = rowOf(route)
     const pairs = await pairsOf(row, world)
     const before = await rowsOf(world.app, world.ada.id)
@@ -127,7 +127,7 @@ test('lists, counts, facets and totals of Bob are the same before and after Ada 
   await runJobs(['index'])
   // How busy the host is changes by itself.
   const routes = world.routes.filter(
-    ({ method, path, door }) => method === 'GET' && door === 'user' && !path.includes(':') && path !== '/api/metrics/system',
+    ({ method, path, access: door }) => method === 'GET' && door === 'user' && !path.includes(':') && path !== '/api/metrics/system',
   )
   const look = async () => {
     const answers: Record<string, string> = {}

@@ -96,7 +96,7 @@ test('bodies, queries and expressions at their limits: no 5xx, and the event loo
   const forms = new Set<unknown>()
   let count = 0
   for (const [first, route] of world.routes.entries()) {
-    const { shape, door } = route
+    const { shape, access: door } = route
     if (!shape.body && !shape.query && !shape.form) continue
     // An upload is the same under each of its paths.
     if (shape.form && forms.has(shape.form.fields)) continue

@@ -12,9 +12,9 @@ testSourceType(async () => {
     address: { url: `${root}/`, username: null, password: null, recursive: true },
     limits: {
       concurrency: 4,
-      timeout: 10_000,
-      maxFileSize: 10_000_000,
-      minRate: 0,
+      timeoutMs: 10_000,
+      maxFileBytes: 10_000_000,
+      minBytesPerSecond: 0,
       allowPrivateNetworks: false,
       localRoots: [root],
       caFile: '',

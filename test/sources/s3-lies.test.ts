@@ -8,9 +8,9 @@ import { type Handler, startLying } from '../support/servers/lying-server.ts'
 
 const limits: SourceLimits = {
   concurrency: 4,
-  timeout: 400,
-  maxFileSize: 100_000,
-  minRate: 0,
+  timeoutMs: 400,
+  maxFileBytes: 100_000,
+  minBytesPerSecond: 0,
   allowPrivateNetworks: true,
   localRoots: [],
   caFile: '',
@@ -31,7 +31,7 @@ const walked = (connection: ReturnType<typeof open>): Promise<SourceEntry[]> =>
 const failure = (work: Promise<unknown>) =>
   work.then(
     () => null,
-    ({ code, message, retry }: SourceFailure) => ({ code, message, retry }),
+    ({ code, message, isRetryable: retry }: SourceFailure) => ({ code, message, retry }),
   )
 const pathsOf = (entries: readonly SourceEntry[]) => entries.flatMap((entry) => (entry.kind === 'file' ? [entry.file.path] : []))
 const problemsOf = (entries: readonly SourceEntry[]) => entries.flatMap((entry) => (entry.kind === 'problem' ? [entry.path] : []))
@@ -174,7 +174,7 @@ describe('lists', () => {
     ['no word of whether it goes on', good.replace('<IsTruncated>false</IsTruncated>', '')],
     ['no way to go on', good.replace('false', 'true')],
   ])('SOURCE_PROTOCOL, and not a file: %s', async (_, body) => {
-    expect(await failure(walkOf(body))).toMatchObject({ code: 'SOURCE_PROTOCOL', retry: false })
+    expect(await failure(walkOf(body))).toMatchObject({ code: 'SOURCE_PROTOCOL', isRetryable: false })
   })
 
   test('pages are asked for one by one, with the token as it came', async () => {
@@ -233,7 +233,7 @@ describe('errors', () => {
   ])('%i %s: %s, at once', async (status, code, expected, message) => {
     const server = await serve((_, response) => response.writeHead(status).end(errorBody(code)))
     const failed = await failure(walked(open(server.url)))
-    expect(failed).toMatchObject({ code: expected, retry: false, message: expect.stringMatching(message) })
+    expect(failed).toMatchObject({ code: expected, isRetryable: false, message: expect.stringMatching(message) })
     expect(failed?.message).not.toContain('shown to nobody')
     expect(server.seen).toHaveLength(1)
   })
@@ -256,7 +256,7 @@ describe('errors', () => {
     expect(pathsOf(await walked(open(slow.url)))).toEqual(['a'])
     expect(slow.seen).toHaveLength(3)
     const gone = await serve((_, response) => response.writeHead(503, { 'retry-after': '3600' }).end(errorBody('SlowDown')))
-    expect(await failure(walked(open(gone.url)))).toMatchObject({ code: 'SOURCE_BUSY', retry: true })
+    expect(await failure(walked(open(gone.url)))).toMatchObject({ code: 'SOURCE_BUSY', isRetryable: true })
     expect(gone.seen).toHaveLength(1)
   })
 

@@ -8,9 +8,9 @@ import { type SourcePlace, testSourceType } from '../support/source-suite.ts'
 
 const limits: SourceLimits = {
   concurrency: 4,
-  timeout: 30_000,
-  maxFileSize: 10_000_000,
-  minRate: 0,
+  timeoutMs: 30_000,
+  maxFileBytes: 10_000_000,
+  minBytesPerSecond: 0,
   allowPrivateNetworks: true,
   localRoots: [],
   caFile: '',

@@ -27,9 +27,9 @@ import {
 
 const limits: SourceLimits = {
   concurrency: 4,
-  timeout: 400,
-  maxFileSize: 100_000,
-  minRate: 0,
+  timeoutMs: 400,
+  maxFileBytes: 100_000,
+  minBytesPerSecond: 0,
   allowPrivateNetworks: true,
   localRoots: [],
   caFile: '',
@@ -58,7 +58,7 @@ async function walked(connection: ReturnType<typeof open>, tags: Record<string, 
 const failure = (work: Promise<unknown>) =>
   work.then(
     () => null,
-    ({ code, message, retry }: SourceFailure) => ({ code, message, retry }),
+    ({ code, message, isRetryable: retry }: SourceFailure) => ({ code, message, retry }),
   )
 const filesOf = (entries: readonly SourceEntry[]) => entries.flatMap((entry) => (entry.kind === 'file' ? [entry.file] : []))
 const pathsOf = (entries: readonly SourceEntry[]) => filesOf(entries).map(({ path }) => path)
@@ -234,7 +234,7 @@ describe('lists', () => {
   })
 
   test.each<WrongList>(wrongLists)('SOURCE_PROTOCOL: %s', async (_, body, status, headers) => {
-    expect(await failure(walkOf(body, status, headers))).toMatchObject({ code: 'SOURCE_PROTOCOL', retry: false })
+    expect(await failure(walkOf(body, status, headers))).toMatchObject({ code: 'SOURCE_PROTOCOL', isRetryable: false })
   })
 
   test.each(wrongStatuses)('status %i: %s, asked once', async (status, code) => {
@@ -256,7 +256,7 @@ describe('lists', () => {
       const more = () => void (response.destroyed || response.write('n'.repeat(65_536), () => setImmediate(more)))
       more()
     })
-    expect(await failure(walked(open(server.url, { timeout: 5000 })))).toMatchObject({ code: 'SOURCE_PROTOCOL' })
+    expect(await failure(walked(open(server.url, { timeoutMs: 5000 })))).toMatchObject({ code: 'SOURCE_PROTOCOL' })
   })
 
   test('a list that breaks off with its connection is asked for again, and no name is told twice', async () => {
@@ -314,7 +314,7 @@ describe('lists', () => {
       if (here !== '/dav/') return
       response.writeHead(207, xml).end(multistatus(self, fileAt('/dav/a.txt'), folderAt('/dav/hangs/')))
     })
-    const connection = open(server.url, { timeout: 60_000 })
+    const connection = open(server.url, { timeoutMs: 60_000 })
     for await (const entry of connection.walk({ known, signal: new AbortController().signal })) if (entry.kind === 'folder') break
     const stop = new AbortController()
     const reason = new Error('enough')
@@ -466,7 +466,7 @@ describe('patience', () => {
 
   test('who asks for an hour is left alone at once; who says nothing of it is asked four times', async () => {
     const long = await serve(says(429, { 'retry-after': '3600' }))
-    expect(await failure(whole(open(long.url), file()))).toMatchObject({ code: 'SOURCE_BUSY', retry: true })
+    expect(await failure(whole(open(long.url), file()))).toMatchObject({ code: 'SOURCE_BUSY', isRetryable: true })
     expect(long.seen).toHaveLength(1)
     const short = await serve(says(429, {}))
     expect(await failure(whole(open(short.url), file()))).toMatchObject({ code: 'SOURCE_BUSY' })
@@ -478,7 +478,7 @@ describe('patience', () => {
     const checks = await open(server.url).test(new AbortController().signal)
     expect(checks.checks.at(-1)).toEqual({ name: 'listing', ok: false, message: 'The source does not answer in time.' })
     const stop = new AbortController()
-    const waiting = open(server.url, { timeout: 60_000 }).read(file(), stop.signal)
+    const waiting = open(server.url, { timeoutMs: 60_000 }).read(file(), stop.signal)
     const reason = new Error('enough')
     setTimeout(() => stop.abort(reason), 30)
     await expect(waiting).rejects.toBe(reason)
@@ -575,7 +575,7 @@ describe('signing in', () => {
   test('SOURCE_UNAUTHORIZED after one answer, for a wrong password and for a way that is not known', async () => {
     for (const challenge of ['Basic realm="x"', 'Digest realm="x", nonce="1", qop="auth"']) {
       const server = await asks(challenge, () => false)
-      expect(await failure(walked(open(server.url, {}, credentials)))).toMatchObject({ code: 'SOURCE_UNAUTHORIZED', retry: false })
+      expect(await failure(walked(open(server.url, {}, credentials)))).toMatchObject({ code: 'SOURCE_UNAUTHORIZED', isRetryable: false })
       expect(server.seen).toHaveLength(2)
     }
     const server = await asks('Negotiate, Digest realm="x", nonce="1", algorithm=MD4', () => false)
@@ -766,7 +766,7 @@ describe('addresses', () => {
     const connection = open(`http://files.example:${server.port}/dav/`, { allowPrivateNetworks: false }, {}, answers(...rounds))
     const { checks } = await connection.test(new AbortController().signal)
     expect(checks.at(-1)).toMatchObject({ ok: false, message: 'The address is in a place that this source may not reach.' })
-    expect(await failure(walked(connection))).toMatchObject({ code: 'SOURCE_ADDRESS_FORBIDDEN', retry: false })
+    expect(await failure(walked(connection))).toMatchObject({ code: 'SOURCE_ADDRESS_FORBIDDEN', isRetryable: false })
     expect(server.seen).toEqual([])
   })
 

@@ -70,8 +70,8 @@ export type World = Awaited<ReturnType<typeof startWorld>>
 /** A provider of identities that knows everybody who comes. */
 const polite: IdentityProvider = {
   issuer: 'https://id.example.org',
-  begin: async () => ({ url: 'https://id.example.org/authorize', memory: { verifier: 'v', state: 's', nonce: 'n' } }),
-  finish: async (callback) => someone(callback.searchParams.get('code') ?? ''),
+  startLogin: async () => ({ url: 'https://id.example.org/authorize', loginState: { verifier: 'v', state: 's', nonce: 'n' } }),
+  handleCallback: async (callback) => someone(callback.searchParams.get('code') ?? ''),
   check: async () => ({ discovery: 'ok' }),
 }
 
@@ -237,7 +237,7 @@ export function requestOf({ method, path }: Route, { params = {}, query = {}, js
 export const nameOf = ({ method, path }: Route): string => `${method} ${path}`
 
 /** Who sends a route's good request. */
-export const usualOf = ({ door }: Route, { ada, admin }: World): { who: Person; actor: Actor | null } =>
+export const usualOf = ({ access: door }: Route, { ada, admin }: World): { who: Person; actor: Actor | null } =>
   door === 'admin' ? { who: admin, actor: admin.actor } : { who: ada, actor: door === 'anyone' ? null : ada.actor }
 
 /** An id that nothing has. */

@@ -3,4 +3,4 @@ import type { App } from '../../src/app.ts'
 import { addressOf } from '../../src/documents/stored-files.ts'
 
 /** The path of the bytes with this SHA-256. */
-export const storedPath = async ({ db, files }: App, sha256: string): Promise<string> => files.place(await addressOf(db, sha256))
+export const storedPath = async ({ db, files }: App, sha256: string): Promise<string> => files.describeLocation(await addressOf(db, sha256))

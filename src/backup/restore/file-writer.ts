@@ -24,7 +24,7 @@ export function openFileWriter(store: FileStore, generation: string, signal: Abo
     )
     if (staged.sha256 !== sha256) return staged.discard()
     await staged.commit()
-    await staged.keep()
+    await staged.confirm()
   }
   const begin = (sha256: string, bytes: Bytes) => {
     const done: Promise<void> = storeFile(sha256, bytes)

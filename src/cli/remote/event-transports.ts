@@ -24,7 +24,7 @@ export async function openRemoteEvents(cli: Cli, there: RemoteTarget): Promise<E
 
 /** On this machine, whether or not a server runs: as the user of --as, or as an admin. */
 export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
-  const app = await cli.app('events tail', { statementTimeout: false })
+  const app = await cli.app('events tail', { hasStatementTimeout: false })
   const { openPrivately } = await import('../../server/local-socket.ts')
   const { as } = cli.options
   const user = as === null ? await findAdmin(app) : await users.named(app.db, as)

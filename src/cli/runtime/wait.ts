@@ -23,11 +23,11 @@ export async function openClientWithWorker(cli: Cli, command: string): Promise<C
     import('../remote/local-client.ts'),
     import('../../worker/ensure-worker.ts'),
   ])
-  const app = await cli.app(command, { statementTimeout: false })
+  const app = await cli.app(command, { hasStatementTimeout: false })
   const client = await openLocalClient(app, cli.options.as)
   const presence = await ensureWorker(app, () => cli.note('no worker is running; documents are read in this process meanwhile'))
   cli.onEnd(() => presence.stop(cli.signal.aborted))
-  cli.onForcedExit(() => presence.letGo())
+  cli.onForcedExit(() => presence.releaseNow())
   return client
 }
 

@@ -68,6 +68,6 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
 }
 
 function failureAnswer(problem: unknown): Answer {
-  const { code, message, retry } = asFailure(problem)
+  const { code, message, isRetryable: retry } = asFailure(problem)
   return { failure: { code, message, retry } }
 }

@@ -48,7 +48,7 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
       const fd = await promisify(openDescriptor)(named(address), 'r').catch(refuseMissing(address))
       return createReadStream('', { fd, highWaterMark: 1 << 18, ...range })
     },
-    async local(address) {
+    async openLocal(address) {
       // A second name: bytes that are removed, or replaced by another upload of them, stay until the reader is done.
       const path = staging.linkPath()
       const isLinked = await link(named(address), path).then(
@@ -60,7 +60,7 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
       await stat(named(address)).catch(refuseMissing(address))
       return { path: named(address), release: async () => {} }
     },
-    place: named,
+    describeLocation: named,
     async size(address) {
       return (await stat(named(address)).catch(nothing))?.size ?? null
     },
@@ -68,7 +68,7 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
       await unlink(named(address)).catch(nothing)
     },
     list: () => listed(root),
-    async setAside(address) {
+    async quarantine(address) {
       const to = join(root, '.set-aside', checkAddress(address))
       await mkdir(dirname(to), { recursive: true, mode: 0o700 })
       await rename(named(address), to).catch(refuseMissing(address))
@@ -90,7 +90,7 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
       }
     },
     removeDerived: (sha256) => rm(derivedFolder(root, sha256), { recursive: true, force: true }),
-    unsettled: () => staging.abandoned(),
+    listUncommitted: () => staging.abandoned(),
     check,
     close: async () => {},
   }
@@ -163,7 +163,7 @@ function stagedFile(staged: Staged, generation: string, place: Place): Awaited<R
         throw troubleOf(error)
       }
     },
-    async keep() {
+    async confirm() {
       await note?.remove().catch(() => {})
       note = null
     },

@@ -8,7 +8,7 @@ import { routes as comments } from '../../comments/routes.ts'
 import type { Config } from '../../config/schema.ts'
 import { routes as documents } from '../../documents/routes.ts'
 import { AppError } from '../../errors.ts'
-import { network } from '../../http/rate-limit.ts'
+import { clientNetwork } from '../../http/rate-limit.ts'
 import type { Method, Route } from '../../http/route.ts'
 import { routes as labels } from '../../labels/routes.ts'
 import { routes as metrics } from '../../metrics/routes.ts'
@@ -109,7 +109,7 @@ export function buildServer(app: App, { isDraining, signIns, eventLoop, recorder
   const spendCall = openCallLimit(app)
   const count = (event: H3Event): void | Promise<void> => {
     const { actor, ip = '' } = event.context
-    if (isCounted(event)) return spendCall(actor ? `user:${actor.id}` : `ip:${network(ip)}`)
+    if (isCounted(event)) return spendCall(actor ? `user:${actor.id}` : `ip:${clientNetwork(ip)}`)
   }
   // Guessing tokens costs calls too.
   const countAndRefuse = async (event: H3Event, refusal: unknown): Promise<never> => {

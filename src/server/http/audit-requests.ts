@@ -20,7 +20,7 @@ const none: ReadonlySet<string> = new Set()
 const refusals = new Set([401, 403, 409, 410, 429])
 
 /** Whether requests of that route are acts: what changes something, and every way to sign in. */
-export const isAct = ({ method, door, shape }: Route): boolean =>
+export const isAct = ({ method, access: door, shape }: Route): boolean =>
   shape.audit ?? (method !== 'GET' && scopeOf(door, method, shape) !== 'read')
 
 const signIns = new Set(['POST /api/auth/login', 'GET /api/auth/oidc/callback', 'POST /api/auth/oidc/exchange'])

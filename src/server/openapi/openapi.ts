@@ -62,7 +62,7 @@ const nameOf = (method: string, path: string): string =>
     .join('_')
 
 function operation(route: Route): Operation {
-  const { shape, method, path, door } = route
+  const { shape, method, path, access: door } = route
   const bodies = requestOf(route)
   return {
     operationId: nameOf(method, path),
@@ -105,7 +105,7 @@ function queryParameters(query: z.ZodType | undefined): object[] {
   }))
 }
 
-function requestOf({ shape: { body, form, takesForm } }: Route): Operation['requestBody'] {
+function requestOf({ shape: { body, form, acceptsForm: takesForm } }: Route): Operation['requestBody'] {
   if (body) {
     const schema = schemaOf(body, 'input')
     const media = { schema, example: exampleOf(schema) }
@@ -119,7 +119,9 @@ function requestOf({ shape: { body, form, takesForm } }: Route): Operation['requ
   return { required: true, content: { 'multipart/form-data': { schema: { type: 'object', properties, required: [form.file] } } } }
 }
 
-function goodAnswers({ shape: { answer, also = {}, status, produces, summary, headers = {} } }: Route): Operation['responses'] {
+function goodAnswers({
+  shape: { answer, otherAnswers: also = {}, status, produces, summary, headers = {} },
+}: Route): Operation['responses'] {
   const others = Object.entries(also).map(([other, type]) => [other, isRedirect(other) ? onward : jsonAnswer(type, summary)])
   return {
     ...goodAnswer(answer, status, produces, summary),
@@ -153,7 +155,7 @@ function jsonAnswer(answer: z.ZodType, description: string) {
 }
 
 /** Every code that a route can answer: what its door, ids and input imply, and what it says itself. */
-function codesOf({ door, path, shape }: Route): Set<Code> {
+function codesOf({ access: door, path, shape }: Route): Set<Code> {
   const isCounted = path.startsWith('/api/')
   const readsToken = !ignoresToken(path)
   return new Set<Code>([

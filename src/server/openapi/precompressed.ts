@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { H3Event } from 'h3'
-import { matches } from '../../http/files.ts'
+import { matchesEtag } from '../../http/files.ts'
 
 type Encoding = 'br' | 'gzip' | 'identity'
 
@@ -20,7 +20,7 @@ export function precompressed(make: () => string, headers: Readonly<Record<strin
     const encoding = encodingFor(req.headers.get('accept-encoding') ?? '')
     const { body, etag } = (await made)[encoding]
     const all = { ...headers, etag, vary: 'accept-encoding', 'cache-control': 'no-cache' }
-    if (matches(req.headers.get('if-none-match'), etag)) return new Response(null, { status: 304, headers: all })
+    if (matchesEtag(req.headers.get('if-none-match'), etag)) return new Response(null, { status: 304, headers: all })
     return new Response(req.method === 'HEAD' ? null : new Uint8Array(body), {
       headers: { ...all, 'content-length': String(body.length), ...(encoding === 'identity' ? {} : { 'content-encoding': encoding }) },
     })

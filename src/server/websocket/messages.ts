@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { AppError, type Code, codes } from '../../errors.ts'
 import type { EventType } from '../../events.ts'
-import { check } from '../../http/input.ts'
+import { parseInput } from '../../http/input.ts'
 import type { LiveEvent } from './event-feed.ts'
 
 const names = {
@@ -32,7 +32,7 @@ export type Said = z.infer<typeof Said>
 
 /** What a client says; null stands for bytes that are no text. Throws VALIDATION_ERROR. */
 export function understand(text: string | null): Said {
-  return check(Said, parsed(text))
+  return parseInput(Said, parsed(text))
 }
 
 function parsed(text: string | null): unknown {

@@ -10,7 +10,7 @@ import { listen } from '../../db/listen.ts'
 import { isForeignKeyViolation } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
 import { channel, type EventType } from '../../events.ts'
-import { network } from '../../http/rate-limit.ts'
+import { clientNetwork } from '../../http/rate-limit.ts'
 import { clientBehind } from '../http/client-ip.ts'
 import { openPresence, type Presence } from '../server-heartbeat.ts'
 import * as places from './connection-slots.ts'
@@ -130,8 +130,8 @@ export async function openLive(app: App, server: Server, { heartbeat = 30_000, a
   const refusal = (request: IncomingMessage): AppError | null => {
     if (isClosing) return new AppError('SERVICE_UNAVAILABLE')
     const forwarded = request.headers['x-forwarded-for']
-    const from = network(addressOf(request.socket.remoteAddress, forwarded === undefined ? null : String(forwarded)))
-    const strangers = [...sockets.values()].filter(({ session, ip }) => !session && network(ip) === from)
+    const from = clientNetwork(addressOf(request.socket.remoteAddress, forwarded === undefined ? null : String(forwarded)))
+    const strangers = [...sockets.values()].filter(({ session, ip }) => !session && clientNetwork(ip) === from)
     return objection(request, config.server, strangers.length)
   }
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {

@@ -38,7 +38,7 @@ function connection(given: string, { recursive }: SourceAddress, { localRoots }:
       for (let path = folders.pop(); path !== undefined; path = folders.pop()) {
         try {
           yield* listed(root, path, recursive ? folders : null, signal)
-          yield { kind: 'folder', path, etag: null, pruned: false }
+          yield { kind: 'folder', path, etag: null, isPruned: false }
         } catch (error) {
           const { code, message } = failureOf(error)
           if (signal.aborted || path === '') throw signal.aborted ? signal.reason : failureOf(error)

@@ -81,7 +81,7 @@ async function* checked(body: Answer['body'], size: number | null, maxSize: numb
     signal.throwIfAborted()
     const failure = failureOf(error)
     // The answer had begun: whatever ended it, the file is not whole.
-    throw failure.retry
+    throw failure.isRetryable
       ? new SourceFailure('CONTENT_MISMATCH', `The download broke off after ${got} bytes. ${failure.message}`, true)
       : failure
   }

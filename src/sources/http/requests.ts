@@ -58,13 +58,13 @@ export interface SignIn {
 
 /** Where requests go and how; nothing is sent yet. Throws SourceFailure SOURCE_ADDRESS_INVALID where `caFile` cannot be read. */
 export function openRequests(folder: URL, signIn: SignIn, limits: SourceLimits, guard: Guard): Requests {
-  const connector = guardedConnector(guard, { ca: authorities(limits.caFile), timeout: limits.timeout })
+  const connector = guardedConnector(guard, { ca: authorities(limits.caFile), timeout: limits.timeoutMs })
   const pool = new Pool(folder.origin, {
     connect: connector,
     connections: limits.concurrency,
     pipelining: 1,
-    headersTimeout: limits.timeout,
-    bodyTimeout: limits.timeout,
+    headersTimeout: limits.timeoutMs,
+    bodyTimeout: limits.timeoutMs,
   })
   /** before which nobody asks again (performance.now()) */
   let notBefore = 0
@@ -79,7 +79,7 @@ export function openRequests(folder: URL, signIn: SignIn, limits: SourceLimits, 
         asked.signal.throwIfAborted()
         const failure = failureOf(error)
         const wait = failure instanceof Refused ? failure.wait : null
-        if (!failure.retry || attempt >= tries || (wait ?? 0) > maxWait) throw failure
+        if (!failure.isRetryable || attempt >= tries || (wait ?? 0) > maxWait) throw failure
         if (wait !== null) notBefore = Math.max(notBefore, performance.now() + wait)
         await pause(firstPause * 2 ** (attempt - 1) * (0.5 + Math.random()), asked.signal)
       }
@@ -142,7 +142,7 @@ export async function readWhole<T>(requests: Requests, asked: Asked, read: (answ
       asked.signal.throwIfAborted()
       const failure = failureOf(error)
       // What was read and is wrong will be wrong again.
-      if (error instanceof SourceFailure || !failure.retry || attempt >= (asked.tries ?? maxTries)) throw failure
+      if (error instanceof SourceFailure || !failure.isRetryable || attempt >= (asked.tries ?? maxTries)) throw failure
     } finally {
       answer.drop()
     }
@@ -224,7 +224,7 @@ export function waitOf(raw: Raw): number | null {
 }
 
 /** The body; throws SourceFailure SOURCE_TOO_SLOW where it comes too slowly. Time that its reader takes does not count. */
-async function* atLeast(body: Raw['body'], { minRate, timeout }: SourceLimits): AsyncGenerator<Buffer> {
+async function* atLeast(body: Raw['body'], { minBytesPerSecond: minRate, timeoutMs: timeout }: SourceLimits): AsyncGenerator<Buffer> {
   const pieces = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   let [waitedMs, bytes] = [0, 0]
   try {

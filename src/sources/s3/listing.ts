@@ -82,7 +82,7 @@ function entryOf({ Key = '', Size = '', ETag, LastModified = '' }: Found, prefix
     return problem(path, 'The name holds “..”, a doubled slash or one at its end, a backslash or a control character.')
   if (Buffer.byteLength(path) > maxPathBytes) return problem(path, `The path is longer than ${maxPathBytes} bytes.`)
   if (parts.length > maxDepth + 1) return problem(path, `The path is deeper than ${maxDepth} folders.`)
-  if (isFolder) return { kind: 'folder', path: parts.join('/'), etag: null, pruned: false }
+  if (isFolder) return { kind: 'folder', path: parts.join('/'), etag: null, isPruned: false }
   const time = Date.parse(LastModified)
   return { kind: 'file', file: { path, size, etag: tagOf(ETag), modifiedAt: isDate(time) ? new Date(time) : null } }
 }

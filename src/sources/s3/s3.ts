@@ -25,7 +25,7 @@ export function openS3(address: SourceAddress, limits: SourceLimits, lookup?: Gu
   const place = placeOf(address.url)
   const guard = { allowPrivateNetworks: limits.allowPrivateNetworks, lookup }
   checkHost(place.bucket.hostname, guard)
-  const requests = openRequests(place.bucket, bySignature(address, place.region, limits.timeout), limits, guard)
+  const requests = openRequests(place.bucket, bySignature(address, place.region, limits.timeoutMs), limits, guard)
 
   async function* walk({ signal }: { signal: AbortSignal }, tries?: number): AsyncGenerator<SourceEntry> {
     let token: string | null = null
@@ -52,7 +52,7 @@ export function openS3(address: SourceAddress, limits: SourceLimits, lookup?: Gu
       token = next
     }
     if (!isAny && place.prefix !== '') throw new SourceFailure('SOURCE_NOT_FOUND_THERE', 'The bucket holds nothing below this prefix.')
-    yield { kind: 'folder', path: '', etag: null, pruned: false }
+    yield { kind: 'folder', path: '', etag: null, isPruned: false }
   }
 
   return {
@@ -60,7 +60,7 @@ export function openS3(address: SourceAddress, limits: SourceLimits, lookup?: Gu
     read: async (file, signal) => {
       const url = objectUrl(place, place.prefix + file.path)
       const condition = file.etag === null ? undefined : { 'if-match': file.etag }
-      const body = await readBody(requests, url, file, limits.maxFileSize, signal, condition)
+      const body = await readBody(requests, url, file, limits.maxFileBytes, signal, condition)
       // Lists tell the time to the millisecond, headers to the second, and not all of them round alike.
       return body.etag !== null && body.etag === file.etag ? { ...body, modifiedAt: file.modifiedAt } : body
     },

@@ -93,7 +93,7 @@ const kept = ({ outcome, sha256, document_id, removed_at }: ledger.Known): Want[
 function newsOf(entries: readonly SourceEntry[]): News {
   const news: News = { back: [], counts: runs.none(), errors: [], walked: new Map(), pruned: [] }
   for (const entry of entries) {
-    if (entry.kind === 'folder' && entry.pruned) news.pruned.push(entry.path)
+    if (entry.kind === 'folder' && entry.isPruned) news.pruned.push(entry.path)
     else if (entry.kind === 'folder' && entry.etag !== null) news.walked.set(entry.path, entry.etag)
     else if (entry.kind === 'problem') {
       news.counts.failed++

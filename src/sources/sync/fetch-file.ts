@@ -38,7 +38,7 @@ export async function fetchOne(pulling: Pulling, want: Want): Promise<Fetched> {
         return without(want, 'skipped', new SourceFailure('FILE_TOO_LARGE'))
       if (!(error instanceof SourceFailure)) throw error
       if (error.code === 'FILE_TOO_LARGE') return without(want, 'skipped', error)
-      if (!error.retry || pause === null) return without(want, 'failed', error)
+      if (!error.isRetryable || pause === null) return without(want, 'failed', error)
       await sleep(pause, undefined, { signal: pulling.signal })
     }
   }

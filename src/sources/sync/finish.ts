@@ -116,7 +116,7 @@ async function stagedAlready(app: App, trx: Trx, sha256: string): Promise<Staged
     head,
     equals: async (other) => other === address,
     commit: async () => {},
-    keep: async () => {},
+    confirm: async () => {},
     discard: async () => {},
   }
 }

@@ -26,7 +26,7 @@ export async function takeIn(pulling: Pulling, fetched: readonly Fetched[]): Pro
     await compareLarge(pulling.app, pulling.from.ownerId, staged)
     const { counts, errors, stored } = await pulling.app.db.transaction().execute((trx) => write(pulling, trx, fetched))
     runs.tally(pulling.run, counts, errors)
-    await Promise.all(stored.map((file) => file.keep()))
+    await Promise.all(stored.map((file) => file.confirm()))
   } finally {
     await Promise.all(staged.map((file) => file.discard()))
   }

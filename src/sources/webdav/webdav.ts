@@ -9,7 +9,7 @@ import { type Listing, listFolder } from './listing.ts'
 
 /** Folders in a row that fail for a reason that has nothing to do with them, after which the walk is given up. */
 const maxFailures = 3
-const isGeneral = ({ code, retry }: SourceFailure) =>
+const isGeneral = ({ code, isRetryable: retry }: SourceFailure) =>
   code === 'SOURCE_UNREACHABLE' || code === 'SOURCE_UNAUTHORIZED' || code === 'SOURCE_TOO_SLOW' || (code === 'SOURCE_BUSY' && retry)
 
 export const webdav: SourceType = { open: (address, limits) => openWebdav(address, limits) }
@@ -40,16 +40,16 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
         for (const folder of listing.folders()) {
           // Only where tags of folders tell of everything below them.
           if (first.isOwnCloud && folder.etag !== null && (await known(folder.path)) === folder.etag)
-            yield { kind: 'folder', path: folder.path, etag: folder.etag, pruned: true }
+            yield { kind: 'folder', path: folder.path, etag: folder.etag, isPruned: true }
           else waiting.push(folder.path)
         }
       }
-      yield { kind: 'folder', path, etag: first.isOwnCloud ? listing.etag : null, pruned: false }
+      yield { kind: 'folder', path, etag: first.isOwnCloud ? listing.etag : null, isPruned: false }
     }
 
     try {
       if (first.isOwnCloud && first.etag !== null && (await known('')) === first.etag) {
-        yield { kind: 'folder', path: '', etag: first.etag, pruned: true }
+        yield { kind: 'folder', path: '', etag: first.etag, isPruned: true }
         return
       }
       yield* told('', first)
@@ -79,7 +79,7 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
 
   return {
     walk: (options) => walk(options),
-    read: (file, signal) => readBody(requests, urlBelow(root, file.path, false), file, limits.maxFileSize, signal),
+    read: (file, signal) => readBody(requests, urlBelow(root, file.path, false), file, limits.maxFileBytes, signal),
     test: (signal) =>
       probe(
         given,

@@ -105,8 +105,8 @@ export const says =
 
 const html = '<html>Sign in</html>'
 const pdf = { 'content-type': 'application/pdf' }
-const mismatch = { code: 'CONTENT_MISMATCH', retry: true }
-const protocol = { code: 'SOURCE_PROTOCOL', retry: false }
+const mismatch = { code: 'CONTENT_MISMATCH', isRetryable: true }
+const protocol = { code: 'SOURCE_PROTOCOL', isRetryable: false }
 
 interface WrongDownload {
   code: string
@@ -148,6 +148,6 @@ export const wrongDownloads: readonly (readonly [what: string, answer: Handler, 
   ['401', says(401, {}), {}, { code: 'SOURCE_UNAUTHORIZED' }],
   ['403', says(403, {}), {}, { code: 'SOURCE_FORBIDDEN' }],
   ['404, gone since it was listed', says(404, {}), {}, { code: 'SOURCE_NOT_FOUND_THERE' }],
-  ['423', says(423, {}), {}, { code: 'SOURCE_BUSY', retry: false }],
+  ['423', says(423, {}), {}, { code: 'SOURCE_BUSY', isRetryable: false }],
   ['more than the limit', says(200, pdf, bytes(100_001)), { size: null }, { code: 'FILE_TOO_LARGE' }],
 ]

@@ -45,7 +45,7 @@ export const ocrQueueList = (cli: Cli): Command =>
     })
       .alias('ls')
       .addOption(
-        new Offering('--status <names>', 'only these, separated by commas: pending, processing, fillMissingFields, failed, cancelled', [
+        new Offering('--status <names>', 'only these, separated by commas: pending, processing, completed, failed, cancelled', [
           ...documentStatuses,
           'cancelled',
         ]),

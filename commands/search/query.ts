@@ -70,7 +70,7 @@ export const searchQuery = (cli: Cli): Command =>
     .option('--mime <type>', 'only this media type; repeatable', several, [])
     .option('--label <label>', 'only with this label (name or id); repeatable', several, [])
     .addOption(
-      new Offering('--status <status>', 'only this status: pending, processing, fillMissingFields or failed; repeatable', documentStatuses)
+      new Offering('--status <status>', 'only this status: pending, processing, completed or failed; repeatable', documentStatuses)
         .argParser(several)
         .default([]),
     )

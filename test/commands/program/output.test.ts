@@ -86,7 +86,7 @@ test('one object is printed as one line per field', () => {
   expect(JSON.parse(one({ format: 'json' }))).toEqual(items[1])
 })
 
-test('a long line is wrapText between words, aligned with its text', () => {
+test('a long line is wrapped between words, aligned with its text', () => {
   expect(wrapText('ok    disk  65 GB for the data folder', 24, 12).split('\n')).toEqual([
     'ok    disk  65 GB for',
     '            the data',

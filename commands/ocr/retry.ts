@@ -62,7 +62,7 @@ export const ocrQueueRetry = (cli: Cli): Command =>
         ...(failed ? await failedDocuments(client) : []),
       ]
       if (things.length > maxUnconfirmed && !flags.yes && !dryRun)
-        await confirm(cli.options, `RunContext OCR on ${things.length} documents again?`, '--yes')
+        await confirm(cli.options, `Run OCR on ${things.length} documents again?`, '--yes')
       await runBatch(cli, {
         command: 'ocr queue retry',
         phase: 'queueing',

@@ -28,6 +28,6 @@ export const ocrQueueWait = (cli: Cli): Command =>
     })
     progress.done()
     printStatus(cli, now)
-    if (!isEmpty) throwIfTimedOut(cli, `${now.pending + now.processing} OCR jobs are listUnfinished`)
+    if (!isEmpty) throwIfTimedOut(cli, `${now.pending + now.processing} OCR jobs are unfinished`)
     if (now.failed > before.failed) cli.exit = 'PARTIAL'
   })

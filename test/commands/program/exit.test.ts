@@ -379,8 +379,8 @@ test.skipIf(!hasTerminal)('2 for --reveal on a terminal without --yes', async ()
 async function signalled(at: readonly (readonly [ms: number, signal: NodeJS.Signals])[], { timeout = 'null', isService = false } = {}) {
   const stop = new URL('../../../src/cli/runtime/stop.ts', import.meta.url).href
   const program = `
-import { watchStop } from '${stop}'
-const stop = watchStop(${timeout}, (text) => console.log(text), ${isService})
+import { watchStopSignals } from '${stop}'
+const stop = watchStopSignals(${timeout}, (text) => console.log(text), ${isService})
 stop.signal.addEventListener('abort', () => console.log(stop.signal.reason.name, stop.exit))
 setTimeout(() => { stop.end(); console.log('done') }, 800)
 console.log('ready')`

@@ -299,7 +299,7 @@ onTerminal.each([
 
 onTerminal('a password is not seen while it is typed, and nothing offers to show it', async () => {
   // Ctrl-T toggles visibility in inquirer.
-  const ask = "process.stdout.write(await parts.password({ canPrompt: true }, 'Password', '--password-stdin'))"
+  const ask = "process.stdout.write(await parts.promptPassword({ canPrompt: true }, 'Password', '--password-stdin'))"
   const { screen, stdout } = await runSnippet('arguments/prompt', ask, { reply: { to: 'Password', type: 'sec\u0014ret\n' } })
   expect(screen).toContain('Password')
   expect(screen).not.toMatch(/ctrl|toggle|visib|sec|ret/i)

@@ -54,7 +54,10 @@ export function openFeed({ db }: App, hand: (event: LiveEvent) => void): Feed {
         last = event.position
         hand(event)
       }
-      if (rows.length < page) return
+      const isLast = rows.length < page
+      // The result of a query may be in the old generation already, where it would keep these until the next full collection (F25).
+      rows.length = 0
+      if (isLast) return
     }
   }
 

@@ -12,8 +12,8 @@ import { joinEmbedded } from '../src/db/embedded/embedded.ts'
 import { openReader } from '../src/db/pipeline-query.ts'
 import type { Schema } from '../src/db/schema.ts'
 import { typeParsers } from '../src/db/value-parsers.ts'
-import { visible } from '../src/documents/access.ts'
-import * as documents from '../src/documents/documents.ts'
+import { requireDocument } from '../src/documents/access.ts'
+import { list as listDocuments } from '../src/documents/list.ts'
 import { excerptLength } from '../src/documents/view.ts'
 import { openLog } from '../src/log/log.ts'
 import { openApp } from '../src/open-app.ts'
@@ -22,7 +22,7 @@ import * as search from '../src/search/search.ts'
 import { buildServer } from '../src/server/http/assemble.ts'
 import { rememberSignIns } from '../src/server/http/auth-cache.ts'
 import { listen } from '../src/server/listen.ts'
-import { paged } from '../src/settings/settings.ts'
+import { resolvePage } from '../src/settings/settings.ts'
 
 interface Statement {
   text: string
@@ -99,11 +99,11 @@ async function seen(): Promise<Record<keyof typeof paths, Statement[]>> {
     return [...noted]
   }
   // How long a page is, where the request does not say, is a setting of the user.
-  const page = () => paged(watched, actor, { page: 1 })
+  const page = () => resolvePage(watched, actor, { page: 1 })
   const statements = {
-    document: await during(() => visible(db, actor, id)),
+    document: await during(() => requireDocument(db, actor, id)),
     list: await during(async () =>
-      documents.list(watched, actor, { ...(await page()), sort: 'created_at', order: 'desc', characters: excerptLength }),
+      listDocuments(watched, actor, { ...(await page()), sort: 'created_at', order: 'desc', characters: excerptLength }),
     ),
     search: await during(async () =>
       search.search(watched, actor, { ...(await page()), q: 'harbour', filters: {}, highlight: false, fuzzy: false }),

@@ -4,7 +4,7 @@ import { type ApiFlags, parseApiCall } from '../src/cli/remote/api-call.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import type { Client } from '../src/client/client.ts'
-import { errorIn } from '../src/client/connection.ts'
+import { readError } from '../src/client/connection.ts'
 
 interface Flags extends ApiFlags {
   paginate?: boolean
@@ -43,7 +43,7 @@ export const api = (cli: Cli): Command =>
         ? await client.raw(call.method, call.path, call.body, call.headers)
         : await client.send(call.method, call.path, call.json, call.headers)
       if (include) cli.write(`${head(response)}\n`)
-      if (!response.ok) throw await errorIn(response)
+      if (!response.ok) throw await readError(response)
       await print(cli, response)
     })
 

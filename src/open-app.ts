@@ -12,8 +12,7 @@ import { type Address, openDatabase } from './db/pool.ts'
 import { type OwnedDatabase, openOwnedDatabase } from './db/schema-owner.ts'
 import { ConfigError } from './errors.ts'
 import { openReader } from './extract/process/reader-pool.ts'
-import { storeFolder } from './files/store-folder.ts'
-import { checkBelonging } from './files/store-marker.ts'
+import { checkStoreMarker, storeFolder } from './files/store-marker.ts'
 import { stores } from './files/stores/registry.ts'
 import type { Log } from './log/log.ts'
 import { findOcr } from './ocr/languages.ts'
@@ -52,7 +51,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     const storage = { ...config.storage, path: storeFolder(config) }
     const files = await stores[storage.kind]({ ...config, storage })
     closers.push(() => files.close())
-    if (storage.kind === 'disk') await checkBelonging(db, storage.path)
+    if (storage.kind === 'disk') await checkStoreMarker(db, storage.path)
     const ocr = config.ocr.enabled
       ? await findOcr({ engine: config.ocr.engine, dataPath: config.ocr.data_path || join(config.data_dir, 'tessdata') })
       : null

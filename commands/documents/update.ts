@@ -84,7 +84,7 @@ async function update(client: Client, id: string, { title, metadata, added, remo
   if (added.length + removed.length === 0) return client.documents.update(id, { title, metadata })
   if (lookupPrinterOf(client)) return print(client, id, { title, metadata, added, removed })
   for (let attempt = 1; ; attempt++) {
-    const { document, etag } = await client.documents.tagged(id)
+    const { document, etag } = await client.documents.getWithEtag(id)
     const labels = [...new Set([...document.label_ids, ...added])].filter((label) => !removed.includes(label))
     try {
       return await client.documents.update(id, { title, metadata, labels }, { etag })

@@ -63,7 +63,7 @@ export const eventsTail = (cli: Cli): Command =>
         if (!flags.reconnect) throw new Failure('UNAVAILABLE', `connection lost: ${why}`)
         cli.note(`connection lost: ${why}; reconnecting in ${seconds} s`)
       }
-      const stream = eventStream({ ...way, events: names, isReplay: flags.replay === true, signal, lost })
+      const stream = eventStream({ ...way, events: names, isReplay: flags.replay === true, signal, onReconnect: lost })
       try {
         for await (const event of stream) {
           if (!concerns(event, subject)) continue

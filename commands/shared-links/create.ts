@@ -69,7 +69,7 @@ async function passwordOf(cli: Cli, flags: Flags): Promise<string | null> {
   const { passwordStdin: isStdin, passwordFile: file, generatePassword, withPassword } = flags
   if ([isStdin, file !== undefined, generatePassword].filter(Boolean).length > 1)
     throw usage('of --password-stdin, --password-file and --generate-password only one can be meant')
-  if (generatePassword) return (await import('../../src/users/generate-password.ts')).inventPassword()
+  if (generatePassword) return (await import('../../src/users/passwords.ts')).generatePassword()
   const { DMS_LINK_PASSWORD: text, DMS_LINK_PASSWORD_FILE: path } = cli.env
   if (!isStdin && file === undefined && !withPassword && !text && !path) return null
   return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable: 'DMS_LINK_PASSWORD' }, true)

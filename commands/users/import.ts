@@ -181,7 +181,7 @@ async function withPasswords(
   flags: Importing,
   file: Awaited<ReturnType<typeof newFile>> | null,
 ): Promise<unknown[]> {
-  const { inventPassword } = await import('../../src/users/generate-password.ts')
+  const { generatePassword } = await import('../../src/users/passwords.ts')
   const { results } = await send(
     client,
     rows.map(({ fields }) => fields),
@@ -189,7 +189,7 @@ async function withPasswords(
     true,
   )
   const users = rows.map(({ fields }, index) =>
-    results[index]?.action === 'created' ? { ...(fields as Fields), password: inventPassword() } : fields,
+    results[index]?.action === 'created' ? { ...(fields as Fields), password: generatePassword() } : fields,
   )
   const isHopeless = flags.atomic && results.some(({ action }) => action === 'failed')
   const made = users.filter((_, index) => !isHopeless && results[index]?.action === 'created') as { username: string; password: string }[]

@@ -14,10 +14,10 @@ export const usersToken = (cli: Cli): Command =>
     exits: '0 printed · 6 no such user · 7 user is disabled',
   }).action(async (name: string) => {
     const app = await cli.app('users token')
-    const [users, { mint }] = await Promise.all([import('../../src/users/users.ts'), import('../../src/auth/auth.ts')])
-    const user = await users.named(app.db, name)
+    const [users, { issueToken }] = await Promise.all([import('../../src/users/users.ts'), import('../../src/auth/auth.ts')])
+    const user = await users.findByIdentifier(app.db, name)
     if (!user) throw new Failure('NOT_FOUND', `there is no user "${name}"`)
-    const { token, expires_at } = await mint(app, user)
+    const { token, expires_at } = await issueToken(app, user)
     if (cli.options.isJson) cli.print({ token, expires_at, username: user.username }, { columns: [] })
     else cli.write(`${token}\n`)
   })

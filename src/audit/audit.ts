@@ -11,7 +11,7 @@ import { type FetchedPage, fetchWhole } from '../http/pages.ts'
 export type Entry = Row<'audit_entries'>
 
 /** What there is to say of one act; number, and hash come with being added. */
-export interface Act {
+export interface NewEntry {
   at: Date
   actor_id: string | null
   /** user name, `operator`, or `anonymous` */
@@ -36,7 +36,7 @@ export interface Head {
   hash: string
 }
 
-export interface Verdict {
+export interface Verification {
   /** entries that are as they were written */
   entries: number
   /** where the chain ends: to be kept elsewhere, and given to the next check */
@@ -46,17 +46,17 @@ export interface Verdict {
 }
 
 /** The hash before the first entry. */
-const origin = '0'.repeat(64)
+const genesisHash = '0'.repeat(64)
 
 /** Entries that are read at once. */
-const batch = 1000
+const batchSize = 1000
 
 /** Adds acts, in this order; they are durable when it returns. */
-export async function append(app: App, acts: readonly Act[]): Promise<void> {
+export async function append(app: App, acts: readonly NewEntry[]): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     // One writer at a time, over all processes: each entry needs the one before it.
     await sql`select pg_advisory_xact_lock(hashtextextended('dms_audit', 0))`.execute(trx)
-    let head = (await headOf(trx)) ?? { seq: 0, hash: origin }
+    let head = (await findHead(trx)) ?? { seq: 0, hash: genesisHash }
     const rows = acts.map((act) => {
       const entry = { ...act, details: JSON.stringify(act.details), seq: head.seq + 1 }
       head = { seq: entry.seq, hash: hashOf(entry, head.hash) }
@@ -71,7 +71,7 @@ export interface Filter {
   actor?: string | undefined
   /** a piece of it, no case */
   action?: string | undefined
-  outcome?: Act['outcome'] | undefined
+  outcome?: NewEntry['outcome'] | undefined
   ip?: string | undefined
   from?: Date | undefined
   to?: Date | undefined
@@ -84,7 +84,7 @@ export interface Filter {
   cursor?: string | undefined
 }
 
-const orders = {
+const keysets = {
   asc: keyset({ by: 'seq', type: 'integer', order: 'asc' }),
   desc: keyset({ by: 'seq', type: 'integer', order: 'desc' }),
 }
@@ -92,7 +92,7 @@ const orders = {
 /** A page of the entries that fit, by number. Throws VALIDATION_ERROR for a cursor of another list. */
 export function list({ db }: App, { order, limit: per_page, cursor, ...filter }: Filter): Promise<FetchedPage<Entry & RowWithCursorKey>> {
   const { actor, action, outcome, ip, from, to, after, before } = filter
-  const by = orders[order]
+  const by = keysets[order]
   const all = db
     .selectFrom('audit_entries')
     .$if(actor !== undefined, (query) => query.where(sql<boolean>`(actor = ${actor} or actor_id::text = ${actor})`))
@@ -115,27 +115,27 @@ export function list({ db }: App, { order, limit: per_page, cursor, ...filter }:
 }
 
 /** Walks the whole chain. `known`: where it ended when somebody looked before; without it nobody can tell that its end was cut off. */
-export async function verify({ db }: App, known?: Head): Promise<Verdict> {
-  let head: Head = { seq: 0, hash: origin }
-  const verdict = (message: string | null, seq = head.seq + 1): Verdict => ({
+export async function verify({ db }: App, known?: Head): Promise<Verification> {
+  let head: Head = { seq: 0, hash: genesisHash }
+  const verdict = (message: string | null, seq = head.seq + 1): Verification => ({
     entries: head.seq,
     head: head.seq === 0 ? null : head,
     problem: message === null ? null : { seq, message },
   })
   for (;;) {
-    const entries = await db.selectFrom('audit_entries').selectAll().where('seq', '>', head.seq).orderBy('seq').limit(batch).execute()
+    const entries = await db.selectFrom('audit_entries').selectAll().where('seq', '>', head.seq).orderBy('seq').limit(batchSize).execute()
     for (const entry of entries) {
       if (entry.seq !== head.seq + 1) return verdict('the entry is missing')
       if (entry.hash !== hashOf(entry, head.hash)) return verdict('the entry, or the one before it, is not as it was written')
       head = { seq: entry.seq, hash: entry.hash }
       if (known?.seq === head.seq && known.hash !== head.hash) return verdict('the chain is another than the one seen before', head.seq)
     }
-    if (entries.length < batch) break
+    if (entries.length < batchSize) break
   }
   return verdict(known && known.seq > head.seq ? `the chain ends here; it was seen to reach ${known.seq}` : null)
 }
 
-async function headOf(db: Db | Trx): Promise<Head | undefined> {
+async function findHead(db: Db | Trx): Promise<Head | undefined> {
   return db.selectFrom('audit_entries').select(['seq', 'hash']).orderBy('seq', 'desc').limit(1).executeTakeFirst()
 }
 

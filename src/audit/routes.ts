@@ -45,7 +45,7 @@ export const VerifyQuery = z
   .partial()
   .refine(({ seq, hash }) => (seq === undefined) === (hash === undefined), { path: ['hash'], message: 'seq and hash come together' })
 const Head = z.object({ seq: z.int(), hash: z.string() })
-export const VerdictAnswer = z.object({
+export const VerificationAnswer = z.object({
   ok: z.boolean(),
   entries: z.int(),
   head: Head.nullable(),
@@ -73,7 +73,7 @@ export const routes = (app: App): Route[] => [
       summary:
         'Whether every entry is as it was written and none is missing; with the number and hash of a head seen before, also at the end',
       query: VerifyQuery,
-      answer: VerdictAnswer,
+      answer: VerificationAnswer,
     },
     async ({ query: { seq, hash } }) => {
       const verdict = await audit.verify(app, seq !== undefined && hash !== undefined ? { seq, hash } : undefined)

@@ -11,10 +11,9 @@ import { clientNetwork, countHit, type Limit, rejectUsedUp } from '../http/rate-
 import type { Session } from '../http/route.ts'
 import { usernameKey } from '../http/user-identifier.ts'
 import type { Claims } from '../ports/identity-provider.ts'
-import { grace, revoke } from '../tokens/revoked-tokens.ts'
 import * as apiTokens from '../tokens/tokens.ts'
 import * as verification from '../users/email-verification.ts'
-import { forgetInitialPassword } from '../users/initial-password.ts'
+import { removeInitialPassword } from '../users/initial-password.ts'
 import * as users from '../users/users.ts'
 
 export interface SignIn {
@@ -23,24 +22,24 @@ export interface SignIn {
   user: users.User
 }
 
-const failures: Limit = { max: 10, windowSeconds: 15 * 60 }
+const failureLimit: Limit = { max: 10, windowSeconds: 15 * 60 }
 
 /** Seconds that the clock of a database may be behind that of another one, which has taken its place. */
-const skew = 60
+const clockSkewSeconds = 60
 
 /** Exchanges a password for a token; `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED, FORBIDDEN where people sign in elsewhere. */
 export async function login(app: App, ip: string, { username, password }: { username: string; password: string }): Promise<SignIn> {
-  refuseWhereElsewhere(app)
-  const user = await users.named(app.db, username)
+  requirePasswordLogin(app)
+  const user = await users.findByIdentifier(app.db, username)
   // What nobody is called may be a password that was typed into the wrong field.
   const key = `login:${user?.username_key ?? `?${hash('sha256', usernameKey(username))}`}:${clientNetwork(ip)}`
-  const right = await attempt(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
+  const right = await verifyPassword(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
   if (!user || !right) throw new AppError('UNAUTHORIZED', {}, 'Wrong name or password.')
-  verification.required(app, user)
-  return issue(app, await users.signedIn(app, user.id))
+  verification.requireVerified(app, user)
+  return signToken(app, await users.recordSignIn(app, user.id))
 }
 
-function refuseWhereElsewhere({ config }: App): void {
+function requirePasswordLogin({ config }: App): void {
   if (config.auth.method === 'oidc') throw new AppError('FORBIDDEN', {}, 'People sign in by single sign-on here: /api/auth/oidc/login.')
 }
 
@@ -48,10 +47,10 @@ function refuseWhereElsewhere({ config }: App): void {
  * Verifies a password under the limit on failures. A guess that was on its way when the limit was reached is refused with the rest,
  * right or not: many at once find out no more than many in a row.
  */
-async function attempt(app: App, key: string, hash: string | null, password: string, allowed = () => true): Promise<boolean> {
-  await rejectUsedUp(app, key, failures)
+async function verifyPassword(app: App, key: string, hash: string | null, password: string, allowed = () => true): Promise<boolean> {
+  await rejectUsedUp(app, key, failureLimit)
   const right = (await app.passwords.verify(hash, password)) && allowed()
-  await (right ? rejectUsedUp(app, key, failures) : countHit(app, key, failures))
+  await (right ? rejectUsedUp(app, key, failureLimit) : countHit(app, key, failureLimit))
   return right
 }
 
@@ -64,7 +63,7 @@ export interface Registration {
 
 /** Makes a user for whoever asks; an admin by an admin only. Throws FORBIDDEN, DUPLICATE_RESOURCE, RATE_LIMITED. */
 export async function register(app: App, ip: string, actor: Actor | undefined, { password, ...fields }: Registration): Promise<users.User> {
-  refuseWhereElsewhere(app)
+  requirePasswordLogin(app)
   const byAdmin = actor !== undefined && isAdmin(actor)
   if (!byAdmin && !app.config.auth.enable_registration) throw new AppError('FORBIDDEN', {}, 'Registration is switched off.')
   if (!byAdmin && fields.role === 'admin') throw new AppError('FORBIDDEN', {}, 'Only an admin makes admins.')
@@ -72,7 +71,7 @@ export async function register(app: App, ip: string, actor: Actor | undefined, {
   const password_hash = await app.passwords.hash(password)
   return app.db.transaction().execute(async (trx) => {
     const made = await users.create(app, trx, { ...fields, password_hash, email_verified: byAdmin })
-    await verification.ask(app, trx, made)
+    await verification.requestVerification(app, trx, made)
     return made
   })
 }
@@ -92,14 +91,14 @@ async function countRegistration(app: App, ip: string): Promise<void> {
 }
 
 /** Who a token, of a session or for a program, stands for, as the database has it now. Throws UNAUTHORIZED. */
-export async function bearer(app: App, token: string): Promise<Bearer> {
-  if (apiTokens.looksLikeOne(token)) {
-    const found = await apiTokens.holder(app, token)
+export async function authenticateToken(app: App, token: string): Promise<Bearer> {
+  if (apiTokens.isApiToken(token)) {
+    const found = await apiTokens.authenticate(app, token)
     if (!found) throw new AppError('UNAUTHORIZED')
     return found
   }
   const claims = await app.tokens.read(token)
-  const found = claims && (await holder(app, claims))
+  const found = claims && (await findSession(app, claims))
   if (!found || found.remaining_ms <= 0) throw new AppError('UNAUTHORIZED')
   const { remaining_ms: remainingMs, ...actor } = found
   return { actor, session: claims, remainingMs }
@@ -109,15 +108,15 @@ export async function bearer(app: App, token: string): Promise<Bearer> {
  * Who signed in with that token and, in milliseconds, how long it is still good; expired ones included, as they can be refreshed. Undefined where
  * the session has ended, or the token is from the future. One short query with each request is what makes a logout or a demotion count everywhere at once.
  */
-async function holder(
+async function findSession(
   { database: { auth } }: App,
   { sub, jti, ver, iat, exp }: Claims,
 ): Promise<(Actor & { remaining_ms: number }) | undefined> {
-  const [found] = await enabled(auth, sub, ver, jti, iat, exp)
+  const [found] = await selectSession(auth, sub, ver, jti, iat, exp)
   return found
 }
 
-const enabled = compileStatement((db: Db, id: string, version: number, jti: string, iat: number, exp: number) =>
+const selectSession = compileStatement((db: Db, id: string, version: number, jti: string, iat: number, exp: number) =>
   db
     .selectFrom('users')
     .select(['id', 'role', 'username'])
@@ -125,38 +124,49 @@ const enabled = compileStatement((db: Db, id: string, version: number, jti: stri
     .where('id', '=', id)
     .where('token_version', '=', version)
     .where('disabled', '=', false)
-    .where(sql<boolean>`to_timestamp(${iat}) <= clock_timestamp() + ${sql.lit(skew)} * interval '1 s'`)
+    .where(sql<boolean>`to_timestamp(${iat}) <= clock_timestamp() + ${sql.lit(clockSkewSeconds)} * interval '1 s'`)
     .where(({ not, exists, selectFrom }) => not(exists(selectFrom('revoked_tokens').select('jti').where('jti', '=', jti)))),
 )
+
+/** Who the sessions stand for now, by the ids of their tokens; those that ended are not in it. Whether a token is in time is not asked here. */
+export async function findActiveSessions(app: App, sessions: readonly Pick<Claims, 'sub' | 'jti' | 'ver'>[]): Promise<Map<string, Actor>> {
+  const { rows } = await sql<{ jti: string; id: string; role: Actor['role']; username: string }>`
+    select session.jti, users.id, username, case when api_tokens.id is null or 'admin' = any(scopes) then role else 'user' end as role
+    from jsonb_to_recordset(${JSON.stringify(sessions)}) as session (sub uuid, jti uuid, ver integer)
+    join users on users.id = session.sub and users.token_version = session.ver and not disabled
+    left join api_tokens on api_tokens.id = session.jti
+    where not exists (select from revoked_tokens where revoked_tokens.jti = session.jti)`.execute(app.db)
+  return new Map(rows.map(({ jti, ...actor }) => [jti, actor]))
+}
 
 /** Ends the session on every server process. */
 export async function logout(app: App, actor: Actor, session: Session | undefined): Promise<void> {
   const { id } = actor
-  if (session && id !== null) await app.db.transaction().execute((trx) => revoke(app, trx, id, session))
+  if (session && id !== null) await app.db.transaction().execute((trx) => apiTokens.revokeToken(app, trx, id, session))
 }
 
 /** Exchanges a token that is in time, or was lately, for a new one, up to the last day of its sign-in; of two at once one succeeds. Throws UNAUTHORIZED. */
 export async function refresh(app: App, token: string): Promise<SignIn> {
   const claims = await app.tokens.read(token)
-  const found = claims && (await holder(app, claims))
-  if (!found || found.remaining_ms + grace(app) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
+  const found = claims && (await findSession(app, claims))
+  if (!found || found.remaining_ms + apiTokens.refreshGraceSeconds(app) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
   const auth_time = claims.auth_time ?? claims.iat
   // The end of the session, told by what is left of this token.
-  if (found.remaining_ms + (lastOf(app, auth_time) - claims.exp) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
-  const isFirst = await app.db.transaction().execute((trx) => revoke(app, trx, claims.sub, claims))
+  if (found.remaining_ms + (sessionEnd(app, auth_time) - claims.exp) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
+  const isFirst = await app.db.transaction().execute((trx) => apiTokens.revokeToken(app, trx, claims.sub, claims))
   if (!isFirst) throw new AppError('UNAUTHORIZED')
   // Signed with the version of the old token: a password changed meanwhile ends the new one too.
-  return issue(app, await users.existing(app.db, claims.sub), { ver: claims.ver, auth_time })
+  return signToken(app, await users.get(app.db, claims.sub), { ver: claims.ver, auth_time })
 }
 
 /** When a session ends for good that began then; in seconds, both. */
-const lastOf = ({ config }: App, auth_time: number): number => auth_time + config.auth.refresh_max_days * 86_400
+const sessionEnd = ({ config }: App, auth_time: number): number => auth_time + config.auth.refresh_max_days * 86_400
 
 /** Changes one's own password; all tokens so far end, and a new one is given. Throws FORBIDDEN for a wrong current one, RATE_LIMITED, USER_NOT_FOUND. */
 export async function changePassword(app: App, actor: Actor, current: string, next: string): Promise<SignIn> {
   const wrong = () => new AppError('FORBIDDEN', {}, 'The current password is wrong.')
-  const { id, password_hash } = await users.existing(app.db, actor.id)
-  if (!(await attempt(app, `password:${id}`, password_hash, current))) throw wrong()
+  const { id, password_hash } = await users.get(app.db, actor.id)
+  if (!(await verifyPassword(app, `password:${id}`, password_hash, current))) throw wrong()
   if (next === current) throw invalid('new_password', 'not the current one')
   const nextHash = await app.passwords.hash(next)
   const user = await app.db.transaction().execute(async (trx) => {
@@ -168,22 +178,22 @@ export async function changePassword(app: App, actor: Actor, current: string, ne
       .executeTakeFirstOrThrow()
     // Of two changes at once the second no longer knows the current password.
     if (stillThere !== password_hash) throw wrong()
-    return users.change(app, trx, id, { password_hash: nextHash })
+    return users.applyChanges(app, trx, id, { password_hash: nextHash })
   })
-  await forgetInitialPassword(app, password_hash)
-  return issue(app, user)
+  await removeInitialPassword(app, password_hash)
+  return signToken(app, user)
 }
 
 /** A token for a user, without a password: for the operator, who holds the secret that signs them all. Throws CONFLICT for a disabled one. */
-export function mint(app: App, user: users.User): Promise<SignIn> {
+export function issueToken(app: App, user: users.User): Promise<SignIn> {
   if (user.disabled) throw new AppError('CONFLICT', {}, `${user.username} is disabled.`)
-  return issue(app, user)
+  return signToken(app, user)
 }
 
-async function issue(app: App, user: users.User, renewed?: { ver: number; auth_time: number }): Promise<SignIn> {
+async function signToken(app: App, user: users.User, renewed?: { ver: number; auth_time: number }): Promise<SignIn> {
   const iat = Math.floor((await databaseNow(app.db)).getTime() / 1000)
   const whole = iat + app.config.auth.session_lifetime_hours * 3600
-  const exp = renewed ? Math.min(whole, lastOf(app, renewed.auth_time)) : whole
+  const exp = renewed ? Math.min(whole, sessionEnd(app, renewed.auth_time)) : whole
   const token = await app.tokens.sign({ sub: user.id, jti: randomUUID(), iat, exp, ver: user.token_version, ...renewed })
   return { token, expires_at: new Date(exp * 1000).toISOString(), user }
 }

@@ -8,7 +8,7 @@ const header = { alg: 'HS256', typ: 'JWT' } as const
 const encodedHeader = Buffer.from(JSON.stringify(header)).toString('base64url')
 
 /** Three parts; the last is 32 bytes, whose final character has only one right spelling. */
-const shape = /^[\w-]{1,100}\.[\w-]{1,1000}\.[\w-]{42}[AEIMQUYcgkosw048]$/
+const compactForm = /^[\w-]{1,100}\.[\w-]{1,1000}\.[\w-]{42}[AEIMQUYcgkosw048]$/
 
 const Payload = z.strictObject({
   sub: z.uuid(),
@@ -30,16 +30,16 @@ export function openTokens(secret: Uint8Array): Tokens {
     },
     async read(token) {
       // Only the header that we write ourselves: no other algorithm, no embedded key, no address to fetch one from is ever looked at.
-      if (!shape.test(token) || !token.startsWith(`${encodedHeader}.`)) return null
+      if (!compactForm.test(token) || !token.startsWith(`${encodedHeader}.`)) return null
       const id = hash('sha256', token, 'base64')
-      const claims = known.get(id) ?? (await verified(token, await key))
+      const claims = known.get(id) ?? (await verifySignature(token, await key))
       if (claims) known.set(id, claims)
       return claims
     },
   }
 }
 
-async function verified(token: string, key: CryptoKey): Promise<Claims | null> {
+async function verifySignature(token: string, key: CryptoKey): Promise<Claims | null> {
   try {
     const { compactVerify } = await import('jose')
     const { payload } = await compactVerify(token, key, { algorithms: [header.alg] })

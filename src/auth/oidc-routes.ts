@@ -4,9 +4,9 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { integerText } from '../http/input.ts'
 import { anyone, type Route } from '../http/route.ts'
-import { mint } from './auth.ts'
+import { issueToken } from './auth.ts'
 import * as oidc from './oidc.ts'
-import { SignInAnswer, signIn } from './routes.ts'
+import { SignInAnswer, signInAnswer } from './routes.ts'
 
 export const ShellQuery = z
   .object({
@@ -38,7 +38,10 @@ export const routes = (app: App): Route[] => [
       errors: ['NOT_FOUND', 'SERVICE_UNAVAILABLE'],
     },
     async ({ query: { shell_port: port, shell_challenge: challenge } }) => {
-      const { url, cookie, seconds } = await oidc.depart(app, port !== undefined && challenge !== undefined ? { port, challenge } : null)
+      const { url, cookie, seconds } = await oidc.startLogin(
+        app,
+        port !== undefined && challenge !== undefined ? { port, challenge } : null,
+      )
       return redirect(url, cookieLine(app, cookie, seconds))
     },
   ),
@@ -52,7 +55,7 @@ export const routes = (app: App): Route[] => [
       audit: true,
       errors: ['NOT_FOUND', 'UNAUTHORIZED', 'FORBIDDEN', 'DUPLICATE_RESOURCE', 'SERVICE_UNAVAILABLE'],
     },
-    ({ event }) => arrived(app, event),
+    ({ event }) => handleCallback(app, event),
   ),
   anyone(
     'POST /api/auth/oidc/exchange',
@@ -62,13 +65,13 @@ export const routes = (app: App): Route[] => [
       answer: SignInAnswer,
       errors: ['UNAUTHORIZED'],
     },
-    async ({ body, event }) => signIn(event, await oidc.exchange(app, body.code, body.verifier)),
+    async ({ body, event }) => signInAnswer(event, await oidc.exchangeShellCode(app, body.code, body.verifier)),
   ),
   anyone(
     'GET /api/health/auth/oidc',
     { summary: 'Whether people can sign in by OpenID Connect, step by step', answer: HealthAnswer, errors: ['SERVICE_UNAVAILABLE'] },
     async () => {
-      const health = await oidc.examine(app)
+      const health = await oidc.checkProvider(app)
       if (!health) return { status: 'disabled' }
       const { isFine, ...rest } = health
       if (!isFine) throw new AppError('SERVICE_UNAVAILABLE', rest, 'People cannot sign in by OpenID Connect now.')
@@ -77,21 +80,21 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-async function arrived(app: App, event: H3Event): Promise<Response | z.infer<typeof SignInAnswer>> {
+async function handleCallback(app: App, event: H3Event): Promise<Response | z.infer<typeof SignInAnswer>> {
   const { post_login_url: page } = app.config.oidc
   const gone = cookieLine(app, '', 0)
   let goal = page
   try {
-    const journey = await oidc.journeyOf(app, getCookie(event, cookieName))
-    if (journey.shell) goal = `http://127.0.0.1:${journey.shell.port}/`
-    const { user, linked } = await oidc.arrive(app, journey, event.url.search)
+    const login = await oidc.readPendingLogin(app, getCookie(event, cookieName))
+    if (login.shell) goal = `http://127.0.0.1:${login.shell.port}/`
+    const { user, linked } = await oidc.handleCallback(app, login, event.url.search)
     if (linked) event.context.auditDetails = { linked }
     event.context.actor = { id: user.id, role: user.role, username: user.username }
-    if (journey.shell) return redirect(`${goal}?code=${await oidc.handOver(app, user, journey.shell)}`, gone)
-    const signedIn = await mint(app, user)
+    if (login.shell) return redirect(`${goal}?code=${await oidc.issueShellCode(app, user, login.shell)}`, gone)
+    const signedIn = await issueToken(app, user)
     if (page) return redirect(`${page}#${new URLSearchParams({ token: signedIn.token, expires_at: signedIn.expires_at })}`, gone)
     event.res.headers.append('set-cookie', gone)
-    return signIn(event, signedIn)
+    return signInAnswer(event, signedIn)
   } catch (error) {
     // The page, or the shell, knows better than we do what to say; it gets the code.
     if (goal) event.context.explain = ({ code }) => redirect(goal === page ? `${page}#error=${code}` : `${goal}?error=${code}`, gone)

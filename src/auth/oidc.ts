@@ -7,23 +7,23 @@ import { tryCountHit } from '../http/rate-limit.ts'
 import { IdentityFailure, type IdentityProvider, type LoginState } from '../ports/identity-provider.ts'
 import * as external from '../users/external-identity.ts'
 import * as users from '../users/users.ts'
-import { mint, type SignIn } from './auth.ts'
+import { issueToken, type SignIn } from './auth.ts'
 import { revokeCredentials } from './revoke-credentials.ts'
 
 /** Seconds: to sign in at the provider; and for a shell to fetch its token. */
-const patience = 600
-const handover = 60
+const loginTimeoutSeconds = 600
+const codeLifetimeSeconds = 60
 
 /** A shell that waits on a port of its own machine for a code, which only it can exchange (RFC 8252, RFC 7636). */
-export interface Shell {
+export interface ShellLogin {
   port: number
   /** SHA-256 of what the shell keeps to itself, base64url */
   challenge: string
 }
 
-interface Journey {
-  memory: LoginState
-  shell: Shell | null
+interface PendingLogin {
+  loginState: LoginState
+  shell: ShellLogin | null
 }
 
 /** Where the provider sends browsers back to. */
@@ -31,64 +31,71 @@ export const callbackUrl = ({ config: { oidc, server } }: App): URL =>
   new URL(oidc.redirect_uri || `${server.public_url.replace(/\/+$/, '')}/api/auth/oidc/callback`)
 
 /** Sends somebody off: the provider's address, and what their browser has to bring back. Throws NOT_FOUND, SERVICE_UNAVAILABLE. */
-export async function depart(app: App, shell: Shell | null): Promise<{ url: string; cookie: string; seconds: number }> {
-  const { url, loginState: memory } = await providerOf(app).startLogin(callbackUrl(app).href).catch(told(app))
-  const cookie = await app.encryptedTokens.encrypt('oidc', { memory, shell } satisfies Journey, patience, await databaseNow(app.db))
-  return { url, cookie, seconds: patience }
+export async function startLogin(app: App, shell: ShellLogin | null): Promise<{ url: string; cookie: string; seconds: number }> {
+  const { url, loginState } = await requireProvider(app).startLogin(callbackUrl(app).href).catch(throwAppError(app))
+  const cookie = await app.encryptedTokens.encrypt(
+    'oidc',
+    { loginState, shell } satisfies PendingLogin,
+    loginTimeoutSeconds,
+    await databaseNow(app.db),
+  )
+  return { url, cookie, seconds: loginTimeoutSeconds }
 }
 
 /** What a browser brought with it; throws VALIDATION_ERROR for another browser's, or one that was away too long. */
-export async function journeyOf(app: App, cookie: string | undefined): Promise<Journey> {
-  const journey = cookie === undefined ? null : await app.encryptedTokens.decrypt('oidc', cookie, await databaseNow(app.db))
-  if (journey === null) throw invalid('state', 'this browser did not begin to sign in here, or more than 10 minutes ago: begin again')
-  return journey as Journey
+export async function readPendingLogin(app: App, cookie: string | undefined): Promise<PendingLogin> {
+  const pending = cookie === undefined ? null : await app.encryptedTokens.decrypt('oidc', cookie, await databaseNow(app.db))
+  if (pending === null) throw invalid('state', 'this browser did not begin to sign in here, or more than 10 minutes ago: begin again')
+  return pending as PendingLogin
 }
 
 /** Whoever came back with this query string. Throws VALIDATION_ERROR, UNAUTHORIZED, FORBIDDEN, DUPLICATE_RESOURCE, SERVICE_UNAVAILABLE. */
-export async function arrive(app: App, { memory }: Journey, search: string): Promise<external.External> {
-  const provider = providerOf(app)
+export async function handleCallback(app: App, { loginState }: PendingLogin, search: string): Promise<external.ExternalSignIn> {
+  const provider = requireProvider(app)
   const callback = callbackUrl(app)
   callback.search = search
-  if (callback.searchParams.get('state') !== memory.state) throw invalid('state', 'this is not the sign-in that this browser began')
-  if (!(await tryCountHit(app, `oidc:${memory.state}`, { max: 1, windowSeconds: patience })))
+  if (callback.searchParams.get('state') !== loginState.state) throw invalid('state', 'this is not the sign-in that this browser began')
+  if (!(await tryCountHit(app, `oidc:${loginState.state}`, { max: 1, windowSeconds: loginTimeoutSeconds })))
     throw invalid('state', 'used already: begin again')
-  const identity = await provider.handleCallback(callback, memory).catch(told(app))
-  const { user, linked } = await external.ofIdentity(app, identity, revokeCredentials)
+  const identity = await provider.handleCallback(callback, loginState).catch(throwAppError(app))
+  const { user, linked } = await external.signInByIdentity(app, identity, revokeCredentials)
   if (linked) app.log.warn({ user_id: user.id, issuer: identity.issuer, ...linked }, 'a local account was linked to an OIDC identity')
-  return { user: await users.signedIn(app, user.id), linked }
+  return { user: await users.recordSignIn(app, user.id), linked }
 }
 
 /** What a shell gets by way of the browser: worth nothing without what the shell kept. */
-export const handOver = async (app: App, user: users.User, { challenge }: Shell): Promise<string> =>
-  app.encryptedTokens.encrypt('oidc-shell', { user_id: user.id, challenge }, handover, await databaseNow(app.db))
+export const issueShellCode = async (app: App, user: users.User, { challenge }: ShellLogin): Promise<string> =>
+  app.encryptedTokens.encrypt('oidc-shell', { user_id: user.id, challenge }, codeLifetimeSeconds, await databaseNow(app.db))
 
 /** Exchanges that for a token, once. Throws UNAUTHORIZED. */
-export async function exchange(app: App, code: string, verifier: string): Promise<SignIn> {
+export async function exchangeShellCode(app: App, code: string, verifier: string): Promise<SignIn> {
   const sealed = (await app.encryptedTokens.decrypt('oidc-shell', code, await databaseNow(app.db))) as {
     user_id: string
     challenge: string
   } | null
   const isHis = sealed?.challenge === createHash('sha256').update(verifier).digest('base64url')
   const id = createHash('sha256').update(code).digest('hex')
-  if (!sealed || !isHis || !(await tryCountHit(app, `oidc-shell:${id}`, { max: 1, windowSeconds: handover })))
+  if (!sealed || !isHis || !(await tryCountHit(app, `oidc-shell:${id}`, { max: 1, windowSeconds: codeLifetimeSeconds })))
     throw new AppError('UNAUTHORIZED')
-  return mint(app, await users.existing(app.db, sealed.user_id))
+  return issueToken(app, await users.get(app.db, sealed.user_id))
 }
 
 /** How the provider is: each step of a sign-in with `ok` or what is wrong; null where nobody signs in that way. */
-export async function examine({ identities }: App): Promise<{ issuer: string; checks: Record<string, string>; isFine: boolean } | null> {
+export async function checkProvider({
+  identities,
+}: App): Promise<{ issuer: string; checks: Record<string, string>; isFine: boolean } | null> {
   if (!identities) return null
   const checks = await identities.check()
   return { issuer: identities.issuer, checks, isFine: Object.values(checks).every((check) => check === 'ok') }
 }
 
-function providerOf({ identities }: App): IdentityProvider {
+function requireProvider({ identities }: App): IdentityProvider {
   if (!identities) throw new AppError('NOT_FOUND', {}, 'Nobody signs in by OpenID Connect here.')
   return identities
 }
 
 /** The provider's reasons go to the log; people are told what they can do about it. */
-const told =
+const throwAppError =
   (app: App) =>
   (error: unknown): never => {
     if (!(error instanceof IdentityFailure)) throw error

@@ -7,18 +7,18 @@ import type { Log } from '../log/log.ts'
 import { type Identity, IdentityFailure, type IdentityProvider } from '../ports/identity-provider.ts'
 
 /** milliseconds after which the provider's own description is read again */
-const fresh = 3_600_000
+const discoveryCacheMs = 3_600_000
 
 /** seconds: for one answer of the provider; and that its clock may be off */
-const timeout = 10
-const skew = 60
+const timeoutSeconds = 10
+const clockToleranceSeconds = 60
 
 /** Makes it; asks the provider for nothing yet. */
 export function openIdentityProvider(settings: Config['oidc'], log: Log): IdentityProvider {
   let known: { at: number; configuration: Promise<oidc.Configuration> } | null = null
 
   const configuration = (): Promise<oidc.Configuration> => {
-    if (known && performance.now() - known.at < fresh) return known.configuration
+    if (known && performance.now() - known.at < discoveryCacheMs) return known.configuration
     const found = discover(settings)
     const mine = { at: performance.now(), configuration: found }
     known = mine
@@ -32,20 +32,20 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
   return {
     issuer: settings.issuer,
     async startLogin(redirectUri) {
-      const at = await configuration().catch(unavailable)
-      const memory = { verifier: oidc.randomPKCECodeVerifier(), state: oidc.randomState(), nonce: oidc.randomNonce() }
+      const at = await configuration().catch(throwUnavailable)
+      const loginState = { verifier: oidc.randomPKCECodeVerifier(), state: oidc.randomState(), nonce: oidc.randomNonce() }
       const url = oidc.buildAuthorizationUrl(at, {
         redirect_uri: redirectUri,
         scope: settings.scope,
-        state: memory.state,
-        nonce: memory.nonce,
-        code_challenge: await oidc.calculatePKCECodeChallenge(memory.verifier),
+        state: loginState.state,
+        nonce: loginState.nonce,
+        code_challenge: await oidc.calculatePKCECodeChallenge(loginState.verifier),
         code_challenge_method: 'S256',
       })
-      return { url: url.href, loginState: memory }
+      return { url: url.href, loginState }
     },
     async handleCallback(callback, { verifier, state, nonce }) {
-      const at = await configuration().catch(unavailable)
+      const at = await configuration().catch(throwUnavailable)
       try {
         const tokens = await oidc.authorizationCodeGrant(at, callback, {
           pkceCodeVerifier: verifier,
@@ -53,7 +53,7 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
           expectedNonce: nonce,
           idTokenExpected: true,
         })
-        const claims = await allClaims(at, tokens, settings)
+        const claims = await loadClaims(at, tokens, settings)
         if (settings.debug) log.info({ claims }, 'OIDC claims')
         checkAudience(claims, settings.audience)
         return identityOf(claims, settings)
@@ -62,7 +62,7 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
       }
     },
     async check() {
-      return examine(settings)
+      return checkEndpoints(settings)
     },
   }
 }
@@ -72,8 +72,8 @@ async function discover(settings: Config['oidc']): Promise<oidc.Configuration> {
   const issuer = new URL(settings.issuer)
   // Plain http is for a provider on this very machine; the configuration allows no other.
   const execute = [...(issuer.protocol === 'http:' ? [oidc.allowInsecureRequests] : []), oidc.enableNonRepudiationChecks]
-  const metadata = { [oidc.clockTolerance]: skew }
-  return oidc.discovery(issuer, settings.client_id, metadata, await authentication(settings), { execute, timeout })
+  const metadata = { [oidc.clockTolerance]: clockToleranceSeconds }
+  return oidc.discovery(issuer, settings.client_id, metadata, await authentication(settings), { execute, timeout: timeoutSeconds })
 }
 
 async function authentication({
@@ -92,7 +92,7 @@ async function authentication({
 type Claims = Record<string, unknown> & { sub: string; iss: string; aud: string | string[] }
 
 /** Those of the ID token, with what only the userinfo endpoint tells; the latter must be of the same subject. */
-async function allClaims(
+async function loadClaims(
   at: oidc.Configuration,
   tokens: oidc.TokenEndpointResponse & oidc.TokenEndpointResponseHelpers,
   { user_claim, groups_claim }: Config['oidc'],
@@ -137,25 +137,25 @@ function claimAt(claims: Record<string, unknown>, name: string): unknown {
     )
 }
 
-const unavailable = (error: unknown): never => {
-  throw new IdentityFailure('unavailable', reason(error))
+const throwUnavailable = (error: unknown): never => {
+  throw new IdentityFailure('unavailable', messageOf(error))
 }
 
 function failureOf(error: unknown): IdentityFailure {
   if (error instanceof IdentityFailure) return error
   const cause = (error as { cause?: unknown }).cause ?? error
   const isAway = ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'OAUTH_TIMEOUT'].includes(String((cause as { code?: unknown }).code))
-  return new IdentityFailure(isAway ? 'unavailable' : 'refused', reason(error))
+  return new IdentityFailure(isAway ? 'unavailable' : 'refused', messageOf(error))
 }
 
 /** What an error says, and nothing that it carries: bodies and parameters hold codes and tokens. */
-const reason = (error: unknown): string => {
+const messageOf = (error: unknown): string => {
   const { message, code, error: said } = error as { message?: string; code?: string; error?: string }
   return [message, code, said].filter((part) => typeof part === 'string' && part !== '').join(', ')
 }
 
 /** Asks for everything that a sign-in needs, in its order, to the first that fails. */
-async function examine(settings: Config['oidc']): Promise<Record<string, string>> {
+async function checkEndpoints(settings: Config['oidc']): Promise<Record<string, string>> {
   const checks: Record<string, string> = {}
   try {
     const server = (await discover(settings)).serverMetadata()
@@ -163,11 +163,11 @@ async function examine(settings: Config['oidc']): Promise<Record<string, string>
     for (const endpoint of ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const)
       checks[endpoint] = server[endpoint] ? 'ok' : 'the provider names none'
     if (!server.jwks_uri) return checks
-    const answer = await fetch(server.jwks_uri, { signal: AbortSignal.timeout(timeout * 1000), redirect: 'error' })
+    const answer = await fetch(server.jwks_uri, { signal: AbortSignal.timeout(timeoutSeconds * 1000), redirect: 'error' })
     const keys = ((await answer.json()) as { keys?: unknown[] }).keys
     checks.jwks = answer.ok && Array.isArray(keys) && keys.length > 0 ? 'ok' : 'there are no keys'
   } catch (error) {
-    checks[checks.discovery ? 'jwks' : 'discovery'] = reason(error)
+    checks[checks.discovery ? 'jwks' : 'discovery'] = messageOf(error)
   }
   return checks
 }

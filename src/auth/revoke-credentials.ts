@@ -6,7 +6,7 @@ import { notify } from '../notifications/notifications.ts'
 import * as sharedLinks from '../shared-links/shared-links.ts'
 import * as sources from '../sources/sources.ts'
 import * as tokens from '../tokens/tokens.ts'
-import { forget } from '../users/email-verification.ts'
+import { deleteTokens } from '../users/email-verification.ts'
 import type { RevokedCredentials } from '../users/external-identity.ts'
 
 /**
@@ -20,7 +20,7 @@ export async function revokeCredentials(app: App, trx: Trx, user: Row<'users'>):
     shared_links: isTrusted ? 0 : await sharedLinks.revokeAll(app, trx, user.id),
     sources: isTrusted ? 0 : await sources.disableAll(app, trx, user.id),
   }
-  await forget(trx, user.id)
+  await deleteTokens(trx, user.id)
   const counts = `${ended.api_tokens} API tokens and ${ended.shared_links} shared links were revoked, ${ended.sources} sources disabled.`
   await notify(app, trx, user.id, 'account_linked', {
     title: 'Your account was linked to single sign-on',

@@ -16,7 +16,7 @@ export const Login = z.object({ username: z.string().min(1).max(320), password: 
 export const registration = ({ config }: App) =>
   z.object({ username: Username, email: Email, password: newPassword(config), role: Role.default('user') })
 
-export const Said = z.object({ message: z.string() })
+export const MessageAnswer = z.object({ message: z.string() })
 export const Verification = z.object({ token: z.string().min(1).max(200) })
 export const Resend = z.object({ email: Email })
 export const SignInAnswer = z.object({ token: z.string(), expires_at: z.iso.datetime(), user: UserAnswer })
@@ -33,7 +33,7 @@ export const routes = (app: App): Route[] => [
       answer: SignInAnswer,
       errors: ['UNAUTHORIZED', 'FORBIDDEN', 'RATE_LIMITED', 'EMAIL_NOT_VERIFIED'],
     },
-    async ({ body, ip, event }) => signIn(event, await auth.login(app, ip, body)),
+    async ({ body, ip, event }) => signInAnswer(event, await auth.login(app, ip, body)),
   ),
   anyone(
     'POST /api/auth/register',
@@ -51,10 +51,10 @@ export const routes = (app: App): Route[] => [
     {
       summary: 'Confirm an e-mail address by the token that was sent there; it works once, for 24 hours',
       query: Verification,
-      answer: Said,
+      answer: MessageAnswer,
     },
     async ({ query }) => {
-      await verification.confirm(app, query.token)
+      await verification.confirmEmail(app, query.token)
       return { message: 'The e-mail address is confirmed. You can sign in now.' }
     },
   ),
@@ -64,10 +64,10 @@ export const routes = (app: App): Route[] => [
       summary: 'Have the e-mail with that token sent again; the answer is the same for every address',
       body: Resend,
       status: 202,
-      answer: Said,
+      answer: MessageAnswer,
     },
     async ({ body, ip }) => {
-      await verification.askAgain(app, ip, body.email)
+      await verification.resendVerification(app, ip, body.email)
       return { message: 'If that address belongs to an account and is not confirmed yet, an e-mail is on its way.' }
     },
   ),
@@ -85,7 +85,7 @@ export const routes = (app: App): Route[] => [
       return { message: 'Password changed.', token, expires_at }
     },
   ),
-  user('POST /api/auth/logout', { summary: 'End this session', answer: Said, scope: 'session' }, async ({ actor, event }) => {
+  user('POST /api/auth/logout', { summary: 'End this session', answer: MessageAnswer, scope: 'session' }, async ({ actor, event }) => {
     await auth.logout(app, actor, event.context.session)
     return { message: 'Signed out.' }
   }),
@@ -99,18 +99,18 @@ export const routes = (app: App): Route[] => [
     async ({ event }) => {
       const token = bearerToken(event)
       if (!token) throw new AppError('UNAUTHORIZED')
-      return signIn(event, await auth.refresh(app, token))
+      return signInAnswer(event, await auth.refresh(app, token))
     },
   ),
   user(
     'GET /api/auth/me',
     { summary: 'Your own account; as /api/users/profile', answer: UserAnswer, errors: ['USER_NOT_FOUND'] },
-    async ({ actor }) => view(await users.existing(app.db, actor.id)),
+    async ({ actor }) => view(await users.get(app.db, actor.id)),
   ),
 ]
 
 /** From here on the request is of whom it signed in; nobody keeps the answer. */
-export function signIn({ context, res }: H3Event, { user, ...token }: auth.SignIn): z.infer<typeof SignInAnswer> {
+export function signInAnswer({ context, res }: H3Event, { user, ...token }: auth.SignIn): z.infer<typeof SignInAnswer> {
   context.actor = { id: user.id, role: user.role, username: user.username }
   res.headers.set('cache-control', 'no-store')
   return { ...token, user: view(user) }

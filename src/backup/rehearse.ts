@@ -4,7 +4,7 @@ import type { PoolClient } from 'pg'
 import { to as copyTo } from 'pg-copy-streams'
 import { withLock } from '../db/lock.ts'
 import * as migrations from '../db/migrate.ts'
-import { storedFiles } from '../documents/stored-files.ts'
+import { listStoredFiles } from '../documents/stored-files.ts'
 import type { Installation } from '../open-app.ts'
 import type { FileStore } from '../ports/file-store.ts'
 import type { BackupSource } from './backup-source.ts'
@@ -79,7 +79,7 @@ function createComparison(): LoadInspector & { result(): Omit<RehearsalResult, '
       hasComparedRows = head.has_canonical_text === true
     },
     async afterFiles(trx, store, signal) {
-      for await (const { sha256, size, address } of storedFiles(trx)) {
+      for await (const { sha256, size, address } of listStoredFiles(trx)) {
         signal.throwIfAborted()
         if ((await store.size(address)) !== size) continue
         files++

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { lockStored, placeholderAddress, storedFiles, usesOf } from '../documents/stored-files.ts'
+import { listStoredFiles, lockOrCreate, placeholderAddress, usesOf } from '../documents/stored-files.ts'
 import { openFileCollector } from '../files/free-buffers.ts'
 import * as jobs from '../jobs/queue.ts'
 import { FileMissing, sha256Of } from '../ports/file-store.ts'
@@ -105,7 +105,7 @@ async function* withoutRow(app: App, files: readonly NamedFile[]): AsyncGenerato
       sha256: sha256Of(address),
       address,
       actual: size,
-      repair: () => setAside(app, address),
+      repair: () => quarantine(app, address),
     }
   }
 }
@@ -114,11 +114,11 @@ async function* withoutRow(app: App, files: readonly NamedFile[]): AsyncGenerato
  * Asked again under the lock that uploads of the same bytes take: an upload that is under way has ended then, and its address is either in a row or
  * of no use for ever. Only after the commit the file is moved.
  */
-async function setAside(app: App, address: string): Promise<string> {
+async function quarantine(app: App, address: string): Promise<string> {
   const sha256 = sha256Of(address)
   const isUsed = await app.db.transaction().execute(async (trx) => {
     const placeholder = placeholderAddress(sha256)
-    const found = await lockStored(trx, { sha256, size: 0, address: placeholder })
+    const found = await lockOrCreate(trx, { sha256, size: 0, address: placeholder })
     if (found === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
     return (await usesOf(trx, [address])).get(address) !== 'none'
   })
@@ -152,7 +152,7 @@ async function* withoutDocument(app: App): AsyncGenerator<Found> {
 
 async function* all(app: App, { signal, onProgress }: Scope): AsyncGenerator<Stored> {
   let done = 0
-  for await (const file of storedFiles(app.db)) {
+  for await (const file of listStoredFiles(app.db)) {
     signal.throwIfAborted()
     yield file
     onProgress(++done)

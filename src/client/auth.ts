@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { PasswordAnswer, registration, Said, SignInAnswer } from '../auth/routes.ts'
+import type { MessageAnswer, PasswordAnswer, registration, SignInAnswer } from '../auth/routes.ts'
 import type { Profile } from '../users/routes.ts'
 import type { UserAnswer } from '../users/view.ts'
 import { type OpenConnection, pathOf, withQuery } from './connection.ts'
@@ -13,10 +13,11 @@ export const auth = ({ call }: OpenConnection) => ({
   login: (username: string, password: string): Promise<SignIn> => call('POST', pathOf('auth', 'login'), { username, password }),
   register: (account: z.input<ReturnType<typeof registration>>): Promise<Account> => call('POST', pathOf('auth', 'register'), account),
   /** Confirms an e-mail address by the token that was sent there. */
-  verifyEmail: (token: string): Promise<z.infer<typeof Said>> => call('GET', withQuery(pathOf('auth', 'verify-email'), { token })),
+  verifyEmail: (token: string): Promise<z.infer<typeof MessageAnswer>> => call('GET', withQuery(pathOf('auth', 'verify-email'), { token })),
   /** Has that token sent once more; the answer does not say whether there is such an account. */
-  resendVerification: (email: string): Promise<z.infer<typeof Said>> => call('POST', pathOf('auth', 'verify-email', 'resend'), { email }),
-  logout: (): Promise<z.infer<typeof Said>> => call('POST', pathOf('auth', 'logout')),
+  resendVerification: (email: string): Promise<z.infer<typeof MessageAnswer>> =>
+    call('POST', pathOf('auth', 'verify-email', 'resend'), { email }),
+  logout: (): Promise<z.infer<typeof MessageAnswer>> => call('POST', pathOf('auth', 'logout')),
   /** Exchanges this token, which may have expired a short while ago, for a new one; default: the client's own. */
   refresh: (token?: string): Promise<SignIn> =>
     call('POST', pathOf('auth', 'refresh'), undefined, token === undefined ? {} : { authorization: `Bearer ${token}` }),

@@ -49,7 +49,7 @@ export const createClient = (transport: Transport, options: ClientOptions = {}):
 
 /** The methods over a connection made elsewhere. */
 export function clientOver(connection: OpenConnection): Client {
-  const { send, call, each, raw } = connection
+  const { send, call, list, raw } = connection
   const methods = Object.fromEntries(Object.entries(domains).map(([name, domain]) => [name, domain(connection)])) as unknown as Domains
-  return { send, call, each, raw, ...methods }
+  return { send, call, list, raw, ...methods }
 }

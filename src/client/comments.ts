@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { CommentAnswer, CountAnswer, NewComment, RepliesAnswer, Span, ThreadAnswer, ThreadsAnswer } from '../comments/routes.ts'
-import { type Listed, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
 
 type Comment = z.infer<typeof CommentAnswer>
 type SpanQuery = QueryOf<typeof Span>
@@ -8,11 +8,12 @@ type SpanQuery = QueryOf<typeof Span>
 type Thread = z.infer<typeof ThreadAnswer>
 
 /** What is said about a document; `list` and `replies` answer `limit` entries from `offset` on. */
-export const comments = ({ call, each }: OpenConnection) => ({
+export const comments = ({ call, list }: OpenConnection) => ({
   /** All comments that are no replies, newest first, each with its first replies. */
-  all: (documentId: string): Listed<Thread> => each(commentsOf(documentId), { limit: 100 }, 'comments'),
+  all: (documentId: string): EntryStream<Thread> => list(commentsOf(documentId), { limit: 100 }, 'comments'),
   /** All replies to a comment, oldest first. */
-  allReplies: (documentId: string, id: string): Listed<Comment> => each(commentsOf(documentId, id, 'replies'), { limit: 100 }, 'replies'),
+  allReplies: (documentId: string, id: string): EntryStream<Comment> =>
+    list(commentsOf(documentId, id, 'replies'), { limit: 100 }, 'replies'),
   list: (documentId: string, span: SpanQuery = {}): Promise<z.infer<typeof ThreadsAnswer>> =>
     call('GET', withQuery(commentsOf(documentId), span)),
   replies: (documentId: string, id: string, span: SpanQuery = {}): Promise<z.infer<typeof RepliesAnswer>> =>

@@ -39,7 +39,7 @@ export interface Page<T> {
 }
 
 /** The entries of a list, one after the other. Pages are fetched by cursor: what is there all the while comes once, whatever else comes and goes. */
-export interface Listed<T> extends AsyncGenerator<T> {
+export interface EntryStream<T> extends AsyncGenerator<T> {
   /** how many there were in all when the first page came; null until then */
   total(): number | null
 }
@@ -54,7 +54,7 @@ export interface Connection {
   /** One request with a body of any kind; the answer as it comes. */
   raw(method: string, path: string, body: Body | null, headers?: HeaderLines): Promise<Response>
   /** All entries of a list; `field`: where the answer has them. */
-  each<T>(path: string, query: Query, field?: string): Listed<T>
+  list<T>(path: string, query: Query, field?: string): EntryStream<T>
 }
 
 /** A connection for the client's own methods. */
@@ -62,7 +62,7 @@ export interface OpenConnection extends Connection {
   /** One request for bytes or text; the answer, or ClientError. */
   fetch(method: string, path: string, json?: unknown, headers?: HeaderLines): Promise<Response>
   /** One request that waits for nothing; the answer as it comes. */
-  once(method: string, path: string): Promise<Response>
+  sendOnce(method: string, path: string): Promise<Response>
   /** Sends fields and files as a form. */
   upload(path: string, form: Form, idempotencyKey?: string): Promise<Response>
 }
@@ -96,9 +96,9 @@ export interface ClientOptions {
 }
 
 /** Seconds that one request may wait in all before the server's "later" is taken for its answer. */
-const patience = 300
+const maxWaitSeconds = 300
 /** Seconds before a server that was not reached is tried again. */
-const distances = [0.25, 0.5, 1, 2]
+const retryDelaysSeconds = [0.25, 0.5, 1, 2]
 
 /** Makes a connection. */
 export function connect(transport: Transport, { base = 'http://dms', token, renew, pause }: ClientOptions = {}): OpenConnection {
@@ -116,30 +116,36 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     const bearer = (await token?.()) ?? null
     const first = init()
     const response = await attempt(method, path, first, bearer)
-    const isOwn = !new Headers(first.headers).has('authorization') && !signingIn.test(path)
+    const isOwn = !new Headers(first.headers).has('authorization') && !signInPath.test(path)
     if (response.status !== 401 || !renew || !isRepeatable || !isOwn) return response
     // The password of a shared link may be what is missing.
-    const { code } = await errorIn(response.clone())
+    const { code } = await readError(response.clone())
     const next = code === 'UNAUTHORIZED' ? await renew(bearer) : null
     if (!next) return response
     await response.arrayBuffer()
     return attempt(method, path, init(), next)
   }
   /** `init` is asked for each attempt: a body can be sent once. `isHarmless`: done twice it is as if it were done once. */
-  const request = async (method: string, path: string, init: () => RequestInit, isRepeatable = true, isHarmless = harmless.has(method)) => {
+  const request = async (
+    method: string,
+    path: string,
+    init: () => RequestInit,
+    isRepeatable = true,
+    isHarmless = idempotentMethods.has(method),
+  ) => {
     for (let waited = 0, lost = 0; ; ) {
       let seconds: number | null | undefined
       let reason: unknown
       try {
         const response = await authorized(method, path, init, isRepeatable)
         seconds = secondsToWait(response)
-        if (!pause || !isRepeatable || seconds === null || waited + seconds > patience) return response
+        if (!pause || !isRepeatable || seconds === null || waited + seconds > maxWaitSeconds) return response
         await response.arrayBuffer()
         waited += seconds
       } catch (error) {
         reason = error
-        seconds = distances[lost++]
-        if (!pause || !isRepeatable || seconds === undefined || !isLost(error, isHarmless)) throw error
+        seconds = retryDelaysSeconds[lost++]
+        if (!pause || !isRepeatable || seconds === undefined || !isRetryable(error, isHarmless)) throw error
       }
       await pause(seconds, reason)
     }
@@ -148,12 +154,12 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     request(method, path, () =>
       json === undefined ? { headers } : { headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(json) },
     )
-  const fetch: OpenConnection['fetch'] = async (...what) => good(await send(...what))
+  const fetch: OpenConnection['fetch'] = async (...what) => requireOk(await send(...what))
   const call: Connection['call'] = async <T>(...what: Parameters<Connection['call']>) => {
     const response = await fetch(...what)
     return (response.status === 204 ? undefined : await response.json()) as T
   }
-  function each<T>(path: string, query: Query, field = 'data'): Listed<T> {
+  function list<T>(path: string, query: Query, field = 'data'): EntryStream<T> {
     const length = 'limit' in query ? {} : { per_page: 100 }
     let total: number | null = null
     async function* entries(): AsyncGenerator<T> {
@@ -180,30 +186,30 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
       return { headers, body, duplex: 'half' } as RequestInit
     }
     const isRepeatable = files.every(({ size }) => size !== null)
-    return good(await request('POST', path, init, isRepeatable, idempotencyKey !== undefined))
+    return requireOk(await request('POST', path, init, isRepeatable, idempotencyKey !== undefined))
   }
-  const once: OpenConnection['once'] = async (method, path) => attempt(method, path, {}, await token?.())
+  const sendOnce: OpenConnection['sendOnce'] = async (method, path) => attempt(method, path, {}, await token?.())
   const raw: Connection['raw'] = (method, path, body, headers = {}) => {
     const length: HeaderLines = body?.size == null ? {} : { 'content-length': String(body.size) }
     const init = () => ({ headers: { ...length, ...headers }, ...(body ? { body: body.open(), duplex: 'half' } : {}) }) as RequestInit
     return request(method, path, init, body?.size !== null)
   }
-  return { send, fetch, call, each, once, upload, raw }
+  return { send, fetch, call, list, sendOnce, upload, raw }
 }
 
 /** Where no token counts. */
-const signingIn = /^\/api\/(v1\/)?auth\/(login|refresh)\b/
-const harmless: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT'])
+const signInPath = /^\/api\/(v1\/)?auth\/(login|refresh)\b/
+const idempotentMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT'])
 /** The connection was never made, so that nothing can have been done. */
-const neverMade = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/
+const connectErrors = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/
 /** It broke; the server may have done what was asked. */
-const broken = /^(ECONNRESET|EPIPE|ETIMEDOUT|UND_ERR_SOCKET)$/
+const connectionErrors = /^(ECONNRESET|EPIPE|ETIMEDOUT|UND_ERR_SOCKET)$/
 
 /** Whether a request that failed may be sent again without being done twice. */
-function isLost(error: unknown, isHarmless: boolean): boolean {
+function isRetryable(error: unknown, isHarmless: boolean): boolean {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
   const reason = String(code ?? cause?.code)
-  return neverMade.test(reason) || (isHarmless && broken.test(reason))
+  return connectErrors.test(reason) || (isHarmless && connectionErrors.test(reason))
 }
 
 /** How long a server that is too busy wants to be left alone; null for every other answer. */
@@ -228,13 +234,13 @@ export function withQuery(path: string, query: Query): string {
 /** A path whose parts hold no sign of their own: `pathOf('documents', id, 'text')`. */
 export const pathOf = (...parts: readonly string[]): string => `/api/${parts.map(encodeURIComponent).join('/')}`
 
-async function good(response: Response): Promise<Response> {
+async function requireOk(response: Response): Promise<Response> {
   if (response.ok) return response
-  throw await errorIn(response)
+  throw await readError(response)
 }
 
 /** What an answer that is none says went wrong. */
-export async function errorIn(response: Response): Promise<ClientError> {
+export async function readError(response: Response): Promise<ClientError> {
   const body = (await response.json().catch(() => null)) as { error?: { code: string; message: string } } | null
   return new ClientError(response.status, body?.error ?? { code: 'INTERNAL_ERROR', message: `the server answered ${response.status}` })
 }

@@ -1,9 +1,9 @@
 import type { z } from 'zod'
-import type { Changes, KnownAnswer, listQuery, PagesAnswer, ThumbnailQuery } from '../documents/routes.ts'
+import type { Changes, DuplicatesAnswer, listQuery, PagesAnswer, ThumbnailQuery } from '../documents/routes.ts'
 import type { BulkAnswer, UploadAnswer } from '../documents/upload-requests.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Retry, RetryAnswer } from '../ocr/routes.ts'
-import { type Listed, type OpenConnection, type Page, pathOf, type Query, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, type Page, pathOf, type Query, type QueryOf, withQuery } from './connection.ts'
 import type { Upload } from './multipart.ts'
 
 export interface UploadOptions {
@@ -25,17 +25,17 @@ export interface Uploaded extends z.infer<typeof UploadAnswer> {
 type DocumentQuery = QueryOf<ReturnType<typeof listQuery>>
 
 /** Documents: their files, what is said of them, and their text. */
-export const documents = ({ call, each, fetch, upload }: OpenConnection) => ({
+export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   get: (id: string): Promise<DocumentView> => call('GET', pathOf('documents', id)),
   /** The document with the tag of this state of it, for `update`. */
-  tagged: async (id: string): Promise<{ document: DocumentView; etag: string }> => {
+  getWithEtag: async (id: string): Promise<{ document: DocumentView; etag: string }> => {
     const response = await fetch('GET', pathOf('documents', id))
     return { document: (await response.json()) as DocumentView, etag: response.headers.get('etag') ?? '' }
   },
-  list: (query: DocumentQuery = {}): Listed<DocumentView> => each(pathOf('documents'), query),
+  list: (query: DocumentQuery = {}): EntryStream<DocumentView> => list(pathOf('documents'), query),
   page: (query: DocumentQuery = {}): Promise<Page<DocumentView>> => call('GET', withQuery(pathOf('documents'), query)),
   upload: async (file: Upload, { idempotencyKey, ...fields }: UploadOptions = {}): Promise<Uploaded> => {
-    const form = { fields: inForm(fields), field: 'file', files: [file] }
+    const form = { fields: formFields(fields), field: 'file', files: [file] }
     const response = await upload(pathOf('documents', 'upload'), form, idempotencyKey)
     return { ...((await response.json()) as Omit<Uploaded, 'created'>), created: response.status === 201 }
   },
@@ -44,13 +44,13 @@ export const documents = ({ call, each, fetch, upload }: OpenConnection) => ({
     files: readonly Upload[],
     { labels, idempotencyKey, ...options }: Omit<UploadOptions, 'title'> = {},
   ): Promise<z.infer<typeof BulkAnswer>> => {
-    const fields: Query = { ...inForm(options), default_labels: labels }
+    const fields: Query = { ...formFields(options), default_labels: labels }
     const response = await upload(pathOf('documents', 'bulk-upload'), { fields, field: 'files', files }, idempotencyKey)
     return (await response.json()) as z.infer<typeof BulkAnswer>
   },
   /** Of these SHA-256 (at most 1,000) those that the owner of an upload has already, each with its document. */
   known: async (sha256: readonly string[], { owner }: { owner?: string | undefined } = {}): Promise<Map<string, string>> => {
-    const { documents } = await call<z.infer<typeof KnownAnswer>>('POST', pathOf('documents', 'known'), { sha256, owner })
+    const { documents } = await call<z.infer<typeof DuplicatesAnswer>>('POST', pathOf('documents', 'known'), { sha256, owner })
     return new Map(documents.map((document) => [document.sha256, document.id]))
   },
   /** `etag`: only while the document is as it was then (ClientError PRECONDITION_FAILED). */
@@ -72,7 +72,7 @@ export const documents = ({ call, each, fetch, upload }: OpenConnection) => ({
     call('POST', pathOf('documents', id, 'retry-ocr'), how),
 })
 
-const inForm = ({ metadata, ...fields }: UploadOptions): Query => ({
+const formFields = ({ metadata, ...fields }: UploadOptions): Query => ({
   ...fields,
   ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
 })

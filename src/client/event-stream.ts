@@ -27,10 +27,10 @@ export interface StreamOptions {
   /** ends the stream */
   readonly signal: AbortSignal
   /** hears that the connection was lost, and that it is tried again after so many seconds; throws where it shall not be */
-  lost(why: string, seconds: number): void
+  onReconnect(why: string, seconds: number): void
 }
 
-interface Closed {
+interface CloseInfo {
   readonly code: number
   readonly reason: string
   /** what the server said before */
@@ -45,9 +45,9 @@ interface Progress {
 }
 
 /** Seconds between two attempts, at most. */
-const longest = 30
-const unauthorized = 4401
-const tooMany = 4429
+const maxDelaySeconds = 30
+const unauthorizedCode = 4401
+const tooManyConnectionsCode = 4429
 
 /** Events until `signal`, however often the connection is lost. Throws ClientError UNAUTHORIZED, RATE_LIMITED (too many connections), VALIDATION_ERROR. */
 export async function* eventStream(options: StreamOptions): AsyncGenerator<EventMessage> {
@@ -58,17 +58,17 @@ export async function* eventStream(options: StreamOptions): AsyncGenerator<Event
     if (token === null) throw new ClientError(401, { code: 'UNAUTHORIZED', message: 'Sign in first.' })
     const { code, reason, error } = yield* connection(token, options, progress)
     if (options.signal.aborted) return
-    if (code === tooMany) throw new ClientError(429, { code: 'RATE_LIMITED', message: error?.message ?? reason })
+    if (code === tooManyConnectionsCode) throw new ClientError(429, { code: 'RATE_LIMITED', message: error?.message ?? reason })
     if (error?.code === 'VALIDATION_ERROR') throw new ClientError(400, error)
-    if (code === unauthorized) {
+    if (code === unauthorizedCode) {
       if (refused !== null && progress.failures > 0) throw new ClientError(401, error ?? { code: 'UNAUTHORIZED', message: reason })
       refused = token
       progress.failures++
       continue
     }
     refused = null
-    const seconds = Math.min(longest, 0.5 * 2 ** progress.failures++)
-    options.lost(error?.message ?? (reason || `connection lost (${code})`), seconds)
+    const seconds = Math.min(maxDelaySeconds, 0.5 * 2 ** progress.failures++)
+    options.onReconnect(error?.message ?? (reason || `connection lost (${code})`), seconds)
     await sleep(seconds * 1000, undefined, { signal: options.signal }).catch(() => {})
   }
 }
@@ -78,11 +78,11 @@ async function* connection(
   token: string,
   { url, dispatcher, events, isReplay, signal }: StreamOptions,
   progress: Progress,
-): AsyncGenerator<EventMessage, Closed> {
+): AsyncGenerator<EventMessage, CloseInfo> {
   const socket = new WebSocket(url, dispatcher ? { dispatcher } : {})
   const inbox: EventMessage[] = []
   let closed: { code: number; reason: string } | null = null
-  let error: Closed['error'] = null
+  let error: CloseInfo['error'] = null
   let wake = () => {}
   const say = (message: object) => socket.send(JSON.stringify(message))
   const since = progress.seq ?? (isReplay ? 0 : null)
@@ -96,7 +96,7 @@ async function* connection(
       // What is sent again comes after this message, and is not heard yet.
       if (since === null) progress.seq = message.seq
     } else if (message.type === 'error') {
-      error = message as unknown as NonNullable<Closed['error']>
+      error = message as unknown as NonNullable<CloseInfo['error']>
       if (error.code === 'VALIDATION_ERROR') stop()
     } else {
       inbox.push(message)

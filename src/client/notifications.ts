@@ -1,13 +1,13 @@
 import type { z } from 'zod'
 import type { AllReadAnswer, ListAnswer, listQuery, NotificationAnswer } from '../notifications/routes.ts'
-import { type Listed, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
 
 export type Notification = z.infer<typeof NotificationAnswer>
 type NotificationQuery = QueryOf<ReturnType<typeof listQuery>>
 
 /** What dms told you. */
-export const notifications = ({ call, each }: OpenConnection) => ({
-  list: (query: NotificationQuery = {}): Listed<Notification> => each(pathOf('notifications'), query, 'notifications'),
+export const notifications = ({ call, list }: OpenConnection) => ({
+  list: (query: NotificationQuery = {}): EntryStream<Notification> => list(pathOf('notifications'), query, 'notifications'),
   /** One page, with the number of those that are unread. */
   page: (query: NotificationQuery = {}): Promise<z.infer<typeof ListAnswer>> => call('GET', withQuery(pathOf('notifications'), query)),
   read: (id: string): Promise<Notification> => call('PUT', pathOf('notifications', id, 'read')),

@@ -1,16 +1,16 @@
 import type { z } from 'zod'
 import type { Priority } from '../jobs/queue.ts'
 import type { ItemAnswer, LanguagesAnswer, listQuery, RecoverAnswer, RetryMany, RetryManyAnswer, StatusAnswer } from '../ocr/routes.ts'
-import { type Listed, type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './connection.ts'
 
 export type OcrJob = z.infer<typeof ItemAnswer>
 export type OcrStatus = z.infer<typeof StatusAnswer>
 type JobQuery = QueryOf<ReturnType<typeof listQuery>>
 
 /** What is read, and what waits for it. A document is queued with `documents.retryOcr`. */
-export const ocrQueue = ({ call, each }: OpenConnection) => ({
+export const ocrQueue = ({ call, list }: OpenConnection) => ({
   status: (): Promise<OcrStatus> => call('GET', pathOf('ocr', 'queue', 'status')),
-  list: (query: JobQuery = {}): Listed<OcrJob> => each(pathOf('ocr', 'queue'), query),
+  list: (query: JobQuery = {}): EntryStream<OcrJob> => list(pathOf('ocr', 'queue'), query),
   page: (query: JobQuery = {}): Promise<Page<OcrJob>> => call('GET', withQuery(pathOf('ocr', 'queue'), query)),
   get: (id: string): Promise<OcrJob> => call('GET', pathOf('ocr', 'queue', id)),
   prioritise: (id: string, priority: Priority): Promise<OcrJob> => call('PUT', pathOf('ocr', 'queue', id, 'priority'), { priority }),

@@ -10,11 +10,11 @@ export type RemoteOptions = ClientOptions &
     /** certificates (PEM) to trust instead of the system's */
     ca?: string
     /** is handed each request, and sends it */
-    around?: (request: Request, send: () => Promise<Response>) => Promise<Response>
+    intercept?: (request: Request, send: () => Promise<Response>) => Promise<Response>
   }
 
 /** Makes it; `close()` ends its connections. */
-export function remoteClient({ ca, around, ...options }: RemoteOptions): Client & { close(): Promise<void> } {
+export function remoteClient({ ca, intercept, ...options }: RemoteOptions): Client & { close(): Promise<void> } {
   const dispatcher = new Agent({
     headersTimeout: 0,
     bodyTimeout: 120_000,
@@ -36,6 +36,6 @@ export function remoteClient({ ca, around, ...options }: RemoteOptions): Client 
       headers: answer.headers as Record<string, string>,
     })
   }
-  const watched = around ? (request: Request) => around(request, () => transport(request)) : transport
+  const watched = intercept ? (request: Request) => intercept(request, () => transport(request)) : transport
   return { ...createClient(watched, options), close: () => dispatcher.close() }
 }

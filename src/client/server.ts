@@ -23,7 +23,7 @@ export const metrics = ({ call, fetch }: OpenConnection) => ({
 })
 
 /** Whether it runs and can serve; anybody may ask. */
-export const health = ({ call, fetch, once }: OpenConnection) => ({
+export const health = ({ call, fetch, sendOnce }: OpenConnection) => ({
   /** Whether people can sign in by OpenID Connect. */
   oidc: (): Promise<z.infer<typeof HealthAnswer>> => call('GET', pathOf('health', 'auth', 'oidc')),
   check: (): Promise<{ status: 'ok' }> => call('GET', pathOf('health')),
@@ -31,7 +31,7 @@ export const health = ({ call, fetch, once }: OpenConnection) => ({
   probe: async (): Promise<string> => (await fetch('GET', '/healthz')).text(),
   /** What works and what does not; also of a server that cannot serve (503). */
   ready: async (): Promise<z.infer<typeof Ready>> => {
-    const response = await once('GET', '/readyz')
+    const response = await sendOnce('GET', '/readyz')
     const body = (await response.json().catch(() => null)) as z.infer<typeof Ready> | null
     if (!body?.checks) throw new ClientError(response.status, { code: 'SERVICE_UNAVAILABLE', message: 'no dms answers' })
     return body

@@ -1,19 +1,19 @@
 import type { z } from 'zod'
 import type { PublicAnswer, VerifyAnswer } from '../shared-links/public-routes.ts'
 import type { Fields, LinkAnswer, ListAnswer } from '../shared-links/routes.ts'
-import { type Listed, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
 
 export type SharedLink = z.infer<typeof LinkAnswer>
 type LinkPage = z.infer<typeof ListAnswer>
 type PageQuery = QueryOf<z.ZodObject<{ page: z.ZodType; per_page: z.ZodType }>>
 
 /** Links to documents for people without an account, as their owners see them. */
-export const sharedLinks = ({ call, each }: OpenConnection) => ({
+export const sharedLinks = ({ call, list }: OpenConnection) => ({
   create: (link: z.input<typeof Fields>): Promise<SharedLink> => call('POST', pathOf('shared-links'), link),
-  list: (query: PageQuery = {}): Listed<SharedLink> => each(pathOf('shared-links'), query, 'shared_links'),
+  list: (query: PageQuery = {}): EntryStream<SharedLink> => list(pathOf('shared-links'), query, 'shared_links'),
   page: (query: PageQuery = {}): Promise<LinkPage> => call('GET', withQuery(pathOf('shared-links'), query)),
-  listOf: (documentId: string, query: PageQuery = {}): Listed<SharedLink> =>
-    each(pathOf('shared-links', 'document', documentId), query, 'shared_links'),
+  listOf: (documentId: string, query: PageQuery = {}): EntryStream<SharedLink> =>
+    list(pathOf('shared-links', 'document', documentId), query, 'shared_links'),
   revoke: (id: string): Promise<void> => call('DELETE', pathOf('shared-links', id)),
 })
 

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { ListAnswer, listQuery, MadeAnswer, TokenAnswer, Wanted } from '../tokens/routes.ts'
+import type { CreatedAnswer, ListAnswer, listQuery, NewToken, TokenAnswer } from '../tokens/routes.ts'
 import { type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
 
 export type ApiToken = z.infer<typeof TokenAnswer>
@@ -11,6 +11,6 @@ export const tokens = ({ call }: OpenConnection) => ({
     (await call<z.infer<typeof ListAnswer>>('GET', withQuery(pathOf('tokens'), query))).tokens,
   get: (id: string): Promise<ApiToken> => call('GET', pathOf('tokens', id)),
   /** The answer's `token` is told this once. */
-  create: (token: z.input<typeof Wanted>): Promise<z.infer<typeof MadeAnswer>> => call('POST', pathOf('tokens'), token),
+  create: (token: z.input<typeof NewToken>): Promise<z.infer<typeof CreatedAnswer>> => call('POST', pathOf('tokens'), token),
   revoke: (id: string): Promise<void> => call('DELETE', pathOf('tokens', id)),
 })

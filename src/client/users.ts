@@ -2,14 +2,14 @@ import type { z } from 'zod'
 import type { ImportAnswer, ImportBody } from '../users/import.ts'
 import type { GroupsAnswer, listQuery, newUser, Removal, update } from '../users/routes.ts'
 import type { UserAnswer } from '../users/view.ts'
-import { type Listed, type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './connection.ts'
 
 type User = z.infer<typeof UserAnswer>
 type UserQuery = QueryOf<ReturnType<typeof listQuery>>
 
 /** Everybody's accounts; for admins. */
-export const users = ({ call, each }: OpenConnection) => ({
-  list: (query: UserQuery = {}): Listed<User> => each(pathOf('users'), query),
+export const users = ({ call, list }: OpenConnection) => ({
+  list: (query: UserQuery = {}): EntryStream<User> => list(pathOf('users'), query),
   page: (query: UserQuery = {}): Promise<Page<User>> => call('GET', withQuery(pathOf('users'), query)),
   get: (id: string): Promise<User> => call('GET', pathOf('users', id)),
   create: (user: z.input<ReturnType<typeof newUser>>): Promise<User> => call('POST', pathOf('users'), user),

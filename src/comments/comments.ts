@@ -6,11 +6,11 @@ import type { App } from '../app.ts'
 import { type Keyset, keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import { type Db, isForeignKeyViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
-import { visibleName } from '../documents/access.ts'
+import { requireDocumentName } from '../documents/access.ts'
 import { AppError, invalid } from '../errors.ts'
 import { isId } from '../http/input.ts'
 import { type FetchedPage, fetchPage, type Slice } from '../http/pages.ts'
-import { countHit as countAct } from '../http/rate-limit.ts'
+import { countHit } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'
 
 export interface Comment extends Row<'comments'> {
@@ -43,12 +43,12 @@ const maxLength = 10_000
 const inlineReplies = 3
 const total = sql<number>`count(*)`.as('total')
 /** How much of a comment its notification shows, in code points. */
-const excerpt = 200
+const excerptLength = 200
 
 /** Some of the comments that are no replies, newest first, each with its first replies. Throws COMMENT_DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
 export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<FetchedPage<Thread & RowWithCursorKey>> {
-  await readable(app.db, actor, documentId)
-  const threads = select(app.db).where('comments.document_id', '=', documentId).where('comments.parent_id', 'is', null)
+  await requireReadable(app.db, actor, documentId)
+  const threads = selectComments(app.db).where('comments.document_id', '=', documentId).where('comments.parent_id', 'is', null)
   const slice = ({ limit, offset, after }: Slice) =>
     newestFirst
       .orderBy(after ? threads.where(newestFirst.isAfter(after)) : threads)
@@ -83,9 +83,9 @@ export async function replies(
   id: string,
   span: Span,
 ): Promise<FetchedPage<Comment & RowWithCursorKey>> {
-  await readable(app.db, actor, documentId)
-  await existing(app.db, documentId, id)
-  const all = select(app.db).where('comments.parent_id', '=', id)
+  await requireReadable(app.db, actor, documentId)
+  await getComment(app.db, documentId, id)
+  const all = selectComments(app.db).where('comments.parent_id', '=', id)
   const slice = ({ limit, offset, after }: Slice) =>
     oldestFirst
       .orderBy(after ? all.where(oldestFirst.isAfter(after)) : all)
@@ -112,7 +112,7 @@ function fetchSpan<Row extends RowWithCursorKey>(
 
 /** How many comments a document has, replies among them. Throws COMMENT_DOCUMENT_NOT_FOUND. */
 export async function count(app: App, actor: Actor, documentId: string): Promise<number> {
-  await readable(app.db, actor, documentId)
+  await requireReadable(app.db, actor, documentId)
   const counted = await app.db.selectFrom('comments').where('document_id', '=', documentId).select(total).executeTakeFirstOrThrow()
   return counted.total
 }
@@ -130,11 +130,11 @@ export interface NewComment {
 export async function create(app: App, actor: Actor, documentId: string, { content, parent_id = null }: NewComment): Promise<Comment> {
   const { id: userId, username } = actor
   if (userId === null) throw new AppError('FORBIDDEN', {}, 'Only users can comment.')
-  const document = await readable(app.db, actor, documentId)
+  const document = await requireReadable(app.db, actor, documentId)
   checkContent(content)
-  if (parent_id !== null) await answerable(app.db, documentId, parent_id)
+  if (parent_id !== null) await requireThread(app.db, documentId, parent_id)
   const acts = app.config.limits.comments_per_minute
-  if (acts > 0) await countAct(app, `comment:${userId}`, { max: acts, windowSeconds: 60 }, 'COMMENT_RATE_LIMITED')
+  if (acts > 0) await countHit(app, `comment:${userId}`, { max: acts, windowSeconds: 60 }, 'COMMENT_RATE_LIMITED')
   return app.db.transaction().execute(async (trx) => {
     const at = app.now()
     const id = await insert(trx, {
@@ -146,39 +146,40 @@ export async function create(app: App, actor: Actor, documentId: string, { conte
       updated_at: at,
     })
     if (document.owner_id !== userId) {
-      const message = `${username} commented on ${document.filename}: ${shortened(content)}`
+      const message = `${username} commented on ${document.filename}: ${excerptOf(content)}`
       const data = { document_id: document.id, comment_id: id }
       await notify(app, trx, document.owner_id, 'comment_added', { title: 'New comment', message, data })
     }
-    return one(trx, id)
+    return readComment(trx, id)
   })
 }
 
 /** Changes what a comment says; only its author may. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, COMMENT_PERMISSION_DENIED, COMMENT_CONTENT_EMPTY, COMMENT_CONTENT_TOO_LONG. */
 export async function update(app: App, actor: Actor, documentId: string, id: string, content: string): Promise<Comment> {
-  await readable(app.db, actor, documentId)
-  const { user_id } = await existing(app.db, documentId, id)
+  await requireReadable(app.db, actor, documentId)
+  const { user_id } = await getComment(app.db, documentId, id)
   if (user_id !== actor.id) throw new AppError('COMMENT_PERMISSION_DENIED')
   checkContent(content)
   return app.db.transaction().execute(async (trx) => {
     await trx.updateTable('comments').set({ content, is_edited: true, updated_at: app.now() }).where('id', '=', id).execute()
-    return one(trx, id)
+    return readComment(trx, id)
   })
 }
 
 /** Removes a comment and the replies to it; its author may, and admins. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, COMMENT_PERMISSION_DENIED. */
 export async function remove(app: App, actor: Actor, documentId: string, id: string): Promise<void> {
-  await readable(app.db, actor, documentId)
-  const { user_id } = await existing(app.db, documentId, id)
+  await requireReadable(app.db, actor, documentId)
+  const { user_id } = await getComment(app.db, documentId, id)
   if (user_id !== actor.id && !isAdmin(actor)) throw new AppError('COMMENT_PERMISSION_DENIED')
   const { numDeletedRows } = await app.db.deleteFrom('comments').where('id', '=', id).executeTakeFirst()
   if (numDeletedRows === 0n) throw new AppError('COMMENT_NOT_FOUND')
 }
 
-const readable = (db: Db, actor: Actor, documentId: string) => visibleName(db, actor, documentId, 'COMMENT_DOCUMENT_NOT_FOUND')
+const requireReadable = (db: Db, actor: Actor, documentId: string) =>
+  requireDocumentName(db, actor, documentId, 'COMMENT_DOCUMENT_NOT_FOUND')
 
 /** A comment is found under its own document only. */
-async function existing(db: Db, documentId: string, id: string): Promise<Pick<Row<'comments'>, 'user_id' | 'parent_id'>> {
+async function getComment(db: Db, documentId: string, id: string): Promise<Pick<Row<'comments'>, 'user_id' | 'parent_id'>> {
   const comment = await db
     .selectFrom('comments')
     .select(['user_id', 'parent_id'])
@@ -189,9 +190,9 @@ async function existing(db: Db, documentId: string, id: string): Promise<Pick<Ro
   return comment
 }
 
-async function answerable(db: Db, documentId: string, id: string): Promise<void> {
+async function requireThread(db: Db, documentId: string, id: string): Promise<void> {
   if (!isId(id)) throw new AppError('COMMENT_NOT_FOUND')
-  if ((await existing(db, documentId, id)).parent_id !== null) throw new AppError('COMMENT_NESTING_TOO_DEEP')
+  if ((await getComment(db, documentId, id)).parent_id !== null) throw new AppError('COMMENT_NESTING_TOO_DEEP')
 }
 
 function checkContent(content: string): void {
@@ -201,9 +202,9 @@ function checkContent(content: string): void {
     throw new AppError('COMMENT_CONTENT_TOO_LONG', { max_length: maxLength })
 }
 
-function shortened(content: string): string {
+function excerptOf(content: string): string {
   const characters = [...content.trim().replaceAll(/\s+/g, ' ')]
-  return characters.length > excerpt ? `${characters.slice(0, excerpt - 1).join('')}…` : characters.join('')
+  return characters.length > excerptLength ? `${characters.slice(0, excerptLength - 1).join('')}…` : characters.join('')
 }
 
 type Values = Pick<Row<'comments'>, 'document_id' | 'parent_id' | 'user_id' | 'content' | 'created_at' | 'updated_at'>
@@ -219,13 +220,13 @@ async function insert(trx: Trx, values: Values): Promise<string> {
 }
 
 /** Gone again where somebody was faster. */
-async function one(trx: Trx, id: string): Promise<Comment> {
-  const comment = await select(trx).where('comments.id', '=', id).executeTakeFirst()
+async function readComment(trx: Trx, id: string): Promise<Comment> {
+  const comment = await selectComments(trx).where('comments.id', '=', id).executeTakeFirst()
   if (!comment) throw new AppError('COMMENT_NOT_FOUND')
   return comment
 }
 
-const select = (db: Db) =>
+const selectComments = (db: Db) =>
   db
     .selectFrom('comments')
     .innerJoin('users', 'users.id', 'comments.user_id')

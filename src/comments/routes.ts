@@ -36,7 +36,7 @@ export const CountAnswer = z.object({ count: z.int() })
 const path = '/api/comments/documents/:document_id/comments'
 const ofDocument = { document_id: 'COMMENT_DOCUMENT_NOT_FOUND' } as const
 const ofComment = { ...ofDocument, comment_id: 'COMMENT_NOT_FOUND' } as const
-const wrongContent = ['COMMENT_CONTENT_EMPTY', 'COMMENT_CONTENT_TOO_LONG'] as const
+const contentErrors = ['COMMENT_CONTENT_EMPTY', 'COMMENT_CONTENT_TOO_LONG'] as const
 
 export const routes = (app: App): Route[] => [
   user(
@@ -61,7 +61,7 @@ export const routes = (app: App): Route[] => [
       body: NewComment,
       status: 201,
       answer: CommentAnswer,
-      errors: [...wrongContent, 'COMMENT_NOT_FOUND', 'COMMENT_NESTING_TOO_DEEP', 'COMMENT_RATE_LIMITED', 'FORBIDDEN'],
+      errors: [...contentErrors, 'COMMENT_NOT_FOUND', 'COMMENT_NESTING_TOO_DEEP', 'COMMENT_RATE_LIMITED', 'FORBIDDEN'],
     },
     async ({ actor, param, body }) => view(await comments.create(app, actor, param('document_id'), body)),
   ),
@@ -85,7 +85,7 @@ export const routes = (app: App): Route[] => [
       ids: ofComment,
       body: Changes,
       answer: CommentAnswer,
-      errors: [...wrongContent, 'COMMENT_PERMISSION_DENIED'],
+      errors: [...contentErrors, 'COMMENT_PERMISSION_DENIED'],
     },
     async ({ actor, param, body }) => view(await comments.update(app, actor, param('document_id'), param('comment_id'), body.content)),
   ),

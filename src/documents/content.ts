@@ -1,16 +1,16 @@
-/** The text of documents, which may be megabytes: what a row does not carry is read in pieces, on a connection of its own. */
+/** Answers with whole texts. The part of a text that was not read with its document is streamed in chunks over a separate connection. */
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Row } from '../db/schema.ts'
 import { StreamedAnswer, StreamedText, streamedJson } from '../http/streamed-json.ts'
 import { type Document, type DocumentView, headLength, view } from './view.ts'
 
-/** Bytes: PostgreSQL unpacks the whole text for each piece, 30 ms for 20 million characters. */
-const pieceBytes = 2 << 20
+/** PostgreSQL decompresses the whole text for each chunk: 30 ms for 20 million characters. */
+const chunkBytes = 2 << 20
 
-/** What follows `document.content`, in UTF-8. Throws where the text is replaced or deleted meanwhile: the rest of it is that of another text. */
-const restOf = (app: App, { id, content, processed_at }: Document): AsyncGenerator<Uint8Array> =>
-  piecesAfter(
+/** Streams the UTF-8 bytes of the text that follow `document.content`. Throws if the text is replaced or deleted meanwhile. */
+const streamRest = (app: App, { id, content, processed_at }: Document): AsyncGenerator<Uint8Array> =>
+  streamColumn(
     app,
     content,
     (piece) =>
@@ -19,66 +19,70 @@ const restOf = (app: App, { id, content, processed_at }: Document): AsyncGenerat
       where id = ${id} and date_trunc('milliseconds', processed_at) is not distinct from ${processed_at}::timestamptz`,
   )
 
-/** By bytes, because to count characters takes PostgreSQL ten times as long. */
-type Piece = (column: RawBuilder<unknown>) => RawBuilder<unknown>
+/** Selects a chunk of a column by byte offset. Character offsets take PostgreSQL ten times as long. */
+type ChunkOf = (column: RawBuilder<unknown>) => RawBuilder<unknown>
 
-async function* piecesAfter(app: App, head: string, select: (piece: Piece) => RawBuilder<{ piece: Buffer }>): AsyncGenerator<Uint8Array> {
-  for (let from = Buffer.byteLength(head); ; from += pieceBytes) {
-    const cut: Piece = (column) => sql`substring(convert_to(${column}, 'UTF8') from ${from + 1}::int for ${pieceBytes}::int)`
+async function* streamColumn(
+  app: App,
+  head: string,
+  select: (piece: ChunkOf) => RawBuilder<{ piece: Buffer }>,
+): AsyncGenerator<Uint8Array> {
+  for (let from = Buffer.byteLength(head); ; from += chunkBytes) {
+    const cut: ChunkOf = (column) => sql`substring(convert_to(${column}, 'UTF8') from ${from + 1}::int for ${chunkBytes}::int)`
     const { rows } = await select(cut).execute(app.database.texts)
     if (!rows[0]) throw new Error('the text was replaced while it was sent')
     const { piece } = rows[0]
     if (piece.length > 0) yield piece
-    if (piece.length < pieceBytes) return
+    if (piece.length < chunkBytes) return
   }
 }
 
-/** The API's form of a document with its whole text. */
-export function whole(app: App, document: Document): Omit<DocumentView, 'content'> & { content?: string | StreamedText } {
+/** Returns the API view of a document with its whole text, streamed if it is long. */
+export function viewWithContent(app: App, document: Document): Omit<DocumentView, 'content'> & { content?: string | StreamedText } {
   const { content_truncated, ...shown } = view(document)
-  return content_truncated ? { ...shown, content: new StreamedText(document.content, () => restOf(app, document)) } : shown
+  return content_truncated ? { ...shown, content: new StreamedText(document.content, () => streamRest(app, document)) } : shown
 }
 
-/** The same as an answer; one that is streamed where it is long. */
-export const wholeAnswer = (app: App, document: Document): object =>
-  document.content_truncated ? streamedJson(whole(app, document)) : view(document)
+/** Returns the response body for a document with its whole text. */
+export const documentResponse = (app: App, document: Document): object =>
+  document.content_truncated ? streamedJson(viewWithContent(app, document)) : view(document)
 
-/** The text alone, as an answer. */
-export const textAnswer = (app: App, document: Document, headers: Readonly<Record<string, string>>): Response | StreamedAnswer =>
-  document.content_truncated ? new StreamedAnswer(textOf(app, document), headers) : new Response(document.content, { headers })
+/** Returns the text of a document as a response. */
+export const textResponse = (app: App, document: Document, headers: Readonly<Record<string, string>>): Response | StreamedAnswer =>
+  document.content_truncated ? new StreamedAnswer(streamText(app, document), headers) : new Response(document.content, { headers })
 
-async function* textOf(app: App, document: Document): AsyncGenerator<string | Uint8Array> {
+async function* streamText(app: App, document: Document): AsyncGenerator<string | Uint8Array> {
   yield document.content
-  yield* restOf(app, document)
+  yield* streamRest(app, document)
 }
 
-/** Pages that are read at once. */
-const pagesAtOnce = 50
+/** Pages read by one query. */
+const pageBatchSize = 50
 
 type PageRow = Pick<Row<'document_pages'>, 'page' | 'text' | 'source' | 'confidence' | 'width' | 'height' | 'duration'>
 
-/** The pages of a document as they stand, in order; a page whose text is long has it streamed. */
-export async function pagesAnswer(app: App, id: string): Promise<object> {
-  const first = await pagesAfter(app, id, 0)
-  const isAll = first.length < pagesAtOnce && first.every((page) => typeof page.text === 'string')
-  return isAll ? { pages: first } : streamedJson({ pages: allPages(app, id, first) })
+/** Returns the response body with the pages of a document in order. Long pages are streamed. */
+export async function pagesResponse(app: App, id: string): Promise<object> {
+  const first = await fetchPages(app, id, 0)
+  const isAll = first.length < pageBatchSize && first.every((page) => typeof page.text === 'string')
+  return isAll ? { pages: first } : streamedJson({ pages: streamPages(app, id, first) })
 }
 
-async function* allPages(app: App, id: string, first: Awaited<ReturnType<typeof pagesAfter>>) {
-  for (let some = first; ; some = await pagesAfter(app, id, some.at(-1)?.page ?? 0)) {
+async function* streamPages(app: App, id: string, first: Awaited<ReturnType<typeof fetchPages>>) {
+  for (let some = first; ; some = await fetchPages(app, id, some.at(-1)?.page ?? 0)) {
     yield* some
-    if (some.length < pagesAtOnce) return
+    if (some.length < pageBatchSize) return
   }
 }
 
-async function pagesAfter(app: App, id: string, after: number) {
+async function fetchPages(app: App, id: string, after: number) {
   const { rows } = await sql<PageRow & { is_longer: boolean; row_version: string }>`
     select page, left(text, ${sql.lit(headLength)}) as text, source, confidence, width, height, duration,
       substr(text, ${sql.lit(headLength + 1)}, 1) <> '' as is_longer, xmin::text as row_version
-    from document_pages where document_id = ${id} and page > ${after} order by page limit ${pagesAtOnce}`.execute(app.database.texts)
+    from document_pages where document_id = ${id} and page > ${after} order by page limit ${pageBatchSize}`.execute(app.database.texts)
   return rows.map(({ is_longer, row_version, ...page }) => {
     const rest = () =>
-      piecesAfter(
+      streamColumn(
         app,
         page.text,
         (piece) =>

@@ -1,94 +1,121 @@
-/** One label on many documents: given, taken away, renamed. */
+/** Labels of documents: resolving names, replacing the labels of one document, assigning one label to many documents. */
 import type { Actor } from '../actor.ts'
 import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import type { Trx } from '../db/pool.ts'
+import type { Db, Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { publishMany } from '../events.ts'
 import { isId } from '../http/input.ts'
-import { reindexAll } from './enqueue-index.ts'
+import { enqueueIndex } from './versions.ts'
 
-/** Puts a label on documents, all or none; returns how many did not carry it. Throws DOCUMENT_NOT_FOUND. */
-export async function addLabel(app: App, trx: Trx, actor: Actor, labelId: string, documentIds: readonly string[]): Promise<number> {
-  const ids = await allVisible(trx, actor, documentIds)
+/** Returns the key that makes label names unique: without case, in Unicode NFC. */
+export const labelKey = (name: string): string => name.normalize('NFC').toLowerCase()
+
+/** Resolves label ids or names (case-insensitive) to distinct ids in the same order. Throws VALIDATION_ERROR on `field` for each unknown label. */
+export async function resolveLabelIds(db: Db, labels: readonly string[], field = 'labels'): Promise<string[]> {
+  if (labels.length === 0) return []
+  const keys = labels.map(labelKey)
+  // Inside a transaction the lock keeps the labels from being deleted before the commit.
+  const found = await db
+    .selectFrom('labels')
+    .select(['id', 'name_key'])
+    .forKeyShare()
+    .where((eb) => eb.or([eb('id', 'in', [...labels.filter(isId), nilUuid]), eb('name_key', 'in', keys)]))
+    .execute()
+  const byId = new Set(found.map(({ id }) => id))
+  const byName = new Map(found.map(({ id, name_key }) => [name_key, id]))
+  // A text of the form of an id is never a name.
+  const ids = keys.map((key) => (isId(key) ? (byId.has(key) ? key : undefined) : byName.get(key)))
+  const issues = labels.filter((_, index) => !ids[index]).map((label) => ({ path: field, message: `no label ${JSON.stringify(label)}` }))
+  if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
+  return [...new Set(ids as string[])]
+}
+
+/** Keeps an IN list from being empty; no row has this id. */
+const nilUuid = '00000000-0000-0000-0000-000000000000'
+
+/** Replaces the labels of a document. */
+export async function setLabels(trx: Trx, documentId: string, labelIds: readonly string[]): Promise<void> {
+  await trx.deleteFrom('document_labels').where('document_id', '=', documentId).execute()
+  if (labelIds.length > 0)
+    await trx
+      .insertInto('document_labels')
+      .values(labelIds.map((label_id) => ({ document_id: documentId, label_id })))
+      .execute()
+}
+
+/** Assigns a label to all of the documents or to none. Returns the number of documents that did not have it. Throws DOCUMENT_NOT_FOUND. */
+export async function assignLabel(app: App, trx: Trx, actor: Actor, labelId: string, documentIds: readonly string[]): Promise<number> {
+  const ids = await lockVisible(trx, actor, documentIds)
   const added = await trx
     .insertInto('document_labels')
     .values(ids.map((document_id) => ({ document_id, label_id: labelId })))
     .onConflict((conflict) => conflict.doNothing())
     .returning('document_id')
     .execute()
-  await changed(
-    app,
-    trx,
-    added.map(({ document_id }) => document_id),
-  )
-  return added.length
+  return writeLabelVersions(app, trx, added)
 }
 
-/** Takes a label off documents, all or none; returns how many carried it. Throws DOCUMENT_NOT_FOUND. */
-export async function removeLabel(app: App, trx: Trx, actor: Actor, labelId: string, documentIds: readonly string[]): Promise<number> {
-  const ids = await allVisible(trx, actor, documentIds)
+/** Removes a label from all of the documents or from none. Returns the number of documents that had it. Throws DOCUMENT_NOT_FOUND. */
+export async function unassignLabel(app: App, trx: Trx, actor: Actor, labelId: string, documentIds: readonly string[]): Promise<number> {
+  const ids = await lockVisible(trx, actor, documentIds)
   const removed = await trx
     .deleteFrom('document_labels')
     .where('label_id', '=', labelId)
     .where('document_id', 'in', ids)
     .returning('document_id')
     .execute()
-  await changed(
-    app,
-    trx,
-    removed.map(({ document_id }) => document_id),
-  )
-  return removed.length
+  return writeLabelVersions(app, trx, removed)
 }
 
-/** Has the index and the owners follow for every document that carries a label, before it is renamed or goes. */
-export async function reindexCarriers(trx: Trx, labelId: string): Promise<void> {
-  const carriers = await trx
+/** Queues the indexing of all documents that have a label and notifies their owners. Call it before the label is renamed or deleted. */
+export async function reindexLabel(trx: Trx, labelId: string): Promise<void> {
+  const documents = await trx
     .selectFrom('documents')
     .innerJoin('document_labels', 'document_labels.document_id', 'documents.id')
     .select(['documents.id', 'owner_id'])
     .where('label_id', '=', labelId)
     .execute()
-  await reindexAll(
-    trx,
-    carriers.map(({ id }) => id),
-  )
-  await tellOwners(trx, carriers)
+  await reindex(trx, documents)
 }
 
-async function allVisible(trx: Trx, actor: Actor, documentIds: readonly string[]): Promise<string[]> {
-  const wanted = [...new Set(documentIds.map((id) => id.toLowerCase()))]
-  if (!wanted.every(isId)) throw new AppError('DOCUMENT_NOT_FOUND')
-  const seen = await trx
+async function lockVisible(trx: Trx, actor: Actor, documentIds: readonly string[]): Promise<string[]> {
+  const ids = [...new Set(documentIds.map((id) => id.toLowerCase()))]
+  if (!ids.every(isId)) throw new AppError('DOCUMENT_NOT_FOUND')
+  const rows = await trx
     .selectFrom('documents')
     .select('id')
-    .where('id', 'in', wanted)
+    .where('id', 'in', ids)
     .$if(!isAdmin(actor), (query) => query.where('owner_id', '=', actor.id))
-    // In one order everywhere, so that two of these at once cannot wait for each other.
+    // Every transaction locks documents in this order: two of them cannot deadlock.
     .orderBy('id')
     .forUpdate()
     .execute()
-  if (seen.length !== wanted.length) throw new AppError('DOCUMENT_NOT_FOUND')
-  return seen.map(({ id }) => id)
+  if (rows.length !== ids.length) throw new AppError('DOCUMENT_NOT_FOUND')
+  return rows.map(({ id }) => id)
 }
 
-/** What touch() does for one, for many at once. */
-async function changed(app: App, trx: Trx, ids: readonly string[]): Promise<void> {
-  if (ids.length === 0) return
-  const owners = await trx
+async function writeLabelVersions(app: App, trx: Trx, changed: readonly { document_id: string }[]): Promise<number> {
+  if (changed.length === 0) return 0
+  const ids = changed.map(({ document_id }) => document_id)
+  const documents = await trx
     .updateTable('documents')
     .set((eb) => ({ version: eb('version', '+', 1), updated_at: app.now() }))
     .where('id', 'in', ids)
     .returning(['id', 'owner_id'])
     .execute()
-  await reindexAll(trx, ids)
-  await tellOwners(trx, owners)
+  await reindex(trx, documents)
+  return ids.length
 }
 
-const tellOwners = (trx: Trx, documents: readonly { id: string; owner_id: string }[]): Promise<void> =>
-  publishMany(
+async function reindex(trx: Trx, documents: readonly { id: string; owner_id: string }[]): Promise<void> {
+  await enqueueIndex(
+    trx,
+    documents.map(({ id }) => id),
+  )
+  await publishMany(
     trx,
     'document_updated',
     documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes: ['labels'] } })),
   )
+}

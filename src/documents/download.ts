@@ -1,12 +1,12 @@
-/** The stored bytes of a document. */
+/** Downloads of stored bytes. */
 import type { App } from '../app.ts'
 import type { StoredFile } from '../http/files.ts'
 import { FileMissing } from '../ports/file-store.ts'
 import { withAddress } from './stored-files.ts'
 import type { Document } from './view.ts'
 
-/** Ready to be sent. Throws FileMissing also where the bytes are not as many as they were: nothing is better than something wrong. */
-export async function stored(
+/** Opens the file of a document. Throws FileMissing if it is absent or its size is wrong. */
+export async function openStoredFile(
   app: App,
   {
     sha256,

@@ -1,24 +1,24 @@
-/** A new version of a document: other bytes, the same id, title, labels, comments and links. */
+/** Replacement of a document's file. Id, title, labels, comments and shared links stay. */
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import { publish } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
-import { touch } from './documents.ts'
-import { ensureBytes, lockStored } from './stored-files.ts'
+import { ensureBytes, lockOrCreate } from './stored-files.ts'
+import { writeVersion } from './versions.ts'
 
-export interface NewVersion {
+export interface Replacement {
   staged: StagedFile
   ocr: boolean
   language: string
 }
 
 /**
- * Puts staged bytes in the place of those that the document has. Its text and pages were those of the old bytes: they are gone, and the new ones
- * are read. Once the transaction is committed: `staged.keep()`, as after store(). False where the document is gone.
+ * Replaces the file of a document with staged bytes, deletes its text and pages, and queues the extraction of the new ones. Call
+ * `staged.confirm()` after the commit, as for storeDocument(). Returns false if the document does not exist.
  */
-export async function replace(app: App, trx: Trx, id: string, { staged, ocr, language }: NewVersion): Promise<boolean> {
+export async function replaceFile(app: App, trx: Trx, id: string, { staged, ocr, language }: Replacement): Promise<boolean> {
   const document = await trx
     .selectFrom('documents')
     .select(['owner_id', 'filename', 'sha256'])
@@ -27,17 +27,17 @@ export async function replace(app: App, trx: Trx, id: string, { staged, ocr, lan
     .executeTakeFirst()
   if (!document) return false
   await jobs.cancelByDocument(trx, id)
-  const address = await lockStored(trx, staged)
-  const own = await trx
+  const address = await lockOrCreate(trx, staged)
+  const ownDuplicate = await trx
     .selectFrom('documents')
     .select('id')
     .where('sha256', '=', staged.sha256)
     .where('owner_id', '=', document.owner_id)
     .limit(1)
     .executeTakeFirst()
-  await ensureBytes(app, trx, staged, address, own !== undefined)
+  await ensureBytes(app, trx, staged, address, ownDuplicate !== undefined)
   await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
-  await touch(app, trx, id, {
+  await writeVersion(app, trx, id, {
     sha256: staged.sha256,
     file_replaced_at: app.now(),
     size: staged.size,

@@ -9,19 +9,20 @@ import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { type Call, type Route, user } from '../http/route.ts'
 import { streamedJson } from '../http/streamed-json.ts'
 import { visibleLine } from '../http/visible-text.ts'
-import { paged } from '../settings/settings.ts'
-import { visible, visibleName } from './access.ts'
-import { pagesAnswer, textAnswer, whole, wholeAnswer } from './content.ts'
+import { resolvePage } from '../settings/settings.ts'
+import { requireDocument, requireDocumentName } from './access.ts'
+import { documentResponse, pagesResponse, textResponse, viewWithContent } from './content.ts'
 import * as documents from './documents.ts'
-import { stored } from './download.ts'
-import { known } from './store-document.ts'
-import { preferredType, thumbnail } from './thumbnails.ts'
-import { BulkAnswer, type Incoming, ManyForm, OneForm, receive, storeAll, storeOne, UploadAnswer } from './upload-requests.ts'
+import { openStoredFile } from './download.ts'
+import { list as listDocuments, sortable } from './list.ts'
+import { findDuplicates } from './store-document.ts'
+import { preferredType, thumbnailResponse } from './thumbnails.ts'
+import { BulkAnswer, ManyForm, OneForm, storeAll, storeOne, UploadAnswer, type UploadedFile, withStagedFiles } from './upload-requests.ts'
 import { type Document, DocumentAnswer, type DocumentView, etag, excerptLength, headLength, view } from './view.ts'
 
 const Status = z.enum(['pending', 'processing', 'completed', 'failed'])
 
-/** `fields=content` is the whole text, so that it is never truncated. */
+/** `fields=content` returns the whole text, which is never truncated. */
 const fieldNames = Object.keys(DocumentAnswer.shape).filter((name) => name !== 'content_truncated') as [
   Exclude<keyof DocumentView, 'content_truncated'>,
 ]
@@ -29,7 +30,7 @@ const fieldNames = Object.keys(DocumentAnswer.shape).filter((name) => name !== '
 export const listQuery = (app: App) =>
   z.object({
     ...pageQuery(app.config),
-    sort: z.enum(documents.sortable).default('created_at'),
+    sort: z.enum(sortable).default('created_at'),
     order: z.enum(['asc', 'desc']).default('desc'),
     status: commaList(Status).optional(),
     source_id: z.uuid().optional(),
@@ -46,12 +47,12 @@ export const Changes = z.object({
   metadata: jsonRecord.optional(),
 })
 
-const Sum = z
+const Sha256 = z
   .string()
   .regex(/^[0-9a-f]{64}$/i, 'a SHA-256 in hexadecimal digits')
   .toLowerCase()
-const Sums = z.object({ sha256: listOf(Sum, 1000, 1), owner: z.string().max(200).optional() })
-export const KnownAnswer = z.object({ documents: z.array(z.object({ sha256: z.string(), id: z.uuid() })) })
+const DuplicatesBody = z.object({ sha256: listOf(Sha256, 1000, 1), owner: z.string().max(200).optional() })
+export const DuplicatesAnswer = z.object({ documents: z.array(z.object({ sha256: z.string(), id: z.uuid() })) })
 
 const UploadQuery = z.object({ on_duplicate: z.enum(['allow', 'reject', 'return']).optional(), owner: z.string().max(200).optional() })
 export const ThumbnailQuery = z.object({ width: integerText(1, 1000).default(200), height: integerText(1, 1000).default(200) })
@@ -67,13 +68,13 @@ const PageAnswer = z.object({
 export const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
-const unlessKnown = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
+const ifNoneMatch = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
 
-const idempotent = {
+const idempotencyHeader = {
   'Idempotency-Key': 'the same request with the same key within 24 hours gets the first answer again; another one is 422',
 } as const
-const oneFile = {
-  headers: idempotent,
+const uploadOne = {
+  headers: idempotencyHeader,
   scope: 'upload',
   query: UploadQuery,
   form: { fields: OneForm, file: 'file', many: false },
@@ -82,8 +83,8 @@ const oneFile = {
   also: { 200: UploadAnswer },
   errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE', 'IDEMPOTENCY_KEY_REUSED'],
 } as const
-const manyFiles = {
-  headers: idempotent,
+const uploadMany = {
+  headers: idempotencyHeader,
   scope: 'upload',
   query: UploadQuery,
   form: { fields: ManyForm, file: 'files', many: true },
@@ -91,14 +92,14 @@ const manyFiles = {
   answer: BulkAnswer,
   errors: ['FORBIDDEN', 'IDEMPOTENCY_KEY_REUSED'],
 } as const
-const changed = {
+const changeOptions = {
   headers: { 'If-Match': 'the ETag of the state that is changed' },
   ids,
   body: Changes,
   answer: DocumentAnswer,
   errors: ['PRECONDITION_FAILED'],
 } as const
-const range = {
+const fileOptions = {
   headers: fileHeaders,
   ids,
   produces: ['*/*'],
@@ -112,100 +113,107 @@ export const routes = (app: App): Route[] => [
     list(app),
   ),
 
-  user('POST /api/documents/upload', { summary: 'Upload one file', ...oneFile }, upload(app)),
-  user('POST /api/documents', { summary: 'Upload one file (alias)', ...oneFile }, upload(app)),
-  user('POST /api/documents/bulk-upload', { summary: 'Upload up to ten files', ...manyFiles }, bulkUpload(app)),
+  user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app)),
+  user('POST /api/documents', { summary: 'Upload one file (alias)', ...uploadOne }, upload(app)),
+  user('POST /api/documents/bulk-upload', { summary: 'Upload up to ten files', ...uploadMany }, bulkUpload(app)),
   user(
     'POST /api/documents/known',
     {
       summary: 'Which of these bytes are here already, before they are uploaded',
       scope: 'upload',
       audit: false,
-      body: Sums,
-      answer: KnownAnswer,
+      body: DuplicatesBody,
+      answer: DuplicatesAnswer,
       errors: ['FORBIDDEN'],
     },
-    async ({ actor, body: { sha256, owner } }) => ({ documents: await known(app, actor, sha256, owner) }),
+    async ({ actor, body: { sha256, owner } }) => ({ documents: await findDuplicates(app, actor, sha256, owner) }),
   ),
 
   user(
     'GET /api/documents/:id',
-    { summary: 'Get a document', headers: unlessKnown, ids, answer: DocumentAnswer },
+    { summary: 'Get a document', headers: ifNoneMatch, ids, answer: DocumentAnswer },
     async ({ actor, event, param }) => {
-      const document = await visible(app.reads, actor, param('id'))
+      const document = await requireDocument(app.reads, actor, param('id'))
       const tag = etag(document)
       if (matchesEtag(event.req.headers.get('if-none-match'), tag)) return new Response(null, { status: 304, headers: { etag: tag } })
-      return tagged(app, event, document)
+      return withEtag(app, event, document)
     },
   ),
-  user('PUT /api/documents/:id', { summary: 'Change title, labels or metadata', ...changed }, async ({ actor, event, param, body }) =>
-    tagged(app, event, await documents.update(app, actor, param('id'), body, event.req.headers.get('if-match'))),
+  user('PUT /api/documents/:id', { summary: 'Change title, labels or metadata', ...changeOptions }, async ({ actor, event, param, body }) =>
+    withEtag(app, event, await documents.update(app, actor, param('id'), body, event.req.headers.get('if-match'))),
   ),
   user('DELETE /api/documents/:id', { summary: 'Delete a document', ids }, ({ actor, param }) => documents.remove(app, actor, param('id'))),
 
-  user('GET /api/documents/:id/download', { summary: 'The file, as attachment', ...range }, bytes(app, 'attachment')),
-  user('GET /api/documents/:id/view', { summary: 'The file, inline where its type is safe to show', ...range }, bytes(app, 'inline')),
+  user('GET /api/documents/:id/download', { summary: 'The file, as attachment', ...fileOptions }, sendDocument(app, 'attachment')),
+  user(
+    'GET /api/documents/:id/view',
+    { summary: 'The file, inline where its type is safe to show', ...fileOptions },
+    sendDocument(app, 'inline'),
+  ),
   user(
     'GET /api/documents/:id/thumbnail',
     {
       summary: 'A picture of the first page',
-      headers: { Accept: 'JPEG where it weighs more than WebP there, else WebP', ...unlessKnown },
+      headers: { Accept: 'JPEG where it weighs more than WebP there, else WebP', ...ifNoneMatch },
       ids,
       query: ThumbnailQuery,
       produces: ['image/webp', 'image/jpeg'],
     },
-    picture(app),
+    sendThumbnail(app),
   ),
   user(
     'GET /api/documents/:id/pages',
     { summary: 'The text page by page', ids, answer: PagesAnswer, isLarge: true },
-    async ({ actor, param }) => pagesAnswer(app, (await visibleName(app.reads, actor, param('id'))).id),
+    async ({ actor, param }) => pagesResponse(app, (await requireDocumentName(app.reads, actor, param('id'))).id),
   ),
   user('GET /api/documents/:id/text', { summary: 'The text alone', ids, produces: ['text/plain'] }, async ({ actor, param }) => {
-    const document = await visible(app.reads, actor, param('id'))
-    return textAnswer(app, document, { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' })
+    const document = await requireDocument(app.reads, actor, param('id'))
+    return textResponse(app, document, { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' })
   }),
 ]
 
-type Signed<Query extends z.ZodType> = Call<Query> & { actor: Actor }
+type SignedCall<Query extends z.ZodType> = Call<Query> & { actor: Actor }
 
 const list =
   (app: App) =>
-  async ({ actor, query }: Signed<ReturnType<typeof listQuery>>) => {
-    // An empty list asks for nothing in particular, as with all lists in a query.
+  async ({ actor, query }: SignedCall<ReturnType<typeof listQuery>>) => {
+    // An empty list is treated like an absent parameter, as in all queries.
     const fields = query.fields?.length ? query.fields : undefined
-    const page = await paged(app, actor, query)
+    const page = await resolvePage(app, actor, query)
     const { fields: _, ...filter } = query
     const isWhole = fields?.includes('content') ?? false
     const characters = isWhole ? headLength : fields ? 0 : excerptLength
-    const fetched = await documents.list(app, actor, { ...filter, ...page, characters })
+    const fetched = await listDocuments(app, actor, { ...filter, ...page, characters })
     const shown = pagination(page, fetched)
-    if (fields && isWhole) return streamedJson({ data: fetched.rows.map((row) => pick(whole(app, row), fields)), pagination: shown })
+    if (fields && isWhole)
+      return streamedJson({ data: fetched.rows.map((row) => pick(viewWithContent(app, row), fields)), pagination: shown })
     return { data: fetched.rows.map(view).map((document) => (fields ? pick(document, fields) : document)), pagination: shown }
   }
 
 const upload =
   (app: App) =>
-  async ({ actor, event, query }: Signed<typeof UploadQuery>) => {
+  async ({ actor, event, query }: SignedCall<typeof UploadQuery>) => {
     const key = event.req.headers.get('idempotency-key')
     const read = (take: Take) => readMultipart(event, limitsFor(app, 'file', 1), take)
-    const done = await receive(app, 'file', read, ([file], fields) => storeOne(app, actor, file as Incoming, { ...query, ...fields }, key))
+    const done = await withStagedFiles(app, 'file', read, ([file], fields) =>
+      storeOne(app, actor, file as UploadedFile, { ...query, ...fields }, key),
+    )
     event.res.status = done.status
-    // A duplicate that is given back may have been read by now.
-    return canRead(actor) ? done.answer : { ...done.answer, document: withoutText(done.answer.document) }
+    // The existing document may have a text, which a token without the scope `read` must not get.
+    return hasReadScope(actor) ? done.answer : { ...done.answer, document: withoutText(done.answer.document) }
   }
 
 const bulkUpload =
   (app: App) =>
-  ({ actor, event, query }: Signed<typeof UploadQuery>) => {
+  ({ actor, event, query }: SignedCall<typeof UploadQuery>) => {
     const key = event.req.headers.get('idempotency-key')
     const read = (take: Take) => readMultipart(event, limitsFor(app, 'files', app.config.limits.bulk_max_files), take)
-    return receive(app, 'files', read, (files, fields) => storeAll(app, actor, files, { ...query, ...fields }, key))
+    return withStagedFiles(app, 'files', read, (files, fields) => storeAll(app, actor, files, { ...query, ...fields }, key))
   }
 
 type Take = Parameters<typeof readMultipart>[2]
 
-/** Besides the files, a mebibyte each for fields and part headers. */
+/** Allows one mebibyte per file for fields and part headers. */
 const limitsFor = ({ config: { limits, server } }: App, field: string, files: number): MultipartLimits => ({
   field,
   files,
@@ -214,27 +222,27 @@ const limitsFor = ({ config: { limits, server } }: App, field: string, files: nu
   timeoutMs: server.upload_timeout,
 })
 
-const bytes =
+const sendDocument =
   (app: App, how: 'attachment' | 'inline') =>
-  async ({ actor, event, param }: Signed<z.ZodType>) =>
-    sendFile(event, await stored(app, await visible(app.db, actor, param('id'))), how)
+  async ({ actor, event, param }: SignedCall<z.ZodType>) =>
+    sendFile(event, await openStoredFile(app, await requireDocument(app.db, actor, param('id'))), how)
 
-const picture =
+const sendThumbnail =
   (app: App) =>
-  async ({ actor, event, param, query }: Signed<typeof ThumbnailQuery>) => {
+  async ({ actor, event, param, query }: SignedCall<typeof ThumbnailQuery>) => {
     const { headers } = event.req
-    const document = await visible(app.db, actor, param('id'))
-    return thumbnail(app, document, query, preferredType(headers.get('accept')), headers.get('if-none-match'))
+    const document = await requireDocument(app.db, actor, param('id'))
+    return thumbnailResponse(app, document, query, preferredType(headers.get('accept')), headers.get('if-none-match'))
   }
 
-const canRead = ({ scopes }: Actor): boolean => scopes?.includes('read') ?? true
+const hasReadScope = ({ scopes }: Actor): boolean => scopes?.includes('read') ?? true
 
 const withoutText = <T extends { content?: unknown; content_truncated?: unknown }>({ content: _, content_truncated: __, ...rest }: T) =>
   rest
 
-function tagged(app: App, event: H3Event, document: Document): object {
+function withEtag(app: App, event: H3Event, document: Document): object {
   event.context.headers = { etag: etag(document) }
-  return wholeAnswer(app, document)
+  return documentResponse(app, document)
 }
 
 const pick = <T extends object, K extends keyof T>(whole: T, keys: readonly K[]): Pick<T, K> =>

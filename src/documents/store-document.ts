@@ -1,4 +1,4 @@
-/** From staged bytes to a document. */
+/** Storing one staged file as a document. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
@@ -8,44 +8,46 @@ import { detectType } from '../extract/detect.ts'
 import { parseUserIdentifier } from '../http/user-identifier.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
-import { cleanFilename, titleOf } from './file-names.ts'
-import { setLabels } from './label-names.ts'
-import { merge } from './metadata.ts'
-import { ensureBytes, lockStored } from './stored-files.ts'
-import { type Document, excerptLength, select } from './view.ts'
+import { setLabels } from './document-labels.ts'
+import { defaultTitle, sanitizeFilename } from './file-names.ts'
+import { mergeMetadata } from './metadata.ts'
+import { ensureBytes, lockOrCreate } from './stored-files.ts'
+import { enqueueIndex } from './versions.ts'
+import { type Document, excerptLength, selectDocuments } from './view.ts'
 
-export interface NewDocument {
+export interface StoreOptions {
   filename: string
   title?: string | undefined
   labelIds?: readonly string[]
-  /** nulls are left out */
+  /** keys with null are dropped */
   metadata?: Record<string, unknown>
   ocr: boolean
   language: string
   onDuplicate: 'allow' | 'reject' | 'return'
 }
 
-export interface Stored {
+export interface StoreResult {
   document: Document
-  /** false: the same bytes were there already and the existing document is given back */
+  /** false: the owner had the same bytes, and `document` is the existing one */
   created: boolean
 }
 
 /**
- * Makes a document of a staged file: bytes get their name, then row, job and event follow in the caller's transaction. Once that is committed,
- * all of it survives a power cut (say so by `staged.keep()`); when it is not, the bytes are unsettled. Throws VALIDATION_ERROR, DUPLICATE_RESOURCE.
+ * Creates a document from a staged file: commits the bytes, then inserts row, jobs and event in the caller's transaction. Call
+ * `staged.confirm()` after the commit: from then on the document survives a power cut. Without a commit the bytes stay uncommitted. Throws
+ * VALIDATION_ERROR, DUPLICATE_RESOURCE.
  */
-export async function store(app: App, trx: Trx, ownerId: string, staged: StagedFile, given: NewDocument): Promise<Stored> {
+export async function storeDocument(app: App, trx: Trx, ownerId: string, staged: StagedFile, options: StoreOptions): Promise<StoreResult> {
   if (staged.size === 0) throw invalid('file', 'the file is empty')
-  const address = await lockStored(trx, staged)
-  const twin = await twinOf(trx, ownerId, staged.sha256)
-  if (twin && given.onDuplicate === 'reject')
-    throw new AppError('DUPLICATE_RESOURCE', { document_id: twin.id }, 'The same file is already here.')
-  await ensureBytes(app, trx, staged, address, twin !== undefined)
-  if (twin && given.onDuplicate === 'return') return { document: await reread(trx, twin.id), created: false }
+  const address = await lockOrCreate(trx, staged)
+  const duplicate = await lockDuplicate(trx, ownerId, staged.sha256)
+  if (duplicate && options.onDuplicate === 'reject')
+    throw new AppError('DUPLICATE_RESOURCE', { document_id: duplicate.id }, 'The same file is already here.')
+  await ensureBytes(app, trx, staged, address, duplicate !== undefined)
+  if (duplicate && options.onDuplicate === 'return') return { document: await readDocument(trx, duplicate.id), created: false }
 
-  const filename = cleanFilename(given.filename)
-  const title = given.title?.trim() || titleOf(filename)
+  const filename = sanitizeFilename(options.filename)
+  const title = options.title?.trim() || defaultTitle(filename)
   const at = app.now()
   const { id } = await trx
     .insertInto('documents')
@@ -56,29 +58,29 @@ export async function store(app: App, trx: Trx, ownerId: string, staged: StagedF
       mime_type: await detectType(staged.head, filename, staged.size),
       size: staged.size,
       sha256: staged.sha256,
-      ocr_enabled: given.ocr,
-      language: given.language,
-      metadata: JSON.stringify(merge({}, given.metadata ?? {})),
-      duplicate_of: twin?.id ?? null,
+      ocr_enabled: options.ocr,
+      language: options.language,
+      metadata: JSON.stringify(mergeMetadata({}, options.metadata ?? {})),
+      duplicate_of: duplicate?.id ?? null,
       created_at: at,
       updated_at: at,
     })
     .returning('id')
     .executeTakeFirstOrThrow()
-  await setLabels(trx, id, given.labelIds ?? [])
+  await setLabels(trx, id, options.labelIds ?? [])
   await jobs.enqueue(
     trx,
-    given.ocr ? 'ocr' : 'extract',
-    { language: given.language },
+    options.ocr ? 'ocr' : 'extract',
+    { language: options.language },
     { documentId: id, maxAttempts: app.config.ocr.max_attempts },
   )
-  await jobs.enqueue(trx, 'index', { document_id: id }, { dedupeKey: `index:${id}` })
+  await enqueueIndex(trx, [id])
   await publish(trx, 'document_created', ownerId, { document_id: id, title, source: null })
-  return { document: await reread(trx, id), created: true }
+  return { document: await readDocument(trx, id), created: true }
 }
 
-/** The owner's first document with the same bytes; locked, because a deletion of it would pull it away from under the new one. */
-const twinOf = (trx: Trx, ownerId: string, sha256: string) =>
+/** Returns the owner's first document with the same bytes. Locks it, because the new row refers to it. */
+const lockDuplicate = (trx: Trx, ownerId: string, sha256: string) =>
   trx
     .selectFrom('documents')
     .select('id')
@@ -89,14 +91,14 @@ const twinOf = (trx: Trx, ownerId: string, sha256: string) =>
     .forKeyShare()
     .executeTakeFirst()
 
-/** Which of these bytes the owner of an upload has already: each SHA-256 (hex) with the first document of it. Throws FORBIDDEN, VALIDATION_ERROR. */
-export async function known(
+/** Returns the SHA-256 sums (hex) that the owner has already, each with the first document. Throws FORBIDDEN, VALIDATION_ERROR. */
+export async function findDuplicates(
   app: App,
   actor: Actor,
   sums: readonly string[],
   owner: string | undefined,
 ): Promise<{ sha256: string; id: string }[]> {
-  const ownerId = await ownerOf(app, app.db, actor, owner)
+  const ownerId = await resolveOwner(app, app.db, actor, owner)
   return app.db
     .selectFrom('documents')
     .distinctOn('sha256')
@@ -109,8 +111,8 @@ export async function known(
     .execute()
 }
 
-/** The user that an upload belongs to; the operator at the shell must say whose it is. Throws FORBIDDEN, VALIDATION_ERROR. */
-export async function ownerOf(app: App, db: Db, actor: Actor, owner: string | undefined): Promise<string> {
+/** Returns the id of the user who owns an upload. Throws FORBIDDEN, VALIDATION_ERROR. */
+export async function resolveOwner(app: App, db: Db, actor: Actor, owner: string | undefined): Promise<string> {
   if (actor.id && !owner) return actor.id
   if (actor.role !== 'admin') throw new AppError('FORBIDDEN')
   const name = owner ?? app.config.auth.admin_username
@@ -120,5 +122,5 @@ export async function ownerOf(app: App, db: Db, actor: Actor, owner: string | un
   return user.id
 }
 
-const reread = (trx: Trx, id: string): Promise<Document> =>
-  select(trx, excerptLength).where('documents.id', '=', id).executeTakeFirstOrThrow()
+const readDocument = (trx: Trx, id: string): Promise<Document> =>
+  selectDocuments(trx, excerptLength).where('documents.id', '=', id).executeTakeFirstOrThrow()

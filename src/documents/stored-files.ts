@@ -1,4 +1,4 @@
-/** Rows of stored files: which address the bytes of a SHA-256 have now, and the order in which rows, bytes and removals change. See docs/reliability.md. */
+/** Rows of stored files: the current address of each SHA-256, and the locks that order uploads and removals. See docs/reliability.md. */
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
@@ -6,10 +6,10 @@ import type { Db, Trx } from '../db/pool.ts'
 import * as jobs from '../jobs/queue.ts'
 import { FileMissing, type StagedFile } from '../ports/file-store.ts'
 
-/** What needs the file at an address: a document, a row of stored files without a document, a removal that was requested; or nothing. */
+/** What refers to the file at an address: a document, a row without a document, a requested removal, or nothing. */
 export type FileUse = 'document' | 'row' | 'removal' | 'none'
 
-/** The one answer to "is this file used?". A running backup is no row: see removeFiles(). */
+/** Returns what refers to each address. A running backup is not a reference: see removeFiles(). */
 export async function usesOf(db: Db, addresses: readonly string[]): Promise<Map<string, FileUse>> {
   const { rows } = await sql<{ address: string; use: FileUse }>`
     select given.address, case
@@ -23,11 +23,11 @@ export async function usesOf(db: Db, addresses: readonly string[]): Promise<Map<
   return new Map(rows.map(({ address, use }) => [address, use]))
 }
 
-/** Rows that are read at once. */
+/** Rows read by one query. */
 const batchSize = 500
 
-/** Yields every stored file in the order of SHA-256, in batches: the connection is free while the caller works. */
-export async function* storedFiles(db: Db): AsyncGenerator<{ sha256: string; address: string; size: number }> {
+/** Yields every stored file in order of SHA-256. Holds no connection while the caller works. */
+export async function* listStoredFiles(db: Db): AsyncGenerator<{ sha256: string; address: string; size: number }> {
   for (let last = ''; ; ) {
     const rows = await db
       .selectFrom('stored_files')
@@ -42,7 +42,7 @@ export async function* storedFiles(db: Db): AsyncGenerator<{ sha256: string; add
   }
 }
 
-/** The address of the bytes with this SHA-256. Throws FileMissing where no row has them. */
+/** Returns the address of a SHA-256. Throws FileMissing if it has no row. */
 export async function addressOf(db: Db, sha256: string): Promise<string> {
   const row = await db.selectFrom('stored_files').select('address').where('sha256', '=', sha256).executeTakeFirst()
   if (!row) throw new FileMissing(sha256)
@@ -50,8 +50,7 @@ export async function addressOf(db: Db, sha256: string): Promise<string> {
 }
 
 /**
- * Calls `use` with the address of these bytes, and again where it throws FileMissing and they have another address by now. Returns its answer;
- * throws FileMissing.
+ * Calls `use` with the address of a SHA-256, and again if it throws FileMissing and the address has changed meanwhile. Throws FileMissing.
  */
 export async function withAddress<T>(db: Db, sha256: string, use: (address: string) => Promise<T>): Promise<T> {
   for (let before = ''; ; ) {
@@ -66,22 +65,22 @@ export async function withAddress<T>(db: Db, sha256: string, use: (address: stri
 }
 
 /**
- * Makes the row of these bytes where there is none, and locks it: until the transaction ends, a removal of the same bytes and another upload of them
- * wait. Returns the address that the row has: `address` where it was just made.
+ * Creates the row of a file if there is none, and locks it: removals and other uploads of the same bytes wait until the transaction ends.
+ * Returns the address of the row, which is `file.address` if the row is new.
  */
-export async function lockStored(trx: Trx, file: { sha256: string; size: number; address: string }): Promise<string> {
-  const [[, address] = ['', '']] = await lockAllStored(trx, [file])
+export async function lockOrCreate(trx: Trx, file: { sha256: string; size: number; address: string }): Promise<string> {
+  const [[, address] = ['', '']] = await lockOrCreateAll(trx, [file])
   return address
 }
 
-/** Locks the rows of many bytes, no two of which have the same SHA-256; the address of each SHA-256. */
-export async function lockAllStored(
+/** Locks or creates the rows of files with distinct SHA-256 sums. Returns the address of each sum. */
+export async function lockOrCreateAll(
   trx: Trx,
   files: readonly { sha256: string; size: number; address: string }[],
 ): Promise<Map<string, string>> {
   const rows = await trx
     .insertInto('stored_files')
-    // In one order, so that two who have bytes in common wait for each other instead of both for ever.
+    // Every transaction locks rows in this order: two of them cannot deadlock.
     .values([...files].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1)).map(({ sha256, size, address }) => ({ sha256, size, address })))
     .onConflict((conflict) => conflict.column('sha256').doUpdateSet((eb) => ({ size: eb.ref('stored_files.size') })))
     .returning(['sha256', 'address'])
@@ -90,9 +89,9 @@ export async function lockAllStored(
 }
 
 /**
- * Sees to it that the locked row names a file with exactly these bytes. `address` is what the row has. Bytes that are there already stay only where
- * they were compared, byte by byte; else the staged ones take their place and the old file is removed after the commit. `canCompare` is for bytes
- * that the same owner has: the time of a comparison would tell everybody else that somebody has them.
+ * Ensures that the locked row refers to a file with exactly these bytes; `address` is that of the row. The stored file is kept only if a
+ * comparison finds it equal, else the staged bytes replace it and it is removed after the commit. Set `canCompare` only if the owner has
+ * the same bytes already: the time of a comparison would reveal files of other users.
  */
 export async function ensureBytes(app: App, trx: Trx, staged: StagedFile, address: string, canCompare: boolean): Promise<void> {
   if (address === staged.address) return staged.commit()
@@ -102,15 +101,15 @@ export async function ensureBytes(app: App, trx: Trx, staged: StagedFile, addres
   }
   await staged.commit()
   await trx.updateTable('stored_files').set({ address: staged.address, size: staged.size }).where('sha256', '=', staged.sha256).execute()
-  await writeRemoval(trx, address)
+  await requestRemoval(trx, address)
   await jobs.enqueue(trx, 'purge', { sha256: staged.sha256 }, { dedupeKey: `purge:${staged.sha256}` })
 }
 
-/** Files of at least so many bytes are compared before the transaction begins, so that no lock waits for it. */
+/** Files of at least this size are compared before the transaction, so that no lock is held meanwhile. */
 const largeBytes = 1 << 20
 
-/** Compares large staged files with what their owner has stored of them already; ensureBytes() then finds the answer. */
-export async function compareLarge(app: App, ownerId: string, staged: readonly StagedFile[]): Promise<void> {
+/** Compares large staged files with the owner's stored files of the same sums. ensureBytes() reuses the results. */
+export async function compareLargeFiles(app: App, ownerId: string, staged: readonly StagedFile[]): Promise<void> {
   const large = new Map(staged.filter(({ size }) => size >= largeBytes).map((file) => [file.sha256, file]))
   if (large.size === 0) return
   const rows = await app.db
@@ -124,7 +123,7 @@ export async function compareLarge(app: App, ownerId: string, staged: readonly S
   for (const { sha256, address } of rows) await large.get(sha256)?.equals(address)
 }
 
-/** Replaces stored bytes that are damaged, where an intact upload of them was refused as a duplicate. The row is locked meanwhile. */
+/** Repairs damaged stored bytes from an intact upload that was rejected as a duplicate. */
 export async function repairStored(app: App, staged: StagedFile): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     const address = await lockExisting(trx, staged.sha256)
@@ -133,14 +132,14 @@ export async function repairStored(app: App, staged: StagedFile): Promise<void> 
   await staged.confirm()
 }
 
-/** Locks the row of these bytes where there is one: its address. */
+/** Locks the row of a SHA-256 and returns its address, undefined if there is no row. */
 export async function lockExisting(trx: Trx, sha256: string): Promise<string | undefined> {
   const row = await trx.selectFrom('stored_files').select('address').where('sha256', '=', sha256).forUpdate().executeTakeFirst()
   return row?.address
 }
 
-/** Writes down that a file is to be removed once the transaction is committed. */
-export async function writeRemoval(trx: Trx, address: string): Promise<void> {
+/** Requests the removal of a file after the commit. */
+export async function requestRemoval(trx: Trx, address: string): Promise<void> {
   await trx
     .insertInto('file_removals')
     .values({ address })
@@ -148,5 +147,5 @@ export async function writeRemoval(trx: Trx, address: string): Promise<void> {
     .execute()
 }
 
-/** An address that no file has: it holds the place of a row while uploads of the same bytes are kept out. */
+/** Returns an unused address, for a row that only locks out uploads of the same bytes. */
 export const placeholderAddress = (sha256: string): string => `${sha256}.${randomBytes(16).toString('hex')}`

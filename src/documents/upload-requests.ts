@@ -1,4 +1,4 @@
-/** Upload requests: parts come in as streams, become staged files, and are stored or forgotten together with the request. */
+/** Upload requests: stages the file parts of a multipart body and stores them as documents. */
 import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
@@ -10,14 +10,13 @@ import { booleanText, commaSeparated, jsonObject, parseInput } from '../http/inp
 import type { Fields, Part } from '../http/multipart.ts'
 import { visibleLine } from '../http/visible-text.ts'
 import type { StagedFile } from '../ports/file-store.ts'
-import { checkLanguage } from '../settings/ocr-language.ts'
 import * as settings from '../settings/settings.ts'
-import { labelIds } from './label-names.ts'
-import { ownerOf, store } from './store-document.ts'
-import { compareLarge, repairStored } from './stored-files.ts'
+import { resolveLabelIds } from './document-labels.ts'
+import { resolveOwner, storeDocument } from './store-document.ts'
+import { compareLargeFiles, repairStored } from './stored-files.ts'
 import { DocumentAnswer, view } from './view.ts'
 
-export interface Incoming {
+export interface UploadedFile {
   filename: string
   staged: StagedFile
 }
@@ -41,80 +40,80 @@ export const ManyForm = z.object({ ...options, default_labels: commaSeparated.de
 
 export const UploadAnswer = z.object({ id: z.uuid(), message: z.string(), ocr_queued: z.boolean(), document: DocumentAnswer })
 
-/** `created` false: the same bytes were there already (`on_duplicate=return`). */
-const Kept = z.object({ id: z.uuid(), title: z.string(), sha256: z.string(), created: z.boolean(), ocr_queued: z.boolean() })
+/** `created` is false if the owner had the same bytes (`on_duplicate=return`). */
+const StoredView = z.object({ id: z.uuid(), title: z.string(), sha256: z.string(), created: z.boolean(), ocr_queued: z.boolean() })
 
 export const BulkAnswer = z.object({
   uploaded: z.int(),
-  failed: z.int(),
+  failedResult: z.int(),
   documents: z.array(
     z.union([
-      z.object({ filename: z.string(), status: z.literal('uploaded'), ...Kept.shape }),
+      z.object({ filename: z.string(), status: z.literal('uploaded'), ...StoredView.shape }),
       z.object({ filename: z.string(), status: z.literal('failed'), error: z.object({ code: z.string(), message: z.string() }) }),
     ]),
   ),
 })
 
-/** Stages the file parts named `field` while `read` runs, hands all of them to `keep`, and in any case leaves no temporary file. */
-export async function receive<T>(
+/** Stages the file parts named `field` while `read` runs and passes them to `store`. Removes temporary files in any case. */
+export async function withStagedFiles<T>(
   app: App,
   field: string,
   read: (take: (part: Part) => Promise<void>) => Promise<Fields>,
-  keep: (staged: Incoming[], fields: Fields) => Promise<T>,
+  store: (staged: UploadedFile[], fields: Fields) => Promise<T>,
 ): Promise<T> {
-  const staged: Promise<Incoming>[] = []
+  const staged: Promise<UploadedFile>[] = []
   try {
     const fields = await read(async (part) => {
       if (part.field !== field) throw invalid(part.field, `files go into the field "${field}"`)
-      const file = stageOne(app, part)
+      const file = stagePart(app, part)
       staged.push(file)
       await file
     })
     const incoming = await Promise.all(staged)
     if (incoming.length === 0) throw invalid(field, 'a file is required')
-    return await keep(incoming, fields)
+    return await store(incoming, fields)
   } finally {
     const done = await Promise.allSettled(staged)
     await Promise.all(done.map((result) => result.status === 'fulfilled' && result.value.staged.discard()))
   }
 }
 
-async function stageOne(app: App, { filename, source }: Part): Promise<Incoming> {
+async function stagePart(app: App, { filename, source }: Part): Promise<UploadedFile> {
   return { filename, staged: await app.files.stage(source, app.config.limits.max_upload_size) }
 }
 
-/** What tells one upload request from another, for its Idempotency-Key; null where it has none. */
-const repeatable = (
+/** Returns the Idempotency-Key of a request with a fingerprint of its content, null without a key. */
+const idempotentRequest = (
   key: string | null,
   route: 'upload' | 'bulk-upload',
-  files: readonly Incoming[],
+  files: readonly UploadedFile[],
   fields: unknown,
 ): IdempotentRequest | null =>
   key === null
     ? null
     : { key, fingerprint: fingerprint(route, fields, ...files.map(({ filename, staged: { sha256, size } }) => [filename, sha256, size])) }
 
-/** One file: its answer, or the failure of the whole request. `key`: of a request that may come twice. */
+/** Stores one file. `key` is the Idempotency-Key of the request. Throws what makes the whole request fail. */
 export async function storeOne(
   app: App,
   actor: Actor,
-  file: Incoming,
+  file: UploadedFile,
   fields: unknown,
   key: string | null,
 ): Promise<StoredAnswer<z.infer<typeof UploadAnswer>>> {
   const { filename, staged } = file
   const { title, labels, owner, metadata, ...given } = parseInput(OneForm, fields)
-  const request = repeatable(key, 'upload', [file], fields)
-  const options = await chosen(app, actor, given)
-  await compareLarge(app, await ownerOf(app, app.db, actor, owner), [staged])
+  const request = idempotentRequest(key, 'upload', [file], fields)
+  const options = await resolveOptions(app, actor, given)
+  await compareLargeFiles(app, await resolveOwner(app, app.db, actor, owner), [staged])
   const storing = app.db.transaction().execute((trx) =>
     runOnce(trx, actor, request, async () => {
-      const ownerId = await ownerOf(app, trx, actor, owner)
-      const { document, created } = await store(app, trx, ownerId, staged, {
+      const ownerId = await resolveOwner(app, trx, actor, owner)
+      const { document, created } = await storeDocument(app, trx, ownerId, staged, {
         filename,
         title,
         metadata,
-        labelIds: await labelIds(trx, labels),
+        labelIds: await resolveLabelIds(trx, labels),
         ...options,
       })
       const message = created ? 'Document uploaded.' : 'The same file is already here.'
@@ -122,13 +121,13 @@ export async function storeOne(
       return { status: created ? 201 : 200, answer }
     }),
   )
-  const done = await storing.catch((error) => refuseRepaired(app, staged, error))
+  const done = await storing.catch((error) => repairAndRethrow(app, staged, error))
   await staged.confirm()
   return done
 }
 
-/** Throws the error; where the same file is already here, its stored bytes are those of this upload then, even if they had been damaged. */
-async function refuseRepaired(app: App, staged: StagedFile, error: unknown): Promise<never> {
+/** Rethrows the error. For a duplicate, first repairs the stored bytes from this upload if they are damaged. */
+async function repairAndRethrow(app: App, staged: StagedFile, error: unknown): Promise<never> {
   if (error instanceof AppError && error.code === 'DUPLICATE_RESOURCE') await repairStored(app, staged)
   throw error
 }
@@ -136,30 +135,30 @@ async function refuseRepaired(app: App, staged: StagedFile, error: unknown): Pro
 type BulkResult = z.infer<typeof BulkAnswer>['documents'][number]
 
 /**
- * Several files, each in a transaction of its own: one that cannot be kept does not take the others with it. `key`: of a request that may come
- * twice; then all share one transaction, so that the answer is kept exactly when the files are.
+ * Stores several files. Each has its own transaction, so that one failure does not affect the others. With an Idempotency-Key all share one
+ * transaction, because the answer must be recorded exactly if the files are.
  */
 export async function storeAll(
   app: App,
   actor: Actor,
-  files: readonly Incoming[],
+  files: readonly UploadedFile[],
   fields: unknown,
   key: string | null,
 ): Promise<z.infer<typeof BulkAnswer>> {
-  const request = repeatable(key, 'bulk-upload', files, fields)
+  const request = idempotentRequest(key, 'bulk-upload', files, fields)
 
   const { default_labels, owner, metadata, ...given } = parseInput(ManyForm, fields)
-  const ownerId = await ownerOf(app, app.db, actor, owner)
-  await labelIds(app.db, default_labels, 'default_labels')
-  const options = await chosen(app, actor, given)
-  await compareLarge(
+  const ownerId = await resolveOwner(app, app.db, actor, owner)
+  await resolveLabelIds(app.db, default_labels, 'default_labels')
+  const options = await resolveOptions(app, actor, given)
+  await compareLargeFiles(
     app,
     ownerId,
     files.map(({ staged }) => staged),
   )
-  const storeIn = async (trx: Trx, { filename, staged }: Incoming): Promise<BulkResult> => {
-    const labels = await labelIds(trx, default_labels, 'default_labels')
-    const { document, created } = await store(app, trx, ownerId, staged, { filename, metadata, labelIds: labels, ...options })
+  const storeIn = async (trx: Trx, { filename, staged }: UploadedFile): Promise<BulkResult> => {
+    const labels = await resolveLabelIds(trx, default_labels, 'default_labels')
+    const { document, created } = await storeDocument(app, trx, ownerId, staged, { filename, metadata, labelIds: labels, ...options })
     const { id, title, sha256 } = document
     return { filename, status: 'uploaded', id, title, sha256, created, ocr_queued: created && options.ocr }
   }
@@ -175,32 +174,32 @@ export async function storeAll(
   return answer
 }
 
-type StoreIn = (trx: Trx, file: Incoming) => Promise<BulkResult>
+type StoreIn = (trx: Trx, file: UploadedFile) => Promise<BulkResult>
 
-async function storeEach(app: App, files: readonly Incoming[], storeIn: StoreIn): Promise<z.infer<typeof BulkAnswer>> {
+async function storeEach(app: App, files: readonly UploadedFile[], storeIn: StoreIn): Promise<z.infer<typeof BulkAnswer>> {
   const documents: BulkResult[] = []
   for (const file of files) {
     try {
       const result = await app.db
         .transaction()
         .execute((trx) => storeIn(trx, file))
-        .catch((error) => refuseRepaired(app, file.staged, error))
+        .catch((error) => repairAndRethrow(app, file.staged, error))
       await file.staged.confirm()
       documents.push(result)
     } catch (error) {
-      const isOurs = !(error instanceof AppError) || error.status >= 500
-      // With nothing stored the whole request failed; what is stored already must be told of, whatever happens to the rest.
-      if (isOurs && !documents.some(({ status }) => status === 'uploaded')) throw error
-      if (isOurs) app.log.error({ err: error, filename: file.filename }, 'a file of a bulk upload could not be stored')
+      const isServerError = !(error instanceof AppError) || error.status >= 500
+      // As soon as one file is stored, the answer must list it, whatever happens to the rest.
+      if (isServerError && !documents.some(({ status }) => status === 'uploaded')) throw error
+      if (isServerError) app.log.error({ err: error, filename: file.filename }, 'a file of a bulk upload could not be stored')
       documents.push(failed(file, error))
     }
   }
-  return counted(documents)
+  return bulkAnswer(documents)
 }
 
-/** In one transaction. By checksum, not in their order: two requests with the same files must lock them one after the other. */
-async function storeTogether(trx: Trx, files: readonly Incoming[], storeIn: StoreIn): Promise<z.infer<typeof BulkAnswer>> {
-  const results = new Map<Incoming, BulkResult>()
+/** Stores files in one transaction. Sorts by checksum: two requests with the same files cannot deadlock. */
+async function storeTogether(trx: Trx, files: readonly UploadedFile[], storeIn: StoreIn): Promise<z.infer<typeof BulkAnswer>> {
+  const results = new Map<UploadedFile, BulkResult>()
   for (const file of files.toSorted((a, b) => (a.staged.sha256 < b.staged.sha256 ? -1 : Number(a.staged.sha256 > b.staged.sha256)))) {
     try {
       results.set(file, await inSavepoint(trx, () => storeIn(trx, file)))
@@ -209,28 +208,28 @@ async function storeTogether(trx: Trx, files: readonly Incoming[], storeIn: Stor
       results.set(file, failed(file, error))
     }
   }
-  return counted(files.flatMap((file) => results.get(file) ?? []))
+  return bulkAnswer(files.flatMap((file) => results.get(file) ?? []))
 }
 
-function counted(documents: BulkResult[]): z.infer<typeof BulkAnswer> {
+function bulkAnswer(documents: BulkResult[]): z.infer<typeof BulkAnswer> {
   const uploaded = documents.filter(({ status }) => status === 'uploaded').length
-  return { uploaded, failed: documents.length - uploaded, documents }
+  return { uploaded, failedResult: documents.length - uploaded, documents }
 }
 
-const failed = ({ filename }: Incoming, error: unknown): BulkResult => ({ filename, status: 'failed', error: reasonOf(error) })
+const failed = ({ filename }: UploadedFile, error: unknown): BulkResult => ({ filename, status: 'failed', error: errorView(error) })
 
-async function chosen(
+async function resolveOptions(
   app: App,
   actor: Actor,
   { ocr_enabled, language, on_duplicate }: Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'on_duplicate'>,
 ) {
-  const code = language ?? (await settings.of(app, actor)).ocr_default_language
-  if (language || ocr_enabled) checkLanguage(app, code)
+  const code = language ?? (await settings.get(app, actor)).ocr_default_language
+  if (language || ocr_enabled) settings.checkLanguage(app, code)
   return { ocr: ocr_enabled && app.ocr !== null, language: code, onDuplicate: on_duplicate ?? app.config.documents.on_duplicate }
 }
 
-/** What a bulk answer says of one file: the first issue says more than "not valid". */
-function reasonOf(error: unknown): { code: string; message: string } {
+/** Returns the error of one file in a bulk answer. The first issue is more specific than "not valid". */
+function errorView(error: unknown): { code: string; message: string } {
   const known = error instanceof AppError ? error : new AppError('SERVICE_UNAVAILABLE')
   const [issue] = (known.details.issues ?? []) as { message: string }[]
   return { code: known.code, message: issue?.message ?? known.message }

@@ -1,4 +1,4 @@
-/** What is shown of a document: its columns, its owner's name and its labels, read in one query. */
+/** Reading documents for the API: columns, owner name and labels in one query. */
 import { crc32 } from 'node:zlib'
 import { sql } from 'kysely'
 import { z } from 'zod'
@@ -6,9 +6,9 @@ import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 
 export interface Document extends Row<'documents'> {
-  /** its beginning; undefined where it was not asked for */
+  /** the beginning of the text; undefined if it was not selected */
   content: string
-  /** whether the text goes on */
+  /** whether `content` is shorter than the text */
   content_truncated: boolean
   owner: string
   label_names: string[]
@@ -18,11 +18,11 @@ export interface Document extends Row<'documents'> {
 /** Characters (code points) of `content` in lists. */
 export const excerptLength = 2000
 
-/** Characters of `content` that are read together with a document; what follows is read in pieces (content.ts). */
+/** Characters of `content` read together with a document. content.ts streams the rest. */
 export const headLength = 16_384
 
-/** Selects documents with what hangs on them; add `where`, `orderBy` and `limit`. Of the text at most `characters` leave PostgreSQL; 0 leaves it out. */
-export const select = (db: Db, characters: number) =>
+/** Selects documents with owner and labels; add `where`, `orderBy` and `limit`. Reads at most `characters` of the text; 0 leaves it out. */
+export const selectDocuments = (db: Db, characters: number) =>
   db
     .selectFrom('documents')
     .innerJoin('users', 'users.id', 'documents.owner_id')
@@ -46,7 +46,7 @@ export const select = (db: Db, characters: number) =>
     .select(['users.username as owner', 'labelled.label_names', 'labelled.label_ids'])
     .$castTo<Document>()
 
-/** Of a long text PostgreSQL unpacks as much as it takes to know. */
+/** Compares one character, so that PostgreSQL does not decompress the whole text. */
 const isLonger = (characters: number) =>
   sql<boolean>`substr(documents.content, ${sql.lit(characters + 1)}, 1) <> ''`.as('content_truncated')
 
@@ -105,7 +105,7 @@ export const DocumentAnswer = z.object({
 
 export type DocumentView = z.infer<typeof DocumentAnswer>
 
-/** The API's form of a document, with the text as far as it was read. */
+/** Returns the API view of a document with the text that was read. */
 export const view = (document: Document): DocumentView => ({
   id: document.id,
   owner_id: document.owner_id,
@@ -119,7 +119,7 @@ export const view = (document: Document): DocumentView => ({
   size: document.size,
   sha256: document.sha256,
   language: document.language,
-  // A real holds seven digits; more of them would only be noise of the conversion.
+  // A PostgreSQL real has seven significant digits; the rest is conversion noise.
   ocr_confidence: document.ocr_confidence === null ? null : Math.round(document.ocr_confidence * 10_000) / 10_000,
   page_count: document.page_count,
   labels: document.label_names,
@@ -134,7 +134,7 @@ export const view = (document: Document): DocumentView => ({
   processed_at: document.processed_at?.toISOString() ?? null,
 })
 
-/** The tag of GET; any change of the document makes another, and of what its labels are called, which is no version of the document. */
+/** Returns the ETag of GET. It changes with each version and with the names of the labels. */
 export const etag = ({ id, version, label_names, label_ids }: Document): string => {
   const labels = label_ids.length === 0 ? '' : `.${crc32(JSON.stringify([label_names, label_ids])).toString(36)}`
   return `"${id}.${version}${labels}"`

@@ -1,57 +1,57 @@
-/** A folder of files that is being filled by a restore: no server takes it for its own before that is done. */
+/** Claims of running restores on a store folder. Servers refuse a claimed folder. */
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { markerName } from './store-marker.ts'
 
-/** Says that a restore has begun here and has not ended. */
-const noteName = '.dms-restore'
+/** File that exists from the start of a restore to its end. */
+const claimFileName = '.dms-restore'
 
-/** Where to ask whether the rows of a restore were committed. */
+/** Identifies the transaction of a restore, so that a later run can ask whether it was committed. */
 const Commit = z.object({
-  /** of its transaction (xid8) */
+  /** transaction id (xid8) */
   xid: z.string().regex(/^\d{1,20}$/),
-  /** identifies the database, whatever its address */
+  /** system identifier of the database, independent of its network address */
   database: z.string(),
 })
 export type Commit = z.infer<typeof Commit>
 
 const Claim = z.object({
-  /** what the database will call itself */
+  /** store id that the restored database will have */
   store_id: z.string().regex(/^[\w-]{1,64}$/),
-  /** null: COMMIT was never sent, so no row refers to these files */
+  /** null: COMMIT was not sent, so no row refers to these files */
   commit: Commit.nullable(),
 })
 export type Claim = z.infer<typeof Claim>
 
-/** The claim of a restore that has not ended; null where there is none. Throws where it cannot be understood. */
-export async function claimOf(folder: string): Promise<Claim | null> {
-  const text = await read(folder, noteName)
+/** Returns the claim of an unfinished restore, null if there is none. Throws on an invalid claim file. */
+export async function readClaim(folder: string): Promise<Claim | null> {
+  const text = await readIfExists(folder, claimFileName)
   return text === '' ? null : Claim.parse(JSON.parse(text))
 }
 
-/** The id that the folder says it belongs to; '' where it says nothing. */
-export const ownerOf = (folder: string): Promise<string> => read(folder, markerName)
+/** Returns the store id in the marker of the folder, '' if there is no marker. */
+export const readStoreId = (folder: string): Promise<string> => readIfExists(folder, markerName)
 
-/** Claims it for a database that will call itself `store_id`; until it does, every server refuses the folder. */
-export async function beginFilling(folder: string, claim: Claim): Promise<void> {
-  await noteClaim(folder, claim)
-  await put(folder, markerName, claim.store_id)
+/** Claims the folder for a database that will have this store id. Servers refuse the folder until then. */
+export async function beginRestore(folder: string, claim: Claim): Promise<void> {
+  await writeClaim(folder, claim)
+  await writeDurably(folder, markerName, claim.store_id)
 }
 
-/** Writes the claim down, durably. */
-export const noteClaim = (folder: string, claim: Claim): Promise<void> => put(folder, noteName, JSON.stringify(claim))
+/** Writes the claim durably. */
+export const writeClaim = (folder: string, claim: Claim): Promise<void> => writeDurably(folder, claimFileName, JSON.stringify(claim))
 
-/** The database knows of it now. */
-export const endFilling = (folder: string): Promise<void> => rm(join(folder, noteName), { force: true })
+/** Ends a claim after its restore was committed. */
+export const endRestore = (folder: string): Promise<void> => rm(join(folder, claimFileName), { force: true })
 
-/** Takes the claim back. */
-export async function giveUpFilling(folder: string): Promise<void> {
+/** Removes claim and marker of a restore that was not committed. */
+export async function abortRestore(folder: string): Promise<void> {
   await rm(join(folder, markerName), { force: true })
-  await endFilling(folder)
+  await endRestore(folder)
 }
 
-const read = async (folder: string, name: string): Promise<string> =>
+const readIfExists = async (folder: string, name: string): Promise<string> =>
   (
     await readFile(join(folder, name), 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error
@@ -59,8 +59,8 @@ const read = async (folder: string, name: string): Promise<string> =>
     })
   ).trim()
 
-/** Replaces the file, whole or not at all. */
-async function put(folder: string, name: string, text: string): Promise<void> {
+/** Replaces a file atomically and durably. */
+async function writeDurably(folder: string, name: string, text: string): Promise<void> {
   const partial = join(folder, `${name}.partial`)
   await rm(partial, { force: true })
   const handle = await open(partial, 'wx', 0o600)

@@ -1,4 +1,4 @@
-/** Bytes on their way in: written to the end, measured, flushed, before anything knows of them. */
+/** Staging: receives bytes into temporary files, hashed and flushed, before any row refers to them. */
 import { createHash, randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -6,38 +6,37 @@ import { join } from 'node:path'
 import { AppError } from '../errors.ts'
 import { isAlive } from '../is-alive.ts'
 import { openCollector } from './free-buffers.ts'
-import { cannotTake, troubleOf } from './store-error.ts'
 
-export interface Staged {
+export interface StagedBytes {
   path: string
   sha256: string
   size: number
   head: Uint8Array
 }
 
-/** Says which bytes got their name before anything was sure to refer to them. */
-export interface Note {
+/** Marker of bytes that were committed by a process that did not remove the marker. */
+export interface AbandonedCommit {
   address: string
   remove(): Promise<void>
 }
 
-/** A note whose maker still means to remove it. */
-export interface OwnNote {
+/** Marker that exists from commit until the row is known to be committed. */
+export interface CommitMarker {
   remove(): Promise<void>
-  /** Leaves it for whoever looks after `abandoned()`. */
+  /** Leaves the marker to listAbandoned(). */
   abandon(): Promise<void>
 }
 
 export interface Staging {
-  /** Writes `source` into a file without a final name. On any failure, an abort of the sender included, nothing is left. */
-  write(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, maxSize: number): Promise<Staged>
-  note(address: string): Promise<OwnNote>
-  /** A path for a second name of a stored file; swept out as unfinished files are, should this process die. */
+  /** Writes `source` into a temporary file. Removes the file on any failure, including an abort by the sender. */
+  write(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, maxSize: number): Promise<StagedBytes>
+  markCommit(address: string): Promise<CommitMarker>
+  /** Returns a path for a hard link to a stored file. Links of dead processes are removed like temporary files. */
   linkPath(): string
-  /** Removes such a name. Where the disk refuses, it is tried again with the next one, and at the next start: a file that was read is no failure. */
+  /** Removes a link. If that fails, tries again with the next link and at the next start, because the read itself succeeded. */
   removeLink(path: string): Promise<void>
-  /** Notes of nobody, or of processes that are gone. */
-  abandoned(): Promise<Note[]>
+  /** Lists markers that were abandoned or whose processes are dead. */
+  listAbandoned(): Promise<AbandonedCommit[]>
 }
 
 interface StagingOptions {
@@ -45,22 +44,21 @@ interface StagingOptions {
   fsync: boolean
 }
 
-const headSize = 4100
-const chunkSize = 1 << 20
-/** Tiny chunks are written before they are many. */
+const headBytes = 4100
+const writeBytes = 1 << 20
 const maxChunks = 512
-/** Starting the flush early lets the disk work while the network does; the last fsync then finds little left. */
-const flushEvery = 32 << 20
-const staleAfter = 24 * 3600 * 1000
-const nobody = 'nobody_0_0'
+/** Flushes during the upload let the disk work while the network does. */
+const flushIntervalBytes = 32 << 20
+const staleMs = 24 * 3600 * 1000
+const ownerlessPrefix = 'nobody_0_0'
 
-/** Prepares the folder, and sweeps out what processes that are gone left behind. */
+/** Creates the folder and removes temporary files of dead processes. */
 export async function openStaging({ folder, fsync }: StagingOptions): Promise<Staging> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  // When the process began tells it from an earlier one of the same number, as in a container that was started again.
+  // The start time distinguishes processes with the same pid, as after a container restart.
   const owner = `${hostname().replaceAll('_', '-')}_${process.pid}_${Math.floor(performance.timeOrigin)}`
   for (const name of await readdir(folder))
-    if (/\.(part|link)$/.test(name) && (await isLeft(folder, name, owner))) await rm(join(folder, name), { force: true })
+    if (/\.(part|link)$/.test(name) && (await isAbandoned(folder, name, owner))) await rm(join(folder, name), { force: true })
 
   const passed = openCollector()
   const unneededLinks = new Set<string>()
@@ -78,39 +76,40 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
     async write(source, maxSize) {
       const path = join(folder, `${owner}_${randomUUID()}.part`)
       const handle = await open(path, 'wx', 0o600).catch((error) => {
-        throw troubleOf(error)
+        throw toStoreError(error)
       })
       try {
         const { sha256, size, head } = await copy(source, handle, { maxSize, fsync, passed })
         const written = await handle.stat()
-        if (written.size !== size) throw cannotTake(new Error(`wrote ${written.size} of ${size} bytes`))
+        if (written.size !== size) throw storeUnavailable(new Error(`wrote ${written.size} of ${size} bytes`))
         if (fsync) await handle.sync()
         await handle.close()
         return { path, sha256, size, head }
       } catch (error) {
         await handle.close().catch(() => {})
         await unlink(path).catch(() => {})
-        throw troubleOf(error)
+        throw toStoreError(error)
       }
     },
-    async note(address) {
-      const rest = `${randomUUID()}_${address}.named`
-      const path = join(folder, `${owner}_${rest}`)
+    async markCommit(address) {
+      const suffix = `${randomUUID()}_${address}.named`
+      const path = join(folder, `${owner}_${suffix}`)
       await (await open(path, 'wx', 0o600)).close()
-      return { remove: () => rm(path, { force: true }), abandon: () => rename(path, join(folder, `${nobody}_${rest}`)) }
+      return { remove: () => rm(path, { force: true }), abandon: () => rename(path, join(folder, `${ownerlessPrefix}_${suffix}`)) }
     },
-    async abandoned() {
-      const notes: Note[] = []
+    async listAbandoned() {
+      const abandoned: AbandonedCommit[] = []
       for (const name of await readdir(folder)) {
         const address = /_([0-9a-f]{64}(?:\.[0-9a-z]{8,32})?)\.named$/.exec(name)?.[1]
-        if (address && (await isLeft(folder, name, owner))) notes.push({ address, remove: () => rm(join(folder, name), { force: true }) })
+        if (address && (await isAbandoned(folder, name, owner)))
+          abandoned.push({ address, remove: () => rm(join(folder, name), { force: true }) })
       }
-      return notes
+      return abandoned
     },
   }
 }
 
-/** One write is under way while the next chunk is read and hashed. */
+/** Copies `source` to the file. Reads and hashes the next chunks while a write is in progress. */
 async function copy(
   source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   handle: FileHandle,
@@ -120,32 +119,32 @@ async function copy(
   const head: Uint8Array[] = []
   let size = 0
   let flushed = 0
-  let gathered: Uint8Array[] = []
-  let gatheredSize = 0
+  let pending: Uint8Array[] = []
+  let pendingBytes = 0
   let writing: Promise<unknown> = Promise.resolve()
   let flushing: Promise<unknown> = Promise.resolve()
 
   const write = async () => {
     await writing
-    const chunks = gathered
+    const chunks = pending
     writing = chunks.length > 0 ? handle.writev(chunks) : Promise.resolve()
-    // Awaited by the next write or at the end; until then a failure must not count as unhandled.
+    // Awaited by the next write or at the end. Until then the rejection must not count as unhandled.
     writing.catch(() => {})
-    gathered = []
-    gatheredSize = 0
+    pending = []
+    pendingBytes = 0
   }
 
   try {
     for await (const chunk of source) {
-      if (size < headSize) head.push(chunk.slice(0, headSize - size))
+      if (size < headBytes) head.push(chunk.slice(0, headBytes - size))
       size += chunk.length
       if (size > maxSize) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: maxSize })
       hash.update(chunk)
-      gathered.push(chunk)
-      gatheredSize += chunk.length
+      pending.push(chunk)
+      pendingBytes += chunk.length
       passed(chunk.length)
-      if (gatheredSize >= chunkSize || gathered.length >= maxChunks) await write()
-      if (fsync && size - flushed >= flushEvery) {
+      if (pendingBytes >= writeBytes || pending.length >= maxChunks) await write()
+      if (fsync && size - flushed >= flushIntervalBytes) {
         flushed = size
         await flushing
         flushing = handle.datasync()
@@ -160,16 +159,31 @@ async function copy(
   return { sha256: hash.digest('hex'), size, head: Buffer.concat(head) }
 }
 
-/** Whether the process that made a file here is gone, as far as this host can tell. */
-async function isLeft(folder: string, name: string, self: string): Promise<boolean> {
+/** Returns whether the process that created a file is dead. Files of other hosts count after a day. */
+async function isAbandoned(folder: string, name: string, self: string): Promise<boolean> {
   if (name.startsWith(`${self}_`)) return false
-  const [host, pid, begun] = name.split('_')
+  const [host, pid, started] = name.split('_')
   const [ownHost, ownPid] = self.split('_')
-  if (begun === undefined || name.startsWith(nobody)) return true
+  if (started === undefined || name.startsWith(ownerlessPrefix)) return true
   if (host === ownHost && (pid === ownPid || !isAlive(Number(pid)))) return true
-  const made = await stat(join(folder, name)).catch(() => null)
-  if (made === null) return false
-  // The bytes behind a second name may be years old; when they got the name is told by the change of the inode.
-  const since = name.endsWith('.link') ? made.ctimeMs : made.mtimeMs
-  return Date.now() - since > staleAfter
+  const found = await stat(join(folder, name)).catch(() => null)
+  if (found === null) return false
+  // A link has the mtime of its old file; its ctime is that of the link.
+  const createdAt = name.endsWith('.link') ? found.ctimeMs : found.mtimeMs
+  return Date.now() - createdAt > staleMs
 }
+
+/** Error codes that are the state of the store and not the sender's fault: full, read-only, failing or unmounted. */
+const storeErrorCodes = new Set(
+  'ENOSPC EDQUOT EROFS EIO EMFILE ENFILE EFBIG ENOENT ENOTDIR EACCES EPERM ESTALE ENODEV ENXIO ETIMEDOUT ENOMEM'.split(' '),
+)
+
+/** Maps file errors of the store to SERVICE_UNAVAILABLE with the cause. Returns other errors unchanged. */
+export function toStoreError(error: unknown): unknown {
+  const { code = '', syscall } = error as NodeJS.ErrnoException
+  return syscall !== undefined && storeErrorCodes.has(code) ? storeUnavailable(error) : error
+}
+
+/** Returns SERVICE_UNAVAILABLE with a cause. */
+export const storeUnavailable = (cause: unknown): AppError =>
+  Object.assign(new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store cannot take the file now.'), { cause })

@@ -1,15 +1,21 @@
-/** Ties a document store to its database: a folder that is not mounted, or another database's, is never taken for an empty one. */
+/**
+ * Store markers: a file that ties a store folder to its database. A folder that is not mounted, or belongs to another database, is refused.
+ */
 import { randomUUID } from 'node:crypto'
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Config } from '../config/schema.ts'
 import type { Db } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
 
-/** The file that says whose folder it is. */
+/** Returns the folder of a document store of kind `disk`. */
+export const storeFolder = ({ storage, data_dir }: Pick<Config, 'storage' | 'data_dir'>): string => storage.path || join(data_dir, 'files')
+
+/** Name of the marker file. It contains the store id. */
 export const markerName = '.dms-store'
 
-/** Checks the marker in the folder against the id in the database; the first start makes both. Throws ConfigError. */
-export async function checkBelonging(db: Db, folder: string): Promise<void> {
+/** Compares the marker with the store id in the database. Creates both on the first start. Throws ConfigError. */
+export async function checkStoreMarker(db: Db, folder: string): Promise<void> {
   const path = join(folder, markerName)
   const marker = (await readFile(path, 'utf8').catch(() => '')).trim()
   const known = await db.selectFrom('instance').select('value').where('key', '=', 'store_id').executeTakeFirst()
@@ -18,20 +24,20 @@ export async function checkBelonging(db: Db, folder: string): Promise<void> {
     throw new ConfigError([`storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, ours is ${known.value})`])
   if (!known && marker)
     throw new ConfigError([`storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, this database is new)`])
-  if (known && (await holdsFiles(db))) {
+  if (known && (await hasStoredFiles(db))) {
     throw new ConfigError([`storage.path ${folder} has no ${markerName}, but the database has documents: is the folder not mounted?`])
   }
-  const id = known?.value ?? (await makeId(db))
+  const id = known?.value ?? (await createStoreId(db))
   const handle = await open(path, 'w', 0o600)
   await handle.writeFile(`${id}\n`)
   await handle.sync()
   await handle.close()
 }
 
-const holdsFiles = async (db: Db) => (await db.selectFrom('stored_files').select('sha256').limit(1).execute()).length > 0
+const hasStoredFiles = async (db: Db) => (await db.selectFrom('stored_files').select('sha256').limit(1).execute()).length > 0
 
-/** Two servers starting at once agree on the one that was first. */
-async function makeId(db: Db): Promise<string> {
+/** Returns the store id. Of two servers that start at once, the first one sets it. */
+async function createStoreId(db: Db): Promise<string> {
   await db
     .insertInto('instance')
     .values({ key: 'store_id', value: randomUUID() })

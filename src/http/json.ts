@@ -9,7 +9,7 @@ import { openYielder, type Yielder } from './time-slices.ts'
 export const maxDepth = 64
 /** Values of a body: every member of an array or object, and the body itself. */
 export const maxValues = 100_000
-/** Names of members, outside of lists or in one member of a list: each that is new costs JSON.parse a microsecond. */
+/** Names of members, outside of lists or in one member of a list that is new costs JSON.parse a microsecond. */
 export const maxNames = 10_000
 /** Characters of a number. One of a million digits takes JSON.parse a tenth of a second. */
 const maxNumberLength = 1000

@@ -4,10 +4,9 @@ import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import { rejectDuplicateName, type Trx } from '../db/pool.ts'
-import { visibleName } from '../documents/access.ts'
-import * as labelled from '../documents/document-labels.ts'
+import { requireDocumentName } from '../documents/access.ts'
+import * as documentLabels from '../documents/document-labels.ts'
 import * as documents from '../documents/documents.ts'
-import { labelIds, labelKey } from '../documents/label-names.ts'
 import { AppError } from '../errors.ts'
 import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
 
@@ -52,8 +51,8 @@ export async function get(app: App, actor: Actor, id: string, trx: Trx | App['db
 }
 
 /** The labels of one document, by name. Throws DOCUMENT_NOT_FOUND. */
-export async function of(app: App, actor: Actor, documentId: string): Promise<Label[]> {
-  await visibleName(app.db, actor, documentId)
+export async function listOfDocument(app: App, actor: Actor, documentId: string): Promise<Label[]> {
+  await requireDocumentName(app.db, actor, documentId)
   return select(app.db, actor)
     .where('labels.id', 'in', (eb) => eb.selectFrom('document_labels').select('label_id').where('document_id', '=', documentId))
     .orderBy('labels.name_key')
@@ -61,22 +60,22 @@ export async function of(app: App, actor: Actor, documentId: string): Promise<La
 }
 
 /** Gives a document just these labels (ids or names). Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR. */
-export async function replace(app: App, actor: Actor, documentId: string, given: readonly string[]): Promise<Label[]> {
-  await visibleName(app.db, actor, documentId)
-  const ids = await labelIds(app.db, given, 'label_ids')
+export async function replaceOfDocument(app: App, actor: Actor, documentId: string, given: readonly string[]): Promise<Label[]> {
+  await requireDocumentName(app.db, actor, documentId)
+  const ids = await documentLabels.resolveLabelIds(app.db, given, 'label_ids')
   await documents.update(app, actor, documentId, { labels: ids }, null)
-  return of(app, actor, documentId)
+  return listOfDocument(app, actor, documentId)
 }
 
-const taken = 'A label of that name exists.'
+const duplicateMessage = 'A label of that name exists.'
 
 /** Makes a label. Throws DUPLICATE_RESOURCE where one has that name, in whatever case. */
 export async function create(app: App, actor: Actor, fields: Fields): Promise<Label> {
   const at = app.now()
-  const values = { ...fields, name_key: labelKey(fields.name), created_by: actor.id, created_at: at, updated_at: at }
+  const values = { ...fields, name_key: documentLabels.labelKey(fields.name), created_by: actor.id, created_at: at, updated_at: at }
   const { id } = await rejectDuplicateName(
     () => app.db.insertInto('labels').values(values).returning('id').executeTakeFirstOrThrow(),
-    taken,
+    duplicateMessage,
   )
   return get(app, actor, id)
 }
@@ -84,11 +83,11 @@ export async function create(app: App, actor: Actor, fields: Fields): Promise<La
 /** Changes a label; documents that carry it are found by its new name. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE. */
 export async function update(app: App, actor: Actor, id: string, changes: Partial<Fields>): Promise<Label> {
   return app.db.transaction().execute(async (trx) => {
-    await changeable(trx, actor, id)
+    await lockChangeable(trx, actor, id)
     const { name } = changes
-    const changed = { ...changes, ...(name === undefined ? {} : { name_key: labelKey(name) }), updated_at: app.now() }
-    await rejectDuplicateName(() => trx.updateTable('labels').set(changed).where('id', '=', id).execute(), taken)
-    if (name !== undefined) await labelled.reindexCarriers(trx, id)
+    const changed = { ...changes, ...(name === undefined ? {} : { name_key: documentLabels.labelKey(name) }), updated_at: app.now() }
+    await rejectDuplicateName(() => trx.updateTable('labels').set(changed).where('id', '=', id).execute(), duplicateMessage)
+    if (name !== undefined) await documentLabels.reindexLabel(trx, id)
     return get(app, actor, id, trx)
   })
 }
@@ -96,8 +95,8 @@ export async function update(app: App, actor: Actor, id: string, changes: Partia
 /** Removes a label from everywhere. Throws LABEL_NOT_FOUND, FORBIDDEN. */
 export async function remove(app: App, actor: Actor, id: string): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    await changeable(trx, actor, id)
-    await labelled.reindexCarriers(trx, id)
+    await lockChangeable(trx, actor, id)
+    await documentLabels.reindexLabel(trx, id)
     await trx.deleteFrom('labels').where('id', '=', id).execute()
   })
 }
@@ -105,8 +104,8 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
 /** Puts a label on documents, all of them or none. Returns how many did not carry it. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
 export async function assign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
-    await staying(trx, id)
-    return labelled.addLabel(app, trx, actor, id, documentIds)
+    await lockLabel(trx, id)
+    return documentLabels.assignLabel(app, trx, actor, id, documentIds)
   })
 }
 
@@ -114,7 +113,7 @@ export async function assign(app: App, actor: Actor, id: string, documentIds: re
 export async function unassign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
     await get(app, actor, id, trx)
-    return labelled.removeLabel(app, trx, actor, id, documentIds)
+    return documentLabels.unassignLabel(app, trx, actor, id, documentIds)
   })
 }
 
@@ -144,12 +143,12 @@ const select = (db: App['db'], actor: Actor) =>
     .$castTo<Label>()
 
 /** Until the transaction ends, whoever deletes the label waits. Throws LABEL_NOT_FOUND. */
-async function staying(trx: Trx, id: string): Promise<void> {
+async function lockLabel(trx: Trx, id: string): Promise<void> {
   if (!(await trx.selectFrom('labels').select('id').where('id', '=', id).forKeyShare().executeTakeFirst()))
     throw new AppError('LABEL_NOT_FOUND')
 }
 
-async function changeable(trx: Trx, actor: Actor, id: string): Promise<void> {
+async function lockChangeable(trx: Trx, actor: Actor, id: string): Promise<void> {
   const label = await trx.selectFrom('labels').select('created_by').where('id', '=', id).forUpdate().executeTakeFirst()
   if (!label) throw new AppError('LABEL_NOT_FOUND')
   if (!isAdmin(actor) && label.created_by !== actor.id) throw new AppError('FORBIDDEN')

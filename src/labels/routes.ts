@@ -14,7 +14,7 @@ export const Fields = z.object({
 })
 export const Changes = Fields.partial().extend({ description: z.string().max(500).optional() })
 const LabelIds = z.object({ label_ids: listOf(z.string().min(1).max(200), 1000) })
-const Documents = z.object({ document_ids: listOf(z.string().max(200), 10_000, 1) })
+const DocumentIds = z.object({ document_ids: listOf(z.string().max(200), 10_000, 1) })
 
 export const LabelAnswer = z.object({
   id: z.uuid(),
@@ -26,8 +26,8 @@ export const LabelAnswer = z.object({
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
 })
-const OfDocument = z.object({ labels: z.array(LabelAnswer) })
-export const ListAnswer = OfDocument.extend({ pagination: CursorPagination })
+const DocumentLabelsAnswer = z.object({ labels: z.array(LabelAnswer) })
+export const ListAnswer = DocumentLabelsAnswer.extend({ pagination: CursorPagination })
 export const Assigned = z.object({ message: z.string(), assigned: z.int() })
 
 const ids = { id: 'LABEL_NOT_FOUND' } as const
@@ -57,7 +57,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/labels/:id/assign',
-    { summary: 'Put a label on documents', ids, body: Documents, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
+    { summary: 'Put a label on documents', ids, body: DocumentIds, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
     async ({ actor, param, body }) => ({
       message: 'Label assigned.',
       assigned: await labels.assign(app, actor, param('id'), body.document_ids),
@@ -65,7 +65,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/labels/:id/unassign',
-    { summary: 'Take a label off documents', ids, body: Documents, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
+    { summary: 'Take a label off documents', ids, body: DocumentIds, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
     async ({ actor, param, body }) => ({
       message: 'Label removed.',
       assigned: await labels.unassign(app, actor, param('id'), body.document_ids),
@@ -73,13 +73,18 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/labels/documents/:id',
-    { summary: 'The labels of a document (alias of what the document says)', ids: document, answer: OfDocument },
-    async ({ actor, param }) => ({ labels: (await labels.of(app, actor, param('id'))).map(view) }),
+    { summary: 'The labels of a document (alias of what the document says)', ids: document, answer: DocumentLabelsAnswer },
+    async ({ actor, param }) => ({ labels: (await labels.listOfDocument(app, actor, param('id'))).map(view) }),
   ),
   user(
     'PUT /api/labels/documents/:id',
-    { summary: 'Replace the labels of a document (alias of changing the document)', ids: document, body: LabelIds, answer: OfDocument },
-    async ({ actor, param, body }) => ({ labels: (await labels.replace(app, actor, param('id'), body.label_ids)).map(view) }),
+    {
+      summary: 'Replace the labels of a document (alias of changing the document)',
+      ids: document,
+      body: LabelIds,
+      answer: DocumentLabelsAnswer,
+    },
+    async ({ actor, param, body }) => ({ labels: (await labels.replaceOfDocument(app, actor, param('id'), body.label_ids)).map(view) }),
   ),
 ]
 

@@ -26,20 +26,20 @@ export const gauge = (name: string, help: string, value: number): Family => ({ n
 export const render = (families: readonly Family[]): string =>
   families
     .filter(({ samples }) => samples.length > 0)
-    .map(text)
+    .map(familyText)
     .join('')
 
-const text = ({ name, type, help, samples }: Family): string =>
+const familyText = ({ name, type, help, samples }: Family): string =>
   `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n# TYPE ${name} ${type}\n${samples
     .map(({ labels = {}, value, suffix = '' }) => `${name}${suffix}${labelText(labels)} ${numberText(value)}\n`)
     .join('')}`
 
 function labelText(labels: Labels): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(String(value))}"`)
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(String(value))}"`)
   return pairs.length > 0 ? `{${pairs.join(',')}}` : ''
 }
 
-const escaped = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+const escapeLabel = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
 function numberText(value: number): string {
   if (value === Number.POSITIVE_INFINITY) return '+Inf'

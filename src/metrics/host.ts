@@ -3,15 +3,15 @@ import { statfs } from 'node:fs/promises'
 import { cpus, freemem, totalmem } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config/schema.ts'
-import { storeFolder } from '../files/store-folder.ts'
+import { storeFolder } from '../files/store-marker.ts'
 
 /** Milliseconds over which the processor is watched. */
-const interval = 200
+const sampleMs = 200
 
 /** Percent of all processors' time that was spent on work, watched over a fifth of a second from now. */
 export async function cpuUsage(): Promise<number> {
   const before = cpuTimes()
-  await sleep(interval)
+  await sleep(sampleMs)
   const after = cpuTimes()
   return percent(after.busy - before.busy, after.all - before.all)
 }
@@ -21,18 +21,18 @@ export const memoryUsage = (): number => percent(totalmem() - freemem(), totalme
 
 /** Percent of the document store's disk that is used, as `df` counts it; of the data folder's disk where documents are stored elsewhere. */
 export async function diskUsage(config: Config): Promise<number> {
-  const { bsize, blocks, bfree, bavail } = await statfs(folderOf(config))
+  const { bsize, blocks, bfree, bavail } = await statfs(storageFolder(config))
   const used = (blocks - bfree) * bsize
   return percent(used, used + bavail * bsize)
 }
 
 /** Bytes that are left to us on that disk. */
 export async function diskFree(config: Config): Promise<number> {
-  const { bsize, bavail } = await statfs(folderOf(config))
+  const { bsize, bavail } = await statfs(storageFolder(config))
   return bavail * bsize
 }
 
-const folderOf = (config: Config): string => (config.storage.kind === 'disk' ? storeFolder(config) : config.data_dir)
+const storageFolder = (config: Config): string => (config.storage.kind === 'disk' ? storeFolder(config) : config.data_dir)
 
 function cpuTimes(): { busy: number; all: number } {
   let [busy, all] = [0, 0]

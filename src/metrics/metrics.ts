@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { openConnections } from './connections.ts'
+import type { Db } from '../db/pool.ts'
 import { cpuUsage, diskUsage, memoryUsage } from './host.ts'
 
 export interface SystemMetrics {
@@ -17,9 +17,29 @@ export interface SystemMetrics {
   uptime_seconds: number
 }
 
+/** Seconds; a server that has said nothing for longer is dead. */
+const heartbeatTimeoutSeconds = 60
+
+export interface ConnectionCounts {
+  servers: number
+  http: number
+  ws: number
+  /** of the one that has run longest, in seconds; 0 where none runs */
+  uptime: number
+}
+
+/** Open connections of all live server processes, and how many processes those are. */
+export async function countConnections(db: Db): Promise<ConnectionCounts> {
+  const { rows } = await sql<ConnectionCounts>`
+    select count(*) as servers, coalesce(sum(http_connections), 0) as http, coalesce(sum(ws_connections), 0) as ws,
+      coalesce(floor(extract(epoch from now() - min(started_at))), 0)::int4 as uptime
+    from servers where seen_at > now() - ${heartbeatTimeoutSeconds} * interval '1 s'`.execute(db)
+  return rows[0] as ConnectionCounts
+}
+
 /** The machine that answers, and the connections of all. */
 export async function system(app: App, isServer: boolean): Promise<SystemMetrics> {
-  const [cpu_usage, disk_usage, { http, ws, uptime }] = await Promise.all([cpuUsage(), diskUsage(app.config), openConnections(app.db)])
+  const [cpu_usage, disk_usage, { http, ws, uptime }] = await Promise.all([cpuUsage(), diskUsage(app.config), countConnections(app.db)])
   const uptime_seconds = isServer ? Math.floor(process.uptime()) : uptime
   return { cpu_usage, memory_usage: memoryUsage(), disk_usage, active_connections: http + ws, uptime_seconds }
 }
@@ -50,11 +70,11 @@ export interface OcrAnalytics {
 }
 
 const days = 30
-const dayLength = 86_400_000
+const dayMs = 86_400_000
 
 /** How the reading of the documents that the actor sees has gone. */
 export async function ocr(app: App, actor: Actor): Promise<OcrAnalytics> {
-  const [groups, recent] = await Promise.all([history(app, actor), daily(app, actor)])
+  const [groups, recent] = await Promise.all([countByLanguage(app, actor), countByDay(app, actor)])
   const sum = (of: (group: Group) => number) => groups.reduce((total, group) => total + of(group), 0)
   const succeeded = sum((group) => group.succeeded)
   const total_processed = succeeded + sum((group) => group.failed)
@@ -79,21 +99,21 @@ interface Group {
   seconds: number
 }
 
-async function history(app: App, actor: Actor): Promise<Group[]> {
+async function countByLanguage(app: App, actor: Actor): Promise<Group[]> {
   const { rows } = await sql<Group>`
     select j.payload ->> 'language' as language,
       count(*) filter (where j.status = 'completed') as succeeded,
       count(*) filter (where j.status = 'failed') as failed,
       coalesce(sum(extract(epoch from j.finished_at - j.started_at)) filter (where j.status = 'completed'), 0)::float8 as seconds
     from jobs j
-    where j.kind = 'ocr' and j.status in ('completed', 'failed') and ${seen(actor)}
+    where j.kind = 'ocr' and j.status in ('completed', 'failed') and ${isVisible(actor)}
     group by 1`.execute(app.db)
   return rows
 }
 
-async function daily(app: App, actor: Actor): Promise<Day[]> {
-  const today = Math.floor(app.now().getTime() / dayLength) * dayLength
-  const first = new Date(today - (days - 1) * dayLength)
+async function countByDay(app: App, actor: Actor): Promise<Day[]> {
+  const today = Math.floor(app.now().getTime() / dayMs) * dayMs
+  const first = new Date(today - (days - 1) * dayMs)
   const { rows } = await sql<Day>`
     select to_char(j.finished_at at time zone 'UTC', 'YYYY-MM-DD') as date,
       count(*) as processed,
@@ -103,12 +123,12 @@ async function daily(app: App, actor: Actor): Promise<Day[]> {
       (avg(extract(epoch from j.finished_at - j.started_at)) filter (where j.status = 'completed'))::float8 as average_processing_time,
       (avg(d.ocr_confidence) filter (where j.status = 'completed'))::float8 as average_confidence
     from jobs j join documents d on d.id = j.document_id
-    where j.kind = 'ocr' and j.status in ('completed', 'failed') and j.finished_at >= ${first} and ${seen(actor)}
+    where j.kind = 'ocr' and j.status in ('completed', 'failed') and j.finished_at >= ${first} and ${isVisible(actor)}
     group by 1`.execute(app.db)
   const found = new Map(rows.map((day) => [day.date, day]))
   return Array.from({ length: days }, (_, index) => {
-    const date = new Date(first.getTime() + index * dayLength).toISOString().slice(0, 10)
-    const day = found.get(date) ?? { ...none, date }
+    const date = new Date(first.getTime() + index * dayMs).toISOString().slice(0, 10)
+    const day = found.get(date) ?? { ...emptyDay, date }
     return {
       ...day,
       average_processing_time: roundedOrNull(day.average_processing_time),
@@ -117,10 +137,10 @@ async function daily(app: App, actor: Actor): Promise<Day[]> {
   })
 }
 
-const none = { processed: 0, succeeded: 0, failed: 0, pages: 0, average_processing_time: null, average_confidence: null }
+const emptyDay = { processed: 0, succeeded: 0, failed: 0, pages: 0, average_processing_time: null, average_confidence: null }
 
 /** Users count their own documents, admins all. */
-const seen = (actor: Actor) =>
+const isVisible = (actor: Actor) =>
   isAdmin(actor)
     ? sql<boolean>`true`
     : sql<boolean>`exists (select from documents o where o.id = j.document_id and o.owner_id = ${actor.id})`

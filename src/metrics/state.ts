@@ -2,19 +2,19 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { isOcrPaused, kinds } from '../jobs/queue.ts'
-import { openConnections } from './connections.ts'
 import { type Family, gauge } from './exposition.ts'
 import { diskFree } from './host.ts'
+import { countConnections } from './metrics.ts'
 
 /** Milliseconds that numbers over whole tables are kept: they are asked for more often than they change by much. */
-const keptFor = 60_000
+const cacheMs = 60_000
 
 /** Makes the function that tells. A database out of reach is told of too, instead of everything else. */
-export function openState(app: App): () => Promise<Family[]> {
+export function openDatabaseMetrics(app: App): () => Promise<Family[]> {
   let kept: { at: number; families: Family[] } | null = null
   const totals = async (): Promise<Family[]> => {
     const now = app.monotonicMs()
-    if (!kept || now - kept.at >= keptFor) kept = { at: now, families: await tableTotals(app) }
+    if (!kept || now - kept.at >= cacheMs) kept = { at: now, families: await tableTotals(app) }
     return kept.families
   }
   return async () => {
@@ -90,7 +90,7 @@ async function runs({ db }: App): Promise<Family[]> {
 }
 
 async function connections({ db }: App): Promise<Family[]> {
-  const { servers, http, ws } = await openConnections(db)
+  const { servers, http, ws } = await countConnections(db)
   const { rows } = await sql<{ state: string; connections: number }>`
     select coalesce(state, 'unknown') as state, count(*) as connections from pg_stat_activity
     where datname = current_database() and application_name like 'dms%' group by 1`.execute(db)

@@ -2,8 +2,9 @@
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
+import { deleteInBatches } from '../db/delete-in-batches.ts'
 import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
-import type { Trx } from '../db/pool.ts'
+import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
 import { publish } from '../events.ts'
@@ -23,7 +24,7 @@ export type Type = (typeof types)[number]
 
 export type Notification = Row<'notifications'>
 
-export interface News {
+export interface Content {
   title: string
   message: string
   /** ids of what it is about, such as `document_id` */
@@ -31,7 +32,7 @@ export interface News {
 }
 
 /** Tells a user something, now and by an event, if your transaction commits; nothing at all to users who want no notifications, or are gone. */
-export async function notify(app: App, trx: Trx, userId: string, type: Type, { title, message, data }: News): Promise<void> {
+export async function notify(app: App, trx: Trx, userId: string, type: Type, { title, message, data }: Content): Promise<void> {
   const { rows } = await sql<{ id: string }>`
     insert into notifications (user_id, type, title, message, data, created_at)
     select id, ${type}, ${title}, ${message}, ${JSON.stringify(data)}, ${app.now()} from users
@@ -42,7 +43,7 @@ export async function notify(app: App, trx: Trx, userId: string, type: Type, { t
   if (row) await publish(trx, 'notification', userId, { id: row.id, type, title, message, data })
 }
 
-export interface Listed extends FetchedPage<Notification & RowWithCursorKey> {
+export interface NotificationPage extends FetchedPage<Notification & RowWithCursorKey> {
   /** of all that the user has */
   unread: number
 }
@@ -50,7 +51,11 @@ export interface Listed extends FetchedPage<Notification & RowWithCursorKey> {
 const newestFirst = keyset({ by: 'created_at', type: 'timestamp', order: 'desc' }, { by: 'id', type: 'id', order: 'desc' })
 
 /** One page of the user's notifications, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
-export async function list(app: App, actor: Actor, { unread_only, ...page }: PageRequest & { unread_only: boolean }): Promise<Listed> {
+export async function list(
+  app: App,
+  actor: Actor,
+  { unread_only, ...page }: PageRequest & { unread_only: boolean },
+): Promise<NotificationPage> {
   const own = app.db.selectFrom('notifications').where('user_id', '=', actor.id)
   const unread = own.where('read_at', 'is', null)
   const listed = unread_only ? unread : own
@@ -77,7 +82,7 @@ export async function list(app: App, actor: Actor, { unread_only, ...page }: Pag
 }
 
 /** Marks one as read; once read it stays as it is. Throws NOTIFICATION_NOT_FOUND. */
-export async function read(app: App, actor: Actor, id: string): Promise<Notification> {
+export async function markRead(app: App, actor: Actor, id: string): Promise<Notification> {
   const notification = await app.db
     .updateTable('notifications')
     .set((eb) => ({ read_at: eb.fn.coalesce('read_at', eb.val(app.now())) }))
@@ -90,7 +95,7 @@ export async function read(app: App, actor: Actor, id: string): Promise<Notifica
 }
 
 /** Marks all of the user's as read; how many were not. */
-export async function readAll(app: App, actor: Actor): Promise<number> {
+export async function markAllRead(app: App, actor: Actor): Promise<number> {
   const { numUpdatedRows } = await app.db
     .updateTable('notifications')
     .set({ read_at: app.now() })
@@ -109,3 +114,7 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
     .executeTakeFirst()
   if (numDeletedRows === 0n) throw new AppError('NOTIFICATION_NOT_FOUND')
 }
+
+/** Deletes notifications that were read more than `ageMs` ago. Returns their number. `isDryRun` only counts them. */
+export const deleteRead = (db: Db, ageMs: number, isDryRun: boolean): Promise<number> =>
+  deleteInBatches(db, 'notifications', sql`select id from notifications where read_at < now() - ${ageMs} * interval '1 ms'`, isDryRun)

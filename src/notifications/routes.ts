@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { booleanText } from '../http/input.ts'
 import { Pagination, pageQuery, pagination } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
-import { paged } from '../settings/settings.ts'
+import { resolvePage } from '../settings/settings.ts'
 import * as notifications from './notifications.ts'
 
 export const listQuery = ({ config }: App) => z.object({ ...pageQuery(config), unread_only: booleanText.default(false) })
@@ -25,16 +25,16 @@ const ids = { id: 'NOTIFICATION_NOT_FOUND' } as const
 
 export const routes = (app: App): Route[] => {
   const one = { summary: 'Mark a notification as read', ids, answer: NotificationAnswer } as const
-  const read = async (actor: Actor, id: string) => view(await notifications.read(app, actor, id))
+  const read = async (actor: Actor, id: string) => view(await notifications.markRead(app, actor, id))
   const all = { summary: 'Mark all your notifications as read', answer: AllReadAnswer } as const
-  const readAll = async (actor: Actor) => ({ updated: await notifications.readAll(app, actor) })
+  const readAll = async (actor: Actor) => ({ updated: await notifications.markAllRead(app, actor) })
 
   return [
     user(
       'GET /api/notifications',
       { summary: 'Your notifications, newest first', query: listQuery(app), answer: ListAnswer, isLarge: true },
       async ({ actor, query }) => {
-        const page = await paged(app, actor, query)
+        const page = await resolvePage(app, actor, query)
         const { unread_only } = query
         const fetched = await notifications.list(app, actor, { unread_only, ...page })
         return { notifications: fetched.rows.map(view), unread_count: fetched.unread, pagination: pagination(page, fetched) }

@@ -7,7 +7,7 @@ import { notify } from '../notifications/notifications.ts'
 /** Notifies the owner of how OCR of a document ended, for good; `problem` null: well. Reading without OCR is nobody's news. */
 export async function tellOwner(app: App, trx: Trx, job: Job, problem: JobProblem | null): Promise<void> {
   if (job.kind !== 'ocr') return
-  const document = await reading.find(trx, job.document_id ?? '')
+  const document = await reading.findReadable(trx, job.document_id ?? '')
   if (!document) return
   const { id, owner_id, filename } = document
   const data = { document_id: id }

@@ -27,9 +27,9 @@ async function read(
   signal: AbortSignal,
   withOcr: boolean,
 ): Promise<((trx: Trx) => Promise<jobs.LogFields>) | undefined> {
-  const document = await reading.find(app.db, job.document_id ?? '')
+  const document = await reading.findReadable(app.db, job.document_id ?? '')
   if (!document) return undefined
-  await fenced(app, job, (trx) => reading.start(app, trx, document))
+  await fenced(app, job, (trx) => reading.startExtraction(app, trx, document))
   const { path, release } = await withAddress(app.db, document.sha256, (address) => app.files.openLocal(address))
   try {
     const file = { path, filename: document.filename, mimeType: document.mime_type }
@@ -39,7 +39,7 @@ async function read(
     await release()
   }
   return async (trx) => {
-    const { pages, confidence } = await reading.finish(app, trx, document.id, null)
+    const { pages, confidence } = await reading.finishExtraction(app, trx, document.id, null)
     await tellOwner(app, trx, job, null)
     return { language: job.payload.language, pages, ...(confidence === null ? {} : { confidence: Number(confidence.toFixed(3)) }) }
   }
@@ -57,7 +57,7 @@ async function readRest(
   file: FileToRead,
   signal: AbortSignal,
 ): Promise<void> {
-  const { free } = await reading.pagesLeft(app.db, document.id)
+  const { free } = await reading.countPages(app.db, document.id)
   if (free === 0) return
   await callHelpers(app, job, document.id, free)
   const tell = () => tellProgress(app, job, document)
@@ -66,11 +66,11 @@ async function readRest(
   const done = async () => {
     await tell()
     if (performance.now() - started < app.config.ocr.turn || !(await claims.shouldYield(app.db, job))) return
-    if ((await reading.pagesLeft(app.db, document.id)).free > 0) throw new claims.Yielded()
+    if ((await reading.countPages(app.db, document.id)).free > 0) throw new claims.Yielded()
   }
   await readPages(app, document.id, file, job.payload.language, signal, done)
   await othersDone(app, job, document, file, signal, tell, done)
-  const failed = await reading.failedPage(app.db, document.id)
+  const failed = await reading.findFailedPage(app.db, document.id)
   if (failed)
     throw new ReadFailure(
       failed.error_code as ReadFailureCode,
@@ -100,17 +100,17 @@ async function othersDone(
   done: () => Promise<void>,
 ): Promise<void> {
   for (;;) {
-    const { free, claimed } = await reading.pagesLeft(app.db, document.id)
+    const { free, claimed } = await reading.countPages(app.db, document.id)
     if (free > 0) await readPages(app, document.id, file, job.payload.language, signal, done)
     else if (claimed === 0) return tell()
     // A helper that was lost, with its worker or its claim, leaves pages that look taken.
-    else if (!(await claims.hasRunningHelpers(app.db, job))) await reading.voidClaims(app.db, document.id)
+    else if (!(await claims.hasRunningHelpers(app.db, job))) await reading.releaseAllPages(app.db, document.id)
     else await sleep(100, undefined, { signal })
   }
 }
 
 async function tellProgress(app: App, job: Job, document: reading.ReadableDocument): Promise<void> {
-  const { done, total } = await reading.tellPages(app, document)
+  const { done, total } = await reading.publishProgress(app, document)
   await claims.setProgress(app.db, job, done, total)
 }
 
@@ -124,11 +124,11 @@ async function fenced(app: App, job: Job, work: (trx: Trx) => Promise<void>): Pr
 
 async function failed(app: App, trx: Trx, job: Job<'ocr' | 'extract'>, problem: jobs.JobProblem, final: boolean): Promise<void> {
   const id = job.document_id ?? ''
-  if (!final) return reading.backToPending(app, trx, id)
-  await reading.finish(app, trx, id, problem)
+  if (!final) return reading.resetToPending(app, trx, id)
+  await reading.finishExtraction(app, trx, id, problem)
   await tellOwner(app, trx, job, problem)
 }
 
 async function released(app: App, trx: Trx, job: Job<'ocr' | 'extract'>): Promise<void> {
-  await reading.backToPending(app, trx, job.document_id ?? '')
+  await reading.resetToPending(app, trx, job.document_id ?? '')
 }

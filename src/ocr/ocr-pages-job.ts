@@ -8,7 +8,7 @@ import { readPages } from './ocr-pages.ts'
 
 export const pages: Handler<'pages'> = {
   async run(app, job, signal) {
-    const document = await reading.find(app.db, job.document_id ?? '')
+    const document = await reading.findReadable(app.db, job.document_id ?? '')
     // Anything but `processing` means that the reader itself is not at it: its claims are void, or it is done.
     if (document?.status !== 'processing') return undefined
     const { path, release } = await withAddress(app.db, document.sha256, (address) => app.files.openLocal(address))
@@ -16,7 +16,7 @@ export const pages: Handler<'pages'> = {
       const file = { path, filename: document.filename, mimeType: document.mime_type }
       const started = performance.now()
       await readPages(app, document.id, file, job.payload.language, signal, async () => {
-        const { done, total } = await reading.tellPages(app, document)
+        const { done, total } = await reading.publishProgress(app, document)
         await claims.setParentProgress(app.db, job, done, total)
         if (performance.now() - started >= app.config.ocr.turn && (await claims.shouldYield(app.db, job))) throw new claims.Yielded()
       })

@@ -5,13 +5,13 @@ import type { App } from '../app.ts'
 import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Trx } from '../db/pool.ts'
 import type { JobStatus, Row } from '../db/schema.ts'
-import { visible } from '../documents/access.ts'
+import { requireDocument } from '../documents/access.ts'
 import * as reading from '../documents/extraction-result.ts'
 import { AppError } from '../errors.ts'
 import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
 import * as claims from '../jobs/leases.ts'
 import * as jobs from '../jobs/queue.ts'
-import { checkLanguage } from '../settings/ocr-language.ts'
+import { checkLanguage } from '../settings/settings.ts'
 
 export interface Item extends Omit<Row<'jobs'>, 'payload'> {
   payload: { language: string }
@@ -170,7 +170,7 @@ export async function cancel(app: App, actor: Actor, id: string): Promise<void> 
   await app.db.transaction().execute(async (trx) => {
     await claims.lockDocument(trx, { document_id })
     if ((await jobs.cancel(trx, [id])).length === 0) throw new AppError('CONFLICT', {}, 'The job is finished already.')
-    await reading.finish(app, trx, document_id ?? '', { code: 'OCR_CANCELLED', message: 'The OCR job was cancelled.' })
+    await reading.finishExtraction(app, trx, document_id ?? '', { code: 'OCR_CANCELLED', message: 'The OCR job was cancelled.' })
   })
 }
 
@@ -182,7 +182,7 @@ export async function retry(
   language: string | undefined,
   priority: jobs.Priority,
 ): Promise<string> {
-  const document = await visible(app.db, actor, documentId)
+  const document = await requireDocument(app.db, actor, documentId)
   checkPriority(actor, priority)
   const code = language ?? document.language
   checkLanguage(app, code)
@@ -207,7 +207,7 @@ async function again(app: App, trx: Trx, documentId: string, language: string, p
     trx,
     live.map(({ id }) => id),
   )
-  await reading.reset(app, trx, documentId, language)
+  await reading.restartExtraction(app, trx, documentId, language)
   return jobs.enqueue(trx, 'ocr', { language }, { documentId, priority, maxAttempts: app.config.ocr.max_attempts })
 }
 

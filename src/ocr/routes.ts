@@ -4,7 +4,7 @@ import { commaList, listOf } from '../http/input.ts'
 import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
 import * as jobs from '../jobs/queue.ts'
-import { paged } from '../settings/settings.ts'
+import { resolvePage } from '../settings/settings.ts'
 import { languageName } from './language-name.ts'
 import * as ocr from './ocr.ts'
 import { recover } from './stranded-documents.ts'
@@ -109,7 +109,7 @@ export const routes = (app: App): Route[] => {
       'GET /api/ocr/queue',
       { summary: 'OCR jobs, what runs next first', query: listQuery(app), answer: pageSchema(ItemAnswer), isLarge: true },
       async ({ actor, query }) => {
-        const page = await paged(app, actor, query)
+        const page = await resolvePage(app, actor, query)
         const fetched = await ocr.list(app, actor, { ...query, ...page })
         return { data: fetched.rows.map(view), pagination: pagination(page, fetched) }
       },

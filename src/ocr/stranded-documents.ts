@@ -30,7 +30,7 @@ export const queueStranded = (app: App, id: string): Promise<string | null> =>
     const [document] = await stranded(trx, 1, id)
     if (!document) return null
     const { status, language, ocr_enabled } = document
-    if (status === 'processing') await reading.backToPending(app, trx, id)
+    if (status === 'processing') await reading.resetToPending(app, trx, id)
     const options = { documentId: id, maxAttempts: app.config.ocr.max_attempts }
     return jobs.enqueue(trx, ocr_enabled ? 'ocr' : 'extract', { language }, options)
   })

@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { booleanText, endTimestampText, integerText, jsonText, listOf, moment } from '../http/input.ts'
 import { numberedPageQuery, PageNumbers } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
-import { paged } from '../settings/settings.ts'
+import { resolvePage } from '../settings/settings.ts'
 import { Clauses, Sort } from './query/clauses.ts'
 import * as search from './search.ts'
 
@@ -91,7 +91,7 @@ export const routes = (app: App): Route[] => [
       }),
       answer: Answer,
     },
-    async ({ actor, query }) => search.search(app, actor, { ...query, ...(await paged(app, actor, query)) }),
+    async ({ actor, query }) => search.search(app, actor, { ...query, ...(await resolvePage(app, actor, query)) }),
   ),
   user(
     'POST /api/search/advanced',
@@ -116,7 +116,7 @@ export const routes = (app: App): Route[] => [
       answer: Answer,
     },
     async ({ actor, body: { query, ...asked } }) =>
-      search.advanced(app, actor, { ...query, ...asked, ...(await paged(app, actor, asked)) }),
+      search.advanced(app, actor, { ...query, ...asked, ...(await resolvePage(app, actor, asked)) }),
   ),
   user(
     'GET /api/search/suggest',

@@ -1,7 +1,7 @@
 /** Searching documents. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { visibleName } from '../documents/access.ts'
+import { requireDocumentName } from '../documents/access.ts'
 import { invalid } from '../errors.ts'
 import { type PageRequest, pageNumbers } from '../http/pages.ts'
 import type { SearchAnswer, SearchClause, SearchFilter, SearchHit, SearchSort } from '../ports/search-engine.ts'
@@ -64,7 +64,7 @@ export const advanced = (app: App, actor: Actor, { must, should, must_not, sort,
 
 /** The documents most like one that the actor may see, best first. Throws DOCUMENT_NOT_FOUND, SERVICE_UNAVAILABLE. */
 export async function similar(app: App, actor: Actor, documentId: string, limit: number): Promise<readonly SearchHit[]> {
-  const { id } = await visibleName(app.db, actor, documentId)
+  const { id } = await requireDocumentName(app.db, actor, documentId)
   return app.search.similar({ documentId: id, filter: seenBy(actor), limit })
 }
 

@@ -5,13 +5,13 @@ import { AppError } from '../errors.ts'
 import { anyone, type Route } from '../http/route.ts'
 import { contentType, render } from '../metrics/exposition.ts'
 import { processFamilies } from '../metrics/process.ts'
-import { openState } from '../metrics/state.ts'
+import { openDatabaseMetrics } from '../metrics/state.ts'
 import { isWithin } from './http/client-ip.ts'
 import type { Recorder } from './http/request-metrics.ts'
 
 /** Makes the function that writes all there is to tell: of requests, of this process, of the whole installation. */
 export function gather(app: App, recorder: Recorder): () => Promise<string> {
-  const state = openState(app)
+  const state = openDatabaseMetrics(app)
   return async () => {
     const families = await Promise.all([processFamilies(app.now().getTime()), state()])
     return render([...recorder.families(), ...families.flat()])

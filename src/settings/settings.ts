@@ -4,9 +4,8 @@ import type { App } from '../app.ts'
 import { compileStatement } from '../db/compiled-query.ts'
 import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
-import { AppError } from '../errors.ts'
+import { AppError, invalid } from '../errors.ts'
 import type { PageInput, PageRequest } from '../http/pages.ts'
-import { checkLanguage } from './ocr-language.ts'
 
 export interface Settings {
   theme: 'light' | 'dark' | 'system'
@@ -20,12 +19,12 @@ export interface Settings {
 }
 
 /** The settings of whoever asks; the operator at the shell has those of the configuration. */
-export async function of(app: App, actor: Actor): Promise<Settings> {
-  const [row] = await ofUser(app.reads, actor.id)
-  return complete(app, row)
+export async function get(app: App, actor: Actor): Promise<Settings> {
+  const [row] = await selectSettings(app.reads, actor.id)
+  return withDefaults(app, row)
 }
 
-const ofUser = compileStatement((db: Db, id: string | null) => db.selectFrom('user_settings').selectAll().where('user_id', '=', id))
+const selectSettings = compileStatement((db: Db, id: string | null) => db.selectFrom('user_settings').selectAll().where('user_id', '=', id))
 
 /** Changes what is given; all settings as they are then. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a language that is not installed. */
 export async function update(app: App, actor: Actor, changes: Partial<Settings>): Promise<Settings> {
@@ -37,15 +36,15 @@ export async function update(app: App, actor: Actor, changes: Partial<Settings>)
     .onConflict((conflict) => conflict.column('user_id').doUpdateSet({ user_id: actor.id as string, ...changes }))
     .returningAll()
     .executeTakeFirstOrThrow()
-  return complete(app, row)
+  return withDefaults(app, row)
 }
 
 /** The page that a list shows: as long as the request says, else as the user likes it. */
-export async function paged(app: App, actor: Actor, { page, per_page, cursor }: PageInput): Promise<PageRequest> {
-  return { page, cursor, per_page: per_page ?? (await of(app, actor)).items_per_page }
+export async function resolvePage(app: App, actor: Actor, { page, per_page, cursor }: PageInput): Promise<PageRequest> {
+  return { page, cursor, per_page: per_page ?? (await get(app, actor)).items_per_page }
 }
 
-function complete({ config: { limits, ocr } }: App, row: Row<'user_settings'> | undefined): Settings {
+function withDefaults({ config: { limits, ocr } }: App, row: Row<'user_settings'> | undefined): Settings {
   return {
     theme: row?.theme ?? 'system',
     language: row?.language ?? 'en',
@@ -54,4 +53,12 @@ function complete({ config: { limits, ocr } }: App, row: Row<'user_settings'> | 
     // What is liked cannot be more than what is allowed.
     items_per_page: Math.min(row?.items_per_page ?? limits.per_page_default, limits.per_page_max),
   }
+}
+
+/** Throws VALIDATION_ERROR naming the languages that are there, when one of `language` (codes joined by +) is not. */
+export function checkLanguage(app: App, language: string, field = 'language'): void {
+  if (!app.ocr) return
+  const installed = [...app.ocr.languages.keys()].filter((code) => code !== 'osd').sort()
+  const missing = language.split('+').filter((code) => !installed.includes(code))
+  if (missing.length > 0) throw invalid(field, `not installed: ${missing.join(', ')}; installed are ${installed.join(', ')}`)
 }

@@ -1,7 +1,6 @@
 /** The pages that a browser sees at the address of a shared link. No script, nothing from elsewhere. */
 import { createHash } from 'node:crypto'
 import type { AppError, Code } from '../errors.ts'
-import { style } from './page-style.ts'
 
 export interface LinkPage {
   filename: string
@@ -17,44 +16,72 @@ export interface LinkPage {
   failure?: AppError | undefined
 }
 
+const style = `
+:root{color-scheme:light dark;--back:#f3f4f7;--card:#fff;--text:#1a1d24;--quiet:#5c6370;--line:#d9dce3;--strong:#1f5fd0;--stronger:#174da9;--on-strong:#fff;--bad:#b3261e;--bad-back:#fdecea;--paper:#eef2fb}
+@media(prefers-color-scheme:dark){:root{--back:#111318;--card:#1b1e26;--text:#e8eaf0;--quiet:#a0a7b5;--line:#353a47;--strong:#7aa8ff;--stronger:#9dbfff;--on-strong:#0d1830;--bad:#ffb4ab;--bad-back:#3a1d1b;--paper:#252b3a}}
+*{box-sizing:border-box}
+html{height:100%;-webkit-text-size-adjust:100%;text-size-adjust:100%}
+body{margin:0;min-height:100%;display:flex;align-items:center;justify-content:center;padding:1.25rem;background:var(--back);color:var(--text);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif}
+main{width:100%;max-width:27rem;background:var(--card);border:1px solid var(--line);border-radius:1rem;padding:2.25rem 2rem 1.75rem;box-shadow:0 1px 2px #0000000d,0 12px 32px #00000014;text-align:center}
+svg{display:block;width:4rem;height:4.75rem;margin:0 auto 1.1rem;color:var(--strong)}
+svg.no{width:3.5rem;height:3.5rem;color:var(--quiet)}
+svg .paper{fill:var(--paper)}svg text{font:700 9px system-ui,sans-serif;letter-spacing:.3px}
+h1{margin:0;font-size:1.2rem;line-height:1.35;font-weight:650;overflow-wrap:anywhere;text-wrap:balance}
+.facts{margin:.35rem 0 0;color:var(--quiet);font-size:.94rem}
+.say{margin:.6rem 0 0;color:var(--quiet)}
+form{margin:1.6rem 0 0;text-align:left}
+label{display:block;margin:0 0 .35rem;font-weight:600;font-size:.94rem}
+input{width:100%;min-height:2.9rem;margin:0 0 1rem;padding:.5rem .8rem;font:inherit;color:inherit;background:transparent;border:1px solid var(--line);border-radius:.6rem}
+input[aria-invalid]{border-color:var(--bad)}
+.bad{margin:1.4rem 0 0;padding:.65rem .85rem;border-radius:.6rem;background:var(--bad-back);color:var(--bad);font-size:.94rem;text-align:left}
+.ways{display:flex;flex-wrap:wrap;gap:.65rem}
+button{flex:1 1 9rem;min-height:2.9rem;padding:.5rem 1rem;font:inherit;font-weight:600;border-radius:.6rem;border:1px solid var(--strong);background:transparent;color:var(--strong);cursor:pointer}
+button.first{background:var(--strong);color:var(--on-strong)}
+button.first:hover{background:var(--stronger);border-color:var(--stronger)}
+button:not(.first):hover{background:var(--paper)}
+:focus-visible{outline:3px solid var(--strong);outline-offset:2px}
+footer{text-wrap:balance;margin:1.6rem 0 0;padding:1.1rem 0 0;border-top:1px solid var(--line);color:var(--quiet);font-size:.85rem}
+@media(max-width:26rem){body{padding:.75rem}main{padding:1.75rem 1.25rem 1.25rem}}
+`
+
 /** What the pages need their browser to allow: this one style sheet, and forms that come back here. */
 export const pagePolicy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; form-action 'self'; frame-ancestors 'none'`
 
 /** The page of a link that works. */
 export function linkPage({ filename, size, mime_type, requires_password, expires_at, isViewable, base, failure }: LinkPage): string {
   const field = html`<label for="password">Password</label>
-<input id="password" name="password" type="password" maxlength="1024" autocomplete="off" required autofocus${mark(failure ? ' aria-invalid="true" aria-describedby="problem"' : '')}>`
+<input id="password" name="password" type="password" maxlength="1024" autocomplete="off" required autofocus${markup(failure ? ' aria-invalid="true" aria-describedby="problem"' : '')}>`
   const view = html`<button formaction="${base}view" formtarget="_blank">View</button>`
-  return frame(
+  return htmlPage(
     filename,
-    html`${picture(filename)}
+    html`${fileIcon(filename)}
 <h1>${filename}</h1>
-<p class="facts">${typeName(mime_type)} · ${readable(size)}</p>
-${failure ? html`<p class="bad" id="problem" role="alert">${problem(failure)}</p>` : html``}
+<p class="facts">${typeName(mime_type)} · ${formatBytes(size)}</p>
+${failure ? html`<p class="bad" id="problem" role="alert">${failureText(failure)}</p>` : html``}
 <form method="post" action="${base}download" rel="noopener">
 ${requires_password ? field : html``}
 <div class="ways"><button class="first">Download</button>${isViewable ? view : html``}</div>
 </form>
-<footer>${expires_at ? html`Available until <time datetime="${expires_at.toISOString()}">${moment(expires_at)}</time>` : 'Shared with you by a link'}</footer>`,
+<footer>${expires_at ? html`Available until <time datetime="${expires_at.toISOString()}">${formatDate(expires_at)}</time>` : 'Shared with you by a link'}</footer>`,
   )
 }
 
 /** The page instead of a link that does not work, or not now. */
 export function refusalPage({ code, details }: AppError): string {
-  const [title, say] = refusals[code] ?? ['Something went wrong', 'Try again in a moment.']
+  const [title, say] = messages[code] ?? ['Something went wrong', 'Try again in a moment.']
   const wait = details.retry_after_secs
   const hint = typeof wait === 'number' ? `Try again in ${wait === 1 ? 'a second' : `${wait} seconds`}.` : say
-  return frame(title, html`${noPicture()}<h1>${title}</h1><p class="say">${hint}</p>`)
+  return htmlPage(title, html`${errorIcon()}<h1>${title}</h1><p class="say">${hint}</p>`)
 }
 
 const askAgain = 'Ask whoever sent it for a new one.'
 
-const nowhere = ['This link leads nowhere', 'Look whether its address is complete, or ask whoever sent it for a new one.'] as const
+const notFound = ['This link leads nowhere', 'Look whether its address is complete, or ask whoever sent it for a new one.'] as const
 const tooMany = ['Too many requests', 'Try again in a minute.'] as const
 
-const refusals: Readonly<Partial<Record<Code, readonly [title: string, say: string]>>> = {
-  NOT_FOUND: nowhere,
-  SHARED_LINK_NOT_FOUND: nowhere,
+const messages: Readonly<Partial<Record<Code, readonly [title: string, say: string]>>> = {
+  NOT_FOUND: notFound,
+  SHARED_LINK_NOT_FOUND: notFound,
   SHARED_LINK_REVOKED: ['This link was withdrawn', 'Whoever shared the document does not share it any more.'],
   SHARED_LINK_EXPIRED: ['This link has expired', askAgain],
   SHARED_LINK_MAX_VIEWS: ['This link has been used up', `It could be opened a certain number of times. ${askAgain}`],
@@ -63,24 +90,24 @@ const refusals: Readonly<Partial<Record<Code, readonly [title: string, say: stri
   SERVICE_UNAVAILABLE: ['Not available right now', 'Try again in a minute.'],
 }
 
-function problem({ code, details, message }: AppError): string {
+function failureText({ code, details, message }: AppError): string {
   if (code === 'SHARED_LINK_INVALID_PASSWORD') return 'That is not the right password.'
   if (code === 'SHARED_LINK_PASSWORD_REQUIRED') return 'Enter the password first.'
   return code === 'SHARED_LINK_RATE_LIMITED' ? `Too many tries. Wait ${details.retry_after_secs} seconds, then try again.` : message
 }
 
 /** A sheet of paper with the file's extension on it. */
-function picture(filename: string): Markup {
+function fileIcon(filename: string): Markup {
   const extension = /\.([a-z0-9]{1,5})$/i.exec(filename)?.[1] ?? ''
   return html`<svg viewBox="0 0 48 57" aria-hidden="true"><path class="paper" d="M6 1h25l16 16v34a5 5 0 0 1-5 5H6a5 5 0 0 1-5-5V6a5 5 0 0 1 5-5z" stroke="currentColor" stroke-width="2"/><path d="M31 1v11a5 5 0 0 0 5 5h11" fill="none" stroke="currentColor" stroke-width="2"/><text x="24" y="42" text-anchor="middle" fill="currentColor">${extension.toUpperCase()}</text></svg>`
 }
 
-const noPicture = (): Markup =>
-  mark(
+const errorIcon = (): Markup =>
+  markup(
     '<svg class="no" viewBox="0 0 48 48" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="2.5" stroke-linecap="round"><circle cx="24" cy="24" r="22"/><path d="m17 17 14 14m0-14-14 14"/></svg>',
   )
 
-const frame = (title: string, content: Markup): string =>
+const htmlPage = (title: string, content: Markup): string =>
   html`<!doctype html>
 <html lang="en">
 <head>
@@ -88,7 +115,7 @@ const frame = (title: string, content: Markup): string =>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
 <title>${title}</title>
-<style>${mark(style)}</style>
+<style>${markup(style)}</style>
 </head>
 <body>
 <main>
@@ -98,8 +125,8 @@ ${content}
 </html>
 `.markup
 
-const families: Readonly<Record<string, string>> = { image: 'Image', audio: 'Audio', video: 'Video', text: 'Text', font: 'Font' }
-const names: Readonly<Record<string, string>> = {
+const typeFamilies: Readonly<Record<string, string>> = { image: 'Image', audio: 'Audio', video: 'Video', text: 'Text', font: 'Font' }
+const typeNames: Readonly<Record<string, string>> = {
   'application/pdf': 'PDF',
   'application/msword': 'Word document',
   'application/vnd.openxmlformats-officedocument.wordprocessingml.document': 'Word document',
@@ -120,19 +147,19 @@ const names: Readonly<Record<string, string>> = {
 function typeName(mime: string): string {
   const [plain = ''] = mime.split(';')
   const [family = '', kind = ''] = plain.split('/')
-  if (names[plain]) return names[plain]
+  if (typeNames[plain]) return typeNames[plain]
   if (plain === 'text/plain') return 'Text'
-  return families[family] ? `${families[family]} (${kind.replace(/^x-|\+xml$/g, '').toUpperCase()})` : 'File'
+  return typeFamilies[family] ? `${typeFamilies[family]} (${kind.replace(/^x-|\+xml$/g, '').toUpperCase()})` : 'File'
 }
 
-function readable(bytes: number): string {
+function formatBytes(bytes: number): string {
   const units = ['bytes', 'kB', 'MB', 'GB', 'TB']
   const power = Math.min(Math.floor(Math.log10(Math.max(1, bytes)) / 3), units.length - 1)
   const value = bytes / 1000 ** power
   return `${power > 0 && value < 10 ? value.toFixed(1) : Math.round(value)} ${bytes === 1 ? 'byte' : units[power]}`
 }
 
-const moment = (at: Date): string =>
+const formatDate = (at: Date): string =>
   `${new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short', timeZone: 'UTC' }).format(at)} UTC`
 
 /** Text that is HTML already. */
@@ -140,11 +167,11 @@ interface Markup {
   readonly markup: string
 }
 
-const mark = (markup: string): Markup => ({ markup })
+const markup = (markup: string): Markup => ({ markup })
 
 /** HTML in which every value is escaped that is not markup itself. */
 const html = (parts: TemplateStringsArray, ...values: readonly (string | Markup)[]): Markup =>
-  mark(String.raw({ raw: parts }, ...values.map((value) => (typeof value === 'string' ? escaped(value) : value.markup))))
+  markup(String.raw({ raw: parts }, ...values.map((value) => (typeof value === 'string' ? escapeHtml(value) : value.markup))))
 
-const escaped = (text: string): string =>
+const escapeHtml = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;').replaceAll("'", '&#39;')

@@ -10,36 +10,36 @@ const code = 'SHARED_LINK_RATE_LIMITED'
 const day = 86_400
 
 /** of all addresses together, for one link */
-const failures = ({ config }: App): Limit => ({ max: config.limits.shared_password_failures, windowSeconds: 900 })
+const failureLimit = ({ config }: App): Limit => ({ max: config.limits.shared_password_failures, windowSeconds: 900 })
 /** Visitors who gave the right password within a day are let in while the link is locked, unless they guess themselves. */
-const known: Limit = { max: 1, windowSeconds: day }
-const failuresOfKnown: Limit = { max: 10, windowSeconds: day }
+const knownVisitorLimit: Limit = { max: 1, windowSeconds: day }
+const knownFailureLimit: Limit = { max: 10, windowSeconds: day }
 
 /** Counts a try of one address, whatever comes of it. Throws SHARED_LINK_RATE_LIMITED. */
-export const countTry = (app: App, ip: string): Promise<void> =>
-  countHit(app, triesOf(ip), { max: app.config.limits.shared_verify_per_minute, windowSeconds: 60 }, code)
+export const countAttempt = (app: App, ip: string): Promise<void> =>
+  countHit(app, attemptsKey(ip), { max: app.config.limits.shared_verify_per_minute, windowSeconds: 60 }, code)
 
 /** The key that countTry() counts under. */
-export const triesOf = (ip: string): string => `shared-link-password:${clientNetwork(ip)}`
+export const attemptsKey = (ip: string): string => `shared-link-password:${clientNetwork(ip)}`
 
 /** Whether the password opens the link. Throws SHARED_LINK_RATE_LIMITED while the link is locked, for the right password too. */
-export async function opens(app: App, link: SharedLink, ip: string, password: string): Promise<boolean> {
+export async function verifyPassword(app: App, link: SharedLink, ip: string, password: string): Promise<boolean> {
   const key = `shared-link-failures:${link.id}`
   const visitor = `shared-link-visitor:${link.id}:${clientNetwork(ip)}`
-  const isKnown = (await isUsedUp(app, visitor, known)) && !(await isUsedUp(app, `${visitor}:failures`, failuresOfKnown))
-  if (!isKnown) await rejectLocked(app, key, failures(app), code)
+  const isKnown = (await isUsedUp(app, visitor, knownVisitorLimit)) && !(await isUsedUp(app, `${visitor}:failures`, knownFailureLimit))
+  if (!isKnown) await rejectLocked(app, key, failureLimit(app), code)
   if (!(await app.passwords.verify(link.password_hash, password))) {
-    if (isKnown) await countHit(app, `${visitor}:failures`, failuresOfKnown, code)
-    else await countFailure(app, key, failures(app), code, (trx, seconds) => tellLocked(app, trx, link, seconds))
+    if (isKnown) await countHit(app, `${visitor}:failures`, knownFailureLimit, code)
+    else await countFailure(app, key, failureLimit(app), code, (trx, seconds) => notifyLocked(app, trx, link, seconds))
     return false
   }
   // The right one of many guesses at once: by now the others may have locked the link.
-  if (!isKnown) await rejectLocked(app, key, failures(app), code)
-  await tryCountHit(app, visitor, known)
+  if (!isKnown) await rejectLocked(app, key, failureLimit(app), code)
+  await tryCountHit(app, visitor, knownVisitorLimit)
   return true
 }
 
-async function tellLocked(app: App, trx: Trx, link: SharedLink, seconds: number): Promise<void> {
+async function notifyLocked(app: App, trx: Trx, link: SharedLink, seconds: number): Promise<void> {
   const minutes = Math.ceil(seconds / 60)
   app.log.warn({ shared_link_id: link.id, document_id: link.document_id, seconds }, 'a shared link is locked after wrong passwords')
   const title = 'A shared link is locked'

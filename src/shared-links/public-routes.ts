@@ -28,14 +28,14 @@ export const PublicAnswer = z.object({
 })
 export const VerifyAnswer = z.object({ valid: z.boolean() })
 
-const states = ['SHARED_LINK_NOT_FOUND', 'SHARED_LINK_REVOKED', 'SHARED_LINK_EXPIRED', 'SHARED_LINK_MAX_VIEWS'] as const
-const secrets = ['SHARED_LINK_PASSWORD_REQUIRED', 'SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_RATE_LIMITED'] as const
-const fetched = {
+const linkErrors = ['SHARED_LINK_NOT_FOUND', 'SHARED_LINK_REVOKED', 'SHARED_LINK_EXPIRED', 'SHARED_LINK_MAX_VIEWS'] as const
+const passwordErrors = ['SHARED_LINK_PASSWORD_REQUIRED', 'SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_RATE_LIMITED'] as const
+const fileOptions = {
   headers: fileHeaders,
   body: Password,
   takesForm: true,
   produces: ['*/*'],
-  errors: [...states, ...secrets, 'PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'],
+  errors: [...linkErrors, ...passwordErrors, 'PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'],
 } as const
 
 export const routes = (app: App): Route[] => [
@@ -45,9 +45,9 @@ export const routes = (app: App): Route[] => [
       summary: 'What a shared link leads to: for a browser a page, else as JSON',
       headers: { Accept: 'text/html first, as browsers say, for the page' },
       answer: PublicAnswer,
-      errors: states,
+      errors: linkErrors,
     },
-    look(app),
+    show(app),
   ),
   anyone(
     'POST /api/public/shared/:token/verify',
@@ -55,31 +55,31 @@ export const routes = (app: App): Route[] => [
       summary: 'Try the password of a shared link',
       body: Password,
       answer: VerifyAnswer,
-      errors: [...states, 'SHARED_LINK_RATE_LIMITED'],
+      errors: [...linkErrors, 'SHARED_LINK_RATE_LIMITED'],
     },
     async ({ event, param, body, ip }) => {
-      const valid = await visit.verify(app, param('token'), { ip, ...body })
+      const valid = await visit.verifyVisitor(app, param('token'), { ip, ...body })
       if (!valid && body.password !== undefined) event.context.refusal = 'SHARED_LINK_INVALID_PASSWORD'
       return { valid }
     },
   ),
-  anyone('POST /api/public/shared/:token/download', { summary: 'The shared file, as attachment', ...fetched }, send(app, 'attachment')),
+  anyone('POST /api/public/shared/:token/download', { summary: 'The shared file, as attachment', ...fileOptions }, send(app, 'attachment')),
   anyone(
     'POST /api/public/shared/:token/view',
-    { summary: 'The shared file, inline where its type is safe to show', ...fetched },
+    { summary: 'The shared file, inline where its type is safe to show', ...fileOptions },
     send(app, 'inline'),
   ),
 ]
 
 /** How a failure is told to a browser at a shared link, whatever refused it; undefined for everybody else, who gets the error body. */
-export const explanation = (event: H3Event): H3EventContext['explain'] =>
+export const errorPageFor = (event: H3Event): H3EventContext['explain'] =>
   /^\/api\/(?:v1\/)?public\/shared\//.test(event.url.pathname) && isBrowser(event)
     ? (failure) => page(failure.status, refusalPage(failure))
     : undefined
 
-function look(app: App) {
+function show(app: App) {
   return async ({ event, param }: Call) => {
-    const link = await visit.usable(app, param('token'))
+    const link = await visit.getUsable(app, param('token'))
     event.res.headers.set('vary', 'accept')
     return isBrowser(event) ? page(200, pageOf(link, event.url.pathname.endsWith('/') ? '' : `${link.token}/`)) : view(link)
   }
@@ -87,10 +87,10 @@ function look(app: App) {
 
 function send(app: App, how: 'attachment' | 'inline') {
   return async ({ event, param, body, ip }: Call<z.ZodType, typeof Password>) => {
-    await visit.countFetch(app, ip)
-    const link = await (wantsRest(event) ? visit.resumable(app, param('token'), ip) : visit.usable(app, param('token')))
+    await visit.countDownload(app, ip)
+    const link = await (isPartialRequest(event) ? visit.getResumable(app, param('token'), ip) : visit.getUsable(app, param('token')))
     if (isBrowser(event)) event.context.explain = (failure) => page(failure.status, afterFailure(link, failure))
-    const response = await sendFile(event, await visit.open(app, link, { ip, ...body }), how)
+    const response = await sendFile(event, await visit.openFile(app, link, { ip, ...body }), how)
     response.headers.set('cache-control', 'private, no-store')
     return response
   }
@@ -98,7 +98,7 @@ function send(app: App, how: 'attachment' | 'inline') {
 
 /** Where another password, or patience, helps, the form stays. */
 const afterFailure = (link: SharedLink, failure: AppError): string =>
-  secrets.some((code) => code === failure.code) ? pageOf(link, '', failure) : refusalPage(failure)
+  passwordErrors.some((code) => code === failure.code) ? pageOf(link, '', failure) : refusalPage(failure)
 
 const pageOf = (link: SharedLink, base: string, failure?: AppError): string =>
   linkPage({ ...view(link), expires_at: link.expires_at, isViewable: canShowInline(link.mime_type), base, failure })
@@ -106,7 +106,7 @@ const pageOf = (link: SharedLink, base: string, failure?: AppError): string =>
 /** A browser says first of all that it wants HTML; programs that take anything get JSON. */
 const isBrowser = ({ req }: H3Event): boolean => /^\s*(?:text\/html|application\/xhtml\+xml)\b/i.test(req.headers.get('accept') ?? '')
 
-const wantsRest = ({ req }: H3Event): boolean => /^\s*bytes\s*=\s*(?:0*[1-9]|-)/i.test(req.headers.get('range') ?? '')
+const isPartialRequest = ({ req }: H3Event): boolean => /^\s*bytes\s*=\s*(?:0*[1-9]|-)/i.test(req.headers.get('range') ?? '')
 
 const page = (status: number, html: string): Response =>
   new Response(html, {

@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { endTimestampText } from '../http/input.ts'
 import { type FetchedPage, type PageRequest, Pagination, pageQuery, pagination } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
-import { paged } from '../settings/settings.ts'
+import { resolvePage } from '../settings/settings.ts'
 import * as sharedLinks from './shared-links.ts'
 
 export const Fields = z.object({
@@ -23,7 +23,7 @@ export const LinkAnswer = z.object({
   expires_at: z.iso.datetime().nullable(),
   max_views: z.int().nullable(),
   view_count: z.int(),
-  status: z.enum(sharedLinks.statuses),
+  status: z.enum(sharedLinks.linkStatuses),
   created_by: z.string(),
   created_at: z.iso.datetime(),
 })
@@ -33,9 +33,9 @@ const ofLink = { id: 'SHARED_LINK_NOT_FOUND' } as const
 const ofDocument = { document_id: 'DOCUMENT_NOT_FOUND' } as const
 
 /** Under their name and under the one that existing clients use. */
-export const routes = (app: App): Route[] => (['/api/shared-links', '/api/shared/links'] as const).flatMap((path) => below(app, path))
+export const routes = (app: App): Route[] => (['/api/shared-links', '/api/shared/links'] as const).flatMap((path) => routesUnder(app, path))
 
-const below = (app: App, path: `/${string}`): Route[] => [
+const routesUnder = (app: App, path: `/${string}`): Route[] => [
   user(
     `POST ${path}`,
     {
@@ -52,8 +52,8 @@ const below = (app: App, path: `/${string}`): Route[] => [
     `GET ${path}`,
     { summary: 'Your shared links, newest first', query: z.object(pageQuery(app.config)), answer: ListAnswer, isLarge: true },
     async ({ actor, query }) => {
-      const page = await paged(app, actor, query)
-      return listed(app, page, await sharedLinks.list(app, actor, page))
+      const page = await resolvePage(app, actor, query)
+      return pageAnswer(app, page, await sharedLinks.list(app, actor, page))
     },
   ),
   user(
@@ -66,8 +66,8 @@ const below = (app: App, path: `/${string}`): Route[] => [
       isLarge: true,
     },
     async ({ actor, query, param }) => {
-      const page = await paged(app, actor, query)
-      return listed(app, page, await sharedLinks.listOf(app, actor, param('document_id'), page))
+      const page = await resolvePage(app, actor, query)
+      return pageAnswer(app, page, await sharedLinks.listOfDocument(app, actor, param('document_id'), page))
     },
   ),
   user(`DELETE ${path}/:id`, { summary: 'Revoke a shared link', ids: ofLink }, ({ actor, param }) =>
@@ -75,7 +75,7 @@ const below = (app: App, path: `/${string}`): Route[] => [
   ),
 ]
 
-const listed = (app: App, page: PageRequest, fetched: FetchedPage<sharedLinks.SharedLink>) => ({
+const pageAnswer = (app: App, page: PageRequest, fetched: FetchedPage<sharedLinks.SharedLink>) => ({
   shared_links: fetched.rows.map((link) => view(app, link)),
   pagination: pagination(page, fetched),
 })

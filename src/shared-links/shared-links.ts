@@ -4,15 +4,16 @@ import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { databaseNow } from '../db/clock.ts'
+import { deleteInBatches } from '../db/delete-in-batches.ts'
 import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
-import { visible } from '../documents/access.ts'
+import { requireDocument } from '../documents/access.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
 import { countHit } from '../http/rate-limit.ts'
 
-export const statuses = ['usable', 'expired', 'revoked', 'exhausted'] as const
+export const linkStatuses = ['usable', 'expired', 'revoked', 'exhausted'] as const
 
 /** A link with what it leads to. */
 export interface SharedLink extends Row<'shared_links'>, Pick<Row<'documents'>, 'title' | 'filename' | 'size' | 'mime_type' | 'sha256'> {
@@ -21,22 +22,22 @@ export interface SharedLink extends Row<'shared_links'>, Pick<Row<'documents'>, 
   file_replaced_at: Date | null
   creator: string
   /** whether its maker may still see the document */
-  is_backed: boolean
+  is_creator_authorized: boolean
   /** by the database clock */
   is_expired: boolean
 }
 
-export interface Terms {
+export interface LinkOptions {
   password?: string | null | undefined
   expires_at?: Date | null | undefined
   max_views?: number | null | undefined
 }
 
 /** Shares a document. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for an expiry that has passed, SHARED_LINK_RATE_LIMITED. */
-export async function create(app: App, actor: Actor, documentId: string, terms: Terms): Promise<SharedLink> {
+export async function create(app: App, actor: Actor, documentId: string, terms: LinkOptions): Promise<SharedLink> {
   const { password, expires_at = null, max_views = null } = terms
   if (expires_at && expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'a moment in the future')
-  const document = await visible(app.db, actor, documentId)
+  const document = await requireDocument(app.db, actor, documentId)
   const creation = { max: app.config.limits.shared_links_per_hour, windowSeconds: 3600 }
   if (actor.id !== null) await countHit(app, `shared-link:${actor.id}`, creation, 'SHARED_LINK_RATE_LIMITED')
   const password_hash = password ? await app.passwords.hash(password) : null
@@ -58,7 +59,7 @@ export async function create(app: App, actor: Actor, documentId: string, terms: 
       })
       .returning('id')
       .executeTakeFirstOrThrow()
-    return select(trx).where('shared_links.id', '=', id).executeTakeFirstOrThrow()
+    return selectLinks(trx).where('shared_links.id', '=', id).executeTakeFirstOrThrow()
   })
 }
 
@@ -72,19 +73,19 @@ export const list = (app: App, actor: Actor, page: PageRequest): Promise<Fetched
   pageOfLinks(app, page, null, isAdmin(actor) ? sql`true` : sql`shared_links.created_by = ${actor.id} and documents.owner_id = ${actor.id}`)
 
 /** One page of all links to a document, newest first. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
-export async function listOf(
+export async function listOfDocument(
   app: App,
   actor: Actor,
   documentId: string,
   page: PageRequest,
 ): Promise<FetchedPage<SharedLink & RowWithCursorKey>> {
-  const { id } = await visible(app.db, actor, documentId)
+  const { id } = await requireDocument(app.db, actor, documentId)
   return pageOfLinks(app, page, id, sql`shared_links.document_id = ${id}`)
 }
 
-/** Makes a link void from this moment; again is harmless. Throws SHARED_LINK_NOT_FOUND. */
+/** Makes a link void from this moment; again is untrustedContentHeaders. Throws SHARED_LINK_NOT_FOUND. */
 export async function revoke(app: App, actor: Actor, id: string): Promise<void> {
-  const link = await select(app.db).where('shared_links.id', '=', id).executeTakeFirst()
+  const link = await selectLinks(app.db).where('shared_links.id', '=', id).executeTakeFirst()
   if (!link || !(isAdmin(actor) || link.owner_id === actor.id)) throw new AppError('SHARED_LINK_NOT_FOUND')
   await app.db.updateTable('shared_links').set({ revoked_at: app.now() }).where('id', '=', id).where('revoked_at', 'is', null).execute()
 }
@@ -100,16 +101,31 @@ export async function revokeAll(app: App, trx: Trx, userId: string): Promise<num
   return Number(numUpdatedRows)
 }
 
+/** Deletes links that expired or were revoked more than `ageMs` ago. Returns their number. `isDryRun` only counts them. */
+export const deleteEnded = (db: Db, ageMs: number, isDryRun: boolean): Promise<number> =>
+  deleteInBatches(
+    db,
+    'shared_links',
+    sql`select id from shared_links where least(expires_at, revoked_at) < now() - ${ageMs} * interval '1 ms'`,
+    isDryRun,
+  )
+
 /** Where a link stands; of several reasons against it the first in this order counts. */
-export function statusOf({ revoked_at, is_backed, is_expired, max_views, view_count }: SharedLink): (typeof statuses)[number] {
-  if (revoked_at !== null || !is_backed) return 'revoked'
+export function statusOf({
+  revoked_at,
+  is_creator_authorized,
+  is_expired,
+  max_views,
+  view_count,
+}: SharedLink): (typeof linkStatuses)[number] {
+  if (revoked_at !== null || !is_creator_authorized) return 'revoked'
   if (is_expired) return 'expired'
   return max_views !== null && view_count >= max_views ? 'exhausted' : 'usable'
 }
 
 /** Selects links with what they lead to. */
-export const select = (db: Db | Trx) =>
-  joined(db)
+export const selectLinks = (db: Db | Trx) =>
+  joinTables(db)
     .selectAll('shared_links')
     .select([
       'documents.title',
@@ -122,7 +138,7 @@ export const select = (db: Db | Trx) =>
       'documents.file_replaced_at',
       'users.username as creator',
     ])
-    .select(sql<boolean>`not users.disabled and (users.role = 'admin' or documents.owner_id = users.id)`.as('is_backed'))
+    .select(sql<boolean>`not users.disabled and (users.role = 'admin' or documents.owner_id = users.id)`.as('is_creator_authorized'))
     .select(sql<boolean>`coalesce(shared_links.expires_at <= clock_timestamp(), false)`.as('is_expired'))
 
 function pageOfLinks({ db }: App, page: PageRequest, documentId: string | null, which: ReturnType<typeof sql>) {
@@ -132,15 +148,15 @@ function pageOfLinks({ db }: App, page: PageRequest, documentId: string | null, 
     newestFirst,
     ['shared links', documentId],
     ({ limit, offset, after }) => {
-      const listed = select(db).where(condition).select(newestFirst.key)
+      const listed = selectLinks(db).where(condition).select(newestFirst.key)
       const behind = after ? listed.where(newestFirst.isAfter(after)) : listed
       return newestFirst.orderBy(behind).limit(limit).offset(offset).$castTo<SharedLink & RowWithCursorKey>().execute()
     },
-    async () => (await joined(db).where(condition).select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total,
+    async () => (await joinTables(db).where(condition).select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total,
   )
 }
 
-const joined = (db: Db | Trx) =>
+const joinTables = (db: Db | Trx) =>
   db
     .selectFrom('shared_links')
     .innerJoin('documents', 'documents.id', 'shared_links.document_id')

@@ -3,13 +3,13 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { clock, secondsAgo } from '../db/clock.ts'
 import type { Trx } from '../db/pool.ts'
-import { stored } from '../documents/download.ts'
+import { openStoredFile } from '../documents/download.ts'
 import { AppError } from '../errors.ts'
 import type { StoredFile } from '../http/files.ts'
 import { clientNetwork, countHit, type Limit, removeLastHit } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'
-import { countTry, opens, triesOf } from './password-limit.ts'
-import { type SharedLink, select, statusOf } from './shared-links.ts'
+import { attemptsKey, countAttempt, verifyPassword } from './password-limit.ts'
+import { type SharedLink, selectLinks, statusOf } from './shared-links.ts'
 
 /** Whose fetch it is, and what it brings. */
 export interface Visitor {
@@ -17,50 +17,50 @@ export interface Visitor {
   password: string | undefined
 }
 
-const fetches = ({ config }: App): Limit => ({ max: config.limits.shared_download_per_minute, windowSeconds: 60 })
+const downloadLimit = ({ config }: App): Limit => ({ max: config.limits.shared_download_per_minute, windowSeconds: 60 })
 /** Seconds in which the rest of a file may be fetched as part of a view. */
-const viewLasts = 600
+const viewSeconds = 600
 
-const refusals = { revoked: 'SHARED_LINK_REVOKED', expired: 'SHARED_LINK_EXPIRED', exhausted: 'SHARED_LINK_MAX_VIEWS' } as const
+const statusErrors = { revoked: 'SHARED_LINK_REVOKED', expired: 'SHARED_LINK_EXPIRED', exhausted: 'SHARED_LINK_MAX_VIEWS' } as const
 
 /** The link of that token, while it leads anywhere. Throws SHARED_LINK_NOT_FOUND, _REVOKED, _EXPIRED, _MAX_VIEWS. */
-export async function usable(app: App, token: string): Promise<SharedLink> {
-  const link = await find(app, token)
+export async function getUsable(app: App, token: string): Promise<SharedLink> {
+  const link = await findLink(app, token)
   const status = statusOf(link)
-  if (status !== 'usable') throw new AppError(refusals[status])
+  if (status !== 'usable') throw new AppError(statusErrors[status])
   return link
 }
 
 /** The same for a client that comes back for the rest of a file: that the views are spent by now does not matter to it. */
-export async function resumable(app: App, token: string, ip: string): Promise<SharedLink> {
-  const link = await find(app, token)
-  return statusOf(link) === 'exhausted' && (await hasView(app, link, ip)) ? link : usable(app, token)
+export async function getResumable(app: App, token: string, ip: string): Promise<SharedLink> {
+  const link = await findLink(app, token)
+  return statusOf(link) === 'exhausted' && (await hasRecentView(app, link, ip)) ? link : getUsable(app, token)
 }
 
 /** Whether the password opens the link; where it has none, any does. Every try counts. Throws SHARED_LINK_RATE_LIMITED, and as usable(). */
-export async function verify(app: App, token: string, { ip, password }: Visitor): Promise<boolean> {
-  await countTry(app, ip)
-  const link = await usable(app, token)
-  return link.password_hash === null || (password !== undefined && (await opens(app, link, ip, password)))
+export async function verifyVisitor(app: App, token: string, { ip, password }: Visitor): Promise<boolean> {
+  await countAttempt(app, ip)
+  const link = await getUsable(app, token)
+  return link.password_hash === null || (password !== undefined && (await verifyPassword(app, link, ip, password)))
 }
 
 /** Counts a fetch, whatever comes of it. Throws SHARED_LINK_RATE_LIMITED. */
-export const countFetch = (app: App, ip: string): Promise<void> =>
-  countHit(app, `shared-link-fetch:${clientNetwork(ip)}`, fetches(app), 'SHARED_LINK_RATE_LIMITED')
+export const countDownload = (app: App, ip: string): Promise<void> =>
+  countHit(app, `shared-link-fetch:${clientNetwork(ip)}`, downloadLimit(app), 'SHARED_LINK_RATE_LIMITED')
 
 /**
  * The file, ready to be sent; its view is spent when the bytes are at hand and before the first one leaves, whatever becomes of the rest.
  * Throws SHARED_LINK_PASSWORD_REQUIRED, _INVALID_PASSWORD, _RATE_LIMITED, FileMissing; when it is opened also as usable().
  */
-export async function open(app: App, link: SharedLink, { ip, password }: Visitor): Promise<StoredFile> {
-  await unlock(app, link, ip, password)
-  const file = await stored(app, { ...link, created_at: link.document_created_at })
+export async function openFile(app: App, link: SharedLink, { ip, password }: Visitor): Promise<StoredFile> {
+  await requirePassword(app, link, ip, password)
+  const file = await openStoredFile(app, { ...link, created_at: link.document_created_at })
   return {
     ...file,
     async open(range) {
       const bytes = await file.open(range)
       try {
-        const isRest = range !== undefined && range.start > 0 && (await hasView(app, link, ip))
+        const isRest = range !== undefined && range.start > 0 && (await hasRecentView(app, link, ip))
         if (!isRest) await spendView(app, link, ip)
         return bytes
       } catch (error) {
@@ -72,13 +72,13 @@ export async function open(app: App, link: SharedLink, { ip, password }: Visitor
 }
 
 /** Wrong passwords count together with those of verify(): fetching is no second way to guess. */
-async function unlock(app: App, link: SharedLink, ip: string, password: string | undefined): Promise<void> {
+async function requirePassword(app: App, link: SharedLink, ip: string, password: string | undefined): Promise<void> {
   if (link.password_hash === null) return
   if (password === undefined) throw new AppError('SHARED_LINK_PASSWORD_REQUIRED')
   // Counted before it is looked at, so that a hundred guesses at once are not all looked at before the first one counts.
-  await countTry(app, ip)
-  if (!(await opens(app, link, ip, password))) throw new AppError('SHARED_LINK_INVALID_PASSWORD')
-  await removeLastHit(app, triesOf(ip))
+  await countAttempt(app, ip)
+  if (!(await verifyPassword(app, link, ip, password))) throw new AppError('SHARED_LINK_INVALID_PASSWORD')
+  await removeLastHit(app, attemptsKey(ip))
 }
 
 /** One conditional UPDATE: of two visitors who race for the last view, one gets it. */
@@ -94,17 +94,17 @@ async function spendView(app: App, link: SharedLink, ip: string): Promise<void> 
       .returning(['view_count', 'max_views'])
       .executeTakeFirst()
     if (!spent) return false
-    await remember(trx, link, ip)
-    if (spent.view_count === spent.max_views) await tellExhausted(app, trx, link, spent.max_views)
+    await recordView(trx, link, ip)
+    if (spent.view_count === spent.max_views) await notifyExhausted(app, trx, link, spent.max_views)
     return true
   })
   if (isSpent) return
   // It changed since it was looked up; that says what happened.
-  await usable(app, link.token)
+  await getUsable(app, link.token)
   throw new AppError('SHARED_LINK_MAX_VIEWS')
 }
 
-async function remember(trx: Trx, { id }: SharedLink, ip: string): Promise<void> {
+async function recordView(trx: Trx, { id }: SharedLink, ip: string): Promise<void> {
   await trx
     .insertInto('shared_link_views')
     .values({ link_id: id, client: ip, at: clock })
@@ -112,10 +112,10 @@ async function remember(trx: Trx, { id }: SharedLink, ip: string): Promise<void>
     .execute()
   await sql`
     delete from shared_link_views where ctid in
-      (select ctid from shared_link_views where at < ${secondsAgo(viewLasts)} limit 10 for update skip locked)`.execute(trx)
+      (select ctid from shared_link_views where at < ${secondsAgo(viewSeconds)} limit 10 for update skip locked)`.execute(trx)
 }
 
-async function tellExhausted(app: App, trx: Trx, link: SharedLink, views: number): Promise<void> {
+async function notifyExhausted(app: App, trx: Trx, link: SharedLink, views: number): Promise<void> {
   const title = 'A shared link has been used up'
   const message = `The link to ${link.filename} was opened ${views === 1 ? 'once' : `${views} times`}, as often as it allows.`
   const data = { shared_link_id: link.id, document_id: link.document_id, filename: link.filename }
@@ -123,20 +123,20 @@ async function tellExhausted(app: App, trx: Trx, link: SharedLink, views: number
     await notify(app, trx, userId, 'shared_link_exhausted', { title, message, data })
 }
 
-async function hasView(app: App, { id }: SharedLink, ip: string): Promise<boolean> {
+async function hasRecentView(app: App, { id }: SharedLink, ip: string): Promise<boolean> {
   const view = await app.db
     .selectFrom('shared_link_views')
     .select('at')
     .where('link_id', '=', id)
     .where('client', '=', ip)
-    .where('at', '>', secondsAgo(viewLasts))
+    .where('at', '>', secondsAgo(viewSeconds))
     .where('at', '<=', clock)
     .executeTakeFirst()
   return view !== undefined
 }
 
-async function find(app: App, token: string): Promise<SharedLink> {
-  const link = /^[\w-]{43}$/.test(token) ? await select(app.db).where('token', '=', token).executeTakeFirst() : undefined
+async function findLink(app: App, token: string): Promise<SharedLink> {
+  const link = /^[\w-]{43}$/.test(token) ? await selectLinks(app.db).where('token', '=', token).executeTakeFirst() : undefined
   if (!link) throw new AppError('SHARED_LINK_NOT_FOUND')
   return link
 }

@@ -6,7 +6,7 @@ import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
-import { ownerOf } from '../documents/store-document.ts'
+import { resolveOwner } from '../documents/store-document.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
@@ -60,7 +60,7 @@ export async function get(app: App, actor: Actor, id: string, db: Db = app.db): 
 export async function create(app: App, actor: Actor, { owner, username, password, ...fields }: Fields): Promise<Source> {
   checkType(actor, fields.type)
   return app.db.transaction().execute(async (trx) => {
-    const ownerId = await ownerOf(app, trx, actor, owner)
+    const ownerId = await resolveOwner(app, trx, actor, owner)
     const ownerRole = await roleOf(trx, ownerId)
     await check(app, { ...fields, username, password }, ownerRole)
     checkPatterns(fields.file_patterns)
@@ -145,7 +145,7 @@ export async function remove(app: App, actor: Actor, id: string, andDocuments: b
       trx,
       (await liveJobs(trx, id)).map((job) => job.id),
     )
-    if (andDocuments) await documents.removeFrom(trx, id)
+    if (andDocuments) await documents.removeOfSource(trx, id)
     const { numDeletedRows } = await trx.deleteFrom('sources').where('id', '=', id).executeTakeFirst()
     if (numDeletedRows === 0n) throw new AppError('SOURCE_NOT_FOUND')
   })

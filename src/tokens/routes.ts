@@ -7,7 +7,7 @@ import { type Route, user } from '../http/route.ts'
 import { visibleName } from '../http/visible-text.ts'
 import * as tokens from './tokens.ts'
 
-export const Wanted = z.object({
+export const NewToken = z.object({
   name: visibleName(100),
   scopes: listOf(z.enum(scopes), 100, 1),
   expires_at: z.iso
@@ -29,7 +29,7 @@ export const TokenAnswer = z.object({
   last_used_at: z.iso.datetime().nullable(),
 })
 export const ListAnswer = z.object({ tokens: z.array(TokenAnswer), pagination: CursorPagination })
-export const MadeAnswer = TokenAnswer.extend({ token: z.string().describe('Shown this once; kept nowhere.') })
+export const CreatedAnswer = TokenAnswer.extend({ token: z.string().describe('Shown this once; kept nowhere.') })
 
 const ids = { id: 'API_TOKEN_NOT_FOUND' } as const
 
@@ -52,9 +52,9 @@ export const routes = (app: App): Route[] => [
     'POST /api/tokens',
     {
       summary: 'Make an API token; an admin also for somebody else, as for an account that only a program uses',
-      body: Wanted,
+      body: NewToken,
       status: 201,
-      answer: MadeAnswer,
+      answer: CreatedAnswer,
       scope: 'session',
       errors: ['FORBIDDEN', 'USER_NOT_FOUND', 'DUPLICATE_RESOURCE', 'CONFLICT'],
     },

@@ -11,7 +11,6 @@ import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
 import type { Session } from '../http/route.ts'
 import * as users from '../users/users.ts'
-import { revoke } from './revoked-tokens.ts'
 
 export type ApiToken = Omit<Row<'api_tokens'>, 'token_hash' | 'name_key' | 'token_version'> & { username: string }
 
@@ -19,16 +18,16 @@ export type ApiToken = Omit<Row<'api_tokens'>, 'token_hash' | 'name_key' | 'toke
 const prefix = 'dms_'
 
 /** Tokens that one user can have. */
-const most = 100
+const maxTokensPerUser = 100
 
 /** Seconds: how exact `last_used_at` is; a write for each request would cost more than the request. */
-const exactness = 60
+const lastUsedResolutionSeconds = 60
 
 /** Far enough for a token without end, near enough for every calendar: the year 9999. */
-const never = 253_402_300_799
+const farFutureSeconds = 253_402_300_799
 
 /** Whether a bearer token is one of these, by its looks. */
-export const looksLikeOne = (token: string): boolean => token.startsWith(prefix)
+export const isApiToken = (token: string): boolean => token.startsWith(prefix)
 
 const newestFirst = keyset(
   { by: 'api_tokens.created_at', type: 'timestamp', order: 'desc' },
@@ -42,9 +41,9 @@ export async function list(
   user?: string,
   wanted: WholeInput = {},
 ): Promise<FetchedPage<ApiToken & RowWithCursorKey>> {
-  const owner = user === undefined ? null : await ownerOf(app, actor, user)
+  const owner = user === undefined ? null : await resolveOwner(app, actor, user)
   return fetchWhole(wanted, newestFirst, ['tokens', owner?.id], ({ limit, after }) => {
-    const all = visible(app, actor).$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))
+    const all = selectVisible(app, actor).$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))
     return newestFirst
       .orderBy(after ? all.where(newestFirst.isAfter(after)) : all)
       .select(newestFirst.key)
@@ -56,7 +55,7 @@ export async function list(
 
 /** One token. Throws API_TOKEN_NOT_FOUND. */
 export async function get(app: App, actor: Actor, id: string): Promise<ApiToken> {
-  const token = await visible(app, actor).where('api_tokens.id', '=', id).executeTakeFirst()
+  const token = await selectVisible(app, actor).where('api_tokens.id', '=', id).executeTakeFirst()
   if (!token) throw new AppError('API_TOKEN_NOT_FOUND')
   return token
 }
@@ -71,7 +70,7 @@ export interface NewToken {
 
 /** Makes a token; the answered `token` is told this once. Throws USER_NOT_FOUND, DUPLICATE_RESOURCE, CONFLICT, VALIDATION_ERROR, FORBIDDEN. */
 export async function create(app: App, actor: Actor, wanted: NewToken): Promise<ApiToken & { token: string }> {
-  const owner = await ownerOf(app, actor, wanted.user)
+  const owner = await resolveOwner(app, actor, wanted.user)
   if (wanted.scopes.includes('admin') && owner.role !== 'admin')
     throw new AppError('FORBIDDEN', {}, 'Only admins have tokens with the scope admin.')
   if (owner.disabled) throw new AppError('CONFLICT', { user: owner.username }, 'The user is disabled.')
@@ -81,7 +80,8 @@ export async function create(app: App, actor: Actor, wanted: NewToken): Promise<
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .where('user_id', '=', owner.id)
     .executeTakeFirstOrThrow()
-  if (count >= most) throw new AppError('CONFLICT', { tokens: count }, `${most} tokens are the most that one user can have: revoke some.`)
+  if (count >= maxTokensPerUser)
+    throw new AppError('CONFLICT', { tokens: count }, `${maxTokensPerUser} tokens are the most that one user can have: revoke some.`)
   const token = prefix + randomBytes(32).toString('base64url')
   const values = {
     user_id: owner.id,
@@ -97,7 +97,7 @@ export async function create(app: App, actor: Actor, wanted: NewToken): Promise<
     () => app.db.insertInto('api_tokens').values(values).returning('id').executeTakeFirstOrThrow(),
     'There is a token of that name.',
   )
-  const made = await tokensOf(app).where('api_tokens.id', '=', id).executeTakeFirstOrThrow()
+  const made = await selectTokens(app).where('api_tokens.id', '=', id).executeTakeFirstOrThrow()
   return { ...made, token }
 }
 
@@ -107,7 +107,7 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
     const { user_id, expires_at } = await get(app, actor, id)
     const { numDeletedRows } = await trx.deleteFrom('api_tokens').where('id', '=', id).executeTakeFirst()
     if (numDeletedRows !== 1n) throw new AppError('API_TOKEN_NOT_FOUND')
-    await revoke(app, trx, user_id, { jti: id, exp: secondsOf(expires_at) })
+    await revokeToken(app, trx, user_id, { jti: id, exp: expirySeconds(expires_at) })
   })
 }
 
@@ -118,13 +118,15 @@ export async function removeAll(trx: Trx, userId: string): Promise<number> {
 }
 
 /** Who a token stands for now, and what it may do; undefined where it is none, or is good no longer. */
-export async function holder(app: App, token: string): Promise<{ actor: Actor; session: Session; remainingMs: number } | undefined> {
+export async function authenticate(app: App, token: string): Promise<{ actor: Actor; session: Session; remainingMs: number } | undefined> {
   const found = await app.database.auth
     .selectFrom('api_tokens')
     .innerJoin('users', 'users.id', 'api_tokens.user_id')
     .select(['api_tokens.id', 'user_id', 'username', 'role', 'scopes', 'expires_at', 'users.token_version as ver'])
     .select(sql<number | null>`extract(epoch from expires_at - clock_timestamp())::float8 * 1000`.as('remaining_ms'))
-    .select(sql<boolean>`last_used_at is null or last_used_at not between ${secondsAgo(exactness)} and ${clock}`.as('is_use_due'))
+    .select(
+      sql<boolean>`last_used_at is null or last_used_at not between ${secondsAgo(lastUsedResolutionSeconds)} and ${clock}`.as('is_use_due'),
+    )
     .where('token_hash', '=', hashOf(token))
     .whereRef('users.token_version', '=', 'api_tokens.token_version')
     .where('disabled', '=', false)
@@ -136,30 +138,45 @@ export async function holder(app: App, token: string): Promise<{ actor: Actor; s
   const role = scopes.includes('admin') ? found.role : 'user'
   return {
     actor: { id: user_id, username, role, scopes },
-    session: { sub: user_id, jti: id, exp: secondsOf(expires_at), ver },
+    session: { sub: user_id, jti: id, exp: expirySeconds(expires_at), ver },
     remainingMs,
   }
 }
 
 /** Whom a token is for: the actor, or for admins the user that is named. */
-async function ownerOf(app: App, actor: Actor, user: string | undefined): Promise<users.User> {
+async function resolveOwner(app: App, actor: Actor, user: string | undefined): Promise<users.User> {
   if (user === undefined) {
     if (actor.id === null) throw invalid('user', 'whose token it will be: the operator at the shell has none')
-    return users.existing(app.db, actor.id)
+    return users.get(app.db, actor.id)
   }
-  const owner = await users.named(app.db, user)
+  const owner = await users.findByIdentifier(app.db, user)
   if (!owner || !(isAdmin(actor) || owner.id === actor.id)) throw new AppError('USER_NOT_FOUND')
   return owner
 }
 
-const tokensOf = ({ db }: App) =>
+const selectTokens = ({ db }: App) =>
   db
     .selectFrom('api_tokens')
     .innerJoin('users', 'users.id', 'api_tokens.user_id')
     .select(['api_tokens.id', 'user_id', 'username', 'name', 'scopes', 'api_tokens.created_at', 'expires_at', 'last_used_at'])
 
-const visible = (app: App, actor: Actor) => tokensOf(app).$if(!isAdmin(actor), (query) => query.where('user_id', '=', actor.id))
+const selectVisible = (app: App, actor: Actor) => selectTokens(app).$if(!isAdmin(actor), (query) => query.where('user_id', '=', actor.id))
 
 const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex')
 
-const secondsOf = (date: Date | null): number => (date ? Math.floor(date.getTime() / 1000) : never)
+const expirySeconds = (date: Date | null): number => (date ? Math.floor(date.getTime() / 1000) : farFutureSeconds)
+
+/** Puts a token on the list until nobody could refresh it either; false when it was there already. */
+export async function revokeToken(app: App, trx: Trx, user_id: string, { jti, exp }: Pick<Session, 'jti' | 'exp'>): Promise<boolean> {
+  await trx.deleteFrom('revoked_tokens').where('expires_at', '<', clock).execute()
+  const expires_at = new Date((exp + refreshGraceSeconds(app)) * 1000)
+  const { numInsertedOrUpdatedRows } = await trx
+    .insertInto('revoked_tokens')
+    .values({ jti, user_id, expires_at })
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirstOrThrow()
+  return numInsertedOrUpdatedRows === 1n
+}
+
+/** Seconds after its end for which a token can be refreshed. */
+export const refreshGraceSeconds = ({ config }: App): number => config.auth.refresh_grace_hours * 3600

@@ -7,37 +7,38 @@ const scripts = (
 )
   .split(' ')
   .map((name) => ({ name, test: new RegExp(`\\p{Script=${name}}`, 'u') }))
-const neutral = /[\p{Script=Common}\p{Script=Inherited}]/u
+const commonScript = /[\p{Script=Common}\p{Script=Inherited}]/u
 
 /** Scripts that are written together: the level "highly restrictive" of the standard. */
-const together = [
+const compatibleScripts = [
   ['Latin', 'Han', 'Hiragana', 'Katakana'],
   ['Latin', 'Han', 'Bopomofo'],
   ['Latin', 'Han', 'Hangul'],
 ]
 
 /** Whether the letters of a name are of scripts that nobody writes together, as Latin and Cyrillic. */
-export function mixesScripts(name: string): boolean {
+export function hasMixedScripts(name: string): boolean {
   const found = new Set<string>()
-  for (const character of name) if (!neutral.test(character)) found.add(scripts.find(({ test }) => test.test(character))?.name ?? 'another')
-  return found.size > 1 && !together.some((group) => [...found].every((script) => group.includes(script)))
+  for (const character of name)
+    if (!commonScript.test(character)) found.add(scripts.find(({ test }) => test.test(character))?.name ?? 'another')
+  return found.size > 1 && !compatibleScripts.some((group) => [...found].every((script) => group.includes(script)))
 }
 
 /** Latin letters and, below them, letters of another script that look the same; once as small and once as capital letters, in small ones. */
-const alphabets: readonly (readonly [latin: string, other: string])[] = [
+const confusableLetters: readonly (readonly [latin: string, other: string])[] = [
   ['acdehijklmopqstwxy', 'асԁеһіјкӏморԛѕтԝху'],
   ['abcehijkmopstxy', 'авсеніјкморѕтху'],
   ['aikoptuvwxy', 'αικορτυνωχγ'],
   ['abehikmnoptxyz', 'αβεηικμνορτχυζ'],
 ]
-const tables = alphabets.flatMap(([latin, other]) => {
+const tables = confusableLetters.flatMap(([latin, other]) => {
   const pairs = [...latin].map((letter, place) => [letter, [...other][place] ?? letter] as const)
   return [new Map(pairs), new Map(pairs.map(([letter, twin]) => [twin, letter] as const))]
 })
 
 /** The keys of user names that look like this one. Only a name all of whose letters have a counterpart has any; digits and signs are their own. */
-export function lookAlikes(key: string): string[] {
-  const letters = [...key].filter((character) => !neutral.test(character))
+export function confusableKeys(key: string): string[] {
+  const letters = [...key].filter((character) => !commonScript.test(character))
   if (letters.length === 0) return []
   const fitting = tables.filter((table) => letters.every((letter) => table.has(letter)))
   return [...new Set(fitting.map((table) => Array.from(key, (character) => table.get(character) ?? character).join('')))]

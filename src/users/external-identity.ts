@@ -5,7 +5,7 @@ import type { Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { emailKey, usernameKey } from '../http/user-identifier.ts'
 import type { Identity } from '../ports/identity-provider.ts'
-import { lookAlikes } from './confusables.ts'
+import { confusableKeys } from './confusables.ts'
 import { DisplayName, Email, Username } from './fields.ts'
 import * as users from './users.ts'
 
@@ -19,7 +19,7 @@ export interface RevokedCredentials {
 /** Revokes what could still open an account, inside the transaction that links it. */
 export type RevokeCredentials = (app: App, trx: Trx, user: users.User) => Promise<RevokedCredentials>
 
-export interface External {
+export interface ExternalSignIn {
   user: users.User
   /** null: the account was known, or made just now */
   linked: RevokedCredentials | null
@@ -29,25 +29,25 @@ export interface External {
  * The account of whoever the provider vouches for, with groups and role as they are told now. An account is known by issuer and subject; by
  * e-mail address only where that is verified and configured. Throws FORBIDDEN, DUPLICATE_RESOURCE, UNAUTHORIZED for a disabled account.
  */
-export async function ofIdentity(app: App, identity: Identity, revokeCredentials: RevokeCredentials): Promise<External> {
-  refuseOtherDomain(app, identity)
+export async function signInByIdentity(app: App, identity: Identity, revokeCredentials: RevokeCredentials): Promise<ExternalSignIn> {
+  checkHostedDomain(app, identity)
   return app.db.transaction().execute(async (trx) => {
-    const before = await known(trx, identity)
+    const before = await findByIdentity(trx, identity)
     const taken = before ? null : await linked(app, trx, identity, revokeCredentials)
-    const user = before ?? taken?.user ?? (await made(app, trx, identity))
+    const user = before ?? taken?.user ?? (await createUser(app, trx, identity))
     if (user.disabled) throw new AppError('UNAUTHORIZED', {}, 'This account is disabled.')
-    return { user: await synced(app, trx, user, identity), linked: taken?.revoked ?? null }
+    return { user: await syncGroups(app, trx, user, identity), linked: taken?.revoked ?? null }
   })
 }
 
 /** The claim itself, not the end of an address: anybody can have an address that looks like it. */
-function refuseOtherDomain({ config }: App, { hostedDomain }: Identity): void {
+function checkHostedDomain({ config }: App, { hostedDomain }: Identity): void {
   const wanted = config.oidc.hosted_domain.toLowerCase()
   if (wanted !== '' && hostedDomain?.toLowerCase() !== wanted)
     throw new AppError('FORBIDDEN', {}, 'Only accounts of one domain may sign in here, and this is none of them.')
 }
 
-const known = (trx: Trx, { issuer, subject }: Identity): Promise<users.User | undefined> =>
+const findByIdentity = (trx: Trx, { issuer, subject }: Identity): Promise<users.User | undefined> =>
   trx.selectFrom('users').selectAll().where('oidc_issuer', '=', issuer).where('oidc_subject', '=', subject).forUpdate().executeTakeFirst()
 
 /**
@@ -84,13 +84,13 @@ async function linked(
   return { user, revoked }
 }
 
-async function made(app: App, trx: Trx, identity: Identity): Promise<users.User> {
+async function createUser(app: App, trx: Trx, identity: Identity): Promise<users.User> {
   const { issuer, subject, isEmailVerified } = identity
   if (!app.config.oidc.auto_create_users) throw new AppError('FORBIDDEN', {}, 'There is no account for you here; an admin has to make one.')
   const email = Email.safeParse(identity.email).data
   if (!email) throw new AppError('FORBIDDEN', {}, 'Your provider tells no e-mail address; without one there is no account.')
   const { id } = await users.create(app, trx, {
-    username: await freeName(trx, identity, email),
+    username: await availableUsername(trx, identity, email),
     email,
     password_hash: null,
     role: 'user',
@@ -106,20 +106,20 @@ async function made(app: App, trx: Trx, identity: Identity): Promise<users.User>
 }
 
 /** The name that the provider tells, or one like it: a name that is taken is somebody else's, whatever the provider says. */
-async function freeName(trx: Trx, { username, issuer, subject }: Identity, email: string): Promise<string> {
+async function availableUsername(trx: Trx, { username, issuer, subject }: Identity, email: string): Promise<string> {
   const mark = createHash('sha256').update(`${issuer}\n${subject}`).digest('hex').slice(0, 8)
   const wished =
     [username, username?.split('@')[0], email.split('@')[0]].map((name) => Username.safeParse(name).data).find(Boolean) ?? 'user'
   const taken = await trx
     .selectFrom('users')
     .select('id')
-    .where('username_key', 'in', [usernameKey(wished), ...lookAlikes(usernameKey(wished))])
+    .where('username_key', 'in', [usernameKey(wished), ...confusableKeys(usernameKey(wished))])
     .executeTakeFirst()
   return taken ? `${wished.slice(0, 50)}-${mark}` : wished
 }
 
 /** Groups count from one sign-in to the next; whoever lost the admin group is no admin any more, but for the last one there is. */
-async function synced(app: App, trx: Trx, user: users.User, identity: Identity): Promise<users.User> {
+async function syncGroups(app: App, trx: Trx, user: users.User, identity: Identity): Promise<users.User> {
   const groups = [...identity.groups]
   const { admin_group } = app.config.oidc
   const role = admin_group === '' ? user.role : groups.includes(admin_group) ? 'admin' : 'user'
@@ -130,5 +130,5 @@ async function synced(app: App, trx: Trx, user: users.User, identity: Identity):
     app.log.warn({ user_id: user.id }, 'the last active admin is no longer in the admin group, and stays admin')
     return now
   }
-  return users.change(app, trx, user.id, { role })
+  return users.applyChanges(app, trx, user.id, { role })
 }

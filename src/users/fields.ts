@@ -2,17 +2,17 @@
 import { z } from 'zod'
 import { usernameKey } from '../http/user-identifier.ts'
 import { hasInvisible } from '../http/visible-text.ts'
-import { mixesScripts } from './confusables.ts'
+import { hasMixedScripts } from './confusables.ts'
 
 /** No space, control, invisible or unassigned character; no @, so that a name is never an e-mail address. */
-const visibleOnly = /^[^\p{C}\p{Z}\p{Default_Ignorable_Code_Point}@]*$/u
+const usernamePattern = /^[^\p{C}\p{Z}\p{Default_Ignorable_Code_Point}@]*$/u
 
 /** Names that mean somebody else: whom the audit log names where no user acted. */
-const reserved: ReadonlySet<string> = new Set(['operator', 'anonymous'])
+const reservedNames: ReadonlySet<string> = new Set(['operator', 'anonymous'])
 
 /** A user is named by id, e-mail address or user name: none of them must look like another. */
 const isAmbiguous = (name: string): boolean =>
-  /^\{?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$/i.test(name) || reserved.has(usernameKey(name))
+  /^\{?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$/i.test(name) || reservedNames.has(usernameKey(name))
 
 export const Username = z
   .string()
@@ -21,9 +21,9 @@ export const Username = z
   .normalize('NFKC')
   .min(1)
   .max(64)
-  .regex(visibleOnly, 'no @, space, control or invisible character')
+  .regex(usernamePattern, 'no @, space, control or invisible character')
   .refine((name) => !isAmbiguous(name), 'not of the form of an id, and neither operator nor anonymous')
-  .refine((name) => !mixesScripts(name), 'letters of one script, not of several that look alike')
+  .refine((name) => !hasMixedScripts(name), 'letters of one script, not of several that look alike')
 
 /** As browsers check it, which lets admin@localhost pass. */
 export const Email = z.email({ pattern: z.regexes.html5Email, error: 'an e-mail address' }).max(254)

@@ -4,9 +4,8 @@ import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
 import { Username } from './fields.ts'
-import { inventPassword } from './generate-password.ts'
-import { tellInitialPassword } from './initial-password.ts'
-import { newPassword } from './passwords.ts'
+import { writeInitialPassword } from './initial-password.ts'
+import { generatePassword, newPassword } from './passwords.ts'
 import * as users from './users.ts'
 
 /**
@@ -14,27 +13,27 @@ import * as users from './users.ts'
  * `<data_dir>/initial-admin-password` too, and nowhere else. Throws ConfigError where name or password are not allowed.
  */
 export async function ensureFirstAdmin(app: App): Promise<{ password: string } | null> {
-  if (app.config.auth.method === 'oidc' || !(await isEmpty(app.db))) return null
+  if (app.config.auth.method === 'oidc' || !(await hasNoUsers(app.db))) return null
   const { admin_username, admin_email, admin_password } = app.config.auth
-  refuse('auth.admin_username', Username.safeParse(admin_username).error)
-  if (admin_password) refuse('auth.admin_password', newPassword(app.config).safeParse(admin_password).error)
-  const password = admin_password || inventPassword(app.config.auth.password_min_length)
+  throwConfigError('auth.admin_username', Username.safeParse(admin_username).error)
+  if (admin_password) throwConfigError('auth.admin_password', newPassword(app.config).safeParse(admin_password).error)
+  const password = admin_password || generatePassword(app.config.auth.password_min_length)
   const password_hash = await app.passwords.hash(password)
   const made = await app.db.transaction().execute(async (trx) => {
     // Of two servers that start on an empty database the second waits here, and then finds a user.
     await sql`select pg_advisory_xact_lock(hashtextextended('first admin', 0))`.execute(trx)
-    if (!(await isEmpty(trx))) return false
+    if (!(await hasNoUsers(trx))) return false
     const username = Username.parse(admin_username)
     await users.create(app, trx, { username, email: admin_email, password_hash, role: 'admin', email_verified: true })
     // Before the row can be seen: an admin whose password nobody was told would lock everybody out.
-    if (!admin_password) await tellInitialPassword(app, password)
+    if (!admin_password) await writeInitialPassword(app, password)
     return true
   })
   return made && !admin_password ? { password } : null
 }
 
-const isEmpty = async (db: App['db'] | Trx) => (await db.selectFrom('users').select('id').limit(1).execute()).length === 0
+const hasNoUsers = async (db: App['db'] | Trx) => (await db.selectFrom('users').select('id').limit(1).execute()).length === 0
 
-function refuse(key: string, error: { issues: { message: string }[] } | undefined): void {
+function throwConfigError(key: string, error: { issues: { message: string }[] } | undefined): void {
   if (error) throw new ConfigError(error.issues.map(({ message }) => `${key}: ${message}`))
 }

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db } from '../db/pool.ts'
 import { emailKey, usernameKey } from '../http/user-identifier.ts'
-import { lookAlikes } from './confusables.ts'
+import { confusableKeys } from './confusables.ts'
 import { type ImportMode, type ImportRow, inTransaction, type Outcome } from './import-row.ts'
 import { columnsOf, type NewUser } from './users.ts'
 
@@ -22,7 +22,7 @@ export async function importBatch(app: App, rows: ReadonlyMap<number, ImportRow>
   for (const [index, row] of rows) {
     const id = idByKey.get(usernameKey(row.username)) ?? idByKey.get(emailKey(row.email))
     if (id !== undefined && mode.onConflict === 'skip') outcomes.set(index, { action: 'skipped', id })
-    if (id === undefined && !row.disabled && lookAlikes(usernameKey(row.username)).length === 0) fresh.push({ index, row })
+    if (id === undefined && !row.disabled && confusableKeys(usernameKey(row.username)).length === 0) fresh.push({ index, row })
   }
   if (fresh.length === 0) return outcomes
   const hashes = await hashesOf(app, fresh, mode.isDryRun)

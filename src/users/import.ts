@@ -7,7 +7,7 @@ import { openYielder } from '../http/time-slices.ts'
 import { emailKey, usernameKey } from '../http/user-identifier.ts'
 import { importBatch, maxHashes } from './import-batch.ts'
 import { type ImportMode, type ImportRow, importRow, inTransaction, OnConflict, type Outcome } from './import-row.ts'
-import { forgetInitialPassword } from './initial-password.ts'
+import { removeInitialPassword } from './initial-password.ts'
 import * as users from './users.ts'
 
 const maxRows = 10_000
@@ -139,7 +139,7 @@ function failed(index: number, username: string | null, error: unknown): Result 
 
 async function importOne(app: App, row: ImportRow, mode: ImportMode): Promise<Outcome> {
   const db = mode.trx ?? app.db
-  const existing = (await users.named(db, row.username)) ?? (await users.named(db, row.email))
+  const existing = (await users.findByIdentifier(db, row.username)) ?? (await users.findByIdentifier(db, row.email))
   if (!existing) return createOne(app, row, mode)
   if (mode.onConflict === 'skip') return { action: 'skipped', id: existing.id }
   if (mode.onConflict === 'update') return updateOne(app, existing, row, mode)
@@ -155,7 +155,7 @@ async function createOne(
   const hash = password === undefined || mode.isDryRun ? (password_hash ?? null) : await app.passwords.hash(password)
   const { id } = await inTransaction(app, mode, async (trx) => {
     const user = await users.create(app, trx, { ...fields, role, password_hash: hash, email_verified: true })
-    return disabled ? users.change(app, trx, user.id, { disabled }) : user
+    return disabled ? users.applyChanges(app, trx, user.id, { disabled }) : user
   })
   return mode.isDryRun ? { action: 'created' } : { action: 'created', id }
 }
@@ -163,8 +163,8 @@ async function createOne(
 async function updateOne(app: App, existing: users.User, row: ImportRow, mode: ImportMode): Promise<Outcome> {
   const changes = await changesOf(app, existing, row)
   if (Object.keys(changes).length === 0) return { action: 'skipped', id: existing.id }
-  await inTransaction(app, mode, (trx) => users.change(app, trx, existing.id, changes))
-  if (changes.password_hash !== undefined && !mode.isDryRun) await forgetInitialPassword(app, existing.password_hash)
+  await inTransaction(app, mode, (trx) => users.applyChanges(app, trx, existing.id, changes))
+  if (changes.password_hash !== undefined && !mode.isDryRun) await removeInitialPassword(app, existing.password_hash)
   return { action: 'updated', id: existing.id }
 }
 

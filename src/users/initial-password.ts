@@ -3,26 +3,26 @@ import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { App } from '../app.ts'
 
-const fileOf = ({ config }: App) => join(config.data_dir, 'initial-admin-password')
+const passwordFile = ({ config }: App) => join(config.data_dir, 'initial-admin-password')
 
 /** Writes the file, for its owner's eyes only; on return it outlives a power cut. */
-export async function tellInitialPassword(app: App, password: string): Promise<void> {
+export async function writeInitialPassword(app: App, password: string): Promise<void> {
   const { data_dir } = app.config
   await mkdir(data_dir, { recursive: true, mode: 0o700 })
-  const temporary = `${fileOf(app)}.${process.pid}.tmp`
+  const temporary = `${passwordFile(app)}.${process.pid}.tmp`
   await rm(temporary, { force: true })
   const file = await open(temporary, 'wx', 0o600)
   await file
     .writeFile(`${password}\n`)
     .then(() => file.sync())
     .finally(() => file.close())
-  await rename(temporary, fileOf(app))
+  await rename(temporary, passwordFile(app))
   const folder = await open(data_dir)
   await folder.sync().finally(() => folder.close())
 }
 
 /** Removes the file once the password that it tells, the one of `replacedHash`, is no longer in use. */
-export async function forgetInitialPassword(app: App, replacedHash: string | null): Promise<void> {
-  const told = await readFile(fileOf(app), 'utf8').catch(() => null)
-  if (told !== null && (await app.passwords.verify(replacedHash, told.trimEnd()))) await rm(fileOf(app), { force: true })
+export async function removeInitialPassword(app: App, replacedHash: string | null): Promise<void> {
+  const told = await readFile(passwordFile(app), 'utf8').catch(() => null)
+  if (told !== null && (await app.passwords.verify(replacedHash, told.trimEnd()))) await rm(passwordFile(app), { force: true })
 }

@@ -1,4 +1,5 @@
 /** Passwords: what they must be, and their Argon2id hashes. */
+import { randomInt } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { hash, parseOptions, verify } from '@node-rs/argon2'
 import { z } from 'zod'
@@ -22,6 +23,17 @@ export function newPassword({ auth }: Config) {
   return field
 }
 
+/** Letters, digits and signs without those that look alike. */
+const alphabet = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789-_.'
+
+/** Returns a random password of at least 24 characters (140 bits) with a digit and a special character, which satisfies every password policy. */
+export function generatePassword(length = 24): string {
+  for (;;) {
+    const password = Array.from({ length: Math.max(24, length) }, () => alphabet[randomInt(alphabet.length)]).join('')
+    if (/\d/.test(password) && /[-_.]/.test(password)) return password
+  }
+}
+
 /** A hash made elsewhere: Argon2 in its usual notation, within bounds that sign-in can pay each time. */
 export const PasswordHash = z
   .string()
@@ -37,18 +49,18 @@ function isAffordable(phc: string): boolean {
   }
 }
 
-const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
+const argon2Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
 /** Of no password that anybody knows; costs what a real one costs. */
-const nobodys = '$argon2id$v=19$m=19456,t=2,p=1$EY6fc0udciMVyqZIvJez8A$L5YEMsG5h2wbXWQvW7dXnQjOh2VPqlc2AL+6RQGG1Tk'
+const dummyHash = '$argon2id$v=19$m=19456,t=2,p=1$EY6fc0udciMVyqZIvJez8A$L5YEMsG5h2wbXWQvW7dXnQjOh2VPqlc2AL+6RQGG1Tk'
 
 /** Hashes with at most `slots` at a time: each holds a thread of the pool that files need too, and 19 MiB. */
 export function openPasswords(slots: number = availableParallelism()): PasswordHasher {
   const inTurn = turns(slots)
   return {
-    hash: (password) => inTurn(() => hash(password, cost)),
+    hash: (password) => inTurn(() => hash(password, argon2Options)),
     async verify(phc, password) {
-      const matches = await inTurn(() => verify(phc ?? nobodys, password))
+      const matches = await inTurn(() => verify(phc ?? dummyHash, password))
       return matches && phc !== null
     },
   }

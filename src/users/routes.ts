@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts'
 import { booleanText } from '../http/input.ts'
 import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
-import { paged } from '../settings/settings.ts'
+import { resolvePage } from '../settings/settings.ts'
 import { DisplayName, Email, Role, Username } from './fields.ts'
 import { ImportAnswer, ImportBody, importUsers } from './import.ts'
 import { newPassword } from './passwords.ts'
@@ -39,7 +39,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/users',
     { summary: 'List users', query: listQuery(app), answer: pageSchema(UserAnswer), isLarge: true },
     async ({ actor, query }) => {
-      const page = await paged(app, actor, query)
+      const page = await resolvePage(app, actor, query)
       const fetched = await users.list(app.db, query, page)
       return { data: fetched.rows.map(view), pagination: pagination(page, fetched) }
     },
@@ -67,7 +67,7 @@ export const routes = (app: App): Route[] => [
     ({ body, query }) => importUsers(app, body, query),
   ),
   user('GET /api/users/profile', { summary: 'Your own account', answer: UserAnswer, errors: ['USER_NOT_FOUND'] }, async ({ actor }) =>
-    view(await users.existing(app.db, actor.id)),
+    view(await users.get(app.db, actor.id)),
   ),
   user(
     'PUT /api/users/profile',
@@ -81,7 +81,7 @@ export const routes = (app: App): Route[] => [
     async ({ actor, body }) => view(await users.updateProfile(app, actor, body)),
   ),
   admin('GET /api/users/:id', { summary: 'One user', ids, answer: UserAnswer }, async ({ param }) =>
-    view(await users.existing(app.db, param('id'))),
+    view(await users.get(app.db, param('id'))),
   ),
   admin(
     'PUT /api/users/:id',
@@ -97,7 +97,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/users/:identifier/groups',
     { summary: 'Groups of a user, by user name or e-mail address', answer: GroupsAnswer, errors: ['USER_NOT_FOUND'] },
     async ({ param }) => {
-      const found = await users.named(app.db, param('identifier'))
+      const found = await users.findByIdentifier(app.db, param('identifier'))
       if (!found) throw new AppError('USER_NOT_FOUND')
       return { username: found.username, groups: found.groups, synced_at: found.groups_synced_at?.toISOString() ?? null }
     },

@@ -9,9 +9,9 @@ import * as documents from '../documents/documents.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
 import { emailKey, parseUserIdentifier, usernameKey } from '../http/user-identifier.ts'
-import { lookAlikes } from './confusables.ts'
+import { confusableKeys } from './confusables.ts'
 import * as verification from './email-verification.ts'
-import { forgetInitialPassword } from './initial-password.ts'
+import { removeInitialPassword } from './initial-password.ts'
 
 export type User = Row<'users'>
 
@@ -48,14 +48,14 @@ export function list(db: Db, { role, disabled, q }: Filter, page: PageRequest): 
 }
 
 /** The user with that id. Throws USER_NOT_FOUND, also for null, which the operator at the shell has. */
-export async function existing(db: Db, id: string | null): Promise<User> {
+export async function get(db: Db, id: string | null): Promise<User> {
   const user = id === null ? undefined : await db.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst()
   if (!user) throw new AppError('USER_NOT_FOUND')
   return user
 }
 
 /** The user with that name, e-mail address or id, if there is one. */
-export function named(db: Db, identifier: string): Promise<User | undefined> {
+export function findByIdentifier(db: Db, identifier: string): Promise<User | undefined> {
   const all = db.selectFrom('users').selectAll()
   // PostgreSQL does not even look for U+0000, which a path can hold.
   if (identifier.includes('\0')) return Promise.resolve(undefined)
@@ -77,15 +77,15 @@ export interface NewUser {
 /** Makes a user. Throws DUPLICATE_RESOURCE with the field; a transaction cannot go on after that. */
 export async function create(app: App, db: Db, user: NewUser): Promise<User> {
   const values = columnsOf(user, app.now())
-  await refuseLookAlike(db, values.username_key)
-  return uniquely(db.insertInto('users').values(values).returningAll().executeTakeFirstOrThrow())
+  await refuseConfusable(db, values.username_key)
+  return mapDuplicates(db.insertInto('users').values(values).returningAll().executeTakeFirstOrThrow())
 }
 
 /** The columns of a new user. */
 export function columnsOf({ username, email, email_verified, display_name = '', ...fields }: NewUser, at: Date) {
   return {
     ...fields,
-    ...addressed(email, email_verified ? at : null),
+    ...emailColumns(email, email_verified ? at : null),
     username,
     username_key: usernameKey(username),
     display_name,
@@ -95,8 +95,8 @@ export function columnsOf({ username, email, email_verified, display_name = '', 
 }
 
 /** Throws DUPLICATE_RESOURCE where there is a user whose name looks the same in letters of another script. */
-async function refuseLookAlike(db: Db, key: string): Promise<void> {
-  const keys = lookAlikes(key)
+async function refuseConfusable(db: Db, key: string): Promise<void> {
+  const keys = confusableKeys(key)
   if (keys.length === 0) return
   const found = await db.selectFrom('users').select('id').where('username_key', 'in', keys).executeTakeFirst()
   if (found) throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'There is a user whose name looks the same.')
@@ -116,11 +116,11 @@ export interface Changes {
  * Changes a user; what is undefined stays. A new password and being disabled end all sessions; a role is read from here with each request.
  * Throws USER_NOT_FOUND, DUPLICATE_RESOURCE with the field, CONFLICT where no active admin would be left.
  */
-export async function change(app: App, trx: Trx, id: string, { email, email_verified, ...changes }: Changes): Promise<User> {
-  if (changes.role === 'user' || changes.disabled) await keepAnAdmin(trx, id)
+export async function applyChanges(app: App, trx: Trx, id: string, { email, email_verified, ...changes }: Changes): Promise<User> {
+  if (changes.role === 'user' || changes.disabled) await refuseLastAdmin(trx, id)
   const at = app.now()
   const set: Updateable<Schema['users']> = { ...changes, updated_at: at }
-  if (email !== undefined) Object.assign(set, addressed(email, email_verified ? at : null))
+  if (email !== undefined) Object.assign(set, emailColumns(email, email_verified ? at : null))
   const endsSessions = changes.password_hash !== undefined || changes.disabled === true
   const query = trx
     .updateTable('users')
@@ -128,12 +128,12 @@ export async function change(app: App, trx: Trx, id: string, { email, email_veri
     .$if(endsSessions, (update) => update.set((eb) => ({ token_version: eb('token_version', '+', 1) })))
     .where('id', '=', id)
     .returningAll()
-  const user = await uniquely(query.executeTakeFirst())
+  const user = await mapDuplicates(query.executeTakeFirst())
   if (!user) throw new AppError('USER_NOT_FOUND')
   if (email !== undefined) {
     // A link that was sent to the old address must not vouch for the new one.
-    await verification.forget(trx, id)
-    await verification.ask(app, trx, user)
+    await verification.deleteTokens(trx, id)
+    await verification.requestVerification(app, trx, user)
   }
   return user
 }
@@ -144,10 +144,10 @@ export interface Update extends Omit<Changes, 'password_hash'> {
 
 /** Changes a user on behalf of an admin or of the user; as change(), with the password in clear. */
 export async function update(app: App, id: string, { password, ...changes }: Update): Promise<User> {
-  const before = await existing(app.db, id)
+  const before = await get(app.db, id)
   const password_hash = password === undefined ? undefined : await app.passwords.hash(password)
-  const user = await app.db.transaction().execute((trx) => change(app, trx, id, { ...changes, password_hash }))
-  if (password_hash !== undefined) await forgetInitialPassword(app, before.password_hash)
+  const user = await app.db.transaction().execute((trx) => applyChanges(app, trx, id, { ...changes, password_hash }))
+  if (password_hash !== undefined) await removeInitialPassword(app, before.password_hash)
   return user
 }
 
@@ -157,7 +157,7 @@ export async function updateProfile(
   actor: Actor,
   { email, display_name }: Pick<Update, 'email' | 'display_name'>,
 ): Promise<User> {
-  const { id, email_key, email_verified_at } = await existing(app.db, actor.id)
+  const { id, email_key, email_verified_at } = await get(app.db, actor.id)
   const isSame = email !== undefined && emailKey(email) === email_key
   return update(app, id, { email, display_name, email_verified: isSame && email_verified_at !== null })
 }
@@ -173,20 +173,20 @@ export interface Removal {
 export async function remove(app: App, id: string, removal: Removal): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     // Documents before people, as everywhere: whoever is at work on one of them may need its owner or an admin next.
-    await documents.hold(trx, id)
-    await keepAnAdmin(trx, id)
+    await documents.lockOwned(trx, id)
+    await refuseLastAdmin(trx, id)
     // Uploads of this user wait from here on, and find no owner afterwards.
     const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
     if (!user) throw new AppError('USER_NOT_FOUND')
-    await clearDocuments(trx, id, removal)
+    await disposeDocuments(trx, id, removal)
     await trx.deleteFrom('users').where('id', '=', id).execute()
   })
 }
 
-async function clearDocuments(trx: Trx, id: string, removal: Removal): Promise<void> {
-  if (removal.documents === 'transfer') return documents.transferAll(trx, id, await heir(trx, id, removal.to))
+async function disposeDocuments(trx: Trx, id: string, removal: Removal): Promise<void> {
+  if (removal.documents === 'transfer') return documents.transferAll(trx, id, await findRecipient(trx, id, removal.to))
   if (removal.documents === 'delete') return documents.removeAll(trx, id)
-  const count = await documents.countOf(trx, id)
+  const count = await documents.countOwned(trx, id)
   if (count > 0)
     throw new AppError(
       'CONFLICT',
@@ -195,19 +195,19 @@ async function clearDocuments(trx: Trx, id: string, removal: Removal): Promise<v
     )
 }
 
-async function heir(trx: Trx, id: string, identifier = ''): Promise<string> {
-  const user = await named(trx, identifier)
+async function findRecipient(trx: Trx, id: string, identifier = ''): Promise<string> {
+  const user = await findByIdentifier(trx, identifier)
   if (!user || user.id === id) throw invalid('to', 'the user who gets the documents: a name, e-mail address or id of somebody else')
   return user.id
 }
 
 /** Notes a sign-in. */
-export async function signedIn(app: App, id: string): Promise<User> {
+export async function recordSignIn(app: App, id: string): Promise<User> {
   return app.db.updateTable('users').set({ last_login_at: app.now() }).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
 }
 
 /** Throws CONFLICT when the user is the last active admin. */
-async function keepAnAdmin(trx: Trx, id: string): Promise<void> {
+async function refuseLastAdmin(trx: Trx, id: string): Promise<void> {
   if (await isLastAdmin(trx, id)) throw new AppError('CONFLICT', {}, 'This is the last active admin.')
 }
 
@@ -224,9 +224,9 @@ export async function isLastAdmin(trx: Trx, id: string): Promise<boolean> {
   return admins.length === 1 && admins[0]?.id === id
 }
 
-const addressed = (email: string, verifiedAt: Date | null) => ({ email, email_key: emailKey(email), email_verified_at: verifiedAt })
+const emailColumns = (email: string, verifiedAt: Date | null) => ({ email, email_key: emailKey(email), email_verified_at: verifiedAt })
 
-async function uniquely<T>(query: Promise<T>): Promise<T> {
+async function mapDuplicates<T>(query: Promise<T>): Promise<T> {
   try {
     return await query
   } catch (error) {

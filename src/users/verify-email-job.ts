@@ -3,21 +3,21 @@ import type { App } from '../app.ts'
 import type { Row } from '../db/schema.ts'
 import { type Limit, removeLastHit, tryCountHit } from '../http/rate-limit.ts'
 import type { Handler } from '../jobs/queue.ts'
-import { isAwaited, newToken } from './email-verification.ts'
+import { createToken, isVerificationPending } from './email-verification.ts'
 
 /** Mails that one address gets, however often and by whom they are asked for. */
-const perAddress = { max: 3, windowSeconds: 3600 }
+const addressLimit = { max: 3, windowSeconds: 3600 }
 /** Mails that one user causes, to however many addresses. */
-const perUser = { max: 10, windowSeconds: 3600 }
+const userLimit = { max: 10, windowSeconds: 3600 }
 
 export const verifyEmail: Handler<'verify_email'> = {
   async run(app, { payload: { user_id } }) {
     const user = await app.db.selectFrom('users').selectAll().where('id', '=', user_id).executeTakeFirst()
-    if (!app.mailer || !user || !isAwaited(app, user)) return
-    const keys = await counted(app, user)
+    if (!app.mailer || !user || !isVerificationPending(app, user)) return
+    const keys = await countMail(app, user)
     if (!keys) return
     try {
-      const text = letter(app, user, await newToken(app, user_id))
+      const text = mailText(app, user, await createToken(app, user_id))
       await app.mailer.send({ to: user.email, subject: 'Confirm your e-mail address', text })
     } catch (error) {
       for (const key of keys) await removeLastHit(app, key)
@@ -27,11 +27,11 @@ export const verifyEmail: Handler<'verify_email'> = {
 }
 
 /** Counts the mail under all its limits and returns their keys; null where one of them is used up: then no mail is sent, and it can be asked for again later. */
-async function counted(app: App, { id, email_key }: Row<'users'>): Promise<string[] | null> {
+async function countMail(app: App, { id, email_key }: Row<'users'>): Promise<string[] | null> {
   const total = app.config.limits.verification_emails_per_hour
   const limits: [key: string, limit: Limit][] = [
-    [`verify_email:${email_key}`, perAddress],
-    [`verify_email:user:${id}`, perUser],
+    [`verify_email:${email_key}`, addressLimit],
+    [`verify_email:user:${id}`, userLimit],
     ...(total > 0 ? [['verify_email', { max: total, windowSeconds: 3600 }] as [string, Limit]] : []),
   ]
   const keys: string[] = []
@@ -46,7 +46,7 @@ async function counted(app: App, { id, email_key }: Row<'users'>): Promise<strin
   return keys
 }
 
-function letter({ config }: App, { username }: Row<'users'>, token: string): string {
+function mailText({ config }: App, { username }: Row<'users'>, token: string): string {
   const link = new URL(`api/auth/verify-email?token=${token}`, config.server.public_url.replace(/\/*$/, '/'))
   return `Hello ${username},
 

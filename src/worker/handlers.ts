@@ -1,5 +1,5 @@
 /** Every kind of job, and what does it. */
-import { purge } from '../documents/purge-job.ts'
+import { purgeHandler } from '../documents/purge.ts'
 import type { Handler, Kind } from '../jobs/queue.ts'
 import { extract, ocr } from '../ocr/ocr-job.ts'
 import { pages } from '../ocr/ocr-pages-job.ts'
@@ -7,6 +7,6 @@ import { index, reindex } from '../search/jobs.ts'
 import { sync } from '../sources/sync/sync-job.ts'
 import { verifyEmail } from '../users/verify-email-job.ts'
 
-export const handlers = { ocr, extract, pages, index, reindex, verify_email: verifyEmail, purge, sync } satisfies {
+export const handlers = { ocr, extract, pages, index, reindex, verify_email: verifyEmail, purge: purgeHandler, sync } satisfies {
   [K in Kind]: Handler<K>
 }

@@ -3,16 +3,16 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { deleteInBatches } from '../db/delete-in-batches.ts'
 import { Busy, withLock } from '../db/lock.ts'
-import { purgeOrphans } from '../documents/orphaned-files.ts'
+import { purgeOrphans } from '../documents/purge.ts'
 import { isDue, recordSuccess } from '../jobs/last-success.ts'
-import { forgetRead } from '../notifications/delete-old.ts'
-import { forgetEnded } from '../shared-links/delete-ended.ts'
+import { deleteRead } from '../notifications/notifications.ts'
+import { deleteEnded } from '../shared-links/shared-links.ts'
 
 /** Each removes what is old, as the configuration says, and tells how much that was; `isDry`: would be. */
 const steps = {
   files: purgeOrphans,
-  links: ({ db, config }, isDry) => forgetEnded(db, config.maintenance.links_keep, isDry),
-  notifications: ({ db, config }, isDry) => forgetRead(db, config.maintenance.notifications_keep, isDry),
+  links: ({ db, config }, isDry) => deleteEnded(db, config.maintenance.links_keep, isDry),
+  notifications: ({ db, config }, isDry) => deleteRead(db, config.maintenance.notifications_keep, isDry),
   jobs: ({ db, config }, isDry) => deleteInBatches(db, 'jobs', finishedJobs(config.maintenance.jobs_keep), isDry),
 } as const satisfies Record<string, (app: App, isDry: boolean) => Promise<number>>
 

@@ -1,6 +1,6 @@
 /** What is seen to again and again, without anybody's asking. */
 import type { App } from '../app.ts'
-import { settle } from '../documents/purge-uncommitted.ts'
+import { purgeUncommitted } from '../documents/purge.ts'
 import { deleteExpiredEvents } from '../events.ts'
 import { enqueueDue } from '../sources/sync/enqueue-sync.ts'
 import { maintainDaily } from './maintenance.ts'
@@ -8,7 +8,7 @@ import { maintainDaily } from './maintenance.ts'
 const minute = 60_000
 
 const chores: Readonly<Record<string, (app: App) => Promise<void>>> = {
-  'look at unsettled uploads': settle,
+  'purge uncommitted uploads': purgeUncommitted,
   'queue syncs that are due': async (app) => {
     if (app.config.worker.schedule_sources) await enqueueDue(app)
   },

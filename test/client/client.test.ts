@@ -105,7 +105,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'users.import': ({ users }) => users.import([], { dry_run: true }),
   'users.groups': ({ users }) => users.groups('ada@example.org'),
   'documents.get': ({ documents }) => documents.get('a/b'),
-  'documents.tagged': ({ documents }) => documents.tagged('a/b'),
+  'documents.tagged': ({ documents }) => documents.getWithEtag('a/b'),
   'documents.list': ({ documents }) => Array.fromAsync(documents.list({ status: 'failed' })),
   'documents.page': ({ documents }) => documents.page({ per_page: 5 }),
   'documents.upload': ({ documents }) => documents.upload(file, { title: 'A' }),
@@ -219,7 +219,7 @@ test('what the methods answer is what the server has, of every domain', async ()
   const label = await asAda.labels.create({ name: 'post', color: '#aabbcc' })
   expect(await asAda.labels.assign(label.id, [document.id])).toMatchObject({ assigned: 1 })
   expect((await asAda.labels.list()).find(({ id }) => id === label.id)).toMatchObject({ name: 'post', document_count: 1 })
-  const { etag } = await asAda.documents.tagged(document.id)
+  const { etag } = await asAda.documents.getWithEtag(document.id)
   expect(await asAda.documents.update(document.id, { title: 'A letter' }, { etag })).toMatchObject({ title: 'A letter', labels: ['post'] })
   await expect(asAda.documents.update(document.id, { title: 'No' }, { etag })).rejects.toMatchObject({ code: 'PRECONDITION_FAILED' })
   expect(await (await asAda.documents.download(document.id, { range: 'bytes=5-' })).text()).toBe('Bob')

@@ -81,7 +81,7 @@ async function waitForEnds(client: Client, waiting: Set<string>, patience: numbe
 
 async function processingTimes(client: Client): Promise<Map<string, number>> {
   const times = new Map<string, number>()
-  const items = client.each<{ document_id: string; processing_time: number | null }>('/api/ocr/queue', {})
+  const items = client.list<{ document_id: string; processing_time: number | null }>('/api/ocr/queue', {})
   for await (const { document_id, processing_time } of items) if (processing_time !== null) times.set(document_id, processing_time)
   return times
 }

@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { buildServer } from '../../src/server/http/assemble.ts'
-import { newToken } from '../../src/users/email-verification.ts'
+import { createToken } from '../../src/users/email-verification.ts'
 import { startApp, upload } from '../support/app.ts'
 import { openBrowser, startProvider } from '../support/servers/oidc.ts'
 
@@ -100,10 +100,10 @@ test.each([-2 * day, 2 * day])('410 SHARED_LINK_EXPIRED when it should, the proc
 test.each([-2 * day, 2 * day])('an e-mail confirmation works for a day, the process clock set by %i ms', async (step) => {
   const { app, ada, asStranger, setProcessClock, later } = await start()
   const confirm = async (token: string) => (await asStranger.send('GET', `/api/auth/verify-email?token=${token}`)).status
-  const [first, second] = [await newToken(app, ada.id), await newToken(app, ada.id)]
+  const [first, second] = [await createToken(app, ada.id), await createToken(app, ada.id)]
   setProcessClock(step)
   expect(await confirm(first)).toBe(200)
-  const third = await newToken(app, ada.id)
+  const third = await createToken(app, ada.id)
   await later(day)
   expect([await confirm(second), await confirm(third)]).toEqual([400, 400])
 })

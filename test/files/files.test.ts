@@ -5,7 +5,7 @@ import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
 import type { AppError } from '../../src/errors.ts'
-import { checkBelonging } from '../../src/files/store-marker.ts'
+import { checkStoreMarker } from '../../src/files/store-marker.ts'
 import { openDisk } from '../../src/files/stores/disk.ts'
 import { type DerivedKey, FileMissing, type FileStore, InvalidAddress } from '../../src/ports/file-store.ts'
 import { startApp, upload } from '../support/app.ts'
@@ -255,12 +255,12 @@ test('SERVICE_UNAVAILABLE while the folder is too full, gone, or not mounted any
 test('a folder that belongs to another database, or is not mounted, is refused at start', async () => {
   const [one, other] = [await startApp(), await startApp()]
   const folder = (dms: typeof one) => join(dms.dataDir, 'files')
-  await checkBelonging(one.app.db, folder(one))
-  await expect(checkBelonging(one.app.db, folder(other))).rejects.toThrow('belongs to another database')
+  await checkStoreMarker(one.app.db, folder(one))
+  await expect(checkStoreMarker(one.app.db, folder(other))).rejects.toThrow('belongs to another database')
   await upload(one.asAda, 'a.txt', 'hello')
   const empty = await mkdtemp(join(tmpdir(), 'dms-files-'))
   onTestFinished(() => rm(empty, { recursive: true, force: true }))
-  await expect(checkBelonging(one.app.db, empty)).rejects.toThrow('is the folder not mounted?')
-  await checkBelonging(other.app.db, empty)
+  await expect(checkStoreMarker(one.app.db, empty)).rejects.toThrow('is the folder not mounted?')
+  await checkStoreMarker(other.app.db, empty)
   expect(await readFile(join(empty, '.dms-store'), 'utf8')).toBe(await readFile(join(folder(other), '.dms-store'), 'utf8'))
 })

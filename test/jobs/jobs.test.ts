@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { App } from '../../src/app.ts'
 import * as reading from '../../src/documents/extraction-result.ts'
-import { settle } from '../../src/documents/purge-uncommitted.ts'
+import { purgeUncommitted } from '../../src/documents/purge.ts'
 import { addressOf } from '../../src/documents/stored-files.ts'
 import * as claims from '../../src/jobs/leases.ts'
 import * as jobs from '../../src/jobs/queue.ts'
@@ -381,7 +381,7 @@ test('bytes of an upload that failed after they got their name are found and rem
   await Promise.all([orphan?.commit(), twin?.commit()])
   await Promise.all([orphan?.discard(), twin?.discard()])
   expect((await storeFiles(dataDir)).named).toHaveLength(3)
-  await settle(app)
+  await purgeUncommitted(app)
   await runJobs(['maintenance'])
   expect(await storeFiles(dataDir)).toEqual({ named: [kept.sha256], staged: [] })
   expect(await app.db.selectFrom('stored_files').select('sha256').execute()).toEqual([{ sha256: kept.sha256 }])

@@ -1,4 +1,4 @@
-import { newToken } from '../../src/users/email-verification.ts'
+import { createToken } from '../../src/users/email-verification.ts'
 import { type Ask, password, type Rows, type World } from '../support/route-table.ts'
 
 const account = (world: World, more: object = {}) => {
@@ -46,7 +46,7 @@ export const rows: Rows = {
     },
   },
   'GET /api/auth/verify-email': {
-    good: async (world) => ({ query: { token: await newToken(world.app, (await world.person()).id) } }),
+    good: async (world) => ({ query: { token: await createToken(world.app, (await world.person()).id) } }),
   },
   'POST /api/auth/verify-email/resend': { good: async (world) => ({ json: { email: `${(await world.person()).username}@example.org` } }) },
   'POST /api/auth/logout': { good: () => ({}) },

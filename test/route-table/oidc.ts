@@ -18,9 +18,9 @@ const failing = (kind: 'unavailable' | 'refused') => async () => {
 
 /** Back from the provider, with the cookie that this browser got. */
 async function back({ app, word }: World): Promise<Ask> {
-  const memory = { verifier, state: word(), nonce: 'nonce' }
-  const cookie = await app.encryptedTokens.encrypt('oidc', { memory, shell: null }, long, app.now())
-  return { query: { state: memory.state, code: word() }, headers: { cookie: `dms_oidc=${cookie}` } }
+  const loginState = { verifier, state: word(), nonce: 'nonce' }
+  const cookie = await app.encryptedTokens.encrypt('oidc', { loginState, shell: null }, long, app.now())
+  return { query: { state: loginState.state, code: word() }, headers: { cookie: `dms_oidc=${cookie}` } }
 }
 
 const configured = ({ app, but }: World, oidc: object) => but({ config: { ...app.config, oidc: { ...app.config.oidc, ...oidc } } })

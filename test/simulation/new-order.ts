@@ -19,7 +19,7 @@ const phaseTwo: readonly Step[] = [
   }),
   query({
     label: 'list removals',
-    mirrors: [removeFiles, 'removable'],
+    mirrors: [removeFiles, 'listRemovable'],
     run(world, self) {
       const { removals, row } = viewOf(world, self)
       if (row !== null && removals.includes(row)) write(world, self, ['removal done', row])
@@ -27,7 +27,7 @@ const phaseTwo: readonly Step[] = [
       return 'end look'
     },
   }),
-  commit({ label: 'end look', mirrors: [removeFiles, 'removable'], run: (world, self) => ended(world, self, 'unlink') }),
+  commit({ label: 'end look', mirrors: [removeFiles, 'listRemovable'], run: (world, self) => ended(world, self, 'unlink') }),
   local({
     label: 'unlink',
     mirrors: ['files/stores/disk.ts', 'remove'],
@@ -72,7 +72,7 @@ export const purge: Program = [
   }),
   query({
     label: 'forget',
-    mirrors: [removeFiles, 'forgetUnused'],
+    mirrors: [removeFiles, 'releaseUnused'],
     run(world, self) {
       const [address = ''] = actorOf(world, self).seen
       write(world, self, ['row', null], ['removal', address])
@@ -81,7 +81,7 @@ export const purge: Program = [
   }),
   commit({
     label: 'commit removal',
-    mirrors: ['documents/purge-job.ts', 'purge'],
+    mirrors: ['documents/purge.ts', 'purgeHandler'],
     run: (world, self) => ended(world, self, 'share files lock'),
   }),
   ...phaseTwo,
@@ -92,7 +92,7 @@ export const purge: Program = [
 export const sweep: Program = [
   local({
     label: 'read notes',
-    mirrors: ['documents/purge-uncommitted.ts', 'settle'],
+    mirrors: ['documents/purge.ts', 'purgeUncommitted'],
     isReady: (world) => Object.values(world.notes).includes(''),
     run(world, self) {
       actorOf(world, self).seen = Object.keys(world.notes)
@@ -103,13 +103,13 @@ export const sweep: Program = [
   }),
   local({
     label: 'lock row',
-    mirrors: [storedFiles, 'lockStored'],
+    mirrors: [storedFiles, 'lockOrCreate'],
     isReady: isRowFree,
     run: (world, self) => locked(world, self, 'forget'),
   }),
   query({
     label: 'forget',
-    mirrors: [removeFiles, 'forgetUncommitted'],
+    mirrors: [removeFiles, 'releaseUncommitted'],
     run(world, self) {
       const [address = ''] = actorOf(world, self).seen
       if (viewOf(world, self).row !== address) write(world, self, ['removal', address])
@@ -118,7 +118,7 @@ export const sweep: Program = [
   }),
   commit({
     label: 'commit removal',
-    mirrors: ['documents/purge-job.ts', 'purge'],
+    mirrors: ['documents/purge.ts', 'purgeHandler'],
     run(world, self) {
       const [address = ''] = actorOf(world, self).seen
       delete world.notes[address]
@@ -133,7 +133,7 @@ export const sweep: Program = [
 export const upload = (own: string, isOwner: boolean): Program => [
   local({
     label: 'compare early',
-    mirrors: [storedFiles, 'compareLarge'],
+    mirrors: [storedFiles, 'compareLargeFiles'],
     run(world, self) {
       const { row, documents } = world.tables
       if (isOwner && row !== null && documents.length > 0) actorOf(world, self).seen = [row, String(world.files[row] === 'intact')]
@@ -142,7 +142,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
   local({
     label: 'lock row',
-    mirrors: [storedFiles, 'lockStored'],
+    mirrors: [storedFiles, 'lockOrCreate'],
     isReady: isRowFree,
     run(world, self) {
       locked(world, self, '')
@@ -166,7 +166,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
   local({
     label: 'name bytes',
-    mirrors: ['files/stores/disk.ts', 'giveName'],
+    mirrors: ['files/stores/disk.ts', 'renameDurably'],
     run(world, self) {
       world.notes[own] = self
       world.files[own] = 'intact'
@@ -184,7 +184,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
   query({
     label: 'insert document',
-    mirrors: ['documents/store-document.ts', 'store'],
+    mirrors: ['documents/store-document.ts', 'storeDocument'],
     run(world, self) {
       write(world, self, ['document', `of ${self}`])
       return 'commit'
@@ -200,7 +200,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
   local({
     label: 'keep',
-    mirrors: ['files/stores/disk.ts', 'keep'],
+    mirrors: ['files/stores/disk.ts', 'confirm'],
     run(world) {
       delete world.notes[own]
       return ''
@@ -260,7 +260,7 @@ export const orphans: Program = [
   }),
   local({
     label: 'lock row',
-    mirrors: [storedFiles, 'lockStored'],
+    mirrors: [storedFiles, 'lockOrCreate'],
     isReady: isRowFree,
     run: (world, self) => locked(world, self, 'is it used'),
   }),
@@ -273,10 +273,10 @@ export const orphans: Program = [
       return row === address || removals.includes(address) ? ended(world, self, '') : 'commit'
     },
   }),
-  commit({ label: 'commit', mirrors: ['check/stored-files.ts', 'setAside'], run: (world, self) => ended(world, self, 'set aside') }),
+  commit({ label: 'commit', mirrors: ['check/stored-files.ts', 'quarantine'], run: (world, self) => ended(world, self, 'quarantine') }),
   local({
-    label: 'set aside',
-    mirrors: ['check/stored-files.ts', 'setAside'],
+    label: 'quarantine',
+    mirrors: ['check/stored-files.ts', 'quarantine'],
     run(world, self) {
       delete world.files[actorOf(world, self).seen[0] ?? '']
       return ''
@@ -295,7 +295,7 @@ const outcome: readonly Step[] = [
   }),
   local({
     label: 'end filling',
-    mirrors: ['files/restore-marker.ts', 'endFilling'],
+    mirrors: ['files/restore-marker.ts', 'endRestore'],
     run(world) {
       world.claim = ''
       return ''
@@ -315,7 +315,7 @@ const outcome: readonly Step[] = [
 export const restore: Program = [
   local({
     label: 'claim folder',
-    mirrors: ['files/restore-marker.ts', 'beginFilling'],
+    mirrors: ['files/restore-marker.ts', 'beginRestore'],
     run(world) {
       world.claim = 'files'
       return 'store files'
@@ -342,7 +342,7 @@ export const restore: Program = [
   }),
   local({
     label: 'note commit',
-    mirrors: ['files/restore-marker.ts', 'noteClaim'],
+    mirrors: ['files/restore-marker.ts', 'writeClaim'],
     run(world) {
       world.claim = 'commit'
       return 'commit'

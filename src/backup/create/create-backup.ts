@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { fileRemovalLock, withLock } from '../../db/lock.ts'
 import { openCollector } from '../../files/free-buffers.ts'
-import { checkBelonging } from '../../files/store-marker.ts'
+import { checkStoreMarker } from '../../files/store-marker.ts'
 import { recordSuccess } from '../../jobs/last-success.ts'
 import type { Installation } from '../../open-app.ts'
 import { readVersion } from '../../version.ts'
@@ -72,7 +72,7 @@ export function createBackup(places: Installation, sink: BackupSink, options: Ba
 async function writeBackup(places: Installation, sink: BackupSink, options: BackupOptions, list: string): Promise<BackupResult> {
   const { storage } = places.config
   // With the store not mounted, every file would be missing from the backup.
-  if (storage.kind === 'disk') await checkBelonging(places.database.db, storage.path)
+  if (storage.kind === 'disk') await checkStoreMarker(places.database.db, storage.path)
   const snapshot = await openSnapshot(places.database)
   const checksums: string[] = []
   let head: at.Head

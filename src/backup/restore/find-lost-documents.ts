@@ -1,7 +1,7 @@
 /** Finds documents without a stored file after a restore, by looking for every file in the store. */
 import { sql } from 'kysely'
 import type { Trx } from '../../db/pool.ts'
-import { storedFiles } from '../../documents/stored-files.ts'
+import { listStoredFiles } from '../../documents/stored-files.ts'
 import type { FileStore } from '../../ports/file-store.ts'
 import { BackupDamaged, filePath, type Manifest } from '../manifest.ts'
 
@@ -30,7 +30,7 @@ export async function findLostDocuments(
   const damagedInStore = new Map(manifest.damaged.map(({ sha256, problem }) => [sha256, problem]))
   const damagedInBackup = new Map(skipped.map(({ path, problem }) => [path, problem]))
   const lost: LostDocument[] = []
-  for await (const { sha256, size, address } of storedFiles(trx)) {
+  for await (const { sha256, size, address } of listStoredFiles(trx)) {
     if ((await files.size(address)) === size) continue
     const known = damagedInStore.get(sha256)
     if (!known && !skipsDamaged) throw new BackupDamaged(`${filePath(sha256)} is missing`)

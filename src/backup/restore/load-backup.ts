@@ -3,7 +3,7 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg, { type PoolClient } from 'pg'
 import type { Trx } from '../../db/pool.ts'
 import type { Schema } from '../../db/schema.ts'
-import { type Commit, noteClaim } from '../../files/restore-marker.ts'
+import { type Commit, writeClaim } from '../../files/restore-marker.ts'
 import type { Installation } from '../../open-app.ts'
 import type { FileStore } from '../../ports/file-store.ts'
 import type { BackupSource } from '../backup-source.ts'
@@ -87,7 +87,7 @@ export async function loadBackup(
       const restored = await loadEntries(places, trx, client, source, storeId, options, secrets)
       if (options.inspector) throw new RollbackWithResult(restored)
       const commit = await readCommitId(client)
-      if (folder) await noteClaim(folder, { store_id: storeId, commit })
+      if (folder) await writeClaim(folder, { store_id: storeId, commit })
       options.signal.throwIfAborted()
       sentCommit = { commit, restored }
       return restored

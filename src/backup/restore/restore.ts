@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { withLock } from '../../db/lock.ts'
 import * as migrations from '../../db/migrate.ts'
 import { AppError } from '../../errors.ts'
-import * as filling from '../../files/restore-marker.ts'
+import * as restoreMarker from '../../files/restore-marker.ts'
 import type { Installation } from '../../open-app.ts'
 import type { BackupSource } from '../backup-source.ts'
 import { type CommitOutcome, readStoreId, waitForCommitOutcome } from './commit-outcome.ts'
@@ -37,7 +37,7 @@ function restoreAsOwner(places: Installation, source: BackupSource, options: Res
       if (folder) await resolveInterruptedRestore(places, folder, timeoutMs)
       await assertEmpty(places)
       const storeId = randomUUID()
-      if (folder) await filling.beginFilling(folder, { store_id: storeId, commit: null })
+      if (folder) await restoreMarker.beginRestore(folder, { store_id: storeId, commit: null })
       const restored = await loadBackup(places, source, storeId, folder, options).catch(async (error: unknown) => {
         const outcome =
           error instanceof CommitUnanswered ? await waitForCommitOutcome(database, storeId, error.commit, timeoutMs) : 'rolled back'
@@ -48,7 +48,7 @@ function restoreAsOwner(places: Installation, source: BackupSource, options: Res
         await error.removeSecrets()
         throw error.cause
       })
-      if (folder) await filling.endFilling(folder)
+      if (folder) await restoreMarker.endRestore(folder)
       return restored
     }),
   )
@@ -57,19 +57,19 @@ function restoreAsOwner(places: Installation, source: BackupSource, options: Res
 /** Removes the files and markers of this restore. */
 async function undoRestore(places: Installation, folder: string | null, storeId: string): Promise<void> {
   await removeGeneration(places.files, toGeneration(storeId))
-  if (folder) await filling.giveUpFilling(folder)
+  if (folder) await restoreMarker.abortRestore(folder)
 }
 
 /** Completes or undoes an interrupted restore. Throws AppError where the outcome is unknown or the restore turns out to be complete. */
 async function resolveInterruptedRestore(places: Installation, folder: string, timeoutMs: number): Promise<void> {
-  const interrupted = await filling.claimOf(folder)
+  const interrupted = await restoreMarker.readClaim(folder)
   if (!interrupted) return
   const outcome: CommitOutcome = interrupted.commit
     ? await waitForCommitOutcome(places.database, interrupted.store_id, interrupted.commit, timeoutMs)
     : 'rolled back'
   if (outcome === 'unknown') throw unknownOutcomeError(places, null)
   if (outcome === 'rolled back') return undoRestore(places, folder, interrupted.store_id)
-  await filling.endFilling(folder)
+  await restoreMarker.endRestore(folder)
   throw Object.assign(new AppError('CONFLICT', { path: folder }, 'the interrupted restore had been committed: it is complete'), {
     fix: 'dms search reindex, then dms check',
   })
@@ -109,9 +109,9 @@ export async function assertEmpty(places: Installation): Promise<void> {
     }
   }
   const folder = getStoreFolder(places)
-  if (folder && (await filling.claimOf(folder))) return
+  if (folder && (await restoreMarker.readClaim(folder))) return
   for await (const _ of places.files.list()) throw notEmptyError('the document store holds files', 'empty it, or pass --files-to')
-  if (folder && (await filling.ownerOf(folder)) !== '' && (await readCurrentStoreId(places)) === null)
+  if (folder && (await restoreMarker.readStoreId(folder)) !== '' && (await readCurrentStoreId(places)) === null)
     throw notEmptyError(`${folder} belongs to another database`, 'pass --files-to')
 }
 

@@ -30,8 +30,8 @@ export async function readNewPassword(cli: Cli, flags: PasswordFlags): Promise<s
   if (ways > 1) throw usage('of --password-stdin, --password-file, --generate-password and --no-password only one can be meant')
   if (password === false) return null
   if (!generatePassword) return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable }, true)
-  const { inventPassword } = await import('../../users/generate-password.ts')
-  return inventPassword()
+  const passwords = await import('../../users/passwords.ts')
+  return passwords.generatePassword()
 }
 
 /** Prints a password that was made up: alone, as `| pass insert -e dms/ana` must get nothing else, or in json as a field of whose it is. */

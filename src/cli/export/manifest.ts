@@ -1,6 +1,6 @@
 /** What documents are called in an export, and what its manifest says of them. */
 import { extname } from 'node:path'
-import { shorten } from '../../documents/file-names.ts'
+import { truncateFilename } from '../../documents/file-names.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { safeName } from '../remote/save-file.ts'
 
@@ -21,7 +21,7 @@ export function exportFileName({ id, filename }: Pick<DocumentView, 'id' | 'file
   const extension = extname(name)
   const mark = `-${id.replaceAll('-', '').slice(-12)}${extension}`
   const stem = name.slice(0, name.length - extension.length)
-  return `${shorten(stem, Math.max(1, maxBytes - Buffer.byteLength(mark)))}${mark}`
+  return `${truncateFilename(stem, Math.max(1, maxBytes - Buffer.byteLength(mark)))}${mark}`
 }
 
 export const textFileName = (file: string): string => `${file}.txt`

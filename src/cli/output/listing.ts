@@ -1,6 +1,6 @@
 /** Lists that come in pages: as many rows as asked for, printed while they arrive where the format allows it. */
 import type { Command } from 'commander'
-import type { Listed } from '../../client/connection.ts'
+import type { EntryStream } from '../../client/connection.ts'
 import type { Cli } from '../runtime/context.ts'
 import { usage } from '../runtime/exit.ts'
 import type { Shape } from './output.ts'
@@ -24,7 +24,7 @@ export function parseLimit({ limit, all }: ListFlags): number {
 /** Prints at most `limit` of the rows; with -v it says when there are more, and where `rows` knows it, how many. */
 export async function printList<T extends object>(
   cli: Cli,
-  rows: AsyncIterable<T> & Partial<Pick<Listed<T>, 'total'>>,
+  rows: AsyncIterable<T> & Partial<Pick<EntryStream<T>, 'total'>>,
   limit: number,
   shape: Shape<T>,
 ): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Body, type Client, clientOver } from '../../client/client.ts'
-import { type Form, type Listed, type OpenConnection, withQuery } from '../../client/connection.ts'
+import { type EntryStream, type Form, type OpenConnection, withQuery } from '../../client/connection.ts'
 import { Failure } from '../runtime/exit.ts'
 import type { LookupPrinter, PrintLookup } from './curl-lookup.ts'
 import type { RemoteTarget } from './remote-client.ts'
@@ -61,7 +61,7 @@ export function createCurlClient(
     secrets.set(value, standIn)
     return standIn
   }
-  function each<T>(path: string, query: Parameters<OpenConnection['each']>[1]): Listed<T> {
+  function list<T>(path: string, query: Parameters<OpenConnection['list']>[1]): EntryStream<T> {
     async function* entries(): AsyncGenerator<T> {
       yield await sent('GET', withQuery(path, { per_page: 100, ...query }))
     }
@@ -89,7 +89,7 @@ export function createCurlClient(
     asked.set(ask, standIn)
     return standIn
   }
-  return { ...clientOver({ send: sent, fetch: sent, call: sent, each, once: sent, upload, raw }), printLookup }
+  return { ...clientOver({ send: sent, fetch: sent, call: sent, list, sendOnce: sent, upload, raw }), printLookup }
 }
 
 /** Where no token is asked for. */

@@ -1,6 +1,6 @@
 /** The two ways to the events: the WebSocket of a server elsewhere, or one of this very process. */
 import { Agent } from 'undici'
-import { mint } from '../../auth/auth.ts'
+import { issueToken } from '../../auth/auth.ts'
 import type { StreamOptions } from '../../client/event-stream.ts'
 import * as users from '../../users/users.ts'
 import type { Cli } from '../runtime/context.ts'
@@ -27,17 +27,17 @@ export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
   const app = await cli.app('events tail', { hasStatementTimeout: false })
   const { openPrivately } = await import('../../server/local-socket.ts')
   const { as } = cli.options
-  const user = as === null ? await findAdmin(app) : await users.named(app.db, as)
+  const user = as === null ? await findAdmin(app) : await users.findByIdentifier(app.db, as)
   if (!user) throw usage(`there is no user "${as}" to act as`)
   const live = await openPrivately(app)
   cli.onEnd(() => live.close())
   const agent = new Agent({ connect: { socketPath: live.path } })
   cli.onEnd(() => agent.destroy())
-  const token = async () => (await mint(app, user)).token
+  const token = async () => (await issueToken(app, user)).token
   return { url: 'ws://localhost/ws', dispatcher: agent, token, renew: token }
 }
 
-async function findAdmin({ db }: Parameters<typeof mint>[0]): Promise<users.User> {
+async function findAdmin({ db }: Parameters<typeof issueToken>[0]): Promise<users.User> {
   const [admin] = (await users.list(db, { role: 'admin', disabled: false }, { page: 1, per_page: 1 })).rows
   if (!admin)
     throw new Failure('CONFLICT', 'there is no admin whose events could be shown', { fix: 'dms users add --role admin, or --as USER' })

@@ -35,7 +35,7 @@ function shellUser(): string {
 async function findActor(app: App, as: string | null): Promise<Actor> {
   if (as === null) return operator
   const users = await import('../../users/users.ts')
-  const user = await users.named(app.db, as)
+  const user = await users.findByIdentifier(app.db, as)
   if (!user) throw usage(`there is no user "${as}" to act as`)
   return { id: user.id, role: user.role, username: user.username }
 }

@@ -76,7 +76,7 @@ async function connect(
   session: Pick<RemoteOptions, 'token' | 'renew'>,
   tell: () => Promise<void>,
 ): Promise<RemoteClient> {
-  const around: RemoteOptions['around'] = async (request, send) => {
+  const intercept: RemoteOptions['intercept'] = async (request, send) => {
     if (isChange(request)) await tell()
     const reach = () => send().catch((error) => Promise.reject(describeConnectError(target, error)))
     if (options.verbose < 2) return reach()
@@ -94,7 +94,7 @@ async function connect(
       },
     )
   }
-  return remoteClient({ ...session, ...(await loadCertificates(target)), base: target.url, pause, around })
+  return remoteClient({ ...session, ...(await loadCertificates(target)), base: target.url, pause, intercept })
 }
 
 /** A connection that failed, and to what; every other error as it is. */

@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { link, open, rename, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { lastPart, shorten } from '../../documents/file-names.ts'
+import { baseName, truncateFilename } from '../../documents/file-names.ts'
 import { Failure } from '../runtime/exit.ts'
 
 /** Bytes of a file name that every common file system takes. */
@@ -13,11 +13,11 @@ const maxBytes = 255
  * taken for an option, not too long.
  */
 export function safeName(name: string): string {
-  const clean = lastPart(name.toWellFormed().normalize('NFC'))
+  const clean = baseName(name.toWellFormed().normalize('NFC'))
     .replace(/[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '_')
     .trim()
     .replace(/^[.-]+/, '_')
-  return clean === '' ? 'document' : shorten(clean, maxBytes)
+  return clean === '' ? 'document' : truncateFilename(clean, maxBytes)
 }
 
 export interface ExpectedContent {

@@ -1,4 +1,4 @@
-/** Document files in a folder of this machine: durable before they are named, named by what they hold and by their generation. */
+/** File store in a local folder. A file is flushed before it gets its name, which is its address. */
 import { createReadStream, open as openDescriptor } from 'node:fs'
 import { access, link, mkdir, open, readdir, readFile, rename, rm, stat, statfs, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -7,76 +7,75 @@ import { AppError } from '../../errors.ts'
 import { addressPattern, FileMissing, type FileStore } from '../../ports/file-store.ts'
 import { checkAddress, derivedFolder, derivedName, newGeneration, pathOf } from '../address.ts'
 import { hasSameBytes } from '../compare-files.ts'
-import { type OwnNote, openStaging, type Staged, type Staging } from '../staging.ts'
-import { troubleOf } from '../store-error.ts'
+import { type CommitMarker, openStaging, type StagedBytes, type Staging, toStoreError } from '../staging.ts'
 import { markerName } from '../store-marker.ts'
 
 export interface DiskOptions {
   path: string
-  /** where bytes wait for their name; must be on the same file system */
+  /** folder of temporary files; must be on the same file system */
   tmp_path: string
   /** bytes that must stay free */
   min_free: number
   fsync: boolean
 }
 
-interface Place {
+interface DiskContext {
   root: string
   staging: Staging
   fsync: boolean
-  /** makes names in a folder durable */
+  /** flushes a folder */
   flush(folder: string): Promise<void>
-  /** where bytes lie for good */
-  named(address: string): string
+  /** path of a committed file */
+  pathOfAddress(address: string): string
 }
 
-/** Opens (and where needed creates) the folder. */
+/** Opens the store and creates its folder. */
 export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOptions): Promise<FileStore> {
   const named = (address: string) => pathOf(root, address)
   await mkdir(root, { recursive: true, mode: 0o700 })
   const staging = await openStaging({ folder: tmp_path || join(root, '.tmp'), fsync })
-  const check = checker(root, min_free)
-  const flush = sharedFlushes()
+  const check = openCheck(root, min_free)
+  const flush = coalesceFlushes()
 
   return {
     async stage(source, maxSize, generation = newGeneration()) {
       await check()
-      return stagedFile(await staging.write(source, maxSize), generation, { root, staging, fsync, flush, named })
+      return stagedFile(await staging.write(source, maxSize), generation, { root, staging, fsync, flush, pathOfAddress: named })
     },
     async read(address, range) {
-      // A descriptor, not a FileHandle: one of those that is never read to its end would take the process with it when collected.
-      const fd = await promisify(openDescriptor)(named(address), 'r').catch(refuseMissing(address))
+      // A descriptor instead of a FileHandle: Node ends the process when it collects an open FileHandle.
+      const fd = await promisify(openDescriptor)(named(address), 'r').catch(throwMissing(address))
       return createReadStream('', { fd, highWaterMark: 1 << 18, ...range })
     },
     async openLocal(address) {
-      // A second name: bytes that are removed, or replaced by another upload of them, stay until the reader is done.
+      // A hard link keeps the bytes until the reader is done, even if they are removed or replaced meanwhile.
       const path = staging.linkPath()
       const isLinked = await link(named(address), path).then(
         () => true,
-        (error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? refuseMissing(address)(error) : false),
+        (error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? throwMissing(address)(error) : false),
       )
       if (isLinked) return { path, release: () => staging.removeLink(path) }
-      // A file system without hard links.
-      await stat(named(address)).catch(refuseMissing(address))
+      // The file system has no hard links.
+      await stat(named(address)).catch(throwMissing(address))
       return { path: named(address), release: async () => {} }
     },
     describeLocation: named,
     async size(address) {
-      return (await stat(named(address)).catch(nothing))?.size ?? null
+      return (await stat(named(address)).catch(undefinedIfMissing))?.size ?? null
     },
     async remove(address) {
-      await unlink(named(address)).catch(nothing)
+      await unlink(named(address)).catch(undefinedIfMissing)
     },
-    list: () => listed(root),
+    list: () => listFiles(root),
     async quarantine(address) {
-      const to = join(root, '.set-aside', checkAddress(address))
+      const to = join(root, '.quarantine', checkAddress(address))
       await mkdir(dirname(to), { recursive: true, mode: 0o700 })
-      await rename(named(address), to).catch(refuseMissing(address))
+      await rename(named(address), to).catch(throwMissing(address))
       if (fsync) await Promise.all([flushFolder(dirname(to)), flushFolder(dirname(named(address)))])
       return to
     },
     readDerived: async ({ sha256, ownerId }, name) =>
-      (await readFile(join(derivedFolder(root, sha256), derivedName(ownerId, name))).catch(nothing)) ?? null,
+      (await readFile(join(derivedFolder(root, sha256), derivedName(ownerId, name))).catch(undefinedIfMissing)) ?? null,
     async writeDerived({ sha256, ownerId }, name, bytes) {
       await check()
       const folder = derivedFolder(root, sha256)
@@ -86,62 +85,63 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
         await rename(path, join(folder, derivedName(ownerId, name)))
       } catch (error) {
         await unlink(path).catch(() => {})
-        throw troubleOf(error)
+        throw toStoreError(error)
       }
     },
     removeDerived: (sha256) => rm(derivedFolder(root, sha256), { recursive: true, force: true }),
-    listUncommitted: () => staging.abandoned(),
+    listUncommitted: () => staging.listAbandoned(),
     check,
     close: async () => {},
   }
 }
 
-/** The two levels of folders keep each listing short. */
-async function* listed(root: string): ReturnType<FileStore['list']> {
-  const within = async (folder: string, name: RegExp) => (await readdir(folder).catch(noFolder)).filter((entry) => name.test(entry)).sort()
+/** Yields all stored files. Two levels of folders keep each listing short. */
+async function* listFiles(root: string): ReturnType<FileStore['list']> {
+  const within = async (folder: string, name: RegExp) =>
+    (await readdir(folder).catch(emptyIfNoFolder)).filter((entry) => name.test(entry)).sort()
   for (const first of await within(root, /^[0-9a-f]{2}$/)) {
     for (const second of await within(join(root, first), /^[0-9a-f]{2}$/)) {
       const folder = join(root, first, second)
       for (const address of await within(folder, addressPattern)) {
-        const found = await stat(join(folder, address)).catch(nothing)
+        const found = await stat(join(folder, address)).catch(undefinedIfMissing)
         if (found) yield { address, size: found.size, modifiedAt: found.mtime }
       }
     }
   }
 }
 
-/** A file where a folder should be holds no names. */
-function noFolder(error: NodeJS.ErrnoException): string[] {
+/** Returns an empty list for a folder that does not exist or is a file. */
+function emptyIfNoFolder(error: NodeJS.ErrnoException): string[] {
   if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error
   return []
 }
 
-/** Throws where bytes cannot be taken; a folder whose marker vanished is a volume that is no longer mounted. */
-function checker(root: string, minFree: number): () => Promise<void> {
+/** Returns a check that throws SERVICE_UNAVAILABLE if the store is full or its marker has vanished, as when a volume is unmounted. */
+function openCheck(root: string, minFree: number): () => Promise<void> {
   let wasMarked = false
   return async () => {
     try {
       const { bavail, bsize } = await statfs(root)
       if (bavail * bsize < minFree) throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store is full.')
-      const isMarked = await access(join(root, markerName)).then(() => true, nothing)
+      const isMarked = await access(join(root, markerName)).then(() => true, undefinedIfMissing)
       if (wasMarked && !isMarked) throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store is not mounted.')
       wasMarked = isMarked === true
     } catch (error) {
-      throw troubleOf(error)
+      throw toStoreError(error)
     }
   }
 }
 
-const refuseMissing =
+const throwMissing =
   (address: string) =>
   (error: NodeJS.ErrnoException): never => {
-    throw error.code === 'ENOENT' ? new FileMissing(address) : troubleOf(error)
+    throw error.code === 'ENOENT' ? new FileMissing(address) : toStoreError(error)
   }
 
-function stagedFile(staged: Staged, generation: string, place: Place): Awaited<ReturnType<FileStore['stage']>> {
+function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext): Awaited<ReturnType<FileStore['stage']>> {
   const address = checkAddress(`${staged.sha256}.${generation}`)
-  const compared = new Map<string, Promise<boolean>>()
-  let note: OwnNote | null = null
+  const comparisons = new Map<string, Promise<boolean>>()
+  let marker: CommitMarker | null = null
   let isNamed = false
   return {
     sha256: staged.sha256,
@@ -149,45 +149,45 @@ function stagedFile(staged: Staged, generation: string, place: Place): Awaited<R
     size: staged.size,
     head: staged.head,
     equals(other) {
-      const answer = compared.get(other) ?? hasSameBytes(isNamed ? place.named(address) : staged.path, place.named(other))
-      compared.set(other, answer)
-      return answer
+      const isEqual = comparisons.get(other) ?? hasSameBytes(isNamed ? disk.pathOfAddress(address) : staged.path, disk.pathOfAddress(other))
+      comparisons.set(other, isEqual)
+      return isEqual
     },
     async commit() {
       if (isNamed) return
       try {
-        note = await place.staging.note(address)
-        await giveName(staged.path, address, place)
+        marker = await disk.staging.markCommit(address)
+        await renameDurably(staged.path, address, disk)
         isNamed = true
       } catch (error) {
-        throw troubleOf(error)
+        throw toStoreError(error)
       }
     },
     async confirm() {
-      await note?.remove().catch(() => {})
-      note = null
+      await marker?.remove().catch(() => {})
+      marker = null
     },
     async discard() {
       await unlink(staged.path).catch(() => {})
-      await note?.abandon().catch(() => {})
+      await marker?.abandon().catch(() => {})
     },
   }
 }
 
-/** Rename, then flush the folder: only now does a crash leave the name and all the bytes behind it. */
-async function giveName(path: string, address: string, { root, fsync, flush, named }: Place): Promise<void> {
+/** Renames a file to its address and flushes the folder: after a crash the name exists only with all bytes. */
+async function renameDurably(path: string, address: string, { root, fsync, flush, pathOfAddress: named }: DiskContext): Promise<void> {
   const to = named(address)
-  const made = await mkdir(dirname(to), { recursive: true, mode: 0o700 })
+  const created = await mkdir(dirname(to), { recursive: true, mode: 0o700 })
   await rename(path, to)
   if (!fsync) return
   const folders = [dirname(to)]
-  // A folder that was just made is itself only a name in its parent.
-  if (made) folders.push(dirname(dirname(to)), root)
+  // A new folder is durable only after its parent was flushed.
+  if (created) folders.push(dirname(dirname(to)), root)
   await Promise.all(folders.map(flush))
 }
 
-/** Whoever asks while a folder is being flushed needs another flush, and shares it with all who ask meanwhile. */
-function sharedFlushes(): (folder: string) => Promise<void> {
+/** Coalesces flushes: requests during a flush of the same folder share the next one. */
+function coalesceFlushes(): (folder: string) => Promise<void> {
   const running = new Map<string, Promise<void>>()
   const waiting = new Map<string, Promise<void>>()
   return (folder) => {
@@ -217,6 +217,6 @@ async function flushFolder(path: string): Promise<void> {
   }
 }
 
-function nothing(error: NodeJS.ErrnoException): undefined {
+function undefinedIfMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }

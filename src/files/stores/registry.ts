@@ -1,9 +1,9 @@
-/** The kinds of document store. */
+/** Registry of document stores. */
 import type { Config } from '../../config/schema.ts'
 import { ConfigError } from '../../errors.ts'
 import type { FileStore } from '../../ports/file-store.ts'
 
-/** Opens the store that the configuration names; a store that is another database's, or gone, is refused with ConfigError. */
+/** Opens the configured store. Throws ConfigError. */
 export const stores = {
   disk: async (config: Config): Promise<FileStore> => (await import('./disk.ts')).openDisk(config.storage),
   s3: async (): Promise<FileStore> => {

@@ -2,7 +2,7 @@
 import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import type { DocumentStatus } from '../../db/schema.ts'
-import { labelKey } from '../../documents/label-names.ts'
+import { labelKey } from '../../documents/document-labels.ts'
 import { isId } from '../../http/input.ts'
 import { parseUserIdentifier } from '../../http/user-identifier.ts'
 import { noFilter, type SearchFilter } from '../../ports/search-engine.ts'

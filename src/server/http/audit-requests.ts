@@ -1,7 +1,7 @@
 /** Puts what is done through the API into the audit log, before whoever did it is answered. */
 import type { H3Event } from 'h3'
 import type { App } from '../../app.ts'
-import { type Act, append } from '../../audit/audit.ts'
+import { append, type NewEntry } from '../../audit/audit.ts'
 import { AppError, type Code, codes } from '../../errors.ts'
 import { type Route, scopeOf } from '../../http/route.ts'
 import * as users from '../../users/users.ts'
@@ -40,8 +40,8 @@ export type Audited = (event: H3Event, route: Route, run: () => Promise<unknown>
 
 /** Runs routes that are watched; answers, or throws, what they do. */
 export function openAudit(app: App): Audited {
-  const write = together((acts: Act[]) => append(app, acts))
-  const tell = async (event: H3Event, route: Route, outcome: Act['outcome'], code: Code | null): Promise<void> => {
+  const write = together((acts: NewEntry[]) => append(app, acts))
+  const tell = async (event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<void> => {
     if (isAct(route)) await write(await actOf(app, event, route, outcome, code))
   }
   const refused = async (event: H3Event, route: Route, code: Code, isAudited: boolean): Promise<void> => {
@@ -68,7 +68,7 @@ export function openAudit(app: App): Audited {
   }
 }
 
-async function actOf(app: App, event: H3Event, route: Route, outcome: Act['outcome'], code: Code | null): Promise<Act> {
+async function actOf(app: App, event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<NewEntry> {
   const { actor, input, params = {}, ip = '' } = event.context
   // Of what strangers send not even a name is kept: people type passwords into the wrong field.
   const known = actor ? (route.path.startsWith('/api/sources') ? toldOfSources : told) : none
@@ -93,7 +93,7 @@ async function actOf(app: App, event: H3Event, route: Route, outcome: Act['outco
 /** Who somebody said to be that did not get in, where there is such a user. */
 async function claimed(app: App, input: unknown): Promise<{ id: string; username: string } | undefined> {
   const name = (input as { username?: unknown; password?: unknown } | undefined)?.username
-  return typeof name === 'string' && 'password' in (input as object) ? users.named(app.db, name) : undefined
+  return typeof name === 'string' && 'password' in (input as object) ? users.findByIdentifier(app.db, name) : undefined
 }
 
 /** The token of a shared link is a credential: no more of it is told than tells one from the other. */

@@ -1,10 +1,10 @@
 /** Who is behind a token, remembered for up to a second, so that a busy client costs one look a second instead of one a request. */
 import { LRUCache } from 'lru-cache'
 import type { App } from '../../app.ts'
-import { bearer } from '../../auth/auth.ts'
+import { authenticateToken } from '../../auth/auth.ts'
 import { listen } from '../../db/listen.ts'
 
-type SignIn = Awaited<ReturnType<typeof bearer>>
+type SignIn = Awaited<ReturnType<typeof authenticateToken>>
 
 export interface SignIns {
   /** Who is behind a token, if that is remembered: most requests need not wait. */
@@ -45,7 +45,7 @@ export function rememberSignIns(app: App): SignIns {
       if (found) return found
       const now = app.monotonicMs()
       const before = changes
-      const fresh = await bearer(app, token)
+      const fresh = await authenticateToken(app, token)
       // Something changed while we looked: what we saw may be from before.
       if (changes === before) known.set(token, { ...fresh, until: now + Math.min(longest, fresh.remainingMs) })
       return fresh

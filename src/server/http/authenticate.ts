@@ -1,6 +1,6 @@
 import type { H3Event } from 'h3'
 import type { App } from '../../app.ts'
-import { bearer } from '../../auth/auth.ts'
+import { authenticateToken } from '../../auth/auth.ts'
 import { bearerToken } from '../../http/bearer.ts'
 import type { SignIns } from './auth-cache.ts'
 
@@ -19,11 +19,11 @@ export function authenticate(app: App, event: H3Event, signIns?: SignIns): void 
   const token = bearerToken(event)
   if (token === null) return
   const remembered = signIns?.remembered(token)
-  if (!remembered) return (signIns ? signIns.of(token) : bearer(app, token)).then((found) => enter(event, found))
+  if (!remembered) return (signIns ? signIns.of(token) : authenticateToken(app, token)).then((found) => enter(event, found))
   enter(event, remembered)
 }
 
-function enter(event: H3Event, { actor, session }: Awaited<ReturnType<typeof bearer>>): void {
+function enter(event: H3Event, { actor, session }: Awaited<ReturnType<typeof authenticateToken>>): void {
   event.context.actor = actor
   event.context.session = session
 }

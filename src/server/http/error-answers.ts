@@ -4,7 +4,7 @@ import { isForeignKeyViolation, isUnavailable } from '../../db/pool.ts'
 import { AppError, type Code } from '../../errors.ts'
 import type { Log } from '../../log/log.ts'
 import { FileMissing } from '../../ports/file-store.ts'
-import { explanation } from '../../shared-links/public-routes.ts'
+import { errorPageFor } from '../../shared-links/public-routes.ts'
 import { shownPath } from './redact-path.ts'
 import { requestId } from './request-id.ts'
 
@@ -32,7 +32,7 @@ export function failure(error: HTTPError, event: H3Event, log: Log, now: Date): 
   const body = { error: { code, message, details, timestamp: now.toISOString(), request_id: id } }
   const wait = details.retry_after_secs
   const headers = { ...headersOf(known), ...(typeof wait === 'number' ? { 'retry-after': String(wait) } : {}) }
-  const page = (event.context.explain ?? explanation(event))?.(known)
+  const page = (event.context.explain ?? errorPageFor(event))?.(known)
   if (!page) return Response.json(typeof wait === 'number' ? { ...body, retry_after_secs: wait } : body, { status, headers })
   for (const [name, value] of Object.entries(headers)) page.headers.set(name, value)
   return page

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Peer } from 'crossws'
 import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
-import { bearer } from '../../auth/auth.ts'
+import { authenticateToken } from '../../auth/auth.ts'
 import { isUnavailable } from '../../db/pool.ts'
 import { AppError, type Code } from '../../errors.ts'
 import type { EventType } from '../../events.ts'
@@ -107,7 +107,7 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
   }
 
   const authenticate = async (token: string) => {
-    const { actor, session: claims, remainingMs } = await bearer(app, token)
+    const { actor, session: claims, remainingMs } = await authenticateToken(app, token)
     const endsAt = app.monotonicMs() + remainingMs
     if (actor.id === null) throw new AppError('UNAUTHORIZED')
     if (actor.scopes && !actor.scopes.includes('read')) throw new AppError('FORBIDDEN', {}, 'This API token lacks the scope "read".')

@@ -1,5 +1,5 @@
 /** What is to be done about the files of a listing: they are held against the ledger, some at a time. */
-import { markBack } from '../../documents/source-removal.ts'
+import { markSourceRestored } from '../../documents/source-removal.ts'
 import type { SourceEntry } from '../../ports/source-type.ts'
 import { matching } from '../globs.ts'
 import type { Intake } from './fetch-queue.ts'
@@ -113,7 +113,7 @@ async function note({ app, sourceId, run }: Pulling, seen: Seen, news: News): Pr
   await app.db.transaction().execute(async (trx) => {
     await runs.hold(trx, run)
     const documents = back.flatMap(({ document_id }) => (document_id === null ? [] : [document_id]))
-    await markBack(app, trx, documents)
+    await markSourceRestored(app, trx, documents)
     await ledger.see(trx, sourceId, run.id, [...late.paths, ...back.map(({ path }) => path)])
     await folders.see(trx, sourceId, run.id, walked)
     for (const path of pruned) {

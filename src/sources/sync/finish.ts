@@ -2,8 +2,8 @@
 import { buffer } from 'node:stream/consumers'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
-import { markGone, rename } from '../../documents/source-removal.ts'
-import { storeMany } from '../../documents/store-batch.ts'
+import { markSourceRemoved, renameDocument } from '../../documents/source-removal.ts'
+import { storeBatch } from '../../documents/store-batch.ts'
 import { lockExisting } from '../../documents/stored-files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { settleMarks } from './compare.ts'
@@ -40,7 +40,7 @@ export async function conclude(pulling: Pulling, seen: Seen): Promise<void> {
     signal.throwIfAborted()
     more = await counted(pulling, async (trx) => {
       const gone = await ledger.remove(trx, sourceId, run.id, seen.unsure, app.now(), together)
-      if (gone) await markGone(app, trx, gone.documents)
+      if (gone) await markSourceRemoved(app, trx, gone.documents)
       return gone && { counts: { removed: gone.documents.length } }
     })
   }
@@ -78,14 +78,14 @@ async function settleMoves(pulling: Pulling, trx: Trx, unsure: readonly string[]
     const before = await ledger.vanished(trx, sourceId, run.id, file, unsure)
     if (before) {
       await ledger.forget(trx, sourceId, before.path)
-      if (before.document_id !== null) await rename(app, trx, before.document_id, path)
+      if (before.document_id !== null) await renameDocument(app, trx, before.document_id, path)
       entries.push({ path, etag, size, modified_at, sha256, document_id: before.document_id, outcome: 'stored' })
       counts[before.document_id === null ? 'skipped' : 'updated']++
       continue
     }
     const staged = await stagedAlready(app, trx, sha256 ?? '')
     if (staged) {
-      const [document_id = null] = await storeMany(app, trx, from, [{ staged, path }])
+      const [document_id = null] = await storeBatch(app, trx, from, [{ staged, path }])
       entries.push({ path, etag, size, modified_at, sha256, document_id, outcome: 'stored' })
       counts.created++
     } else {

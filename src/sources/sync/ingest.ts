@@ -1,9 +1,9 @@
 /** Files that were fetched become documents, or new versions of them, and the ledger says so: all in one transaction. */
 import type { Trx } from '../../db/pool.ts'
-import { replace } from '../../documents/replace-file.ts'
-import { markBack } from '../../documents/source-removal.ts'
-import { storeMany } from '../../documents/store-batch.ts'
-import { compareLarge } from '../../documents/stored-files.ts'
+import { replaceFile } from '../../documents/replace-file.ts'
+import { markSourceRestored } from '../../documents/source-removal.ts'
+import { storeBatch } from '../../documents/store-batch.ts'
+import { compareLargeFiles } from '../../documents/stored-files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import type { Fetched, Version } from './fetch-file.ts'
 import * as ledger from './ledger.ts'
@@ -23,7 +23,7 @@ interface Taken {
 export async function takeIn(pulling: Pulling, fetched: readonly Fetched[]): Promise<void> {
   const staged = fetched.flatMap((each) => (each.outcome === 'staged' ? [each.staged] : []))
   try {
-    await compareLarge(pulling.app, pulling.from.ownerId, staged)
+    await compareLargeFiles(pulling.app, pulling.from.ownerId, staged)
     const { counts, errors, stored } = await pulling.app.db.transaction().execute((trx) => write(pulling, trx, fetched))
     runs.tally(pulling.run, counts, errors)
     await Promise.all(stored.map((file) => file.confirm()))
@@ -59,7 +59,7 @@ async function write(pulling: Pulling, trx: Trx, fetched: readonly Fetched[]): P
     fresh.map(({ staged }) => staged.sha256),
   )
   const arrivals = fresh.filter(({ staged }) => !elsewhere.has(staged.sha256))
-  const ids = await storeMany(
+  const ids = await storeBatch(
     app,
     trx,
     from,
@@ -94,9 +94,9 @@ async function again(
     return entry(path, version, staged.sha256, null, 'stored')
   }
   const isNew = staged.sha256 !== sha256
-  if (removed_at !== null) await markBack(app, trx, [document_id])
+  if (removed_at !== null) await markSourceRestored(app, trx, [document_id])
   if (isNew) {
-    await replace(app, trx, document_id, { staged, ocr: from.ocr, language: from.language })
+    await replaceFile(app, trx, document_id, { staged, ocr: from.ocr, language: from.language })
     taken.stored.push(staged)
   }
   taken.counts[isNew || removed_at !== null ? 'updated' : 'unchanged']++

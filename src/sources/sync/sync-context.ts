@@ -1,7 +1,7 @@
 /** What the parts of a sync share while it runs. */
 import type { App } from '../../app.ts'
 import type { Role } from '../../db/schema.ts'
-import type { From } from '../../documents/store-batch.ts'
+import type { BatchOptions } from '../../documents/store-batch.ts'
 import type { Job } from '../../jobs/queue.ts'
 import type { SourceConnection, SourceFile } from '../../ports/source-type.ts'
 import type { GlobMatcher } from '../globs.ts'
@@ -19,7 +19,7 @@ export interface Pulling {
   /** which files are taken */
   globs: GlobMatcher
   /** whose the documents become, and how they are read */
-  from: From
+  from: BatchOptions
   options: PullOptions
   /** null: the sync of somebody who waits for it, and not of a worker */
   job: Job<'sync'> | null

@@ -112,7 +112,7 @@ async function prepare(app: App, sourceId: string, options: PullOptions, signal:
   const source = await withOwner(app.db, sourceId)
   if (!source) throw new runs.RunLost()
   const owner = { id: source.owner_id, role: source.owner_role, username: '' }
-  const { ocr_default_language: language } = await settings.of(app, owner)
+  const { ocr_default_language: language } = await settings.get(app, owner)
   return {
     app,
     sourceId,

@@ -80,7 +80,7 @@ test('--repair quarantines an orphaned file and ignores a recent one, which may 
   expect(await findings(started)).toEqual([])
   await utimes(path, new Date(0), new Date(0))
   expect(await findings(started)).toMatchObject([{ check: 'orphans', severity: 'warning', sha256: orphan, repaired: null }])
-  const place = join(started.dataDir, 'files', '.set-aside', orphan)
+  const place = join(started.dataDir, 'files', '.quarantine', orphan)
   expect(await findings(started, { repair: true })).toMatchObject([{ sha256: orphan, repaired: `moved to ${place}` }])
   expect(await readFile(place, 'utf8')).toBe('whose is this?')
   expect(await findings(started)).toEqual([])

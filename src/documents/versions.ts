@@ -1,0 +1,32 @@
+/** Versions of documents: a change raises `version`, which is part of the ETag, and queues a job that updates the search index. */
+import type { Updateable } from 'kysely'
+import type { App } from '../app.ts'
+import type { Trx } from '../db/pool.ts'
+import type { Schema } from '../db/schema.ts'
+import * as jobs from '../jobs/queue.ts'
+
+/** Jobs inserted by one statement. */
+const batchSize = 500
+
+/** Writes columns of a document as its next version and queues its indexing. */
+export async function writeVersion(app: App, trx: Trx, id: string, columns: Updateable<Schema['documents']>): Promise<void> {
+  await trx
+    .updateTable('documents')
+    .set((eb) => ({ ...columns, version: eb('version', '+', 1), updated_at: app.now() }))
+    .where('id', '=', id)
+    .execute()
+  await enqueueIndex(trx, [id])
+}
+
+/** Queues the indexing of documents. Sorts by id, because two transactions that lock the same jobs in different orders would deadlock. */
+export async function enqueueIndex(trx: Trx, ids: readonly string[]): Promise<void> {
+  const sorted = ids.toSorted()
+  for (let from = 0; from < sorted.length; from += batchSize) {
+    const batch = sorted.slice(from, from + batchSize)
+    await jobs.enqueueMany(
+      trx,
+      'index',
+      batch.map((id) => ({ payload: { document_id: id }, dedupeKey: `index:${id}` })),
+    )
+  }
+}

@@ -1,11 +1,11 @@
-/** A text that is typed behind the command, or read from a file or a pipe. */
+/** Text of a comment: arguments, a file or standard input. */
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 import { promptLine } from './prompt.ts'
 
-/** The words given, what `file` holds ("-": standard input), or one line that is asked for; without a last line break. Throws Failure USAGE. */
+/** Reads the text from `words`, else from `file` ("-": standard input), else by a prompt. Strips the last line break. Throws Failure USAGE. */
 export async function readBodyText(
   options: Pick<GlobalOptions, 'canPrompt'>,
   words: readonly string[],

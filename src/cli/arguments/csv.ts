@@ -1,14 +1,14 @@
-/** Reading CSV (RFC 4180): what spreadsheets and directories write. */
+/** CSV reader (RFC 4180). */
 import { unescapeFormula } from '../output/cells.ts'
 import { usage } from '../runtime/exit.ts'
 
 export interface CsvRecord {
-  /** the line of the file that it begins on, from 1 */
+  /** number of the first line of the record, from 1 */
   readonly line: number
   readonly fields: readonly string[]
 }
 
-/** The records of a text, without empty lines. The apostrophe that keeps a text from being a formula is taken off. Takes a byte order mark, any line end, line breaks in quotes; `;` or tabs where the first line has no comma. Throws Failure USAGE. */
+/** Parses CSV and skips empty lines. Accepts a byte order mark, any line end, and `;` or tabs where the first line has no comma. Throws Failure USAGE. */
 export function parseCsv(text: string): CsvRecord[] {
   const content = text.replace(/^\ufeff/, '')
   const separator = separatorOf(content)
@@ -25,7 +25,7 @@ export function parseCsv(text: string): CsvRecord[] {
     at = end
     if (content[at] === separator) {
       at += 1
-      // A separator at the very end of the text: one more field, which is empty.
+      // A separator at the end of the text is followed by one empty field.
       if (at === content.length) fields.push('')
       else continue
     } else if (at < content.length) {
@@ -47,7 +47,7 @@ function separatorOf(content: string): string {
   return [',', ';', '\t'].find((separator) => first.includes(separator)) ?? ','
 }
 
-/** The offset behind the closing quote; doubled ones are inside. */
+/** Returns the offset behind the closing quote. Doubled quotes are part of the field. */
 function closingQuote(content: string, at: number, line: number): number {
   for (let end = content.indexOf('"', at + 1); end !== -1; end = content.indexOf('"', end + 2)) {
     if (content[end + 1] !== '"') return end + 1

@@ -1,4 +1,4 @@
-/** The flags that say which documents a command is about. */
+/** Flags that select documents. */
 import { type Command, Option } from 'commander'
 import type { Client, Query } from '../../client/client.ts'
 import { parseDurationFlag } from './flag-values.ts'
@@ -7,7 +7,7 @@ import { findSourceId } from './sources.ts'
 import { Offering } from './suggested-values.ts'
 import { findOwnerId } from './users.ts'
 
-/** Of a document. */
+/** Statuses of a document. */
 export const documentStatuses = ['pending', 'processing', 'completed', 'failed']
 
 export interface FilterFlags {
@@ -15,13 +15,13 @@ export interface FilterFlags {
   source?: string
   label?: string
   from?: string
-  /** the end of the time span */
+  /** end of the time span */
   to?: string
   since?: string
   owner?: string
 }
 
-/** Adds them; `end` is the flag for the end of the time span, where --to says something else. */
+/** Adds the flags. `end` names the flag for the end of the time span. */
 export const addFilterFlags = (command: Command, end: '--to' | '--until' = '--to'): Command =>
   command
     .addOption(new Offering('--status <names>', 'pending, processing, completed, failed; several with commas', documentStatuses))
@@ -32,7 +32,7 @@ export const addFilterFlags = (command: Command, end: '--to' | '--until' = '--to
     .addOption(new Option('--since <duration>', 'created within this time, e.g. 24h or 7d').conflicts('from'))
     .option('--owner <user>', 'of this user (name or id) only; for admins')
 
-/** What they ask the server for. Throws Failure USAGE; NOT_FOUND for a label, a source or an owner that does not exist: --delete-extra takes nothing found for nothing left. */
+/** Converts the flags to a query of the API. Throws Failure USAGE, and NOT_FOUND for an unknown label, source or owner. */
 export async function buildDocumentQuery(client: Client, { status, source, label, from, to, since, owner }: FilterFlags): Promise<Query> {
   return {
     status,

@@ -1,7 +1,7 @@
 import { parseDuration } from '../../config/values.ts'
 import { usage } from '../runtime/exit.ts'
 
-/** Milliseconds of a duration such as 90s, 24h or 7d that `flag` was given. Throws Failure USAGE. */
+/** Parses a duration such as 90s, 24h or 7d into milliseconds. Throws Failure USAGE with the name of the flag. */
 export function parseDurationFlag(flag: string, given: string): number {
   try {
     return parseDuration(given)
@@ -10,7 +10,7 @@ export function parseDurationFlag(flag: string, given: string): number {
   }
 }
 
-/** How long ago it was, in the unit that says it in few digits: 45s, 12m, 30h, 9d. Such words are durations that flags take. */
+/** Formats the time since `time` in one unit: 45s, 12m, 30h, 9d. Duration flags accept the result. */
 export function formatAge(time: string, now: Date): string {
   const seconds = Math.max(0, Math.floor((now.getTime() - Date.parse(time)) / 1000))
   if (seconds < 60) return `${seconds}s`

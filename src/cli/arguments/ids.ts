@@ -1,17 +1,17 @@
-/** Ids as they stand on a command line, or one a line on standard input. */
+/** Ids in arguments and on standard input. */
 import { text } from 'node:stream/consumers'
 import { Failure, usage } from '../runtime/exit.ts'
 
-/** Whether it has the form of an id. */
+/** Returns whether the text has the form of a UUID. */
 export const isId = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 
-/** The id, where it can be one; nothing else may become part of a path. Throws Failure NOT_FOUND. */
+/** Returns the id in lower case. Throws Failure NOT_FOUND for anything but a UUID, so that nothing else becomes part of a path. */
 export function parseId(given: string, what: string): string {
   if (!isId(given)) throw new Failure('NOT_FOUND', `no ${what} "${given}": that is not an id`)
   return given.toLowerCase()
 }
 
-/** The ids given, each once; "-" stands for those on standard input, separated by white space. Throws Failure USAGE. */
+/** Returns the ids without duplicates; "-" reads further ids, separated by white space, from standard input. Throws Failure USAGE. */
 export async function readIds(given: readonly string[]): Promise<string[]> {
   if (!given.includes('-')) return [...new Set(given)]
   if (process.stdin.isTTY) throw usage('"-" reads ids from a pipe or file, and standard input is a terminal')

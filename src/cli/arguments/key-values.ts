@@ -1,6 +1,6 @@
 import { usage } from '../runtime/exit.ts'
 
-/** The object that `key=value` words make; values are text. Throws Failure USAGE, naming the flag. */
+/** Parses `key=value` pairs into an object of strings. Throws Failure USAGE with the name of the flag. */
 export function parseKeyValues(flag: string, pairs: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     pairs.map((pair) => {

@@ -1,4 +1,4 @@
-/** Labels as they are named on a command line: by name or id. */
+/** Labels in arguments: a name or an id. */
 import type { Client } from '../../client/client.ts'
 import { jqIdByName, lookupPrinterOf } from '../remote/curl-lookup.ts'
 import { Failure } from '../runtime/exit.ts'
@@ -6,14 +6,14 @@ import { isId } from './ids.ts'
 
 export type Label = Awaited<ReturnType<Client['labels']['list']>>[number]
 
-/** The label that is meant: of an id that is also somebody's name the id counts. Of a client that only prints, nothing but the id. Throws Failure NOT_FOUND. */
+/** Finds a label by id, else by name. A client that prints requests returns a placeholder id only. Throws Failure NOT_FOUND. */
 export async function findLabel(client: Client, given: string): Promise<Label> {
   const printed = placeholderId(client, given)
   if (printed !== null) return { id: printed } as Label
   return matchLabel(await client.labels.list(), given)
 }
 
-/** Ids of labels given by id or name, separated by commas. Throws Failure NOT_FOUND for what no label has. */
+/** Returns the ids of labels given by name or id, separated by commas. Throws Failure NOT_FOUND for an unknown label. */
 export async function findLabelIds(client: Client, given: string): Promise<string[]> {
   const wanted = splitLabels([given])
   if (lookupPrinterOf(client)) return wanted.map((label) => placeholderId(client, label) ?? label)
@@ -21,14 +21,14 @@ export async function findLabelIds(client: Client, given: string): Promise<strin
   return wanted.map((label) => matchLabel(labels, label).id)
 }
 
-/** The names or ids in values of a flag that may be given again and hold commas. */
+/** Splits the values of a repeatable flag at commas. */
 export const splitLabels = (given: readonly string[]): string[] =>
   given
     .flatMap((value) => value.split(','))
     .map((label) => label.trim())
     .filter((label) => label !== '')
 
-/** Of a client that only prints: what stands for the id in its requests. */
+/** Returns a placeholder for the id if the client prints its requests, else null. */
 function placeholderId(client: Client, given: string): string | null {
   const asks = lookupPrinterOf(client)
   if (!asks || isId(given)) return asks && given.toLowerCase()

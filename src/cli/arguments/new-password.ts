@@ -1,4 +1,4 @@
-/** Passwords that a user is given at the shell: typed, read, made up, or none. */
+/** Sources of a new password: prompt, standard input, file, generator, or none. */
 import type { Command } from 'commander'
 import type { Shape } from '../output/output.ts'
 import type { Cli } from '../runtime/context.ts'
@@ -13,17 +13,17 @@ export interface PasswordFlags {
   password?: boolean
 }
 
-/** The variable that may hold it, also as NAME_FILE. */
+/** Variable with the password; NAME_FILE holds the path of a file with it. */
 const variable = 'DMS_USER_PASSWORD'
 
-/** Adds the flags that say where it comes from. */
+/** Adds the flags that select the source of the password. */
 export const addPasswordFlags = (command: Command): Command =>
   command
     .option('--password-stdin', 'read the password from standard input')
     .option('--password-file <file>', `read the password from a file (also ${variable}, ${variable}_FILE)`)
     .option('--generate-password', 'make one up and print it, once')
 
-/** The password; null for --no-password. Throws Failure USAGE. */
+/** Reads or generates the password. Returns null for --no-password. Throws Failure USAGE. */
 export async function readNewPassword(cli: Cli, flags: PasswordFlags): Promise<string | null> {
   const { passwordStdin: isStdin, passwordFile: file, generatePassword, password } = flags
   const ways = [isStdin, file !== undefined, generatePassword, password === false].filter(Boolean).length
@@ -34,7 +34,7 @@ export async function readNewPassword(cli: Cli, flags: PasswordFlags): Promise<s
   return passwords.generatePassword()
 }
 
-/** Prints a password that was made up: alone, as `| pass insert -e dms/ana` must get nothing else, or in json as a field of whose it is. */
+/** Prints a generated password: alone, so that it can be piped, or with -o json as a field of its owner. */
 export function printGeneratedPassword<T extends object>(
   cli: Cli,
   owner: T,

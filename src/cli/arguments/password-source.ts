@@ -1,4 +1,4 @@
-/** Passwords that a file holds or a command prints: for commands that run when nobody is there to be asked. */
+/** Passwords from a file or a command, for runs without a terminal. */
 import { spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
@@ -9,17 +9,17 @@ import type { Env } from '../runtime/user-folders.ts'
 
 export type PasswordSource = Pick<Context, 'password_file' | 'password_command'>
 
-/** Milliseconds that a command may take to print a password. */
+/** Time limit of a password command. */
 const commandTimeoutMs = 60_000
 
 export const hasPasswordSource = ({ password_file, password_command }: PasswordSource): boolean =>
   Boolean(password_file ?? password_command)
 
-/** How a message names it. */
+/** Describes the source for error messages. */
 export const describePasswordSource = ({ password_file, password_command }: PasswordSource): string =>
   password_file ?? `the output of "${password_command}"`
 
-/** Reads the password: all of the file, or of what the command prints, but for the last line break. Throws Failure AUTH. */
+/** Reads the password without its last line break. Throws Failure AUTH. */
 export async function readPassword(source: PasswordSource, env: Env, { canPrompt }: Pick<GlobalOptions, 'canPrompt'>): Promise<string> {
   const all =
     source.password_file === undefined
@@ -35,7 +35,7 @@ const readPasswordFile = (file: string): Promise<string> =>
     throw new Failure('AUTH', `the password cannot be read: ${error.message}`)
   })
 
-/** Runs it in a shell. Without somebody at the terminal its standard input is empty, so that it cannot wait for an answer. */
+/** Runs the command in a shell. Without a terminal its standard input is empty, so that it cannot wait for an answer. */
 async function runPasswordCommand(command: string, env: Env, canPrompt: boolean): Promise<string> {
   const { DMS_TOKEN: _ours, ...rest } = env
   const child = spawn('/bin/sh', ['-c', command], {
@@ -43,7 +43,7 @@ async function runPasswordCommand(command: string, env: Env, canPrompt: boolean)
     stdio: [canPrompt ? 'inherit' : 'ignore', 'pipe', 'inherit'],
     detached: !canPrompt,
   })
-  // What it started as well, unless that shares our terminal.
+  // Kills the whole process group, unless the group shares the terminal.
   const clock = setTimeout(() => (canPrompt || !child.pid ? child.kill('SIGKILL') : process.kill(-child.pid, 'SIGKILL')), commandTimeoutMs)
   const ended = new Promise<string | null>((resolve) => {
     child.on('error', (error) => resolve(error.message))

@@ -1,14 +1,14 @@
-/** Questions to a person. Without a person it is a usage error that names the flag to pass; never a hang, never an answer from a pipe. */
+/** Prompts. Without a terminal a prompt is a usage error that names the flag to pass. */
 import { escapeControls } from '../../log/escape.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 
 type Asking = Pick<GlobalOptions, 'canPrompt'>
 
-/** inquirer draws on standard output unless told otherwise, and that is for data. */
+/** Inquirer draws on standard output by default, which is for results. */
 const context = { output: process.stderr, clearPromptOnDone: false }
 
-/** Goes on when the answer is yes, and where nothing would be done anyway; `flag` is what says yes without a question ("--yes"). Throws Failure when it is no. */
+/** Asks for confirmation. `flag` answers yes without a prompt ("--yes"). Throws Failure FAILED if the answer is no. */
 export async function confirm(options: Asking & Partial<Pick<GlobalOptions, 'printCurl'>>, question: string, flag: string): Promise<void> {
   if (options.printCurl) return
   requireTerminal(options, question, flag)
@@ -16,18 +16,18 @@ export async function confirm(options: Asking & Partial<Pick<GlobalOptions, 'pri
   if (!(await ask({ message: escapeControls(question), default: false }, context))) throw new Failure('FAILED', 'nothing was changed')
 }
 
-/** A secret that does not appear while it is typed; asked for twice where it is a new one. */
+/** Asks for a secret without echo, and for its repetition if it is new. Throws Failure USAGE if the two differ. */
 export async function promptPassword(options: Asking, question: string, flag: string, isNew = false): Promise<string> {
   requireTerminal(options, question, flag)
   const { password: ask } = await import('@inquirer/prompts')
-  // Without the key that makes the text visible, which inquirer offers.
+  // `toggleMask: false` disables the key that shows the text.
   const hidden = (message: string): Promise<string> => ask({ message, toggleMask: false }, context)
   const first = await hidden(question)
   if (isNew && (await hidden(`${question} (again)`)) !== first) throw usage('the two are not the same')
   return first
 }
 
-/** One line of text. */
+/** Asks for one line of text. */
 export async function promptLine(options: Asking, question: string, flag: string): Promise<string> {
   requireTerminal(options, question, flag)
   const { input: ask } = await import('@inquirer/prompts')

@@ -1,4 +1,4 @@
-/** Conditions of a search, and its order, as they are typed in the shell. */
+/** Parsers of search conditions and sort keys. */
 import { usage } from '../runtime/exit.ts'
 
 export interface Clause {
@@ -12,7 +12,7 @@ export type Conditions = Record<'must' | 'should' | 'must_not', Clause[]>
 const types = ['match', 'contains', 'exact']
 const lists = { '+': 'must', '-': 'must_not', '': 'should' } as const
 
-/** `[+|-]FIELD[:TYPE]:TEXT`; a text that begins with a type and a colon needs its type said. Throws Failure USAGE. */
+/** Parses `[+|-]FIELD[:TYPE]:TEXT`. TYPE is required if TEXT begins with a type and a colon. Throws Failure USAGE. */
 export function parseClause(text: string): Clause & { list: keyof Conditions } {
   const [, sign = '', field, rest] = /^([+-]?)([^:]+):(.+)$/s.exec(text) ?? []
   if (field === undefined || rest === undefined) throw usage(`--field ${text}: not of the form [+|-]FIELD[:match|contains|exact]:TEXT`)
@@ -22,7 +22,7 @@ export function parseClause(text: string): Clause & { list: keyof Conditions } {
   return { list: lists[sign as keyof typeof lists], field, type: isTyped ? type : 'match', value: isTyped ? rest.slice(colon + 1) : rest }
 }
 
-/** `FIELD[:asc|desc]`. Throws Failure USAGE. */
+/** Parses `FIELD[:asc|desc]`. Throws Failure USAGE. */
 export function parseSortKey(text: string): { field: string; order?: string } {
   const [field = '', order, more] = text.split(':')
   if (field === '' || more !== undefined || (order !== undefined && order !== 'asc' && order !== 'desc'))

@@ -1,4 +1,4 @@
-/** A secret from a person, a pipe or a file; never from the command line, which everybody on the machine can read. */
+/** Secrets from a prompt, a pipe, a variable or a file. Command lines are readable by every user of the machine. */
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { usage } from '../runtime/exit.ts'
@@ -10,12 +10,12 @@ export interface SecretFlags {
   readonly isStdin?: boolean | undefined
   /** --<name>-file PATH */
   readonly file?: string | undefined
-  /** the variables of this process, and the one that may hold the secret, or as NAME_FILE the path of a file that does */
+  /** environment, and the variable with the secret; NAME_FILE holds the path of a file with it */
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly variable?: string
 }
 
-/** Reads the secret called `name` ("password"): from standard input, a file, a variable, or by a question, twice where it is new. Throws Failure USAGE. */
+/** Reads the secret `name` from standard input, a file, a variable or a prompt. Prompts twice if it is new. Throws Failure USAGE. */
 export async function readSecret(
   options: Pick<GlobalOptions, 'canPrompt'>,
   name: string,

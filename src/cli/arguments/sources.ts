@@ -1,4 +1,4 @@
-/** Sources on the command line: how they are named, chosen, described and shown. */
+/** Sources in arguments: look-up, flags and columns. */
 import type { Command } from 'commander'
 import type { Client } from '../../client/client.ts'
 import type { Source } from '../../client/sources.ts'
@@ -29,10 +29,10 @@ export const sourceColumns: Column<Source>[] = [
   { name: 'updated_at', title: 'UPDATED', show: 'asked' },
 ]
 
-/** For one source: all there is. */
+/** Columns of a single source. */
 export const allSourceColumns = sourceColumns.map(({ show: _, ...column }) => column)
 
-/** The source that is meant, by name (no case) or id. Of a client that only prints, nothing but the id. Throws Failure NOT_FOUND, and USAGE where several have the name. */
+/** Finds a source by name (case-insensitive) or id. A client that prints requests returns the id only. Throws Failure NOT_FOUND; USAGE if the name is ambiguous. */
 export async function findSource(client: Client, given: string): Promise<Source> {
   const asks = lookupPrinterOf(client)
   if (asks) {
@@ -45,10 +45,10 @@ export async function findSource(client: Client, given: string): Promise<Source>
   return source as Source
 }
 
-/** Its id, looked up also where an id is given: no document is of a source that is gone. Throws as sourceNamed() does. */
+/** Returns the id of the source. Looks ids up too, so that an unknown id fails. Throws as findSource(). */
 export const findSourceId = async (client: Client, given: string): Promise<string> => (await findSource(client, given)).id
 
-/** The same for several, each once. */
+/** Selects sources by name or id, without duplicates. Throws as findSource(). */
 export function selectSources(sources: readonly Source[], names: readonly string[]): Source[] {
   const found = names.map((given) => {
     const isMeant = ({ id, name }: Source) => id === given.toLowerCase() || name.toLowerCase() === given.trim().toLowerCase()
@@ -78,7 +78,7 @@ export interface SourceFlags extends AddressFlags {
 
 const collect = (value: string, before: string[] = []): string[] => [...before, value]
 
-/** Adds the flags that say where a source is and how to get in. */
+/** Adds the flags of address and credentials. */
 export const addAddressFlags = (command: Command): Command =>
   command
     .option('--address <url>', 'https://… of a WebDAV folder or an S3 bucket, or a folder of the server')
@@ -87,7 +87,7 @@ export const addAddressFlags = (command: Command): Command =>
     .option('--password-file <file>', 'read the password from a file')
     .option('--password-prompt', 'ask for the password')
 
-/** Adds the flags of what is taken from it and when. */
+/** Adds the flags of address, credentials, selection and interval. */
 export const addSourceFlags = (command: Command): Command =>
   addAddressFlags(command)
     .option('--name <name>', 'what it is called')
@@ -96,7 +96,7 @@ export const addSourceFlags = (command: Command): Command =>
     .option('--no-recursive', 'the files of the folder alone')
     .option('--pattern <glob>', 'only files like *.pdf or in/**/*.txt, not those like !tmp/**; repeat it for more', collect)
 
-/** The password, where a flag says that there is one to be read. */
+/** Reads the password if a flag asks for it, else returns undefined. */
 export async function readSourcePassword(
   cli: Cli,
   { passwordStdin: isStdin, passwordFile: file, passwordPrompt }: AddressFlags,
@@ -105,7 +105,7 @@ export async function readSourcePassword(
   return readSecret(cli.options, 'password', { isStdin, file })
 }
 
-/** The fields that flags speak of. */
+/** Converts the flags to fields of the API. */
 export async function readSourceFields(cli: Cli, flags: SourceFlags) {
   const { name, address: url, username, interval, recursive, pattern } = flags
   return {

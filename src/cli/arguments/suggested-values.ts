@@ -1,6 +1,6 @@
 import { Option } from 'commander'
 
-/** A flag with words that completion offers. Whether a value is good, the server knows: there may be several in one. */
+/** Option with values for completion. The server validates them, because one value may hold several. */
 export class Offering extends Option {
   readonly offers: readonly string[]
 

@@ -1,4 +1,4 @@
-/** The rows of a file of users: CSV, JSON or JSON lines, with the columns renamed as asked. */
+/** Rows of a file of users: CSV, JSON or JSON lines. */
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -8,9 +8,9 @@ import { parseCsv } from './csv.ts'
 export const userColumns = ['username', 'email', 'password', 'password_hash', 'role', 'display_name', 'disabled'] as const
 
 export interface UserRow {
-  /** where it stands: "line 7", or "row 7" of a JSON array */
+  /** "line 7", or "row 7" of a JSON array */
   readonly location: string
-  /** what the file says, under the names of the API; not checked yet */
+  /** fields of the row under their API names, not validated */
   readonly fields: unknown
 }
 
@@ -23,7 +23,7 @@ export interface RowOptions {
   map?: string | undefined
 }
 
-/** Reads a file, or standard input for `-`. Throws Failure USAGE for what cannot be read, and for a column of CSV that nobody knows. */
+/** Reads a file, or standard input for `-`. Throws Failure USAGE for unreadable content and for unknown CSV columns. */
 export async function readUserRows(file: string, { format = detectFormat(file), map = '' }: RowOptions): Promise<UserRow[]> {
   const names = parseColumnMap(map)
   const content = await readText(file)
@@ -48,7 +48,7 @@ async function readText(file: string): Promise<string> {
   }
 }
 
-/** The file's name of a column -> ours. */
+/** Parses --map into a map from column name of the file to field name. */
 function parseColumnMap(map: string): Map<string, string> {
   const pairs = map.split(',').filter((pair) => pair.trim() !== '')
   return new Map(
@@ -66,7 +66,7 @@ function parseCsvRows(content: string, names: ReadonlyMap<string, string>): User
   const [head, ...records] = parseCsv(content)
   if (!head) return []
   const columns = head.fields.map((name) => names.get(name.trim()) ?? name.trim())
-  // Columns with an underscore are those that --rejects adds.
+  // `users import --rejects` adds columns with an underscore.
   const unknown = columns.filter((name) => !isColumn(name) && !name.startsWith('_'))
   if (unknown.length > 0)
     throw usage(`unknown column ${unknown.join(', ')}; known are ${userColumns.join(', ')}`, 'pass --map username=NAME,…')

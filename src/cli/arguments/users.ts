@@ -1,4 +1,4 @@
-/** Users as they are named on a command line: by user name, e-mail address or id. */
+/** Users in arguments: user name, e-mail address or id. */
 import type { Client } from '../../client/client.ts'
 import { pathOf, withQuery } from '../../client/connection.ts'
 import type { UserView } from '../../users/view.ts'
@@ -6,7 +6,7 @@ import { jqIdByName, lookupPrinterOf } from '../remote/curl-lookup.ts'
 import { Failure } from '../runtime/exit.ts'
 import { isId } from './ids.ts'
 
-/** The user that is meant. Of a client that only prints, nothing but the id. Throws Failure NOT_FOUND. */
+/** Finds a user. A client that prints requests returns the id only. Throws Failure NOT_FOUND. */
 export async function findUser(client: Client, given: string): Promise<UserView> {
   const asks = lookupPrinterOf(client)
   if (asks) {
@@ -15,7 +15,7 @@ export async function findUser(client: Client, given: string): Promise<UserView>
     return { id: isId(name) ? name : asks({ path, filter: jqIdByName('data', ['username', 'email']), name, variable: 'user' }) } as UserView
   }
   if (isId(given)) return client.users.get(given.toLowerCase())
-  // Loaded here: what checks fields is large, and most runs name no user.
+  // Imported lazily, because the module is large and most runs name no user.
   const { emailKey, usernameKey } = await import('../../http/user-identifier.ts')
   const wanted = given.trim()
   const isMeant = ({ username, email }: UserView): boolean =>
@@ -24,7 +24,7 @@ export async function findUser(client: Client, given: string): Promise<UserView>
   throw new Failure('NOT_FOUND', `no user "${given}"`)
 }
 
-/** The id of whose things are meant. Throws Failure NOT_FOUND; FORBIDDEN where somebody who is no admin names another. */
+/** Returns the id of the owner. Throws Failure NOT_FOUND; FORBIDDEN if a user who is not an admin names another user. */
 export async function findOwnerId(client: Client, given: string): Promise<string> {
   try {
     return (await findUser(client, given)).id
@@ -36,7 +36,7 @@ export async function findOwnerId(client: Client, given: string): Promise<string
   }
 }
 
-/** Without a look-up where a name or an address is given. Throws Failure NOT_FOUND. */
+/** Returns the user name; only an id needs a request. Throws Failure NOT_FOUND. */
 export async function findUsername(client: Client, given: string): Promise<string> {
   if (!isId(given)) return given
   const asks = lookupPrinterOf(client)

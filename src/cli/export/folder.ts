@@ -1,4 +1,4 @@
-/** Documents as files of a folder, brought up to date at each export. */
+/** Export to a folder. A second export updates the files of the first. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, readFile, stat, unlink } from 'node:fs/promises'
@@ -15,16 +15,16 @@ import { exportFileName, type ManifestEntry, manifestEntry, manifestFileName, te
 
 export interface ExportOptions {
   readonly hasText: boolean
-  /** removes what earlier exports wrote and this one does not have */
+  /** delete files of earlier exports that this export does not contain */
   readonly shouldDeleteExtra: boolean
-  /** even all of it */
+  /** allow `shouldDeleteExtra` to delete all files */
   readonly canDeleteAll: boolean
   readonly concurrency: number
 }
 
 const unknown = { size: null, sha256: null }
 
-/** Writes them, and the manifest at the end, also of an export that was stopped. Throws Failure USAGE where the folder cannot be made, CONFLICT where a mirror would be emptied. */
+/** Exports the documents and writes the manifest, also after an interruption. Throws Failure USAGE if the folder cannot be created, CONFLICT if all files would be deleted. */
 export async function exportToFolder(
   cli: Cli,
   client: Client,
@@ -64,7 +64,7 @@ export async function exportToFolder(
   })
 }
 
-/** A filter that finds nothing is more often a mistake than the end of all documents. */
+/** An empty result is more likely a wrong filter than the deletion of all documents. */
 const wouldEmpty = (folder: string, files: number): Failure =>
   new Failure('CONFLICT', `no document matches, and --delete-extra would remove all that earlier exports wrote to ${folder} (${files})`, {
     fix: 'look at the filters with "dms documents list", or pass --allow-empty',
@@ -84,7 +84,7 @@ async function writeText(client: Client, document: DocumentView, path: string, b
   if (!isThere) await saveFile(chunks(await client.documents.text(document.id)), path, unknown, true, () => {})
 }
 
-/** By what an earlier export noted, or else by reading it. */
+/** Compares with the manifest, else by SHA-256. */
 async function isSame(path: string, { size, sha256 }: DocumentView, before: ManifestEntry | undefined): Promise<boolean> {
   const about = await stat(path).catch(() => null)
   if (about?.size !== size) return false
@@ -94,7 +94,7 @@ async function isSame(path: string, { size, sha256 }: DocumentView, before: Mani
   return hash.digest('hex') === sha256
 }
 
-/** Only what an export wrote: files of others in the folder are left alone. */
+/** Deletes files of earlier exports. Other files in the folder are kept. */
 async function removeExtra(
   folder: string,
   manifest: Map<string, ManifestEntry>,
@@ -113,7 +113,7 @@ function ignoreMissing(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error
 }
 
-/** What an earlier export wrote, by id. A name that is more than a name was not written by us. Throws Failure USAGE where it cannot be read. */
+/** Reads the manifest by document id. Ignores entries whose names are paths. Throws Failure USAGE if it cannot be parsed. */
 async function readManifest(folder: string): Promise<Map<string, ManifestEntry>> {
   const text = await readFile(join(folder, manifestFileName), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return ''
@@ -135,7 +135,7 @@ async function* chunks(text: string): AsyncGenerator<Uint8Array> {
   yield Buffer.from(text)
 }
 
-/** In the order of ids, whichever came first: two manifests can be compared. */
+/** Yields the manifest sorted by id, so that two manifests can be compared. */
 async function* linesOf(manifest: ReadonlyMap<string, ManifestEntry>): AsyncGenerator<Uint8Array> {
   const lines = [...manifest.values()].sort((one, other) => (one.id < other.id ? -1 : 1))
   for (const line of lines) yield Buffer.from(`${JSON.stringify(line)}\n`)

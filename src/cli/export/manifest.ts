@@ -1,10 +1,10 @@
-/** What documents are called in an export, and what its manifest says of them. */
+/** File names and manifest of an export. */
 import { extname } from 'node:path'
 import { truncateFilename } from '../../documents/file-names.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { safeName } from '../remote/save-file.ts'
 
-/** A line of manifest.jsonl: the document, and where it is beside the manifest. */
+/** A line of manifest.jsonl: the document and its file names, relative to the manifest. */
 export interface ManifestEntry extends DocumentView {
   readonly file: string
   readonly text_file?: string
@@ -12,10 +12,10 @@ export interface ManifestEntry extends DocumentView {
 
 export const manifestFileName = 'manifest.jsonl'
 
-/** Bytes of a name: what an old archive takes, less the ending of a text. */
+/** Limit in bytes: the name field of a tar header (100) minus the ending of the text file. */
 const maxBytes = 96
 
-/** `contract-1a2b3c4d.pdf`: the same at each export, and no two alike, because of the end of the id. */
+/** Returns `contract-1a2b3c4d.pdf`. The end of the id makes it unique and repeatable. */
 export function exportFileName({ id, filename }: Pick<DocumentView, 'id' | 'filename'>): string {
   const name = safeName(filename)
   const extension = extname(name)

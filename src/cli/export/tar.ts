@@ -1,4 +1,4 @@
-/** Documents as one archive, written in flat memory: to a file, or to standard output. */
+/** Export as a tar archive to a file or to standard output, in constant memory. */
 import { randomBytes } from 'node:crypto'
 import { open, rename, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -17,11 +17,11 @@ type Write = (chunk: Uint8Array) => Promise<void>
 
 export interface TarOptions {
   readonly hasText: boolean
-  /** another file of that name is replaced */
+  /** replace an existing file */
   readonly canOverwrite: boolean
 }
 
-/** The archive appears whole or not at all. Throws Failure CONFLICT where there is a file of that name. */
+/** Writes the archive to a temporary file and renames it when it is complete. Throws Failure CONFLICT if the file exists. */
 export async function exportToTar(
   cli: Cli,
   client: Client,
@@ -43,7 +43,7 @@ export async function exportToTar(
   }
 }
 
-/** The same to standard output; what is said of documents goes to standard error then. */
+/** Writes the archive to standard output, and failures to standard error. */
 export const exportToStdout = (cli: Cli, client: Client, documents: readonly DocumentView[], withText: boolean): Promise<void> =>
   writeTar(cli, client, documents, withText, writeChunk, true)
 
@@ -101,7 +101,7 @@ async function writeDocument(
 ): Promise<void> {
   const response = await client.documents.download(id)
   await write(tarHeader(file, size, modified))
-  // What comes must fill the place that was announced for it: from here on a failure spoils the archive.
+  // The header has announced the size: a failure from here on damages the archive.
   try {
     const saved = await copyChunks(bodyChunks(response), async (chunk) => {
       await write(chunk)

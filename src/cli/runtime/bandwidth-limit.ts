@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseSize } from '../../config/values.ts'
 import { usage } from './exit.ts'
 
-/** Waits until so many bytes may go on; shared by all that moves at the same time. Not ended by a first Ctrl-C: what is being sent is sent to its end. */
+/** Delays until `bytes` may be sent. Concurrent transfers share it. SIGINT does not end the delay, because the current file is sent completely. */
 export type Throttle = (bytes: number) => Promise<void>
 
-/** "5MiB/s" or "5MiB"; undefined is as fast as it can. Throws Failure USAGE. */
+/** Creates a throttle from "5MiB/s" or "5MiB"; undefined means no limit. Throws Failure USAGE. */
 export function createThrottle(given: string | undefined): Throttle {
   if (given === undefined) return async () => {}
   const bytesPerSecond = parseRate(given)
@@ -23,7 +23,7 @@ function parseRate(given: string): number {
     const bytes = parseSize(given.replace(/\/s$/, ''))
     if (bytes > 0) return bytes
   } catch {
-    // Said below, with the flag.
+    // Reported below with the name of the flag.
   }
   throw usage(`--limit-rate ${given}: not a rate such as 500kB/s or 5MiB/s`)
 }

@@ -1,4 +1,4 @@
-/** What a command is handed: its options, its ways to speak, and the parts it may need, each loaded when it is asked for. */
+/** Context of a command: options, output, and lazily loaded parts. */
 import type { Command } from 'commander'
 import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
@@ -15,61 +15,61 @@ import { type Progress, startProgress } from './progress.ts'
 import { type StopWatcher, watchStopSignals } from './stop.ts'
 
 export interface Cli {
-  /** the variables of this process */
+  /** environment of this process */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** the flags every command takes; to be read inside an action */
+  /** global flags; readable inside an action */
   readonly options: GlobalOptions
-  /** aborts at the first SIGINT, SIGTERM or SIGHUP, or when --timeout has passed: begin nothing new then */
+  /** aborted by the first SIGINT, SIGTERM or SIGHUP and by --timeout: start nothing new then */
   readonly signal: AbortSignal
-  /** the same for a service: the first SIGINT or SIGTERM is its normal end, SIGHUP is left alone; ask for it before `signal` */
+  /** variant for services: SIGINT and SIGTERM are the normal end, SIGHUP is ignored; read it before `signal` */
   readonly serviceSignal: AbortSignal
-  /** done before a second signal ends everything at once, if it takes no longer than a moment; ask for `signal` or `serviceSignal` before */
+  /** registers work that a second signal waits for, up to 3 s; read `signal` or `serviceSignal` first */
   onForcedExit(work: () => Promise<void>): void
-  /** ends the command with this exit although nothing was thrown (PARTIAL, PENDING) */
+  /** exit of a command that did not throw (PARTIAL, PENDING) */
   exit: Exit
-  /** prints the result: a list of rows or one object */
+  /** prints the result: rows or one object */
   print<T extends object>(result: T | readonly T[], shape: Shape<T>): void
-  /** puts text on standard output as it is */
+  /** writes text to standard output unchanged */
   write(text: string): void
-  /** says a line on standard error, unless --quiet */
+  /** prints a line to standard error, unless --quiet */
   note(text: string): void
-  /** says a line on standard error, with --quiet too */
+  /** prints a line to standard error, even with --quiet */
   warn(text: string): void
-  /** starts telling how far `phase` is; one at a time */
+  /** starts the progress of `phase`; one at a time */
   progress(phase: string): Progress
-  /** where this run's configuration comes from */
+  /** sources of the configuration */
   configSources(settings?: Readonly<Record<string, string | number | boolean>>): ConfigSources
-  /** the configuration; `settings` are the command's own flags by dotted key. Throws ConfigError. */
+  /** loads the configuration; `settings` are flags of the command by dotted key. Throws ConfigError. */
   config(settings?: Readonly<Record<string, string | number | boolean>>): Promise<LoadedConfig>
-  /** the server to work on; to be read inside an action. Throws Failure where flags, variables and contexts.toml name none. */
+  /** server to work on; readable inside an action. Throws Failure if flags, variables and contexts.toml select none. */
   readonly target: Target
-  /** the API: of the target elsewhere, else in this process as the operator (or the user of --as) */
+  /** client of the remote server, or of the API in this process as the operator or the user of --as */
   client(): Promise<Client>
-  /** how clients of servers elsewhere speak and wait */
+  /** options of clients of remote servers */
   readonly connectOptions: ConnectOptions
-  /** for a command that runs on the server only; throws Failure USAGE where flags or variables name another machine */
+  /** throws Failure USAGE if flags or variables select a remote server */
   rejectRemote(command: string): void
-  /** everything dms has, for a command that runs on the server only; throws Failure USAGE as refuseRemote() does */
+  /** opens the App for a command that runs on the server only; throws Failure USAGE as rejectRemote() */
   app(command: string, options?: Partial<OpenOptions> & { readonly log?: Log }): Promise<App>
-  /** runs at the end of the command, whatever its end; the last one first */
+  /** registers work for the end of the command; the last registration runs first */
   onEnd(work: () => void | Promise<void>): void
 }
 
 export interface CliRuntime extends Cli {
-  /** reads what options need, before any action */
+  /** loads contexts.toml before the action */
   prepare(): Promise<void>
-  /** the API was asked in this process */
+  /** the API was used in this process */
   readonly isInProcess: boolean
-  /** what came while somebody looked at `signal` */
+  /** stop request, once `signal` was read */
   readonly stop: StopWatcher | null
   close(): Promise<void>
 }
 
-/** A context for one run of the program. */
+/** Creates the context of one run. */
 export function createCli(program: Command, terminal: Terminal & { stdout: NodeJS.WriteStream; stderr: NodeJS.WriteStream }): CliRuntime {
   const { env, stdout, stderr } = terminal
   const endings: (() => void | Promise<void>)[] = []
-  // In seconds. `performance` would load a dozen parts of Node, which `dms --help` has no use for.
+  // Seconds. `performance` would load a dozen modules of Node that `dms --help` does not need.
   const started = process.uptime()
   let options: GlobalOptions | null = null
   let isHere = false
@@ -88,17 +88,17 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     endings.push(() => app.close())
     return app
   }
-  // Only somebody at a terminal can press Ctrl-C again; a log of JSON lines has no use for the hint.
+  // Only a user at a terminal can press Ctrl-C again.
   const hint = (text: string): void => {
     if (stderr.isTTY) cli.note(text)
   }
   let pauseEnds = 0
   const pause = async (seconds: number, error?: unknown): Promise<void> => {
     const now = performance.now()
-    // Requests made side by side are all asked for the same pause.
+    // Concurrent requests ask for the same pause.
     if (now >= pauseEnds) {
       if (error === undefined) cli.note(`the server asks for a pause of ${seconds} s`)
-      // Off a terminal the end of it is said once, as an error, or nobody has to know.
+      // Without a terminal only the final error is printed.
       else if (stderr.isTTY || cli.options.verbose > 0) cli.note(`${connectErrorMessage(error)}; trying again in ${seconds} s`)
     }
     pauseEnds = now + seconds * 1000
@@ -145,7 +145,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     },
     warn: (text) => say(stderr, `${escapeControls(text)}\n`),
     progress(phase) {
-      // A terminal without a size (a serial line, some containers) makes the spinner count its lines for ever.
+      // A terminal without a size (serial line, some containers) makes ora count lines forever.
       const canSpin = stderr.isTTY === true && stderr.columns > 0
       const progress = startProgress(phase, cli.options, canSpin, (text) => stderr.write(text))
       shown = progress
@@ -167,7 +167,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
         const contexts = await loadContexts(env)
         findTarget = () => resolveTarget(cli.options.requestedTarget, contexts)
       } catch (error) {
-        // Commands that run here have no use for it.
+        // Local commands do not need contexts.toml.
         findTarget = () => {
           if (cli.options.requestedTarget.isLocal)
             return resolveTarget(cli.options.requestedTarget, { current: 'local', byName: new Map() })
@@ -215,19 +215,19 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   return cli
 }
 
-/** What these say is about this machine. Throws Failure USAGE. */
+/** Rejects flags that apply to this machine only. Throws Failure USAGE. */
 function rejectLocalFlags({ as, config, settings }: GlobalOptions, url: string): void {
   const flag = as !== null ? `--as ${as}` : config !== undefined ? '--config' : settings.data_dir !== undefined ? '--data-dir' : null
   if (flag !== null) throw usage(`${flag} works on this machine only, not against ${url}`, 'pass --local')
 }
 
-/** Why a server was not reached; both addresses of a name may have their own reason. */
+/** Returns why the connection failed. Both addresses of a dual-stack host may have failed for different reasons. */
 function connectErrorMessage(error: unknown): string {
   const { code, message, errors } = error as { code?: unknown; message?: string; errors?: unknown[] }
   return message || (errors?.[0] as Error | undefined)?.message || String(code)
 }
 
-/** How a command ended that threw nothing: a signal counts before what the command says itself. */
+/** Returns the exit of a command that did not throw. A signal overrides the exit of the command. */
 export function exitOfRun({ exit, stop }: CliRuntime): Exit {
   return stop?.exit ?? exit
 }

@@ -1,4 +1,4 @@
-/** Exit codes: an interface for scripts. They are only ever added to. */
+/** Exit codes. They are stable: codes are added, never changed. */
 import { AppError, ConfigError } from '../../errors.ts'
 
 /** Code and meaning, in the order of `dms help exit-codes`. */
@@ -21,12 +21,12 @@ export const exits = {
 
 export type Exit = keyof typeof exits
 
-/** A command's own way to fail: which exit, what to say, and how to mend it. */
+/** An error of a command, with its exit, message and fix. */
 export class Failure extends Error {
   readonly exit: Exit
   readonly fix: string | undefined
   readonly details: object
-  /** what programs are told; default: the name of the exit */
+  /** code in JSON errors; default: the name of the exit */
   readonly code: string | undefined
 
   constructor(exit: Exit, message: string, { fix, details = {}, code }: { fix?: string; details?: object; code?: string } = {}) {
@@ -39,7 +39,7 @@ export class Failure extends Error {
   }
 }
 
-/** Wrong use of the command line. */
+/** Creates an error for wrong use of the command line. */
 export const usage = (message: string, fix?: string): Failure => new Failure('USAGE', message, { fix })
 
 const byStatus: Readonly<Record<number, Exit>> = {
@@ -57,7 +57,7 @@ const byStatus: Readonly<Record<number, Exit>> = {
   504: 'UNAVAILABLE',
 }
 
-/** Errors of parts that the command line does not load just to know them; commander's and inquirer's too. */
+/** Errors by name, so that their modules need not be loaded. Includes errors of commander and inquirer. */
 const byName: Readonly<Record<string, Exit>> = {
   Busy: 'BUSY',
   NewerSchema: 'CONFIG',
@@ -70,15 +70,15 @@ const byName: Readonly<Record<string, Exit>> = {
 
 const networkErrorCode =
   /^(ECONN|EHOST|ENET|EPIPE$|ENOTFOUND|EAI_|ETIMEDOUT|UND_ERR_(CONNECT|SOCKET|HEADERS|BODY)|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/
-/** SQLSTATEs: cannot connect, starting up or shutting down, too many connections. */
+/** SQLSTATEs: connection failure, startup or shutdown, too many connections. */
 const databaseDownCode = /^(08\w{3}|57P0[1-3]|53300)$/
-/** What the driver of the database says without a code: no answer in time, or an end in the middle. */
+/** Messages of the database driver that have no code: timeout, connection lost. */
 const databaseLostMessage =
   /^(Connection terminated|timeout expired$|timeout exceeded when trying to connect|Client has encountered a connection error)/
-/** SQLSTATEs: wrong password, no such role, no such database. */
+/** SQLSTATEs: wrong password, unknown role, unknown database. */
 const databaseRefusedCode = /^(28\w{3}|3D000)$/
 
-/** The exit that an error ends the command with. */
+/** Returns the exit code name for an error. */
 export function exitOf(error: unknown): Exit {
   if (error instanceof Failure) return error.exit
   if (error instanceof ConfigError) return 'CONFIG'
@@ -90,17 +90,17 @@ export function exitOf(error: unknown): Exit {
   const named = byName[error.name]
   if (named) return named
   if (networkErrorCode.test(String(code)) || databaseDownCode.test(String(code))) return 'UNAVAILABLE'
-  // A unix socket that is missing, or closed to us, is a file as well.
+  // connect() on a missing or closed Unix socket fails with ENOENT or EACCES.
   if (syscall === 'connect' || (code === '' && databaseLostMessage.test(error.message))) return 'UNAVAILABLE'
   if (databaseRefusedCode.test(String(code))) return 'CONFIG'
-  // fetch wraps the reason, and a dual-stack connection collects one per address.
+  // fetch wraps the cause; a dual-stack connection has one error per address.
   const inner = error instanceof AggregateError ? error.errors[0] : error.cause
   return inner instanceof Error ? exitOf(inner) : 'FAILED'
 }
 
 const exitOfStatus = (code: string, status: number): Exit => (code.endsWith('_RUNNING') ? 'BUSY' : (byStatus[status] ?? 'FAILED'))
 
-/** Commander throws for `--help` and `--version` as well, and so does --print-curl: what was asked for is on the screen then. */
+/** Returns whether the error ends the command successfully: --help, --version and --print-curl throw after their output. */
 export function isExpectedExit(error: unknown): boolean {
   return (
     (error instanceof Failure && error.exit === 'OK') ||

@@ -1,7 +1,7 @@
-/** Requests for one thing after the other. */
+/** Sequential requests. */
 import { isExpectedExit } from './exit.ts'
 
-/** What came of each. Requests that are shown instead of sent (--print-curl) end only their own turn, and are thrown when all have had theirs. */
+/** Maps items one after the other. Requests that were printed (--print-curl) do not end the loop; their error is thrown after the last item. */
 export async function mapSequential<T, R>(things: Iterable<T>, work: (thing: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
   let shown = null as { error: unknown } | null

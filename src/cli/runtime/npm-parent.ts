@@ -1,4 +1,4 @@
-/** Notices when the npm, or the launcher of ours, that a command was started through is gone (Linux). Neither passes on every signal. */
+/** Detects the end of the npm process or launcher that started this command (Linux). Neither forwards every signal. */
 import { readFileSync } from 'node:fs'
 
 type Variables = Readonly<Record<string, string | undefined>>
@@ -7,22 +7,22 @@ interface Process {
   readonly pid: number
   readonly parentPid: number
   readonly session: number
-  /** with the pid it names a process for good */
+  /** identifies the process together with the pid */
   readonly startTime: string
 }
 
 const intervalMs = 500
-/** A terminal that closes sends SIGHUP to npm and to us at once: what comes within this time belongs together. */
+/** A closed terminal sends SIGHUP to npm and to this process; events within this time belong together. */
 const hangupMs = 5000
-/** The first words of npm and its like: it writes them over its own command line. */
+/** Start of the command line of npm, pnpm and yarn, which overwrite their process title. */
 const packageManager = /^(?:\S*\/)?(?:node |bun )?\S*?\b(?:npm|npx|pnpm|pnpx|yarn|yarnpkg)(?:-cli)?(?:\.[cm]?js)?(?: |$)/
 
 /**
- * Calls `onGone` once, when npm or the launcher (DMS_LAUNCHER_PID, see bin/dms.js) has ended while this process goes on. Returns how to stop watching.
+ * Calls `onGone` once when npm or the launcher (DMS_LAUNCHER_PID, see bin/dms.js) has ended before this process. Returns a function that stops watching.
  *
- * npm passes SIGTERM to the shell that it runs scripts in, and the shell ends without passing it on; SIGKILL reaches npm alone. A process that was
- * detached on purpose is not watched: one in another session (setsid), and one whose shell has left it (`dms serve &` in a script).
- * nohup does not hold for npm, as Node resets ignored signals, so the end of a terminal ends npm and nothing else: that is no request to stop.
+ * npm sends SIGTERM to the shell that runs its scripts, and the shell ends without forwarding it. SIGKILL ends npm alone. Detached processes are
+ * not watched: those in another session (setsid), and those whose shell has exited (`dms serve &` in a script).
+ * Node resets ignored signals, so nohup does not protect npm: a closed terminal ends npm, which is not a request to stop.
  */
 export function watchNpmParent(env: Variables, onGone: () => void): () => void {
   const watched = [findLauncher(env), findNpm(env)].filter((one) => one !== null)
@@ -33,7 +33,7 @@ export function watchNpmParent(env: Variables, onGone: () => void): () => void {
   }
   let isGone = false
   const timer = setInterval(() => {
-    // The signal may come a moment after the end that it goes with: judged at the next look.
+    // The signal may arrive after the end of npm, so the decision waits for the next interval.
     const wasGone = isGone
     isGone = watched.some((one) => one === 'gone' || !isRunning(one))
     if (!isGone || !wasGone) return
@@ -52,7 +52,7 @@ export function watchNpmParent(env: Variables, onGone: () => void): () => void {
 function findLauncher({ DMS_LAUNCHER_PID: pid }: Variables): Process | 'gone' | null {
   if (!pid) return null
   const launcher = readProcess(Number(pid))
-  // Programs that a dms starts inherit the variable: to them the launcher is no parent.
+  // Child processes inherit the variable, but the launcher is not their parent.
   return launcher && process.ppid !== launcher.pid ? null : (launcher ?? 'gone')
 }
 

@@ -1,4 +1,4 @@
-/** Small files that belong to one person, and that several commands may change at the same time: read whole, replaced whole. */
+/** Small files of one user that several commands may change concurrently. They are read and replaced as a whole. */
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { link, mkdir, open, readFile, realpath, rename, stat, unlink } from 'node:fs/promises'
@@ -7,11 +7,11 @@ import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from './exit.ts'
 
-/** Milliseconds: a lock this old is of somebody who was stopped or whose machine is gone; and the wait for one that is held. */
+/** Locks older than `staleLockMs` belong to a stopped process. `lockTimeoutMs` limits the wait for a held lock. */
 export const staleLockMs = 120_000
 const lockTimeoutMs = 90_000
 
-/** The text of a file, or null where there is none. `isSecret`: a link is not followed, and `warn` hears when others can read it. */
+/** Reads a file; null if it does not exist. With `isSecret` symbolic links are rejected, and `warn` is called if other users can read it. */
 export async function readPrivateFile(path: string, isSecret = false, warn: (text: string) => void = () => {}): Promise<string | null> {
   try {
     const file = await open(path, constants.O_RDONLY | (isSecret ? constants.O_NOFOLLOW : 0))
@@ -30,7 +30,7 @@ export async function readPrivateFile(path: string, isSecret = false, warn: (tex
   }
 }
 
-/** Puts a text in the file's place, readable by its owner alone; nobody ever sees half of it. A link to a file that is no secret stays one. */
+/** Replaces a file atomically with mode 0600. Follows a symbolic link unless `isSecret`. */
 export async function writePrivateFile(path: string, text: string, isSecret = false): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   const place = isSecret ? path : await realpath(path).catch(() => path)
@@ -48,7 +48,7 @@ export async function writePrivateFile(path: string, text: string, isSecret = fa
   }
 }
 
-/** Runs `work` while no other command holds the lock beside `path`. Throws Failure BUSY where it stays held. */
+/** Runs `work` while holding the lock file of `path`. Throws Failure BUSY if the lock stays held. */
 export async function withFileLock<T>(path: string, work: () => Promise<T>): Promise<T> {
   const lock = `${path}.lock`
   const mine = `${hostname()} ${process.pid} ${randomBytes(6).toString('hex')}`
@@ -65,7 +65,7 @@ export async function withFileLock<T>(path: string, work: () => Promise<T>): Pro
   }
 }
 
-/** Makes the lock, with who has it (host and process first); false where there is one. */
+/** Creates the lock file with its owner (host and process first). Returns false if it exists. */
 export async function tryLock(lock: string, mine: string): Promise<boolean> {
   try {
     const file = await open(lock, 'wx', 0o600)
@@ -78,23 +78,23 @@ export async function tryLock(lock: string, mine: string): Promise<boolean> {
   }
 }
 
-/** Takes away the lock of a process that is no more; false where it is somebody's. */
+/** Removes the lock of a dead process. Returns false if the lock is held. */
 export async function removeStaleLock(lock: string): Promise<boolean> {
   const before = await readFile(lock, 'utf8').catch(() => null)
   if (before === null) return true
   const age = Date.now() - (await stat(lock).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs
   const [host, pid] = before.split(' ')
-  // Of a process on another machine that shares the folder nothing is known, and between its making and its writing a lock is empty.
+  // Processes of other hosts cannot be checked, and a new lock is empty until it is written: only the age counts for them.
   const isLeft = age > staleLockMs || (host === hostname() && !isAlive(Number(pid)))
   if (!isLeft) return false
   const aside = `${lock}.${randomBytes(6).toString('hex')}`
   try {
     await rename(lock, aside)
-    // Somebody else was first, and this is the lock that came after: it is given back.
+    // Another process has replaced the lock meanwhile: restore its lock.
     if ((await readFile(aside, 'utf8')) !== before) await link(aside, lock)
     await unlink(aside)
   } catch {
-    // Somebody else was first.
+    // Another process has removed the lock.
   }
   return true
 }

@@ -1,4 +1,4 @@
-/** How far a long command is: always on standard error, and silent where nobody looks. */
+/** Progress of a long command, on standard error. */
 import type { Ora } from 'ora'
 import { escapeControls } from '../../log/escape.ts'
 import type { GlobalOptions } from './options.ts'
@@ -8,27 +8,27 @@ export interface ProgressState {
   readonly total?: number | null
   readonly bytes_done?: number
   readonly bytes_total?: number | null
-  /** what is being worked on */
+  /** item in progress */
   readonly current?: string
 }
 
 export interface Progress {
   update(state: ProgressState): void
-  /** takes the spinner off the screen, so that a line can be printed; the next update brings it back */
+  /** hides the spinner, so that a line can be printed; the next update shows it again */
   clear(): void
-  /** says it now, also where nobody wanted to hear of it by itself */
+  /** prints the state now, in every mode */
   print(): void
-  /** the end of this phase */
+  /** ends the phase */
   done(): void
 }
 
 type Writer = (text: string) => void
 type Format = (state: ProgressState, seconds: number) => string
 
-/** milliseconds between two lines for a log, and for a program */
+/** Interval between two lines. */
 const intervalsMs = { plain: 10_000, json: 500 }
 
-/** Starts telling about `phase` ("upload"). `canSpin`: standard error is a terminal that knows its size; `now` gives milliseconds. */
+/** Starts the progress of `phase` ("upload"). `canSpin`: standard error is a terminal with a size. `now` returns milliseconds. */
 export function startProgress(
   phase: string,
   options: Pick<GlobalOptions, 'progress' | 'isQuiet'>,
@@ -45,7 +45,7 @@ export function startProgress(
   return lines(format, Number.POSITIVE_INFINITY, write, now)
 }
 
-/** The first and the last state, and in between one every `interval` milliseconds; none but those asked for where that is Infinity. */
+/** Prints the first and the last state, and one per `interval` ms between them. Infinity: prints only on print(). */
 function lines(format: Format, interval: number, write: Writer, now: () => number): Progress {
   const started = now()
   const isSilent = interval === Number.POSITIVE_INFINITY
@@ -76,7 +76,7 @@ function spinner(phase: string, write: Writer): Progress {
   let text = phase
   let isDone = false
   let running: Ora | null = null
-  // Loaded only when there is something to show; whatever happens before it is there is shown then.
+  // Imported lazily. Updates before the import has finished are shown afterwards.
   void import('ora').then(({ default: ora }) => {
     if (!isDone) running = ora({ text, stream: process.stderr, color: false, discardStdin: false }).start()
   })

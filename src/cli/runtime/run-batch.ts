@@ -1,45 +1,45 @@
-/** A command that does the same to many things: some at once, each with its own outcome, until it is done or told to stop. */
+/** Runs one operation on many items, with an outcome for each. */
 
 import { type Batch, type BatchItem, type BatchOptions, startBatch } from '../output/batch-output.ts'
 import { formatFileError } from '../output/error-lines.ts'
 import type { Cli } from './context.ts'
 import { type Exit, exitOf, Failure, isExpectedExit } from './exit.ts'
 
-/** Does one piece of work under its own key: its item, or its failure, is added. False: begin nothing more. */
+/** Runs one operation and adds its item or its failure under `key`. Returns false if nothing new may start. */
 export type RunItem = (key: string, work: (moved: (bytes: number) => void) => Promise<BatchItem | null>) => Promise<boolean>
 
 export interface BatchRun<T> {
-  /** the words typed ("documents delete"), and for the progress line what is going on ("deleting") */
+  /** command words ("documents delete"), and the phase for the progress ("deleting") */
   readonly command: string
   readonly phase: string
   readonly items: readonly T[]
-  /** what the person gave: a path, an id */
+  /** key of the item: path or id */
   keyOf(thing: T): string
-  /** at once; default 1 */
+  /** concurrent operations; default 1 */
   readonly concurrency?: number
   readonly isDryRun?: boolean
-  /** of the items; default: action, key, id, error */
+  /** columns of the items; default: action, key, id, error */
   readonly columns?: BatchOptions['columns']
-  /** of all things, where that says more than a count; null: nobody knows */
+  /** sum of bytes for the progress; null: unknown */
   readonly totalBytes?: number | null
   /**
-   * The work on one thing, which may tell of the bytes it moves; null: its item follows later, through `add`. What it throws is the item's
-   * error, or ends everything (endsAll).
+   * Processes one item and reports its bytes. Null: the result follows later through `add`. An error becomes the result of the
+   * item, or ends the batch (isFatal).
    */
   run?(thing: T, moved: (bytes: number) => void): Promise<BatchItem | null>
-  /** instead, where one thing stands for several pieces of work; what it throws itself ends everything */
+  /** alternative to `run` if an item stands for several operations; its own errors end the batch */
   runGroup?(thing: T, each: RunItem, moved: (bytes: number) => void): Promise<void>
-  /** pieces of work; default: as many as there are things */
+  /** number of operations; default: number of items */
   readonly total?: number
-  /** of a command that works through things again and again: it takes the items, and ends it itself */
+  /** output of an endless command, which finishes it itself */
   readonly batch?: Batch
-  /** comes after all things and before the summary, also when it was told to stop or (`isReachable` false) lost its server */
+  /** runs after all items and before the summary, also after a stop or, with `isReachable` false, after the server was lost */
   finish?(add: (item: BatchItem) => void, isReachable: boolean): Promise<void>
 }
 
 /**
- * Works through them and prints items and summary. Begins nothing new once `cli.signal` says stop; what runs is ended. Throws what would
- * have made all the others fail as well: not signed in, server away, an option that is not good.
+ * Processes all items and prints results and summary. Starts nothing new after `cli.signal` aborted, and lets running operations finish. Throws
+ * errors that would fail all other items too: not signed in, server unreachable, invalid option.
  */
 export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
   const batch = work.batch ?? startBatch(cli, work.command, work)
@@ -48,7 +48,7 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
   const queue = work.items.values()
   const total = work.total ?? work.items.length
   let fatal = null as { error: unknown } | null
-  /** the requests were shown instead of sent (--print-curl) */
+  /** requests were printed (--print-curl) */
   let shown = null as { error: unknown } | null
   let done = 0
   let bytesDone = 0
@@ -123,7 +123,7 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
   if (fatal) throw fatal.error
 }
 
-/** How a command ends that `signal` stopped. */
+/** Returns the exit of a command that `signal` stopped. */
 export function exitOfAbort({ reason }: AbortSignal): Exit {
   if ((reason as Error).name === 'TimeoutError') return 'PENDING'
   return (reason as Error).message.includes('SIGINT') ? 'INTERRUPTED' : 'TERMINATED'
@@ -131,14 +131,14 @@ export function exitOfAbort({ reason }: AbortSignal): Exit {
 
 const isAbort = (error: unknown): boolean => ['AbortError', 'TimeoutError'].includes((error as Error).name)
 
-/** What is wrong with the connection, the token or the command's own options is wrong for every thing; `path` "file" is about one file. */
+/** Errors of connection, token or options concern all items. Issues with `path` "file" concern one. */
 function isFatal(error: unknown): boolean {
   if (error instanceof Failure && error.exit === 'USAGE') return true
   if (['AUTH', 'UNAVAILABLE'].includes(exitOf(error))) return true
   return validationIssues(error).some(({ path }) => path !== '' && path !== 'file')
 }
 
-/** An error as an item tells it; of a refused value the reason is said, not only that it is refused. */
+/** Converts an error to the error of an item, with the reason of a rejected value. */
 export function toItemError(error: unknown): NonNullable<BatchItem['error']> {
   const { code, message, details } = error as { code?: unknown; message: string; details?: { max_bytes?: unknown } }
   const most = typeof details?.max_bytes === 'number' ? ` At most ${details.max_bytes} bytes.` : ''
@@ -148,7 +148,7 @@ export function toItemError(error: unknown): NonNullable<BatchItem['error']> {
   }
 }
 
-/** What a server found wrong with which value; nothing for other errors. */
+/** Returns the validation issues of an API error, else an empty list. */
 export function validationIssues(error: unknown): { path: string; message: string }[] {
   const issues = (error as { details?: { issues?: unknown } }).details?.issues
   return Array.isArray(issues) ? issues : []

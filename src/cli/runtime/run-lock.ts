@@ -1,4 +1,4 @@
-/** One run at a time over the same folder and server: what PostgreSQL's locks are to commands of the server, for those that may be far from it. */
+/** Lock of a folder and server against a second run. Commands without a database connection cannot use PostgreSQL locks. */
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdir, readFile, realpath, unlink, utimes } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -9,12 +9,12 @@ import { Failure } from './exit.ts'
 import { removeStaleLock, staleLockMs, tryLock } from './private-file.ts'
 import { stateFolder } from './user-folders.ts'
 
-/** Milliseconds between two looks at a lock that somebody else has. */
+/** Interval between two attempts to take a held lock. */
 const pollIntervalMs = 200
 
 /**
- * Holds the locks of these folders until the command ends; `command` is the words typed. Waits up to `timeout` milliseconds, then throws
- * Failure BUSY. Where nothing can be noted down, nothing is locked.
+ * Locks the folders until the command ends; `command` is the command words. Waits up to `timeout` ms, then throws Failure
+ * BUSY. Without a writable state folder nothing is locked.
  */
 export async function lockFolders(cli: Cli, command: string, folders: readonly string[], timeout: number): Promise<void> {
   const server = cli.target.url ?? (await cli.config()).config.data_dir
@@ -23,7 +23,7 @@ export async function lockFolders(cli: Cli, command: string, folders: readonly s
   const late = performance.now() + timeout
   try {
     await mkdir(locks, { recursive: true, mode: 0o700 })
-    // In one order everywhere: so two runs over the same folders cannot wait for each other.
+    // The same order in every run prevents deadlocks.
     for (const place of [...new Set(places)].sort()) {
       const name = createHash('sha256')
         .update(JSON.stringify([server, place]))

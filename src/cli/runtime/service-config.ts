@@ -1,8 +1,8 @@
-/** The configuration of a service: like that of every command, but that its log is what it has to say. */
+/** Configuration of a service, whose log is its output. */
 import type { LoadedConfig } from '../../config/load.ts'
 import type { Cli } from './context.ts'
 
-/** With --quiet, a log on standard error is of warnings and errors only, unless --log-level asks for more: cron mails every line. */
+/** Loads the configuration. --quiet raises the log level on standard error to warn, unless --log-level is given. */
 export async function loadServiceConfig(cli: Cli, settings: Readonly<Record<string, string | number | boolean>>): Promise<LoadedConfig> {
   const loaded = await cli.config(settings)
   const { log } = loaded.config

@@ -1,28 +1,28 @@
-/** Stopping on request: the first signal asks the command to begin nothing new, the second ends it at once. */
+/** Stop signals: after the first a command starts nothing new, the second ends it. */
 import type { Exit } from './exit.ts'
 
 export interface StopWatcher {
   readonly signal: AbortSignal
-  /** how a signal ends the command; null while none came */
+  /** exit by signal; null before the first */
   readonly exit: Exit | null
-  /** what a second signal waits for, though not for long, before it ends everything */
+  /** registers work that the second signal waits for, up to `forcedExitMs` */
   onForcedExit(work: () => Promise<void>): void
-  /** listens no more */
+  /** removes the listeners */
   readonly end: () => void
 }
 
-/** A terminal and a parent process may both deliver the same Ctrl-C: a repeat within this time (ms) is no second one. */
+/** A terminal and a parent process may both deliver the same Ctrl-C: signals within this time count once. */
 const duplicateSignalMs = 300
-/** Milliseconds that may go by between a second signal and the end. */
+/** Limit of the work before a forced exit. */
 const forcedExitMs = 3000
 
 const batchSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-/** A service reads its files again on SIGHUP. */
+/** SIGHUP makes a service reload its files. */
 const serviceSignals = ['SIGINT', 'SIGTERM'] as const
 
 /**
- * Listens until `end()`; `timeout` (ms, null for none; `elapsed` of it are over) aborts as well, with a TimeoutError as the reason. For a service the first signal is
- * the normal end, so `exit` stays null.
+ * Listens until `end()`. `timeout` ms (null: no limit) minus `elapsed` ms also abort, with a TimeoutError as the reason. For a service
+ * the first signal is the normal end, so `exit` stays null.
  */
 export function watchStopSignals(timeout: number | null, say: (text: string) => void, isService = false, elapsed = 0): StopWatcher {
   const signals = isService ? serviceSignals : batchSignals
@@ -34,7 +34,7 @@ export function watchStopSignals(timeout: number | null, say: (text: string) => 
   const onSignal = (name: NodeJS.Signals): void => {
     if (isStopping && performance.now() - first < duplicateSignalMs) return
     if (isStopping) {
-      // A third one finds nobody who listens.
+      // Without listeners a third signal ends the process.
       end()
       const work = last?.().catch(() => {})
       void Promise.race([work, new Promise((resolve) => setTimeout(resolve, forcedExitMs))]).then(() => process.kill(process.pid, name))

@@ -1,4 +1,4 @@
-/** One source synced for a command: in this process, or by asking a server and waiting for its worker. */
+/** Sync of one source, in this process or by a worker of the server. */
 import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
 import type { Source, SyncStatus } from '../../client/sources.ts'
@@ -11,7 +11,7 @@ import { type Exit, exitOf, Failure } from './exit.ts'
 import type { Progress } from './progress.ts'
 import { pollUntil, throwIfTimedOut } from './wait.ts'
 
-/** What came of one source. `exit` is OK, PARTIAL, BUSY, or how a sync that failed as a whole would end the command. */
+/** Result of one source. `exit` is OK, PARTIAL, BUSY, or the exit of a sync that failed as a whole. */
 export interface SyncResult {
   item: BatchItem
   exit: Exit
@@ -23,10 +23,10 @@ export interface SyncOptions extends PullOptions {
   lockTimeout: number
 }
 
-/** Milliseconds between two looks at how far it is, and before the first: a sync that finds nothing new is over by then. */
+/** Interval of progress requests. The first is delayed too, because a sync without changes takes less time. */
 const pollIntervalMs = 1000
 
-/** Syncs it in this process. */
+/** Syncs the source in this process. */
 export async function syncInProcess(
   cli: Cli,
   app: App,
@@ -49,7 +49,7 @@ export async function syncInProcess(
   }
 }
 
-/** Has a worker of the server sync it, and waits for the end. */
+/** Starts the sync on the server and waits for its end. */
 export async function syncOnServer(cli: Cli, client: Client, source: Source, full: boolean, progress: Progress): Promise<SyncResult> {
   const started = performance.now()
   try {
@@ -87,7 +87,7 @@ function describeSync(cli: Cli, source: Source, run: SyncCounts, duration_second
   return { item: buildItem(source, 'synced', 'ok', counts, duration_seconds), exit: failed > 0 ? 'PARTIAL' : 'OK' }
 }
 
-/** A source that could not be synced, or is being synced by others. Throws what is no source's fault. */
+/** Converts the error of a failed or skipped sync to a result. Rethrows errors that do not concern the source. */
 export function describeSyncError(source: Source, error: unknown, duration_seconds: number): SyncResult {
   const { code, message, holder, since, details } = error as Error & { code?: unknown; holder?: string; since?: Date; details?: object }
   const isBusy = (error as Error).name === 'Busy' || code === 'SOURCE_SYNC_IN_PROGRESS'
@@ -106,7 +106,7 @@ export function describeSyncError(source: Source, error: unknown, duration_secon
 
 const unreachable = ['SOURCE_UNREACHABLE', 'SOURCE_BUSY', 'SERVICE_UNAVAILABLE']
 
-/** The command ran to its end, and the source failed, where nothing more is to be said. */
+/** Returns PARTIAL for errors without an exit of their own. */
 function exitOfFailure(error: unknown, code: string): Exit {
   const exit = exitOf(error)
   if (unreachable.includes(code)) return 'UNAVAILABLE'
@@ -125,7 +125,7 @@ const buildItem = ({ name, id }: Source, action: string, state: string, counts: 
 
 const seconds = (started: number): number => Math.round(performance.now() - started) / 1000
 
-/** The error that a command ends with which did nothing because others are at it. */
+/** Returns the error of a command that did nothing because another sync was running. */
 export function busyError({ key, error }: BatchItem): Failure {
   const { code, details } = (error ?? {}) as { code?: string; details?: object }
   return new Failure('BUSY', `source "${key}" is ${error?.message ?? 'already being synced'}`, { code, details })

@@ -1,22 +1,22 @@
-/** Waiting until documents are read. */
+/** Polling, and waiting for OCR of documents. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import type { Cli } from './context.ts'
 import { Failure } from './exit.ts'
 
-/** Longest time (ms) between two looks: here, and at a server that counts its calls. */
+/** Longest interval between two polls; a remote server limits its requests. */
 const maxPollIntervalMs = { here: 300, there: 3000 }
 
-/** More than these are looked for in the list of what is not finished, a hundred with one call. */
+/** With more ids the list of unfinished documents is read, 100 per request. */
 const maxSingleLookups = 3
 
-/** What --help says of such a command. */
+/** Note for --help. */
 export const inProcessWorkerNote = 'On the server itself, while no worker runs, the documents are read in this process.'
 
-/** A client for a command that waits for jobs. On this machine, while nobody else works, a worker runs in this very process until the command ends. */
+/** Opens a client for a command that waits for jobs. On this machine, if no worker is running, starts one in this process until the command ends. */
 export async function openClientWithWorker(cli: Cli, command: string): Promise<Client> {
-  // From here on --timeout ends this wait, and in its own words, even while the database is still being started.
+  // Starts --timeout before the database is started.
   void cli.signal
   if (cli.target.url !== null) return cli.client()
   const [{ openLocalClient }, { ensureWorker }] = await Promise.all([
@@ -31,12 +31,12 @@ export async function openClientWithWorker(cli: Cli, command: string): Promise<C
   return client
 }
 
-/** A look that is going on when the command is told to stop may end for so long (ms); a command past its --timeout has not much more. */
+/** Time for the last poll after an abort; a command past its --timeout has little more. */
 const lastPollMs = 700
 
 /**
- * Looks again and again, at a growing distance, until `isOver` says so; false when `cli.signal` ended it. A look that takes
- * too long then is left to itself.
+ * Polls with growing intervals until `isOver` returns true. Returns false after `cli.signal` aborted. A poll that takes
+ * too long then is abandoned.
  */
 export async function pollUntil(cli: Cli, isOver: () => Promise<boolean>): Promise<boolean> {
   const { signal } = cli
@@ -56,7 +56,7 @@ export async function pollUntil(cli: Cli, isOver: () => Promise<boolean>): Promi
 }
 
 /**
- * Waits until each is completed or failed, and tells of it (null: it was deleted). Answers the ids that were not when `cli.signal` ended it.
+ * Waits until each document is completed or failed and calls `onEnd` (null: deleted). Returns the ids that were unfinished when `cli.signal` aborted.
  */
 export async function waitForDocuments(
   cli: Cli,
@@ -86,10 +86,10 @@ export async function waitForDocuments(
   return waiting
 }
 
-/** Whether nothing more will happen to it by itself. */
+/** Returns whether the document is completed or failed. */
 export const isFinished = ({ status }: Pick<DocumentView, 'status'>): boolean => status === 'completed' || status === 'failed'
 
-/** Throws Failure PENDING where --timeout is what ended a wait; a signal has an exit of its own. */
+/** Throws Failure PENDING if --timeout ended the wait. Signals have their own exit. */
 export function throwIfTimedOut({ signal }: Cli, what: string): void {
   if (signal.aborted && (signal.reason as Error).name === 'TimeoutError') throw new Failure('PENDING', `--timeout has passed: ${what}`)
 }

@@ -1,21 +1,21 @@
-/** Looking at something once, or (`--watch`) again and again. */
+/** Commands with --watch. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { parseDurationFlag } from '../arguments/flag-values.ts'
 import type { Cli } from './context.ts'
 
-/** Milliseconds between two looks, at least: a server counts its calls. */
+/** Shortest interval; a server limits its requests. */
 const minIntervalMs = 200
 
-/** As commander hands it over: the flag alone is true. */
+/** Value from commander: true without an interval. */
 export type WatchFlag = string | true | undefined
 
 export const addWatchFlag = (command: Command): Command => command.option('--watch [interval]', 'again and again; default: every 2s')
 
-/** Looks, and with --watch goes on until Ctrl-C, which is the normal end then; SIGTERM is none. `open` makes the one who looks. Throws Failure USAGE. */
+/** Runs once, or with --watch until SIGINT, which is the normal end. `open` returns the function to run. Throws Failure USAGE. */
 export async function runOrWatch(cli: Cli, watch: WatchFlag, open: () => Promise<() => Promise<void>>): Promise<void> {
   const interval = watch === undefined ? null : Math.max(minIntervalMs, parseDurationFlag('--watch', watch === true ? '2s' : watch))
-  // Asked for before anything else asks for a signal that would be an interruption.
+  // Read before `signal`, which would treat SIGINT as an interruption.
   const signal = interval === null ? null : cli.serviceSignal
   const look = await open()
   await look()
@@ -27,7 +27,7 @@ export async function runOrWatch(cli: Cli, watch: WatchFlag, open: () => Promise
   setWatchExit(cli, signal)
 }
 
-/** What was to go on until somebody stops it has the exit of what stopped it: 0 for Ctrl-C, unless something `isAwaited` that did not come. */
+/** Sets the exit of an endless command: TERMINATED for SIGTERM, INTERRUPTED for SIGINT if it `isAwaited`, else OK. */
 export function setWatchExit(cli: Cli, { reason }: AbortSignal, isAwaited = false): void {
   const { message } = reason as Error
   if (message.includes('SIGTERM')) cli.exit = 'TERMINATED'

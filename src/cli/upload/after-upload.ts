@@ -1,17 +1,17 @@
-/** What becomes of a file once the server has it. */
+/** Handling of a local file after its upload. */
 import { constants, copyFile, link, mkdir, stat, unlink } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { FoundFile } from './find-files.ts'
 
 export interface AfterUpload {
-  /** whether files go away: then they must be what the server has */
+  /** files stay; otherwise they must match the content on the server */
   readonly isKept: boolean
-  /** Deletes or moves the file. Throws Failure where it is not the one any more that was sent. */
+  /** Deletes or moves the file. Throws Failure CONFLICT if it has changed since it was sent. */
   apply(file: FoundFile): Promise<void>
 }
 
-/** `given`: keep, delete, or move:DIR. Throws Failure USAGE. */
+/** Parses keep, delete, or move:DIR. Throws Failure USAGE. */
 export function parseAfterUpload(given: string): AfterUpload {
   if (given === 'keep') return { isKept: true, apply: async () => {} }
   const remove = given === 'delete' ? unlink : null
@@ -27,14 +27,14 @@ export function parseAfterUpload(given: string): AfterUpload {
   }
 }
 
-/** A scanner may still have been writing: what came later is not on the server. */
+/** A scanner may still have been writing. */
 async function rejectChanged({ path, size, mtimeNs }: FoundFile): Promise<void> {
   const about = await stat(path, { bigint: true })
   if (Number(about.size) !== size || String(about.mtimeNs) !== mtimeNs)
     throw new Failure('CONFLICT', 'changed while it was being sent; it was uploaded as it was, and left where it is')
 }
 
-/** Never onto another file: a number is added to the name then. */
+/** Moves a file without replacing another: adds a number to the name if it is taken. */
 async function move(from: string, to: string): Promise<void> {
   await mkdir(dirname(to), { recursive: true })
   const extension = extname(to)
@@ -50,7 +50,7 @@ async function move(from: string, to: string): Promise<void> {
   }
 }
 
-/** A link where that can be; a copy on another file system, or on one without links. */
+/** Creates a hard link, or a copy if the file system does not support it. */
 async function linkOrCopy(from: string, to: string): Promise<void> {
   try {
     await link(from, to)

@@ -1,4 +1,4 @@
-/** The files that a command line means: paths, folders with everything below them, and lists of paths. */
+/** Files to upload: paths, folders and lists of paths. */
 import { readdir, readFile, realpath, stat } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -6,24 +6,24 @@ import picomatch from 'picomatch'
 import { Failure, usage } from '../runtime/exit.ts'
 
 export interface FindOptions {
-  /** folders may be given */
+  /** accept folders */
   readonly isRecursive: boolean
-  /** follow symbolic links that are found inside folders; given ones are always followed */
+  /** follow symbolic links inside folders; links given as arguments are always followed */
   readonly shouldFollowLinks: boolean
-  /** globs; one without "/" is about names, others about paths below the given folder */
+  /** globs; without "/" they match names, otherwise paths relative to the folder */
   readonly include: readonly string[]
   readonly exclude: readonly string[]
 }
 
 export interface FoundFile {
   readonly path: string
-  /** below the folder that was given; the name alone of a file that was given itself */
+  /** path relative to the given folder; the name of a file given itself */
   readonly relativePath: string
   /** bytes; null for standard input */
   readonly size: number | null
-  /** when it was changed last: nanoseconds since 1970, in digits */
+  /** modification time in nanoseconds since 1970, as decimal digits */
   readonly mtimeNs: string
-  /** why it cannot be taken */
+  /** why the file cannot be uploaded */
   readonly error?: Error
 }
 
@@ -36,7 +36,7 @@ interface Search {
   readonly found: FoundFile[]
 }
 
-/** Finds them in the order given, those of a folder sorted by name. What cannot be looked at is in the list with its problem. Throws Failure USAGE for a folder without `isRecursive`. */
+/** Finds files in the given order, those of a folder sorted by name. Unreadable files are listed with their error. Throws Failure USAGE for a folder without `isRecursive`. */
 export async function findFiles(paths: readonly string[], options: FindOptions): Promise<FoundFile[]> {
   const { include, exclude } = options
   const search: Search = {
@@ -60,7 +60,7 @@ export async function findFiles(paths: readonly string[], options: FindOptions):
   return search.found
 }
 
-/** Names that begin with a dot are passed over: half-written files, trash, version control. `above`: folders we are in, by their real path. */
+/** Skips names that begin with a dot: partial files, trash, version control. `above`: real paths of the parent folders, against link cycles. */
 async function walk(root: string, folder: string, search: Search, above: ReadonlySet<string>): Promise<void> {
   const place = await realpath(folder)
   if (above.has(place)) return
@@ -91,7 +91,7 @@ function compileGlobs(globs: readonly string[]): PathTest {
   return (relativePath) => tests.some(({ isPath, test }) => test(isPath ? relativePath : basename(relativePath)))
 }
 
-/** The paths in a file (or standard input, "-"), one a line, or ended by NUL as `find -print0` writes them. Throws Failure USAGE. */
+/** Reads paths from a file or standard input ("-"), one per line, or NUL-separated as `find -print0` writes them. Throws Failure USAGE. */
 export async function readPathList(file: string, isNulSeparated: boolean): Promise<string[]> {
   try {
     const content = (await (file === '-' ? buffer(process.stdin) : readFile(file))).toString('utf8')

@@ -1,4 +1,4 @@
-/** The flags of commands that upload. */
+/** Flags of commands that upload. */
 import { type Command, Option } from 'commander'
 import { parseDurationFlag } from '../arguments/flag-values.ts'
 import { parseKeyValues } from '../arguments/key-values.ts'
@@ -26,7 +26,7 @@ export interface UploadFlags {
 
 export const collect = (value: string, before: string[]): string[] => [...before, value]
 
-/** Adds them. */
+/** Adds the flags. */
 export const addUploadFlags = (command: Command): Command =>
   command
     .option('--include <glob>', 'only files like this; again for more', collect, [])
@@ -46,7 +46,7 @@ export const addUploadFlags = (command: Command): Command =>
     .option('--limit-rate <rate>', 'at most so many bytes a second in all: 500kB/s, 5MiB/s')
     .option('--lock-timeout <duration>', 'wait this long for another run over the same folder', '0s')
 
-/** What they ask for. Throws Failure USAGE. */
+/** Converts the flags to options of an upload. Throws Failure USAGE. */
 export function parseUploadFlags(command: string, flags: UploadFlags): Omit<UploadRun, 'cache'> {
   const { label, language, ocr, owner, metadata, onDuplicate, concurrency } = flags
   if (!/^([1-9]|[1-5]\d|6[0-4])$/.test(concurrency)) throw usage(`--concurrency ${concurrency}: a whole number from 1 to 64`)

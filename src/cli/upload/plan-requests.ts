@@ -1,10 +1,10 @@
-/** In which requests files are uploaded, and which are asked about together. */
+/** Distribution of files to upload requests and look-up windows. */
 import type { FoundFile } from './find-files.ts'
 
-/** Files whose SHA-256 the server is asked about with one call, before the first of them is sent. */
+/** Files whose SHA-256 are looked up with one request before the first is sent. */
 export interface LookupWindow {
   readonly files: readonly FoundFile[]
-  /** documents by SHA-256, and the sums themselves by path; asked for once */
+  /** result of the look-up: checksums by path, document ids by checksum */
   known: Promise<KnownDocuments> | null
 }
 
@@ -13,7 +13,7 @@ export interface KnownDocuments {
   readonly ids: ReadonlyMap<string, string>
 }
 
-/** Files that go into one request, unless the server has them. */
+/** Files that share one upload request. */
 export interface UploadRequest {
   readonly files: readonly FoundFile[]
   readonly window: LookupWindow
@@ -21,14 +21,14 @@ export interface UploadRequest {
 
 const mebibyteBytes = 1 << 20
 
-/** A file up to this size (bytes) may share a request with others. */
+/** Files below this size may share a request. */
 export const smallFileBytes = 8 * mebibyteBytes
-/** Of one shared request; the server takes ten files, and proxies before it about this many bytes. */
+/** Limits of one request: the server accepts ten files, and proxies limit the size. */
 const maxPerRequest = { files: 10, bytes: 90 * mebibyteBytes }
-/** What is read before its first file is sent. */
+/** Limits of what is read before the first file of a window is sent. */
 const maxPerWindow = { files: 100, bytes: 256 * mebibyteBytes }
 
-/** `isShared` false: each file has a request of its own. */
+/** Plans the requests. `isShared` false: one request per file. */
 export function planRequests(files: readonly FoundFile[], isShared: boolean): UploadRequest[] {
   return splitByLimits(files, maxPerWindow).flatMap((part) => {
     const window: LookupWindow = { files: part, known: null }
@@ -40,7 +40,7 @@ export function planRequests(files: readonly FoundFile[], isShared: boolean): Up
   })
 }
 
-/** Parts in their order, none over the limits but a single file that is. */
+/** Splits the files into parts within the limits. A single larger file is a part of its own. */
 function splitByLimits(files: readonly FoundFile[], most: { files: number; bytes: number }): FoundFile[][] {
   const parts: FoundFile[][] = []
   let bytes = 0

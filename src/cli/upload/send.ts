@@ -1,4 +1,4 @@
-/** Sends files to a server: alone, or several in one request. */
+/** Requests that upload one file or several. */
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
@@ -11,9 +11,9 @@ import type { FoundFile } from './find-files.ts'
 
 export interface SentFile {
   readonly id: string
-  /** false: the same bytes were there already */
+  /** false: the owner already had the same content */
   readonly created: boolean
-  /** as they were read here, and as the server has them */
+  /** checksum of the local file and of the stored file */
   readonly sha256: string
   readonly bytes: number
 }
@@ -26,7 +26,7 @@ export interface SendOptions {
   readonly throttle: Throttle
 }
 
-/** Sends one file. Throws ClientError, and Failure where the server has other bytes than were read. */
+/** Sends one file. Throws ClientError, and Failure FAILED if the stored checksum differs. */
 export async function sendFile(sending: SendOptions, file: FoundFile, moved: (bytes: number) => void): Promise<SentFile> {
   const reading = openReader(sending, file, moved)
   const { client, options } = sending
@@ -39,7 +39,7 @@ export async function sendFile(sending: SendOptions, file: FoundFile, moved: (by
   return verifyChecksum({ id, created, sha256: document.sha256, bytes: reading.bytes() }, reading.sum())
 }
 
-/** Sends several files with one request; of each what became of it, in their order. Throws ClientError where the request was refused whole. */
+/** Sends several files in one request. Returns a function per file that returns its result or throws its error. Throws ClientError if the request was rejected. */
 export async function sendFiles(
   sending: SendOptions,
   files: readonly FoundFile[],
@@ -63,12 +63,12 @@ export async function sendFiles(
   })
 }
 
-/** Reads a file as often as the client needs it, each time from its beginning. */
+/** Opens a reader that restarts from the beginning on each attempt of the client. */
 function openReader({ stdinName, throttle }: SendOptions, { path, size }: FoundFile, moved: (bytes: number) => void) {
   let bytes = 0
   let hash = createHash('sha256')
   async function* open(): AsyncGenerator<Uint8Array> {
-    // Another attempt sends everything again.
+    // A retry sends all bytes again.
     moved(-bytes)
     bytes = 0
     hash = createHash('sha256')
@@ -90,6 +90,6 @@ function verifyChecksum(sent: SentFile, sum: string): SentFile {
   return sent
 }
 
-/** At the shell of a server that has no first admin yet, documents would belong to nobody. */
+/** Error for the operator of a server without a first admin: the document would have no owner. */
 const missingOwnerError = (reason: string): Failure =>
   new Failure('USAGE', `whose documents are these? There is ${reason}`, { fix: 'pass --owner USER, or make one: dms users add' })

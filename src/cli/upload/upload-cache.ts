@@ -1,4 +1,4 @@
-/** What uploads have learned of files: their SHA-256, which holds while size and time of a file stay the same. A rerun needs not read them again. */
+/** Cache of SHA-256 checksums by path, size and modification time. A second run does not read unchanged files again. */
 import { createHash } from 'node:crypto'
 import { appendFile, mkdir, readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
@@ -14,13 +14,13 @@ interface Entry {
 }
 
 export interface UploadCache {
-  /** of the file as it is now, where that is known */
+  /** returns the checksum of an unchanged file */
   getSha256(file: FoundFile): string | undefined
-  /** notes that the server has it */
+  /** records an uploaded file */
   add(file: FoundFile, sha256: string, id: string): Promise<void>
 }
 
-/** Where a journal is: one for each server and set of paths. */
+/** Returns the path of the cache: one per server and set of paths. */
 export function uploadCachePath(env: Readonly<Record<string, string | undefined>>, server: string, paths: readonly string[]): string {
   const state = env.XDG_STATE_HOME
   const folder = state && isAbsolute(state) ? state : join(env.HOME || homedir(), '.local', 'state')
@@ -28,7 +28,7 @@ export function uploadCachePath(env: Readonly<Record<string, string | undefined>
   return join(folder, 'dms', 'uploads', `${createHash('sha256').update(what).digest('hex').slice(0, 32)}.jsonl`)
 }
 
-/** Opens the journal, and begins it where there is none. A place that cannot be written to costs speed only: `onProblem` hears of it once. */
+/** Opens or creates the cache. A write error disables it and calls `onProblem` once. */
 export async function openUploadCache(path: string, onProblem: (error: Error) => void): Promise<UploadCache> {
   const entries = new Map((await readEntries(path)).map((entry) => [entry.path, entry]))
   let isBroken = false
@@ -57,7 +57,7 @@ export async function openUploadCache(path: string, onProblem: (error: Error) =>
   }
 }
 
-/** A line that was being written when the power went is no entry. */
+/** Skips an incomplete last line. */
 async function readEntries(path: string): Promise<Entry[]> {
   const text = await readFile(path, 'utf8').catch(() => '')
   return text.split('\n').flatMap((line) => {

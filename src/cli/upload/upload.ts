@@ -1,4 +1,4 @@
-/** Uploading many files: what is there already is not sent, small files share requests, and what was learned is noted. */
+/** Upload of many files. Known content is not sent again, and small files share requests. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import type { Client } from '../../client/client.ts'
@@ -14,34 +14,34 @@ import { type SendOptions, type SentFile, sendFile, sendFiles } from './send.ts'
 import type { UploadCache } from './upload-cache.ts'
 
 export interface UploadRun extends Omit<SendOptions, 'client'> {
-  /** the words typed */
+  /** command words */
   readonly command: string
   readonly concurrency: number
-  /** the same bytes are not sent again */
+  /** look up content before it is sent */
   readonly shouldSkipKnown: boolean
   readonly cache: UploadCache | null
   readonly afterUpload: AfterUpload
-  /** milliseconds; what was changed since is left for another run */
+  /** skips files that changed within this time */
   readonly minAgeMs: number
-  /** until it is read */
+  /** wait for OCR */
   readonly shouldWait: boolean
-  /** of a command that uploads again and again */
+  /** output of an endless command */
   readonly batch?: Batch
 }
 
 interface RunContext extends UploadRun {
   readonly cli: Cli
   readonly sendOptions: SendOptions
-  /** over a network, where a call is dear and so are bytes */
+  /** true over a network, where requests and bytes are slow */
   readonly isRemote: boolean
-  /** items that are told of once their documents are read */
+  /** items that are added after OCR of their documents */
   readonly waitingItems: BatchItem[]
 }
 
-/** Uploads them, and prints items and summary. `client` null: only says what would be sent. Throws what ends everything. */
+/** Uploads files and prints results and summary. `client` null: dry run. Throws errors that end the batch. */
 export async function uploadFiles(cli: Cli, client: Client | null, files: readonly FoundFile[], how: UploadRun): Promise<void> {
   const isRemote = cli.target.url !== null
-  // A request that is repeated must not make a document twice: only where the same bytes are found again is sharing one safe.
+  // A retried request must not create a document twice: requests are shared only if known content is skipped.
   const groups = planRequests(files, isRemote && client !== null && how.shouldSkipKnown && how.options.title === undefined)
   const waitingItems: BatchItem[] = []
   const run = client ? { ...how, cli, isRemote, waitingItems, sendOptions: { ...how, client } } : null
@@ -98,14 +98,14 @@ async function sendRequest(run: RunContext, group: UploadRequest, each: RunItem,
   }
 }
 
-/** False where the server takes no such request: then each file is sent alone, and has its own reason. */
+/** Sends one request. Returns false if the server rejects it as a whole; then each file is sent alone and gets its own error. */
 async function sendTogether(run: RunContext, files: readonly FoundFile[], each: RunItem, moved: (bytes: number) => void): Promise<boolean> {
   let results: (() => SentFile)[]
   try {
     results = await sendFiles(run.sendOptions, files, moved)
   } catch (error) {
     const { status, code } = error as { status?: unknown; code?: unknown }
-    // Refused, or a file that cannot be read: which one, only they themselves can tell.
+    // Rejected, or one file is unreadable: sending them one by one finds out which.
     if (status === 400 || status === 413 || (status === undefined && ['ENOENT', 'EACCES', 'EIO', 'EISDIR'].includes(String(code))))
       return false
     throw error
@@ -114,7 +114,7 @@ async function sendTogether(run: RunContext, files: readonly FoundFile[], each: 
   return true
 }
 
-/** The item of a file that the server has. */
+/** Records an uploaded file and returns its item; null with `shouldWait`. */
 async function toItem(run: RunContext, file: FoundFile, { id, created, sha256, bytes }: SentFile): Promise<BatchItem | null> {
   if (file.path !== '-') {
     await run.cache?.add(file, sha256, id)
@@ -132,7 +132,7 @@ function skipRecent({ minAgeMs: minAge }: UploadRun, { path, mtimeNs }: FoundFil
   return { action: 'skipped', key: path, reason: `changed less than ${minAge / 1000} s ago` }
 }
 
-/** Asks which of them are there. Far away all are read for that, unless they are few and small; here only what the journal knows is asked about. */
+/** Looks up known content. Remote: hashes all files, unless they are few and small. Local: looks up cached checksums only. */
 async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> {
   const sums = new Map<string, string>()
   if (!run.shouldSkipKnown || run.cli.options.printCurl) return { sums, ids: new Map() }
@@ -149,7 +149,7 @@ async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<
   return { sums, ids }
 }
 
-/** undefined for what cannot be read: sending it tells why. */
+/** Returns undefined for an unreadable file: sending it reports the error. */
 async function hashFile({ path }: FoundFile): Promise<string | undefined> {
   const hash = createHash('sha256')
   try {
@@ -160,7 +160,7 @@ async function hashFile({ path }: FoundFile): Promise<string | undefined> {
   }
 }
 
-/** Adds each item once its document is read; those that are not when the command is stopped, as they are. */
+/** Adds each item after OCR of its document, and the others as pending when the command is stopped. */
 async function addAfterWait({ cli, sendOptions, waitingItems }: RunContext, add: (item: BatchItem) => void): Promise<void> {
   const waiting = new Map(Map.groupBy(waitingItems, ({ id }) => id as string))
   try {

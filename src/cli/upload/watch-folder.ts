@@ -1,4 +1,4 @@
-/** A folder whose new files are uploaded as they come. */
+/** Continuous upload of new files in a folder. */
 import { type FSWatcher, watch } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../client/client.ts'
@@ -10,27 +10,27 @@ import { type UploadRun, uploadFiles } from './upload.ts'
 export interface WatchOptions {
   readonly folder: string
   readonly find: FindOptions
-  /** milliseconds that a file must not have changed for */
+  /** uploads a file after it has not changed for this time */
   readonly settleMs: number
-  /** milliseconds between two looks; null: as the system tells of changes, and once a minute */
+  /** interval of scans; null: file system events and one scan per minute */
   readonly pollMs: number | null
   readonly upload: UploadRun
-  /** ends it */
+  /** ends the watch */
   readonly signal: AbortSignal
 }
 
 interface FileState {
-  /** size and time */
+  /** size and modification time */
   readonly state: string
-  /** milliseconds of performance.now() */
+  /** first seen in this state, by performance.now() */
   readonly sinceMs: number
   readonly isDone: boolean
 }
 
-/** Milliseconds: the system may lose changes; and a server that is away is left alone for a while. */
+/** Intervals: rescan against lost events, retry while the server is down, polling after events failed. */
 const intervalsMs = { rescan: 60_000, serverDown: 30_000, fallbackPoll: 30_000 }
 
-/** Uploads until `signal`. Throws what no later try could mend. */
+/** Uploads until `signal` aborts. Throws errors that a retry cannot fix. */
 export async function watchFolder(cli: Cli, client: Client, watching: WatchOptions): Promise<void> {
   const { signal, settleMs: settle, upload: uploading } = watching
   const changes = openChanges(cli, watching)
@@ -54,7 +54,7 @@ export async function watchFolder(cli: Cli, client: Client, watching: WatchOptio
   }
 }
 
-/** What is known of the files that there are now; those that had rested before they were first seen need not rest again. */
+/** Updates the states of the files. Age before the first scan counts towards `settleMs`. */
 function updateStates(files: readonly FoundFile[], before: ReadonlyMap<string, FileState>, settle: number): Map<string, FileState> {
   const now = performance.now()
   return new Map(
@@ -73,7 +73,7 @@ function updateStates(files: readonly FoundFile[], before: ReadonlyMap<string, F
 const isReady = (seen: FileState | undefined, settle: number): boolean =>
   seen !== undefined && !seen.isDone && performance.now() - seen.sinceMs >= settle
 
-/** False while the server is away. */
+/** Uploads the files. Returns false if the server is unreachable. */
 async function tryUpload(cli: Cli, client: Client, files: readonly FoundFile[], uploading: UploadRun): Promise<boolean> {
   try {
     await uploadFiles(cli, client, files, uploading)
@@ -85,7 +85,7 @@ async function tryUpload(cli: Cli, client: Client, files: readonly FoundFile[], 
   }
 }
 
-/** Waits for changes: told by the system, or simply for a while. */
+/** Waits for file system events or a timeout. */
 function openChanges(cli: Cli, { folder, pollMs: poll, signal }: WatchOptions) {
   let hasChanged = false
   let wake = (): void => {}
@@ -106,7 +106,7 @@ function openChanges(cli: Cli, { folder, pollMs: poll, signal }: WatchOptions) {
     forget() {
       hasChanged = false
     },
-    /** Until something changes, `signal` comes, or `ms` are over. */
+    /** Resolves after a change, on abort of `signal`, or after `ms`. */
     async next(ms: number): Promise<void> {
       if (hasChanged || signal.aborted) return
       const told = new AbortController()

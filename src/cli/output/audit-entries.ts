@@ -1,4 +1,4 @@
-/** The audit log at the shell: which entries, and how they are shown. */
+/** Columns, flags and listing of the audit log. */
 import type { Command } from 'commander'
 import type { AuditEntry, AuditFilter } from '../../client/audit.ts'
 import type { Client } from '../../client/client.ts'
@@ -32,7 +32,7 @@ export interface AuditFlags {
   to?: string
 }
 
-/** Adds the flags that choose entries. */
+/** Adds the flags that filter entries. */
 export const addAuditFlags = (command: Command): Command =>
   command
     .option('--actor <user>', 'of this user: name or id; "operator" is the shell of the server, "anonymous" nobody')
@@ -43,13 +43,13 @@ export const addAuditFlags = (command: Command): Command =>
     .option('--to <date>', 'at this time or before')
     .option('--since <duration>', 'within the last 24h, 7d, …; instead of --from')
 
-/** The filter that flags stand for. Throws Failure USAGE. */
+/** Converts the flags to a filter. Throws Failure USAGE. */
 export function parseAuditFilter({ since, ...filter }: AuditFlags): AuditFilter {
   if (since === undefined) return filter
   if (filter.from !== undefined) throw usage('--since and --from are two ways to say the same')
   return { ...filter, from: new Date(Date.now() - parseDurationFlag('--since', since)).toISOString() }
 }
 
-/** All entries that fit, one after the other; `order` as the API has it. */
+/** Yields all matching entries; `order` is that of the API. */
 export const listAuditEntries = ({ audit }: Client, filter: AuditFilter, order: 'asc' | 'desc'): AsyncGenerator<AuditEntry> =>
   audit.all({ ...filter, order })

@@ -1,17 +1,17 @@
-/** The result of a command that works through many things: its items as they come, and one summary at the end. */
+/** Output of a batch: results as they arrive, and a summary. */
 import { escapeControls } from '../../log/escape.ts'
 import { type Column, fillMissingFields, pickFields, rejectUnknownFields } from '../output/output.ts'
 import { buildSummary } from '../output/summary.ts'
 import type { Cli } from '../runtime/context.ts'
 
-/** What happened to one thing. More fields may follow; names are those of the API. */
+/** Result for one item. Fields have their API names. */
 export interface BatchItem {
   readonly action: 'created' | 'updated' | 'unchanged' | 'skipped' | 'failed' | (string & {})
-  /** what the person gave: a path, a row's user name, an id */
+  /** argument of the user: a path, a user name, an id */
   readonly key: string
   readonly id?: string | null
   readonly bytes?: number
-  /** of an item that stands for more than one thing: how many */
+  /** number of items that this result stands for */
   readonly count?: number
   readonly error?: { readonly code: string; readonly message: string }
   readonly [more: string]: unknown
@@ -19,7 +19,7 @@ export interface BatchItem {
 
 export interface Batch {
   add(item: BatchItem): void
-  /** prints the summary and sets the exit, unless the command has: OK, PARTIAL, or FAILED where nothing went well; `more` joins the summary */
+  /** prints the summary with the fields of `more`; sets the exit to PARTIAL, or FAILED if every item failed, unless it is set */
   finish(more?: Readonly<Record<string, unknown>>): void
 }
 
@@ -27,22 +27,22 @@ export const errorColumn: Column<BatchItem> = { name: 'error', value: ({ error }
 
 const defaultColumns: readonly Column<BatchItem>[] = [{ name: 'action' }, { name: 'key' }, { name: 'id' }, errorColumn]
 
-/** What items may have besides. */
+/** Optional fields of results. */
 const optionalFields = ['type', 'bytes', 'document_id', 'job_id', 'line', 'path', 'priority', 'reason', 'sha256', 'status']
 
-/** These count even where they are 0, so that a script finds them. */
+/** Counts that the summary always contains, even if they are 0. */
 const defaultActions = ['created', 'updated', 'unchanged', 'skipped', 'failed']
 
 export interface BatchOptions {
   readonly isDryRun?: boolean | undefined
-  /** of the items, where the usual ones do not tell enough */
+  /** columns of the results; default: action, key, id, error */
   readonly columns?: readonly Column<BatchItem>[] | undefined
-  /** goes on until it is stopped: JSON comes line by line then, whichever was asked for */
+  /** runs until it is stopped: -o json prints JSON lines */
   readonly isEndless?: boolean
   readonly now?: () => Date
 }
 
-/** Starts one; `command` is the words typed ("users import"). Throws Failure USAGE for a field that items do not have. */
+/** Starts the output; `command` is the command words ("users import"). Throws Failure USAGE for an unknown field. */
 export function startBatch(
   cli: Cli,
   command: string,
@@ -80,7 +80,7 @@ export function startBatch(
       if (failed > 0 && cli.exit === 'OK') cli.exit = failed === total ? 'FAILED' : 'PARTIAL'
       const counted = { dry_run: isDryRun, total, ...Object.fromEntries(counts), bytes, ...more }
       const summary = buildSummary(cli, command, counted, started, now())
-      // --fields is about the items; the summary is always whole.
+      // --fields applies to results, not to the summary.
       if (isHuman) cli.write(`${formatCounts(counts, isDryRun, summary.duration_seconds)}\n`)
       else if (format === 'json')
         cli.write(`${JSON.stringify({ ...summary, items: items.map((item) => pickFields(item, fields)) }, null, 2)}\n`)

@@ -1,7 +1,7 @@
-/** Values as they stand in a line that people or `cut` read: one line, nothing that a terminal obeys. */
+/** Formatting of values as one line without control characters. */
 import { escapeControls } from '../../log/escape.ts'
 
-/** A value as one cell: nothing for null, lists with commas, objects as JSON. */
+/** Formats a value as a cell: empty for null, lists with commas, objects as JSON. */
 export function formatCell(value: unknown): string {
   if (value === null || value === undefined) return ''
   if (value instanceof Date) return value.toISOString()
@@ -9,13 +9,13 @@ export function formatCell(value: unknown): string {
   return escapeControls(typeof value === 'object' ? JSON.stringify(value) : String(value))
 }
 
-/** What spreadsheets take for a formula; a number is none, nor is a sign alone. With apostrophes before it, it is what csvField() has made of one. */
+/** Texts that spreadsheets run as a formula, except numbers and a lone sign. Leading apostrophes are those of formatCsvField(). */
 const formula = /^'*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20][\s\S]/
 const number = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 
 /**
- * One field of RFC 4180. Line breaks and tabs may stand in quotes; other control characters are written out. A text that a spreadsheet would run
- * as a formula has an apostrophe before it; csvText() takes it off again.
+ * Formats a field of RFC 4180. Keeps line breaks and tabs in quotes and escapes other control characters. Prefixes formulas with an apostrophe,
+ * which unescapeFormula() removes.
  */
 export function formatCsvField(value: unknown): string {
   const text = escapeFormula(escapeControlsKeepingBreaks(value))
@@ -24,7 +24,7 @@ export function formatCsvField(value: unknown): string {
 
 const escapeFormula = (text: string): string => (formula.test(text) && !number.test(text) ? `'${text}` : text)
 
-/** The text that a field of csvField() was made of. */
+/** Removes the apostrophe of formatCsvField(). */
 export const unescapeFormula = (field: string): string => (field.startsWith("'") && formula.test(field) ? field.slice(1) : field)
 
 function escapeControlsKeepingBreaks(value: unknown): string {

@@ -1,16 +1,16 @@
-/** The tree of words as data, for what is made from it: completion, manual pages. */
+/** The command tree as data for completion scripts and manual pages. */
 import type { Argument, Command, Option } from 'commander'
 import { Offering } from '../arguments/suggested-values.ts'
 import { type CommandHelp, helpOf } from './manual.ts'
 
 export interface CommandNode {
-  /** all the words that lead here: "dms sources sync" */
+  /** command words: "dms sources sync" */
   readonly path: string
   readonly aliases: readonly string[]
   readonly summary: string
-  /** what can be typed, as "[options] [source...]" */
+  /** arguments: "[options] [source...]" */
   readonly usage: string
-  /** null for a word that only holds others */
+  /** null for a group */
   readonly manual: CommandHelp | null
   readonly flags: readonly FlagSpec[]
   readonly args: readonly ValueSpec[]
@@ -23,19 +23,19 @@ export interface FlagSpec {
   readonly names: readonly string[]
   /** with choices and default */
   readonly description: string
-  /** null where it stands alone */
+  /** null for a flag without a value */
   readonly value: ValueSpec | null
 }
 
 export interface ValueSpec {
-  /** as in the usage: "file" */
+  /** name in the usage: "file" */
   readonly name: string
   readonly choices: readonly string[]
   readonly isFile: boolean
   readonly isVariadic: boolean
 }
 
-/** The whole tree; flags of all commands are at its root alone. */
+/** Builds the tree. Global flags are at the root only. */
 export function buildCommandTree(command: Command, before: readonly string[] = []): CommandNode {
   const path = [...before, command.name()]
   const help = command.createHelp()
@@ -51,14 +51,14 @@ export function buildCommandTree(command: Command, before: readonly string[] = [
   }
 }
 
-/** A word and all below it. */
+/** Returns the node and all its descendants. */
 export const flattenTree = (word: CommandNode): CommandNode[] => [word, ...word.words.flatMap(flattenTree)]
 
 function describeFlag(option: Option, description: string): FlagSpec {
   const { flags, short, long, required, optional } = option
   const names = [short, long].filter((name) => name !== undefined)
   const name = /[<[]([^>\]]+)[>\]]/.exec(flags)?.[1] ?? ''
-  // One whose value may be left out stands alone as far as completion can tell.
+  // An optional value counts as none in completion.
   return { flags, names, description, value: required && !optional ? describeValue(name, option) : null }
 }
 

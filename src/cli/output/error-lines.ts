@@ -1,4 +1,4 @@
-/** What is said on standard error when a command fails. */
+/** Formatting of errors for standard error. */
 import { AppError, ConfigError } from '../../errors.ts'
 import { escapeControls, escapeControlsInJson } from '../../log/escape.ts'
 import { type Exit, exitOf, exits, Failure } from '../runtime/exit.ts'
@@ -6,13 +6,13 @@ import { type Exit, exitOf, exits, Failure } from '../runtime/exit.ts'
 interface Issue {
   path: string
   message: string
-  /** with its value, where it was typed with one (typed-flags.ts) */
+  /** flag with its value, if the field was given as a flag (field-flags.ts) */
   flag?: string
 }
 
 /**
- * The error, or where it says only how a connection failed, one that says to what as well. Servers elsewhere are named where they are asked
- * (there.ts), engines and sources by their own errors: what is left is the database.
+ * Names the database in errors that only say how a connection failed. Clients of remote servers, engines and sources name their peer themselves
+ * (remote-client.ts); other errors are returned unchanged.
  */
 export function describeDatabaseError(error: unknown): unknown {
   const isTold = !(error instanceof Error) || error instanceof Failure || error instanceof AppError || 'status' in error
@@ -21,14 +21,14 @@ export function describeDatabaseError(error: unknown): unknown {
   return new Failure('UNAVAILABLE', `the database cannot be reached: ${errorMessage(error)}`, { fix: 'dms doctor --only config,database' })
 }
 
-/** A lock that another run of dms has; of a command that can wait for it, with the flag that does. */
+/** Adds a hint at --lock-timeout to the error of a held lock, if the command has this flag. */
 export function addLockTimeoutHint(error: unknown, canWait: boolean): unknown {
   if (!canWait || !(error instanceof Error) || exitOf(error) !== 'BUSY' || !('pid' in errorDetails(error)) || 'fix' in errorDetails(error))
     return error
   return Object.assign(error, { fix: '--lock-timeout 10m waits for it' })
 }
 
-/** For people: one line a problem, then how to mend it. `verbose` adds the stack of what was not foreseen. */
+/** Formats an error for people: one line per problem, then the fix. `verbose` adds the stack of unexpected errors. */
 export function formatErrorLines(error: unknown, verbose: boolean): string[] {
   if (error instanceof ConfigError) return error.problems.map((problem) => `error: ${escapeControls(problem)}`)
   const issues = errorIssues(error)
@@ -43,7 +43,7 @@ export function formatErrorLines(error: unknown, verbose: boolean): string[] {
   return lines
 }
 
-/** For programs: the body of an API error plus the exit code, on one line. */
+/** Formats an error as one line of JSON: the body of an API error and the exit code. */
 export function formatErrorJson(error: unknown, now: Date): string {
   const exit = exitOf(error)
   const { request_id = null } = error as { request_id?: unknown }
@@ -60,7 +60,7 @@ export function formatErrorJson(error: unknown, now: Date): string {
 function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if (/^(Exit|Abort)PromptError$/.test(error.name)) return 'the question was not answered'
-  // Commander writes its own prefix and puts its suggestion on a second line.
+  // Commander adds a prefix and puts its suggestion on a second line.
   const message = formatFileError(error.message.replace(/^error: /, '').replace(/\n\((Did you mean .*)\)$/s, ' — $1'))
   if (message === '' && error instanceof AggregateError) return errorMessage(error.errors[0])
   return message === 'fetch failed' && error.cause instanceof Error
@@ -68,7 +68,7 @@ function errorMessage(error: unknown): string {
     : message || error.name
 }
 
-/** What Node says of a file in the words of other programs: "notes.txt: no such file or directory". */
+/** Rewrites file errors of Node as other programs print them: "notes.txt: no such file or directory". */
 export const formatFileError = (message: string): string =>
   message.replace(/^(.*: )?E[A-Z0-9]+: ([^,]+), \w+ '([^']+)'$/s, (_, place: string | undefined, reason: string, path: string) =>
     place?.endsWith(`${path}: `) ? `${place}${reason}` : `${place ?? ''}${path}: ${reason}`,
@@ -87,7 +87,7 @@ function errorDetails(error: unknown): object {
   return { ...(typeof known === 'object' ? known : {}), ...(typeof fix === 'string' ? { fix } : {}) }
 }
 
-/** Who has the lock, in parts: `dms backup pid=42 host=a` is how the database knows them. */
+/** Splits the holder of a lock, for example `dms backup pid=42 host=a`, into its parts. */
 export function parseLockHolder(error: Error): object {
   const { holder = '', since = null } = error as { holder?: string; since?: Date | null }
   const [, words, pid, host] = /^(.*) pid=(\d+) host=(.*)$/.exec(holder) ?? []

@@ -1,4 +1,4 @@
-/** Values that the API refused, by the flags they were typed with: it knows them by the names of its fields. */
+/** Maps fields in validation errors of the API to the flags of a command. */
 import type { Command } from 'commander'
 
 interface Refusal {
@@ -6,7 +6,7 @@ interface Refusal {
   readonly message: string
 }
 
-/** Fields whose flags are called otherwise. */
+/** Flags with other names than their fields. */
 const flagsOf: Readonly<Record<string, readonly string[]>> = {
   date_from: ['from', 'since'],
   date_to: ['until', 'to'],
@@ -26,10 +26,10 @@ const flagsOf: Readonly<Record<string, readonly string[]>> = {
   metadata: ['set'],
 }
 
-/** A longer value says nothing on a line of its own. */
+/** Longer values are left out of messages. */
 const longest = 60
 
-/** The error; where the API refused values, they have their flags with them, and where it refused nothing else, the message is about these. */
+/** Adds the flag to each validation issue of the error. If all issues have one, they become the message. */
 export function addFlagNames(error: unknown, command: Command): unknown {
   const { details } = error as { details?: { issues?: unknown } }
   if (!(error instanceof Error) || !Array.isArray(details?.issues)) return error
@@ -54,6 +54,6 @@ function flagFor(command: Command, path: unknown): { flag?: string } {
   return {}
 }
 
-/** Conditions are told apart by their signs: their places there are not those in the line. */
+/** The index of a condition is not that of its flag, because conditions are grouped by sign. */
 const placeOf = (part: string, place: string | undefined): number =>
   flagsOf[part]?.[0] === 'field' ? Number.NaN : Number(place ?? Number.NaN)

@@ -1,15 +1,15 @@
-/** The result of a command that looks for what is wrong: findings as they come, and one summary at the end. */
+/** Output of a check: findings as they arrive, and a summary. */
 import type { Cli } from '../runtime/context.ts'
 import { type Column, fillMissingFields, pickFields, pluralize, rejectUnknownFields, wrapText } from './output.ts'
 import { buildSummary } from './summary.ts'
 
 export interface Findings<F extends object> {
   add(finding: F): void
-  /** sets the exit PARTIAL where something was found, unless the command has set one; `more` joins the summary, `verdict` is for people */
+  /** prints the summary with the fields of `more`, or `verdict` for people; sets the exit to PARTIAL if there are findings, unless it is set */
   finish(more?: Readonly<Record<string, unknown>>, verdict?: string): void
 }
 
-/** Starts; `sentence` is one finding as a person reads it, `id` the field that -o id prints. Throws Failure USAGE for a field that findings do not have. */
+/** Starts the output. `sentence` formats a finding for people, `id` is the field of -o id. Throws Failure USAGE for an unknown field. */
 export function startFindings<F extends object>(
   cli: Cli,
   command: string,
@@ -35,7 +35,7 @@ export function startFindings<F extends object>(
     finish(more = {}, verdict = undefined) {
       if (count > 0 && cli.exit === 'OK') cli.exit = 'PARTIAL'
       const summary = buildSummary(cli, command, { findings: count, ...more }, started)
-      // --fields is about the findings; the summary is always whole.
+      // --fields applies to findings, not to the summary.
       const usual = count > 0 ? pluralize(count, 'finding') : cli.exit === 'OK' ? '✓ all is well' : 'stopped before anything was found'
       if (isHuman) cli.write(`${verdict ?? usual}     ${summary.duration_seconds.toFixed(1)} s\n`)
       else if (format === 'json')

@@ -1,4 +1,4 @@
-/** Lists that come in pages: as many rows as asked for, printed while they arrive where the format allows it. */
+/** Paged lists: prints rows as they arrive if the format allows it. */
 import type { Command } from 'commander'
 import type { EntryStream } from '../../client/connection.ts'
 import type { Cli } from '../runtime/context.ts'
@@ -14,14 +14,14 @@ export interface ListFlags {
 export const addLimitFlags = (command: Command): Command =>
   command.option('--limit <n>', 'at most so many', '50').option('--all', 'all of them')
 
-/** The number of --limit; Infinity with --all. Throws Failure USAGE. */
+/** Parses --limit; Infinity with --all. Throws Failure USAGE. */
 export function parseLimit({ limit, all }: ListFlags): number {
   if (all) return Number.POSITIVE_INFINITY
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit ${limit}: a whole number from 1 on`)
   return Number(limit)
 }
 
-/** Prints at most `limit` of the rows; with -v it says when there are more, and where `rows` knows it, how many. */
+/** Prints at most `limit` rows. With -v notes that there are more, and their number if `rows` knows it. */
 export async function printList<T extends object>(
   cli: Cli,
   rows: AsyncIterable<T> & Partial<Pick<EntryStream<T>, 'total'>>,
@@ -39,7 +39,7 @@ export async function printList<T extends object>(
     count++
     if (isStreamed) cli.print([row], shape)
     else collected.push(row)
-    // Another page would be fetched only to learn that there is one.
+    // Stop here: another page would be fetched only to learn that it exists.
     const total = rows.total?.() ?? null
     if (count < limit || (total === null && cli.options.verbose > 0)) continue
     if (total !== null && total > limit && cli.options.verbose > 0) cli.note(`showing ${limit} of ${total}; use --all`)

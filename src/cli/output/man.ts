@@ -1,11 +1,11 @@
-/** Manual pages (roff), made from the tree of words: the same tree makes the same bytes. */
+/** Manual pages (roff) from the command tree. The output is deterministic. */
 import type { Exit } from '../runtime/exit.ts'
 import type { CommandNode } from './command-tree.ts'
 
-/** "dms-sources-sync" */
+/** Returns "dms-sources-sync". */
 export const manPageName = ({ path }: CommandNode): string => path.replaceAll(' ', '-')
 
-/** One page of section 1; the root's has the flags of all commands and `exits`. */
+/** Formats a page of section 1. The page of the root includes global flags and `exits`. */
 export function formatManPage(word: CommandNode, version: string, exits: Readonly<Record<Exit, readonly [number, string]>>): string {
   const { path, manual, summary, usage, flags, words } = word
   const name = manPageName(word)
@@ -13,7 +13,7 @@ export function formatManPage(word: CommandNode, version: string, exits: Readonl
   return [
     '.\\" Made by: dms docs man',
     `.TH ${quoted(name.toUpperCase())} 1 "" ${quoted(`dms ${version}`)} ${quoted('dms manual')}`,
-    // Hyphens and spread words would be copied out of command lines.
+    // Hyphenation and justification would end up in copied command lines.
     '.nh',
     '.ad l',
     '.SH NAME',
@@ -58,7 +58,7 @@ const lowered = (sentence: string): string => sentence.charAt(0).toLowerCase() +
 
 const quoted = (text: string): string => `"${plain(text)}"`
 
-/** A line of text, which must not look like a request. */
+/** Escapes a line of text that would be a roff request. */
 const line = (text: string): string => plain(text).replace(/^(\s*)([.'])/, '$1\\&$2')
 
 const escapes: Readonly<Record<string, string>> = {
@@ -71,7 +71,7 @@ const escapes: Readonly<Record<string, string>> = {
   '~': '\\(ti',
 }
 
-/** Every sign as itself: roff would take some for others, and knows ASCII only. */
+/** Escapes characters that are special to roff or not ASCII. */
 const plain = (text: string): string =>
   [...text]
     .map((sign) => {

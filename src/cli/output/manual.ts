@@ -1,14 +1,14 @@
-/** What `--help` of one command says: what it does, then examples, then how it ends. */
+/** Commands with help: description, examples, notes and exit codes. */
 import { Command, Help } from 'commander'
 
 export interface CommandHelp {
-  /** one line, also in the list of commands */
+  /** one line, also shown in the list of commands */
   readonly summary: string
-  /** command line (the leading "dms " left out, unless it is more than one program) and what it is for */
+  /** command line (without "dms ", unless it is a pipeline) and its purpose */
   readonly examples: readonly (readonly [line: string, what: string])[]
-  /** "0 fine · 78 something is wrong" */
+  /** "0 done · 78 failed" */
   readonly exits?: string
-  /** what else should be known, one sentence a line */
+  /** notes, one sentence per line */
   readonly notes?: readonly string[]
 }
 
@@ -16,10 +16,10 @@ class DescribedCommand extends Command {
   manual: CommandHelp | null = null
 }
 
-/** What a command was described with, or null for a word that only holds others. */
+/** Returns the help of a command, or null for a group. */
 export const helpOf = (command: Command): CommandHelp | null => (command instanceof DescribedCommand ? command.manual : null)
 
-/** A command with its manual; `name` may carry arguments: "show [key]". */
+/** Creates a command with help; `name` may include arguments: "show [key]". */
 export function manual(name: string, text: CommandHelp): Command {
   const { summary, examples, exits, notes = [] } = text
   const [word = '', ...args] = name.split(' ')
@@ -40,19 +40,19 @@ export function manual(name: string, text: CommandHelp): Command {
 
 const every = 'Flags of every command: dms --help · formats: dms help output · dms help exit-codes'
 
-/** Commander's, but for the lines of examples: those are copied, and stay whole. */
+/** Wraps text as commander does, but keeps the lines of examples whole, so that they can be copied. */
 export const wrapHelp: Help['boxWrap'] = (text, width) =>
   text
     .split('\n')
     .map((line) => (line.startsWith('  $ ') ? line : Help.prototype.boxWrap.call(plainHelp, line, width)))
     .join('\n')
 
-/** Columns: below that descriptions of flags are not wrapped. */
+/** In narrower terminals descriptions of flags are not wrapped. */
 export const minWidthToWrap = 20
 
 const plainHelp = Object.assign(new Help(), { minWidthToWrap })
 
-/** Side by side where a narrow terminal has the room, else what it is for comes above. */
+/** Puts command and purpose side by side if all lines fit into 80 columns, else the purpose above. */
 function exampleLines(examples: CommandHelp['examples']): string[] {
   const lines = examples.map(([line, what]) => [`  $ ${line.includes('dms ') ? '' : 'dms '}${line}`, what] as const)
   const width = Math.max(...lines.map(([line]) => line.length))
@@ -61,7 +61,7 @@ function exampleLines(examples: CommandHelp['examples']): string[] {
   return lines.flatMap(([line, what]) => (what === '' ? [line] : [`  # ${what}`, line]))
 }
 
-/** A word that only holds other words. */
+/** Creates a command that only has subcommands. */
 export function group(name: string, summary: string, commands: readonly Command[]): Command {
   const command = new Command(name).summary(summary).description(summary).helpCommand(false)
   for (const each of commands) command.addCommand(each)

@@ -1,9 +1,9 @@
-/** The manual as Markdown, made from the tree of words: the same tree makes the same bytes. */
+/** Manual pages in Markdown from the command tree. The output is deterministic. */
 
 import type { CommandNode } from './command-tree.ts'
 import { manPageName } from './man.ts'
 
-/** One page; pages of the words below it are linked. */
+/** Formats a page with links to the pages of its subcommands. */
 export function formatMarkdownPage(word: CommandNode): string {
   const { path, manual, summary, usage, flags, words } = word
   return `${[
@@ -37,5 +37,5 @@ const example = ([command, what]: readonly [string, string]): string[] => [
   `${command.includes('dms ') ? '' : 'dms '}${command}`,
 ]
 
-/** What Markdown would take for its own. */
+/** Escapes special characters of Markdown. */
 const text = (sentence: string): string => sentence.replace(/[\\`*_<>[\]#|]/g, '\\$&')

@@ -1,4 +1,4 @@
-/** The one place that turns results into text: a command hands over rows or an object with its columns, and prints nothing itself. */
+/** Rendering of results. Commands pass rows or an object with columns and print nothing themselves. */
 
 import { escapeControls } from '../../log/escape.ts'
 import { usage } from '../runtime/exit.ts'
@@ -9,43 +9,43 @@ export const formats = ['table', 'wide', 'tsv', 'csv', 'json', 'jsonl', 'id'] as
 export type Format = (typeof formats)[number]
 
 export interface Column<T = never> {
-  /** the field of the object, which is also its name for --fields */
+  /** field of the row, and name for --fields */
   readonly name: string
   /** heading; default: the name in capitals */
   readonly title?: string
-  /** `wide`: with -o wide only; `asked`: only where --fields names it */
+  /** `wide`: with -o wide only; `asked`: with --fields only */
   readonly show?: 'wide' | 'asked'
   readonly align?: 'right'
-  /** what stands in tables, tsv and csv instead of the field; json always has the field */
+  /** value in table, tsv and csv instead of the field; json always prints the field */
   readonly value?: (row: T) => unknown
 }
 
 export interface Shape<T> {
   readonly columns: readonly Column<T>[]
-  /** the field that `-o id` prints, where there is one; default `id` */
+  /** field that `-o id` prints; default `id` */
   readonly id?: string
-  /** what a person on a terminal reads instead, a line or several, unless an output format was asked for */
+  /** text for a terminal, one line or several, unless an output format is given */
   readonly sentence?: string | readonly string[]
-  /** rows that follow others of the same list: the headings stand above those */
+  /** continues an earlier list: without headings */
   readonly isContinuation?: boolean
 }
 
 export interface RenderOptions {
   readonly format: Format
-  /** a terminal, and no format asked for */
+  /** terminal without a given format */
   readonly isHuman: boolean
   readonly fields: readonly string[] | null
-  /** null: the format's own default */
+  /** null: default of the format */
   readonly header: boolean | null
   readonly isTerminal: boolean
-  /** columns of the terminal; Infinity where nothing has to fit */
+  /** columns of the terminal; Infinity: unlimited */
   readonly width: number
   readonly color: boolean
 }
 
 type Row = Readonly<Record<string, unknown>>
 
-/** The text of a list of rows or of one object, with its last line break. Throws Failure USAGE for a field that does not exist. */
+/** Renders rows or one object, with the last line break. Throws Failure USAGE for an unknown field. */
 export function render<T extends object>(result: T | readonly T[], shape: Shape<T>, options: RenderOptions): string {
   if (options.isHuman && shape.sentence !== undefined)
     return [shape.sentence]
@@ -71,10 +71,10 @@ export function render<T extends object>(result: T | readonly T[], shape: Shape<
   }
 }
 
-/** "1 finding", "2 findings". */
+/** Returns "1 finding" or "2 findings". */
 export const pluralize = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
 
-/** A sentence in lines of a terminal, all but the first indented, broken between words; a word that is longer stays whole, so that it can be copied. */
+/** Wraps a sentence between words and indents all lines but the first. Longer words stay whole, so that they can be copied. */
 export function wrapText(sentence: string, width: number, indent = 2): string {
   const lines = ['']
   for (const word of sentence.split(' ')) {
@@ -93,22 +93,22 @@ function selectColumns<T extends object>(
 ): readonly Column<T>[] {
   if (fields === null) return columns.filter(({ show }) => show === undefined || (show === 'wide' && format === 'wide'))
   const known = new Set([...columns.map(({ name }) => name), ...rows.flatMap((row) => Object.keys(row))])
-  // Without a row the fields beyond the columns are not known, and an empty list must not fail a script.
+  // Without rows only the columns are known, and an empty list must not fail a script.
   if (rows.length > 0) rejectUnknownFields(fields, known)
   return fields.map((name) => columns.find((column) => column.name === name) ?? { name })
 }
 
-/** Throws Failure USAGE where --fields names one that is not known. */
+/** Throws Failure USAGE if --fields names an unknown field. */
 export function rejectUnknownFields(fields: readonly string[] | null, known: ReadonlySet<string>): void {
   const unknown = fields?.filter((name) => !known.has(name)) ?? []
   if (unknown.length > 0) throw usage(`unknown field ${unknown.join(', ')}; known are ${[...known].join(', ')}`)
 }
 
-/** With null for the fields asked for that it does not have: what comes one by one need not all have the same. */
+/** Adds null for missing fields of --fields: streamed objects may have different fields. */
 export const fillMissingFields = <T extends object>(thing: T, fields: readonly string[] | null): T =>
   fields ? { ...Object.fromEntries(fields.map((name) => [name, null])), ...thing } : thing
 
-/** Only the fields asked for, in that order. */
+/** Returns the fields of --fields in their order, or the whole row. */
 export const pickFields = (row: object, fields: readonly string[] | null): object =>
   fields ? Object.fromEntries(fields.map((name) => [name, (row as Row)[name] ?? null])) : row
 
@@ -117,7 +117,7 @@ const titleOf = ({ name, title }: Column): string => title ?? name.toUpperCase()
 const valuesOf = <T extends object>(rows: readonly (T & Row)[], columns: readonly Column<T>[]): unknown[][] =>
   rows.map((row) => columns.map(({ name, value }) => (value ? value(row) : row[name])))
 
-/** One object: a line for each field. */
+/** Renders one object, one field per line. */
 function renderObject<T extends object>(row: (T & Row) | undefined, columns: readonly Column<T>[], options: RenderOptions): string {
   const [values = []] = row ? valuesOf([row], columns) : []
   const lines = columns.map((column, index) => [options.isTerminal ? titleOf(column) : column.name, values[index]])

@@ -1,15 +1,15 @@
-/** Pages of text on a terminal. */
+/** Wrapping of text pages for a terminal. */
 import { wrapText } from './output.ts'
 
-/** Columns: longer lines are hard to read, however wide the terminal is. */
+/** Columns: longer lines are hard to read. */
 const widest = 120
-/** Of a line: a first column that takes more of it stands alone, and what belongs to it below. */
+/** A first column wider than this share of the line gets a line of its own. */
 const widestFirst = 0.6
 const far = 6
 
 /**
- * The page in lines of at most `width` columns (Infinity: as it is). Paragraphs are wrapped, and so is the second of two columns; what stands
- * behind four spaces is there to be copied and stays whole.
+ * Wraps a page to `width` columns (Infinity: unchanged). Wraps paragraphs and the second of two columns. Keeps lines that are
+ * indented by four spaces.
  */
 export function wrapPage(page: string, width: number): string {
   if (width === Number.POSITIVE_INFINITY) return page
@@ -33,6 +33,6 @@ function row(line: string, width: number): string {
   return `  ${indented(first.trim(), width, 2)}\n${' '.repeat(far)}${indented(second, width, far)}`
 }
 
-/** Wrapped behind a margin, which the first line has already. */
+/** Wraps text behind a margin that the first line already has. */
 const indented = (text: string, width: number, margin: number): string =>
   wrapText(text, width - margin, 0).replaceAll('\n', `\n${' '.repeat(margin)}`)

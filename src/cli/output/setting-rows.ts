@@ -1,4 +1,4 @@
-/** The settings in force as rows, with secrets hidden unless they are to be seen. */
+/** Effective settings as rows. Secrets are hidden unless revealed. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suggest } from '../../config/file.ts'
@@ -8,12 +8,12 @@ import { usage } from '../runtime/exit.ts'
 
 export interface SettingRow extends Origin {
   readonly key: string
-  /** as config.toml would say it; null for a secret that stays hidden */
+  /** value as in config.toml; null for a hidden secret */
   readonly value: unknown
   readonly secret: boolean
 }
 
-/** Secrets that dms makes and keeps in files of the data folder where nobody sets them. */
+/** Files of the data folder with secrets that dms generates if they are not set. */
 const generatedSecretFiles: ReadonlyMap<string, string> = new Map([
   ['auth.jwt_secret', 'jwt_secret'],
   ['sources.encryption_key', 'sources_key'],
@@ -24,7 +24,7 @@ export interface SettingRowOptions {
   readonly reveal?: boolean
 }
 
-/** All settings, those of one section, or one. Throws Failure USAGE where `key` is none of them. */
+/** Returns all settings, those of a section, or one. Throws Failure USAGE for an unknown key. */
 export function listSettings(
   { config, origins }: LoadedConfig,
   key: string | undefined,
@@ -45,7 +45,7 @@ export function listSettings(
   return setOnly ? rows.filter(({ origin }) => origin !== 'default') : rows
 }
 
-/** The rows with the secrets that dms keeps by itself, and the files they are in. */
+/** Adds generated secrets and their files to the rows. */
 export const addGeneratedSecrets = (
   { config }: LoadedConfig,
   rows: readonly SettingRow[],
@@ -56,7 +56,7 @@ export const addGeneratedSecrets = (
     return kept ? { ...row, value: reveal ? kept.text : null, origin: 'file', source: kept.path } : row
   })
 
-/** null where there is none yet; without its text where it cannot be read. */
+/** Returns null if the secret does not exist yet, and a null text if it is not readable. */
 function readGeneratedSecret({ data_dir }: LoadedConfig['config'], key: string): { path: string; text: string | null } | null {
   const name = generatedSecretFiles.get(key)
   if (name === undefined) return null
@@ -68,7 +68,7 @@ function readGeneratedSecret({ data_dir }: LoadedConfig['config'], key: string):
   }
 }
 
-/** What stands in place of a secret: the URL without its password, or only its length. */
+/** Masks a secret: a URL without its password, else the length only. */
 export function maskSecret({ config }: LoadedConfig, key: string): string {
   const secret = String(getValue(config, key)) || readGeneratedSecret(config, key)?.text
   if (!secret) return '******'

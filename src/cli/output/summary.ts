@@ -1,8 +1,8 @@
-/** The one object that a long command ends with. */
+/** Summary of a long command. */
 import type { Cli } from '../runtime/context.ts'
 import { exits } from '../runtime/exit.ts'
 
-/** What the command did (`more`), with its times and its exit, which has to be set before. */
+/** Builds the summary from the fields of `more`, the times and `cli.exit`, which must be set before. */
 export const buildSummary = (cli: Pick<Cli, 'exit'>, command: string, more: object, started: Date, finished = new Date()) => ({
   type: 'summary',
   command,

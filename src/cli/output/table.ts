@@ -1,17 +1,17 @@
-/** Rows side by side for people: no borders, and no line wider than the terminal. */
+/** Tables without borders that fit the width of the terminal. */
 import { createRequire } from 'node:module'
 import { stripVTControlCharacters, styleText } from 'node:util'
 import type CliTable3 from 'cli-table3'
 import { isId } from '../arguments/ids.ts'
 
 const gap = 2
-/** What a text may be cut to before a time has to be a date. */
+/** Width to which texts are cut before times lose their time of day. */
 const readable = 10
-/** What is left of a column, and what of one among so many that nothing else would fit: a sign and the ellipsis. */
+/** Smallest widths of a column: the usual one, and one for tables with too many columns. */
 const [narrow, narrowest] = [4, 2]
 
 let segmenter: Intl.Segmenter | undefined
-/** Made when a text needs it first: to load its data takes longer than the rest of a command that prints none. */
+/** Created lazily: loading its data takes longer than most commands. */
 function graphemes(text: string): Intl.Segments {
   segmenter ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' })
   return segmenter.segment(text)
@@ -19,7 +19,7 @@ function graphemes(text: string): Intl.Segments {
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u
 
-/** Columns that a text takes on a terminal. */
+/** Returns the number of terminal columns of a text. */
 export function displayWidth(text: string): number {
   if (/^[\x20-\x7e]*$/.test(text)) return text.length
   let width = 0
@@ -28,19 +28,19 @@ export function displayWidth(text: string): number {
 }
 
 export interface TableOptions {
-  /** columns of the terminal; Infinity where nothing has to fit */
+  /** columns of the terminal; Infinity: unlimited */
   readonly width: number
   readonly color: boolean
   readonly right: readonly boolean[]
 }
 
-/** Lines of a table; `head` is null for none. Cells are taken as they are: one line each, made safe before. */
+/** Renders a table; `head` is null for none. Cells must be single lines without control characters. */
 export function renderTable(
   head: readonly string[] | null,
   rows: readonly (readonly string[])[],
   { width, color, right }: TableOptions,
 ): string {
-  // Loaded here, not at the top: most runs print no table. It colours head and borders even into pipes unless told not to.
+  // Imported lazily. Empty `head` and `border` styles disable its colours, which ignore pipes.
   const Table = createRequire(import.meta.url)('cli-table3') as typeof CliTable3
   const { all, widths } = fitColumns(head, rows, width, right)
   const last = widths.length - 1
@@ -86,8 +86,8 @@ function naturalWidths(rows: readonly (readonly string[])[]): number[] {
 }
 
 /**
- * The rows and the widths of their columns, so that everything fits: times lose their seconds first, then other texts are cut, then times are
- * dates, then numbers are cut. Ids stay whole where there is room for something beside them: half of one is good for nothing.
+ * Shortens cells until the table fits: times lose their seconds, texts are cut, times become dates, then numbers are cut. Ids stay whole as long
+ * as another column has room, because a part of an id is useless.
  */
 function fitColumns(
   head: readonly string[] | null,
@@ -141,7 +141,7 @@ function kindOf(rows: readonly (readonly string[])[], index: number, isRight: bo
   return texts.every((text) => time.test(text)) ? 'time' : isRight ? 'number' : 'text'
 }
 
-/** Of ids those that can stay whole: all, or the first, whose the row is; the others are texts. */
+/** Treats ids as texts where they do not fit: first all but the first column of ids, then all. */
 function kept(kinds: readonly Kind[], natural: readonly number[], room: number): Kind[] {
   const least = { nothing: narrowest, text: narrow, time: readable, id: Number.POSITIVE_INFINITY, number: Number.POSITIVE_INFINITY }
   const first = kinds.indexOf('id')
@@ -154,7 +154,7 @@ function kept(kinds: readonly Kind[], natural: readonly number[], room: number):
 
 const sumOf = (widths: readonly number[]): number => widths.reduce((sum, each) => sum + each, 0)
 
-/** Takes from the widest of these columns until everything fits, or nothing of them is above the floor. */
+/** Shrinks the widest of the columns until the table fits or all have the width `floor`. */
 function shrinkWidest(widths: number[], room: number, floor: number, which: Iterable<number>): void {
   const indices = [...which]
   for (let excess = sumOf(widths) - room; excess > 0; ) {
@@ -169,7 +169,7 @@ function shrinkWidest(widths: number[], room: number, floor: number, which: Iter
   }
 }
 
-/** The text in at most `width` columns, with an ellipsis where something is missing. */
+/** Cuts a text to `width` columns, with an ellipsis. */
 function truncate(text: string, width: number): string {
   if (displayWidth(text) <= width) return text
   let kept = ''

@@ -1,4 +1,4 @@
-/** Rows of users that could not be imported, told to people and written to a file that can be corrected and imported again. */
+/** Rejected rows of an import of users. */
 import type { ImportReport } from '../../users/import.ts'
 import { type UserRow, userColumns } from '../arguments/user-file.ts'
 import { formatCsvField } from './cells.ts'
@@ -10,13 +10,13 @@ export interface RejectedRow {
   readonly error: RowError
 }
 
-/** All that is wrong with a row. */
+/** Formats all errors of a row in one line. */
 export const formatRowError = (error: RowError): string =>
   reasons(error)
     .map(({ path, message }) => (path ? `${path}: ${message}` : message))
     .join('; ')
 
-/** The rows as CSV under the import's own columns, with what is wrong beside them; secrets do not leave. */
+/** Formats the rows as CSV with the columns of the import and the errors, without secrets. The file can be corrected and imported. */
 export function formatRejects(rejected: readonly RejectedRow[]): string {
   const lines = rejected.map(({ row: { location, fields }, error }) => {
     const row = (typeof fields === 'object' && fields !== null ? fields : {}) as Record<string, unknown>

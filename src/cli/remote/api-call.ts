@@ -1,4 +1,4 @@
-/** A request as `dms api` is told it: words of the shell become a path, headers and a body. */
+/** Parser of `dms api`: arguments become a path, headers and a body. */
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
@@ -6,7 +6,7 @@ import type { Body } from '../../client/client.ts'
 import { usage } from '../runtime/exit.ts'
 
 export interface ApiFlags {
-  /** -f name=value: a text */
+  /** -f name=value: text */
   field?: string[]
   /** -F name=value: JSON */
   typedField?: string[]
@@ -18,12 +18,12 @@ export interface ApiCall {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** one or none of both */
+  /** at most one of `json` and `body` is set */
   readonly json: unknown
   readonly body: Body | null
 }
 
-/** Fields go into the query of what only asks, else into a JSON body. Throws Failure USAGE. */
+/** Parses the call. GET, HEAD and DELETE put fields into the query, other methods into a JSON body. Throws Failure USAGE. */
 export async function parseApiCall(
   verb: string,
   place: string,

@@ -1,4 +1,4 @@
-/** Signing in through a browser: it ends at a port of this machine, with a code that only this process can exchange (RFC 8252, RFC 7636). */
+/** Sign-in through a browser: the server redirects to a port of this machine with a code (RFC 8252, PKCE: RFC 7636). */
 import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
@@ -10,7 +10,7 @@ import { Failure } from '../runtime/exit.ts'
 import { type Credential, createCredential } from './credentials.ts'
 import { openAnonymousClient, type RemoteTarget } from './remote-client.ts'
 
-/** Shows the address to open, opens it where there is a desktop, and waits. Throws Failure AUTH where the sign-in fails, NOT_FOUND where nobody signs in that way. */
+/** Prints the URL, opens it if there is a desktop, and waits. Throws Failure AUTH if the sign-in fails, NOT_FOUND if the server has no OIDC. */
 export async function signInWithBrowser(cli: Cli, there: RemoteTarget): Promise<Credential> {
   const client = await openAnonymousClient(there, cli.connectOptions)
   try {
@@ -37,10 +37,10 @@ async function throughBrowser(cli: Cli, there: RemoteTarget, { auth }: Client): 
   }
 }
 
-/** Listens on a free port of the loopback for the one request that brings a code, or a failure. */
+/** Listens on a free loopback port for the request with the code or the error. */
 async function waitForBrowser(signal: AbortSignal): Promise<{ port: number; code: Promise<string>; end(): void }> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
-  // Whoever waits sees the rejection; nobody may be waiting yet.
+  // Prevents an unhandled rejection before the caller awaits `code`.
   promise.catch(() => {})
   const server = createServer((request, response) => {
     const { searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1')
@@ -60,7 +60,7 @@ async function waitForBrowser(signal: AbortSignal): Promise<{ port: number; code
   return { port: (server.address() as AddressInfo).port, code: promise, end }
 }
 
-/** BROWSER, else xdg-open where there is a desktop; that it fails is nobody's trouble, as the address is shown. */
+/** Opens the URL with BROWSER, else with xdg-open on a desktop. Failures are ignored, because the URL is printed. */
 function openPage({ BROWSER, DISPLAY, WAYLAND_DISPLAY }: Readonly<Record<string, string | undefined>>, url: string): void {
   const program = BROWSER ?? (process.platform === 'darwin' ? 'open' : (DISPLAY ?? WAYLAND_DISPLAY) ? 'xdg-open' : null)
   if (!program) return

@@ -1,4 +1,4 @@
-/** Contexts as commands show them: without anything secret. */
+/** Contexts as rows, without secrets. */
 
 import type { Column } from '../output/output.ts'
 import type { Cli } from '../runtime/context.ts'
@@ -13,7 +13,7 @@ export interface ContextRow {
   /** null: this machine */
   readonly url: string | null
   readonly username: string | null
-  /** null: nobody is signed in */
+  /** null: not signed in */
   readonly token_expires_at: string | null
   readonly password_file: string | null
   readonly password_command: string | null
@@ -33,18 +33,18 @@ export const contextColumns: Column<ContextRow>[] = [
   { name: 'insecure_http', show: 'wide' },
 ]
 
-/** One of them; on a terminal `sentence` instead, where there is one. */
+/** Prints a context, or `sentence` on a terminal. */
 export function printContext(cli: Cli, row: ContextRow | undefined, sentence?: string | readonly string[]): void {
   const columns = contextColumns.map(({ show: _wide, ...column }) => column)
   if (row) cli.print(row, { columns, id: 'name', ...(sentence === undefined ? {} : { sentence }) })
 }
 
-/** One of them by its name, as it is now. */
+/** Returns the stored context as a row. */
 export async function findContextRow(env: Env, name: string): Promise<ContextRow | undefined> {
   return (await listContextRows(await loadContexts(env), env)).find((row) => row.name === name)
 }
 
-/** All of them, this machine first. */
+/** Returns all contexts, this machine first. */
 export async function listContextRows(contexts: Contexts, env: Env): Promise<ContextRow[]> {
   const credentials = await loadCredentials(env)
   const names = [...contexts.byName.keys()].sort()

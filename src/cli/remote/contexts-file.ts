@@ -1,4 +1,4 @@
-/** The file of the contexts: contexts.toml. Every command reads it. */
+/** The file contexts.toml, which every command reads. */
 import { join } from 'node:path'
 import { Failure } from '../runtime/exit.ts'
 import { readPrivateFile, withFileLock, writePrivateFile } from '../runtime/private-file.ts'
@@ -16,7 +16,7 @@ const fields = {
   insecure_http: 'boolean',
 } as const satisfies Record<keyof Context, string>
 
-/** Reads them. Throws Failure CONFIG for a file that is not right. */
+/** Loads the contexts. Throws Failure CONFIG for an invalid file. */
 export async function loadContexts(env: Env): Promise<Contexts> {
   const path = pathOf(env)
   const text = await readPrivateFile(path)
@@ -29,7 +29,7 @@ export async function loadContexts(env: Env): Promise<Contexts> {
   }
 }
 
-/** Reads them, changes them and writes them, with no other command in between. */
+/** Changes the contexts while holding the lock of the file. */
 export async function updateContexts(env: Env, change: (contexts: Contexts) => Contexts | Promise<Contexts>): Promise<void> {
   const path = pathOf(env)
   await withFileLock(path, async () => {

@@ -1,29 +1,29 @@
-/** The servers that a person works with, by name. Names and places only; tokens are in credentials.json. */
+/** Saved servers by name. Tokens are in credentials.json. */
 import { Failure, usage } from '../runtime/exit.ts'
 
 export interface Context {
   /** scheme, host and port */
   readonly url: string
   readonly username?: string
-  /** where the password can be read again, so that nobody has to be asked: a file, or a command that prints it */
+  /** sources of the password for unattended sign-in: a file, or a command that prints it */
   readonly password_file?: string
   readonly password_command?: string
-  /** certificates (PEM) to trust instead of the system's */
+  /** CA certificates (PEM) instead of those of the system */
   readonly ca_file?: string
-  /** http:// may be used, although others on the way can read it */
+  /** allows http://, which others on the network can read */
   readonly insecure_http?: boolean
 }
 
 export interface Contexts {
-  /** the one in use when nothing else is asked for */
+  /** default context */
   readonly current: string
   readonly byName: ReadonlyMap<string, Context>
 }
 
-/** The context that is always there: this machine. */
+/** Name of the built-in context: this machine. */
 export const localContext = 'local'
 
-/** The context of that name. Throws Failure NOT_FOUND. */
+/** Returns the context of that name. Throws Failure NOT_FOUND. */
 export function findContext({ byName }: Contexts, name: string): Context {
   const context = byName.get(name)
   if (!context)
@@ -31,7 +31,7 @@ export function findContext({ byName }: Contexts, name: string): Context {
   return context
 }
 
-/** A name that a new context may have. Throws Failure USAGE. */
+/** Validates the name of a new context. Throws Failure USAGE. */
 export function parseContextName(name: string): string {
   if (name === localContext) throw usage('"local" is this machine; choose another name')
   if (!/^[A-Za-z0-9][\w.-]{0,63}$/.test(name)) throw usage(`"${name}": a name has letters, digits, "-", "_" and ".", at most 64`)
@@ -39,8 +39,8 @@ export function parseContextName(name: string): string {
 }
 
 /**
- * Scheme, host and port of a server's address. Throws Failure USAGE for what is none, and for http:// to another machine unless that is
- * `allowed`: tokens and passwords could be read on the way.
+ * Returns scheme, host and port of a URL. Throws Failure USAGE for an invalid URL, and for http:// to another machine unless
+ * `isInsecureAllowed`: tokens and passwords could be read on the network.
  */
 export function parseServerUrl(text: string, isInsecureAllowed: boolean): string {
   const url = URL.parse(text)

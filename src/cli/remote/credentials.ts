@@ -1,23 +1,23 @@
-/** The tokens of the contexts: credentials.json, readable by its owner alone. */
+/** Tokens of the contexts: credentials.json with mode 0600. */
 import { join } from 'node:path'
 import { Failure } from '../runtime/exit.ts'
 import { readPrivateFile, withFileLock, writePrivateFile } from '../runtime/private-file.ts'
 import { type Env, stateFolder } from '../runtime/user-folders.ts'
 
 export interface Credential {
-  /** where the token came from; it is sent nowhere else */
+  /** server that issued the token; it is sent to no other */
   readonly url: string
   readonly username: string
   readonly role: string
   readonly token: string
-  /** RFC 3339; null: of an API token, which works until it is revoked */
+  /** RFC 3339; null for API tokens, which do not expire */
   readonly expires_at: string | null
 }
 
-/** By name of the context. */
+/** Credentials by context name. */
 export type Credentials = Readonly<Record<string, Credential>>
 
-/** What is kept of a sign-in. */
+/** Converts the answer of a sign-in. */
 export const createCredential = (
   url: string,
   { token, expires_at, user }: { token: string; expires_at: string | null; user: { username: string; role: string } },
@@ -25,12 +25,12 @@ export const createCredential = (
 
 const pathOf = (env: Env): string => join(stateFolder(env), 'credentials.json')
 
-/** Reads them. Throws Failure CONFIG for a file that cannot be read. */
+/** Loads the credentials. Throws Failure CONFIG for an invalid file. */
 export async function loadCredentials(env: Env, warn?: (text: string) => void): Promise<Credentials> {
   const path = pathOf(env)
   const text = await readPrivateFile(path, true, warn)
   const found = parsed(text ?? '{}')
-  // Nothing of the file is repeated: it holds tokens.
+  // The message quotes nothing, because the file holds tokens.
   if (typeof found !== 'object' || found === null)
     throw new Failure('CONFIG', `${path} is not right`, { fix: `rm ${path}, then dms login` })
   return found as Credentials
@@ -44,7 +44,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Writes or (undefined) forgets that of one context. Only within `whileLocked`. */
+/** Saves the credential of a context; undefined deletes it. Requires withCredentialsLock(). */
 export async function saveCredential(env: Env, name: string, credential: Credential | undefined): Promise<void> {
   const { [name]: _before, ...others } = await loadCredentials(env)
   const all = credential === undefined ? others : { ...others, [name]: credential }

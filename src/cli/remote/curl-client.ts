@@ -1,6 +1,6 @@
 /**
- * --print-curl: a client that says its requests as lines for a shell and sends nothing. What a request needs of another's answer goes through a
- * variable of that shell.
+ * --print-curl: a client that prints its requests as shell commands and sends nothing. Requests that depend on another answer use a shell
+ * variable.
  */
 import { randomUUID } from 'node:crypto'
 import { type Body, type Client, clientOver } from '../../client/client.ts'
@@ -9,20 +9,20 @@ import { Failure } from '../runtime/exit.ts'
 import type { LookupPrinter, PrintLookup } from './curl-lookup.ts'
 import type { RemoteTarget } from './remote-client.ts'
 
-/** The command ends here, and well. */
+/** Ends the command successfully. */
 export class RequestPrinted extends Failure {
   constructor() {
     super('OK', 'the request was printed and not sent')
   }
 }
 
-/** Makes it; `write` gets the lines. Every request but those of `printLookup` ends what it belongs to: nobody knows the answer. */
+/** Creates the client; `write` gets the lines. Every request throws RequestPrinted, because its answer is unknown; `printLookup` does not. */
 export function createCurlClient(
   { url, caFile }: Pick<RemoteTarget, 'url' | 'caFile'>,
   write: (line: string) => void,
 ): Client & LookupPrinter {
   const printed = new Set<string>()
-  /** by what stands for them */
+  /** variable names by their stand-ins in requests */
   const variables = new Map<string, string>()
   const quoted = (text: string): string => quotedWith(text, variables)
   const curl = (method: string, path: string, headers: Readonly<Record<string, string>> = {}, body: readonly string[] = []): string =>
@@ -30,7 +30,7 @@ export function createCurlClient(
       'curl -fsS',
       ...(method === 'GET' ? [] : [`-X ${method}`]),
       ...(caFile === null ? [] : [`--cacert ${quoted(caFile)}`]),
-      // A shell puts the token in; it is not here.
+      // The shell expands the token, so that it is not printed.
       ...(isPublicPath.test(path) ? [] : ['-H "Authorization: Bearer $DMS_TOKEN"']),
       ...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
       ...body,
@@ -54,7 +54,7 @@ export function createCurlClient(
     return { variable, standIn }
   }
   const secrets = new Map<string, string>()
-  /** Whoever runs the lines sets the variables; until then the shell stops there. */
+  /** Replaces secrets by shell variables, which the user sets. */
   const withoutSecrets = (key: string, value: unknown): unknown => {
     if (!isSecret.test(key) || typeof value !== 'string') return value
     const standIn = secrets.get(value) ?? newVariable(key.replace(/\W/g, '_')).standIn
@@ -92,10 +92,10 @@ export function createCurlClient(
   return { ...clientOver({ send: sent, fetch: sent, call: sent, list, sendOnce: sent, upload, raw }), printLookup }
 }
 
-/** Where no token is asked for. */
+/** Paths that need no token. */
 const isPublicPath = /^\/(healthz|readyz|api\/(v1\/)?(auth\/(login|register)|health|public\/|openapi\.json|docs))/
 
-/** One word of a shell, whatever is in it. Where a variable is empty, as nothing was found, the shell stops instead of asking for something else. */
+/** Quotes a word for the shell. `${NAME:?}` stops the shell if a look-up found nothing. */
 function quotedWith(text: string, variables: ReadonlyMap<string, string>): string {
   const [standIn, variable] = [...variables].find(([id]) => text.includes(id)) ?? []
   if (standIn === undefined) return /^[\w./:@=+,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
@@ -103,7 +103,7 @@ function quotedWith(text: string, variables: ReadonlyMap<string, string>): strin
   return parts.join(`"\${${variable}:?}"`)
 }
 
-/** A name within -F, where commas and semicolons end it. */
+/** Quotes a file name within -F, where commas and semicolons are separators. */
 const formName = (name: string): string => (/[;,"\\]/.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name)
 
 const isSecret = /password|secret|token/i

@@ -1,13 +1,13 @@
-/** Files as a server sends them: what they are called, what they must be, and where on this disk they go. */
+/** Downloads: file name, checksum and target path. */
 import { mkdir, stat } from 'node:fs/promises'
 import type { Cli } from '../runtime/context.ts'
 import { usage } from '../runtime/exit.ts'
 import { copyChunks, type ExpectedContent, type SavedContent, verifyContent } from './save-file.ts'
 
-/** Where something goes: a folder, in which names are chosen, or one file. */
+/** Target of a download: a folder or one file. */
 export type DownloadTarget = { folder: string } | { file: string }
 
-/** A folder is what is one already, what ends with a slash, and what several files go to; it is made where it is missing. Throws Failure USAGE. */
+/** Resolves --to. An existing folder, a trailing slash or several files mean a folder, which is created if missing. Throws Failure USAGE. */
 export async function resolveDownloadTarget(to: string, count: number): Promise<DownloadTarget> {
   const about = await stat(to).catch(() => null)
   if (!about?.isDirectory() && !to.endsWith('/') && count === 1) return { file: to }
@@ -17,7 +17,7 @@ export async function resolveDownloadTarget(to: string, count: number): Promise<
   return { folder: to }
 }
 
-/** The name that the answer gives its file; '' where it gives none. It is not safe yet. */
+/** Returns the unsafe file name of the answer; '' if it has none. */
 export async function parseFileName({ headers }: Response): Promise<string> {
   const { parse } = await import('content-disposition')
   try {
@@ -27,7 +27,7 @@ export async function parseFileName({ headers }: Response): Promise<string> {
   }
 }
 
-/** What the server says that the file is; a proxy may have packed it, and then its length is not that of the file. */
+/** Returns size and SHA-256 of the answer. With Content-Encoding the length is not that of the file. */
 export function expectedContent({ headers }: Response): ExpectedContent {
   const digest = /sha-256=:([\w+/=]{44}):/.exec(headers.get('repr-digest') ?? '')?.[1]
   const length = headers.get('content-encoding') === null ? headers.get('content-length') : null
@@ -36,12 +36,12 @@ export function expectedContent({ headers }: Response): ExpectedContent {
 
 export const bodyChunks = ({ body }: Response): AsyncIterable<Uint8Array> => (body ?? []) as AsyncIterable<Uint8Array>
 
-/** Throws Failure USAGE where the bytes of a file would go to a screen. */
+/** Throws Failure USAGE if standard output is a terminal. */
 export function rejectTerminal(cli: Cli): void {
   if (cli.options.isTerminal) throw usage('the bytes of a file would go to this terminal', 'send the output to a file or a program')
 }
 
-/** The body to standard output, as fast as it is read there, and checked at its end. */
+/** Writes the body to standard output, with backpressure, and verifies it. */
 export async function writeToStdout(cli: Cli, response: Response): Promise<SavedContent> {
   const saved = await copyChunks(bodyChunks(response), (chunk) => {
     cli.signal.throwIfAborted()
@@ -51,6 +51,6 @@ export async function writeToStdout(cli: Cli, response: Response): Promise<Saved
   return saved
 }
 
-/** Resolves when the reader of the pipe has taken it. */
+/** Resolves when the chunk was written. */
 export const writeChunk = (chunk: Uint8Array): Promise<void> =>
   new Promise((resolve, reject) => process.stdout.write(chunk, (error) => (error ? reject(error) : resolve())))

@@ -1,4 +1,4 @@
-/** The two ways to the events: the WebSocket of a server elsewhere, or one of this very process. */
+/** Transports for events: the WebSocket of a remote server, or one in this process. */
 import { Agent } from 'undici'
 import { issueToken } from '../../auth/auth.ts'
 import type { StreamOptions } from '../../client/event-stream.ts'
@@ -9,7 +9,7 @@ import { loadCertificates, openRemoteClient, type RemoteTarget } from './remote-
 
 export type EventTransport = Pick<StreamOptions, 'url' | 'dispatcher' | 'token' | 'renew'>
 
-/** Over the network. Asks the server first who we are: that says in plain words what is wrong. */
+/** Opens the WebSocket of a remote server. Requests the profile first, for a clear error message. */
 export async function openRemoteEvents(cli: Cli, there: RemoteTarget): Promise<EventTransport> {
   const client = await openRemoteClient(there, cli.connectOptions)
   cli.onEnd(() => client.close())
@@ -22,7 +22,7 @@ export async function openRemoteEvents(cli: Cli, there: RemoteTarget): Promise<E
   return { url: `${there.url.replace(/^http/, 'ws')}/ws`, dispatcher: agent, token, renew }
 }
 
-/** On this machine, whether or not a server runs: as the user of --as, or as an admin. */
+/** Opens a WebSocket in this process, as the user of --as or as an admin. Needs no running server. */
 export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
   const app = await cli.app('events tail', { hasStatementTimeout: false })
   const { openPrivately } = await import('../../server/local-socket.ts')

@@ -1,4 +1,4 @@
-/** The way to the server of this machine: in this process, as the operator. */
+/** Client of the API in this process. */
 import { userInfo } from 'node:os'
 import { type Actor, operator } from '../../actor.ts'
 import type { App } from '../../app.ts'
@@ -8,7 +8,7 @@ import type { Log, LogOptions } from '../../log/log.ts'
 import { usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 
-/** A log for a command that ends: warnings only, unless -v, a flag or a variable asks for more. */
+/** Opens the log of a command: warnings only, unless a flag or a variable sets the level. */
 export async function openCommandLog({ config, origins }: LoadedConfig, { verbose }: GlobalOptions): Promise<Log> {
   const { openLog } = await import('../../log/log.ts')
   const origin = origins.get('log.level')?.origin
@@ -17,13 +17,13 @@ export async function openCommandLog({ config, origins }: LoadedConfig, { verbos
   return openLog({ level: isAsked ? config.log.level : byVerbosity, format: config.log.format })
 }
 
-/** A client of the server in this process; `as` names the user to act as. Throws Failure USAGE where there is no such user. */
+/** Opens a client as the operator, or as the user `as`. Throws Failure USAGE for an unknown user. */
 export async function openLocalClient(app: App, as: string | null): Promise<Client> {
   const [{ localClient }, actor] = await Promise.all([import('../../client/local.ts'), findActor(app, as)])
   return localClient(app, { ...actor, via: shellUser() })
 }
 
-/** Who sits at the shell, as the audit log has it; containers run users that have a number only. */
+/** Returns the shell user for the audit log. In containers it may have a number only. */
 function shellUser(): string {
   try {
     return `cli:${userInfo().username}`

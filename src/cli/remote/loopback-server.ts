@@ -1,4 +1,4 @@
-/** The server that the configuration of this machine describes, as a place to ask whether it is there. */
+/** Requests to the listener of this machine or of a remote server, for health checks. */
 import { Agent, request } from 'undici'
 import type { Config } from '../../config/schema.ts'
 import { loadCertificates } from './remote-client.ts'
@@ -8,7 +8,7 @@ export interface Endpoint {
   readonly dispatcher: Agent
 }
 
-/** The configured listener. Its certificate is for its public name, not for this address, and nothing secret is asked: it is not checked. */
+/** Opens the configured listener. Its certificate is not verified: it names the public host, and no secret is sent. */
 export function openLocalEndpoint({ host, port, socket, tls_cert }: Config['server']): Endpoint {
   if (socket !== '') return { url: 'http://localhost', dispatcher: new Agent({ connect: { socketPath: socket } }) }
   const address = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
@@ -18,13 +18,13 @@ export function openLocalEndpoint({ host, port, socket, tls_cert }: Config['serv
   }
 }
 
-/** A server elsewhere; its certificate is checked. */
+/** Opens a remote server and verifies its certificate. */
 export const openRemoteEndpoint = async (url: string, caFile: string | null): Promise<Endpoint> => ({
   url,
   dispatcher: new Agent({ connect: await loadCertificates({ caFile }) }),
 })
 
-/** The status and the body that a path answers within so many milliseconds. */
+/** Fetches status and body of a path within `patience` ms. */
 export async function fetchText({ url, dispatcher }: Endpoint, path: string, patience: number): Promise<{ status: number; body: string }> {
   const answer = await request(`${url}${path}`, { dispatcher, signal: AbortSignal.timeout(patience) })
   return { status: answer.statusCode, body: await answer.body.text() }

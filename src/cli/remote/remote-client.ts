@@ -1,4 +1,4 @@
-/** Clients of a server elsewhere: with a session that renews itself, or of a stranger. */
+/** Clients of a remote server: signed in with automatic renewal, or anonymous. */
 import { readFile } from 'node:fs/promises'
 import { type Client, type RemoteOptions, remoteClient } from '../../client/remote.ts'
 import { escapeControls } from '../../log/escape.ts'
@@ -11,28 +11,28 @@ import type { Target } from './target.ts'
 export interface ConnectOptions {
   readonly env: Env
   readonly options: Pick<GlobalOptions, 'canPrompt' | 'verbose'>
-  /** somebody watches standard error */
+  /** standard error is a terminal */
   readonly isTerminal: boolean
   readonly pause: RemoteOptions['pause']
   readonly note: (text: string) => void
   readonly warn: (text: string) => void
 }
 
-/** A server with an address. */
+/** Target with a URL. */
 export type RemoteTarget = Target & { readonly url: string }
 
 export interface RemoteClient extends Client {
   close(): Promise<void>
 }
 
-/** A client that signs in by itself where its context knows how. Throws Failure USAGE, CONFIG. */
+/** Opens a client that signs in if its context has a password source. Throws Failure USAGE, CONFIG. */
 export async function openRemoteClient(target: RemoteTarget, way: ConnectOptions): Promise<RemoteClient & { readonly session: Session }> {
   const closers: (() => Promise<void>)[] = []
   let stranger: Promise<RemoteClient> | undefined
   const session = openSession(target, {
     ...way,
     openAnonymousClient: () => {
-      // A server that is not reached is tried again by the request that wants the token.
+      // The request that needs the token retries the connection.
       const pause: ConnectOptions['pause'] = async (seconds, error) => (error === undefined ? way.pause?.(seconds) : Promise.reject(error))
       stranger ??= openAnonymousClient(target, { ...way, pause })
       return stranger
@@ -56,11 +56,11 @@ export async function openRemoteClient(target: RemoteTarget, way: ConnectOptions
   return client
 }
 
-/** A client without a token, or with this one. */
+/** Opens a client with this token, or without one. */
 export const openAnonymousClient = (target: RemoteTarget, way: ConnectOptions, token: string | null = null): Promise<RemoteClient> =>
   connect(target, way, { token: async () => token }, async () => {})
 
-/** The certificates that --ca-file or the context names, as PEM. Throws Failure CONFIG. */
+/** Loads the CA certificates of --ca-file or the context (PEM). Throws Failure CONFIG. */
 export async function loadCertificates({ caFile }: Pick<Target, 'caFile'>): Promise<{ ca?: string }> {
   if (caFile === null) return {}
   const ca = await readFile(caFile, 'utf8').catch((error: Error) => {
@@ -97,20 +97,20 @@ async function connect(
   return remoteClient({ ...session, ...(await loadCertificates(target)), base: target.url, pause, intercept })
 }
 
-/** A connection that failed, and to what; every other error as it is. */
+/** Adds the server to connection errors. Returns other errors unchanged. */
 function describeConnectError({ name, url, context }: RemoteTarget, error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof Failure || exitOf(error) !== 'UNAVAILABLE') return error
   const reason = error.message || (error instanceof AggregateError && error.errors[0]?.message) || error.name
   const where = context === null ? `--url ${url}` : `--context ${name}`
-  // Whether it may be tried again is told by the code of the cause.
+  // The retry policy reads the code of the cause.
   return Object.assign(new Failure('UNAVAILABLE', `${url} cannot be reached: ${reason}`, { fix: `dms ${where} doctor` }), { cause: error })
 }
 
-/** Signing in and asking for something in a body change nothing that belongs to anybody. */
+/** Sign-in and search use POST but change nothing. */
 const isChange = ({ method, url }: Request): boolean =>
   !['GET', 'HEAD', 'OPTIONS'].includes(method) && !/^\/api\/(v1\/)?(auth\/(login|refresh)|search\b)/.test(new URL(url).pathname)
 
-/** A request as it may be shown: what opens a door is left out. */
+/** Formats a request without its secrets. */
 function formatRequest({ method, url }: Request): string {
   const shown = url
     .replace(/(\/public\/shared\/)[^/?]+/, '$1…')

@@ -1,16 +1,16 @@
-/** Files from a server onto this disk: under a name that does no harm, whole or not at all. */
+/** Saving of downloads: safe names and atomic writes. */
 import { createHash, randomBytes } from 'node:crypto'
 import { link, open, rename, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { baseName, truncateFilename } from '../../documents/file-names.ts'
 import { Failure } from '../runtime/exit.ts'
 
-/** Bytes of a file name that every common file system takes. */
+/** Longest file name in bytes on common file systems. */
 const maxBytes = 255
 
 /**
- * The name as a file of this disk may be called: its last part, without control characters and marks that turn text around, not hidden, not
- * taken for an option, not too long.
+ * Returns a safe file name: the last path segment without control and bidirectional characters, leading dots and dashes, limited
+ * to `maxBytes`.
  */
 export function safeName(name: string): string {
   const clean = baseName(name.toWellFormed().normalize('NFC'))
@@ -21,9 +21,9 @@ export function safeName(name: string): string {
 }
 
 export interface ExpectedContent {
-  /** bytes; null where the server did not say */
+  /** bytes; null: unknown */
   readonly size: number | null
-  /** hex; null likewise */
+  /** hex; null: unknown */
   readonly sha256: string | null
 }
 
@@ -33,8 +33,8 @@ export interface SavedContent {
 }
 
 /**
- * Writes `body` to `path`: beside it first, then checked, on the disk, and renamed, so that nobody ever sees half of it. Without `overwrites` a
- * file that came there meanwhile is left alone. Throws Failure CONFLICT for that, FAILED where it is not what was expected.
+ * Writes `body` to a temporary file, verifies it, syncs it to disk and renames it to `path`. Throws Failure CONFLICT if `path` exists without
+ * `canOverwrite`, FAILED if the content is not as expected.
  */
 export async function saveFile(
   body: AsyncIterable<Uint8Array>,
@@ -61,7 +61,7 @@ export async function saveFile(
   }
 }
 
-/** A rename would silently replace what is there; a link does not. */
+/** link() fails if the target exists; rename() would replace it. */
 async function renameWithoutOverwrite(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path)
@@ -69,7 +69,7 @@ async function renameWithoutOverwrite(temporary: string, path: string): Promise<
     const { code = '' } = error as NodeJS.ErrnoException
     if (code === 'EEXIST') throw fileExistsError(path)
     if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'].includes(code)) throw error
-    // No links on this file system: claim the name, then replace the claim.
+    // File system without hard links: create the target exclusively, then replace it.
     const claim = await open(path, 'wx').catch((reason: NodeJS.ErrnoException) => {
       throw reason.code === 'EEXIST' ? fileExistsError(path) : reason
     })
@@ -81,7 +81,7 @@ async function renameWithoutOverwrite(temporary: string, path: string): Promise<
 export const fileExistsError = (path: string): Failure =>
   new Failure('CONFLICT', `${path} exists`, { fix: 'pass --clobber to replace it, or another name or folder to --to' })
 
-/** Hands every chunk to `write`; what went through. */
+/** Passes each chunk to `write`. Returns size and checksum. */
 export async function copyChunks(body: AsyncIterable<Uint8Array>, write: (chunk: Uint8Array) => Promise<void>): Promise<SavedContent> {
   const hash = createHash('sha256')
   let bytes = 0
@@ -93,7 +93,7 @@ export async function copyChunks(body: AsyncIterable<Uint8Array>, write: (chunk:
   return { bytes, sha256: hash.digest('hex') }
 }
 
-/** Throws Failure FAILED where something is missing or was changed on the way. */
+/** Throws Failure FAILED if size or checksum differ. */
 export function verifyContent({ bytes, sha256 }: SavedContent, expected: ExpectedContent): void {
   if (expected.size !== null && bytes !== expected.size)
     throw new Failure('FAILED', `${bytes} bytes arrived, but it has ${expected.size}; try again`)

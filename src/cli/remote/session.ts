@@ -1,4 +1,4 @@
-/** The token that requests carry, and where the next one comes from when it ends: nobody has to be there for it. */
+/** Access tokens of requests and their renewal. */
 import { readFile } from 'node:fs/promises'
 import type { Client } from '../../client/client.ts'
 import { describePasswordSource, hasPasswordSource, readPassword } from '../arguments/password-source.ts'
@@ -8,29 +8,29 @@ import type { Env } from '../runtime/user-folders.ts'
 import { type Credential, createCredential, loadCredentials, saveCredential, withCredentialsLock } from './credentials.ts'
 import type { Target } from './target.ts'
 
-/** Milliseconds: a token that ends sooner is exchanged before it is used. */
+/** A token is renewed this long before it expires. */
 const renewBeforeMs = 5 * 60_000
-/** Milliseconds for which a new token is not doubted, whatever this machine's clock says. */
+/** A new token is used this long without a look at the clock, which may be wrong. */
 const trustNewTokenMs = 60_000
 
 export interface Session {
-  /** asked before each request; null: none is known */
+  /** returns the token for a request; null: none */
   token(): Promise<string | null>
-  /** another one, after the server refused `refused`; null: there is none. Throws Failure AUTH where somebody has to sign in. */
+  /** returns a new token after the server rejected `refused`; null: none. Throws Failure AUTH if the user must sign in. */
   renew(refused: string | null): Promise<string | null>
-  /** who it stands for, as far as that is known without asking */
+  /** returns the user of the token, if known without a request */
   account(): Promise<Pick<Credential, 'username' | 'role' | 'expires_at'> | null>
 }
 
 export interface SessionOptions {
   readonly env: Env
   readonly options: Pick<GlobalOptions, 'canPrompt'>
-  /** a client of the same server without a token */
+  /** opens a client of the same server without a token */
   readonly openAnonymousClient: () => Promise<Pick<Client, 'auth'>>
   readonly warn: (text: string) => void
 }
 
-/** The session of a target elsewhere: DMS_TOKEN where --url or DMS_URL names it, else what was saved for its context. Throws Failure USAGE. */
+/** Opens the session of a remote target: DMS_TOKEN with --url or DMS_URL, else the saved credential of the context. Throws Failure USAGE. */
 export function openSession(target: Target, session: SessionOptions): Session {
   const { DMS_TOKEN: token, DMS_TOKEN_FILE: file } = session.env
   if (target.isByUrl && token && file) throw usage('DMS_TOKEN and DMS_TOKEN_FILE are both set; use one of them')
@@ -42,7 +42,7 @@ export function openSession(target: Target, session: SessionOptions): Session {
   return openContextSession(target, session)
 }
 
-/** Somebody else keeps the file up to date: it is read again when its token is refused. */
+/** Reads the token again after a rejection: another program updates the file. */
 function openFileSession(target: Target, file: string): Session {
   let held: Promise<string> | null = null
   const token = () => {
@@ -97,7 +97,7 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
     })
     return createCredential(url ?? '', answer)
   }
-  /** Of commands side by side one does it, and the others find what it brought. */
+  /** Concurrent commands renew once; the others find the new token. */
   const renewal = async (refused: string | null): Promise<string | null> => {
     const before = await stored()
     if (before && before.token !== refused && !expiresSoon(before)) return hold(before)
@@ -106,7 +106,7 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
       await saveCredential(env, name, next).catch(ignoreUnwritable)
       return hold(next)
     }
-    // Nothing better to be had: one that still has some minutes is used up.
+    // No renewal is possible: use the token until it expires.
     if (before && before.token !== refused && isValid(before)) return hold(before)
     throw notSignedInError(target, before !== null)
   }
@@ -125,7 +125,7 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
       return now || (context && hasPasswordSource(context)) ? renew(null) : null
     },
     renew: (refused) => {
-      // Several requests at once may be refused for the same token.
+      // Another request has already renewed the token.
       if (held && refused !== null && held.credential.token !== refused) return Promise.resolve(held.credential.token)
       return renew(refused)
     },
@@ -139,7 +139,7 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
   }
 }
 
-/** Somebody has to sign in. */
+/** Returns the error that asks the user to sign in. */
 export function notSignedInError({ name, url }: Target, isOver: boolean): Failure {
   const place = name === url ? url : `${name} (${url})`
   return new Failure('AUTH', isOver ? `the session with ${place} is over` : `not signed in to ${place}`, {
@@ -147,7 +147,7 @@ export function notSignedInError({ name, url }: Target, isOver: boolean): Failur
   })
 }
 
-/** What a variable holds is for somebody else to exchange. */
+/** Tokens of variables cannot be renewed here. */
 const refusedTokenError = ({ url }: Target, place: string): Failure =>
   new Failure('AUTH', `${url} refuses the token of ${place}: it has ended, or was never its`, {
     fix: `dms login ${url}, or a token that does not end: dms tokens create`,
@@ -164,7 +164,7 @@ const ignoreUnauthorized = (error: unknown): null => {
   throw error
 }
 
-/** A read-only home is no reason to fail: the next command signs in again. */
+/** A read-only home does not fail the command; the next one signs in again. */
 const isUnwritable = (error: unknown): boolean =>
   ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR'].includes(String((error as NodeJS.ErrnoException).code))
 

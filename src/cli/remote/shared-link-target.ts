@@ -1,4 +1,4 @@
-/** Shared links as a visitor has them: a token, or the whole address. */
+/** Shared links in arguments: a token or a URL. */
 import type { Client } from '../../client/client.ts'
 import type { Cli } from '../runtime/context.ts'
 import { usage } from '../runtime/exit.ts'
@@ -10,7 +10,7 @@ export interface SharedLinkTarget {
 
 const path = /\/api\/(?:v1\/)?public\/shared\/([\w-]+)\/?$/
 
-/** Where a link is looked up. An address goes to its own server, without any token of ours, unless that is the server we work with. Throws Failure USAGE. */
+/** Resolves a shared link. A URL is requested from its own server without our token, unless it is the current server. Throws Failure USAGE. */
 export async function resolveSharedLink(cli: Cli, given: string): Promise<SharedLinkTarget> {
   const url = URL.parse(given)
   if (!url) return { token: parseToken(given), publicLinks: (await cli.client()).publicLinks }

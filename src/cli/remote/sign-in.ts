@@ -1,10 +1,10 @@
-/** The ways to sign in at a server elsewhere; each comes to a credential. */
+/** Sign-in at a remote server. */
 
 import { Failure, usage } from '../runtime/exit.ts'
 import { type Credential, createCredential } from './credentials.ts'
 import { type ConnectOptions, openAnonymousClient, type RemoteTarget } from './remote-client.ts'
 
-/** With name (or e-mail address) and password. Throws Failure AUTH for a wrong one. */
+/** Signs in with user name or e-mail address and password. Throws Failure AUTH if they are wrong. */
 export async function signInWithPassword(
   there: RemoteTarget,
   way: ConnectOptions,
@@ -21,7 +21,7 @@ export async function signInWithPassword(
   }
 }
 
-/** With a token that somebody made elsewhere; the server is asked whose it is. Throws Failure AUTH, USAGE. */
+/** Verifies a token and requests its user. Throws Failure AUTH, USAGE. */
 export async function signInWithToken(there: RemoteTarget, way: ConnectOptions, token: string): Promise<Credential> {
   const expires_at = parseTokenExpiry(token)
   const client = await openAnonymousClient(there, way, token)
@@ -34,13 +34,13 @@ export async function signInWithToken(there: RemoteTarget, way: ConnectOptions, 
   }
 }
 
-/** An API token may be good for something else than asking whose it is. */
+/** API tokens may lack the scope to read their user. */
 function limitedUser(error: unknown): { username: string; role: string } {
   if ((error as { status?: unknown }).status === 403) return { username: 'api-token', role: 'limited' }
   throw error
 }
 
-/** When a token ends, as it says itself; null for API tokens, which do not. Throws Failure USAGE for what is none. */
+/** Returns the expiry of a JWT; null for API tokens. Throws Failure USAGE for an invalid token. */
 export function parseTokenExpiry(token: string): string | null {
   if (token.startsWith('dms_')) return null
   try {

@@ -1,11 +1,11 @@
-/** Which server a command works on: this machine, or one elsewhere. */
+/** Selection of the server that a command works on. */
 
 import { usage } from '../runtime/exit.ts'
 import { type Context, type Contexts, findContext, localContext, parseServerUrl } from './contexts.ts'
 
-/** What flags and variables say; the current context is known only to contexts.toml. */
+/** Server given by flags and variables. */
 export interface RequestedTarget {
-  /** --local, or the context "local" by name */
+  /** --local, or the context "local" */
   readonly isLocal: boolean
   /** --context, DMS_CONTEXT */
   readonly context: string | null
@@ -18,19 +18,19 @@ export interface RequestedTarget {
 }
 
 export interface Target {
-  /** of the context; the address where none is saved for it */
+  /** context name; the URL if no context has it */
   readonly name: string
   /** scheme, host and port; null: this machine */
   readonly url: string | null
   readonly context: Context | null
-  /** --url or DMS_URL said so: the token of DMS_TOKEN is for it */
+  /** given by --url or DMS_URL, so that DMS_TOKEN applies */
   readonly isByUrl: boolean
   readonly caFile: string | null
 }
 
 const localTarget: Target = { name: localContext, url: null, context: null, isByUrl: false, caFile: null }
 
-/** Decides. Throws Failure NOT_FOUND for a context that does not exist, USAGE for an address that is none. */
+/** Selects the server. Throws Failure NOT_FOUND for an unknown context, USAGE for an invalid URL. */
 export function resolveTarget(asked: RequestedTarget, contexts: Contexts): Target {
   const { isLocal, url, caFile } = asked
   if (isLocal) return localTarget
@@ -46,14 +46,14 @@ export function resolveTarget(asked: RequestedTarget, contexts: Contexts): Targe
   return { name, url: context.url, context, isByUrl: false, caFile: caFile ?? context.ca_file ?? null }
 }
 
-/** The context that has this address; where several have it, the current one before the others. */
+/** Finds a context by URL, preferably the current one. */
 function findContextByUrl(url: string, { current, byName }: Contexts): [string, Context] | [] {
   const origin = URL.parse(url)?.origin
   const all = [...byName].filter(([, context]) => context.url === origin)
   return all.find(([name]) => name === current) ?? all[0] ?? []
 }
 
-/** For a command that runs on the server only. Throws Failure USAGE where flags or variables name another machine. */
+/** Rejects a remote server for a command that runs on the server only. Throws Failure USAGE. */
 export function rejectRemoteTarget(command: string, { isLocal, url, context }: RequestedTarget): void {
   const named = url ?? context
   if (!isLocal && named !== null)

@@ -1,4 +1,4 @@
-/** What runs where: this program, the server it talks to, the database of this machine. */
+/** Versions of a remote server and of the local database. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,22 +9,22 @@ import { openLog } from '../../log/log.ts'
 import { openConfiguredDatabase } from '../../open-app.ts'
 import { fetchText, openRemoteEndpoint } from './loopback-server.ts'
 
-/** Milliseconds: the question is about this program first. */
+/** Time limit: the version of this program matters most. */
 const timeoutMs = 3000
 
 export interface ServerVersion {
   readonly url: string
-  /** null: it does not answer */
+  /** null: no answer */
   readonly version: string | null
 }
 
 export interface DatabaseVersion {
-  /** the last migration that was applied */
+  /** last applied migration */
   readonly schema: string | null
   readonly version: string
 }
 
-/** What a server elsewhere says in the description of its API. */
+/** Fetches the version of a server from its OpenAPI description. */
 export async function fetchServerVersion(url: string, caFile: string | null): Promise<ServerVersion> {
   const place = await openRemoteEndpoint(url, caFile)
   try {
@@ -37,7 +37,7 @@ export async function fetchServerVersion(url: string, caFile: string | null): Pr
   }
 }
 
-/** That of this machine, if it can be asked at once; one that is not running is not started for it. */
+/** Fetches the version of the database, or null if it is not running: it is not started for this. */
 export async function fetchDatabaseVersion(config: Config): Promise<DatabaseVersion | null> {
   const isThere = config.database.url !== '' || existsSync(join(config.data_dir, 'postgres', 'postmaster.pid'))
   if (!isThere) return null

@@ -56,7 +56,7 @@ function findLauncher({ DMS_LAUNCHER_PID: pid }: Variables): Process | 'gone' | 
   return launcher && process.ppid !== launcher.pid ? null : (launcher ?? 'gone')
 }
 
-/** The nearest package manager above this process; `gone` where only its shell is left; null where there is none, or this process was detached. */
+/** Returns the nearest package manager above this process; `gone` if only its shell is left; null if there is none or this process is detached. */
 function findNpm({ npm_command: command, npm_lifecycle_script: script = '' }: Variables): Process | 'gone' | null {
   const self = readProcess(process.pid)
   if (command === undefined || !self) return null
@@ -73,10 +73,10 @@ function isRunning({ pid, startTime }: Process): boolean {
   return readProcess(pid)?.startTime === startTime
 }
 
-/** What the kernel says of a process that has not ended; null of any other. */
+/** Reads a running process from /proc; null if it has ended. */
 function readProcess(pid: number): Process | null {
   const stat = read(`/proc/${pid}/stat`)
-  // The name in parentheses may hold spaces and parentheses.
+  // The name in parentheses may contain spaces and parentheses.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const [state = '', parentPid, , session] = fields
   if (stat === '' || /[ZX]/.test(state)) return null

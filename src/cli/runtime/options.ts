@@ -1,4 +1,4 @@
-/** The flags that every command takes, with their variables, as one typed object. */
+/** Global flags and their variables as one typed object. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { parseBoolean, parseDuration } from '../../config/values.ts'
 import { type Format, formats, type RenderOptions } from '../output/output.ts'
@@ -8,25 +8,25 @@ import { usage } from './exit.ts'
 export type ProgressMode = 'auto' | 'plain' | 'json' | 'none'
 
 export interface GlobalOptions extends RenderOptions {
-  /** whole objects are wanted, as one or a line each */
+  /** json or jsonl */
   readonly isJson: boolean
   /** settings given as flags, by dotted key */
   readonly settings: Readonly<Record<string, string>>
-  /** the configuration file that --config names */
+  /** configuration file (--config) */
   readonly config: string | undefined
-  /** the server to work on, as far as flags and variables say it; what came of it is `cli.target` */
+  /** server given by flags and variables; `cli.target` is the resolved one */
   readonly requestedTarget: RequestedTarget
-  /** say the request as a line of curl, and send nothing */
+  /** print requests as curl commands and send nothing */
   readonly printCurl: boolean
-  /** on this machine: the user to act as; null: the operator */
+  /** user to act as on this machine; null: the operator */
   readonly as: string | null
   readonly isQuiet: boolean
   /** 0, 1 (steps and stacks), 2 (HTTP and SQL) */
   readonly verbose: number
   readonly progress: ProgressMode
-  /** questions may be asked: standard input and error are terminals, and nobody said --no-input */
+  /** prompts are possible: standard input and error are terminals, and --no-input is not given */
   readonly canPrompt: boolean
-  /** milliseconds for the whole command; null: no limit */
+  /** limit of the whole command; null: none */
   readonly timeoutMs: number | null
 }
 
@@ -39,7 +39,7 @@ export interface Terminal {
 
 const whenColored: readonly string[] = ['auto', 'always', 'never']
 
-/** Adds them to the program; commander takes them before and after the subcommand. */
+/** Adds the flags to the program. Commander accepts them before and after the subcommand. */
 export function addGlobalOptions(program: Command): void {
   const add = (group: string, ...options: Option[]): void => {
     for (const option of options) program.addOption(option.helpGroup(group))
@@ -84,7 +84,7 @@ export function addGlobalOptions(program: Command): void {
   )
 }
 
-/** Reads what was parsed, and the variables for what was not. Throws Failure USAGE for a variable that makes no sense. */
+/** Reads the parsed flags, and variables for the others. Throws Failure USAGE for an invalid variable. */
 export function readGlobalOptions(program: Command, terminal: Terminal): GlobalOptions {
   const { env, stdout, stderr } = terminal
   const opts = program.opts<Record<string, unknown>>()
@@ -121,7 +121,7 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
   }
 }
 
-/** Flags go before variables; of each only one. */
+/** Flags override variables. Throws Failure USAGE if both variables are set. */
 function readRequestedTarget(
   opts: Record<string, unknown>,
   given: (name: string) => string | undefined,
@@ -140,11 +140,11 @@ function readRequestedTarget(
   }
 }
 
-/** Columns of the terminal; COLUMNS goes first, as in the shell. */
+/** Returns the width of the terminal. COLUMNS overrides it, as in the shell. */
 export const terminalWidth = ({ env, stdout }: Pick<Terminal, 'env' | 'stdout'>): number =>
   Number.parseInt(env.COLUMNS ?? '', 10) || stdout.columns || 80
 
-/** no-color.org: any value that is not empty switches colours off. */
+/** Follows no-color.org: a non-empty NO_COLOR disables colours. */
 function useColor(asked: string | undefined, env: Terminal['env'], isTerminal: boolean): boolean {
   const when = asked ?? oneOf(env, 'DMS_COLOR', ['auto', 'always', 'never']) ?? 'auto'
   if (when !== 'auto') return when === 'always'

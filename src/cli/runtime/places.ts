@@ -1,8 +1,8 @@
-/** The database and the document store alone, for commands that work on them whatever state the schema is in. */
+/** Database and document store for commands that work with any schema version. */
 import type { Installation } from '../../open-app.ts'
 import type { Cli } from './context.ts'
 
-/** Opens them until the end of the command; `settings` are its own flags by dotted key. Throws Failure USAGE for another machine, ConfigError. */
+/** Opens both until the end of the command; `settings` are flags of the command by dotted key. Throws Failure USAGE for a remote server, ConfigError. */
 export async function openPlaces(cli: Cli, command: string, settings: Readonly<Record<string, string>> = {}): Promise<Installation> {
   cli.rejectRemote(command)
   const [loaded, opening, { openCommandLog }] = await Promise.all([

@@ -1,7 +1,7 @@
-/** Completion for bash: one function that needs nothing but bash itself, and starts no process. */
+/** Completion for bash: a function that starts no process. */
 import { type CommandNode, flattenTree, type ValueSpec } from '../command-tree.ts'
 
-/** The script; `topics` can follow `dms help`, too. */
+/** Returns the script. `topics` complete `dms help`. */
 export function bashScript(root: CommandNode, topics: readonly string[]): string {
   const all = flattenTree(root)
   return `# Completion of dms for bash. Made by: dms completion bash
@@ -75,7 +75,7 @@ complete -F _dms dms
 
 const lastOf = ({ path }: CommandNode): string => path.slice(path.lastIndexOf(' ') + 1)
 
-/** How a word or one of its aliases leads on. */
+/** Returns the case that follows a command word or alias. */
 function stepsOf({ path, aliases }: CommandNode): string[] {
   const parent = path.slice(0, path.lastIndexOf(' '))
   const patterns = [path, ...aliases.map((alias) => `${parent} ${alias}`)].map((text) => `"${text}"`).join(' | ')
@@ -88,7 +88,7 @@ const flagsOf = ({ flags }: CommandNode, hasValue: boolean): string =>
     .flatMap(({ names }) => names)
     .join(' ')
 
-/** Those of all commands come after any path. */
+/** Global flags match after any command. */
 const flagValues = ({ path, flags }: CommandNode): string[] =>
   flags.flatMap(({ names, value }) =>
     value ? names.flatMap((name) => valueLine(path === 'dms' ? `*" ${name}"` : `"${path} ${name}"`, value)) : [],

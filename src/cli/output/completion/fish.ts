@@ -1,7 +1,7 @@
 /** Completion for fish, with descriptions; starts no process. */
 import { type CommandNode, type FlagSpec, flattenTree, type ValueSpec } from '../command-tree.ts'
 
-/** The script; `topics` can follow `dms help`, too. */
+/** Returns the script. `topics` complete `dms help`. */
 export function fishScript(root: CommandNode, topics: readonly string[]): string {
   const all = flattenTree(root)
   return `# Completion of dms for fish. Made by: dms completion fish

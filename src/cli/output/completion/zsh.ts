@@ -1,7 +1,7 @@
 /** Completion for zsh, with descriptions; starts no process. */
 import { type CommandNode, flattenTree, type ValueSpec } from '../command-tree.ts'
 
-/** The script; `topics` can follow `dms help`, too. To be put on $fpath as _dms, or sourced. */
+/** Returns the script, for a folder of $fpath as _dms, or to be sourced. `topics` complete `dms help`. */
 export function zshScript(root: CommandNode, topics: readonly string[]): string {
   const all = flattenTree(root)
   const parents = all.filter(({ words }) => words.length > 0)
@@ -94,7 +94,7 @@ const flagsOf = ({ flags }: CommandNode, hasValue: boolean): string =>
     .flatMap(({ names, description }) => names.map((name) => described(name, description)))
     .join(' ')
 
-/** Those of all commands come after any path. */
+/** Global flags match after any command. */
 const flagValues = ({ path, flags }: CommandNode): string[] =>
   flags.flatMap(({ names, value }) =>
     value ? names.flatMap((name) => valueLine(path === 'dms' ? `*${quoted(` ${name}`)}` : quoted(`${path} ${name}`), value)) : [],

@@ -12,7 +12,7 @@ import { manual } from '../src/cli/output/manual.ts'
 import { buildSummary } from '../src/cli/output/summary.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
-import { openPlaces } from '../src/cli/runtime/places.ts'
+import { openLocalInstallation } from '../src/cli/runtime/installation.ts'
 
 interface Flags extends SigningKeyFlags {
   toDatabase?: string
@@ -56,7 +56,7 @@ export const restore = (cli: Cli): Command =>
       const settings = settingsOf(flags)
       const source = await resolveBackup(cli, given)
       const started = new Date()
-      const places = await openPlaces(cli, 'restore', settings)
+      const places = await openLocalInstallation(cli, 'restore', settings)
       const { readDatabaseName, assertEmpty, restoreBackup } = await import('../src/backup/restore/restore.ts')
       const name = await readDatabaseName(places)
       if (flags.confirm !== undefined && flags.confirm !== name)

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander'
 import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
-import { loadServiceConfig } from '../src/cli/runtime/service-config.ts'
+import { loadServiceConfig } from '../src/cli/runtime/installation.ts'
 
 interface Options {
   host?: string

@@ -3,7 +3,7 @@ import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
-import { loadServiceConfig } from '../src/cli/runtime/service-config.ts'
+import { loadServiceConfig } from '../src/cli/runtime/installation.ts'
 
 interface Options {
   queues?: string

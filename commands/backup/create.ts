@@ -9,7 +9,7 @@ import { listSettings } from '../../src/cli/output/setting-rows.ts'
 import { buildSummary } from '../../src/cli/output/summary.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { openPlaces } from '../../src/cli/runtime/places.ts'
+import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
 
 interface Flags {
   to?: string
@@ -54,7 +54,7 @@ export const backupCreate = (cli: Cli): Command =>
       if (flags.jobs !== undefined && flags.format !== 'dir') throw usage('--jobs needs --format dir: an archive is written sequentially')
       if (flags.to === '-' && flags.format === 'dir') throw usage('--format dir needs a folder, not standard output')
       const started = new Date()
-      const places = await openPlaces(cli, 'backup create', signingKeySettings(flags))
+      const places = await openLocalInstallation(cli, 'backup create', signingKeySettings(flags))
       const { place, sink } = await placeOf(flags, places.config.backup.path)
       const [{ createBackup }, { filePath }, { readKey }] = await Promise.all([
         import('../../src/backup/create/create-backup.ts'),

@@ -13,7 +13,7 @@ import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
-import { openPlaces } from '../../src/cli/runtime/places.ts'
+import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 import type { Log } from '../../src/log/log.ts'
@@ -52,7 +52,7 @@ export const backupRehearse = (cli: Cli): Command =>
     .action(async (given: string | undefined, flags: Flags) => {
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       rejectUrlPassword(flags.toDatabase)
-      const places = await openPlaces(cli, 'backup rehearse', signingKeySettings(flags))
+      const places = await openLocalInstallation(cli, 'backup rehearse', signingKeySettings(flags))
       const { config, log, database } = places
       const source = await resolveBackup(cli, given === undefined || given === 'latest' ? await latest(config) : given)
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)

@@ -3,7 +3,7 @@ import { parseId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { mapSequential } from '../../src/cli/runtime/map-sequential.ts'
+import { mapSequential } from '../../src/cli/runtime/run-batch.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
 import { documentColumns } from './list.ts'
 

@@ -4,7 +4,7 @@ import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
-import { mapSequential } from '../../src/cli/runtime/map-sequential.ts'
+import { mapSequential } from '../../src/cli/runtime/run-batch.ts'
 import { inProcessWorkerNote, openClientWithWorker, throwIfTimedOut, waitForDocuments } from '../../src/cli/runtime/wait.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
 

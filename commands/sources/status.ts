@@ -3,7 +3,7 @@ import { findSource } from '../../src/cli/arguments/sources.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { mapSequential } from '../../src/cli/runtime/map-sequential.ts'
+import { mapSequential } from '../../src/cli/runtime/run-batch.ts'
 import { addWatchFlag, runOrWatch, type WatchFlag } from '../../src/cli/runtime/watch.ts'
 import type { SyncStatus } from '../../src/client/sources.ts'
 

@@ -7,9 +7,8 @@ import type { Column } from '../../src/cli/output/output.ts'
 import { lookupPrinterOf } from '../../src/cli/remote/curl-lookup.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { type Exit, Failure, usage } from '../../src/cli/runtime/exit.ts'
-import { mapSequential } from '../../src/cli/runtime/map-sequential.ts'
 import type { Progress } from '../../src/cli/runtime/progress.ts'
-import { exitOfAbort } from '../../src/cli/runtime/run-batch.ts'
+import { exitOfAbort, mapSequential } from '../../src/cli/runtime/run-batch.ts'
 import {
   busyError,
   describeSyncError,

@@ -1,3 +1,4 @@
+/** Parsers of flag values. */
 import { parseDuration } from '../../config/values.ts'
 import { usage } from '../runtime/exit.ts'
 
@@ -16,4 +17,15 @@ export function formatAge(time: string, now: Date): string {
   if (seconds < 60) return `${seconds}s`
   if (seconds < 3600) return `${Math.floor(seconds / 60)}m`
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)}h` : `${Math.floor(seconds / 86_400)}d`
+}
+
+/** Parses `key=value` pairs into an object of strings. Throws Failure USAGE with the name of the flag. */
+export function parseKeyValues(flag: string, pairs: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf('=')
+      if (at < 1) throw usage(`${flag} ${pair}: not of the form KEY=VALUE`)
+      return [pair.slice(0, at), pair.slice(at + 1)]
+    }),
+  )
 }

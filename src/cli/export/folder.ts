@@ -46,12 +46,12 @@ export async function exportToFolder(
     keyOf: (document) => exportFileName(document),
     concurrency: options.concurrency,
     totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
-    async run(document, moved) {
+    async run(document, onBytes) {
       const before = manifest.get(document.id)
       const file = exportFileName(document)
       const isThere = await isSame(join(folder, file), document, before)
-      if (isThere) moved(document.size)
-      else await fetchTo(client, document, join(folder, file), moved)
+      if (isThere) onBytes(document.size)
+      else await fetchTo(client, document, join(folder, file), onBytes)
       const hasText = options.hasText && document.status === 'completed'
       if (hasText) await writeText(client, document, join(folder, textFileName(file)), before)
       manifest.set(document.id, manifestEntry(document, file, hasText))
@@ -70,10 +70,10 @@ const wouldEmpty = (folder: string, files: number): Failure =>
     fix: 'look at the filters with "dms documents list", or pass --allow-empty',
   })
 
-async function fetchTo(client: Client, { id }: DocumentView, path: string, moved: (bytes: number) => void): Promise<void> {
+async function fetchTo(client: Client, { id }: DocumentView, path: string, onBytes: (bytes: number) => void): Promise<void> {
   const response = await client.documents.download(id)
   try {
-    await saveFile(bodyChunks(response), path, expectedContent(response), true, moved)
+    await saveFile(bodyChunks(response), path, expectedContent(response), true, onBytes)
   } finally {
     await response.body?.cancel().catch(() => {})
   }

@@ -72,12 +72,12 @@ async function writeTar(
     keyOf: (document) => exportFileName(document),
     totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
     ...(isPipe ? { batch: silent } : {}),
-    async run(document, moved) {
+    async run(document, onBytes) {
       const file = exportFileName(document)
       const hasText = withText && document.status === 'completed'
       const text = hasText ? Buffer.from(await client.documents.text(document.id)) : null
       const modified = Date.parse(document.created_at) / 1000
-      await writeDocument(client, document, file, modified, write, moved)
+      await writeDocument(client, document, file, modified, write, onBytes)
       if (text) await writeBuffer(textFileName(file), text, modified, write)
       lines.push(`${JSON.stringify(manifestEntry(document, file, hasText))}\n`)
       return { action: 'created', key: file, id: document.id, bytes: document.size }
@@ -97,7 +97,7 @@ async function writeDocument(
   file: string,
   modified: number,
   write: Write,
-  moved: (bytes: number) => void,
+  onBytes: (bytes: number) => void,
 ): Promise<void> {
   const response = await client.documents.download(id)
   await write(tarHeader(file, size, modified))
@@ -105,7 +105,7 @@ async function writeDocument(
   try {
     const saved = await copyChunks(bodyChunks(response), async (chunk) => {
       await write(chunk)
-      moved(chunk.length)
+      onBytes(chunk.length)
     })
     verifyContent(saved, { size, sha256 })
   } catch (error) {

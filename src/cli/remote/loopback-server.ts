@@ -24,8 +24,8 @@ export const openRemoteEndpoint = async (url: string, caFile: string | null): Pr
   dispatcher: new Agent({ connect: await loadCertificates({ caFile }) }),
 })
 
-/** Fetches status and body of a path within `patience` ms. */
-export async function fetchText({ url, dispatcher }: Endpoint, path: string, patience: number): Promise<{ status: number; body: string }> {
-  const answer = await request(`${url}${path}`, { dispatcher, signal: AbortSignal.timeout(patience) })
+/** Fetches status and body of a path within `timeoutMs` ms. */
+export async function fetchText({ url, dispatcher }: Endpoint, path: string, timeoutMs: number): Promise<{ status: number; body: string }> {
+  const answer = await request(`${url}${path}`, { dispatcher, signal: AbortSignal.timeout(timeoutMs) })
   return { status: answer.statusCode, body: await answer.body.text() }
 }

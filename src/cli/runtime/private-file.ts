@@ -5,6 +5,7 @@ import { link, mkdir, open, readFile, realpath, rename, stat, unlink } from 'nod
 import { hostname } from 'node:os'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isAlive } from '../../is-alive.ts'
 import { Failure } from './exit.ts'
 
 /** Locks older than `staleLockMs` belong to a stopped process. `lockTimeoutMs` limits the wait for a held lock. */
@@ -97,13 +98,4 @@ export async function removeStaleLock(lock: string): Promise<boolean> {
     // Another process has removed the lock.
   }
   return true
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }

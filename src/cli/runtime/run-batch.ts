@@ -6,7 +6,7 @@ import type { Cli } from './context.ts'
 import { type Exit, exitOf, Failure, isExpectedExit } from './exit.ts'
 
 /** Runs one operation and adds its item or its failure under `key`. Returns false if nothing new may start. */
-export type RunItem = (key: string, work: (moved: (bytes: number) => void) => Promise<BatchItem | null>) => Promise<boolean>
+export type RunItem = (key: string, work: (onBytes: (bytes: number) => void) => Promise<BatchItem | null>) => Promise<boolean>
 
 export interface BatchRun<T> {
   /** command words ("documents delete"), and the phase for the progress ("deleting") */
@@ -26,9 +26,9 @@ export interface BatchRun<T> {
    * Processes one item and reports its bytes. Null: the result follows later through `add`. An error becomes the result of the
    * item, or ends the batch (isFatal).
    */
-  run?(thing: T, moved: (bytes: number) => void): Promise<BatchItem | null>
+  run?(thing: T, onBytes: (bytes: number) => void): Promise<BatchItem | null>
   /** alternative to `run` if an item stands for several operations; its own errors end the batch */
-  runGroup?(thing: T, each: RunItem, moved: (bytes: number) => void): Promise<void>
+  runGroup?(thing: T, each: RunItem, onBytes: (bytes: number) => void): Promise<void>
   /** number of operations; default: number of items */
   readonly total?: number
   /** output of an endless command, which finishes it itself */
@@ -65,14 +65,14 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
     progress.update({ done: done, total, current, ...bytes })
   }
   const isOver = (): boolean => cli.signal.aborted || fatal !== null
-  const movedFor = (key: string) => (bytes: number) => {
+  const onBytesOf = (key: string) => (bytes: number) => {
     bytesDone += bytes
     tell(key)
   }
   const each: RunItem = async (key, run) => {
     tell(key)
     try {
-      const item = await run(movedFor(key))
+      const item = await run(onBytesOf(key))
       if (item) add(item)
     } catch (error) {
       if (cli.signal.aborted && isAbort(error)) return false
@@ -90,10 +90,10 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
   const one = async (thing: T): Promise<void> => {
     const key = work.keyOf(thing)
     if (work.run) {
-      await each(key, async (moved) => (await work.run?.(thing, moved)) ?? null)
+      await each(key, async (onBytes) => (await work.run?.(thing, onBytes)) ?? null)
       return
     }
-    await work.runGroup?.(thing, each, movedFor(key)).catch((error) => {
+    await work.runGroup?.(thing, each, onBytesOf(key)).catch((error) => {
       if (isExpectedExit(error)) shown = { error }
       else if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error }
     })
@@ -152,4 +152,20 @@ export function toItemError(error: unknown): NonNullable<BatchItem['error']> {
 export function validationIssues(error: unknown): { path: string; message: string }[] {
   const issues = (error as { details?: { issues?: unknown } }).details?.issues
   return Array.isArray(issues) ? issues : []
+}
+
+/** Maps items one after the other. Requests that were printed (--print-curl) do not end the loop; their error is thrown after the last item. */
+export async function mapSequential<T, R>(things: Iterable<T>, work: (thing: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  let shown = null as { error: unknown } | null
+  for (const thing of things) {
+    try {
+      results.push(await work(thing))
+    } catch (error) {
+      if (!isExpectedExit(error)) throw error
+      shown = { error }
+    }
+  }
+  if (shown) throw shown.error
+  return results
 }

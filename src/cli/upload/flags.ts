@@ -1,7 +1,6 @@
 /** Flags of commands that upload. */
 import { type Command, Option } from 'commander'
-import { parseDurationFlag } from '../arguments/flag-values.ts'
-import { parseKeyValues } from '../arguments/key-values.ts'
+import { parseDurationFlag, parseKeyValues } from '../arguments/flag-values.ts'
 import { createThrottle } from '../runtime/bandwidth-limit.ts'
 import { usage } from '../runtime/exit.ts'
 import { parseAfterUpload } from './after-upload.ts'

@@ -27,8 +27,8 @@ export interface SendOptions {
 }
 
 /** Sends one file. Throws ClientError, and Failure FAILED if the stored checksum differs. */
-export async function sendFile(sending: SendOptions, file: FoundFile, moved: (bytes: number) => void): Promise<SentFile> {
-  const reading = openReader(sending, file, moved)
+export async function sendFile(sending: SendOptions, file: FoundFile, onBytes: (bytes: number) => void): Promise<SentFile> {
+  const reading = openReader(sending, file, onBytes)
   const { client, options } = sending
   const { id, created, document } = await client.documents
     .upload(reading.upload, { ...options, idempotencyKey: randomUUID() })
@@ -43,9 +43,9 @@ export async function sendFile(sending: SendOptions, file: FoundFile, moved: (by
 export async function sendFiles(
   sending: SendOptions,
   files: readonly FoundFile[],
-  moved: (bytes: number) => void,
+  onBytes: (bytes: number) => void,
 ): Promise<(() => SentFile)[]> {
-  const readings = files.map((file) => openReader(sending, file, moved))
+  const readings = files.map((file) => openReader(sending, file, onBytes))
   const { client, options } = sending
   const { title: _, ...shared } = options
   const { documents } = await client.documents.bulkUpload(
@@ -64,12 +64,12 @@ export async function sendFiles(
 }
 
 /** Opens a reader that restarts from the beginning on each attempt of the client. */
-function openReader({ stdinName, throttle }: SendOptions, { path, size }: FoundFile, moved: (bytes: number) => void) {
+function openReader({ stdinName, throttle }: SendOptions, { path, size }: FoundFile, onBytes: (bytes: number) => void) {
   let bytes = 0
   let hash = createHash('sha256')
   async function* open(): AsyncGenerator<Uint8Array> {
     // A retry sends all bytes again.
-    moved(-bytes)
+    onBytes(-bytes)
     bytes = 0
     hash = createHash('sha256')
     for await (const chunk of path === '-' ? process.stdin : createReadStream(path, { highWaterMark: 1 << 18 })) {
@@ -77,7 +77,7 @@ function openReader({ stdinName, throttle }: SendOptions, { path, size }: FoundF
       hash.update(chunk)
       yield chunk
       bytes += chunk.length
-      moved(chunk.length)
+      onBytes(chunk.length)
     }
   }
   const filename = path === '-' ? (stdinName ?? '') : basename(path)

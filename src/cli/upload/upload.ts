@@ -55,7 +55,7 @@ export async function uploadFiles(cli: Cli, client: Client | null, files: readon
     isDryRun: client === null,
     totalBytes: files.some(({ path }) => path === '-') ? null : files.reduce((sum, { size }) => sum + (size ?? 0), 0),
     ...(how.batch ? { batch: how.batch } : {}),
-    runGroup: (group, each, moved) => (run ? sendRequest(run, group, each, moved) : listRequest(how, group, each)),
+    runGroup: (group, each, onBytes) => (run ? sendRequest(run, group, each, onBytes) : listRequest(how, group, each)),
     async finish(add, isReachable) {
       if (run && isReachable && waitingItems.length > 0) await addAfterWait(run, add)
       else for (const item of waitingItems) add(item)
@@ -72,7 +72,7 @@ async function listRequest(how: UploadRun, { files }: UploadRequest, each: RunIt
   }
 }
 
-async function sendRequest(run: RunContext, group: UploadRequest, each: RunItem, moved: (bytes: number) => void): Promise<void> {
+async function sendRequest(run: RunContext, group: UploadRequest, each: RunItem, onBytes: (bytes: number) => void): Promise<void> {
   group.window.known ??= findKnown(run, group.window.files)
   const { sums, ids } = await group.window.known
   const rest: FoundFile[] = []
@@ -85,24 +85,29 @@ async function sendRequest(run: RunContext, group: UploadRequest, each: RunItem,
       !(await each(file.path, async () => {
         if (file.error) throw file.error
         if (young || !id || !sum) return young
-        moved(file.size ?? 0)
+        onBytes(file.size ?? 0)
         return toItem(run, file, { id, sha256: sum, created: false, bytes: file.size ?? 0 })
       }))
     )
       return
   }
-  if (rest.length > 1 && (await sendTogether(run, rest, each, moved))) return
+  if (rest.length > 1 && (await sendTogether(run, rest, each, onBytes))) return
   for (const file of rest) {
-    const isGoingOn = await each(file.path, async (movedHere) => toItem(run, file, await sendFile(run.sendOptions, file, movedHere)))
+    const isGoingOn = await each(file.path, async (onFileBytes) => toItem(run, file, await sendFile(run.sendOptions, file, onFileBytes)))
     if (!isGoingOn) return
   }
 }
 
 /** Sends one request. Returns false if the server rejects it as a whole; then each file is sent alone and gets its own error. */
-async function sendTogether(run: RunContext, files: readonly FoundFile[], each: RunItem, moved: (bytes: number) => void): Promise<boolean> {
+async function sendTogether(
+  run: RunContext,
+  files: readonly FoundFile[],
+  each: RunItem,
+  onBytes: (bytes: number) => void,
+): Promise<boolean> {
   let results: (() => SentFile)[]
   try {
-    results = await sendFiles(run.sendOptions, files, moved)
+    results = await sendFiles(run.sendOptions, files, onBytes)
   } catch (error) {
     const { status, code } = error as { status?: unknown; code?: unknown }
     // Rejected, or one file is unreadable: sending them one by one finds out which.

@@ -9,7 +9,6 @@ import type { Actor } from '../src/actor.ts'
 import type { App } from '../src/app.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { joinEmbedded } from '../src/db/embedded/embedded.ts'
-import { openReader } from '../src/db/pipeline-query.ts'
 import type { Schema } from '../src/db/schema.ts'
 import { typeParsers } from '../src/db/value-parsers.ts'
 import { requireDocument } from '../src/documents/access.ts'
@@ -20,7 +19,7 @@ import { openApp } from '../src/open-app.ts'
 import { openPostgres } from '../src/search/engines/postgres/engine.ts'
 import * as search from '../src/search/search.ts'
 import { buildServer } from '../src/server/http/assemble.ts'
-import { rememberSignIns } from '../src/server/http/auth-cache.ts'
+import { openAuthCache } from '../src/server/http/auth-cache.ts'
 import { listen } from '../src/server/listen.ts'
 import { resolvePage } from '../src/settings/settings.ts'
 
@@ -56,7 +55,7 @@ process.on('message', async (message: { stop?: true; usage?: true; measure?: key
 })
 
 async function serveDms(): Promise<() => Promise<void>> {
-  const signIns = rememberSignIns(app)
+  const signIns = openAuthCache(app)
   const { url, close } = await listen(buildServer(app, { signIns }), app.config)
   const iat = Math.floor(Date.now() / 1000)
   const token = await app.tokens.sign({ sub: actor.id ?? '', jti: randomUUID(), iat, exp: iat + 3600, ver: 1 })
@@ -69,7 +68,7 @@ async function serveDms(): Promise<() => Promise<void>> {
 
 async function serveBare(): Promise<() => Promise<void>> {
   const statements = await seen()
-  const query = kind === 'bare pool' ? await overPool() : await overLane()
+  const query = kind === 'bare pool' ? await overPool() : await overPipeline()
   const server = createServer(async (request, response) => {
     const kind = request.url?.startsWith('/api/search') ? 'search' : request.url === '/api/documents' ? 'list' : 'document'
     const answers: unknown[] = []
@@ -118,19 +117,18 @@ async function overPool() {
   return ({ text, values }: Statement) => pool.query(text, [...values])
 }
 
-async function overLane() {
-  const client = new pg.Client({ ...(await address()), pipeline: true })
+async function overPipeline() {
+  const client = new pg.Client({ ...(await address()), types: typeParsers, pipeline: true })
   await client.connect()
   const names = new Map<string, string>()
   const nameOf = (text: string) => names.get(text) ?? names.set(text, `q${names.size}`).get(text)
-  const read = openReader(client, typeParsers)
-  return async ({ text, values }: Statement) => ({ rows: await read({ name: nameOf(text), text, values }) })
+  return ({ text, values }: Statement) => client.query({ name: nameOf(text), text, values: [...values] })
 }
 
 /** Queries a second with 32 on their way, no HTTP and no JSON. */
 async function measure(request: keyof typeof paths): Promise<number> {
   const statements = (await seen())[request]
-  const query = await overLane()
+  const query = await overPipeline()
   const end = performance.now() + 3000
   let done = 0
   await Promise.all(

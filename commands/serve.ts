@@ -52,11 +52,11 @@ export const serve = (cli: Cli): Command =>
       await runServer(config, {
         migrate: options.migrate ? 'always' : 'embedded',
         checkOnly: options.check === true,
-        waitForDatabase: parseDurationFlag('--wait-for-db', options.waitForDb),
+        waitForDatabaseMs: parseDurationFlag('--wait-for-db', options.waitForDb),
         signal: cli.serviceSignal,
-        lastly: cli.onForcedExit,
+        onForcedExit: cli.onForcedExit,
         env: cli.env,
-        say: (line) => cli.warn(line),
-        levelNow: async () => (await loadServiceConfig(cli, settings)).config.log.level,
+        printLine: (line) => cli.warn(line),
+        readLevel: async () => (await loadServiceConfig(cli, settings)).config.log.level,
       })
     })

@@ -2,9 +2,10 @@
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import pg from 'pg'
+import { TrackingClient } from './stalled-connection.ts'
 
-/** What a statement of that text is called where it is prepared. */
-export const statementName = (text: string): string => createHash('sha1').update(text).digest('base64url')
+/** Returns the name of the prepared statement for a text. */
+const statementName = (text: string): string => createHash('sha1').update(text).digest('base64url')
 
 const mark = '/* kept */'
 
@@ -17,7 +18,7 @@ const maxKept = 16
 type Send = (config: unknown, ...rest: unknown[]) => Promise<pg.QueryResult>
 
 /** A connection that prepares what begins with `kept` the first time. */
-export class KeepingClient extends pg.Client {
+export class KeepingClient extends TrackingClient {
   /** names by text, the one that was used last at the end */
   readonly #names = new Map<string, string>()
   #knowsModes = false
@@ -26,7 +27,9 @@ export class KeepingClient extends pg.Client {
     super(config)
     const query = this.query.bind(this) as Send
     const send: Send = (text, ...rest) =>
-      typeof text === 'string' && text.startsWith(mark) ? this.#sendKept(query, text, rest[0] as unknown[]) : query(text, ...rest)
+      typeof text === 'string' && text.startsWith(mark)
+        ? this.track(this.#sendKept(query, text, rest[0] as unknown[]))
+        : query(text, ...rest)
     this.query = send as typeof this.query
   }
 

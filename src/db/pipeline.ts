@@ -1,4 +1,4 @@
-/** A lane for short reads: one connection on which queries are sent without waiting for the answers of those before, each prepared once. */
+/** A pipelined connection for short reads: queries are sent without waiting for the answers to those before, each prepared once. */
 import {
   type CompiledQuery,
   type DatabaseConnection,
@@ -11,32 +11,24 @@ import {
   PostgresQueryCompiler,
   type QueryResult,
 } from 'kysely'
-import { LRUCache } from 'lru-cache'
-import pg from 'pg'
+import type pg from 'pg'
 import type { Log } from '../log/log.ts'
-import { statementName } from './cached-plans.ts'
-import { openReader, type Read } from './pipeline-query.ts'
 import type { Schema } from './schema.ts'
-import { cutWhenHung } from './stalled-connection.ts'
+import { destroyWhenStalled, TrackingClient } from './stalled-connection.ts'
 
-/** Distinct texts that are prepared; more are sent as they are, so that the server does not collect plans for ever. */
+/** Distinct statements that are prepared. More are sent unprepared, so that the number of plans in PostgreSQL stays limited. */
 const maxPrepared = 500
 
-export interface LaneOptions {
-  /** of the connection, in pg_stat_activity */
+export interface PipelineOptions {
+  /** application_name, as in pg_stat_activity */
   name: string
-  settings: pg.ClientConfig & { types: pg.CustomTypesConfig }
+  settings: pg.ClientConfig
   log: Log
-  /** milliseconds without a sign of an answer after which the connection is given up */
-  hungAfter: number
+  /** without an answer for so long, the connection is destroyed */
+  stallTimeoutMs: number
 }
 
-interface Open {
-  client: pg.Client
-  read(read: Read): Promise<unknown[]>
-}
-
-/** A query goes straight to the lane; on kysely's way through driver and provider it would wait for a dozen promises. */
+/** Sends a query directly. On kysely's way through driver and provider each query waits for a dozen promises. */
 class DirectExecutor extends DefaultQueryExecutor {
   readonly #connection: DatabaseConnection
 
@@ -50,71 +42,63 @@ class DirectExecutor extends DefaultQueryExecutor {
   }
 }
 
-/** Opens the lane: reads that commit by themselves only, no transactions, no cursors. It connects at the first query, and again after a loss. */
-export function openLane({ name: applicationName, settings, log, hungAfter }: LaneOptions): {
-  reads: Kysely<Schema>
+/** Opens it. It connects at the first query, and again after a loss. It has no transactions and no cursors. */
+export function openPipeline({ name: application_name, settings, log, stallTimeoutMs }: PipelineOptions): {
+  db: Kysely<Schema>
   close(): Promise<void>
 } {
-  const names = new LRUCache<string, string>({ max: maxPrepared })
-  let opening: Promise<Open> | null = null
+  const names = new Map<string, string>()
+  let opening: Promise<pg.Client> | null = null
 
-  const connect = async (): Promise<Open> => {
-    const fresh = new pg.Client({ ...settings, application_name: applicationName, pipeline: true })
-    const lost = () => {
+  const connect = async (): Promise<pg.Client> => {
+    const client = new TrackingClient({ ...settings, application_name, pipeline: true })
+    const onLost = () => {
       opening = null
     }
-    fresh.on('error', (error) => {
-      log.warn({ err: error.message, connection: applicationName }, 'a reading connection was lost')
-      lost()
+    client.on('error', (error) => {
+      log.warn({ err: error.message, connection: application_name }, 'a reading connection was lost')
+      onLost()
     })
-    fresh.on('end', lost)
-    await fresh.connect()
-    cutWhenHung(fresh, hungAfter)
-    return { client: fresh, read: openReader(fresh, settings.types) }
+    client.on('end', onLost)
+    await client.connect()
+    destroyWhenStalled(client, stallTimeoutMs)
+    return client
   }
 
   const nameOf = (text: string): string | undefined => {
     const known = names.get(text)
-    if (known) return known
-    // A name taken from the cache again would stand for another text on the server: those past the limit go unnamed.
-    if (names.size >= maxPrepared) return undefined
-    const name = statementName(text)
+    if (known || names.size >= maxPrepared) return known
+    const name = `read${names.size}`
     names.set(text, name)
     return name
   }
 
   const isTraced = log.isLevelEnabled('trace')
-  const executeQuery = async <R>({ sql: text, parameters: values }: CompiledQuery): Promise<QueryResult<R>> => {
-    opening ??= connect()
-    const { read } = await opening.catch((error) => {
-      opening = null
-      throw error
-    })
-    if (isTraced) log.trace({ sql: text }, 'query')
-    try {
-      return { rows: (await read({ name: nameOf(text), text, values })) as R[] }
-    } catch (error) {
-      // Leads to whoever asked, instead of to the socket.
-      Error.captureStackTrace(error as Error)
-      throw error
-    }
-  }
   const connection: DatabaseConnection = {
-    executeQuery,
+    async executeQuery<R>({ sql: text, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+      opening ??= connect()
+      const client = await opening.catch((error) => {
+        opening = null
+        throw error
+      })
+      if (isTraced) log.trace({ sql: text }, 'query')
+      const { rows } = await client.query({ name: nameOf(text), text, values: parameters as unknown[] })
+      return { rows: rows as R[] }
+    },
     streamQuery() {
-      throw new Error('the reading lane has no cursors')
+      throw new Error('a pipelined connection has no cursors')
     },
   }
-  const noTransactions = async () => {
-    throw new Error('the reading lane has no transactions')
+  const rejectTransaction = async () => {
+    throw new Error('a pipelined connection has no transactions')
   }
   const driver: Driver = {
     async init() {},
     acquireConnection: async () => connection,
     async releaseConnection() {},
-    beginTransaction: noTransactions,
-    commitTransaction: noTransactions,
-    rollbackTransaction: noTransactions,
+    beginTransaction: rejectTransaction,
+    commitTransaction: rejectTransaction,
+    rollbackTransaction: rejectTransaction,
     async destroy() {},
   }
   const dialect: Dialect = {
@@ -124,11 +108,11 @@ export function openLane({ name: applicationName, settings, log, hungAfter }: La
     createQueryCompiler: () => new PostgresQueryCompiler(),
   }
   return {
-    reads: new Kysely<Schema>({ config: { dialect }, dialect, driver, executor: new DirectExecutor(connection) }),
+    db: new Kysely<Schema>({ config: { dialect }, dialect, driver, executor: new DirectExecutor(connection) }),
     async close() {
-      const open = await opening?.catch(() => null)
+      const client = await opening?.catch(() => null)
       opening = null
-      await open?.client.end().catch(() => {})
+      await client?.end().catch(() => {})
     },
   }
 }

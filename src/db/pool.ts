@@ -1,16 +1,16 @@
-/** The way to PostgreSQL: a pool with kysely over it, and single connections for what must not share one. */
+/** Connections to PostgreSQL: a pool under kysely, pipelined connections for short reads, and single connections. */
 import { Kysely, type KyselyConfig, PostgresDialect, type Transaction } from 'kysely'
 import pg from 'pg'
 import { AppError } from '../errors.ts'
 import type { Log } from '../log/log.ts'
 import { KeepingClient } from './cached-plans.ts'
-import { openLane } from './pipeline.ts'
+import { openPipeline } from './pipeline.ts'
 import type { Schema } from './schema.ts'
-import { cutWhenHung } from './stalled-connection.ts'
+import { destroyWhenStalled, type TrackingClient } from './stalled-connection.ts'
 import { typeParsers } from './value-parsers.ts'
 
 export type Db = Kysely<Schema>
-/** Inside one transaction: what a verb takes that must commit or vanish with its caller's work. */
+/** A transaction. Functions take it where their work commits or rolls back with the caller's. */
 export type Trx = Transaction<Schema>
 
 export type Address = Pick<pg.ClientConfig, 'connectionString' | 'host' | 'port' | 'user' | 'database' | 'ssl'>
@@ -28,56 +28,50 @@ export interface DatabaseOptions {
 
 export interface Database {
   readonly db: Db
-  /** for short reads of small rows on their own, many at once: several times the rate of the pool; no transactions */
+  /** Pipelined: short reads of single small rows, at several times the rate of the pool. No transactions. */
   readonly reads: Db
-  /** Of the same kind, so that none of these waits for another: who is behind a token; */
+  /** Pipelined: authentication. */
   readonly auth: Db
-  /** pages of lists; */
+  /** Pipelined: pages of lists. */
   readonly lists: Db
-  /** and pieces of long texts. */
+  /** Pipelined: parts of long texts. */
   readonly texts: Db
-  /** A connection of its own, seen in pg_stat_activity under `name`; the caller ends it. */
+  /** Opens a single connection with `name` as its application_name. The caller ends it. */
   connect(name: string): Promise<pg.Client>
   close(): Promise<void>
 }
 
-/** Milliseconds; a read that takes longer would hold up those behind it on the lane. */
-const laneTimeout = 10_000
-/** Milliseconds after the statement timeout: by then PostgreSQL would have said that it gave up. */
-const hungAfter = 1000
+/** A pipelined read that takes longer would delay those behind it. */
+const readTimeoutMs = 10_000
+/** Time after the statement timeout, by which PostgreSQL would have reported it. */
+const stallGraceMs = 1000
 
-/** Opens the pool; nothing is connected before the first query. */
-export function openDatabase({
-  address,
-  poolMax,
-  connectTimeoutMs: connectTimeout,
-  statementTimeoutMs: statementTimeout,
-  log,
-}: DatabaseOptions): Database {
-  const common = { ...address, types: typeParsers, connectionTimeoutMillis: connectTimeout, keepAlive: true }
+/** Opens the pool. It connects at the first query. */
+export function openDatabase({ address, poolMax, connectTimeoutMs, statementTimeoutMs, log }: DatabaseOptions): Database {
+  const common = { ...address, types: typeParsers, connectionTimeoutMillis: connectTimeoutMs, keepAlive: true }
   const pool = new pg.Pool({
     ...common,
     Client: KeepingClient,
     max: poolMax,
     application_name: 'dms',
-    statement_timeout: statementTimeout || undefined,
+    statement_timeout: statementTimeoutMs || undefined,
   })
-  // A connection that is cut while a transaction thinks between two queries says so here; unheard, that would end the process. The next query fails.
+  // A connection that is lost between two queries of a transaction reports it here. Without a listener the process would end.
   pool.on('connect', (client) => {
     client.on('error', () => {})
-    if (statementTimeout > 0) cutWhenHung(client, statementTimeout + hungAfter, () => isBusy(common, client))
+    if (statementTimeoutMs > 0) watchPooled(client as unknown as TrackingClient, statementTimeoutMs + stallGraceMs, common)
   })
   pool.on('error', (error) => log.warn({ err: error.message }, 'an idle database connection was lost'))
-  const readTimeout = Math.min(laneTimeout, statementTimeout || laneTimeout)
-  const lane = (name: string) =>
-    openLane({ name, settings: { ...common, statement_timeout: readTimeout }, log, hungAfter: readTimeout + hungAfter })
-  const [reads, auth, lists, texts] = [lane('dms reads'), lane('dms auth'), lane('dms lists'), lane('dms texts')]
+  const statement_timeout = Math.min(readTimeoutMs, statementTimeoutMs || readTimeoutMs)
+  const pipeline = (name: string) =>
+    openPipeline({ name, settings: { ...common, statement_timeout }, log, stallTimeoutMs: statement_timeout + stallGraceMs })
+  const [reads, auth, lists, texts] = [pipeline('dms reads'), pipeline('dms auth'), pipeline('dms lists'), pipeline('dms texts')]
   return {
     db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }), ...traceQueries(log) }),
-    reads: reads.reads,
-    auth: auth.reads,
-    lists: lists.reads,
-    texts: texts.reads,
+    reads: reads.db,
+    auth: auth.db,
+    lists: lists.db,
+    texts: texts.db,
     async connect(name) {
       const client = new pg.Client({ ...common, application_name: name })
       client.on('error', (error) => log.warn({ err: error.message, connection: name }, 'a database connection was lost'))
@@ -85,26 +79,34 @@ export function openDatabase({
       return client
     },
     close: async () => {
-      for (const one of [reads, auth, lists, texts]) await one.close()
+      for (const pipelined of [reads, auth, lists, texts]) await pipelined.close()
       await pool.end()
     },
   }
 }
 
-/** Every statement in the log, where somebody follows all there is; without its values, which may be secret. */
+/** Logs every statement at level trace; without values, which may be secret. */
 function traceQueries(log: Log): Pick<KyselyConfig, 'log'> {
   if (!log.isLevelEnabled('trace')) return {}
   return { log: ({ query, queryDurationMillis }) => log.trace({ sql: query.sql, duration_ms: Math.round(queryDurationMillis) }, 'query') }
 }
 
-/** Whether PostgreSQL is at the query of a connection, or has it waiting: a migration sets its timeout off. Throws where it says nothing. */
-async function isBusy(settings: pg.ClientConfig, client: pg.PoolClient): Promise<boolean> {
-  const { processID } = client as unknown as { processID: number }
+/** Destroys a stalled connection of the pool. Queries of a migration, which has no statement timeout, may take longer. */
+function watchPooled(client: TrackingClient, timeoutMs: number, settings: pg.ClientConfig): void {
+  const backend = client.query<{ pid: number }>('select pg_backend_pid() as pid').catch(() => null)
+  destroyWhenStalled(client, timeoutMs, async () => {
+    const pid = (await backend)?.rows[0]?.pid
+    return pid !== undefined && isBusy(settings, pid)
+  })
+}
+
+/** Returns whether PostgreSQL is executing a query of the backend `pid`. Throws where PostgreSQL does not answer. */
+async function isBusy(settings: pg.ClientConfig, pid: number): Promise<boolean> {
   const other = new pg.Client({ ...settings, application_name: 'dms', query_timeout: settings.connectionTimeoutMillis })
   other.on('error', () => {})
   try {
     await other.connect()
-    return (await other.query(`select from pg_stat_activity where pid = $1 and state <> 'idle'`, [processID])).rowCount === 1
+    return (await other.query(`select from pg_stat_activity where pid = $1 and state <> 'idle'`, [pid])).rowCount === 1
   } finally {
     other.end().catch(() => {})
   }
@@ -113,7 +115,7 @@ async function isBusy(settings: pg.ClientConfig, client: pg.PoolClient): Promise
 export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
   error instanceof pg.DatabaseError && error.code === '23505' && (constraint === undefined || error.constraint === constraint)
 
-/** Writes a row whose name must be its own; throws DUPLICATE_RESOURCE with `message` where it is not. */
+/** Runs `write`; throws DUPLICATE_RESOURCE with `message` on a unique violation. */
 export async function rejectDuplicateName<T>(write: () => Promise<T>, message: string): Promise<T> {
   try {
     return await write()
@@ -125,7 +127,7 @@ export async function rejectDuplicateName<T>(write: () => Promise<T>, message: s
 
 export const isForeignKeyViolation = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '23503'
 
-/** Classes 08 (connection), 40 (lost to another transaction), 53 (resources), 57 (operator intervention) and 25006 (read-only): the database is out of reach, nobody's request is at fault. */
+/** Returns whether an error means that the database is unavailable: classes 08 (connection), 40 (serialization), 53 (resources), 57 (operator intervention), 25006 (read-only), and network errors. */
 export function isUnavailable(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) return /^(08|40|53|57)/.test(error.code ?? '') || error.code === '25006'
   const { code, message } = error as NodeJS.ErrnoException

@@ -1,34 +1,54 @@
-/** A PostgreSQL that takes queries and never answers, as behind a frozen machine or a network that swallows: nobody may wait for it for ever. */
-import type pg from 'pg'
+/** Connections on which PostgreSQL takes queries and never answers, as behind a frozen process or a network that drops packets. */
+import pg from 'pg'
 
-/** pg's client as far as it is looked into here: what is not in its types, but in the version that package.json pins. */
-interface Inside {
-  _getActiveQuery(): unknown
+/** Checks before a query counts as stalled. A process that was frozen itself must first read the answers that arrived meanwhile. */
+const checksPerTimeout = 4
+
+/** A client that knows its oldest unanswered query. */
+export class TrackingClient extends pg.Client {
+  readonly #pending = new Set<object>()
+
+  constructor(config?: string | pg.ClientConfig) {
+    super(config)
+    const send = this.query.bind(this) as (...parameters: unknown[]) => unknown
+    this.query = ((...parameters: unknown[]) => {
+      const result = send(...parameters)
+      return result instanceof Promise ? this.track(result) : result
+    }) as typeof this.query
+  }
+
+  /** Counts a query as unanswered until its promise settles. */
+  protected track<T>(result: Promise<T>): Promise<T> {
+    const query = {}
+    this.#pending.add(query)
+    const remove = () => this.#pending.delete(query)
+    result.then(remove, remove)
+    return result
+  }
+
+  /** Returns a token of the oldest unanswered query, or null. */
+  oldestQuery(): object | null {
+    for (const query of this.#pending) return query
+    return null
+  }
 }
 
-/** Looks at a query before it counts as hung: a process that was itself frozen must not take its own silence for PostgreSQL's. */
-const looks = 4
-
 /**
- * Cuts the connection once PostgreSQL has been at one query for `patience` ms or a little more; whoever waits gets ETIMEDOUT. PostgreSQL ends a
- * query by itself before that; `isAtWork` says whether this one may take longer all the same.
+ * Destroys the connection when one query has had no answer for `timeoutMs`, or a quarter more; callers get ETIMEDOUT. `timeoutMs` is longer than
+ * the statement timeout, with which PostgreSQL ends queries itself. `isAtWork` tells if this query may take longer all the same.
  */
-export function cutWhenHung(
-  client: pg.Client | pg.PoolClient,
-  patience: number,
-  isAtWork: () => Promise<boolean> = async () => false,
-): void {
-  const { stream } = (client as pg.Client).connection
-  const awaited = () => (client as unknown as Inside)._getActiveQuery()
-  let query: unknown = null
-  let seen = 0
-  const look = async () => {
-    if (awaited() !== query) seen = 0
-    query = awaited()
-    if (!query || seen++ !== looks) return
-    if (await isAtWork().catch(() => false)) seen = 0
-    else if (awaited() === query) stream.destroy(Object.assign(new Error('PostgreSQL does not answer'), { code: 'ETIMEDOUT' }))
+export function destroyWhenStalled(client: TrackingClient, timeoutMs: number, isAtWork: () => Promise<boolean> = async () => false): void {
+  const { stream } = client.connection
+  let query: object | null = null
+  let checks = 0
+  const check = async () => {
+    const oldest = client.oldestQuery()
+    if (oldest !== query) checks = 0
+    query = oldest
+    if (!query || checks++ !== checksPerTimeout) return
+    if (await isAtWork().catch(() => false)) checks = 0
+    else if (client.oldestQuery() === query) stream.destroy(Object.assign(new Error('PostgreSQL does not answer'), { code: 'ETIMEDOUT' }))
   }
-  const timer = setInterval(look, patience / looks).unref()
+  const timer = setInterval(check, timeoutMs / checksPerTimeout).unref()
   stream.once('close', () => clearInterval(timer))
 }

@@ -39,12 +39,12 @@ export function watchEventLoop(log: Log, { warnMs, logIntervalMs = 10_000 }: Eve
   const warn = (delayMs: number): void => {
     const now = performance.now()
     const events = [...justEnded, ...inFlight]
-    const routes = new Set(events.map(routeOf))
+    const routes = new Set(events.map(routeLabel))
     for (const route of routes.size > 0 ? routes : ['none']) blockedBy.set(route, (blockedBy.get(route) ?? 0) + 1)
     if (now - lastLoggedAt < logIntervalMs) return void unlogged++
     const requests = events
       .slice(0, maxNamed)
-      .map((event) => ({ route: routeOf(event), request_id: event.context.requestId, user_id: event.context.actor?.id ?? undefined }))
+      .map((event) => ({ route: routeLabel(event), request_id: event.context.requestId, user_id: event.context.actor?.id ?? undefined }))
     log.warn(
       { delay_ms: Math.round(delayMs), routes: [...routes].slice(0, maxNamed), requests, requests_in_progress: events.length, unlogged },
       'event loop blocked',
@@ -88,7 +88,7 @@ export function watchEventLoop(log: Log, { warnMs, logIntervalMs = 10_000 }: Eve
   }
 }
 
-const routeOf = ({ req, context }: H3Event): string => `${req.method} ${context.route ?? 'none'}`
+const routeLabel = ({ req, context }: H3Event): string => `${req.method} ${context.route ?? 'none'}`
 
 function histogram(buckets: readonly number[], sum: number, count: number): Sample[] {
   let below = 0

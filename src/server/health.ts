@@ -10,9 +10,9 @@ const State = z.enum(['ok', 'fail'])
 export const Ready = z.object({ status: z.enum(['ok', 'degraded', 'unavailable', 'draining']), checks: z.record(z.string(), State) })
 
 /** A worker that has not been seen for this long is not there; by the database's clock. */
-const silence = '30 seconds'
+const workerSilenceTimeout = '30 seconds'
 /** Milliseconds for each check: who asks wants to know now, and what hangs does not serve. */
-const patience = 3000
+const checkTimeoutMs = 3000
 
 export const routes = (app: App, isDraining: () => boolean): Route[] => [
   anyone(
@@ -47,7 +47,7 @@ export async function readiness(app: App): Promise<z.infer<typeof Ready>> {
 async function state(check: Promise<unknown>): Promise<'ok' | 'fail'> {
   const late = new AbortController()
   try {
-    await Promise.race([check, sleep(patience, undefined, { signal: late.signal }).then(() => Promise.reject(new Error('too late')))])
+    await Promise.race([check, sleep(checkTimeoutMs, undefined, { signal: late.signal }).then(() => Promise.reject(new Error('too late')))])
     return 'ok'
   } catch {
     return 'fail'
@@ -65,7 +65,7 @@ async function hasWorker({ db }: App): Promise<void> {
   await db
     .selectFrom('workers')
     .select('name')
-    .where('seen_at', '>', sql<Date>`now() - ${silence}::interval`)
+    .where('seen_at', '>', sql<Date>`now() - ${workerSilenceTimeout}::interval`)
     .limit(1)
     .executeTakeFirstOrThrow()
 }

@@ -5,13 +5,13 @@ import { createServer as createSecureServer, type Server as SecureServer } from 
 import { type AddressInfo, connect } from 'node:net'
 import type { H3 } from 'h3'
 import { toNodeHandler } from 'h3/node'
-import { type ListenOptions, listen as openPort } from 'listhen'
+import { type ListenOptions, listen as listenOnPort } from 'listhen'
 import type { Config } from '../config/schema.ts'
 import { ConfigError } from '../errors.ts'
 import { tuneConnections } from './http/connections.ts'
-import { ownerOf } from './port-owner.ts'
+import { describePortOwner } from './port-owner.ts'
 
-export interface Listening {
+export interface RunningServer {
   /** http://127.0.0.1:8080, or unix:/run/dms.sock */
   readonly url: string
   readonly server: Server
@@ -22,12 +22,12 @@ export interface Listening {
 }
 
 /** Serves; on the socket `passed` (its file's number), where somebody has opened one for us. Throws ConfigError where the address cannot be had, Error where another process has it. */
-export async function listen(h3: H3, config: Config, passed: number | null = null): Promise<Listening> {
+export async function listen(h3: H3, config: Config, passed: number | null = null): Promise<RunningServer> {
   const handler = toNodeHandler(h3) as unknown as RequestListener
-  const { server, url } = await opened(handler, config, passed)
+  const { server, url } = await openServer(handler, config, passed)
   tuneConnections(server, handler, config.server.request_timeout)
   const renewCertificate = async () => {
-    const tls = await tlsOf(config)
+    const tls = await loadTls(config)
     if (tls) (server as unknown as SecureServer).setSecureContext(tls)
   }
   return { url, server, renewCertificate, close: (timeout) => close(server, timeout) }
@@ -36,27 +36,27 @@ export async function listen(h3: H3, config: Config, passed: number | null = nul
 /** Takes the address that listen() would, and gives it back; a socket that somebody has opened for us is had. Throws as listen() does. */
 export async function tryListening(config: Config, passed: number | null = null): Promise<void> {
   if (passed !== null) return
-  const { server } = await opened((_, response) => void response.writeHead(503, { connection: 'close' }).end(), config, null)
+  const { server } = await openServer((_, response) => void response.writeHead(503, { connection: 'close' }).end(), config, null)
   await close(server, 0)
 }
 
 type Opened = Promise<{ server: Server; url: string }>
 
-function opened(handler: RequestListener, config: Config, passed: number | null): Opened {
-  if (passed !== null) return onPassed(handler, config, passed)
-  return config.server.socket === '' ? onPort(handler, config) : onSocket(handler, config.server.socket)
+function openServer(handler: RequestListener, config: Config, passed: number | null): Opened {
+  if (passed !== null) return openPassedSocket(handler, config, passed)
+  return config.server.socket === '' ? openPort(handler, config) : openSocket(handler, config.server.socket)
 }
 
-async function onPort(handler: RequestListener, config: Config): Opened {
+async function openPort(handler: RequestListener, config: Config): Opened {
   const { host, port } = config.server
-  const tls = await tlsOf(config)
-  const server = port === 0 ? await onAnyPort(handler, host, tls) : await onThisPort(handler, host, port, tls)
+  const tls = await loadTls(config)
+  const server = port === 0 ? await openAnyPort(handler, host, tls) : await openFixedPort(handler, host, port, tls)
   const address = server.address() as AddressInfo
   return { server, url: urlOf({ ...address, address: host }, tls) }
 }
 
-async function onPassed(handler: RequestListener, config: Config, fd: number): Opened {
-  const tls = await tlsOf(config)
+async function openPassedSocket(handler: RequestListener, config: Config, fd: number): Opened {
+  const tls = await loadTls(config)
   const server = tls ? createSecureServer(tls, handler) : createServer(handler)
   await open(server, (ready) => server.listen({ fd }, ready), 'the socket of systemd cannot be had')
   const address = server.address()
@@ -71,12 +71,12 @@ const urlOf = ({ address, port }: AddressInfo, tls: Tls): string =>
 
 type Tls = { cert: string; key: string } | null
 
-async function tlsOf({ server: { tls_cert, tls_key } }: Config): Promise<Tls> {
-  return tls_cert === '' ? null : { cert: await pem(tls_cert), key: await pem(tls_key) }
+async function loadTls({ server: { tls_cert, tls_key } }: Config): Promise<Tls> {
+  return tls_cert === '' ? null : { cert: await readPem(tls_cert), key: await readPem(tls_key) }
 }
 
 /** Every option said: left alone, listhen takes another port when this one is taken, prints banners and exits on SIGTERM. */
-async function onThisPort(handler: RequestListener, hostname: string, port: number, tls: Tls): Promise<Server> {
+async function openFixedPort(handler: RequestListener, hostname: string, port: number, tls: Tls): Promise<Server> {
   const options = { hostname, port: { port, alternativePortRange: [], ports: [], random: false, verbose: false }, https: tls ?? false }
   const quiet = {
     public: false,
@@ -91,15 +91,15 @@ async function onThisPort(handler: RequestListener, hostname: string, port: numb
     ws: false,
   }
   try {
-    const { server } = await openPort(handler, { ...options, ...quiet } as unknown as Partial<ListenOptions>)
+    const { server } = await listenOnPort(handler, { ...options, ...quiet } as unknown as Partial<ListenOptions>)
     return server as Server
   } catch (error) {
-    throw await reasonAgainst(hostname, port, error as Error)
+    throw await explainPortError(hostname, port, error as Error)
   }
 }
 
 /** A port that somebody else has may be free at the next start; anything else, a certificate too, is wrong in the configuration. */
-async function reasonAgainst(hostname: string, port: number, thrown: Error): Promise<Error> {
+async function explainPortError(hostname: string, port: number, thrown: Error): Promise<Error> {
   const probe = createServer()
   const error = await open(probe, (ready) => probe.listen(port, hostname, ready), '').then(
     () => null,
@@ -108,18 +108,18 @@ async function reasonAgainst(hostname: string, port: number, thrown: Error): Pro
   probe.close()
   if (error?.code !== 'EADDRINUSE')
     return new ConfigError([`server.port: ${port} on ${hostname} cannot be had (${(error ?? thrown).message})`])
-  const owner = await ownerOf(port)
+  const owner = await describePortOwner(port)
   return new Error(`port ${port} on ${hostname} is in use${owner ? ` (${owner})` : ''}`)
 }
 
 /** Port 0 is the system's to choose, which listhen would not let it. */
-async function onAnyPort(handler: RequestListener, host: string, tls: Tls): Promise<Server> {
+async function openAnyPort(handler: RequestListener, host: string, tls: Tls): Promise<Server> {
   const server = tls ? createSecureServer(tls, handler) : createServer(handler)
   await open(server, (ready) => server.listen(0, host, ready), `server.port: none on ${host} can be had`)
   return server
 }
 
-const pem = (path: string): Promise<string> =>
+const readPem = (path: string): Promise<string> =>
   readFile(path, 'utf8').catch((error: Error) => {
     throw new ConfigError([`${path}: ${error.message}`])
   })
@@ -130,16 +130,16 @@ const open = (server: Server, begin: (ready: () => void) => void, problem: strin
     begin(resolve)
   })
 
-async function onSocket(handler: RequestListener, path: string): Opened {
+async function openSocket(handler: RequestListener, path: string): Opened {
   const server = createServer(handler)
-  await removeLeft(path)
+  await removeStaleSocket(path)
   await open(server, (ready) => server.listen(path, ready), `server.socket: ${path} cannot be had`)
   await chmod(path, 0o660)
   return { server, url: `unix:${path}` }
 }
 
 /** A socket that nobody listens on any more is what a crash left; anything else stays, and listening fails. */
-async function removeLeft(path: string): Promise<void> {
+async function removeStaleSocket(path: string): Promise<void> {
   const isSocket = await stat(path).then(
     (found) => found.isSocket(),
     () => false,
@@ -155,11 +155,11 @@ async function removeLeft(path: string): Promise<void> {
 async function close(server: Server, timeout: number): Promise<void> {
   const cut = setTimeout(() => server.closeAllConnections(), timeout)
   // Again and again: a kept-alive connection whose request has just ended is idle from then on.
-  const tidy = setInterval(() => server.closeIdleConnections(), 50)
+  const closeIdle = setInterval(() => server.closeIdleConnections(), 50)
   await new Promise<void>((resolve) => {
     server.close(() => resolve())
     server.closeIdleConnections()
   })
   clearTimeout(cut)
-  clearInterval(tidy)
+  clearInterval(closeIdle)
 }

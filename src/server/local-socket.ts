@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { App } from '../app.ts'
-import { openLive } from './websocket/websocket.ts'
+import { openWebSockets } from './websocket/websocket.ts'
 
 /** Opens it; `path` is that of the socket. */
 export async function openPrivately(app: App): Promise<{ readonly path: string; close(): Promise<void> }> {
@@ -21,7 +21,7 @@ export async function openPrivately(app: App): Promise<{ readonly path: string; 
       server.once('error', reject)
       server.listen(path, resolve)
     })
-    const live = await openLive(app, server)
+    const live = await openWebSockets(app, server)
     return { path, close: () => live.close().then(close) }
   } catch (error) {
     await close()

@@ -7,7 +7,7 @@ import { parseHostPort } from '../config/values.ts'
 import { ConfigError } from '../errors.ts'
 import { contentType } from '../metrics/exposition.ts'
 import type { Recorder } from './http/request-metrics.ts'
-import { gather } from './metrics.ts'
+import { openMetricsText } from './metrics.ts'
 
 export interface MetricsPort {
   /** http://127.0.0.1:9464 */
@@ -18,7 +18,7 @@ export interface MetricsPort {
 /** Opens metrics.listen; whoever reaches it may read, with the token where one is configured. Throws ConfigError where the address cannot be had. */
 export async function openMetricsPort(app: App, recorder: Recorder): Promise<MetricsPort> {
   const { listen, token } = app.config.metrics
-  const text = gather(app, recorder)
+  const text = openMetricsText(app, recorder)
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (request.url !== '/metrics') return void response.writeHead(404).end()
     if (!isAllowed(request, token)) return void response.writeHead(401, { 'www-authenticate': 'Bearer' }).end()

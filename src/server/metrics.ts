@@ -10,7 +10,7 @@ import { isWithin } from './http/client-ip.ts'
 import type { Recorder } from './http/request-metrics.ts'
 
 /** Makes the function that writes all there is to tell: of requests, of this process, of the whole installation. */
-export function gather(app: App, recorder: Recorder): () => Promise<string> {
+export function openMetricsText(app: App, recorder: Recorder): () => Promise<string> {
   const state = openDatabaseMetrics(app)
   return async () => {
     const families = await Promise.all([processFamilies(app.now().getTime()), state()])
@@ -20,7 +20,7 @@ export function gather(app: App, recorder: Recorder): () => Promise<string> {
 
 /** What Prometheus asks for. */
 export function routes(app: App, recorder: Recorder): Route[] {
-  const text = gather(app, recorder)
+  const text = openMetricsText(app, recorder)
   return [
     anyone(
       'GET /metrics',

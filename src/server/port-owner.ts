@@ -2,7 +2,7 @@
 import { readdir, readFile, readlink } from 'node:fs/promises'
 
 /** "pid 4242, node"; null where nobody can be seen. */
-export async function ownerOf(port: number): Promise<string | null> {
+export async function describePortOwner(port: number): Promise<string | null> {
   const sockets = new Set((await Promise.all(['tcp', 'tcp6'].map((family) => listening(family, port)))).flat())
   if (sockets.size === 0) return null
   const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))

@@ -12,47 +12,47 @@ import { startConfigured } from '../worker/run.ts'
 import { startWorkerProcess } from '../worker/supervisor.ts'
 import { watchEventLoop } from './event-loop.ts'
 import { buildServer } from './http/assemble.ts'
-import { rememberSignIns, type SignIns } from './http/auth-cache.ts'
+import { type AuthCache, openAuthCache } from './http/auth-cache.ts'
 import { openRecorder } from './http/request-metrics.ts'
 import { listen, tryListening } from './listen.ts'
 import { openMetricsPort } from './metrics-port.ts'
 import { passedSocket, serviceManager } from './systemd.ts'
-import { openLive } from './websocket/websocket.ts'
+import { openWebSockets } from './websocket/websocket.ts'
 
 export interface ServerOptions {
   migrate: OpenOptions['migrate']
   /** milliseconds that the database may take to come up */
-  waitForDatabase: number
+  waitForDatabaseMs: number
   /** do everything that can fail, then stop without serving */
   checkOnly: boolean
   /** aborts: stop, and let what runs end */
   signal: AbortSignal
   /** takes what is to be done before everything ends at once */
-  lastly(work: () => Promise<void>): void
+  onForcedExit(work: () => Promise<void>): void
   /** the variables of this process, for what systemd says in them */
   env: Readonly<Record<string, string | undefined>>
   /** one line to whoever started it */
-  say(line: string): void
+  printLine(line: string): void
   /** the level that the log shall have from now on, asked for on SIGHUP */
-  levelNow(): Promise<string>
+  readLevel(): Promise<string>
 }
 
 /** Serves until `signal`; returns after a clean stop. */
 export async function runServer(config: Config, options: ServerOptions): Promise<void> {
   const log = openLog(config.log)
-  let tell = () => log.info('starting')
-  await onSignals(log, { levelNow: options.levelNow, tell: () => tell() }, async () => {
-    const app = await patiently(options, () => openApp(config, log, { migrate: options.migrate }))
+  let reportStatus = () => log.info('starting')
+  await onSignals(log, { levelNow: options.readLevel, tell: () => reportStatus() }, async () => {
+    const app = await retryUntilAvailable(options, () => openApp(config, log, { migrate: options.migrate }))
     try {
       if (options.checkOnly) {
         if (config.metrics.enabled) (await openMetricsPort(app, openRecorder())).close()
         await tryListening(config, passedSocket(options.env))
-        return options.say(`could start (${await summary(app)})`)
+        return options.printLine(`could start (${await summary(app)})`)
       }
-      await welcomeFirstAdmin(app, options.say)
-      const signIns = rememberSignIns(app)
+      await createFirstAdmin(app, options.printLine)
+      const signIns = openAuthCache(app)
       const began = (report: () => void) => {
-        tell = report
+        reportStatus = report
       }
       await serve(app, signIns, options, began).finally(() => signIns.close())
     } finally {
@@ -62,14 +62,17 @@ export async function runServer(config: Config, options: ServerOptions): Promise
 }
 
 /** Tries again each second for as long as the database may take. */
-async function patiently<T>({ waitForDatabase, signal, say }: ServerOptions, open: () => Promise<T>): Promise<T> {
+async function retryUntilAvailable<T>(
+  { waitForDatabaseMs: waitForDatabase, signal, printLine: say }: ServerOptions,
+  open: () => Promise<T>,
+): Promise<T> {
   const deadline = performance.now() + waitForDatabase
-  for (let isTold = false; ; isTold = true) {
+  for (let isPrinted = false; ; isPrinted = true) {
     try {
       return await open()
     } catch (error) {
       if (!isUnavailable(error) || performance.now() >= deadline || signal.aborted) throw error
-      if (!isTold) say(`waiting for the database: ${(error as Error).message}`)
+      if (!isPrinted) say(`waiting for the database: ${(error as Error).message}`)
     }
     await sleep(1000, undefined, { signal })
   }
@@ -78,8 +81,8 @@ async function patiently<T>({ waitForDatabase, signal, say }: ServerOptions, ope
 /** `began` is handed what says in the log how it is going. */
 async function serve(
   app: App,
-  signIns: SignIns,
-  { signal, lastly, env, say, levelNow }: ServerOptions,
+  signIns: AuthCache,
+  { signal, onForcedExit: lastly, env, printLine: say, readLevel: levelNow }: ServerOptions,
   began: (report: () => void) => void,
 ): Promise<void> {
   const { config, log } = app
@@ -90,7 +93,7 @@ async function serve(
   const metrics = config.metrics.enabled ? await openMetricsPort(app, recorder) : null
   const h3 = buildServer(app, { isDraining: () => signal.aborted, signIns, recorder, eventLoop })
   const listening = await listen(h3, config, passed)
-  const live = await openLive(app, listening.server)
+  const live = await openWebSockets(app, listening.server)
   const workerProcess = config.worker.embedded && !config.worker.in_server_process ? startWorkerProcess(config, log, env) : null
   const worker = workerProcess ?? (config.worker.embedded ? await startConfigured(app) : null)
   if (worker) lastly(() => worker.releaseNow())
@@ -111,7 +114,7 @@ async function serve(
     )
   })
   await manager.ready(status)
-  const unwatch = manager.watch(() => app.db.selectNoFrom(sql`1`.as('one')).execute())
+  const unwatch = manager.startWatchdog(() => app.db.selectNoFrom(sql`1`.as('one')).execute())
   const renew = () => {
     listening.renewCertificate().catch((error) => log.error({ err: error }, 'the certificate stays as it was'))
     // What is wrong with the configuration is logged by onSignals().
@@ -139,7 +142,7 @@ async function summary({ db, search, ocr }: App): Promise<string> {
   return `schema ${schema}, search ${search.name}, ocr ${ocr ? `${ocr.engine} ${languages.join('+')}` : 'off'}`
 }
 
-async function welcomeFirstAdmin(app: App, say: ServerOptions['say']): Promise<void> {
+async function createFirstAdmin(app: App, say: ServerOptions['printLine']): Promise<void> {
   const made = await ensureFirstAdmin(app)
   if (made)
     say(`first admin: ${app.config.auth.admin_username}, password ${made.password} (also in ${app.config.data_dir}/initial-admin-password)`)

@@ -4,39 +4,39 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 
 /** Milliseconds between two signs of life, and the silence after which a server counts as dead. */
-const interval = 20_000
-export const silence = 50_000
+const heartbeatIntervalMs = 20_000
+export const heartbeatTimeoutMs = 50_000
 /** Milliseconds after which others know what was opened or closed here. */
-const changeInterval = 1000
+const changeIntervalMs = 1000
 
-export interface Open {
+export interface OpenConnections {
   http: number
   ws: number
 }
 
-export interface Presence {
+export interface ServerHeartbeat {
   /** the server's, for as long as it runs */
   readonly id: string
   /** Says that it is alive, now. Returns whether others had given it up: then all that hung on the row is gone. */
-  beat(): Promise<boolean>
+  sendHeartbeat(): Promise<boolean>
   /** Says that it is gone. */
   close(): Promise<void>
 }
 
 /** Makes the server known to the others. `count` says what is open; `beaten` is called after each sign of life. Throws where the database is out of reach. */
-export async function openPresence(
+export async function startServerHeartbeat(
   { db, log }: App,
-  count: () => Promise<Open>,
-  beaten: (presence: Presence, wasLost: boolean) => Promise<void>,
-): Promise<Presence> {
+  count: () => Promise<OpenConnections>,
+  onHeartbeat: (presence: ServerHeartbeat, wasLost: boolean) => Promise<void>,
+): Promise<ServerHeartbeat> {
   const id = randomUUID()
   let isKnown = false
-  let told: Open = { http: 0, ws: 0 }
-  const presence: Presence = {
+  let reported: OpenConnections = { http: 0, ws: 0 }
+  const presence: ServerHeartbeat = {
     id,
-    async beat() {
+    async sendHeartbeat() {
       const { http, ws } = await count()
-      await sql`delete from servers where seen_at < now() - ${silence} * interval '1 ms' and id <> ${id}`.execute(db)
+      await sql`delete from servers where seen_at < now() - ${heartbeatTimeoutMs} * interval '1 ms' and id <> ${id}`.execute(db)
       const { rows } = await sql<{ is_new: boolean }>`
         insert into servers (id, http_connections, ws_connections, started_at)
           values (${id}, ${http}, ${ws}, now() - ${process.uptime()} * interval '1 s')
@@ -44,7 +44,7 @@ export async function openPresence(
         returning xmax = 0 as is_new`.execute(db)
       const wasLost = isKnown && rows[0]?.is_new === true
       isKnown = true
-      told = { http, ws }
+      reported = { http, ws }
       return wasLost
     },
     async close() {
@@ -54,19 +54,22 @@ export async function openPresence(
     },
   }
   let round: Promise<void> = Promise.resolve()
-  const tellChange = async (): Promise<void> => {
+  const reportChange = async (): Promise<void> => {
     const { http, ws } = await count()
-    if (http === told.http && ws === told.ws) return
-    told = { http, ws }
+    if (http === reported.http && ws === reported.ws) return
+    reported = { http, ws }
     await db.updateTable('servers').set({ http_connections: http, ws_connections: ws }).where('id', '=', id).execute()
   }
   const every = (milliseconds: number, what: () => Promise<void>) =>
     setInterval(() => {
       round = round.then(what).catch((error) => log.warn({ err: (error as Error).message }, 'could not say that this server is alive'))
     }, milliseconds)
-  const timers = [every(interval, async () => beaten(presence, await presence.beat())), every(changeInterval, tellChange)]
+  const timers = [
+    every(heartbeatIntervalMs, async () => onHeartbeat(presence, await presence.sendHeartbeat())),
+    every(changeIntervalMs, reportChange),
+  ]
   try {
-    await presence.beat()
+    await presence.sendHeartbeat()
   } catch (error) {
     for (const timer of timers) clearInterval(timer)
     throw error

@@ -15,21 +15,21 @@ export interface ServiceManager {
   /** It ends from now on. */
   stopping(): Promise<void>
   /** Says at each third of the time that the manager waits (WatchdogSec=) that all is well, as long as `isWell` comes true before the next; returns how to stop it. */
-  watch(isWell: () => Promise<unknown>): () => void
+  startWatchdog(isHealthy: () => Promise<unknown>): () => void
 }
 
 /** The manager that started this process; where there is none, nothing is said. */
 export function serviceManager(env: Variables, log: Log): ServiceManager {
-  const tell = env.NOTIFY_SOCKET ? teller(env, log) : async () => {}
+  const notify = env.NOTIFY_SOCKET ? openNotifier(env, log) : async () => {}
   return {
-    ready: (status) => tell('READY=1', `STATUS=${status}`),
-    stopping: () => tell('STOPPING=1', 'STATUS=stopping'),
-    watch: (isWell) => watch(env.NOTIFY_SOCKET ? watchdogInterval(env) : 0, isWell, () => tell('WATCHDOG=1'), log),
+    ready: (status) => notify('READY=1', `STATUS=${status}`),
+    stopping: () => notify('STOPPING=1', 'STATUS=stopping'),
+    startWatchdog: (isWell) => watch(env.NOTIFY_SOCKET ? watchdogInterval(env) : 0, isWell, () => notify('WATCHDOG=1'), log),
   }
 }
 
 /** Node cannot send datagrams to a unix socket; systemd's own program can, and waits until it was heard. */
-function teller(env: Variables, log: Log): (...words: string[]) => Promise<void> {
+function openNotifier(env: Variables, log: Log): (...words: string[]) => Promise<void> {
   return async (...words) => {
     try {
       await run('systemd-notify', words, { env: { PATH: env.PATH, NOTIFY_SOCKET: env.NOTIFY_SOCKET }, timeout: 10_000 })
@@ -41,13 +41,13 @@ function teller(env: Variables, log: Log): (...words: string[]) => Promise<void>
 
 /** Milliseconds between two signs of life, or 0 where none is wanted. */
 function watchdogInterval({ WATCHDOG_USEC, WATCHDOG_PID }: Variables): number {
-  return isMeant(WATCHDOG_PID) ? Math.floor((Number(WATCHDOG_USEC) || 0) / 3000) : 0
+  return isForThisProcess(WATCHDOG_PID) ? Math.floor((Number(WATCHDOG_USEC) || 0) / 3000) : 0
 }
 
 /** Timers of a process whose event loop is stuck do not fire either: what is not said is the alarm. */
 function watch(interval: number, isWell: () => Promise<unknown>, tell: () => Promise<void>, log: Log): () => void {
   const stop = new AbortController()
-  const look = async () => {
+  const keepWatching = async () => {
     while (!stop.signal.aborted) {
       await sleep(interval, undefined, { signal: stop.signal, ref: false })
       const late = sleep(interval, 'late', { ref: false })
@@ -56,16 +56,17 @@ function watch(interval: number, isWell: () => Promise<unknown>, tell: () => Pro
       else log.error({ found }, 'not well: systemd is not told otherwise')
     }
   }
-  if (interval > 0) look().catch(() => {})
+  if (interval > 0) keepWatching().catch(() => {})
   return () => stop.abort()
 }
 
 /** The number of the file that systemd has opened to listen on, or null. Throws ConfigError where there are several. */
 export function passedSocket({ LISTEN_FDS, LISTEN_PID }: Variables): number | null {
-  if (!LISTEN_FDS || !isMeant(LISTEN_PID)) return null
+  if (!LISTEN_FDS || !isForThisProcess(LISTEN_PID)) return null
   if (LISTEN_FDS !== '1') throw new ConfigError([`LISTEN_FDS=${LISTEN_FDS}: dms serves one socket; leave one ListenStream= in dms.socket`])
   return 3
 }
 
 /** These variables are inherited by children, whom they do not concern; but an old Node hands over to a child of its own (bin/dms.js). */
-const isMeant = (pid: string | undefined): boolean => pid === undefined || pid === String(process.pid) || pid === String(process.ppid)
+const isForThisProcess = (pid: string | undefined): boolean =>
+  pid === undefined || pid === String(process.pid) || pid === String(process.ppid)

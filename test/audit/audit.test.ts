@@ -6,7 +6,7 @@ import { append } from '../../src/audit/audit.ts'
 import { localTransport } from '../../src/client/local.ts'
 import { openLog } from '../../src/log/log.ts'
 import { allRoutes, buildServer } from '../../src/server/http/assemble.ts'
-import { isAct } from '../../src/server/http/audit-requests.ts'
+import { isAudited } from '../../src/server/http/audit-requests.ts'
 import { startApp, upload } from '../support/app.ts'
 
 const password = 'correct horse battery'
@@ -102,7 +102,7 @@ test('every route that changes something is an act', async () => {
   const { app } = await startApp()
   const names = (isWanted: boolean) =>
     allRoutes(app)
-      .filter((route) => isAct(route) === isWanted)
+      .filter((route) => isAudited(route) === isWanted)
       .map(({ method, path }) => `${method} ${path}`)
   expect(names(false).filter((name) => !name.startsWith('GET '))).toEqual(['POST /api/documents/known', 'POST /api/search/advanced'])
 })

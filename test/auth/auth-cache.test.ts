@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { buildServer } from '../../src/server/http/assemble.ts'
-import { rememberSignIns } from '../../src/server/http/auth-cache.ts'
+import { openAuthCache } from '../../src/server/http/auth-cache.ts'
 import { listen } from '../../src/server/listen.ts'
 import { startApp } from '../support/app.ts'
 
@@ -11,7 +11,7 @@ async function twoServers() {
   const { app } = started
   const servers = await Promise.all(
     [1, 2].map(async () => {
-      const signIns = rememberSignIns(app)
+      const signIns = openAuthCache(app)
       const { url, close } = await listen(buildServer(app, { signIns }), { ...app.config, server: { ...app.config.server, port: 0 } })
       return { url, close: async () => Promise.all([close(1000), signIns.close()]) }
     }),

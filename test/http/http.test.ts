@@ -7,7 +7,7 @@ import { integerText } from '../../src/http/input.ts'
 import { anyone } from '../../src/http/route.ts'
 import { readiness } from '../../src/server/health.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
-import { clientIp } from '../../src/server/http/client-ip.ts'
+import { openClientIp } from '../../src/server/http/client-ip.ts'
 import { startApp, upload } from '../support/app.ts'
 import { boundary, filePart, hearOut, multipartBody, multipartType, startServer } from '../support/servers/server.ts'
 
@@ -273,7 +273,7 @@ test('garbage and smuggling attempts are refused by the protocol, and the server
 
 test('the client is the peer, or what trusted proxies say of it', () => {
   const of = (trusted: string[], peer: string, forwarded?: string) =>
-    clientIp(trusted)({
+    openClientIp(trusted)({
       req: { ip: peer, headers: new Headers(forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }) },
     } as unknown as H3Event)
   const proxies = ['10.0.0.0/8', '::1']

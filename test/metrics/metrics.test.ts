@@ -4,7 +4,7 @@ import { type OcrAnalytics, ocr } from '../../src/metrics/metrics.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
 import { openRecorder } from '../../src/server/http/request-metrics.ts'
 import { openMetricsPort } from '../../src/server/metrics-port.ts'
-import { openLive } from '../../src/server/websocket/websocket.ts'
+import { openWebSockets } from '../../src/server/websocket/websocket.ts'
 import { startApp, upload } from '../support/app.ts'
 import { startServer, tokenFor } from '../support/servers/server.ts'
 
@@ -84,7 +84,7 @@ describe('GET /api/metrics/system', () => {
 
   test('active_connections follows what is opened and closed; the uptime is the server’s, asked of it or beside it', async () => {
     const { app, asAda, dial, listening, url, ada } = await startServer()
-    const live = await openLive(app, listening.server)
+    const live = await openWebSockets(app, listening.server)
     onTestFinished(() => live.close())
     const token = await tokenFor(app, ada)
     const answer = await fetch(`${url}/api/metrics/system`, { headers: { authorization: `Bearer ${token}`, connection: 'close' } })

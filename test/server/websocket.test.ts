@@ -52,7 +52,7 @@ describe('signing in', () => {
   })
 
   test('4401 for a bad token, for anything said before it, and for silence', async () => {
-    const dms = await startLive({}, { servers: 1, authTimeout: 1500 })
+    const dms = await startLive({}, { servers: 1, authTimeoutMs: 1500 })
     const [bad, early, silent] = [await dms.open(), await dms.open(), await dms.open()]
     bad.say({ type: 'auth', token: `${await tokenFor(dms.app, dms.ada)}x` })
     early.say({ type: 'subscribe', events: ['ocr_progress'] })
@@ -307,7 +307,7 @@ describe('five connections a user', () => {
   })
 
   test('a client that no longer answers loses its place', async () => {
-    const dms = await startLive({}, { servers: 1, heartbeat: 300 })
+    const dms = await startLive({}, { servers: 1, heartbeatIntervalMs: 300 })
     const socket = await openRaw(dms.urls[0] ?? '')
     socket.write(frame(1, JSON.stringify({ type: 'auth', token: await tokenFor(dms.app, dms.ada) })))
     const places = async () => (await dms.app.db.selectFrom('live_places').select('id').execute()).length

@@ -18,17 +18,17 @@ export interface Answers {
 }
 
 /** UTF-16 units of JSON that are sent as one; what is longer is streamed. */
-const maxWhole = 1 << 20
+const maxUnstreamedLength = 1 << 20
 /** Smaller answers are not counted: what the kernel takes at once occupies nothing of ours. */
-const minCounted = 1 << 16
+const minCountedLength = 1 << 16
 /** Bytes set aside for an answer of unknown size, and for one that is streamed: two pieces of a text, as PostgreSQL sends them and as they leave. */
 const unknownBytes = 1 << 20
 const streamBytes = 4 << 20
 
 /** Lists of one caller that are read at once. With filters or in another order one may take long; others must find a connection of the pool free. */
-const maxReading = 4
+const maxFilteredReads = 4
 /** Without them it is read from an index, over a connection for many at once. */
-const maxQuick = 32
+const maxIndexedReads = 32
 
 /** Makes them for one configuration. */
 export function openAnswers(config: Config, budget: AnswerBudget): Answers {
@@ -40,7 +40,7 @@ export function openAnswers(config: Config, budget: AnswerBudget): Answers {
     'x-request-id': requestId(event),
   })
   const stream = async (event: H3Event, { pieces, headers }: StreamedAnswer): Promise<Response> => {
-    const reservation = await reserved(event, budget)
+    const reservation = await reserveForStream(event, budget)
     const body = streamOf(pieces, () => reservation?.release())
     event.context.isComplete = true
     return new FastResponse(body, { status: event.res.status ?? 200, headers: headersOf(event, headers) })
@@ -48,10 +48,10 @@ export function openAnswers(config: Config, budget: AnswerBudget): Answers {
   return {
     async large(event, read) {
       if (event.context.isLocal) return read()
-      const reservation = await budget.reserve(callerOf(event), unknownBytes, event.url.search === '' ? maxQuick : maxReading)
+      const reservation = await budget.reserve(callerOf(event), unknownBytes, event.url.search === '' ? maxIndexedReads : maxFilteredReads)
       event.context.reservation = reservation
       try {
-        if (isGone(event)) throw new AppError('RATE_LIMITED', {}, 'The client left while its request waited.')
+        if (hasLeft(event)) throw new AppError('RATE_LIMITED', {}, 'The client left while its request waited.')
         return await read()
       } catch (error) {
         reservation.release()
@@ -64,7 +64,7 @@ export function openAnswers(config: Config, budget: AnswerBudget): Answers {
       let text = ''
       for (let next = pieces.next(); !next.done; next = pieces.next()) {
         text += next.value
-        if (text.length > maxWhole) return stream(event, new StreamedAnswer(continued(text, pieces), { 'content-type': jsonType }))
+        if (text.length > maxUnstreamedLength) return stream(event, new StreamedAnswer(prepend(text, pieces), { 'content-type': jsonType }))
       }
       count(event, budget, text.length)
       event.context.isComplete = true
@@ -81,9 +81,9 @@ export function openAnswers(config: Config, budget: AnswerBudget): Answers {
 const callerOf = ({ context: { actor, ip = '' } }: H3Event): string => (actor ? `user:${actor.id}` : `ip:${ip}`)
 
 /** Room for a stream, until it is sent or its client is gone. */
-async function reserved(event: H3Event, budget: AnswerBudget): Promise<Reservation | undefined> {
+async function reserveForStream(event: H3Event, budget: AnswerBudget): Promise<Reservation | undefined> {
   if (event.context.isLocal) return undefined
-  const reservation = event.context.reservation ?? (await budget.reserve(callerOf(event), streamBytes, maxQuick))
+  const reservation = event.context.reservation ?? (await budget.reserve(callerOf(event), streamBytes, maxIndexedReads))
   try {
     await reservation.grow(streamBytes)
   } catch (error) {
@@ -98,7 +98,7 @@ async function reserved(event: H3Event, budget: AnswerBudget): Promise<Reservati
 function count(event: H3Event, budget: AnswerBudget, bytes: number): void {
   const { reservation, isLocal } = event.context
   if (isLocal) return
-  if (bytes < minCounted || !event.runtime?.node?.res) {
+  if (bytes < minCountedLength || !event.runtime?.node?.res) {
     reservation?.release()
     return
   }
@@ -107,16 +107,16 @@ function count(event: H3Event, budget: AnswerBudget, bytes: number): void {
   onSent(event, () => counted.release())
 }
 
-const isGone = ({ runtime }: H3Event): boolean => runtime?.node?.res?.destroyed === true
+const hasLeft = ({ runtime }: H3Event): boolean => runtime?.node?.res?.destroyed === true
 
 /** Calls `then` once the answer is sent, or its client is gone, which may be the case already. */
-function onSent({ runtime }: H3Event, then: () => void): void {
+function onSent({ runtime }: H3Event, onEnd: () => void): void {
   const response = runtime?.node?.res
-  if (response?.destroyed) then()
-  else response?.once('close', then)
+  if (response?.destroyed) onEnd()
+  else response?.once('close', onEnd)
 }
 
-async function* continued(begun: string, pieces: Iterable<string>): AsyncGenerator<string> {
+async function* prepend(begun: string, pieces: Iterable<string>): AsyncGenerator<string> {
   yield begun
   yield* pieces
 }

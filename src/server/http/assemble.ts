@@ -27,11 +27,11 @@ import { routes as prometheus } from '../metrics.ts'
 import { documentation } from '../openapi/routes.ts'
 import { type Answers, openAnswers } from './answer.ts'
 import { openAnswerBudget } from './answer-budget.ts'
-import { type Audited, isWatched, openAudit } from './audit-requests.ts'
-import type { SignIns } from './auth-cache.ts'
-import { authenticate, forgetSignIns } from './authenticate.ts'
+import { isWatched, openAudit, type RunAudited } from './audit-requests.ts'
+import type { AuthCache } from './auth-cache.ts'
+import { authenticate, clearAuthCache } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
-import { clientIp } from './client-ip.ts'
+import { openClientIp } from './client-ip.ts'
 import { allowOrigin } from './cors.ts'
 import { failure } from './error-answers.ts'
 import { shownPath } from './redact-path.ts'
@@ -44,7 +44,7 @@ export interface Assembly {
   /** the server is about to stop: not ready for more */
   isDraining?: () => boolean
   /** remembers who is behind a token; without it the database is asked for each request */
-  signIns?: SignIns
+  signIns?: AuthCache
   /** learns which requests are being handled */
   eventLoop?: Pick<EventLoopWatch, 'began' | 'ended'>
   /** counts what is answered, where somebody else reads it too */
@@ -80,15 +80,18 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
 }
 
 /** Builds the server around an App; `h3.request()` and a socket lead into the same thing. */
-export function buildServer(app: App, { isDraining, signIns, eventLoop, recorder = openRecorder(), routes: given }: Assembly = {}): H3 {
-  const routes = given ?? allRoutes(app, isDraining, recorder)
-  const ipOf = clientIp(app.config.server.trusted_proxies)
+export function buildServer(
+  app: App,
+  { isDraining, signIns, eventLoop, recorder = openRecorder(), routes: routesOption }: Assembly = {},
+): H3 {
+  const routes = routesOption ?? allRoutes(app, isDraining, recorder)
+  const ipOf = openClientIp(app.config.server.trusted_proxies)
   const answers = openAnswers(app.config, openAnswerBudget(app.config, recorder.answerBytes))
   const origins = app.config.server.cors_origins
   const h3 = new H3({
     silent: true,
     onRequest(event) {
-      recorder.began()
+      recorder.onRequest()
       eventLoop?.began(event)
       event.context.startedAt = performance.now()
       requestId(event)
@@ -98,11 +101,11 @@ export function buildServer(app: App, { isDraining, signIns, eventLoop, recorder
       eventLoop?.ended(event)
       if (!event.context.isComplete) answers.complete(event, response)
       if (event.context.sunset) response.headers.set('deprecation', event.context.sunset.toUTCString())
-      forgetSignIns(event, signIns)
+      clearAuthCache(event, signIns)
       if (origins.length > 0) allowOrigin(response.headers, event, origins)
       // A path that cannot be decoded is refused before it begins.
-      if (event.context.startedAt === undefined) recorder.began()
-      recorder.answered(answered(event, response.status))
+      if (event.context.startedAt === undefined) recorder.onRequest()
+      recorder.onAnswer(answered(event, response.status))
       if (app.config.log.access) logAccess(app, event, response.status)
     },
   })
@@ -157,7 +160,7 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
   return paths
 }
 
-function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, answers: Answers, audited: Audited) {
+function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, answers: Answers, audited: RunAudited) {
   const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
   const watched = new Set([...methods.values()].filter(isWatched))
   return async (event: H3Event) => {

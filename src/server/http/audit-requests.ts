@@ -8,41 +8,41 @@ import * as users from '../../users/users.ts'
 import { requestId } from './request-id.ts'
 
 /** Fields of requests whose values are told; of all others it is told that they were there. */
-const told = new Set(
+const auditedFields = new Set(
   'username role disabled name scopes user type documents to max_views expires_at priority on_conflict dry_run on_duplicate'.split(' '),
 )
 
 /** There a username is half of what opens another server. */
-const toldOfSources: ReadonlySet<string> = new Set([...told].filter((name) => name !== 'username'))
+const auditedSourceFields: ReadonlySet<string> = new Set([...auditedFields].filter((name) => name !== 'username'))
 const none: ReadonlySet<string> = new Set()
 
 /** A request that is refused for anything else was a mistake, not an act. */
-const refusals = new Set([401, 403, 409, 410, 429])
+const auditedStatuses = new Set([401, 403, 409, 410, 429])
 
 /** Whether requests of that route are acts: what changes something, and every way to sign in. */
-export const isAct = ({ method, access: door, shape }: Route): boolean =>
+export const isAudited = ({ method, access: door, shape }: Route): boolean =>
   shape.audit ?? (method !== 'GET' && scopeOf(door, method, shape) !== 'read')
 
-const signIns = new Set(['POST /api/auth/login', 'GET /api/auth/oidc/callback', 'POST /api/auth/oidc/exchange'])
-const linkGuesses = new Set<Code | null>(['SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_NOT_FOUND'])
-const isOfLink = ({ path }: Route): boolean => path.startsWith('/api/public/shared/')
+const loginRoutes = new Set(['POST /api/auth/login', 'GET /api/auth/oidc/callback', 'POST /api/auth/oidc/exchange'])
+const linkGuessCodes = new Set<Code | null>(['SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_NOT_FOUND'])
+const isSharedLinkRoute = ({ path }: Route): boolean => path.startsWith('/api/public/shared/')
 
 /** Whether requests of that route pass here: acts, and where the address of a shared link can be guessed. */
-export const isWatched = (route: Route): boolean => isAct(route) || isOfLink(route)
+export const isWatched = (route: Route): boolean => isAudited(route) || isSharedLinkRoute(route)
 
 /** Whether that answer was to a guess. Who comes too late, too often or twice has guessed nothing. */
 function isGuess(route: Route, code: Code): boolean {
-  if (isOfLink(route)) return linkGuesses.has(code)
-  return signIns.has(`${route.method} ${route.path}`) && [401, 403].includes(codes[code][0])
+  if (isSharedLinkRoute(route)) return linkGuessCodes.has(code)
+  return loginRoutes.has(`${route.method} ${route.path}`) && [401, 403].includes(codes[code][0])
 }
 
-export type Audited = (event: H3Event, route: Route, run: () => Promise<unknown>) => Promise<unknown>
+export type RunAudited = (event: H3Event, route: Route, run: () => Promise<unknown>) => Promise<unknown>
 
 /** Runs routes that are watched; answers, or throws, what they do. */
-export function openAudit(app: App): Audited {
-  const write = together((acts: NewEntry[]) => append(app, acts))
+export function openAudit(app: App): RunAudited {
+  const write = batchWrites((entries: NewEntry[]) => append(app, entries))
   const tell = async (event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<void> => {
-    if (isAct(route)) await write(await actOf(app, event, route, outcome, code))
+    if (isAudited(route)) await write(await buildEntry(app, event, route, outcome, code))
   }
   const refused = async (event: H3Event, route: Route, code: Code, isAudited: boolean): Promise<void> => {
     // This very line is what fail2ban is told to look for.
@@ -59,7 +59,7 @@ export function openAudit(app: App): Audited {
       const { status = 500 } = error as { status?: number }
       // Whatever becomes of the log: what is answered is what went wrong first.
       if (status >= 500) await tell(event, route, 'failed', code).catch((cause) => app.log.error({ err: cause }, 'not in the audit log'))
-      else await refused(event, route, code, refusals.has(status))
+      else await refused(event, route, code, auditedStatuses.has(status))
       throw error
     }
     const { refusal } = event.context
@@ -68,13 +68,13 @@ export function openAudit(app: App): Audited {
   }
 }
 
-async function actOf(app: App, event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<NewEntry> {
+async function buildEntry(app: App, event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<NewEntry> {
   const { actor, input, params = {}, ip = '' } = event.context
   // Of what strangers send not even a name is kept: people type passwords into the wrong field.
-  const known = actor ? (route.path.startsWith('/api/sources') ? toldOfSources : told) : none
-  const fields = shown(input, known)
-  const query = shown(Object.fromEntries(event.url.searchParams), known)
-  const who = actor ?? (await claimed(app, input))
+  const known = actor ? (route.path.startsWith('/api/sources') ? auditedSourceFields : auditedFields) : none
+  const fields = redactFields(input, known)
+  const query = redactFields(Object.fromEntries(event.url.searchParams), known)
+  const who = actor ?? (await findClaimedUser(app, input))
   return {
     at: app.now(),
     actor_id: who?.id ?? null,
@@ -91,7 +91,7 @@ async function actOf(app: App, event: H3Event, route: Route, outcome: NewEntry['
 }
 
 /** Who somebody said to be that did not get in, where there is such a user. */
-async function claimed(app: App, input: unknown): Promise<{ id: string; username: string } | undefined> {
+async function findClaimedUser(app: App, input: unknown): Promise<{ id: string; username: string } | undefined> {
   const name = (input as { username?: unknown; password?: unknown } | undefined)?.username
   return typeof name === 'string' && 'password' in (input as object) ? users.findByIdentifier(app.db, name) : undefined
 }
@@ -99,21 +99,21 @@ async function claimed(app: App, input: unknown): Promise<{ id: string; username
 /** The token of a shared link is a credential: no more of it is told than tells one from the other. */
 const target = ([name, value]: [string, string]): string => `${name}=${name === 'token' ? `${value.slice(0, 6)}…` : value.slice(0, 200)}`
 
-function shown(input: unknown, known: ReadonlySet<string>): Record<string, unknown> | null {
+function redactFields(input: unknown, known: ReadonlySet<string>): Record<string, unknown> | null {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return null
   const fields = Object.entries(input).filter(([, value]) => value !== undefined)
   if (fields.length === 0) return null
-  return Object.fromEntries(fields.slice(0, 50).map(([name, value]) => [name.slice(0, 100), known.has(name) ? brief(value) : '…']))
+  return Object.fromEntries(fields.slice(0, 50).map(([name, value]) => [name.slice(0, 100), known.has(name) ? shorten(value) : '…']))
 }
 
 /** At most a line. */
-const brief = (value: unknown): unknown => {
+const shorten = (value: unknown): unknown => {
   const text = JSON.stringify(value)
   return text.length <= 200 ? value : `${text.slice(0, 200)}…`
 }
 
 /** One write at a time, each with all that came while the last one ran: the log is one chain, and would make everybody wait. */
-function together<T>(write: (items: T[]) => Promise<void>): (item: T) => Promise<void> {
+function batchWrites<T>(write: (items: T[]) => Promise<void>): (item: T) => Promise<void> {
   let waiting: T[] = []
   let next: Promise<void> | null = null
   let running: Promise<void> = Promise.resolve()

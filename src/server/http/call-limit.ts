@@ -10,10 +10,10 @@ interface Window {
   /** calls that this process may still let through without asking */
   left: number
   isUsedUp: boolean
-  asking: Promise<void> | null
+  request: Promise<void> | null
 }
 
-const minute = 60_000
+const minuteMs = 60_000
 /** Keys in memory; one that was pushed out only asks again. */
 const maxKeys = 10_000
 
@@ -26,10 +26,10 @@ export function openCallLimit(app: App): (key: string) => void | Promise<void> {
   const share = Math.max(1, Math.floor(limit / 20))
   const windows = new LRUCache<string, Window>({ max: maxKeys })
 
-  let asked = 0
+  let requestCount = 0
 
-  const ask = async (key: string, window: Window): Promise<void> => {
-    if (++asked % 500 === 0) await forgetOld(app)
+  const requestShare = async (key: string, window: Window): Promise<void> => {
+    if (++requestCount % 500 === 0) await deleteExpired(app)
     // The clock is read in place, once the row is locked: read before that it could lie before what another process has just written.
     const isOver = sql`(call_windows.starts_at <= clock_timestamp() - interval '1 minute' or call_windows.starts_at > clock_timestamp())`
     const { rows } = await sql<{ left_ms: number; used: number }>`
@@ -49,7 +49,7 @@ export function openCallLimit(app: App): (key: string) => void | Promise<void> {
     const now = app.monotonicMs()
     let window = windows.get(key)
     if (!window || window.endsAt <= now) {
-      window = { endsAt: now + minute, left: 0, isUsedUp: false, asking: null }
+      window = { endsAt: now + minuteMs, left: 0, isUsedUp: false, request: null }
       windows.set(key, window)
     }
     if (window.left > 0) {
@@ -60,24 +60,24 @@ export function openCallLimit(app: App): (key: string) => void | Promise<void> {
     return window
   }
 
-  const askAndTake = async (key: string, empty: Window): Promise<void> => {
+  const requestAndTake = async (key: string, empty: Window): Promise<void> => {
     for (let window: Window | null = empty; window; window = take(key)) {
       const current = window
       // Calls that come while the answer is under way wait for it, instead of taking a share each.
-      current.asking ??= ask(key, current).finally(() => {
-        current.asking = null
+      current.request ??= requestShare(key, current).finally(() => {
+        current.request = null
       })
-      await current.asking
+      await current.request
     }
   }
 
   return (key) => {
     const empty = limit === 0 ? null : take(key)
-    if (empty) return askAndTake(key, empty)
+    if (empty) return requestAndTake(key, empty)
   }
 }
 
 /** Windows that are long over, of keys that nobody comes back with. */
-async function forgetOld(app: App): Promise<void> {
+async function deleteExpired(app: App): Promise<void> {
   await sql`delete from call_windows where starts_at < now() - interval '10 minutes'`.execute(app.db)
 }

@@ -3,27 +3,27 @@ import { BlockList, isIP, isIPv6 } from 'node:net'
 import type { H3Event } from 'h3'
 
 /** Makes the function that tells the client's address of a request. */
-export function clientIp(trusted: readonly string[]): (event: H3Event) => string {
-  const behind = clientBehind(trusted)
+export function openClientIp(trusted: readonly string[]): (event: H3Event) => string {
+  const behind = openForwardedIp(trusted)
   return ({ req, runtime }) => behind(req.ip ?? runtime?.node?.req.socket.remoteAddress, req.headers.get('x-forwarded-for'))
 }
 
 /** The same from the socket's peer and `X-Forwarded-For`, which is read from the right, as long as each hop is one of the `trusted` proxies. */
-export function clientBehind(trusted: readonly string[]): (peer: string | undefined, forwarded: string | null) => string {
+export function openForwardedIp(trusted: readonly string[]): (peer: string | undefined, forwarded: string | null) => string {
   const proxies = networks(trusted)
   return (address = '127.0.0.1', forwarded) => {
-    const peer = plain(address)
+    const peer = normalizeAddress(address)
     if (trusted.length === 0) return peer
-    const hops = (forwarded ?? '').split(',').map((hop) => plain(hop))
+    const hops = (forwarded ?? '').split(',').map((hop) => normalizeAddress(hop))
     let client = peer
     // What is no address is where a client wrote something of its own: nothing before it can be believed.
-    while (within(proxies, client) && isIP(hops.at(-1) ?? '')) client = hops.pop() ?? client
+    while (blockListHas(proxies, client) && isIP(hops.at(-1) ?? '')) client = hops.pop() ?? client
     return client
   }
 }
 
 /** Whether an address is inside one of the networks (`10.0.0.0/8`, `::1`). */
-export const isWithin = (address: string, list: readonly string[]): boolean => within(networks(list), plain(address))
+export const isWithin = (address: string, list: readonly string[]): boolean => blockListHas(networks(list), normalizeAddress(address))
 
 function networks(list: readonly string[]): BlockList {
   const blocks = new BlockList()
@@ -35,11 +35,11 @@ function networks(list: readonly string[]): BlockList {
   return blocks
 }
 
-const within = (blocks: BlockList, address: string): boolean =>
+const blockListHas = (blocks: BlockList, address: string): boolean =>
   isIP(address) !== 0 && blocks.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
 
 /** Without a port, as some proxies add it; IPv4 in IPv6 clothes is IPv4. */
-const plain = (address: string): string =>
+const normalizeAddress = (address: string): string =>
   address
     .trim()
     .replace(/^\[([^\]]*)\](?::\d+)?$/, '$1')

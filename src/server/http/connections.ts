@@ -5,23 +5,23 @@ import type { Duplex } from 'node:stream'
 import { type Code, codes } from '../../errors.ts'
 
 /** Milliseconds that the rest of a refused body is read and thrown away, so that its sender comes to read the answer. */
-const linger = 30_000
+const drainTimeoutMs = 30_000
 /** The same for what is no HTTP. */
-const shortLinger = 1000
+const malformedTimeoutMs = 1000
 
 /** An upload may take as long as it moves; a connection on which nothing moves for `idle` milliseconds is cut. */
-export function tuneConnections(server: Server, handler: RequestListener, idle: number): void {
+export function tuneConnections(server: Server, handler: RequestListener, idleTimeoutMs: number): void {
   server.requestTimeout = 0
   server.headersTimeout = 20_000
   server.keepAliveTimeout = 65_000
-  server.setTimeout(idle)
+  server.setTimeout(idleTimeoutMs)
   server.prependListener('request', drainAfterAnswer)
   server.on('checkContinue', (request, response) => {
     drainAfterAnswer(request, response)
     continueOnRead(request, response)
     void handler(request, response)
   })
-  server.on('clientError', refuse)
+  server.on('clientError', answerMalformed)
 }
 
 /** Closing at once would reset the connection under a client that is busy sending, and the answer would be lost with it. */
@@ -30,7 +30,7 @@ function drainAfterAnswer(request: IncomingMessage, response: ServerResponse): v
   response.prependOnceListener('finish', () => {
     if (request.complete || request.destroyed) return
     const { socket } = request
-    const cut = setTimeout(() => socket.destroy(), linger)
+    const cut = setTimeout(() => socket.destroy(), drainTimeoutMs)
     let isLast = false
     socket.destroySoon = () => {
       isLast = true
@@ -59,7 +59,7 @@ function continueOnRead(request: IncomingMessage, response: ServerResponse): voi
 const statuses: Readonly<Record<string, number>> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 }
 
 /** What cannot be understood as HTTP never becomes a request; it is answered here, in the shape of all errors. */
-function refuse(problem: Error & { code?: string }, socket: Duplex): void {
+function answerMalformed(problem: Error & { code?: string }, socket: Duplex): void {
   if (!socket.writable || problem.code === 'ECONNRESET') return void socket.destroy()
   const status = statuses[problem.code ?? ''] ?? 400
   const id = randomUUID()
@@ -70,5 +70,5 @@ function refuse(problem: Error & { code?: string }, socket: Duplex): void {
   const body = JSON.stringify({ error })
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}`
   socket.end(`${head}\r\nx-request-id: ${id}\r\nconnection: close\r\n\r\n${body}`)
-  setTimeout(() => socket.destroy(), shortLinger).unref()
+  setTimeout(() => socket.destroy(), malformedTimeoutMs).unref()
 }

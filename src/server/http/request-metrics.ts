@@ -14,8 +14,8 @@ export interface Answered {
 }
 
 export interface Recorder {
-  began(): void
-  answered(answer: Answered): void
+  onRequest(): void
+  onAnswer(answer: Answered): void
   /** Adds to the bytes of answers that wait for their clients. */
   answerBytes(change: number): void
   families(): Family[]
@@ -42,10 +42,10 @@ export function openRecorder(others: () => Family[] = () => []): Recorder {
     answerBytes(change) {
       bytesInFlight += change
     },
-    began() {
+    onRequest() {
       inFlight++
     },
-    answered({ method, route = 'none', status, duration, code }) {
+    onAnswer({ method, route = 'none', status, duration, code }) {
       inFlight--
       const key = `${method} ${route} ${status}`
       let one = series.get(key)

@@ -56,7 +56,7 @@ export function describe(routes: readonly Route[], publicUrl: string, version: s
 }
 
 /** `put_notifications_readAll`: words of one segment run together, segments do not, so no two routes share a name. */
-const nameOf = (method: string, path: string): string =>
+const operationIdOf = (method: string, path: string): string =>
   [method.toLowerCase(), ...path.split('/').filter((part) => part !== '' && part !== 'api')]
     .map((part) => part.replaceAll(/[^a-zA-Z0-9]+(\w?)/g, (_, letter: string) => letter.toUpperCase()))
     .join('_')
@@ -65,7 +65,7 @@ function operation(route: Route): Operation {
   const { shape, method, path, access: door } = route
   const bodies = requestOf(route)
   return {
-    operationId: nameOf(method, path),
+    operationId: operationIdOf(method, path),
     tags: [path.split('/')[2] ?? path.slice(1)],
     summary: door === 'admin' ? `${shape.summary} (admins)` : shape.summary,
     ...(shape.sunset ? { deprecated: true as const } : {}),
@@ -73,8 +73,8 @@ function operation(route: Route): Operation {
     parameters: [...pathParameters(route), ...queryParameters(shape.query), ...headerParameters(shape.headers)],
     ...(bodies ? { requestBody: bodies } : {}),
     responses: {
-      ...failures(route),
-      ...goodAnswers(route),
+      ...errorResponses(route),
+      ...successResponses(route),
       ...(hidesAnswer(door, method, shape) ? { 204: { description: 'Done, for an API token without the scope read; no body.' } } : {}),
     },
   }
@@ -119,10 +119,10 @@ function requestOf({ shape: { body, form, acceptsForm: takesForm } }: Route): Op
   return { required: true, content: { 'multipart/form-data': { schema: { type: 'object', properties, required: [form.file] } } } }
 }
 
-function goodAnswers({
+function successResponses({
   shape: { answer, otherAnswers: also = {}, status, produces, summary, headers = {} },
 }: Route): Operation['responses'] {
-  const others = Object.entries(also).map(([other, type]) => [other, isRedirect(other) ? onward : jsonAnswer(type, summary)])
+  const others = Object.entries(also).map(([other, type]) => [other, isRedirect(other) ? redirectAnswer : jsonAnswer(type, summary)])
   return {
     ...goodAnswer(answer, status, produces, summary),
     ...('Range' in headers ? { 206: { description: 'The range that was asked for.', content: bytesOf(produces) } } : {}),
@@ -133,7 +133,7 @@ function goodAnswers({
 
 const isRedirect = (status: string | number | undefined): boolean => Number(status) >= 300
 
-const onward = { description: 'Go on to where Location says; no body.' }
+const redirectAnswer = { description: 'Go on to where Location says; no body.' }
 
 const bytesOf = (types: readonly string[] = []): Media => Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }]))
 
@@ -144,7 +144,7 @@ function goodAnswer(
   summary: string,
 ): Operation['responses'] {
   if (produces) return { 200: { description: summary, content: bytesOf(produces) } }
-  if (!answer && isRedirect(status)) return { [String(status)]: onward }
+  if (!answer && isRedirect(status)) return { [String(status)]: redirectAnswer }
   if (!answer) return { [status ?? 204]: { description: 'Done; no body.' } }
   return { [status ?? 200]: jsonAnswer(answer, summary) }
 }
@@ -174,7 +174,7 @@ function codesOf({ access: door, path, shape }: Route): Set<Code> {
   ])
 }
 
-function failures(route: Route): Operation['responses'] {
+function errorResponses(route: Route): Operation['responses'] {
   const byStatus = Map.groupBy(codesOf(route), (code) => codes[code][0])
   return Object.fromEntries(
     [...byStatus].map(([status, group]) => {

@@ -21,40 +21,40 @@ export interface Feed {
   /** Hands out nothing any more, and asks nothing of the database. */
   stop(): void
   /** Looks for new events. Once it resolves, all that were committed when it was called have been handed out. */
-  look(): Promise<void>
+  poll(): Promise<void>
   /** Earlier events of these types that concern the actor, after `since` and up to `until`, in order. */
-  missed(actor: Actor, types: readonly EventType[], since: number, until: number): AsyncIterable<LiveEvent>
+  loadMissed(actor: Actor, types: readonly EventType[], since: number, until: number): AsyncIterable<LiveEvent>
 }
 
-const page = 500
+const pageSize = 500
 const columns = sql`position, type, user_id, data, at`
 
 /** Whether an event is for this user. Notifications are personal also for admins; the queue is counted for each user, and as a whole for admins. */
-export function concerns({ type, user_id }: LiveEvent, actor: Actor): boolean {
+export function isVisibleTo({ type, user_id }: LiveEvent, actor: Actor): boolean {
   if (type === 'notification') return user_id === actor.id
   if (type === 'queue_status') return user_id === (isAdmin(actor) ? null : actor.id)
   return isAdmin(actor) || user_id === actor.id
 }
 
 /** Opens the feed; `hand` gets each event once, in order. */
-export function openFeed({ db }: App, hand: (event: LiveEvent) => void): Feed {
+export function openFeed({ db }: App, onEvent: (event: LiveEvent) => void): Feed {
   let last = 0
   let isOn = false
-  let looking: Promise<void> | null = null
+  let polling: Promise<void> | null = null
   let next: Promise<void> | null = null
 
-  const pass = async () => {
+  const pollOnce = async () => {
     await sql`select dms_order_events()`.execute(db)
     while (isOn) {
       const { rows } = await sql<LiveEvent>`
-        select ${columns} from events where position > ${last} order by position limit ${page}`.execute(db)
+        select ${columns} from events where position > ${last} order by position limit ${pageSize}`.execute(db)
       for (const event of rows) {
         // A feed that was started anew meanwhile is past these.
         if (event.position <= last) continue
         last = event.position
-        hand(event)
+        onEvent(event)
       }
-      const isLast = rows.length < page
+      const isLast = rows.length < pageSize
       // The result of a query may be in the old generation already, where it would keep these until the next full collection (F25).
       rows.length = 0
       if (isLast) return
@@ -64,13 +64,13 @@ export function openFeed({ db }: App, hand: (event: LiveEvent) => void): Feed {
   /** One at a time; whoever asks during one waits for the next, which sees what this one may have missed. */
   const look = (): Promise<void> => {
     if (!isOn) return Promise.resolve()
-    if (!looking) {
-      looking = pass().finally(() => {
-        looking = null
+    if (!polling) {
+      polling = pollOnce().finally(() => {
+        polling = null
       })
-      return looking
+      return polling
     }
-    next ??= looking
+    next ??= polling
       .catch(() => {})
       .then(() => {
         next = null
@@ -80,7 +80,7 @@ export function openFeed({ db }: App, hand: (event: LiveEvent) => void): Feed {
   }
 
   let starting: Promise<void> | null = null
-  const begin = async () => {
+  const startAtEnd = async () => {
     await sql`select dms_order_events()`.execute(db)
     const { rows } = await sql<{ last: number | null }>`select max(position) as last from events`.execute(db)
     last = Math.max(last, rows[0]?.last ?? 0)
@@ -93,7 +93,7 @@ export function openFeed({ db }: App, hand: (event: LiveEvent) => void): Feed {
     },
     async start() {
       if (isOn) return
-      starting ??= begin().finally(() => {
+      starting ??= startAtEnd().finally(() => {
         starting = null
       })
       await starting
@@ -101,16 +101,16 @@ export function openFeed({ db }: App, hand: (event: LiveEvent) => void): Feed {
     stop() {
       isOn = false
     },
-    look,
-    async *missed(actor, types, since, until) {
+    poll: look,
+    async *loadMissed(actor, types, since, until) {
       for (let after = since; ; ) {
         const { rows } = await sql<LiveEvent>`
           select ${columns} from events
           where position > ${after} and position <= ${until} and at > now() - ${retentionMs} * interval '1 ms' and type = any(${types})
             and (${isAdmin(actor)} or user_id = ${actor.id})
-          order by position limit ${page}`.execute(db)
-        yield* rows.filter((event) => concerns(event, actor))
-        if (rows.length < page) return
+          order by position limit ${pageSize}`.execute(db)
+        yield* rows.filter((event) => isVisibleTo(event, actor))
+        if (rows.length < pageSize) return
         after = rows.at(-1)?.position ?? until
       }
     },

@@ -22,20 +22,20 @@ export const typeOf = (name: EventName): EventType => names[name]
 
 const EventNames = z.array(z.enum(Object.keys(names) as EventName[])).max(100)
 
-const Said = z.discriminatedUnion('type', [
+const ClientMessage = z.discriminatedUnion('type', [
   z.object({ type: z.literal('auth'), token: z.string() }),
   z.object({ type: z.literal('subscribe'), events: EventNames, since: z.int().nonnegative().nullish() }),
   z.object({ type: z.literal('unsubscribe'), events: EventNames }),
 ])
 
-export type Said = z.infer<typeof Said>
+export type Said = z.infer<typeof ClientMessage>
 
 /** What a client says; null stands for bytes that are no text. Throws VALIDATION_ERROR. */
-export function understand(text: string | null): Said {
-  return parseInput(Said, parsed(text))
+export function parseMessage(text: string | null): Said {
+  return parseInput(ClientMessage, parseJson(text))
 }
 
-function parsed(text: string | null): unknown {
+function parseJson(text: string | null): unknown {
   try {
     return JSON.parse(text ?? '')
   } catch {
@@ -44,11 +44,11 @@ function parsed(text: string | null): unknown {
 }
 
 /** The message of an event: its data as they are, and flat beside the type, but for what they call `type` themselves. */
-export function render({ position, type, data, at }: LiveEvent): string {
+export function renderEvent({ position, type, data, at }: LiveEvent): string {
   const { type: _inside, ...flat } = data
   return JSON.stringify({ type, ...flat, data, timestamp: at.toISOString(), seq: position })
 }
 
 /** The message of a failure. */
-export const complaint = (code: Code, message: string = codes[code][1], details: Record<string, unknown> = {}): string =>
+export const renderError = (code: Code, message: string = codes[code][1], details: Record<string, unknown> = {}): string =>
   JSON.stringify({ type: 'error', code, message, details })

@@ -6,7 +6,7 @@ import { publishMany } from '../../events.ts'
 
 export interface QueueWatch {
   /** The queue may have changed. */
-  changed(): void
+  onChange(): void
   close(): Promise<void>
 }
 
@@ -18,49 +18,49 @@ interface Counts {
 }
 
 /** Milliseconds between two looks, over all servers. A look at a very long queue is followed by a pause of ten times what it took. */
-const interval = 1000
+const intervalMs = 1000
 
 /** Watches for as long as `isWanted`: without subscribers nobody counts. */
-export function watchQueue({ db, log }: App, isWanted: () => boolean): QueueWatch {
+export function watchQueue({ db, log }: App, hasSubscribers: () => boolean): QueueWatch {
   let timer: NodeJS.Timeout | null = null
-  let looking = Promise.resolve()
+  let reporting = Promise.resolve()
   let restsUntil = 0
   let isClosed = false
 
-  const look = async () => {
+  const reportChange = async () => {
     const started = performance.now()
     timer = null
-    const isDone = await db.transaction().execute(report)
-    restsUntil = performance.now() + Math.max(interval, 10 * (performance.now() - started))
+    const isDone = await db.transaction().execute(publishCounts)
+    restsUntil = performance.now() + Math.max(intervalMs, 10 * (performance.now() - started))
     // Another server has just looked, perhaps too early to see the change.
     if (!isDone) changed()
   }
 
   const changed = () => {
-    if (timer || isClosed || !isWanted()) return
+    if (timer || isClosed || !hasSubscribers()) return
     timer = setTimeout(
       () => {
-        looking = look().catch((error) => log.warn({ err: (error as Error).message }, 'the queue could not be counted'))
+        reporting = reportChange().catch((error) => log.warn({ err: (error as Error).message }, 'the queue could not be counted'))
       },
       Math.max(0, restsUntil - performance.now()),
     )
   }
 
   return {
-    changed,
+    onChange: changed,
     async close() {
       isClosed = true
       if (timer) clearTimeout(timer)
-      await looking
+      await reporting
     },
   }
 }
 
 /** Publishes the counts that are not what they were, for everybody's jobs (admins) and for each user's; false when it is too early for that. */
-async function report(trx: Trx): Promise<boolean> {
+async function publishCounts(trx: Trx): Promise<boolean> {
   const { rows: due } = await sql`
     update queue_counts set at = clock_timestamp()
-    where key = 'all' and at <= clock_timestamp() - ${interval - 50} * interval '1 ms' returning key`.execute(trx)
+    where key = 'all' and at <= clock_timestamp() - ${intervalMs - 50} * interval '1 ms' returning key`.execute(trx)
   if (due.length === 0) return false
   const { rows } = await sql<Counts>`
     with counted as (

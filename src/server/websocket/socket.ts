@@ -8,23 +8,23 @@ import { isUnavailable } from '../../db/pool.ts'
 import { AppError, type Code } from '../../errors.ts'
 import type { EventType } from '../../events.ts'
 import type { Session as TokenSession } from '../../http/route.ts'
-import { concerns, type Feed, type LiveEvent } from './event-feed.ts'
-import { complaint, type EventName, render, typeOf, understand } from './messages.ts'
+import { type Feed, isVisibleTo, type LiveEvent } from './event-feed.ts'
+import { type EventName, parseMessage, renderError, renderEvent, typeOf } from './messages.ts'
 
 /** What the server around a socket does for it. */
-export interface Surroundings {
+export interface SocketContext {
   app: App
   feed: Feed
   /** milliseconds to authenticate in */
-  authTimeout: number
+  authTimeoutMs: number
   /** Takes one of the user's places; false when none is free. */
-  take(place: string, userId: string): Promise<boolean>
+  take(slot: string, userId: string): Promise<boolean>
   /** Gives a place back; never throws. */
-  give(place: string): void
+  releaseSlot(place: string): void
   /** Ends the socket if its session has ended since the token was read. */
   recheck(socket: Socket): Promise<void>
   /** Somebody wants to hear of the queue. */
-  queueWanted(): void
+  onQueueSubscribed(): void
 }
 
 export interface Session {
@@ -41,15 +41,15 @@ export interface Socket {
   readonly session: Session | null
   /** the id of the place that it takes of its user's; null: none */
   readonly place: string | null
-  wants(type: EventType): boolean
+  isSubscribed(type: EventType): boolean
   /** Takes what the client says; null stands for bytes that are no text. */
   receive(text: string | null): void
   /** Sends an event if the client wants it and may have it. */
   offer(event: LiveEvent, text: () => string): void
   /** What the session's user is from now on. */
-  become(actor: Actor): void
+  setActor(actor: Actor): void
   /** Ends it if its time is over. */
-  tick(): void
+  checkExpiry(): void
   end(code: number, reason: string): void
   /** Tells the client why, and ends it. */
   refuse(code: Code, close: number, message?: string): void
@@ -58,19 +58,19 @@ export interface Socket {
 }
 
 /** Bytes waiting for the client: above the first it reads too slowly, above the second older events wait until it has caught up. */
-const tooMuch = 1_000_000
-const much = 256_000
+const maxBufferedBytes = 1_000_000
+const drainThresholdBytes = 256_000
 /** Messages waiting to be handled. */
 const maxUnhandled = 32
 /** Milliseconds for the client to answer our close. */
 const patience = 5000
 
 /** Opens a socket on a connection. */
-export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket {
+export function openSocket(around: SocketContext, peer: Peer, ip: string): Socket {
   const { app, feed } = around
   const openedAt = performance.now()
   /** the types, with the names that the client gave them */
-  const wanted = new Map<EventType, EventName>()
+  const subscriptions = new Map<EventType, EventName>()
   let session: Session | null = null
   let place: string | null = null
   let isOver = false
@@ -83,14 +83,14 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
   const send = (text: string) => {
     if (isOver) return
     peer.send(text)
-    if (peer.bufferedAmount > tooMuch) end(1013, 'reads too slowly')
+    if (peer.bufferedAmount > maxBufferedBytes) end(1013, 'reads too slowly')
   }
 
   const leave = () => {
     isOver = true
-    wanted.clear()
+    subscriptions.clear()
     held = null
-    if (place) around.give(place)
+    if (place) around.releaseSlot(place)
     place = null
   }
 
@@ -102,7 +102,7 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
   }
 
   const refuse = (code: Code, close: number, message?: string) => {
-    send(complaint(code, message))
+    send(renderError(code, message))
     end(close, code)
   }
 
@@ -111,13 +111,13 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
     const endsAt = app.monotonicMs() + remainingMs
     if (actor.id === null) throw new AppError('UNAUTHORIZED')
     if (actor.scopes && !actor.scopes.includes('read')) throw new AppError('FORBIDDEN', {}, 'This API token lacks the scope "read".')
-    if (session && session.actor.id !== actor.id) return send(complaint('FORBIDDEN', 'This connection belongs to another user.'))
+    if (session && session.actor.id !== actor.id) return send(renderError('FORBIDDEN', 'This connection belongs to another user.'))
     if (!place) {
       const own = randomUUID()
       place = own
       const isFree = await around.take(own, actor.id)
       // Gone while we waited: what was taken only now must be given back now.
-      if (isOver) return around.give(own)
+      if (isOver) return around.releaseSlot(own)
       if (!isFree) {
         place = null
         return refuse('RATE_LIMITED', 4429, `${app.config.limits.ws_connections_per_user} connections are open already.`)
@@ -130,24 +130,24 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
   }
 
   /** With the place where what is heard live begins: who loses the connection before any event came has it for `since`. */
-  const tellWanted = () => send(JSON.stringify({ type: 'subscribed', events: [...wanted.values()], seq: feed.last }))
+  const sendSubscriptions = () => send(JSON.stringify({ type: 'subscribed', events: [...subscriptions.values()], seq: feed.last }))
 
   const subscribe = async ({ actor }: Session, names: readonly EventName[], since: number | null) => {
-    if (since !== null) await feed.look()
-    const fresh = names.filter((name) => !wanted.has(typeOf(name)))
-    for (const name of fresh) wanted.set(typeOf(name), name)
-    tellWanted()
+    if (since !== null) await feed.poll()
+    const fresh = names.filter((name) => !subscriptions.has(typeOf(name)))
+    for (const name of fresh) subscriptions.set(typeOf(name), name)
+    sendSubscriptions()
     const types = fresh.map(typeOf)
-    if (types.includes('queue_status')) around.queueWanted()
+    if (types.includes('queue_status')) around.onQueueSubscribed()
     // From this very moment on, what is handed out is held back: earlier events end where it begins.
     if (since !== null && types.length > 0) await replay(actor, types, since, feed.last)
   }
 
   const replay = async (actor: Actor, types: readonly EventType[], since: number, until: number) => {
     held = { texts: [], size: 0 }
-    for await (const event of feed.missed(actor, types, since, until)) {
-      send(render(event))
-      if (peer.bufferedAmount > much) await peer.waitForDrain({ threshold: much })
+    for await (const event of feed.loadMissed(actor, types, since, until)) {
+      send(renderEvent(event))
+      if (peer.bufferedAmount > drainThresholdBytes) await peer.waitForDrain({ threshold: drainThresholdBytes })
       if (isOver) return
     }
     const texts = held?.texts ?? []
@@ -156,13 +156,13 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
   }
 
   const unsubscribe = (names: readonly EventName[]) => {
-    for (const name of names) wanted.delete(typeOf(name))
-    tellWanted()
+    for (const name of names) subscriptions.delete(typeOf(name))
+    sendSubscriptions()
   }
 
   const handle = async (text: string | null) => {
     if (isOver) return
-    const said = understand(text)
+    const said = parseMessage(text)
     if (said.type === 'auth') await authenticate(said.token)
     else if (!session) throw new AppError('UNAUTHORIZED', {}, 'Say who you are first: {"type":"auth","token":"…"}.')
     else if (said.type === 'subscribe') await subscribe(session, said.events, said.since ?? null)
@@ -170,7 +170,7 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
   }
 
   const fail = (error: unknown) => {
-    if (error instanceof AppError && error.code === 'VALIDATION_ERROR') send(complaint(error.code, error.message, error.details))
+    if (error instanceof AppError && error.code === 'VALIDATION_ERROR') send(renderError(error.code, error.message, error.details))
     else if (error instanceof AppError) refuse(error.code, 4401, error.message)
     else if (isUnavailable(error)) refuse('SERVICE_UNAVAILABLE', 1013)
     else {
@@ -187,7 +187,7 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
     get place() {
       return place
     },
-    wants: (type) => wanted.has(type),
+    isSubscribed: (type) => subscriptions.has(type),
     receive(text) {
       if (isOver) return
       if (++unhandled > maxUnhandled) return end(1008, 'too many messages at once')
@@ -200,17 +200,17 @@ export function openSocket(around: Surroundings, peer: Peer, ip: string): Socket
         })
     },
     offer(event, text) {
-      if (isOver || !session || !wanted.has(event.type) || !concerns(event, session.actor)) return
+      if (isOver || !session || !subscriptions.has(event.type) || !isVisibleTo(event, session.actor)) return
       if (!held) return send(text())
       held.texts.push(text())
       held.size += text().length
-      if (held.size > tooMuch - much) end(1013, 'reads too slowly')
+      if (held.size > maxBufferedBytes - drainThresholdBytes) end(1013, 'reads too slowly')
     },
-    become(actor) {
+    setActor(actor) {
       if (session) session = { ...session, actor }
     },
-    tick() {
-      if (!session && performance.now() - openedAt > around.authTimeout) refuse('UNAUTHORIZED', 4401, 'Nobody signed in in time.')
+    checkExpiry() {
+      if (!session && performance.now() - openedAt > around.authTimeoutMs) refuse('UNAUTHORIZED', 4401, 'Nobody signed in in time.')
       if (session && session.endsAt <= app.monotonicMs()) refuse('UNAUTHORIZED', 4401, 'The token has expired.')
     },
     end,

@@ -6,16 +6,16 @@ import type { Config } from '../../config/schema.ts'
 import { AppError, invalid } from '../../errors.ts'
 
 /** sockets of one address that have not signed in yet */
-const maxStrangers = 100
+const maxAnonymous = 100
 /** Seconds after which it is worth another try: about when those that do not sign in are gone. */
-const retryAfter = 10
+const retryAfterSeconds = 10
 
 /** Why a connection is not opened, where its address has so many `strangers` already; null: it is. */
-export function objection(request: IncomingMessage, server: Config['server'], strangers: number): AppError | null {
+export function checkUpgrade(request: IncomingMessage, server: Config['server'], anonymousCount: number): AppError | null {
   const malformed = handshakeError(request)
   if (malformed) return malformed
   if (!isOwnOrigin(request, server)) return new AppError('FORBIDDEN', {}, 'Pages of this origin may not connect.')
-  if (strangers >= maxStrangers) return new AppError('RATE_LIMITED', { retry_after_secs: retryAfter })
+  if (anonymousCount >= maxAnonymous) return new AppError('RATE_LIMITED', { retry_after_secs: retryAfterSeconds })
   return null
 }
 
@@ -37,7 +37,7 @@ function isOwnOrigin({ headers }: IncomingMessage, { cors_origins, public_url }:
 }
 
 /** Answers instead of opening, in the shape of all errors. */
-export function refuse(connection: Duplex, { status, code, message, details }: AppError, now: Date): void {
+export function rejectUpgrade(connection: Duplex, { status, code, message, details }: AppError, now: Date): void {
   const id = randomUUID()
   const wait = details.retry_after_secs
   const error = { code, message, details, timestamp: now.toISOString(), request_id: id }

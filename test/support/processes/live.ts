@@ -8,7 +8,7 @@ import { openLog } from '../../../src/log/log.ts'
 import { openApp } from '../../../src/open-app.ts'
 import { buildServer } from '../../../src/server/http/assemble.ts'
 import { listen } from '../../../src/server/listen.ts'
-import { type LiveOptions, openLive } from '../../../src/server/websocket/websocket.ts'
+import { openWebSockets, type WebSocketOptions } from '../../../src/server/websocket/websocket.ts'
 import { startApp } from '../app.ts'
 import { tokenFor } from '../servers/server.ts'
 
@@ -36,7 +36,7 @@ export interface LiveSocket {
 /** Starts servers with pools of their own, all with /ws; the first is that of startApp(). */
 export async function startLive(
   settings: Parameters<typeof startApp>[0] = {},
-  { servers = 2, ...options }: LiveOptions & { servers?: number } = {},
+  { servers = 2, ...options }: WebSocketOptions & { servers?: number } = {},
 ) {
   const dms = await startApp({ 'server.port': 0, ...settings })
   const urls: string[] = []
@@ -44,7 +44,7 @@ export async function startLive(
   for (let number = 0; number < servers; number++) {
     const app = number === 0 ? dms.app : await another(dms.app)
     const listening = await listen(buildServer(app), app.config)
-    const live = await openLive(app, listening.server, options)
+    const live = await openWebSockets(app, listening.server, options)
     let stopped: Promise<unknown> | undefined
     const stop = () => {
       stopped ??= Promise.all([listening.close(0), live.close()])

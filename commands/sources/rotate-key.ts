@@ -17,8 +17,8 @@ export const sourcesRotateKey = (cli: Cli): Command =>
     .action(async ({ oldKeyFile: file }: { oldKeyFile?: string }) => {
       const old = file === undefined ? null : await readSecret(cli.options, 'old-key', { file })
       const app = await cli.app('sources rotate-key')
-      const { rotate } = await import('../../src/sources/secrets.ts')
-      const sources = await rotate(app, old)
+      const { rotateKey } = await import('../../src/sources/credentials.ts')
+      const sources = await rotateKey(app, old)
       cli.print(
         { type: 'summary', command: 'sources rotate-key', sources },
         { columns: [{ name: 'sources' }], sentence: `✓ Encrypted the passwords of ${sources} sources with the new key` },

@@ -97,8 +97,8 @@ export const sourcesSync = (cli: Cli): Command =>
       const sources = await selected(client, given, flags)
       const options = optionsOf(flags, app.config.sources.concurrency)
       if (!dryRun) return work(cli, sources, given, (source, progress) => syncInProcess(cli, app, client, source, options, progress))
-      const { planned } = await import('../../src/sources/sync/sync-job.ts')
-      await list(cli, sources, (source) => planned(app, source.id, options, cli.signal))
+      const { planSync } = await import('../../src/sources/sync/sync-job.ts')
+      await list(cli, sources, (source) => planSync(app, source.id, options, cli.signal))
     })
 
 /** Throws Failure USAGE for what works on the server only. */

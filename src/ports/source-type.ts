@@ -101,4 +101,12 @@ export class SourceFailure extends Error {
     this.code = code
     this.isRetryable = retry
   }
+
+  /** The failure concerns the whole source. A busy source asks to be retried; a locked file does not. */
+  get isSourceWide(): boolean {
+    return (
+      ['SOURCE_UNREACHABLE', 'SOURCE_UNAUTHORIZED', 'SOURCE_TOO_SLOW'].includes(this.code) ||
+      (this.code === 'SOURCE_BUSY' && this.isRetryable)
+    )
+  }
 }

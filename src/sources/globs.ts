@@ -1,113 +1,112 @@
 /**
- * Which files of a source are taken. Globs come from users and names from remote servers, so no glob becomes a backtracking expression: all
- * states that the globs of a source can be in are followed at once, in time linear in the length of the path.
+ * Matches paths against the globs of a source. Users write the globs and remote servers the names, so matching must not backtrack: this matcher
+ * simulates a nondeterministic automaton in time linear in the length of the path. picomatch compiles globs to backtracking expressions; it is
+ * used only for the globs that a user gives to `dms documents upload` on the own machine.
  */
 import { setImmediate } from 'node:timers/promises'
 
 type Token =
   | { kind: 'char'; code: number }
-  /** one character that is no slash */
+  /** one character except a slash */
   | { kind: 'one' }
   | { kind: 'set'; isNegative: boolean; ranges: readonly (readonly [from: number, to: number])[] }
-  /** any characters but slashes */
+  /** any characters except slashes */
   | { kind: 'star' }
   /** any characters */
   | { kind: 'deep' }
-  /** any folders, each with its slash; `inside` is the state in the middle of one */
+  /** any directories, each with its slash; `inside` is the state within a name */
   | { kind: 'folders' }
   | { kind: 'inside' }
-  /** the end of a glob */
+  /** end of a glob */
   | { kind: 'end' }
 
-/** Steps after which other work gets its turn: a few milliseconds. */
-const stepsPerTurn = 500_000
-/** Characters whose passes are kept. */
-const maxKnown = 1024
+/** Steps between two yields to the event loop: a few milliseconds. */
+const maxStepsPerTurn = 500_000
+/** Size of the transition cache. */
+const maxCachedCharacters = 1024
 
 interface Glob {
   isNegative: boolean
-  /** without a slash: only the file's name has to match */
+  /** without a slash: compared with the file name only */
   isName: boolean
-  /** the glob once for each choice of its braces */
+  /** one glob for each choice of its braces */
   expansions: string[]
 }
 
 export interface GlobMatcher {
-  /** Whether the file at this path is taken. */
+  /** Returns true if the file at this path is selected. */
   matches(path: string): boolean
-  /** Work so far: words of states, and states and ranges that were compared with a new character. */
+  /** Number of steps so far: 32-state words processed, and states and ranges compared with a new character. */
   readonly steps: number
 }
 
 const maxExpansions = 100
-/** Characters of all globs of a source together, braces expanded. */
+/** Maximum total length of the globs of a source, with braces expanded. */
 export const maxLength = 8192
 
 const slash = '/'.codePointAt(0) as number
 
 /**
- * Compiles globs: a path matches where a glob matches and none that begins with `!` does (with only those: every other path). `*`, `?`, `[a-z]`,
- * `{a,b}`, `**` for any folders; no case; a glob without a slash is compared with the name alone. Throws an Error that says what is wrong.
+ * Compiles globs. A path matches if a positive glob matches (or none exists) and no glob with `!` does. Syntax: `*`, `?`, `[a-z]`, `{a,b}`, and
+ * `**` for any directories; case-insensitive; a glob without a slash matches file names. Throws an Error with the reason.
  */
 export function compileGlobs(patterns: readonly string[]): GlobMatcher {
-  const globs = patterns.map(parse)
+  const globs = patterns.map(parseGlob)
   const length = globs.flatMap(({ expansions }) => expansions).reduce((sum, { length }) => sum + length, 0)
-  if (length > maxLength)
-    throw new Error(`${length} characters in all with every choice of braces written out, and at most ${maxLength} are allowed`)
-  const automata = (isNegative: boolean) => {
-    const some = globs.filter((glob) => glob.isNegative === isNegative)
+  if (length > maxLength) throw new Error(`the patterns have ${length} characters with all braces expanded; the maximum is ${maxLength}`)
+  const compileSide = (isNegative: boolean) => {
+    const selected = globs.filter((glob) => glob.isNegative === isNegative)
     return {
-      isAny: some.length > 0,
-      name: automaton(some.filter((glob) => glob.isName)),
-      path: automaton(some.filter((glob) => !glob.isName)),
+      hasGlobs: selected.length > 0,
+      name: compileAutomaton(selected.filter((glob) => glob.isName)),
+      path: compileAutomaton(selected.filter((glob) => !glob.isName)),
     }
   }
-  const [taken, refused] = [automata(false), automata(true)]
+  const [included, excluded] = [compileSide(false), compileSide(true)]
   return {
     matches(path) {
-      if (!taken.isAny && !refused.isAny) return true
+      if (!included.hasGlobs && !excluded.hasGlobs) return true
       const codes = Array.from(path.normalize('NFC').toLowerCase(), (char) => char.codePointAt(0) as number)
       const name = codes.slice(codes.lastIndexOf(slash) + 1)
-      const fits = (by: typeof taken): boolean => by.name.accepts(name) || by.path.accepts(codes)
-      return (!taken.isAny || fits(taken)) && !fits(refused)
+      const matchesAny = (by: typeof included): boolean => by.name.accepts(name) || by.path.accepts(codes)
+      return (!included.hasGlobs || matchesAny(included)) && !matchesAny(excluded)
     },
     get steps() {
-      return [taken, refused].reduce((sum, { name, path }) => sum + name.steps() + path.steps(), 0)
+      return [included, excluded].reduce((sum, { name, path }) => sum + name.steps() + path.steps(), 0)
     },
   }
 }
 
-/** Returns the paths that match. Yields to the event loop between two paths whenever enough steps were made. */
-export async function matching(globs: GlobMatcher, paths: Iterable<string>): Promise<Set<string>> {
+/** Returns the matching paths. Yields to the event loop after a number of steps. */
+export async function filterMatching(globs: GlobMatcher, paths: Iterable<string>): Promise<Set<string>> {
   const found = new Set<string>()
-  let since = globs.steps
+  let stepsBefore = globs.steps
   for (const path of paths) {
     if (globs.matches(path)) found.add(path)
-    if (globs.steps - since < stepsPerTurn) continue
+    if (globs.steps - stepsBefore < maxStepsPerTurn) continue
     await setImmediate()
-    since = globs.steps
+    stepsBefore = globs.steps
   }
   return found
 }
 
-function parse(pattern: string): Glob {
+function parseGlob(pattern: string): Glob {
   const isNegative = pattern.startsWith('!')
   const text = (isNegative ? pattern.slice(1) : pattern)
     .normalize('NFC')
     .toLowerCase()
     .replace(/^\.?\//, '')
   if (text === '') throw new Error('an empty pattern')
-  return { isNegative, isName: !text.includes('/'), expansions: [...new Set(expand(text))] }
+  return { isNegative, isName: !text.includes('/'), expansions: [...new Set(expandBraces(text))] }
 }
 
-function expand(text: string): string[] {
+function expandBraces(text: string): string[] {
   const parts = text.split(/((?<!\\)\{[^{}]*\})/)
-  if (parts.some((part, index) => index % 2 === 0 && /(?<!\\)[{}]/.test(part)))
-    throw new Error('braces that do not match, or that are inside others')
+  if (parts.some((part, index) => index % 2 === 0 && /(?<!\\)[{}]/.test(part))) throw new Error('braces do not match or are nested')
   let expansions = ['']
   for (const [index, part] of parts.entries()) {
     const choices = index % 2 === 0 ? [part] : part.slice(1, -1).split(',')
-    if (expansions.length * choices.length > maxExpansions) throw new Error(`braces that stand for more than ${maxExpansions} patterns`)
+    if (expansions.length * choices.length > maxExpansions) throw new Error(`braces expand to more than ${maxExpansions} patterns`)
     expansions = expansions.flatMap((start) => choices.map((choice) => start + choice))
   }
   return expansions
@@ -124,7 +123,7 @@ function tokenize(text: string): Token[] {
     const [char = ''] = isEscaped ? rest.slice(1) : rest
     if (folders) tokens.push({ kind: 'folders' }, { kind: 'inside' })
     else if (stars) tokens.push({ kind: stars.length > 1 ? 'deep' : 'star' })
-    else if (set) tokens.push(setOf(set))
+    else if (set) tokens.push(parseCharacterSet(set))
     else if (rest[0] === '?') tokens.push({ kind: 'one' })
     else tokens.push({ kind: 'char', code: char.codePointAt(0) as number })
     at += (folders || stars || set).length || (rest[0] === '?' ? 1 : char.length + (isEscaped ? 1 : 0))
@@ -132,7 +131,7 @@ function tokenize(text: string): Token[] {
   return [...tokens, { kind: 'end' }]
 }
 
-function setOf(text: string): Token {
+function parseCharacterSet(text: string): Token {
   const isNegative = text[1] === '!'
   const ranges = [...text.slice(isNegative ? 2 : 1, -1).matchAll(/(.)-(.)|(.)/gsu)].map(
     ([, from = '', to = '', one]) => [(one ?? from).codePointAt(0) as number, (one ?? to).codePointAt(0) as number] as const,
@@ -141,10 +140,10 @@ function setOf(text: string): Token {
 }
 
 /**
- * All globs as one nondeterministic automaton with a state for each token, followed in parallel as bits of words (Baeza-Yates and Gonnet 1992):
- * one character costs a step for each 32 states, and a character that was not met before one for each state.
+ * Compiles globs into one automaton with a state for each token. The active states are bits (Baeza-Yates and Gonnet 1992): a character costs a
+ * step for each 32 states, and a character not in the cache a step for each state.
  */
-function automaton(globs: readonly Glob[]) {
+function compileAutomaton(globs: readonly Glob[]) {
   const tokens = globs.flatMap(({ expansions }) => expansions).flatMap(tokenize)
   const bits = (isSet: (token: Token, at: number) => boolean): Uint32Array => {
     const words = new Uint32Array(Math.ceil(tokens.length / 32))
@@ -155,55 +154,55 @@ function automaton(globs: readonly Glob[]) {
   const folders = bits(({ kind }) => kind === 'folders')
   const stars = bits(({ kind }) => kind === 'star' || kind === 'deep')
   const ends = bits(({ kind }) => kind === 'end')
-  const staysOnSlash = bits(({ kind }) => kind === 'deep' || kind === 'inside')
-  const stays = bits(({ kind }) => kind === 'deep' || kind === 'inside' || kind === 'star')
-  /** by character: states that are left for the next one */
-  const passedBy = new Map<number, Uint32Array>()
-  const live = new Uint32Array(initial.length)
+  const selfLoopStatesOnSlash = bits(({ kind }) => kind === 'deep' || kind === 'inside')
+  const selfLoopStates = bits(({ kind }) => kind === 'deep' || kind === 'inside' || kind === 'star')
+  /** states left by a character */
+  const transitionCache = new Map<number, Uint32Array>()
+  const active = new Uint32Array(initial.length)
   let steps = 0
 
-  const passesOf = (code: number): Uint32Array => {
-    const known = passedBy.get(code)
+  const transitionsFor = (code: number): Uint32Array => {
+    const known = transitionCache.get(code)
     if (known) return known
-    if (passedBy.size >= maxKnown) passedBy.clear()
+    if (transitionCache.size >= maxCachedCharacters) transitionCache.clear()
     const found = bits((token) => {
       steps += token.kind === 'set' ? 1 + token.ranges.length : 1
-      return passes(token, code)
+      return acceptsCharacter(token, code)
     })
-    passedBy.set(code, found)
+    transitionCache.set(code, found)
     return found
   }
 
-  /** Moves on to the states that follow, and to those reached from them without a character; false where none is left. */
-  const move = (passed: Uint32Array | null, stay: Uint32Array | null): boolean => {
+  /** Advances the active states and follows transitions without a character. Returns false when none is left. */
+  const advance = (passed: Uint32Array | null, selfLoops: Uint32Array | null): boolean => {
     let [carry, any] = [0, 0]
-    for (let word = 0; word < live.length; word++) {
-      const before = live[word]!
+    for (let word = 0; word < active.length; word++) {
+      const before = active[word]!
       const left = before & (passed?.[word] ?? 0)
-      let after = (passed === null ? before : (left << 1) | (before & stay![word]!)) | carry
-      // A folders token leads to a star at most, and a star to neither: two shifts are all.
+      let after = (passed === null ? before : (left << 1) | (before & selfLoops![word]!)) | carry
+      // A "folders" token leads to at most a star, and a star to neither, so two shifts suffice.
       after |= (after & folders[word]!) << 2
       after |= (after & stars[word]!) << 1
       carry = (left >>> 31) | ((after & folders[word]!) >>> 30) | ((after & stars[word]!) >>> 31)
-      live[word] = after
+      active[word] = after
       any |= after
     }
-    steps += live.length
+    steps += active.length
     return any !== 0
   }
 
   return {
     accepts(codes: readonly number[]): boolean {
-      live.set(initial)
-      if (!move(null, null)) return false
-      for (const code of codes) if (!move(passesOf(code), code === slash ? staysOnSlash : stays)) return false
-      return live.some((word, at) => (word & ends[at]!) !== 0)
+      active.set(initial)
+      if (!advance(null, null)) return false
+      for (const code of codes) if (!advance(transitionsFor(code), code === slash ? selfLoopStatesOnSlash : selfLoopStates)) return false
+      return active.some((word, at) => (word & ends[at]!) !== 0)
     },
     steps: () => steps,
   }
 }
 
-function passes(token: Token, code: number): boolean {
+function acceptsCharacter(token: Token, code: number): boolean {
   switch (token.kind) {
     case 'char':
       return token.code === code

@@ -141,7 +141,7 @@ export const routes = (app: App): Route[] => [
   user(
     'POST /api/sources/:id/test',
     { summary: 'Try a source: what of name, TLS, sign-in and listing works, and some paths', ids, answer: TestAnswer },
-    ({ actor, param }) => testing.test(app, actor, param('id')),
+    ({ actor, param }) => testing.testSource(app, actor, param('id')),
   ),
   user(
     'POST /api/sources/:id/sync',

@@ -1,32 +1,31 @@
-/** Tries of sources: whether one could get in, and what would be found. */
+/** Tests connections to sources. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { type SourceConnection, SourceFailure } from '../ports/source-type.ts'
-import { type Address, checkType, connected, type OwnedSource, open, withOwner } from './address.ts'
+import { assertTypeAllowed, findWithOwner, type OwnedSource, openAddress, openSource, type SourceTarget } from './open-source.ts'
 import { get } from './sources.ts'
 
-export interface Tested {
+export interface ConnectionTest {
   ok: boolean
   checks: { name: string; ok: boolean; message: string }[]
   sample: string[]
 }
 
-/** Milliseconds that a test may take. */
-const testPatience = 30_000
+const testTimeoutMs = 30_000
 
-/** Tries to get in. Throws SOURCE_NOT_FOUND. */
-export async function test(app: App, actor: Actor, id: string): Promise<Tested> {
+/** Tests an existing source. Throws SOURCE_NOT_FOUND. */
+export async function testSource(app: App, actor: Actor, id: string): Promise<ConnectionTest> {
   await get(app, actor, id)
-  return tested(async () => connected(app, (await withOwner(app.db, id)) as OwnedSource, app.config.sources.concurrency))
+  return runTest(async () => openSource(app, (await findWithOwner(app.db, id)) as OwnedSource, app.config.sources.concurrency))
 }
 
-/** The same for one that is not made yet. Throws FORBIDDEN. */
-export async function testAddress(app: App, actor: Actor, address: Address): Promise<Tested> {
-  checkType(actor, address.type)
-  return tested(async () => open(app, address, actor.role, app.config.sources.concurrency))
+/** Tests an address before a source is created. Throws FORBIDDEN. */
+export async function testAddress(app: App, actor: Actor, address: SourceTarget): Promise<ConnectionTest> {
+  assertTypeAllowed(actor, address.type)
+  return runTest(async () => openAddress(app, address, actor.role, app.config.sources.concurrency))
 }
 
-async function tested(connect: () => Promise<SourceConnection>): Promise<Tested> {
+async function runTest(connect: () => Promise<SourceConnection>): Promise<ConnectionTest> {
   let connection: SourceConnection
   try {
     connection = await connect()
@@ -36,7 +35,7 @@ async function tested(connect: () => Promise<SourceConnection>): Promise<Tested>
     return { ok: false, checks: [{ name, ok: false, message: error.message }], sample: [] }
   }
   try {
-    const { checks, sample } = await connection.test(AbortSignal.timeout(testPatience))
+    const { checks, sample } = await connection.test(AbortSignal.timeout(testTimeoutMs))
     return { ok: checks.every(({ ok }) => ok), checks, sample }
   } finally {
     await connection.close()

@@ -2,7 +2,7 @@
 import type { App } from '../app.ts'
 import { purgeUncommitted } from '../documents/purge.ts'
 import { deleteExpiredEvents } from '../events.ts'
-import { enqueueDue } from '../sources/sync/enqueue-sync.ts'
+import { enqueueDueSyncs } from '../sources/sync/enqueue-sync.ts'
 import { maintainDaily } from './maintenance.ts'
 
 const minute = 60_000
@@ -10,7 +10,7 @@ const minute = 60_000
 const chores: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'purge uncommitted uploads': purgeUncommitted,
   'queue syncs that are due': async (app) => {
-    if (app.config.worker.schedule_sources) await enqueueDue(app)
+    if (app.config.worker.schedule_sources) await enqueueDueSyncs(app)
   },
   'forget old events': ({ db }) => deleteExpiredEvents(db),
   'daily maintenance': maintainDaily,

@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { rotate } from '../../src/sources/secrets.ts'
+import { rotateKey } from '../../src/sources/credentials.ts'
 import { startApp } from '../support/app.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
 
@@ -148,28 +148,30 @@ test('a password stays where none is given, and never goes to another server', a
 
 test('the key of credentials is a file of its own; a new one opens what the old one sealed, a wrong one nothing', async () => {
   const { asAda, app, dataDir } = await startApp()
-  const { unseal } = await import('../../src/sources/secrets.ts')
+  const { decryptCredentials } = await import('../../src/sources/credentials.ts')
   const { id } = await asAda.sources.create(dav)
   const file = join(dataDir, 'sources_key')
   const opened = async () => {
     const { credentials } = await app.db.selectFrom('sources').select('credentials').where('id', '=', id).executeTakeFirstOrThrow()
-    return unseal(app, id, credentials)
+    return decryptCredentials(app, id, credentials)
   }
   const known = { username: 'ana', password: dav.password }
   expect(await opened()).toEqual(known)
   const old = await readFile(file, 'utf8')
-  expect(await rotate(app, null)).toBe(1)
+  expect(await rotateKey(app, null)).toBe(1)
   const fresh = await readFile(file, 'utf8')
   expect(fresh).not.toBe(old)
   expect(fresh.trim().split('\n')).toHaveLength(1)
   expect(await opened()).toEqual(known)
   await writeFile(file, old)
   await expect(opened()).rejects.toMatchObject({ code: 'SOURCE_UNAUTHORIZED' })
-  expect(await rotate(app, fresh)).toBe(1)
+  expect(await rotateKey(app, fresh)).toBe(1)
   expect(await opened()).toEqual(known)
   // Sealed for one source, it opens in no other.
   const { credentials } = await app.db.selectFrom('sources').select('credentials').where('id', '=', id).executeTakeFirstOrThrow()
-  await expect(unseal(app, '01a1fe62-9fd3-722c-9957-6c4d275084d9', credentials)).rejects.toMatchObject({ code: 'SOURCE_UNAUTHORIZED' })
+  await expect(decryptCredentials(app, '01a1fe62-9fd3-722c-9957-6c4d275084d9', credentials)).rejects.toMatchObject({
+    code: 'SOURCE_UNAUTHORIZED',
+  })
 })
 
 test('documents stay when their source is removed, unless they are to go with it', async () => {

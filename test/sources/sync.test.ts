@@ -2,7 +2,7 @@ import { chmod, link, readFile, rename, rm, symlink, utimes, writeFile } from 'n
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { withLock } from '../../src/db/lock.ts'
-import { begin, lockOf } from '../../src/sources/sync/run-records.ts'
+import { beginRun, lockName } from '../../src/sources/sync/run-records.ts'
 import { startApp, upload } from '../support/app.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
 import { storeFiles } from '../support/servers/server.ts'
@@ -284,20 +284,20 @@ test('409 SOURCE_SYNC_IN_PROGRESS with the job while one waits or runs; ten at o
   expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'queued', job_id: good[0]?.job_id, started_at: null })
   await runJobs(['sync'])
   expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'completed', job_id: good[0]?.job_id, created: 1 })
-  await withLock(app.database, lockOf(source.id), 0, async () => {
+  await withLock(app.database, lockName(source.id), 0, async () => {
     expect(await asAdmin.sources.get(source.id)).toMatchObject({ status: 'syncing' })
     await expect(asAdmin.sources.sync(source.id)).rejects.toMatchObject({ code: 'SOURCE_SYNC_IN_PROGRESS' })
   })
   const next = await asAdmin.sources.sync(source.id)
   // A worker holds the source a moment before its run begins: the run before is not how this one ended.
-  await withLock(app.database, lockOf(source.id), 0, async () => {
+  await withLock(app.database, lockName(source.id), 0, async () => {
     expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'queued', job_id: next.job_id, created: 0 })
   })
 })
 
 test('a sync whose process is gone has failed, and says why', async () => {
   const { app, asAdmin, source } = await start()
-  await begin(app, source.id, crypto.randomUUID())
+  await beginRun(app, source.id, crypto.randomUUID())
   await app.db.updateTable('source_syncs').set({ current_file: 'a.txt' }).execute()
   expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({
     state: 'failed',
@@ -330,17 +330,17 @@ test('cancel: a sync that waits or runs ends, what came stays, the next one goes
 
 test('the schedule queues what is due, and nothing twice; failures are left alone longer each time', async () => {
   const { app, asAdmin, source, runJobs, later, root, put } = await start({ sync_interval: 600 })
-  const { enqueueDue } = await import('../../src/sources/sync/enqueue-sync.ts')
+  const { enqueueDueSyncs } = await import('../../src/sources/sync/enqueue-sync.ts')
   const jobs = () => app.db.selectFrom('jobs').select('id').where('kind', '=', 'sync').execute()
   await put('a.txt', 'alpha')
-  await Promise.all([enqueueDue(app), enqueueDue(app), enqueueDue(app)])
+  await Promise.all([enqueueDueSyncs(app), enqueueDueSyncs(app), enqueueDueSyncs(app)])
   expect(await jobs()).toHaveLength(1)
   await runJobs(['sync'])
   expect(await asAdmin.sources.syncStatus(source.id)).toMatchObject({ state: 'completed', created: 1 })
-  await enqueueDue(app)
+  await enqueueDueSyncs(app)
   expect(await jobs()).toHaveLength(0)
   await later(601_000)
-  await enqueueDue(app)
+  await enqueueDueSyncs(app)
   expect(await jobs()).toHaveLength(1)
   await rename(root, `${root}-away`)
   onTestFinished(() => rm(`${root}-away`, { recursive: true, force: true }))
@@ -352,7 +352,7 @@ test('the schedule queues what is due, and nothing twice; failures are left alon
     const wait = Math.round((new Date(next_sync ?? '').getTime() - app.now().getTime()) / 1000)
     waits.push(wait)
     await later(wait * 1000 + 1000)
-    await enqueueDue(app)
+    await enqueueDueSyncs(app)
   }
   expect(waits.map((wait) => Math.round(wait / 60))).toEqual([10, 20, 40])
   const notifications = await Array.fromAsync(asAdmin.notifications.list())
@@ -360,7 +360,7 @@ test('the schedule queues what is due, and nothing twice; failures are left alon
   await asAdmin.sources.update(source.id, { status: 'disabled' })
   await runJobs(['sync'])
   await later(3_600_000)
-  await enqueueDue(app)
+  await enqueueDueSyncs(app)
   expect(await jobs()).toHaveLength(0)
   await expect(asAdmin.sources.sync(source.id)).rejects.toMatchObject({ status: 409, code: 'CONFLICT' })
 })

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { SourceAddress, SourceEntry, SourceFailure, SourceFile, SourceLimits } from '../../src/ports/source-type.ts'
 import { guardedConnector, isAllowed } from '../../src/sources/http/ssrf-guard.ts'
-import { type Listed, readMultistatus } from '../../src/sources/webdav/multistatus.ts'
+import { type DavResource, readMultistatus } from '../../src/sources/webdav/multistatus.ts'
 import { openWebdav, webdav } from '../../src/sources/webdav/webdav.ts'
 import { type Handler, startLying } from '../support/servers/lying-server.ts'
 import {
@@ -335,7 +335,7 @@ describe('lists', () => {
       ),
     )
     const read = async (pieces: readonly Uint8Array[]) => {
-      const all: Listed[] = []
+      const all: DavResource[] = []
       async function* source() {
         yield* pieces
       }

@@ -3,7 +3,7 @@ import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
 import type { Source, SyncStatus } from '../../client/sources.ts'
 import { escapeControls } from '../../log/escape.ts'
-import type { PullOptions } from '../../sources/sync/sync-context.ts'
+import type { SyncOptions as SyncJobOptions } from '../../sources/sync/sync-context.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { parseLockHolder } from '../output/error-lines.ts'
 import type { Cli } from './context.ts'
@@ -19,7 +19,7 @@ export interface SyncResult {
 
 type SyncCounts = Pick<SyncStatus, 'created' | 'updated' | 'unchanged' | 'skipped' | 'removed' | 'failed' | 'bytes' | 'errors'>
 
-export interface SyncOptions extends PullOptions {
+export interface SyncOptions extends SyncJobOptions {
   lockTimeout: number
 }
 

@@ -1,4 +1,4 @@
-/** A folder of this machine, below one of those that the administrator named. Links are not followed: they may lead out. */
+/** Source type for a directory of this machine below one of sources.local_roots. Symbolic links are not followed: they could lead out. */
 import { type BigIntStats, constants, type Dirent } from 'node:fs'
 import { type FileHandle, lstat, open, opendir, realpath, stat } from 'node:fs/promises'
 import { isAbsolute, join, relative, resolve, sep } from 'node:path'
@@ -14,79 +14,80 @@ import {
   type SourceType,
 } from '../../ports/source-type.ts'
 
-/** Files that are looked at side by side. */
-const together = 64
-/** Bytes of one read. */
-const pieceSize = 256 << 10
-/** What a test shows of the folder. */
+/** Files examined concurrently. */
+const statBatchSize = 64
+/** Size of one read. */
+const readBytes = 256 << 10
+/** Paths shown by a connection test. */
 const sampleSize = 5
 
 export const folder: SourceType = {
   open(address, limits) {
-    const path = pathOf(address.url)
+    const path = parseFolderPath(address.url)
     if (!limits.localRoots.some((root) => isWithin(resolve(root), path))) throw forbidden()
-    return connection(path, address, limits)
+    return openFolder(path, address, limits)
   },
 }
 
-function connection(given: string, { recursive }: SourceAddress, { localRoots }: SourceLimits): SourceConnection {
+function openFolder(configuredPath: string, { recursive }: SourceAddress, { localRoots }: SourceLimits): SourceConnection {
   let root: string | undefined
   return {
     async *walk({ signal }) {
-      root = await rootOf(given, localRoots)
+      root = await resolveRoot(configuredPath, localRoots)
       const folders = ['']
       for (let path = folders.pop(); path !== undefined; path = folders.pop()) {
         try {
-          yield* listed(root, path, recursive ? folders : null, signal)
+          yield* listFolder(root, path, recursive ? folders : null, signal)
           yield { kind: 'folder', path, etag: null, isPruned: false }
         } catch (error) {
-          const { code, message } = failureOf(error)
-          if (signal.aborted || path === '') throw signal.aborted ? signal.reason : failureOf(error)
+          const { code, message } = toSourceFailure(error)
+          if (signal.aborted || path === '') throw signal.aborted ? signal.reason : toSourceFailure(error)
           yield { kind: 'problem', path, code, message }
         }
       }
     },
     async read(file, signal) {
       try {
-        root ??= await rootOf(given, localRoots)
-        return await opened(root, file, signal)
+        root ??= await resolveRoot(configuredPath, localRoots)
+        return await openFile(root, file, signal)
       } catch (error) {
-        throw failureOf(error)
+        throw toSourceFailure(error)
       }
     },
     async test(signal) {
       const checks: { name: string; ok: boolean; message: string }[] = []
       const sample: string[] = []
-      const step = async (name: string, message: string, run: () => Promise<unknown>): Promise<boolean> => {
+      const runCheck = async (name: string, message: string, run: () => Promise<unknown>): Promise<boolean> => {
         const failed = await run().then(
           () => null,
-          (error) => failureOf(error).message,
+          (error) => toSourceFailure(error).message,
         )
         checks.push({ name, ok: failed === null, message: failed ?? message })
         return failed === null
       }
-      const look = async () => {
+      const collectSample = async () => {
         for await (const entry of this.walk({ known: async () => null, signal })) {
           if (entry.kind === 'file') sample.push(entry.file.path)
           if (sample.length === sampleSize) return
         }
       }
-      if (await step('folder', 'is there, and below one of sources.local_roots', () => rootOf(given, localRoots)))
-        await step('listing', 'can be listed', look)
+      if (await runCheck('folder', 'is there, and below one of sources.local_roots', () => resolveRoot(configuredPath, localRoots)))
+        await runCheck('listing', 'can be listed', collectSample)
       return { checks, sample }
     },
     close: async () => {},
   }
 }
 
-/** An absolute path, or a file: URL of one. */
-function pathOf(url: string): string {
-  const path = url.startsWith('file:') && URL.canParse(url) ? fileOf(url) : url
-  if (!isAbsolute(path) || hasControls(path)) throw new SourceFailure('SOURCE_ADDRESS_INVALID', 'not the absolute path of a folder')
+/** Parses an absolute path or a file: URL. */
+function parseFolderPath(url: string): string {
+  const path = url.startsWith('file:') && URL.canParse(url) ? parseFileUrl(url) : url
+  if (!isAbsolute(path) || hasControlCharacters(path))
+    throw new SourceFailure('SOURCE_ADDRESS_INVALID', 'not the absolute path of a folder')
   return resolve(path)
 }
 
-function fileOf(url: string): string {
+function parseFileUrl(url: string): string {
   try {
     return fileURLToPath(url)
   } catch {
@@ -94,10 +95,10 @@ function fileOf(url: string): string {
   }
 }
 
-/** The folder with all links on the way to it resolved: it must still be below one of the roots. */
-async function rootOf(given: string, localRoots: readonly string[]): Promise<string> {
+/** Resolves symbolic links of the directory. The result must still be below one of the roots. */
+async function resolveRoot(given: string, localRoots: readonly string[]): Promise<string> {
   const root = await realpath(given).catch((error) => {
-    throw failureOf(error)
+    throw toSourceFailure(error)
   })
   const roots = await Promise.all(localRoots.map((each) => realpath(each).catch(() => null)))
   if (!roots.some((each) => each !== null && isWithin(each, root))) throw forbidden()
@@ -107,35 +108,35 @@ async function rootOf(given: string, localRoots: readonly string[]): Promise<str
 const forbidden = () => new SourceFailure('SOURCE_ADDRESS_FORBIDDEN', 'not below one of the folders in sources.local_roots')
 
 function isWithin(root: string, path: string): boolean {
-  const way = relative(root, path)
-  return way === '' || !(way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way))
+  const relativePath = relative(root, path)
+  return relativePath === '' || !(relativePath === '..' || relativePath.startsWith(`..${sep}`) || isAbsolute(relativePath))
 }
 
-/** One folder's files; its folders are put on the pile. */
-async function* listed(root: string, path: string, folders: string[] | null, signal: AbortSignal): AsyncGenerator<SourceEntry> {
+/** Lists the files of one directory and adds its subdirectories to `folders`. */
+async function* listFolder(root: string, path: string, folders: string[] | null, signal: AbortSignal): AsyncGenerator<SourceEntry> {
   const full = join(root, path)
-  // A folder that was exchanged for a link since its parent was listed.
+  // The directory may have been replaced by a link since its parent was listed.
   if ((await realpath(full)) !== full) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
-  let some: Dirent<Buffer>[] = []
-  const told = async (): Promise<SourceEntry[]> => {
-    const entries = await Promise.all(some.map((entry) => entryOf(full, path, entry, folders)))
-    some = []
+  let batch: Dirent<Buffer>[] = []
+  const statBatch = async (): Promise<SourceEntry[]> => {
+    const entries = await Promise.all(batch.map((entry) => toEntry(full, path, entry, folders)))
+    batch = []
     return entries.filter((entry) => entry !== null)
   }
-  // Names are bytes on a disk, and not all bytes are text.
+  // File names are bytes and not always valid UTF-8.
   for await (const entry of (await opendir(full, { encoding: 'buffer' as BufferEncoding })) as unknown as AsyncIterable<Dirent<Buffer>>) {
     signal.throwIfAborted()
-    some.push(entry)
-    if (some.length === together) yield* await told()
+    batch.push(entry)
+    if (batch.length === statBatchSize) yield* await statBatch()
   }
-  yield* await told()
+  yield* await statBatch()
 }
 
-async function entryOf(full: string, path: string, entry: Dirent<Buffer>, folders: string[] | null): Promise<SourceEntry | null> {
+async function toEntry(full: string, path: string, entry: Dirent<Buffer>, folders: string[] | null): Promise<SourceEntry | null> {
   const name = entry.name.toString()
   const inner = path === '' ? name : `${path}/${name}`
   if (!entry.isFile() && !entry.isDirectory()) return null
-  if (!Buffer.from(name).equals(entry.name) || hasControls(name))
+  if (!Buffer.from(name).equals(entry.name) || hasControlCharacters(name))
     return { kind: 'problem', path: inner, code: 'SOURCE_PROTOCOL', message: 'The name is not valid UTF-8, or holds control characters.' }
   if (entry.isDirectory()) {
     folders?.push(inner)
@@ -143,61 +144,61 @@ async function entryOf(full: string, path: string, entry: Dirent<Buffer>, folder
   }
   try {
     const found = await lstat(join(full, name), { bigint: true })
-    return found.isFile() ? { kind: 'file', file: { path: inner, ...seen(found) } } : null
+    return found.isFile() ? { kind: 'file', file: { path: inner, ...toVersion(found) } } : null
   } catch (error) {
-    // Gone since the folder was listed.
+    // Removed since the directory was listed.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    return { kind: 'problem', path: inner, code: failureOf(error).code, message: failureOf(error).message }
+    return { kind: 'problem', path: inner, code: toSourceFailure(error).code, message: toSourceFailure(error).message }
   }
 }
 
-/** Times in nanoseconds, and the time of change besides that of writing, which programs set as they like. */
-const seen = ({ size, mtimeNs, ctimeNs, ino, mtimeMs }: BigIntStats): Omit<SourceFile, 'path'> => ({
+/** Includes ctime, because programs can set mtime. */
+const toVersion = ({ size, mtimeNs, ctimeNs, ino, mtimeMs }: BigIntStats): Omit<SourceFile, 'path'> => ({
   size: Number(size),
   etag: [mtimeNs, ctimeNs, size, ino].map((number) => number.toString(36)).join('-'),
   modifiedAt: new Date(Number(mtimeMs)),
 })
 
-async function opened(root: string, file: SourceFile, signal: AbortSignal): Promise<SourceBody> {
+async function openFile(root: string, file: SourceFile, signal: AbortSignal): Promise<SourceBody> {
   const full = join(root, file.path)
   if (!isWithin(root, full)) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
-  // Without waiting, should a pipe have taken the file's place.
+  // O_NONBLOCK: a pipe may have replaced the file.
   const handle = await open(full, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   try {
     const found = await handle.stat({ bigint: true })
-    // Looked at after the opening: a folder on the way may have been exchanged for a link.
+    // Checked after open(): a parent directory may have been replaced by a link.
     const [real, there] = [await realpath(full), await stat(full, { bigint: true })]
     if (real !== full || there.ino !== found.ino || there.dev !== found.dev || !found.isFile())
       throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN', 'The file is a link, or lies behind one.')
-    const { etag, modifiedAt } = seen(found)
-    return { bytes: bytesOf(handle, Number(found.size), etag, signal), etag, modifiedAt }
+    const { etag, modifiedAt } = toVersion(found)
+    return { bytes: streamFile(handle, Number(found.size), etag, signal), etag, modifiedAt }
   } catch (error) {
     await handle.close()
     throw error
   }
 }
 
-async function* bytesOf(handle: FileHandle, size: number, etag: string | null, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+async function* streamFile(handle: FileHandle, size: number, etag: string | null, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   try {
     for (let left = size; ; ) {
       signal.throwIfAborted()
-      // One byte more than there should be: a piece that is not filled was the last one.
-      const room = Math.min(pieceSize, Math.max(0, left) + 1)
-      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(room), 0, room)
+      // Requests one byte more than expected: a short read is the end of the file.
+      const length = Math.min(readBytes, Math.max(0, left) + 1)
+      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(length), 0, length)
       left -= bytesRead
       if (bytesRead > 0) yield buffer.subarray(0, bytesRead)
-      if (bytesRead < room) break
+      if (bytesRead < length) break
     }
-    if (seen(await handle.stat({ bigint: true })).etag !== etag)
+    if (toVersion(await handle.stat({ bigint: true })).etag !== etag)
       throw new SourceFailure('CONTENT_MISMATCH', 'The file changed while it was read.', true)
   } catch (error) {
-    throw signal.aborted ? signal.reason : failureOf(error)
+    throw signal.aborted ? signal.reason : toSourceFailure(error)
   } finally {
     await handle.close()
   }
 }
 
-function failureOf(error: unknown): SourceFailure {
+function toSourceFailure(error: unknown): SourceFailure {
   if (error instanceof SourceFailure) return error
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ENOENT':
@@ -214,4 +215,4 @@ function failureOf(error: unknown): SourceFailure {
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose
-const hasControls = (text: string): boolean => /[\u0000-\u001f\u007f]/.test(text)
+const hasControlCharacters = (text: string): boolean => /[\u0000-\u001f\u007f]/.test(text)

@@ -1,36 +1,38 @@
 /**
- * Keeps sources off addresses that they must not speak to. Names are judged by what they resolve to, when a socket is opened: a name that
- * answers with a public address first and a private one later (DNS rebinding) gains nothing.
+ * Blocks requests of sources to forbidden addresses. Names are checked by the addresses that they resolve to when a socket is opened, which
+ * defeats DNS rebinding.
  */
 import { type LookupAddress, type LookupAllOptions, lookup as systemLookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
 import { SourceFailure } from '../../ports/source-type.ts'
 
-/** Nobody's file server is here: unspecified, link-local, multicast, reserved and broadcast addresses, and the metadata services of clouds. */
-const never = blockList([
+/** Never allowed: unspecified, link-local, multicast, reserved and broadcast addresses, and cloud metadata services. */
+const alwaysBlocked = blockList([
   ...['0.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4', '169.254.0.0/16', '100.100.100.200/32', '192.0.0.192/32'],
   ...['::/128', 'ff00::/8', 'fe80::/10', 'fd00:ec2::254/128', 'fd20:ce::254/128'],
 ])
 
-/** Private, shared (CGNAT), loopback, benchmark and documentation networks, and wrappings of them that are local by definition. */
-const notPublic = blockList([
+/** Private, shared (CGNAT), loopback, benchmark and documentation networks, and IPv6 forms of them. */
+const privateNetworks = blockList([
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '127.0.0.0/8', '192.0.0.0/24', '192.0.2.0/24'],
   ...['192.88.99.0/24', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
   ...['::1/128', 'fc00::/7', 'fec0::/10', '64:ff9b:1::/48', '100::/64', '2001::/23', '2001:db8::/32', '3fff::/20', '5f00::/16'],
 ])
 
-/** Whether an IP address (IPv6 without brackets) may be spoken to. An IPv4 address inside an IPv6 one counts as itself. */
+/** Returns true if an IP address (IPv6 without brackets) is allowed. An IPv4 address embedded in IPv6 is checked as well. */
 export function isAllowed(address: string, allowPrivateNetworks: boolean): boolean {
   const plain = address.replace(/%.*$/, '')
-  const inner = isIP(plain) === 6 ? embedded(plain) : null
+  const inner = isIP(plain) === 6 ? extractIpv4(plain) : null
   const all = inner === null ? [plain] : [plain, inner]
-  return isIP(plain) !== 0 && !all.some((each) => holds(never, each) || (!allowPrivateNetworks && holds(notPublic, each)))
+  return (
+    isIP(plain) !== 0 && !all.some((each) => contains(alwaysBlocked, each) || (!allowPrivateNetworks && contains(privateNetworks, each)))
+  )
 }
 
 export interface Guard {
   readonly allowPrivateNetworks: boolean
-  /** resolves names; default: as the system does */
+  /** resolver; default: dns.lookup */
   readonly lookup?: (
     hostname: string,
     options: LookupAllOptions,
@@ -38,13 +40,13 @@ export interface Guard {
   ) => void
 }
 
-/** Throws SourceFailure SOURCE_ADDRESS_FORBIDDEN where the host of a URL is an address that may not be spoken to; names pass. */
-export function checkHost(hostname: string, { allowPrivateNetworks }: Guard): void {
+/** Throws SourceFailure SOURCE_ADDRESS_FORBIDDEN where the host of a URL is a forbidden IP address. Accepts any name. */
+export function assertHostAllowed(hostname: string, { allowPrivateNetworks }: Guard): void {
   const address = hostname.replace(/^\[|\]$/g, '')
   if (isIP(address) !== 0 && !isAllowed(address, allowPrivateNetworks)) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
 }
 
-/** For undici: opens sockets to allowed addresses only. `ca`: the authorities for TLS. `timeout` in milliseconds. */
+/** Returns a connector for undici that opens sockets to allowed addresses only. `ca`: certificates; `timeout` in milliseconds. */
 export function guardedConnector(guard: Guard, options: { ca?: readonly string[]; timeout: number }): buildConnector.connector {
   const connect = buildConnector({
     ca: options.ca as string[] | undefined,
@@ -54,8 +56,8 @@ export function guardedConnector(guard: Guard, options: { ca?: readonly string[]
   })
   return (target, done) => {
     try {
-      // node:net looks up names only: addresses are judged here.
-      checkHost(target.hostname, guard)
+      // node:net calls lookup for names only, so IP addresses are checked here.
+      assertHostAllowed(target.hostname, guard)
     } catch (error) {
       return done(error as SourceFailure, null)
     }
@@ -63,7 +65,7 @@ export function guardedConnector(guard: Guard, options: { ca?: readonly string[]
   }
 }
 
-/** dns.lookup without the addresses that may not be spoken to; fails with SourceFailure SOURCE_ADDRESS_FORBIDDEN where none is left. */
+/** Returns a lookup that removes forbidden addresses. Fails with SourceFailure SOURCE_ADDRESS_FORBIDDEN where none is left. */
 export function guardedLookup({ allowPrivateNetworks, lookup = systemLookup }: Guard): LookupFunction {
   return (hostname, options, done) => {
     lookup(hostname, { ...options, all: true }, (error, found) => {
@@ -86,11 +88,11 @@ function blockList(networks: readonly string[]): BlockList {
   return list
 }
 
-const holds = (list: BlockList, address: string) => list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+const contains = (list: BlockList, address: string) => list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
-/** The IPv4 address that an IPv6 one stands for: mapped, compatible, translated, NAT64, 6to4 and Teredo; null where there is none. */
-function embedded(address: string): string | null {
-  const groups = groupsOf(address)
+/** Returns the IPv4 address embedded in an IPv6 address (mapped, compatible, translated, NAT64, 6to4, Teredo), or null. */
+function extractIpv4(address: string): string | null {
+  const groups = parseIpv6Groups(address)
   const [first = 0, second = 0] = groups
   const dotted = (high = 0, low = 0) => [high >> 8, high & 255, low >> 8, low & 255].join('.')
   const starts = (...start: number[]) => start.every((group, index) => groups[index] === group)
@@ -101,8 +103,8 @@ function embedded(address: string): string | null {
   return isWrapped || isCompatible ? dotted(groups[6], groups[7]) : null
 }
 
-/** The eight numbers of a valid IPv6 address. */
-function groupsOf(address: string): number[] {
+/** Returns the eight 16-bit groups of a valid IPv6 address. */
+function parseIpv6Groups(address: string): number[] {
   const plain = address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...bytes: string[]) => {
     const [a = 0, b = 0, c = 0, d = 0] = bytes.slice(0, 4).map(Number)
     return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`

@@ -1,100 +1,101 @@
-/** One page of the list of a bucket: ListObjectsV2. */
+/** Lists a bucket page by page (ListObjectsV2). */
+
 import { type SourceEntry, SourceFailure } from '../../ports/source-type.ts'
-import { type Requests, readWhole } from '../http/requests.ts'
-import { isName, maxDepth, maxPathBytes, shown } from '../webdav/hrefs.ts'
-import { isDate, plainTag } from '../webdav/multistatus.ts'
-import { encodeKey, type Place } from './address.ts'
+import { isStorableTime, normalizeEtag } from '../http/headers.ts'
+import { type HttpClient, readResponse } from '../http/http-client.ts'
+import { isValidName, maxDepth, maxPathBytes, truncateForDisplay } from '../http/urls.ts'
+import { type BucketLocation, encodeKey } from './bucket-url.ts'
 import { readXml } from './xml.ts'
 
 export interface Page {
   readonly entries: readonly SourceEntry[]
-  /** the first name of the page, as it was sent; null where it has none */
-  readonly first: string | null
-  /** what the next page is asked for with; null: there is none */
-  readonly next: string | null
+  /** first key of the page as sent; null for an empty page */
+  readonly firstName: string | null
+  /** continuation token; null on the last page */
+  readonly nextToken: string | null
 }
 
-/** Names that are asked for at once: no server gives more. */
+/** Keys per page, the maximum of the protocol. */
 const pageSize = 1000
 
-/** Asks for the page that `token` leads to; the whole of it has come before anything is used. Throws SourceFailure. */
+/** Requests the page of `token` and reads it completely. Throws SourceFailure. */
 export async function listPage(
-  requests: Requests,
-  place: Place,
-  { token, recursive, signal, tries = 3 }: { token: string | null; recursive: boolean; signal: AbortSignal; tries?: number },
+  http: HttpClient,
+  location: BucketLocation,
+  { token, recursive, signal, maxAttempts = 3 }: { token: string | null; recursive: boolean; signal: AbortSignal; maxAttempts?: number },
 ): Promise<Page> {
   const query = Object.entries({
     'list-type': '2',
-    // XML has no control characters, and names may.
+    // Keys may contain control characters, which XML cannot represent.
     'encoding-type': 'url',
     'max-keys': String(pageSize),
-    prefix: place.prefix,
+    prefix: location.prefix,
     ...(recursive ? {} : { delimiter: '/' }),
     ...(token === null ? {} : { 'continuation-token': token }),
   })
-  const url = new URL(place.bucket)
+  const url = new URL(location.bucket)
   url.search = query.map(([name, value]) => `${name}=${encodeKey(value)}`).join('&')
-  return readWhole(requests, { method: 'GET', url, signal, tries }, ({ body }) => read(body, place.prefix))
+  return readResponse(http, { method: 'GET', url, signal, maxAttempts }, ({ body }) => parsePage(body, location.prefix))
 }
 
-type Found = Partial<Record<'Key' | 'Size' | 'ETag' | 'LastModified', string>>
+type ListedObject = Partial<Record<'Key' | 'Size' | 'ETag' | 'LastModified', string>>
 
-async function read(body: AsyncIterable<Uint8Array>, prefix: string): Promise<Page> {
-  const found: Found[] = []
-  const about: Partial<Record<string, string>> = {}
+async function parsePage(body: AsyncIterable<Uint8Array>, prefix: string): Promise<Page> {
+  const objects: ListedObject[] = []
+  const summary: Partial<Record<string, string>> = {}
   let current: Record<string, string> = {}
   let firstFolder: string | null = null
   await readXml(body, 'ListBucketResult', (path, text) => {
     const [, outer = '', inner] = path.split('/')
     if (inner === undefined && outer === 'Contents') {
-      found.push(current)
+      objects.push(current)
       current = {}
-      if (found.length > pageSize) throw wrong(`The list has more than the ${pageSize} names that it was asked for.`)
+      if (objects.length > pageSize) throw protocolFailure(`The list has more than the ${pageSize} names that it was asked for.`)
     } else if (outer === 'Contents' && inner !== undefined) current[inner] ??= text
     else if (path === 'ListBucketResult/CommonPrefixes/Prefix') firstFolder ??= text
-    else if (inner === undefined) about[outer] = text
+    else if (inner === undefined) summary[outer] = text
   })
-  const isTruncated = about.IsTruncated?.trim()
-  const next = about.NextContinuationToken ?? ''
-  // A list that is taken for whole, and is not, would look as if files were gone.
+  const isTruncated = summary.IsTruncated?.trim()
+  const next = summary.NextContinuationToken ?? ''
+  // A truncated list taken as complete would make files look removed.
   if (isTruncated !== 'false' && (isTruncated !== 'true' || next === ''))
-    throw wrong('The list does not say how it goes on: does the server know ListObjectsV2?')
-  const isEncoded = about.EncodingType?.trim() === 'url'
+    throw protocolFailure('The list does not say how it goes on: does the server know ListObjectsV2?')
+  const isEncoded = summary.EncodingType?.trim() === 'url'
   return {
-    entries: found.map((one) => entryOf(one, prefix, isEncoded)).filter((entry) => entry !== null),
-    first: found[0]?.Key ?? firstFolder,
-    next: isTruncated === 'true' ? next : null,
+    entries: objects.map((one) => toEntry(one, prefix, isEncoded)).filter((entry) => entry !== null),
+    firstName: objects[0]?.Key ?? firstFolder,
+    nextToken: isTruncated === 'true' ? next : null,
   }
 }
 
-/** What an object is below the prefix; null for the prefix itself. */
-function entryOf({ Key = '', Size = '', ETag, LastModified = '' }: Found, prefix: string, isEncoded: boolean): SourceEntry | null {
-  const key = isEncoded ? decoded(Key) : Key
+/** Converts an object to an entry below the prefix; null for the prefix itself. */
+function toEntry({ Key = '', Size = '', ETag, LastModified = '' }: ListedObject, prefix: string, isEncoded: boolean): SourceEntry | null {
+  const key = isEncoded ? decodeKey(Key) : Key
   if (key === null) return problem(Key, 'The name is not UTF-8.')
   if (!key.startsWith(prefix) || key === '') return problem(key, 'The name lies outside the folder that was listed.')
   const path = key.slice(prefix.length)
   const size = /^\d{1,15}$/.test(Size) ? Number(Size) : null
   if (path === '') return null
-  // How folders without files are written down, since buckets have no folders.
+  // Buckets have no directories; an empty object with a trailing slash stands for one.
   const isFolder = path.endsWith('/') && size === 0
   const parts = (isFolder ? path.slice(0, -1) : path).split('/')
-  if (!parts.every((part) => part !== '' && isName(part)))
+  if (!parts.every((part) => part !== '' && isValidName(part)))
     return problem(path, 'The name holds “..”, a doubled slash or one at its end, a backslash or a control character.')
   if (Buffer.byteLength(path) > maxPathBytes) return problem(path, `The path is longer than ${maxPathBytes} bytes.`)
   if (parts.length > maxDepth + 1) return problem(path, `The path is deeper than ${maxDepth} folders.`)
   if (isFolder) return { kind: 'folder', path: parts.join('/'), etag: null, isPruned: false }
   const time = Date.parse(LastModified)
-  return { kind: 'file', file: { path, size, etag: tagOf(ETag), modifiedAt: isDate(time) ? new Date(time) : null } }
+  return { kind: 'file', file: { path, size, etag: quoteEtag(ETag), modifiedAt: isStorableTime(time) ? new Date(time) : null } }
 }
 
-/** As the header of the same name has it, with quotes. */
-function tagOf(text: string | undefined): string | null {
-  const tag = plainTag(text?.trim())
+/** Quotes an etag as in the ETag header. */
+function quoteEtag(text: string | undefined): string | null {
+  const tag = normalizeEtag(text?.trim())
   return tag === null || tag.startsWith('"') ? tag : `"${tag}"`
 }
 
-/** Servers encode a space as `+` or as `%20`, and never leave a `+` as it is. */
-function decoded(text: string): string | null {
+/** Decodes a key. Servers encode a space as `+` or `%20` and never leave a literal `+`. */
+function decodeKey(text: string): string | null {
   try {
     return decodeURIComponent(text.replaceAll('+', '%20'))
   } catch {
@@ -102,5 +103,10 @@ function decoded(text: string): string | null {
   }
 }
 
-const problem = (path: string, message: string): SourceEntry => ({ kind: 'problem', path: shown(path), code: 'SOURCE_PROTOCOL', message })
-const wrong = (message: string) => new SourceFailure('SOURCE_PROTOCOL', message)
+const problem = (path: string, message: string): SourceEntry => ({
+  kind: 'problem',
+  path: truncateForDisplay(path),
+  code: 'SOURCE_PROTOCOL',
+  message,
+})
+const protocolFailure = (message: string) => new SourceFailure('SOURCE_PROTOCOL', message)

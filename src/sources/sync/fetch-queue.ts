@@ -1,120 +1,125 @@
-/** The files that are wanted pass through here: some are fetched at once, and what came is taken in together. */
+/** Queue of files to fetch: downloads run concurrently, and results are ingested in batches. */
+import { openFileCollector } from '../../files/free-buffers.ts'
 import { SourceFailure, type SourceFailureCode } from '../../ports/source-type.ts'
-import { type Fetched, fetchOne } from './fetch-file.ts'
-import { takeIn } from './ingest.ts'
-import { holdMemory } from './release-memory.ts'
-import type { Pulling, Want } from './sync-context.ts'
+import { type FetchResult, fetchFile } from './fetch-file.ts'
+import { ingest } from './ingest.ts'
+import type { FetchRequest, SyncContext } from './sync-context.ts'
 
-export interface Intake {
-  /** Wants files; waits while too many are wanted already. Throws what ended the intake. */
-  add(wants: readonly Want[]): Promise<void>
-  /** Whether the file is on its way. */
+export interface FetchQueue {
+  /** Adds files. Waits while the queue is full. Throws the error that stopped the queue. */
+  add(requests: readonly FetchRequest[]): Promise<void>
+  /** Returns true if the file is queued or not ingested yet. */
   has(path: string): boolean
-  /** Takes in what has come so far; call it now and then. */
+  /** Starts to ingest the results so far. Call it regularly. */
   flush(): void
-  /** Waits until all that is wanted was taken in. Throws what ended the intake. */
+  /** Waits until all files are ingested. Throws the error that stopped the queue. */
   end(): Promise<void>
-  /** Begins nothing new, and waits until what was begun is over. */
+  /** Starts no more downloads and waits for running work. */
   stop(): Promise<void>
 }
 
-/** Files that wait to be fetched: the listing, which a server does not like to hold open, runs so far ahead. More of them live long enough to cost memory. */
+/** Length of the queue. It decouples the listing, which servers time out, from the downloads; a longer queue costs memory. */
 const maxWaiting = 5000
-/** Files that one transaction takes in, and that may wait for it. */
-const together = 100
+/** Results ingested by one transaction. */
+const batchSize = 100
+/** Results that wait for ingestion. */
 const maxFetched = 200
-/** After so many failures in a row, none of them the file's own, the source itself has failed. */
-const patience = 5
+/** Consecutive source-wide failures that end the sync. */
+const maxSourceFailures = 5
 
-/** What another try at once will not change: the source waits for its next time. */
-const endsSync: readonly string[] = ['SOURCE_UNAUTHORIZED', 'SOURCE_TOO_SLOW']
+/** Files between two collections of the heap: V8 alone lets 100 MB of finished downloads gather. */
+const filesPerCollection = 1000
 
-/** Opens one; `onFetch` hears which file is fetched now. */
-export function openIntake(pulling: Pulling, onFetch: (path: string) => void): Intake {
-  let waiting: Want[] = []
+/** Failures that an immediate retry does not fix: the source waits for its next scheduled sync. */
+const finalCodes: readonly string[] = ['SOURCE_UNAUTHORIZED', 'SOURCE_TOO_SLOW']
+
+/** Opens a queue. `onFetch` is called with the path of each file whose download starts. */
+export function openFetchQueue(context: SyncContext, onFetch: (path: string) => void): FetchQueue {
+  let waiting: FetchRequest[] = []
   let next = 0
   const paths = new Set<string>()
-  const fetched: Fetched[] = []
-  /** general failures since the last file that came */
-  let doubtful: Fetched[] = []
+  const fetched: FetchResult[] = []
+  /** source-wide failures since the last successful download */
+  let sourceFailures: FetchResult[] = []
   let running = 0
-  let taking: Promise<void> | null = null
+  let ingesting: Promise<void> | null = null
   let fatal: { error: unknown } | null = null
   let isStopped = false
   let changed = Promise.withResolvers<void>()
-  const passed = holdMemory()
+  const noteFileRead = openFileCollector(filesPerCollection)
 
-  const change = () => {
+  const notifyChange = () => {
     changed.resolve()
     changed = Promise.withResolvers()
   }
   const fail = (error: unknown) => {
     fatal ??= { error }
   }
-  const check = () => {
+  const throwIfFailed = () => {
     if (fatal) throw fatal.error
   }
 
-  const one = async (want: Want) => {
-    onFetch(want.file.path)
-    const file = await fetchOne(pulling, want)
-    if (file.outcome === 'failed' && file.isGeneral) {
-      doubtful.push(file)
-      if (doubtful.length >= patience) throw new SourceFailure(file.code as SourceFailureCode, file.message, !endsSync.includes(file.code))
+  const fetchNext = async (request: FetchRequest) => {
+    onFetch(request.file.path)
+    const file = await fetchFile(context, request)
+    if (file.outcome === 'failed' && file.isSourceWide) {
+      sourceFailures.push(file)
+      if (sourceFailures.length >= maxSourceFailures)
+        throw new SourceFailure(file.code as SourceFailureCode, file.message, !finalCodes.includes(file.code))
       return
     }
-    fetched.push(...doubtful, file)
-    doubtful = []
-    if (fetched.length >= together) flush()
+    fetched.push(...sourceFailures, file)
+    sourceFailures = []
+    if (fetched.length >= batchSize) flush()
   }
 
   const pump = () => {
-    while (!fatal && !isStopped && running < pulling.options.concurrency && next < waiting.length && fetched.length < maxFetched) {
-      const want = waiting[next++] as Want
+    while (!fatal && !isStopped && running < context.options.concurrency && next < waiting.length && fetched.length < maxFetched) {
+      const request = waiting[next++] as FetchRequest
       if (next > 1000) {
         waiting = waiting.slice(next)
         next = 0
       }
       running++
-      void one(want)
+      void fetchNext(request)
         .catch(fail)
         .finally(() => {
           running--
           pump()
-          change()
+          notifyChange()
         })
     }
   }
 
   const flush = () => {
-    if (taking || fetched.length === 0) return
-    taking = (async () => {
+    if (ingesting || fetched.length === 0) return
+    ingesting = (async () => {
       while (!fatal && fetched.length > 0) {
-        const some = fetched.splice(0, together)
-        await takeIn(pulling, some)
-        for (const { want } of some) {
-          paths.delete(want.file.path)
-          passed()
+        const batch = fetched.splice(0, batchSize)
+        await ingest(context, batch)
+        for (const { request } of batch) {
+          paths.delete(request.file.path)
+          noteFileRead()
         }
         pump()
       }
     })()
       .catch(fail)
       .finally(() => {
-        taking = null
-        change()
+        ingesting = null
+        notifyChange()
       })
   }
 
   const isIdle = () => running === 0 && next >= waiting.length
 
   return {
-    async add(wants) {
-      for (const want of wants) paths.add(want.file.path)
-      waiting.push(...wants)
+    async add(requests) {
+      for (const { file } of requests) paths.add(file.path)
+      waiting.push(...requests)
       pump()
       while (!fatal && waiting.length - next > maxWaiting) await changed.promise
-      check()
+      throwIfFailed()
     },
     has: (path) => paths.has(path),
     flush,
@@ -123,17 +128,17 @@ export function openIntake(pulling: Pulling, onFetch: (path: string) => void): I
         flush()
         await changed.promise
       }
-      check()
-      fetched.push(...doubtful)
-      doubtful = []
+      throwIfFailed()
+      fetched.push(...sourceFailures)
+      sourceFailures = []
       flush()
-      while (taking) await taking
-      check()
+      while (ingesting) await ingesting
+      throwIfFailed()
     },
     async stop() {
       isStopped = true
-      while (running > 0 || taking) await changed.promise
-      const left = [...fetched, ...doubtful].flatMap((each) => (each.outcome === 'staged' ? [each.staged] : []))
+      while (running > 0 || ingesting) await changed.promise
+      const left = [...fetched, ...sourceFailures].flatMap((each) => (each.outcome === 'staged' ? [each.staged] : []))
       await Promise.all(left.map((staged) => staged.discard()))
     },
   }

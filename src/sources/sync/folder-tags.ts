@@ -1,10 +1,10 @@
-/** Tags of folders: one that has not changed need not be entered, if everything below it was taken in. */
+/** Tags (etags) of folders: a folder with an unchanged tag is skipped if everything below it was ingested. */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../../db/pool.ts'
-import type { Pulling } from './sync-context.ts'
+import type { SyncContext } from './sync-context.ts'
 
-/** The tag that a folder had when everything below it was last taken in. */
-async function tagOf(db: Db, sourceId: string, path: string): Promise<string | null> {
+/** Returns the tag that a folder had when everything below it was last ingested. */
+async function readTag(db: Db, sourceId: string, path: string): Promise<string | null> {
   const row = await db
     .selectFrom('source_folders')
     .select('etag')
@@ -14,22 +14,22 @@ async function tagOf(db: Db, sourceId: string, path: string): Promise<string | n
   return row?.etag ?? null
 }
 
-/** How a walk asks for these tags; one that looks at everything again is told of none. */
-export const tagsFor =
-  ({ app, sourceId, options }: Pick<Pulling, 'app' | 'sourceId' | 'options'>) =>
+/** Returns the tag lookup for a walk. A full sync ignores all tags. */
+export const createTagLookup =
+  ({ app, sourceId, options }: Pick<SyncContext, 'app' | 'sourceId' | 'options'>) =>
   async (path: string): Promise<string | null> =>
-    options.full ? null : tagOf(app.db, sourceId, path)
+    options.full ? null : readTag(app.db, sourceId, path)
 
-/** Whether the source has folders with tags: few kinds of servers have. */
-export const isAny = async (db: Db, sourceId: string): Promise<boolean> =>
+/** Returns true if the server of the source sends folder tags. Few kinds of servers do. */
+export const hasTags = async (db: Db, sourceId: string): Promise<boolean> =>
   (await db.selectFrom('source_folders').select('path').where('source_id', '=', sourceId).limit(1).executeTakeFirst()) !== undefined
 
-/** The run has walked these folders to their ends. */
-export async function see(trx: Trx, sourceId: string, runId: string, seen: ReadonlyMap<string, string>): Promise<void> {
-  if (seen.size === 0) return
+/** Records the tags of completely listed folders. */
+export async function markSeen(trx: Trx, sourceId: string, runId: string, tags: ReadonlyMap<string, string>): Promise<void> {
+  if (tags.size === 0) return
   await trx
     .insertInto('source_folders')
-    .values([...seen].map(([path, next_etag]) => ({ source_id: sourceId, path, etag: null, next_etag, run_id: runId })))
+    .values([...tags].map(([path, next_etag]) => ({ source_id: sourceId, path, etag: null, next_etag, run_id: runId })))
     .onConflict((conflict) =>
       conflict
         .columns(['source_id', 'path'])
@@ -38,29 +38,29 @@ export async function see(trx: Trx, sourceId: string, runId: string, seen: Reado
     .execute()
 }
 
-/** The same for all below a folder that was not entered. */
-export async function seeBelow(trx: Trx, sourceId: string, runId: string, folder: string): Promise<void> {
+/** Marks all folders below an unchanged folder as seen. */
+export async function markSeenBelow(trx: Trx, sourceId: string, runId: string, folder: string): Promise<void> {
   await sql`update source_folders set run_id = ${runId}, next_etag = etag
     where source_id = ${sourceId} and (${folder} = '' or starts_with(path, ${`${folder}/`}))`.execute(trx)
 }
 
 /**
- * The run has gone well: the tags that it saw count from now on. Not those of folders with something left to do below them: a file that failed
- * or was skipped, a folder that could not be listed.
+ * Commits the recorded tags at the end of a run, except those of folders with unfinished contents below: a failed or skipped file, or a folder
+ * that could not be listed.
  */
-export async function keep(trx: Trx, sourceId: string, runId: string, unsure: readonly string[]): Promise<void> {
+export async function commitTags(trx: Trx, sourceId: string, runId: string, uncertainPaths: readonly string[]): Promise<void> {
   await sql`delete from source_folders where source_id = ${sourceId} and run_id is distinct from ${runId}`.execute(trx)
   await sql`update source_folders set etag = next_etag where source_id = ${sourceId}`.execute(trx)
   await sql`
     with recursive left_over (path) as (
       select path from source_files where source_id = ${sourceId} and outcome <> 'stored' and removed_at is null
-      union select unnest(${[...unsure]}::text[])
+      union select unnest(${[...uncertainPaths]}::text[])
       union select case when path ~ '/' then regexp_replace(path, '/[^/]*$', '') else '' end from left_over where path <> ''
     )
     delete from source_folders using left_over where source_id = ${sourceId} and source_folders.path = left_over.path`.execute(trx)
 }
 
-/** All folders are entered by the next run. */
-export async function forget(trx: Trx, sourceId: string): Promise<void> {
+/** Deletes all tags, so that the next run enters every folder. */
+export async function deleteTags(trx: Trx, sourceId: string): Promise<void> {
   await trx.deleteFrom('source_folders').where('source_id', '=', sourceId).execute()
 }

@@ -1,127 +1,127 @@
-/** Files that were fetched become documents, or new versions of them, and the ledger says so: all in one transaction. */
+/** Turns fetched files into documents or new versions and records them in the ledger, in one transaction. */
 import type { Trx } from '../../db/pool.ts'
 import { replaceFile } from '../../documents/replace-file.ts'
 import { markSourceRestored } from '../../documents/source-removal.ts'
 import { storeBatch } from '../../documents/store-batch.ts'
 import { compareLargeFiles } from '../../documents/stored-files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
-import type { Fetched, Version } from './fetch-file.ts'
+import type { FetchResult, Version } from './fetch-file.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
-import type { Pulling, Want } from './sync-context.ts'
+import type { FetchRequest, SyncContext } from './sync-context.ts'
 
-type Staged = Extract<Fetched, { outcome: 'staged' }>
+type Staged = Extract<FetchResult, { outcome: 'staged' }>
 
-interface Taken {
+interface IngestResult {
   counts: runs.Counts
   errors: runs.FileError[]
-  /** what the database refers to from now on */
+  /** files that the database refers to after the commit */
   stored: StagedFile[]
 }
 
-/** Takes them in, once and for all: after a crash none of them is fetched again. Throws RunLost. */
-export async function takeIn(pulling: Pulling, fetched: readonly Fetched[]): Promise<void> {
+/** Ingests a batch of results. After a crash none of them is fetched again. Throws RunLost. */
+export async function ingest(context: SyncContext, fetched: readonly FetchResult[]): Promise<void> {
   const staged = fetched.flatMap((each) => (each.outcome === 'staged' ? [each.staged] : []))
   try {
-    await compareLargeFiles(pulling.app, pulling.from.ownerId, staged)
-    const { counts, errors, stored } = await pulling.app.db.transaction().execute((trx) => write(pulling, trx, fetched))
-    runs.tally(pulling.run, counts, errors)
+    await compareLargeFiles(context.app, context.from.ownerId, staged)
+    const { counts, errors, stored } = await context.app.db.transaction().execute((trx) => writeBatch(context, trx, fetched))
+    runs.tallyCounts(context.run, counts, errors)
     await Promise.all(stored.map((file) => file.confirm()))
   } finally {
     await Promise.all(staged.map((file) => file.discard()))
   }
 }
 
-async function write(pulling: Pulling, trx: Trx, fetched: readonly Fetched[]): Promise<Taken> {
-  const { app, sourceId, run, from } = pulling
-  await runs.hold(trx, run)
-  const taken: Taken = { counts: runs.none(), errors: [], stored: [] }
-  const entries: ledger.Entry[] = []
-  const all = fetched.filter((each): each is Staged => each.outcome === 'staged')
-  taken.counts.bytes = all.reduce((sum, { staged }) => sum + staged.size, 0)
+async function writeBatch(context: SyncContext, trx: Trx, fetched: readonly FetchResult[]): Promise<IngestResult> {
+  const { app, sourceId, run, from } = context
+  await runs.assertHeld(trx, run)
+  const result: IngestResult = { counts: runs.emptyCounts(), errors: [], stored: [] }
+  const entries: ledger.LedgerEntry[] = []
+  const stagedFiles = fetched.filter((each): each is Staged => each.outcome === 'staged')
+  result.counts.bytes = stagedFiles.reduce((sum, { staged }) => sum + staged.size, 0)
 
   for (const each of fetched) {
     if (each.outcome === 'staged') continue
-    taken.counts[each.outcome]++
-    taken.errors.push({ path: each.want.file.path, code: each.code, message: each.message })
-    entries.push(without(each))
+    result.counts[each.outcome]++
+    result.errors.push({ path: each.request.file.path, code: each.code, message: each.message })
+    entries.push(failedEntry(each))
   }
 
-  const alive = await lockDocuments(trx, all)
-  const olds = all.filter(({ want: { known } }) => known?.outcome === 'stored')
-  for (const old of olds) entries.push(await again(pulling, trx, old, alive, taken))
+  const existingDocuments = await lockDocuments(trx, stagedFiles)
+  const knownFiles = stagedFiles.filter(({ request: { known } }) => known?.outcome === 'stored')
+  for (const file of knownFiles) entries.push(await ingestKnownFile(context, trx, file, existingDocuments, result))
 
-  const fresh = all.filter((each) => !olds.includes(each))
-  const elsewhere = await ledger.unseen(
+  const newFiles = stagedFiles.filter((each) => !knownFiles.includes(each))
+  const possibleMoves = await ledger.findUnseenHashes(
     trx,
     sourceId,
     run.id,
-    fresh.map(({ staged }) => staged.sha256),
+    newFiles.map(({ staged }) => staged.sha256),
   )
-  const arrivals = fresh.filter(({ staged }) => !elsewhere.has(staged.sha256))
+  const createdFiles = newFiles.filter(({ staged }) => !possibleMoves.has(staged.sha256))
   const ids = await storeBatch(
     app,
     trx,
     from,
-    arrivals.map(({ want, staged }) => ({ staged, path: want.file.path })),
+    createdFiles.map(({ request, staged }) => ({ staged, path: request.file.path })),
   )
-  for (const [index, { want, staged, version }] of arrivals.entries()) {
-    entries.push(entry(want.file.path, version, staged.sha256, ids[index] ?? null, 'stored'))
-    taken.stored.push(staged)
-    taken.counts.created++
+  for (const [index, { request, staged, version }] of createdFiles.entries()) {
+    entries.push(toEntry(request.file.path, version, staged.sha256, ids[index] ?? null, 'stored'))
+    result.stored.push(staged)
+    result.counts.created++
   }
-  // Whether it is the same file under a new name is known once all of the source was seen.
-  for (const { want, staged, version } of fresh)
-    if (elsewhere.has(staged.sha256)) entries.push(entry(want.file.path, version, staged.sha256, null, 'moving'))
+  // A known hash at a new path may be a move. finishRun() decides when the walk is complete.
+  for (const { request, staged, version } of newFiles)
+    if (possibleMoves.has(staged.sha256)) entries.push(toEntry(request.file.path, version, staged.sha256, null, 'moving'))
 
-  await ledger.write(trx, sourceId, run.id, entries)
-  await runs.count(trx, run, taken.counts, taken.errors)
-  return taken
+  await ledger.writeEntries(trx, sourceId, run.id, entries)
+  await runs.addCounts(trx, run, result.counts, result.errors)
+  return result
 }
 
-/** A file that is known came anew: other bytes are a new version, the same only another tag. What a user deleted stays deleted. */
-async function again(
-  { app, from }: Pulling,
+/** Ingests a file that is in the ledger: other bytes become a new version. A document deleted by a user is not created again. */
+async function ingestKnownFile(
+  { app, from }: SyncContext,
   trx: Trx,
-  { want, staged, version }: Staged,
-  alive: ReadonlySet<string>,
-  taken: Taken,
-): Promise<ledger.Entry> {
-  const { document_id, sha256, removed_at } = want.known as NonNullable<Want['known']>
-  const { path } = want.file
-  if (document_id === null || !alive.has(document_id)) {
-    taken.counts.skipped++
-    return entry(path, version, staged.sha256, null, 'stored')
+  { request, staged, version }: Staged,
+  existingDocuments: ReadonlySet<string>,
+  result: IngestResult,
+): Promise<ledger.LedgerEntry> {
+  const { document_id, sha256, removed_at } = request.known as NonNullable<FetchRequest['known']>
+  const { path } = request.file
+  if (document_id === null || !existingDocuments.has(document_id)) {
+    result.counts.skipped++
+    return toEntry(path, version, staged.sha256, null, 'stored')
   }
-  const isNew = staged.sha256 !== sha256
+  const isChanged = staged.sha256 !== sha256
   if (removed_at !== null) await markSourceRestored(app, trx, [document_id])
-  if (isNew) {
+  if (isChanged) {
     await replaceFile(app, trx, document_id, { staged, ocr: from.ocr, language: from.language })
-    taken.stored.push(staged)
+    result.stored.push(staged)
   }
-  taken.counts[isNew || removed_at !== null ? 'updated' : 'unchanged']++
-  return entry(path, version, staged.sha256, document_id, 'stored')
+  result.counts[isChanged || removed_at !== null ? 'updated' : 'unchanged']++
+  return toEntry(path, version, staged.sha256, document_id, 'stored')
 }
 
-/** What is kept of a file that could not be had: a document that it has stays as it was. */
-function without({ want: { file, known }, outcome }: Exclude<Fetched, Staged>): ledger.Entry {
-  // Nothing of the version, so that the next run tries again.
+/** Returns the entry of a file that could not be fetched. Its document stays unchanged. */
+function failedEntry({ request: { file, known }, outcome }: Exclude<FetchResult, Staged>): ledger.LedgerEntry {
+  // Without a version the next run fetches the file again.
   const version = { etag: null, size: null, modifiedAt: null }
-  if (known?.outcome === 'stored') return entry(file.path, version, known.sha256, known.document_id, 'stored')
-  return entry(file.path, version, null, null, outcome)
+  if (known?.outcome === 'stored') return toEntry(file.path, version, known.sha256, known.document_id, 'stored')
+  return toEntry(file.path, version, null, null, outcome)
 }
 
-const entry = (
+const toEntry = (
   path: string,
   { etag, size, modifiedAt }: Version,
   sha256: string | null,
   document_id: string | null,
-  outcome: ledger.Entry['outcome'],
-): ledger.Entry => ({ path, etag, size, modified_at: modifiedAt, sha256, document_id, outcome })
+  outcome: ledger.LedgerEntry['outcome'],
+): ledger.LedgerEntry => ({ path, etag, size, modified_at: modifiedAt, sha256, document_id, outcome })
 
-/** Users may be deleting them: the documents are locked first, as everybody does, and those that are there stay until we are done. */
+/** Locks the documents first, in the usual order, because users may delete them. Returns the ids that exist. */
 async function lockDocuments(trx: Trx, all: readonly Staged[]): Promise<Set<string>> {
-  const ids = all.flatMap(({ want: { known } }) => (known?.document_id ? [known.document_id] : []))
+  const ids = all.flatMap(({ request: { known } }) => (known?.document_id ? [known.document_id] : []))
   if (ids.length === 0) return new Set()
   const rows = await trx.selectFrom('documents').select('id').where('id', 'in', ids).orderBy('id').forUpdate().execute()
   return new Set(rows.map(({ id }) => id))

@@ -1,28 +1,28 @@
-/** What is known of a source's files: what was taken in, as what, and which run saw it last. */
+/** Ledger of a source: version, document and last run of each file that was ingested. */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import type { SourceFile } from '../../ports/source-type.ts'
 
-export type Known = Omit<Row<'source_files'>, 'source_id'>
+export type KnownFile = Omit<Row<'source_files'>, 'source_id'>
 
-/** What is known of a listed file; `is_same`: the listing tells of the version that was taken in. */
-export type Compared = Known & { is_same: boolean }
+/** A listed file with its ledger row. `is_same`: the listed version was ingested. */
+export type ComparedFile = KnownFile & { is_same: boolean }
 
 /**
- * Of these files those that are not simply as they were taken in, with what is known of them: null where that is nothing. With `all` the others
- * too. A tag that stays while the size changes is no tag.
+ * Compares listed files with the ledger. Returns the new (null) and changed ones by path, with `all` the unchanged ones too. If the size differs,
+ * an equal etag does not count.
  */
-export async function compare(
+export async function compareFiles(
   db: Db,
   sourceId: string,
   runId: string | null,
   files: readonly SourceFile[],
   all: boolean,
-): Promise<Map<string, Compared | null>> {
+): Promise<Map<string, ComparedFile | null>> {
   if (files.length === 0) return new Map()
-  // Lateral, so that each is looked up by its key: of the length of the lists the planner knows nothing.
-  const { rows } = await sql<{ listed: string } & (Compared | { path: null })>`
+  // LATERAL forces one index lookup per file: the planner cannot estimate the arrays.
+  const { rows } = await sql<{ listed: string } & (ComparedFile | { path: null })>`
     select * from (
       select l.path as listed, f.*,
         coalesce(l.size = f.size, true) and case when l.etag is not null and f.etag is not null then l.etag = f.etag
@@ -39,25 +39,25 @@ export async function compare(
   return new Map(rows.map(({ listed, ...row }) => [listed, row.path === null ? null : row]))
 }
 
-/** The run has seen these files, and nothing about them is new. */
-export async function see(trx: Trx, sourceId: string, runId: string, paths: readonly string[]): Promise<void> {
+/** Marks unchanged files as seen by the run. */
+export async function markSeen(trx: Trx, sourceId: string, runId: string, paths: readonly string[]): Promise<void> {
   if (paths.length === 0) return
   await sql`update source_files set run_id = ${runId}, removed_at = null
     where source_id = ${sourceId} and path = any(${paths}::text[])`.execute(trx)
 }
 
-/** The same for all below a folder that was not entered; how many files that are. */
-export async function seeBelow(trx: Trx, sourceId: string, runId: string, folder: string): Promise<number> {
+/** Marks all files below an unchanged folder as seen. Returns their number. */
+export async function markSeenBelow(trx: Trx, sourceId: string, runId: string, folder: string): Promise<number> {
   const { numAffectedRows } = await sql`update source_files set run_id = ${runId}
     where source_id = ${sourceId} and removed_at is null and run_id is distinct from ${runId}
       and (${folder} = '' or starts_with(path, ${`${folder}/`}))`.execute(trx)
   return Number(numAffectedRows ?? 0)
 }
 
-export interface Entry extends Pick<Known, 'path' | 'etag' | 'size' | 'modified_at' | 'sha256' | 'document_id' | 'outcome'> {}
+export interface LedgerEntry extends Pick<KnownFile, 'path' | 'etag' | 'size' | 'modified_at' | 'sha256' | 'document_id' | 'outcome'> {}
 
-/** Writes what became of files; no two with the same path. */
-export async function write(trx: Trx, sourceId: string, runId: string, entries: readonly Entry[]): Promise<void> {
+/** Inserts or updates entries. Their paths are unique. */
+export async function writeEntries(trx: Trx, sourceId: string, runId: string, entries: readonly LedgerEntry[]): Promise<void> {
   if (entries.length === 0) return
   await trx
     .insertInto('source_files')
@@ -77,21 +77,21 @@ export async function write(trx: Trx, sourceId: string, runId: string, entries: 
     .execute()
 }
 
-/** Of these bytes, those of a file that the run has not seen (yet): it may be the same file under its old name. */
-export async function unseen(trx: Trx, sourceId: string, runId: string, sums: readonly string[]): Promise<Set<string>> {
+/** Returns those hashes that belong to a file not yet seen by the run: it may have been moved. */
+export async function findUnseenHashes(trx: Trx, sourceId: string, runId: string, sums: readonly string[]): Promise<Set<string>> {
   if (sums.length === 0) return new Set()
   const { rows } = await sql<{ sha256: string }>`
     select distinct sha256 from source_files
-    where source_id = ${sourceId} and sha256 = any(${sums}::text[]) and ${isPast(runId)}`.execute(trx)
+    where source_id = ${sourceId} and sha256 = any(${sums}::text[]) and ${isUnseen(runId)}`.execute(trx)
   return new Set(rows.map(({ sha256 }) => sha256))
 }
 
-/** Taken in by an earlier run, and not seen by this one. What was deleted here and is gone there as well is nothing any more. */
-const isPast = (runId: string) =>
+/** Ingested by an earlier run and not seen by this one. Excludes files that are gone both here and at the source. */
+const isUnseen = (runId: string) =>
   sql`outcome = 'stored' and run_id is distinct from ${runId} and (document_id is not null or removed_at is null)`
 
-/** Files that may have come from another path, a few at a time. */
-export const moving = (trx: Trx, sourceId: string, runId: string, limit: number): Promise<Known[]> =>
+/** Lists files that may have been moved from another path. */
+export const listMoving = (trx: Trx, sourceId: string, runId: string, limit: number): Promise<KnownFile[]> =>
   trx
     .selectFrom('source_files')
     .selectAll()
@@ -102,29 +102,29 @@ export const moving = (trx: Trx, sourceId: string, runId: string, limit: number)
     .limit(limit)
     .execute()
 
-/** A file with these bytes whose path is gone, with the same name if there is one: where the file came from. */
-export async function vanished(
+/** Finds a vanished file with the same bytes, preferably with the same name: the origin of a move. Locks its row. */
+export async function findVanished(
   trx: Trx,
   sourceId: string,
   runId: string,
-  { path, sha256 }: Known,
-  unsure: readonly string[],
-): Promise<Known | undefined> {
+  { path, sha256 }: KnownFile,
+  uncertainPaths: readonly string[],
+): Promise<KnownFile | undefined> {
   const name = path.slice(path.lastIndexOf('/') + 1)
-  const { rows } = await sql<Known>`
-    select * from source_files f where source_id = ${sourceId} and sha256 = ${sha256} and ${isPast(runId)} and ${sure(unsure)}
+  const { rows } = await sql<KnownFile>`
+    select * from source_files f where source_id = ${sourceId} and sha256 = ${sha256} and ${isUnseen(runId)} and ${isCertain(uncertainPaths)}
     order by (f.path = ${name} or right(f.path, ${name.length + 1}) = ${`/${name}`}) desc, (document_id is null), path
     limit 1 for update`.execute(trx)
   return rows[0]
 }
 
-/** Forgets a path. */
-export async function forget(trx: Trx, sourceId: string, path: string): Promise<void> {
+/** Deletes the entry of a path. */
+export async function deletePath(trx: Trx, sourceId: string, path: string): Promise<void> {
   await trx.deleteFrom('source_files').where('source_id', '=', sourceId).where('path', '=', path).execute()
 }
 
-/** How many files the run has not marked and that are not gone, and whether some may have come from another path. */
-export async function unmarked(db: Db, sourceId: string, runId: string): Promise<{ files: number; is_moving: boolean }> {
+/** Counts the files not seen by the run, and checks for possible moves. */
+export async function countUnseen(db: Db, sourceId: string, runId: string): Promise<{ files: number; is_moving: boolean }> {
   const { rows } = await sql<{ files: number; is_moving: boolean }>`
     select count(*) filter (where removed_at is null and run_id is distinct from ${runId}) as files,
       coalesce(bool_or(outcome = 'moving' and run_id = ${runId}), false) as is_moving
@@ -132,20 +132,20 @@ export async function unmarked(db: Db, sourceId: string, runId: string): Promise
   return rows[0] as { files: number; is_moving: boolean }
 }
 
-/** Marks files as gone that the run has not seen, a few at a time; null where there are no more, else their documents. */
-export async function remove(
+/** Marks up to `limit` unseen files as removed. Returns their documents, or null when none is left. */
+export async function markRemoved(
   trx: Trx,
   sourceId: string,
   runId: string,
-  unsure: readonly string[],
+  uncertainPaths: readonly string[],
   now: Date,
   limit: number,
 ): Promise<{ documents: string[] } | null> {
-  // Materialized: of a table that has just grown the planner knows nothing, and would look for each row among all the others.
+  // MATERIALIZED: after a large insert the planner underestimates the table and would choose a nested loop.
   const { rows } = await sql<{ document_id: string | null }>`
     with gone as materialized (
       select path from source_files f
-      where source_id = ${sourceId} and removed_at is null and run_id is distinct from ${runId} and ${sure(unsure)} limit ${limit}
+      where source_id = ${sourceId} and removed_at is null and run_id is distinct from ${runId} and ${isCertain(uncertainPaths)} limit ${limit}
     )
     update source_files f set removed_at = ${now} from gone
     where f.source_id = ${sourceId} and f.path = gone.path returning f.document_id`.execute(trx)
@@ -153,12 +153,12 @@ export async function remove(
   return { documents: rows.flatMap(({ document_id }) => (document_id === null ? [] : [document_id])) }
 }
 
-/** Nothing is known of what is at or below these paths. */
-const sure = (unsure: readonly string[]) => sql`not exists (
-  select from unnest(${unsure}::text[]) as unsure (path)
-  where unsure.path = '' or f.path = unsure.path or starts_with(f.path, unsure.path || '/'))`
+/** Excludes files at or below paths that could not be listed. */
+const isCertain = (uncertainPaths: readonly string[]) => sql`not exists (
+  select from unnest(${uncertainPaths}::text[]) as uncertain (path)
+  where uncertain.path = '' or f.path = uncertain.path or starts_with(f.path, uncertain.path || '/'))`
 
-/** Whether there are files that are not gone. */
+/** Returns true if the ledger has no files except removed ones. */
 export async function isEmpty(db: Db, sourceId: string): Promise<boolean> {
   const rows = await db
     .selectFrom('source_files')
@@ -170,7 +170,7 @@ export async function isEmpty(db: Db, sourceId: string): Promise<boolean> {
   return rows.length === 0
 }
 
-/** Every file is fetched anew by the next run: nothing says any more which version of it was taken in. */
-export async function doubt(trx: Trx, sourceId: string): Promise<void> {
+/** Clears all recorded versions, so that the next run fetches every file again. */
+export async function resetVersions(trx: Trx, sourceId: string): Promise<void> {
   await trx.updateTable('source_files').set({ etag: null, size: null, modified_at: null }).where('source_id', '=', sourceId).execute()
 }

@@ -1,42 +1,41 @@
-/** What the parts of a sync share while it runs. */
+/** Context of a running sync. */
 import type { App } from '../../app.ts'
 import type { Role } from '../../db/schema.ts'
 import type { BatchOptions } from '../../documents/store-batch.ts'
 import type { Job } from '../../jobs/queue.ts'
 import type { SourceConnection, SourceFile } from '../../ports/source-type.ts'
 import type { GlobMatcher } from '../globs.ts'
-import type { Known } from './ledger.ts'
+import type { KnownFile } from './ledger.ts'
 import type { Run } from './run-records.ts'
 
-export interface Pulling {
+export interface SyncContext {
   app: App
   sourceId: string
   ownerId: string
-  /** as it was when the source was opened */
+  /** when the source was opened */
   ownerRole: Role
   run: Run
   connection: SourceConnection
-  /** which files are taken */
   globs: GlobMatcher
-  /** whose the documents become, and how they are read */
+  /** owner and OCR settings of new documents */
   from: BatchOptions
-  options: PullOptions
-  /** null: the sync of somebody who waits for it, and not of a worker */
+  options: SyncOptions
+  /** null: run by a command, not by a worker */
   job: Job<'sync'> | null
   signal: AbortSignal
 }
 
-export interface PullOptions {
-  /** look at every file again, whatever its tag says */
+export interface SyncOptions {
+  /** ignore tags and fetch every file again */
   full: boolean
-  /** downloads at once */
+  /** concurrent downloads */
   concurrency: number
-  /** files that are fetched at most; null: all */
+  /** maximum number of files to fetch; null: no limit */
   maxFiles: number | null
 }
 
-/** A file to be fetched, and what is known of it. */
-export interface Want {
+/** A file to fetch, with its ledger row. */
+export interface FetchRequest {
   file: SourceFile
-  known: Pick<Known, 'outcome' | 'sha256' | 'document_id' | 'removed_at'> | null
+  known: Pick<KnownFile, 'outcome' | 'sha256' | 'document_id' | 'removed_at'> | null
 }

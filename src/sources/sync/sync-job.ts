@@ -1,4 +1,4 @@
-/** Syncing a source: as a job of a worker, or at once for somebody who waits. One run per source, whoever runs it. */
+/** Syncs a source, as a worker's job or directly. An advisory lock allows one run per source at a time. */
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import { Busy, withLock } from '../../db/lock.ts'
@@ -8,42 +8,43 @@ import { AppError } from '../../errors.ts'
 import type { Handler, Job } from '../../jobs/queue.ts'
 import { SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 import * as settings from '../../settings/settings.ts'
-import { connected, withOwner } from '../address.ts'
 import { compileGlobs, type GlobMatcher } from '../globs.ts'
-import { plan } from './dry-run.ts'
+import { findWithOwner, openSource } from '../open-source.ts'
+import { cancelRuns, failRun } from './end-run.ts'
+import { listPlannedFetches } from './plan-sync.ts'
 import * as runs from './run-records.ts'
-import type { Pulling, PullOptions } from './sync-context.ts'
-import { pull } from './sync-walk.ts'
+import type { SyncContext, SyncOptions } from './sync-context.ts'
+import { syncSource } from './sync-walk.ts'
 
-/** Milliseconds that a job waits for the end of another run. */
-const jobPatience = 2000
+/** Maximum wait of a job for another run of the same source. */
+const jobLockTimeoutMs = 2000
 
 export const sync: Handler<'sync'> = {
   async run(app, job, signal) {
     const { source_id, full } = job.payload
     const options = { full, concurrency: app.config.sources.concurrency, maxFiles: null }
     try {
-      await run(app, source_id, job, options, jobPatience, signal)
+      await run(app, source_id, job, options, jobLockTimeoutMs, signal)
     } catch (error) {
       if (signal.aborted) throw error
-      // Cancelled, or its source is gone: the job has nothing left to do.
+      // Cancelled, or the source was deleted: nothing is left to do.
       if (error instanceof runs.RunLost) return undefined
       if (!(error instanceof Busy)) throw error
-      const latest = await runs.latest(app.db, source_id)
-      // Somebody syncs it already, which is what this job wants.
+      const latest = await runs.findLatestRun(app.db, source_id)
+      // Another process is syncing the source already.
       if (latest?.id !== job.id) return undefined
-      throw new SourceFailure('SOURCE_BUSY', 'An earlier try of this sync is not over yet.', true)
+      throw new SourceFailure('SOURCE_BUSY', 'An earlier attempt of this sync is still running.', true)
     }
     return undefined
   },
-  failed: (app, trx, job, problem, final) => runs.fail(app, trx, job.id, problem, final),
+  failed: (app, trx, job, problem, final) => failRun(app, trx, job.id, problem, final),
 }
 
-/** Syncs it here and now; how the run ended. Throws Busy, and what went wrong with the source as a whole. */
+/** Syncs a source in this process. Returns the finished run. Throws Busy and failures of the whole source. */
 export async function syncNow(
   app: App,
   sourceId: string,
-  { lockTimeout, ...options }: PullOptions & { lockTimeout: number },
+  { lockTimeout, ...options }: SyncOptions & { lockTimeout: number },
   signal: AbortSignal,
 ): Promise<Row<'source_syncs'>> {
   const { rows } = await sql<{ id: string }>`select dms_uuidv7() as id`.execute(app.db)
@@ -53,31 +54,31 @@ export async function syncNow(
   } catch (error) {
     if (error instanceof Busy) throw error
     await app.db.transaction().execute(async (trx) => {
-      if (signal.aborted) await runs.cancel(app, trx, sourceId)
-      else await runs.fail(app, trx, id, problemOf(error), true)
+      if (signal.aborted) await cancelRuns(app, trx, sourceId)
+      else await failRun(app, trx, id, toProblem(error), true)
     })
     throw error
   }
-  return (await runs.latest(app.db, sourceId)) as Row<'source_syncs'>
+  return (await runs.findLatestRun(app.db, sourceId)) as Row<'source_syncs'>
 }
 
-function problemOf(error: unknown): { code: string; message: string } {
+function toProblem(error: unknown): { code: string; message: string } {
   if (error instanceof SourceFailure || error instanceof AppError) return error
-  return { code: 'INTERNAL_ERROR', message: 'The server failed while it worked on this.' }
+  return { code: 'INTERNAL_ERROR', message: 'The sync failed because of an internal error.' }
 }
 
-/** What a sync would fetch. Throws SourceFailure. */
-export async function* planned(
+/** Yields the files that a sync would fetch. Throws SourceFailure. */
+export async function* planSync(
   app: App,
   sourceId: string,
-  options: PullOptions,
+  options: SyncOptions,
   signal: AbortSignal,
 ): AsyncGenerator<{ action: 'created' | 'updated'; file: SourceFile }> {
-  const pulling = await prepare(app, sourceId, options, signal)
+  const context = await createContext(app, sourceId, options, signal)
   try {
-    yield* plan(pulling)
+    yield* listPlannedFetches(context)
   } finally {
-    await pulling.connection.close()
+    await context.connection.close()
   }
 }
 
@@ -85,31 +86,36 @@ async function run(
   app: App,
   sourceId: string,
   job: Job<'sync'> | { id: string },
-  options: PullOptions,
+  options: SyncOptions,
   lockTimeout: number,
   signal: AbortSignal,
 ): Promise<void> {
   const work = async () => {
-    const run = await runs.begin(app, sourceId, job.id).catch((error) => {
+    const run = await runs.beginRun(app, sourceId, job.id).catch((error) => {
       throw isForeignKeyViolation(error) ? new runs.RunLost() : error
     })
-    // It ended, but its job was not told any more.
+    // The run had ended, but its job was not completed.
     if (!run) return
     const started = performance.now()
-    const pulling = await prepare(app, sourceId, options, signal)
+    const context = await createContext(app, sourceId, options, signal)
     try {
-      await pull({ ...pulling, run, job: 'queue' in job ? job : null })
+      await syncSource({ ...context, run, job: 'queue' in job ? job : null })
     } finally {
-      await pulling.connection.close().catch(() => {})
+      await context.connection.close().catch(() => {})
     }
     const counts = Object.fromEntries([...runs.outcomes, 'bytes' as const].map((name) => [name, run[name]]))
     app.log.info({ source_id: sourceId, ...counts, duration_ms: Math.round(performance.now() - started) }, 'source synced')
   }
-  await withLock(app.database, runs.lockOf(sourceId), lockTimeout, work, 'sources sync')
+  await withLock(app.database, runs.lockName(sourceId), lockTimeout, work, 'sources sync')
 }
 
-async function prepare(app: App, sourceId: string, options: PullOptions, signal: AbortSignal): Promise<Omit<Pulling, 'run' | 'job'>> {
-  const source = await withOwner(app.db, sourceId)
+async function createContext(
+  app: App,
+  sourceId: string,
+  options: SyncOptions,
+  signal: AbortSignal,
+): Promise<Omit<SyncContext, 'run' | 'job'>> {
+  const source = await findWithOwner(app.db, sourceId)
   if (!source) throw new runs.RunLost()
   const owner = { id: source.owner_id, role: source.owner_role, username: '' }
   const { ocr_default_language: language } = await settings.get(app, owner)
@@ -118,16 +124,16 @@ async function prepare(app: App, sourceId: string, options: PullOptions, signal:
     sourceId,
     ownerId: source.owner_id,
     ownerRole: source.owner_role,
-    connection: await connected(app, source, options.concurrency),
-    globs: globsOf(source.file_patterns),
+    connection: await openSource(app, source, options.concurrency),
+    globs: compilePatterns(source.file_patterns),
     from: { ownerId: source.owner_id, sourceId, ocr: app.ocr !== null, language },
     options,
     signal,
   }
 }
 
-/** Throws SourceFailure: what was stored under other limits, or by hand, may not compile. */
-function globsOf(patterns: readonly string[]): GlobMatcher {
+/** Throws SourceFailure for invalid patterns, such as ones stored under other limits. */
+function compilePatterns(patterns: readonly string[]): GlobMatcher {
   try {
     return compileGlobs(patterns)
   } catch (error) {

@@ -1,138 +1,139 @@
-/** A run: walks the source beside the ledger, fetches what is new or changed, and then says what is gone. */
+/** Runs a sync: walks the source, compares it with the ledger, fetches files and finishes the run. */
 import * as claims from '../../jobs/leases.ts'
 import { type SourceEntry, SourceFailure } from '../../ports/source-type.ts'
-import { checkRights, withOwner } from '../address.ts'
-import { compare, settleMarks } from './compare.ts'
-import { type Intake, openIntake } from './fetch-queue.ts'
-import { conclude } from './finish.ts'
+import { assertOwnerRights, findWithOwner } from '../open-source.ts'
+import { compareListing, flushMarks } from './compare-listing.ts'
+import { completeRun } from './end-run.ts'
+import { type FetchQueue, openFetchQueue } from './fetch-queue.ts'
+import { finishRun } from './finish-run.ts'
 import * as folders from './folder-tags.ts'
 import * as runs from './run-records.ts'
-import type { Pulling } from './sync-context.ts'
-import { nothingSeen, type Seen } from './walk-state.ts'
+import type { SyncContext } from './sync-context.ts'
+import { createWalkState, type WalkState } from './walk-state.ts'
 
-/** Entries that are compared with the ledger at once, and for how long (ms) some may wait for more. */
-const together = 1000
-const patience = 1000
-/** Milliseconds between two events. */
-const pace = 250
-/** Rounds of that without news after which it is looked whether the run is still ours. */
-const quietRounds = 4
-/** Rounds after which it is looked whether the owner may still have the source read. */
+/** Entries compared with the ledger at once, and the maximum time that an entry waits. */
+const batchSize = 1000
+const maxBatchWaitMs = 1000
+/** Interval of progress events and checks. */
+const progressIntervalMs = 250
+/** Rounds without progress after which the run is checked for cancellation. */
+const maxQuietRounds = 4
+/** Rounds between checks of the owner's rights. */
 const rightsRounds = 4
-/** Rounds after which what has come is taken in, however little it is: what is lost by a crash is fetched again. */
-const takingRounds = 2
+/** Rounds after which results are ingested even if the batch is small: a crash loses what was not ingested. */
+const flushRounds = 2
 
-/** Runs to its end. Throws SourceFailure where the source cannot be listed, RunLost, and the signal's reason. */
-export async function pull(given: Pulling): Promise<void> {
-  const lost = new AbortController()
-  const pulling = { ...given, signal: AbortSignal.any([given.signal, lost.signal]) }
-  const { app, ownerId, run, signal } = pulling
-  const seen = nothingSeen()
+/** Runs a sync to its end. Throws SourceFailure where the source cannot be listed, RunLost, or the reason of the signal. */
+export async function syncSource(contextWithoutStop: SyncContext): Promise<void> {
+  const abort = new AbortController()
+  const context = { ...contextWithoutStop, signal: AbortSignal.any([contextWithoutStop.signal, abort.signal]) }
+  const { app, ownerId, run, signal } = context
+  const state = createWalkState()
   let current: string | null = null
-  const intake = openIntake(pulling, (path) => {
+  const queue = openFetchQueue(context, (path) => {
     current = path
   })
 
-  let told = ''
+  let lastProgress = ''
   let quiet = 0
-  let telling: Promise<void> | null = null
+  let publishing: Promise<void> | null = null
   let round = 0
   const started = performance.now()
   let checking: Promise<void> | null = null
-  const tell = () => {
-    if (++round % takingRounds === 0) intake.flush()
+  const onTick = () => {
+    if (++round % flushRounds === 0) queue.flush()
     if (round % rightsRounds === 0)
-      checking ??= stillAllowed(pulling)
-        .then(() => makeRoom(pulling, started))
+      checking ??= checkOwnerRights(context)
+        .then(() => yieldToWaitingSyncs(context, started))
         .catch((error) => {
-          if (error instanceof SourceFailure || error instanceof claims.Yielded) lost.abort(error)
+          if (error instanceof SourceFailure || error instanceof claims.Yielded) abort.abort(error)
         })
         .finally(() => {
           checking = null
         })
-    if (telling) return
-    const news = `${runs.processed(run)} ${seen.files} ${current}`
-    if (news === told && ++quiet < quietRounds) return
+    if (publishing) return
+    const progress = `${runs.countProcessed(run)} ${state.fileCount} ${current}`
+    if (progress === lastProgress && ++quiet < maxQuietRounds) return
     quiet = 0
-    told = news
-    telling = runs
-      .tell(app, run, ownerId, seen.files, current)
+    lastProgress = progress
+    publishing = runs
+      .publishProgress(app, run, ownerId, state.fileCount, current)
       .catch((error) => {
-        // A database out of reach is noticed by those who have something to write.
-        if (error instanceof runs.RunLost) lost.abort(error)
+        // Database errors are reported by the next write of the sync itself.
+        if (error instanceof runs.RunLost) abort.abort(error)
       })
       .finally(() => {
-        telling = null
+        publishing = null
       })
   }
-  const timer = setInterval(tell, pace)
+  const timer = setInterval(onTick, progressIntervalMs)
   const { max_duration } = app.config.sources
-  const deadline = setTimeout(() => lost.abort(tooLong(max_duration)), max_duration)
+  const deadline = setTimeout(() => abort.abort(durationExceeded(max_duration)), max_duration)
   try {
-    await walk(pulling, seen, intake)
-    await intake.end()
+    await walk(context, state, queue)
+    await queue.end()
     current = null
-    await conclude(pulling, seen)
+    await finishRun(context, state)
   } catch (error) {
-    if (!lost.signal.aborted) await settleMarks(pulling, seen).catch(() => {})
+    if (!abort.signal.aborted) await flushMarks(context, state).catch(() => {})
     throw signal.aborted ? signal.reason : error
   } finally {
     clearInterval(timer)
     clearTimeout(deadline)
-    await intake.stop()
-    await telling
+    await queue.stop()
+    await publishing
     await checking
   }
-  await runs.complete(app, run, seen.files, seen.marks.counts)
+  await completeRun(app, run, state.fileCount, state.marks.counts)
 }
 
-/** Throws SourceFailure where the owner lost rights since the run began: what is open was opened under the old ones. */
-async function stillAllowed({ app, sourceId, ownerRole }: Pulling): Promise<void> {
-  const source = await withOwner(app.db, sourceId)
+/** Throws SourceFailure where the owner has lost rights since the connection was opened. */
+async function checkOwnerRights({ app, sourceId, ownerRole }: SyncContext): Promise<void> {
+  const source = await findWithOwner(app.db, sourceId)
   if (!source) return
-  checkRights(source)
+  assertOwnerRights(source)
   if (source.owner_role !== ownerRole) throw new SourceFailure('SOURCE_OWNER_CHANGED', undefined, true)
 }
 
-/** Throws Yielded where others have waited for a place: the run is taken up again at its next turn. */
-async function makeRoom({ app, job }: Pulling, started: number): Promise<void> {
+/** Throws Yielded after this sync's turn if others wait for a slot. The run is resumed later. */
+async function yieldToWaitingSyncs({ app, job }: SyncContext, started: number): Promise<void> {
   const { turn, max_syncs_per_user } = app.config.sources
   if (job === null || performance.now() - started < turn) return
   if (await claims.shouldYield(app.db, job, max_syncs_per_user)) throw new claims.Yielded()
 }
 
-const tooLong = (maxMs: number) =>
+const durationExceeded = (maxMs: number) =>
   new SourceFailure(
     'SOURCE_TOO_SLOW',
-    `The sync took longer than sources.max_duration (${maxMs / 1000} s). What came stays, and the next sync goes on.`,
+    `The sync took longer than sources.max_duration (${maxMs / 1000} s). Files fetched so far stay; the next sync continues.`,
   )
 
-async function walk(pulling: Pulling, seen: Seen, intake: Intake): Promise<void> {
-  const { connection, options, signal } = pulling
-  let some: SourceEntry[] = []
-  let since = performance.now()
-  let left = options.maxFiles ?? Number.POSITIVE_INFINITY
+async function walk(context: SyncContext, state: WalkState, intake: FetchQueue): Promise<void> {
+  const { connection, options, signal } = context
+  let batch: SourceEntry[] = []
+  let batchStart = performance.now()
+  let filesLeft = options.maxFiles ?? Number.POSITIVE_INFINITY
   let comparing = Promise.resolve(0)
-  /** Some are compared while the next are listed; false where no more are to be fetched. */
-  const hand = async (): Promise<boolean> => {
-    left -= await comparing
-    comparing = left > 0 ? compare(pulling, seen, intake, some, left) : Promise.resolve(0)
+  /** Compares a batch while the next entries are listed. Returns false when the limit of files is reached. */
+  const compareBatch = async (): Promise<boolean> => {
+    filesLeft -= await comparing
+    comparing = filesLeft > 0 ? compareListing(context, state, intake, batch, filesLeft) : Promise.resolve(0)
     comparing.catch(() => {})
-    some = []
-    since = performance.now()
-    return left > 0
+    batch = []
+    batchStart = performance.now()
+    return filesLeft > 0
   }
   try {
-    for await (const entry of connection.walk({ known: folders.tagsFor(pulling), signal })) {
+    for await (const entry of connection.walk({ known: folders.createTagLookup(context), signal })) {
       signal.throwIfAborted()
-      some.push(entry)
-      if (some.length < together && performance.now() - since < patience) continue
-      if (!(await hand())) break
+      batch.push(entry)
+      if (batch.length < batchSize && performance.now() - batchStart < maxBatchWaitMs) continue
+      if (!(await compareBatch())) break
     }
-    await hand()
-    left -= await comparing
+    await compareBatch()
+    filesLeft -= await comparing
   } finally {
     await comparing.catch(() => {})
   }
-  if (left <= 0) seen.isWhole = false
+  if (filesLeft <= 0) state.isComplete = false
 }

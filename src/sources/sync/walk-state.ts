@@ -1,40 +1,45 @@
-/** What a walk came by. */
+/** State of a walk. */
 import * as runs from './run-records.ts'
 
-export interface Seen {
-  /** files, those below folders that were not entered included */
-  files: number
-  /** the listing was not empty */
-  isAny: boolean
-  /** nothing is known of what is at or below these paths */
-  unsure: readonly string[]
-  /** the walk was not ended early on purpose */
-  isWhole: boolean
-  /** files that are as they were, which is written down late: a run that finds nothing else has no need of it */
-  marks: Marks
+export interface WalkState {
+  /** listed files, including those below unchanged folders */
+  fileCount: number
+  hasFiles: boolean
+  /** paths that could not be listed; files at or below them are not marked as removed */
+  uncertainPaths: readonly string[]
+  /** false: the walk was ended early on purpose */
+  isComplete: boolean
+  /** unchanged files not yet marked in the ledger: a run without other changes never writes them */
+  marks: PendingMarks
 }
 
-export interface Marks {
+export interface PendingMarks {
   paths: Set<string>
-  /** what they came to; the run in memory has counted it already */
+  /** already counted by the run in memory */
   counts: runs.Counts
-  /** since when they gather (performance.now()) */
+  /** time of the first mark (performance.now()) */
   since: number
 }
 
-/** So many, or after so many milliseconds, they are written down all the same: a run that is taken up again goes on from there. */
+/** Marks are flushed at this number or age, so that a resumed run does not start over. */
 const maxMarks = 20_000
-const patience = 1000
-/** More places than these are not told apart: then nothing at all is known to be gone. */
-const maxUnsure = 1000
+const maxMarkAgeMs = 1000
+/** More uncertain paths count as "the whole source". */
+const maxUncertainPaths = 1000
 
-export const nothingSeen = (): Seen => ({ files: 0, isAny: false, unsure: [], isWhole: true, marks: noMarks() })
+export const createWalkState = (): WalkState => ({
+  fileCount: 0,
+  hasFiles: false,
+  uncertainPaths: [],
+  isComplete: true,
+  marks: createMarks(),
+})
 
-export const noMarks = (): Marks => ({ paths: new Set(), counts: runs.none(), since: performance.now() })
+export const createMarks = (): PendingMarks => ({ paths: new Set(), counts: runs.emptyCounts(), since: performance.now() })
 
-export const areDue = ({ paths, since }: Marks): boolean => paths.size >= maxMarks || performance.now() - since > patience
+export const isFlushDue = ({ paths, since }: PendingMarks): boolean => paths.size >= maxMarks || performance.now() - since > maxMarkAgeMs
 
-/** Of what is at or below the path nothing is known. */
-export function doubt(seen: Seen, path: string): void {
-  seen.unsure = seen.unsure.length < maxUnsure ? [...seen.unsure, path] : ['']
+/** Records that nothing is known about the files at or below a path. */
+export function markUncertain(state: WalkState, path: string): void {
+  state.uncertainPaths = state.uncertainPaths.length < maxUncertainPaths ? [...state.uncertainPaths, path] : ['']
 }

@@ -1,11 +1,13 @@
-/** One folder of a WebDAV server, asked for with Depth 1. */
+/** Lists one folder of a WebDAV server (PROPFIND, Depth: 1). */
+
 import { type SourceEntry, SourceFailure, type SourceFailureCode, type SourceFile } from '../../ports/source-type.ts'
-import { type Asked, type Requests, readWhole } from '../http/requests.ts'
-import { isSameFolder, placesOf, shown, urlBelow } from './hrefs.ts'
-import { type Listed, readMultistatus } from './multistatus.ts'
+import { type HttpClient, readResponse, type SourceRequest } from '../http/http-client.ts'
+import { truncateForDisplay, urlBelow } from '../http/urls.ts'
+import { createHrefResolver, isSameFolder } from './hrefs.ts'
+import { type DavResource, readMultistatus } from './multistatus.ts'
 
 export interface Listing {
-  /** where it came from, after redirects */
+  /** after redirects */
   readonly url: URL
   readonly etag: string | null
   readonly isOwnCloud: boolean
@@ -14,61 +16,62 @@ export interface Listing {
   readonly problems: readonly Extract<SourceEntry, { kind: 'problem' }>[]
 }
 
-/** Characters of names and tags that one folder may have: some 500,000 files. */
-const maxText = 50_000_000
+/** Total length of names and etags in one folder: about 500,000 files. */
+const maxTextLength = 50_000_000
 const maxProblems = 1000
 
-// A folder's tag tells of changes below it on ownCloud and its children alone, and these two properties exist nowhere else. They are asked for
-// with the first folder only: elsewhere they would make every answer longer.
-const first = '<oc:id/><oc:permissions/>'
-const question = (more: string) =>
+// Only ownCloud and its forks have these properties, and only there a folder's etag covers everything below it. The first request asks for them
+// to detect such a server; later requests omit them to keep the responses short.
+const ownCloudProperties = '<oc:id/><oc:permissions/>'
+const propfindBody = (more: string) =>
   `<?xml version="1.0" encoding="utf-8"?><d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:resourcetype/><d:getetag/><d:getlastmodified/><d:getcontentlength/>${more}</d:prop></d:propfind>`
 
 /**
- * Lists the folder at `path` below `root`. The answer is read to its end before anything of it is used: a slow reader would make the server
- * give up, and a list that breaks off in the middle would look like one. Throws SourceFailure.
+ * Lists the folder at `path` below `root`. Reads the response to its end before using it: a slow consumer would run into the server's timeout,
+ * and a truncated list would look complete. Throws SourceFailure.
  */
 export async function listFolder(
-  requests: Requests,
-  { root, path, signal, tries = 3 }: { root: URL; path: string; signal: AbortSignal; tries?: number },
+  http: HttpClient,
+  { root, path, signal, maxAttempts = 3 }: { root: URL; path: string; signal: AbortSignal; maxAttempts?: number },
 ): Promise<Listing> {
-  const asked = urlBelow(root, path, true)
-  const request: Asked = {
+  const folderRequestUrl = urlBelow(root, path, true)
+  const request: SourceRequest = {
     method: 'PROPFIND',
-    url: asked,
+    url: folderRequestUrl,
     headers: { depth: '1', 'content-type': 'application/xml; charset=utf-8', accept: 'application/xml, text/xml' },
-    body: question(path === '' ? first : ''),
+    body: propfindBody(path === '' ? ownCloudProperties : ''),
     signal,
-    tries,
+    maxAttempts,
   }
-  return readWhole(requests, request, async ({ body, status, url, header }) => {
+  return readResponse(http, request, async ({ body, status, url, header }) => {
     if (status !== 207) throw new SourceFailure('SOURCE_PROTOCOL', `The answer is not a WebDAV list (status ${status}).`)
-    // Where the address leads is the address; a folder in it that leads elsewhere would be a loop, or not in it.
-    if (path !== '' && !isSameFolder(url, asked)) throw new SourceFailure('SOURCE_PROTOCOL', 'The folder redirects to another place.')
+    // A redirect of the root changes the address; a redirect of a folder in it could be a loop or lead elsewhere.
+    if (path !== '' && !isSameFolder(url, folderRequestUrl))
+      throw new SourceFailure('SOURCE_PROTOCOL', 'The folder redirects to another place.')
     const from = url.pathname.endsWith('/') ? url : new URL(`${url.origin}${url.pathname}/`)
-    return collected(readMultistatus(body, header('content-type') ?? ''), from, path)
+    return collectListing(readMultistatus(body, header('content-type') ?? ''), from, path)
   })
 }
 
-/** Names and what is known of them, in columns: a folder may hold 100,000 of them. */
-function columns() {
+/** Stores entries in columns, which saves memory for folders of 100,000 files. */
+function createColumns() {
   const names: string[] = []
   const tags: (string | null)[] = []
   const sizes: (number | null)[] = []
   const times: (number | null)[] = []
   return {
     names,
-    put({ size, etag, modifiedAt }: Listed, name: string): void {
-      names.push(flat(name))
-      tags.push(etag === null ? null : flat(etag))
+    add({ size, etag, modifiedAt }: DavResource, name: string): void {
+      names.push(copyString(name))
+      tags.push(etag === null ? null : copyString(etag))
       sizes.push(size)
       times.push(modifiedAt)
     },
-    *all(path: string): Generator<SourceFile> {
+    *toFiles(path: string): Generator<SourceFile> {
       for (const [index, name] of names.entries()) {
         const time = times[index] ?? null
         yield {
-          path: below(path, name),
+          path: joinPath(path, name),
           size: sizes[index] ?? null,
           etag: tags[index] ?? null,
           modifiedAt: time === null ? null : new Date(time),
@@ -78,37 +81,37 @@ function columns() {
   }
 }
 
-async function collected(answer: AsyncIterable<Listed[]>, url: URL, path: string): Promise<Listing> {
-  const place = placesOf(url, path)
-  const [files, folders] = [columns(), columns()]
+async function collectListing(answer: AsyncIterable<DavResource[]>, url: URL, path: string): Promise<Listing> {
+  const place = createHrefResolver(url, path)
+  const [files, folders] = [createColumns(), createColumns()]
   const problems: Extract<SourceEntry, { kind: 'problem' }>[] = []
-  const seen = new Set<string>()
-  let self: Listed | null = null
+  const names = new Set<string>()
+  let self: DavResource | null = null
   let text = 0
-  const problem = (at: string, code: SourceFailureCode, message: string) => {
-    if (problems.length < maxProblems) problems.push({ kind: 'problem', path: flat(at), code, message })
+  const addProblem = (at: string, code: SourceFailureCode, message: string) => {
+    if (problems.length < maxProblems) problems.push({ kind: 'problem', path: copyString(at), code, message })
   }
   for await (const batch of answer) {
     for (const thing of batch) {
       const where = place(thing.href)
       if (where.is === 'self') self ??= thing
-      if (where.is === 'wrong') problem(below(path, shown(thing.href)), 'SOURCE_PROTOCOL', where.message)
-      if (where.is !== 'child' || seen.has(where.name)) continue
+      if (where.is === 'wrong') addProblem(joinPath(path, truncateForDisplay(thing.href)), 'SOURCE_PROTOCOL', where.message)
+      if (where.is !== 'child' || names.has(where.name)) continue
       text += where.name.length + (thing.etag?.length ?? 0)
-      if (text > maxText) throw new SourceFailure('SOURCE_PROTOCOL', 'The folder holds more than can be listed.')
+      if (text > maxTextLength) throw new SourceFailure('SOURCE_PROTOCOL', 'The folder holds more than can be listed.')
       if (thing.status !== 200) {
-        problem(below(path, where.name), ...refusals(thing.status))
+        addProblem(joinPath(path, where.name), ...statusFailure(thing.status))
         continue
       }
       const kind = thing.isFolder ? folders : files
-      kind.put(thing, where.name)
-      seen.add(kind.names.at(-1) as string)
+      kind.add(thing, where.name)
+      names.add(kind.names.at(-1) as string)
     }
   }
-  if (self && self.status !== 200) throw new SourceFailure(...refusals(self.status))
+  if (self && self.status !== 200) throw new SourceFailure(...statusFailure(self.status))
   if (self && !self.isFolder) throw new SourceFailure('SOURCE_PROTOCOL', 'The address is that of a file, not of a folder.')
-  // A server that has lost its disk may answer with nothing at all; a folder that is empty still lists itself.
-  if (!self && seen.size === 0)
+  // A server whose disk is not mounted may send an empty list. An empty folder still lists itself.
+  if (!self && names.size === 0)
     throw new SourceFailure(
       'SOURCE_PROTOCOL',
       problems[0]
@@ -119,18 +122,18 @@ async function collected(answer: AsyncIterable<Listed[]>, url: URL, path: string
     url,
     etag: self?.etag ?? null,
     isOwnCloud: self?.isOwnCloud ?? false,
-    files: () => files.all(path),
-    folders: () => folders.all(path),
+    files: () => files.toFiles(path),
+    folders: () => folders.toFiles(path),
     problems,
   }
 }
 
-function refusals(status: number): [SourceFailureCode, string] {
+function statusFailure(status: number): [SourceFailureCode, string] {
   if (status === 401 || status === 403) return ['SOURCE_FORBIDDEN', 'The source refuses access.']
-  if (status === 404 || status === 410) return ['SOURCE_NOT_FOUND_THERE', 'The source lists it, and says that it is not there.']
-  return ['SOURCE_PROTOCOL', status === 0 ? 'The list says nothing of it.' : `The list says status ${status} of it.`]
+  if (status === 404 || status === 410) return ['SOURCE_NOT_FOUND_THERE', 'The source lists it but reports it as missing.']
+  return ['SOURCE_PROTOCOL', status === 0 ? 'The list has no status for it.' : `The list has status ${status} for it.`]
 }
 
-const below = (path: string, name: string) => (path === '' ? name : `${path}/${name}`)
-/** A copy that does not keep the text alive which it was cut from. */
-const flat = (text: string) => Buffer.from(text).toString()
+const joinPath = (path: string, name: string) => (path === '' ? name : `${path}/${name}`)
+/** Copies a substring, so that the text it was cut from can be freed. */
+const copyString = (text: string) => Buffer.from(text).toString()

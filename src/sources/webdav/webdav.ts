@@ -1,44 +1,45 @@
-/** A folder of a WebDAV server (RFC 4918): Nextcloud, ownCloud, Apache, nginx, rclone and their like. */
+/** Source type for folders of WebDAV servers (RFC 4918): Nextcloud, ownCloud, Apache, nginx, rclone and others. */
+
 import type { SourceAddress, SourceConnection, SourceEntry, SourceFailure, SourceLimits, SourceType } from '../../ports/source-type.ts'
-import { readBody } from '../http/body.ts'
-import { probe } from '../http/probe.ts'
-import { byPassword, failureOf, openRequests } from '../http/requests.ts'
-import { checkHost, type Guard } from '../http/ssrf-guard.ts'
-import { folderUrl, urlBelow } from './hrefs.ts'
+import { toSourceFailure } from '../http/failures.ts'
+import { openHttpClient } from '../http/http-client.ts'
+import { passwordAuth } from '../http/password-auth.ts'
+import { readBody } from '../http/read-body.ts'
+import { assertHostAllowed, type Guard } from '../http/ssrf-guard.ts'
+import { testServer } from '../http/test-server.ts'
+import { folderUrl, urlBelow } from '../http/urls.ts'
 import { type Listing, listFolder } from './listing.ts'
 
-/** Folders in a row that fail for a reason that has nothing to do with them, after which the walk is given up. */
-const maxFailures = 3
-const isGeneral = ({ code, isRetryable: retry }: SourceFailure) =>
-  code === 'SOURCE_UNREACHABLE' || code === 'SOURCE_UNAUTHORIZED' || code === 'SOURCE_TOO_SLOW' || (code === 'SOURCE_BUSY' && retry)
+/** Consecutive source-wide failures after which the walk is aborted. */
+const maxConsecutiveFailures = 3
 
 export const webdav: SourceType = { open: (address, limits) => openWebdav(address, limits) }
 
-/** The same with another way to look up names. */
+/** Opens a folder. `lookup` replaces the resolver in tests. */
 export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?: Guard['lookup']): SourceConnection {
-  const given = folderUrl(address.url)
+  const baseUrl = folderUrl(address.url)
   const guard = { allowPrivateNetworks: limits.allowPrivateNetworks, lookup }
-  checkHost(given.hostname, guard)
-  const requests = openRequests(given, byPassword(given, address), limits, guard)
-  /** where the address leads after redirects */
-  let root = given
+  assertHostAllowed(baseUrl.hostname, guard)
+  const http = openHttpClient(baseUrl, passwordAuth(baseUrl, address), limits, guard)
+  /** after redirects */
+  let root = baseUrl
 
-  async function* walk({ known, signal }: Parameters<SourceConnection['walk']>[0], tries?: number): AsyncGenerator<SourceEntry> {
+  async function* walk({ known, signal }: Parameters<SourceConnection['walk']>[0], maxAttempts?: number): AsyncGenerator<SourceEntry> {
     const stop = new AbortController()
     const both = AbortSignal.any([signal, stop.signal])
-    const list = (path: string) => listFolder(requests, { root, path, signal: both, tries })
-    const first = await listFolder(requests, { root: given, path: '', signal: both, tries })
+    const list = (path: string) => listFolder(http, { root, path, signal: both, maxAttempts })
+    const first = await listFolder(http, { root: baseUrl, path: '', signal: both, maxAttempts })
     root = first.url
     const waiting: string[] = []
-    const running = new Map<string, Promise<Listed>>()
+    const running = new Map<string, Promise<ListOutcome>>()
     let failures = 0
 
-    async function* told(path: string, listing: Listing): AsyncGenerator<SourceEntry> {
+    async function* emitListing(path: string, listing: Listing): AsyncGenerator<SourceEntry> {
       for (const file of listing.files()) yield { kind: 'file', file }
       yield* listing.problems
       if (address.recursive) {
         for (const folder of listing.folders()) {
-          // Only where tags of folders tell of everything below them.
+          // Only ownCloud's folder etags cover everything below.
           if (first.isOwnCloud && folder.etag !== null && (await known(folder.path)) === folder.etag)
             yield { kind: 'folder', path: folder.path, etag: folder.etag, isPruned: true }
           else waiting.push(folder.path)
@@ -52,22 +53,22 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
         yield { kind: 'folder', path: '', etag: first.etag, isPruned: true }
         return
       }
-      yield* told('', first)
+      yield* emitListing('', first)
       while (waiting.length > 0 || running.size > 0) {
-        // The last that was found first: the pile stays as small as the tree is deep, not as it is wide.
+        // Depth-first, so that the stack grows with the depth of the tree and not with its width.
         while (running.size < limits.concurrency && waiting.length > 0) {
           const path = waiting.pop() as string
-          running.set(path, outcome(path, list(path)))
+          running.set(path, listOrFail(path, list(path)))
         }
         const { path, listing, failure } = await Promise.race(running.values())
         running.delete(path)
         signal.throwIfAborted()
         if (listing) {
           failures = 0
-          yield* told(path, listing)
+          yield* emitListing(path, listing)
         } else {
-          failures = isGeneral(failure) ? failures + 1 : 0
-          if (failures === maxFailures) throw failure
+          failures = failure.isSourceWide ? failures + 1 : 0
+          if (failures === maxConsecutiveFailures) throw failure
           yield { kind: 'problem', path, code: failure.code, message: failure.message }
         }
       }
@@ -79,24 +80,24 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
 
   return {
     walk: (options) => walk(options),
-    read: (file, signal) => readBody(requests, urlBelow(root, file.path, false), file, limits.maxFileBytes, signal),
+    read: (file, signal) => readBody(http, urlBelow(root, file.path, false), file, limits.maxFileBytes, signal),
     test: (signal) =>
-      probe(
-        given,
+      testServer(
+        baseUrl,
         guard,
         signal,
-        requests,
+        http,
         (options) => walk(options, 1),
-        async (stop) => (await import('./describe-server.ts')).describeServer(root, requests, stop),
+        async (stop) => (await import('./describe-server.ts')).describeServer(root, http, stop),
       ),
-    close: () => requests.close(),
+    close: () => http.close(),
   }
 }
 
-type Listed = { path: string; listing: Listing; failure?: undefined } | { path: string; listing?: undefined; failure: SourceFailure }
+type ListOutcome = { path: string; listing: Listing; failure?: undefined } | { path: string; listing?: undefined; failure: SourceFailure }
 
-const outcome = (path: string, listing: Promise<Listing>): Promise<Listed> =>
+const listOrFail = (path: string, listing: Promise<Listing>): Promise<ListOutcome> =>
   listing.then(
     (found) => ({ path, listing: found }),
-    (error) => ({ path, failure: failureOf(error) }),
+    (error) => ({ path, failure: toSourceFailure(error) }),
   )

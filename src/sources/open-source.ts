@@ -1,4 +1,4 @@
-/** Where a source is, and the way in. */
+/** Opens connections to sources and checks the rights of their owners. */
 
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
@@ -7,12 +7,12 @@ import type { Db } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type SourceConnection, SourceFailure } from '../ports/source-type.ts'
-import { types } from './registry.ts'
-import { unseal } from './secrets.ts'
+import { decryptCredentials } from './credentials.ts'
+import { sourceTypes } from './registry.ts'
 
 export type Type = Row<'sources'>['type']
 
-export interface Address {
+export interface SourceTarget {
   type: Type
   url: string
   username?: string | null | undefined
@@ -20,16 +20,16 @@ export interface Address {
   recursive: boolean
 }
 
-/** A source with what its owner may do. */
+/** A source with the rights of its owner. */
 export type OwnedSource = Row<'sources'> & {
   owner_role: Role
   is_owner_disabled: boolean
-  /** whether the operator, or somebody who is an admin now, gave the folder to its owner */
+  /** an admin or the operator gave the folder to its owner */
   is_granted: boolean
 }
 
-/** The source as whoever syncs it needs it; undefined where it is gone. */
-export const withOwner = (db: Db, id: string): Promise<OwnedSource | undefined> =>
+/** Returns a source with its owner's rights; undefined for a deleted source. */
+export const findWithOwner = (db: Db, id: string): Promise<OwnedSource | undefined> =>
   db
     .selectFrom('sources')
     .innerJoin('users', 'users.id', 'sources.owner_id')
@@ -42,29 +42,29 @@ export const withOwner = (db: Db, id: string): Promise<OwnedSource | undefined> 
     .where('sources.id', '=', id)
     .executeTakeFirst()
 
-/** Throws SourceFailure where the owner may not have the source read now, whoever asks for it: rights end while sources stay. */
-export function checkRights(source: OwnedSource): void {
+/** Throws SourceFailure where the owner may not read the source now. Rights can end after a source was created. */
+export function assertOwnerRights(source: OwnedSource): void {
   if (source.is_owner_disabled) throw new SourceFailure('SOURCE_OWNER_DISABLED')
   if (source.type === 'local_folder' && source.owner_role !== 'admin' && !source.is_granted)
     throw new SourceFailure('SOURCE_OWNER_FORBIDDEN')
 }
 
-/** Opens a source; what it may reach depends on whose it is. Throws SourceFailure. */
-export async function connected(app: App, source: OwnedSource, concurrency: number): Promise<SourceConnection> {
-  checkRights(source)
-  const credentials = await unseal(app, source.id, source.credentials)
-  return open(app, { ...source, ...credentials }, source.owner_role, concurrency)
+/** Opens a source with its stored credentials. Private networks depend on the owner's role. Throws SourceFailure. */
+export async function openSource(app: App, source: OwnedSource, concurrency: number): Promise<SourceConnection> {
+  assertOwnerRights(source)
+  const credentials = await decryptCredentials(app, source.id, source.credentials)
+  return openAddress(app, { ...source, ...credentials }, source.owner_role, concurrency)
 }
 
-/** The same for an address and a role. Throws SourceFailure. */
-export async function open(
+/** Opens an address with the rights of a role. Throws SourceFailure. */
+export async function openAddress(
   app: App,
-  { type, url, username = null, password = null, recursive }: Address,
+  { type, url, username = null, password = null, recursive }: SourceTarget,
   role: Role,
   concurrency: number,
 ): Promise<SourceConnection> {
   const { timeout, min_rate, max_file_size, allow_private_networks, local_roots, ca_file } = app.config.sources
-  return (await types[type]()).open(
+  return (await sourceTypes[type]()).open(
     { url, username, password, recursive },
     {
       concurrency,
@@ -78,22 +78,22 @@ export async function open(
   )
 }
 
-/** Throws FORBIDDEN where only admins may have a source of that type. */
-export function checkType(actor: Actor, type: Type): void {
-  if (type === 'local_folder' && !isAdmin(actor)) throw new AppError('FORBIDDEN', {}, 'Folders of the server are for admins.')
+/** Throws FORBIDDEN where only admins may create sources of this type. */
+export function assertTypeAllowed(actor: Actor, type: Type): void {
+  if (type === 'local_folder' && !isAdmin(actor)) throw new AppError('FORBIDDEN', {}, 'Only admins may use folders of the server.')
 }
 
-/** Looks at the address as its type does. Throws VALIDATION_ERROR. */
-export async function check(app: App, address: Address, role: Role): Promise<void> {
+/** Validates an address without connecting. Throws VALIDATION_ERROR. */
+export async function validateAddress(app: App, address: SourceTarget, role: Role): Promise<void> {
   try {
-    void (await open(app, address, role, 1)).close()
+    void (await openAddress(app, address, role, 1)).close()
   } catch (error) {
     if (error instanceof SourceFailure) throw invalid('url', error.message)
     throw error
   }
 }
 
-/** Whose server an address is on; a folder is on ours. */
+/** Returns the origin of a URL; '' for a folder. */
 export function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : ''
 }

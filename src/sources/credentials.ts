@@ -1,0 +1,115 @@
+/** Encrypts the usernames and passwords of sources (AES-256-GCM) for storage in the database. */
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { readOrCreateSecret, replaceSecretFile } from '../config/secret-file.ts'
+import type { Trx } from '../db/pool.ts'
+import { ConfigError } from '../errors.ts'
+import { SourceFailure } from '../ports/source-type.ts'
+
+export interface Credentials {
+  username: string | null
+  password: string | null
+}
+
+/** Format: this byte, key id, initialization vector, authentication tag, ciphertext. */
+const formatVersion = 1
+const byteLengths = { key: 32, id: 4, iv: 12, tag: 16 }
+const fileName = 'sources_key'
+
+/** Encrypts the credentials of a source; null for empty ones. Call it in the transaction that stores the result. */
+export async function encryptCredentials(app: App, trx: Trx, sourceId: string, credentials: Credentials): Promise<Buffer | null> {
+  if (credentials.username === null && credentials.password === null) return null
+  // Waits for a key rotation in progress, then uses the new key.
+  await sql`select pg_advisory_xact_lock_shared(hashtext('dms'), hashtext('sources.key'))`.execute(trx)
+  const [key] = await loadKeys(app)
+  return encrypt(key, sourceId, credentials)
+}
+
+/** Decrypts stored credentials. Throws SourceFailure SOURCE_UNAUTHORIZED where no key matches. */
+export async function decryptCredentials(app: App, sourceId: string, bytes: Buffer | null): Promise<Credentials> {
+  if (bytes === null) return { username: null, password: null }
+  return decrypt(await loadKeys(app), sourceId, bytes)
+}
+
+/** Re-encrypts all credentials with a new random key, or with the configured one. `old`: previous key in base64. Returns their number. */
+export async function rotateKey(app: App, old: string | null): Promise<number> {
+  const path = join(app.config.data_dir, fileName)
+  const isConfigured = app.config.sources.encryption_key !== ''
+  const before = [...(await loadKeys(app)), ...(old === null ? [] : [parseKey(old, 'the old key')])] as const
+  // While both keys are in the file, an interruption leaves everything readable.
+  const newKey = isConfigured ? before[0] : randomBytes(byteLengths.key)
+  if (!isConfigured) await replaceSecretFile(path, [newKey, ...before].map((key) => key.toString('base64')).join('\n'))
+  const count = await app.db.transaction().execute(async (trx) => {
+    await sql`select pg_advisory_xact_lock(hashtext('dms'), hashtext('sources.key'))`.execute(trx)
+    const sources = await trx.selectFrom('sources').select(['id', 'credentials']).where('credentials', 'is not', null).forUpdate().execute()
+    for (const { id, credentials } of sources) {
+      const plain = decrypt([newKey, ...before], id, credentials as Buffer)
+      await trx
+        .updateTable('sources')
+        .set({ credentials: encrypt(newKey, id, plain) })
+        .where('id', '=', id)
+        .execute()
+    }
+    return sources.length
+  })
+  if (!isConfigured) await replaceSecretFile(path, newKey.toString('base64'))
+  return count
+}
+
+type Keys = readonly [Buffer, ...Buffer[]]
+
+/** Returns the key for encryption, followed by further keys for decryption. */
+async function loadKeys({ config }: App): Promise<Keys> {
+  const path = join(config.data_dir, fileName)
+  const configured = config.sources.encryption_key
+  // Keys generated before one was configured still decrypt.
+  const text = configured === '' ? await readOrCreateSecret(path, byteLengths.key) : await readFile(path, 'utf8').catch(() => '')
+  const fileKeys = text
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map((line) => parseKey(line, path))
+  const [first, ...rest] = configured === '' ? fileKeys : [parseKey(configured, 'sources.encryption_key'), ...fileKeys]
+  if (!first)
+    throw new ConfigError([
+      `${path} is empty: restore the key from a backup, or remove the file and set the passwords of all sources again`,
+    ])
+  return [first, ...rest]
+}
+
+function parseKey(text: string, place: string): Buffer {
+  const key = Buffer.from(text.trim(), 'base64')
+  if (key.length !== byteLengths.key) throw new ConfigError([`${place}: not a key of ${byteLengths.key} bytes in base64`])
+  return key
+}
+
+const keyId = (key: Buffer): Buffer => createHash('sha256').update(key).digest().subarray(0, byteLengths.id)
+
+function encrypt(key: Buffer, sourceId: string, credentials: Credentials): Buffer {
+  const iv = randomBytes(byteLengths.iv)
+  // The source id is authenticated: credentials cannot be copied to another source.
+  const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(sourceId))
+  const secret = Buffer.concat([cipher.update(JSON.stringify(credentials)), cipher.final()])
+  return Buffer.concat([Buffer.from([formatVersion]), keyId(key), iv, cipher.getAuthTag(), secret])
+}
+
+function decrypt(keys: readonly Buffer[], sourceId: string, bytes: Buffer): Credentials {
+  const [id, iv, tag, secret] = splitCiphertext(bytes)
+  const key = keys.find((each) => keyId(each).equals(id))
+  try {
+    if (!key || bytes[0] !== formatVersion) throw new Error('encrypted with another key')
+    const decipher = createDecipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(sourceId)).setAuthTag(tag)
+    return JSON.parse(Buffer.concat([decipher.update(secret), decipher.final()]).toString())
+  } catch {
+    throw new SourceFailure('SOURCE_UNAUTHORIZED', 'The stored password was encrypted with another key. Set it again.')
+  }
+}
+
+function splitCiphertext(bytes: Buffer): [id: Buffer, iv: Buffer, tag: Buffer, secret: Buffer] {
+  const iv = 1 + byteLengths.id
+  const tag = iv + byteLengths.iv
+  const secret = tag + byteLengths.tag
+  return [bytes.subarray(1, iv), bytes.subarray(iv, tag), bytes.subarray(tag, secret), bytes.subarray(secret)]
+}

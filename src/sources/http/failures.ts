@@ -1,0 +1,52 @@
+/** Maps transport errors and HTTP statuses to SourceFailure. */
+import { SourceFailure } from '../../ports/source-type.ts'
+import { getHeader, type RawResponse } from './headers.ts'
+
+/** Converts any error into a SourceFailure. The message contains nothing sent by the server. */
+export function toSourceFailure(error: unknown): SourceFailure {
+  if (error instanceof SourceFailure) return error
+  const [inner] = error instanceof AggregateError ? error.errors : [error]
+  const { code = '', name = '', cause } = (inner ?? {}) as { code?: string; name?: string; cause?: unknown }
+  if (cause instanceof SourceFailure) return cause
+  const unreachable = (message: string, retry: boolean) => new SourceFailure('SOURCE_UNREACHABLE', message, retry)
+  if (name === 'AbortError') return unreachable('The request was aborted.', false)
+  if (code === 'ENOTFOUND') return unreachable('The name of the server is not known.', false)
+  if (code === 'EAI_AGAIN') return unreachable('The name of the server cannot be looked up now.', true)
+  if (/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/.test(code)) return unreachable('The source does not answer in time.', true)
+  if (/^(CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS_|ERR_SSL_|EPROTO|HOSTNAME_MISMATCH)/.test(code))
+    return unreachable(`The server cannot be trusted: TLS fails with ${code}.`, false)
+  if (name === 'HTTPParserError' || /^HPE_|^UND_ERR_(RES|REQ|HEADERS|INVALID|RESPONSE)/.test(code))
+    return new SourceFailure('SOURCE_PROTOCOL', 'The source answers with broken HTTP.')
+  return unreachable('The connection to the source fails.', true)
+}
+
+/** A response that is not 2xx. `retryAfterMs`: from Retry-After; null without one. */
+export class ResponseFailure extends SourceFailure {
+  readonly wait: number | null
+
+  constructor(code: SourceFailure['code'], message: string | undefined, retry: boolean, wait: number | null = null) {
+    super(code, message, retry)
+    this.wait = wait
+  }
+}
+
+/** Returns the failure for a status. */
+export function toResponseFailure(raw: RawResponse): ResponseFailure {
+  const status = raw.statusCode
+  if (status === 401) return new ResponseFailure('SOURCE_UNAUTHORIZED', undefined, false)
+  if (status === 403) return new ResponseFailure('SOURCE_FORBIDDEN', undefined, false)
+  if (status === 404 || status === 410) return new ResponseFailure('SOURCE_NOT_FOUND_THERE', undefined, false)
+  if (status === 423) return new ResponseFailure('SOURCE_BUSY', 'The source has locked it.', false)
+  if (status === 429 || status === 503) return new ResponseFailure('SOURCE_BUSY', undefined, true, parseRetryAfter(raw))
+  // 502 and 504 mean an unreachable server behind a proxy; other errors may concern one file only.
+  if (status === 502 || status === 504) return new ResponseFailure('SOURCE_UNREACHABLE', undefined, true)
+  return new ResponseFailure('SOURCE_PROTOCOL', `The source answers with status ${status}.`, false)
+}
+
+/** Returns Retry-After in milliseconds: from seconds, or from a date relative to the server's clock. */
+export function parseRetryAfter(raw: RawResponse): number | null {
+  const value = getHeader(raw, 'retry-after') ?? ''
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000
+  const wait = Date.parse(value) - Date.parse(getHeader(raw, 'date') ?? '')
+  return Number.isNaN(wait) ? null : Math.max(0, wait)
+}

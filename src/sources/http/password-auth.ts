@@ -1,0 +1,111 @@
+/** HTTP authentication with Digest (RFC 7616) or Basic (RFC 7617). */
+import { createHash, randomBytes } from 'node:crypto'
+import type { SourceAddress } from '../../ports/source-type.ts'
+import { type Authenticator, drainBody } from './http-client.ts'
+
+/** Authenticates with Basic or Digest, as the server demands. */
+export function passwordAuth({ protocol }: URL, { username, password }: Pick<SourceAddress, 'username' | 'password'>): Authenticator {
+  const credentials = username === null ? null : { username, password: password ?? '' }
+  // Without TLS, Basic is used only after the server has rejected anything better.
+  let signIn: { basic: string } | { digest: DigestAuth } | null =
+    credentials && protocol === 'https:' ? { basic: basicAuth(credentials.username, credentials.password) } : null
+  return {
+    async send({ method }, url, once) {
+      const signed = () => {
+        if (signIn === null) return once({})
+        return once({ authorization: 'basic' in signIn ? signIn.basic : signIn.digest.authorize(method, url.pathname + url.search) })
+      }
+      const used = signIn
+      const raw = await signed()
+      if (raw.statusCode !== 401 || credentials === null) return raw
+      const next = chooseScheme(parseChallenges(raw.headers['www-authenticate']), credentials)
+      // A rejected Basic password stays rejected; a Digest nonce may have expired.
+      if (next === null || ('basic' in next && used !== null && 'basic' in used)) return raw
+      await drainBody(raw)
+      signIn = next
+      return signed()
+    },
+  }
+}
+
+function chooseScheme(challenges: readonly Challenge[], { username, password }: { username: string; password: string }) {
+  const answers = chooseDigest(challenges, username, password)
+  if (answers) return { digest: answers }
+  return challenges.some(({ scheme }) => scheme === 'basic') ? { basic: basicAuth(username, password) } : null
+}
+
+export interface Challenge {
+  /** in lower case */
+  readonly scheme: string
+  readonly parameters: ReadonlyMap<string, string>
+}
+
+const hashes: Readonly<Record<string, string>> = { MD5: 'md5', 'SHA-256': 'sha256', 'SHA-512-256': 'sha512-256' }
+
+/** Parses WWW-Authenticate headers, which may contain several challenges. */
+export function parseChallenges(header: string | readonly string[] | undefined): Challenge[] {
+  const found: { scheme: string; parameters: Map<string, string> }[] = []
+  const text = [header ?? []].flat().join(', ').slice(0, 8192)
+  // A word followed by "=" is a parameter; any other word is the scheme of the next challenge.
+  const word = /([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))|([\w-]+)(?=[\s,]|$)/g
+  for (const [, name, quoted, plain, scheme] of text.matchAll(word)) {
+    if (scheme !== undefined) found.push({ scheme: scheme.toLowerCase(), parameters: new Map() })
+    else if (name !== undefined) found.at(-1)?.parameters.set(name.toLowerCase(), quoted?.replace(/\\(.)/g, '$1') ?? plain ?? '')
+  }
+  return found
+}
+
+export const basicAuth = (username: string, password: string): string =>
+  `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+
+/** Answers the Digest challenges of one server and counts the uses of the nonce. */
+export interface DigestAuth {
+  /** Returns the Authorization header of a request. `uri` is its path and query. */
+  authorize(method: string, uri: string): string
+}
+
+/** Chooses the strongest supported Digest challenge; null for none. */
+export function chooseDigest(challenges: readonly Challenge[], username: string, password: string): DigestAuth | null {
+  const algorithmOf = ({ parameters }: Challenge) => parameters.get('algorithm') ?? 'MD5'
+  const usable = challenges.filter(
+    (challenge) =>
+      challenge.scheme === 'digest' && challenge.parameters.has('nonce') && hashAlgorithm(algorithmOf(challenge)) !== undefined,
+  )
+  const best = usable.find((challenge) => hashAlgorithm(algorithmOf(challenge)) !== 'md5') ?? usable[0]
+  if (!best) return null
+  const { parameters } = best
+  const algorithm = algorithmOf(best)
+  const [realm, nonce, opaque] = [parameters.get('realm') ?? '', parameters.get('nonce') ?? '', parameters.get('opaque')]
+  const qop = (parameters.get('qop') ?? '').split(/\s*,\s*/).includes('auth') ? 'auth' : null
+  const hash = (text: string) =>
+    createHash(hashAlgorithm(algorithm) ?? 'md5')
+      .update(text)
+      .digest('hex')
+  const secret = hash(`${username}:${realm}:${password}`)
+  let count = 0
+  return {
+    authorize(method, uri) {
+      count += 1
+      const nonceCount = count.toString(16).padStart(8, '0')
+      const cnonce = randomBytes(16).toString('hex')
+      const key = /-sess$/i.test(algorithm) ? hash(`${secret}:${nonce}:${cnonce}`) : secret
+      const request = hash(`${method}:${uri}`)
+      const response = hash(qop ? `${key}:${nonce}:${nonceCount}:${cnonce}:${qop}:${request}` : `${key}:${nonce}:${request}`)
+      const fields = [
+        `username=${quote(username)}`,
+        `realm=${quote(realm)}`,
+        `nonce=${quote(nonce)}`,
+        `uri=${quote(uri)}`,
+        `algorithm=${algorithm}`,
+        `response="${response}"`,
+        ...(opaque === undefined ? [] : [`opaque=${quote(opaque)}`]),
+        ...(qop ? [`qop=${qop}`, `nc=${nonceCount}`, `cnonce="${cnonce}"`] : /-sess$/i.test(algorithm) ? [`cnonce="${cnonce}"`] : []),
+      ]
+      return `Digest ${fields.join(', ')}`
+    },
+  }
+}
+
+const hashAlgorithm = (algorithm: string): string | undefined => hashes[algorithm.toUpperCase().replace(/-SESS$/, '')]
+/** Quotes text as UTF-8 bytes, because headers are sent as Latin-1. */
+const quote = (text: string): string => `"${Buffer.from(text.replace(/["\\]/g, '\\$&')).toString('latin1')}"`

@@ -1,0 +1,135 @@
+/** Compares a listing with the ledger in batches and decides the action for each file. */
+import { markSourceRestored } from '../../documents/source-removal.ts'
+import type { SourceEntry } from '../../ports/source-type.ts'
+import { filterMatching } from '../globs.ts'
+import type { FetchQueue } from './fetch-queue.ts'
+import * as folders from './folder-tags.ts'
+import * as ledger from './ledger.ts'
+import * as runs from './run-records.ts'
+import type { FetchRequest, SyncContext } from './sync-context.ts'
+import { createMarks, isFlushDue, markUncertain, type WalkState } from './walk-state.ts'
+
+/** Longest path that fits into an index row of the database, in bytes. */
+const maxPathBytes = 2000
+
+/** Changes to write before the walk goes on. */
+interface PendingChanges {
+  /** files of the ledger that were removed and are listed again */
+  restored: ledger.KnownFile[]
+  counts: runs.Counts
+  errors: runs.FileError[]
+  /** completely listed folders with their tags */
+  walked: Map<string, string>
+  /** unchanged folders that were not entered */
+  pruned: string[]
+}
+
+/** Counts unchanged files and adds up to `left` others to the fetch queue. Returns the number of files to fetch. Throws RunLost. */
+export async function compareListing(
+  context: SyncContext,
+  state: WalkState,
+  queue: FetchQueue,
+  entries: readonly SourceEntry[],
+  left: number,
+): Promise<number> {
+  const { app, sourceId, run, globs, options } = context
+  const listed = new Map(entries.flatMap((entry) => (entry.kind === 'file' ? [[entry.file.path, entry.file]] : [])))
+  if (listed.size > 0) state.hasFiles = true
+  const matchingPaths = await filterMatching(globs, listed.keys())
+  const ledgerRows = await ledger.compareFiles(app.db, sourceId, run.id, [...listed.values()], options.full)
+  const requests: FetchRequest[] = []
+  const changes = collectChanges(entries)
+  for (const { path } of changes.errors) markUncertain(state, path)
+  for (const file of listed.values()) {
+    const { path } = file
+    if (state.marks.paths.has(path) || queue.has(path)) continue
+    const row = ledgerRows.get(path)
+    if (!matchingPaths.has(path)) {
+      // The file no longer matches the patterns, but it still exists.
+      if (row?.removed_at) changes.restored.push(row)
+      else if (row !== null) state.marks.paths.add(path)
+      continue
+    }
+    state.fileCount++
+    // Counted by this run before it was interrupted.
+    if (row?.run_id === run.id) continue
+    const action = decideAction(row, options.full)
+    if (Buffer.byteLength(path) > maxPathBytes) {
+      changes.counts.failed++
+      changes.errors.push({ path, code: 'SOURCE_PROTOCOL', message: `The path is longer than ${maxPathBytes} bytes.` })
+    } else if (action === 'fetch') requests.push({ file, known: row ? pickKnown(row) : null })
+    else if (row?.removed_at) {
+      changes.restored.push(row)
+      if (action !== 'wait') changes.counts[row.document_id === null ? action : 'updated']++
+    } else {
+      state.marks.paths.add(path)
+      if (action === 'wait') continue
+      state.marks.counts[action]++
+      run[action]++
+    }
+  }
+  // Moves are detected by files not seen in this run, so sightings must be written before new files are ingested.
+  if (requests.length > 0 || isFlushDue(state.marks) || hasChanges(changes)) await flushChanges(context, state, changes)
+  await queue.add(requests.slice(0, left))
+  return requests.length
+}
+
+/** Writes the collected marks to the ledger. Throws RunLost. */
+export const flushMarks = (context: SyncContext, state: WalkState): Promise<void> => flushChanges(context, state, collectChanges([]))
+
+/** Decides the action for a listed file. undefined: the file is unchanged; null: the file is new. */
+export function decideAction(row: ledger.ComparedFile | null | undefined, isFull: boolean): 'fetch' | 'unchanged' | 'skipped' | 'wait' {
+  if (row === undefined) return 'unchanged'
+  if (row === null) return 'fetch'
+  const isDeleted = row.outcome === 'stored' && row.document_id === null
+  if (isDeleted) return 'skipped'
+  if (isFull || !row.is_same) return 'fetch'
+  return row.outcome === 'moving' ? 'wait' : row.outcome === 'stored' ? 'unchanged' : 'fetch'
+}
+
+/** Drops the other columns to save memory in the queue. */
+const pickKnown = ({ outcome, sha256, document_id, removed_at }: ledger.KnownFile): FetchRequest['known'] => ({
+  outcome,
+  sha256,
+  document_id,
+  removed_at,
+})
+
+function collectChanges(entries: readonly SourceEntry[]): PendingChanges {
+  const news: PendingChanges = { restored: [], counts: runs.emptyCounts(), errors: [], walked: new Map(), pruned: [] }
+  for (const entry of entries) {
+    if (entry.kind === 'folder' && entry.isPruned) news.pruned.push(entry.path)
+    else if (entry.kind === 'folder' && entry.etag !== null) news.walked.set(entry.path, entry.etag)
+    else if (entry.kind === 'problem') {
+      news.counts.failed++
+      news.errors.push({ path: entry.path, code: entry.code, message: entry.message })
+    }
+  }
+  return news
+}
+
+const hasChanges = ({ restored, errors, walked, pruned }: PendingChanges): boolean =>
+  restored.length + errors.length + walked.size + pruned.length > 0
+
+async function flushChanges({ app, sourceId, run }: SyncContext, state: WalkState, news: PendingChanges): Promise<void> {
+  const marks = state.marks
+  if (marks.paths.size === 0 && !hasChanges(news)) return
+  const { restored, counts, errors, walked, pruned } = news
+  let unchangedBelow = 0
+  await app.db.transaction().execute(async (trx) => {
+    await runs.assertHeld(trx, run)
+    const documents = restored.flatMap(({ document_id }) => (document_id === null ? [] : [document_id]))
+    await markSourceRestored(app, trx, documents)
+    await ledger.markSeen(trx, sourceId, run.id, [...marks.paths, ...restored.map(({ path }) => path)])
+    await folders.markSeen(trx, sourceId, run.id, walked)
+    for (const path of pruned) {
+      unchangedBelow += await ledger.markSeenBelow(trx, sourceId, run.id, path)
+      await folders.markSeenBelow(trx, sourceId, run.id, path)
+    }
+    await runs.addCounts(trx, run, runs.sumCounts(counts, { ...marks.counts, unchanged: marks.counts.unchanged + unchangedBelow }), errors)
+  })
+  state.marks = createMarks()
+  runs.tallyCounts(run, { ...counts, unchanged: counts.unchanged + unchangedBelow }, errors)
+  state.fileCount += unchangedBelow
+  if (pruned.length > 0) state.hasFiles = true
+}

@@ -4,7 +4,7 @@ import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
 import { byteOrderMark, decodeAs, isUtf8, wideEncoding } from './readers/decode.ts'
 
 /** How many bytes detectType() wants to see. */
-export const headSize = 4100
+export const headBytes = 4100
 
 /**
  * Decides the type from at most `headSize` first bytes. `size` is that of the whole file where it is known.
@@ -12,21 +12,21 @@ export const headSize = 4100
  */
 export async function detectType(head: Uint8Array, filename: string, size?: number): Promise<string> {
   const extension = extensionOf(filename)
-  const byName = typeByExtension[extension] ?? unknownType
-  if (head.length === 0) return byName
+  const typeFromName = typeByExtension[extension] ?? unknownType
+  if (head.length === 0) return typeFromName
   const start = ascii(head.subarray(0, 1024))
   if (start.startsWith('%PDF')) return 'application/pdf'
   if (start.startsWith('{\\rtf')) return 'application/rtf'
-  const isNamedPdf = byName === 'application/pdf'
-  if (isNamedPdf && (start.includes('%PDF') || / obj\s/.test(start))) return byName
-  const text = asText(head, size === undefined ? head.length >= headSize : size > head.length)
-  if (text !== null) return textType(text, byName, size === undefined ? head.length < headSize : size <= head.length)
+  const isNamedPdf = typeFromName === 'application/pdf'
+  if (isNamedPdf && (start.includes('%PDF') || / obj\s/.test(start))) return typeFromName
+  const text = decodeHead(head, size === undefined ? head.length >= headBytes : size > head.length)
+  if (text !== null) return detectTextType(text, typeFromName, size === undefined ? head.length < headBytes : size <= head.length)
   if (start.includes('%PDF-')) return 'application/pdf'
-  if (start.startsWith('\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1')) return oleTypes.has(byName) ? byName : 'application/x-cfb'
-  if (start.startsWith('PK\x03\x04') || start.startsWith('PK\x05\x06')) return zipType(ascii(head), byName)
+  if (start.startsWith('\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1')) return oleTypes.has(typeFromName) ? typeFromName : 'application/x-cfb'
+  if (start.startsWith('PK\x03\x04') || start.startsWith('PK\x05\x06')) return detectZipType(ascii(head), typeFromName)
   if (start.startsWith('II*\0') || start.startsWith('MM\0*') || start.startsWith('II+\0') || start.startsWith('MM\0+')) return 'image/tiff'
   const found = await fileTypeFromBuffer(head).catch(() => undefined)
-  return found?.mime ?? (byName.startsWith('text/') ? unknownType : byName)
+  return found?.mime ?? (typeFromName.startsWith('text/') ? unknownType : typeFromName)
 }
 
 const oleTypes = new Set(['doc', 'xls', 'ppt', 'msg'].map((extension) => typeByExtension[extension]))
@@ -34,23 +34,24 @@ const oleTypes = new Set(['doc', 'xls', 'ppt', 'msg'].map((extension) => typeByE
 const ascii = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
 
 /** The head as text, or null where it is not text in any encoding. */
-function asText(head: Uint8Array, isHead: boolean): string | null {
+function decodeHead(head: Uint8Array, isHead: boolean): string | null {
   const mark = byteOrderMark(head)
   const encoding = mark?.encoding ?? wideEncoding(head)
-  if (encoding) return readable(decodeAs(head.subarray(mark?.length ?? 0), encoding) ?? '', 0.05)
+  if (encoding) return textIfReadable(decodeAs(head.subarray(mark?.length ?? 0), encoding) ?? '', 0.05)
   if (head.includes(0)) return null
-  if (isUtf8(head, isHead)) return readable(new TextDecoder().decode(head), 0.05)
-  return readable(ascii(head), 0.005)
+  if (isUtf8(head, isHead)) return textIfReadable(new TextDecoder().decode(head), 0.05)
+  return textIfReadable(ascii(head), 0.005)
 }
 
-function readable(text: string, tolerance: number): string | null {
+function textIfReadable(text: string, tolerance: number): string | null {
   let odd = 0
-  for (let i = 0; i < text.length; i++) if (isOdd(text.charCodeAt(i))) odd++
+  for (let i = 0; i < text.length; i++) if (isUnusualCharacter(text.charCodeAt(i))) odd++
   return odd <= text.length * tolerance ? text : null
 }
 
 /** Control characters that text does not use (it uses tab, line and page ends, escape), and what is no character. */
-const isOdd = (code: number): boolean => (code < 0x20 && (code < 9 || code > 13) && code !== 0x1b) || code === 0x7f || code >= 0xfffe
+const isUnusualCharacter = (code: number): boolean =>
+  (code < 0x20 && (code < 9 || code > 13) && code !== 0x1b) || code === 0x7f || code >= 0xfffe
 
 const knownHeader = /^(from|to|cc|subject|date|received|message-id|mime-version|return-path|delivered-to|reply-to|sender):/i
 const anyHeader = /^([!-9;-~]+:|[ \t]+\S)/
@@ -69,12 +70,12 @@ function isMail(text: string): boolean {
   return known >= 2
 }
 
-function textType(text: string, byName: string, isWhole: boolean): string {
+function detectTextType(text: string, byName: string, isWhole: boolean): string {
   const start = text.trimStart()
   if (start.startsWith('{\\rtf')) return 'application/rtf'
   if (isMail(text)) return /^From /.test(text) ? 'application/mbox' : 'message/rfc822'
   if (start.startsWith('<')) {
-    const markup = markupType(start, byName)
+    const markup = detectMarkupType(start, byName)
     if (markup) return markup
   }
   if (start.startsWith('BEGIN:VCALENDAR')) return 'text/calendar'
@@ -84,7 +85,7 @@ function textType(text: string, byName: string, isWhole: boolean): string {
   return byName !== 'application/json' && isTextual(byName) ? byName : 'text/plain'
 }
 
-function markupType(start: string, byName: string): string | null {
+function detectMarkupType(start: string, byName: string): string | null {
   const prologue = /^(\s*(<\?[^>]*>|<!--[\s\S]*?-->|<!doctype[^>[]*(\[[^\]]*\])?[^>]*>))*\s*/i.exec(start)?.[0] ?? ''
   const root = start.slice(prologue.length, prologue.length + 200)
   if (/^<(\w+:)?svg[\s>]/i.test(root)) return 'image/svg+xml'
@@ -112,8 +113,8 @@ function isJson(text: string): boolean {
 }
 
 /** Office documents and books are ZIP files; their first entries tell, else their name. */
-function zipType(head: string, byName: string): string {
-  const entries = entriesOf(head)
+function detectZipType(head: string, byName: string): string {
+  const entries = listZipEntries(head)
   const declared = entries[0]?.name === 'mimetype' ? /^application\/[\w.+-]+/.exec(entries[0].start)?.[0] : undefined
   if (declared) return declared
   if (/officedocument|opendocument|macroenabled|epub/.test(byName)) return byName
@@ -129,7 +130,7 @@ const openXml = [
 ] as const
 
 /** Names of the entries that begin in the head, and how their data starts (of stored ones: the data itself). */
-function entriesOf(head: string): { name: string; start: string }[] {
+function listZipEntries(head: string): { name: string; start: string }[] {
   const entries = []
   for (let at = head.indexOf('PK\x03\x04'); at >= 0; at = head.indexOf('PK\x03\x04', at + 4)) {
     const nameLength = head.charCodeAt(at + 26) + 256 * head.charCodeAt(at + 27)

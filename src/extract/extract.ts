@@ -1,59 +1,59 @@
 /** Reads any file: decides its type by all of its bytes, and opens it with the reader of that kind. */
 import { ReadFailure } from '../ports/document-reader.ts'
-import { detectType, headSize } from './detect.ts'
-import { type Contents, flowing, type Opened, type Source } from './opened.ts'
-import { clean, decode } from './readers/decode.ts'
+import { detectType, headBytes } from './detect.ts'
+import { type ByteSource, type Contents, type OpenedDocument, openTextOnly } from './opened-document.ts'
+import { decode, removeInvalidCharacters } from './readers/decode.ts'
 import { decodeHtml, readHtml } from './readers/html.ts'
 import { openImage } from './readers/image.ts'
 import { openMail } from './readers/mail.ts'
-import { familyOf, openOffice, typeOfArchive } from './readers/office/office.ts'
-import { openDoc, openMsg, openPpt, openXls, typeOfOle } from './readers/office/old-office.ts'
+import { decodeXml, xmlToText } from './readers/markup.ts'
+import { detectArchiveType, findFamily, openOffice } from './readers/office/office.ts'
+import { detectOleType, openDoc, openMsg, openPpt, openXls } from './readers/office/old-office.ts'
 import { readRtf } from './readers/office/rtf.ts'
 import type { PdfTools } from './readers/pdf/pdf.ts'
-import { maxText } from './readers/text-sink.ts'
-import { decodeXml, xmlToText } from './readers/xml-text.ts'
+import { maxTextLength } from './readers/text-sink.ts'
 
 /** How deep files may lie inside files. */
 const maxDepth = 3
 /** Bytes of a plain text that are looked at; more cannot fit into `maxText` in any encoding. */
-const maxTextBytes = maxText * 4
+const maxTextBytes = maxTextLength * 4
 
 export type Tools = Omit<PdfTools, 'openPart'>
 
-export interface OpenedFile extends Opened {
+export interface OpenedFile extends OpenedDocument {
   readonly mimeType: string
 }
 
 /** Opens a file; `depth` counts the files around it. Throws ReadFailure. */
-export async function openFile(source: Source, tools: Tools, depth = 0): Promise<OpenedFile> {
-  const mimeType = await typeOf(source)
-  const opened = await openKind(source, mimeType, tools, depth)
-  return { ...opened, mimeType, contents: async () => limited(await opened.contents()) }
+export async function openFile(source: ByteSource, tools: Tools, depth = 0): Promise<OpenedFile> {
+  const mimeType = await detectFileType(source)
+  const opened = await openByType(source, mimeType, tools, depth)
+  return { ...opened, mimeType, contents: async () => limitContents(await opened.contents()) }
 }
 
 /** By the first bytes; containers are looked into, because their beginning often does not tell. */
-async function typeOf(source: Source): Promise<string> {
-  const bytes = source.head(headSize)
+async function detectFileType(source: ByteSource): Promise<string> {
+  const bytes = source.head(headBytes)
   const type = await detectType(bytes, source.filename, source.size)
-  if (bytes[0] === 0x50 && bytes[1] === 0x4b) return typeOfArchive(source.read()) ?? type
-  if (isOle(bytes)) return typeOfOle(source.read()) ?? 'application/x-cfb'
+  if (bytes[0] === 0x50 && bytes[1] === 0x4b) return detectArchiveType(source.read()) ?? type
+  if (isOle(bytes)) return detectOleType(source.read()) ?? 'application/x-cfb'
   return type
 }
 
 const isOle = (bytes: Uint8Array): boolean => bytes[0] === 0xd0 && bytes[1] === 0xcf && bytes[2] === 0x11 && bytes[3] === 0xe0
 
-async function openKind(source: Source, mimeType: string, tools: Tools, depth: number): Promise<Opened> {
-  const family = familyOf(mimeType)
+async function openByType(source: ByteSource, mimeType: string, tools: Tools, depth: number): Promise<OpenedDocument> {
+  const family = findFamily(mimeType)
   if (family) return openOffice(source, family)
-  const openPart = async (part: Source): Promise<Opened | null> => (depth < maxDepth ? openFile(part, tools, depth + 1) : null)
+  const openPart = async (part: ByteSource): Promise<OpenedDocument | null> => (depth < maxDepth ? openFile(part, tools, depth + 1) : null)
   // Programs of the eighties use the same names; nobody reads their files any more.
-  if (oleTypes.has(mimeType) && !isOle(source.head(8))) return flowing(async () => ({ text: '' }))
+  if (oleTypes.has(mimeType) && !isOle(source.head(8))) return openTextOnly(async () => ({ text: '' }))
   switch (mimeType) {
     case 'application/pdf':
       // PDF.js takes as long to load as everything else together.
       return (await import('./readers/pdf/pdf.ts')).openPdf(source, { ...tools, openPart })
     case 'application/rtf':
-      return flowing(async () => readRtf(source.read()))
+      return openTextOnly(async () => readRtf(source.read()))
     case 'application/msword':
       return openDoc(source)
     case 'application/vnd.ms-excel':
@@ -67,15 +67,16 @@ async function openKind(source: Source, mimeType: string, tools: Tools, depth: n
       return openMail(source, mimeType === 'application/mbox', openPart)
     case 'text/html':
     case 'application/xhtml+xml':
-      return flowing(async () => readHtml(decodeHtml(source.read())))
+      return openTextOnly(async () => readHtml(decodeHtml(source.read())))
     case 'application/xml':
-      return flowing(async () => ({ text: xmlToText(decodeXml(source.read())) }))
+      return openTextOnly(async () => ({ text: xmlToText(decodeXml(source.read())) }))
     case 'image/svg+xml':
       return openSvg(source, tools)
   }
   if (readableImages.has(mimeType)) return openImage(source, mimeType, tools.limits)
-  if (mimeType.startsWith('text/') || textTypes.has(mimeType)) return flowing(async () => ({ text: decode(source.head(maxTextBytes)) }))
-  return flowing(async () => ({ text: '' }))
+  if (mimeType.startsWith('text/') || textTypes.has(mimeType))
+    return openTextOnly(async () => ({ text: decode(source.head(maxTextBytes)) }))
+  return openTextOnly(async () => ({ text: '' }))
 }
 
 const readableImages = new Set(['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/tiff', 'image/bmp', 'image/avif'])
@@ -83,7 +84,7 @@ const oleTypes = new Set(['application/msword', 'application/vnd.ms-excel', 'app
 const textTypes = new Set(['application/json', 'application/x-ndjson', 'application/yaml', 'application/postscript'])
 
 /** A drawing whose letters may be text or outlines. */
-function openSvg(source: Source, { limits }: Tools): Opened {
+function openSvg(source: ByteSource, { limits }: Tools): OpenedDocument {
   const image = openImage(source, 'image/svg+xml', limits)
   return {
     ...image,
@@ -96,29 +97,29 @@ function openSvg(source: Source, { limits }: Tools): Opened {
 }
 
 /** Caps the text of all pages together, and takes out what no database stores. */
-function limited({ metadata, pages }: Contents): Contents {
-  let left = maxText
+function limitContents({ metadata, pages }: Contents): Contents {
+  let left = maxTextLength
   let isCut = false
-  const kept = pages.map((page) => {
+  const limitedPages = pages.map((page) => {
     if (page.text.length > left) isCut = true
-    const text = clean(page.text.slice(0, left))
+    const text = removeInvalidCharacters(page.text.slice(0, left))
     left -= text.length
     return { ...page, text }
   })
-  return { metadata: { ...plain(metadata), ...(isCut || left === 0 ? { text_truncated: true } : {}) }, pages: kept }
+  return { metadata: { ...sanitizeMetadata(metadata), ...(isCut || left === 0 ? { text_truncated: true } : {}) }, pages: limitedPages }
 }
 
 /** Values that are JSON and that every database takes: texts of sane length, numbers, truth values. */
-function plain(metadata: Record<string, unknown>): Record<string, unknown> {
+function sanitizeMetadata(metadata: Record<string, unknown>): Record<string, unknown> {
   const entries = Object.entries(metadata).flatMap(([key, value]): [string, unknown][] => {
-    if (typeof value === 'string') return [[key, clean(value.slice(0, 2000))]]
+    if (typeof value === 'string') return [[key, removeInvalidCharacters(value.slice(0, 2000))]]
     return typeof value === 'number' || typeof value === 'boolean' ? [[key, value]] : []
   })
   return Object.fromEntries(entries)
 }
 
 /** Whatever a reader throws becomes the reason that users see. */
-export function asFailure(problem: unknown): ReadFailure {
+export function toReadFailure(problem: unknown): ReadFailure {
   if (problem instanceof ReadFailure) return problem
   const message = problem instanceof Error ? problem.message : String(problem)
   if (problem instanceof RangeError && /Array buffer|allocation|Invalid (typed )?array length|string length/i.test(message))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { detectType, headSize } from '../../src/extract/detect.ts'
+import { detectType, headBytes } from '../../src/extract/detect.ts'
 import { bmp, image, ole, scan, tiff } from '../support/data/files.ts'
 import { docx, epub, openDocument, paragraph, xlsx, zip } from '../support/data/office-files.ts'
 import { pdf } from '../support/data/pdf-file.ts'
@@ -17,7 +17,7 @@ test.each<[what: string, bytes: Uint8Array | string, name: string, type: string]
   ['UTF-16 text with mark', Buffer.from('\ufeffwide', 'utf16le'), 'a.mp3', 'text/plain'],
   ['UTF-16 text without mark', Buffer.from('wide text', 'utf16le'), 'a', 'text/plain'],
   ['latin text', Buffer.from('größer und schöner', 'latin1'), 'a.txt', 'text/plain'],
-  ['text cut inside a character', Buffer.from(`${'a'.repeat(headSize - 1)}ü`).subarray(0, headSize), 'a', 'text/plain'],
+  ['text cut inside a character', Buffer.from(`${'a'.repeat(headBytes - 1)}ü`).subarray(0, headBytes), 'a', 'text/plain'],
   ['CSV', 'a;b\n1;2', 'a.csv', 'text/csv'],
   ['Markdown', '# head', 'a.md', 'text/markdown'],
   ['JSON by content', '{"a": [1, 2]}', 'a', 'application/json'],
@@ -51,7 +51,7 @@ test.each<[what: string, bytes: Uint8Array | string, name: string, type: string]
   ['nothing', '', 'a', 'application/octet-stream'],
 ])('%s', async (_, bytes, name, type) => {
   const whole = Buffer.from(bytes as Uint8Array)
-  expect(await detectType(whole.subarray(0, headSize), name, whole.length)).toBe(type)
+  expect(await detectType(whole.subarray(0, headBytes), name, whole.length)).toBe(type)
 })
 
 test('random bytes of any length never throw', async () => {

@@ -1,7 +1,7 @@
 import sharp from 'sharp'
 import { describe, expect, test } from 'vitest'
-import { asFailure, openFile, type Tools } from '../../src/extract/extract.ts'
-import { bytesSource } from '../../src/extract/opened.ts'
+import { openFile, type Tools, toReadFailure } from '../../src/extract/extract.ts'
+import { bytesSource } from '../../src/extract/opened-document.ts'
 import { loadPdfium, type OpenPictures } from '../../src/extract/readers/pdf/pdfium.ts'
 import { bmp, claimedPng, eml, image, ole, scan, tiff } from '../support/data/files.ts'
 import { docx, epub, openDocument, packedSpaces, paragraph, pptx, xlsx, zip } from '../support/data/office-files.ts'
@@ -29,7 +29,7 @@ async function read(bytes: Uint8Array, filename: string) {
 const failureOf = (bytes: Uint8Array, filename: string): Promise<string> =>
   read(bytes, filename).then(
     () => 'none',
-    (problem) => asFailure(problem).code,
+    (problem) => toReadFailure(problem).code,
   )
 
 const encode = (text: string, width: 2 | 4, isBig: boolean): Buffer => {

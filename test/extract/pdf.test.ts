@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { asFailure, openFile, type Tools } from '../../src/extract/extract.ts'
-import { bytesSource, type Limits } from '../../src/extract/opened.ts'
-import { joinTexts, judge } from '../../src/extract/page-text.ts'
-import { isoDate } from '../../src/extract/readers/iso-date.ts'
+import { openFile, type Tools, toReadFailure } from '../../src/extract/extract.ts'
+import { bytesSource, type Limits } from '../../src/extract/opened-document.ts'
+import { parsePdfDate } from '../../src/extract/readers/iso-date.ts'
 import { loadPdfium, type OpenPictures } from '../../src/extract/readers/pdf/pdfium.ts'
+import { assessTextLayer, joinTexts } from '../../src/extract/text-layer.ts'
 import { image, scan } from '../support/data/files.ts'
 import { pdf } from '../support/data/pdf-file.ts'
 
@@ -31,7 +31,7 @@ async function contents(bytes: Uint8Array, limits?: Partial<Limits>) {
 const failureOf = (bytes: Uint8Array) =>
   contents(bytes).then(
     () => 'none',
-    (problem) => asFailure(problem).code,
+    (problem) => toReadFailure(problem).code,
   )
 
 const sentence = 'The quick brown fox jumps over the lazy dog and runs away from the hunter.'
@@ -57,13 +57,13 @@ describe('which pages need OCR', () => {
   })
 
   test('a text layer without meaning is not shown, and read again', () => {
-    expect(judge('\ufffd\ue000\ue001 ab \ue002\ue003')).toMatchObject({ trusted: false, text: 'ab' })
-    expect(judge(`${sentence} \ue002`)).toMatchObject({ trusted: true, text: sentence })
+    expect(assessTextLayer('\ufffd\ue000\ue001 ab \ue002\ue003')).toMatchObject({ trusted: false, text: 'ab' })
+    expect(assessTextLayer(`${sentence} \ue002`)).toMatchObject({ trusted: true, text: sentence })
   })
 
   test('a text layer with swapped bytes is put right', () => {
-    expect(judge('\u4d00\u7500\u6c00\u7400\u6900 \u3100\u3200').text).toBe('Multi 12')
-    expect(judge('日本語の文書').text).toBe('日本語の文書')
+    expect(assessTextLayer('\u4d00\u7500\u6c00\u7400\u6900 \u3100\u3200').text).toBe('Multi 12')
+    expect(assessTextLayer('日本語の文書').text).toBe('日本語の文書')
   })
 
   test('no more pages than the limit; how many are left out is said', async () => {
@@ -108,7 +108,7 @@ test.each([
   ['yesterday', null],
   [7, null],
 ])('the date %s is %s', (value, date) => {
-  expect(isoDate(value)).toBe(date)
+  expect(parsePdfDate(value)).toBe(date)
 })
 
 describe('pictures of pages', () => {

@@ -2,7 +2,7 @@
 
 import type { FileToRead, OutlinePage, ReadFailureCode, ReadPage } from '../../ports/document-reader.ts'
 import type { OcrSetup } from '../../ports/ocr-engine.ts'
-import type { Box, Limits } from '../opened.ts'
+import type { Box, Limits } from '../opened-document.ts'
 
 /** The first message to a process. */
 export interface Setup {

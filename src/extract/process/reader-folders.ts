@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
+import { isAlive } from '../../is-alive.ts'
 
 /** Process ids come again, in containers at once; with the time of start they do not. */
 const host = hostname().replace(/[^\w.]/g, '_')
@@ -33,14 +34,5 @@ function namesIn(folder: string): string[] {
     return readdirSync(folder)
   } catch {
     return []
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (problem) {
-    return (problem as NodeJS.ErrnoException).code === 'EPERM'
   }
 }

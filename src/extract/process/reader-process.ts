@@ -9,8 +9,8 @@ import { ReadFailure } from '../../ports/document-reader.ts'
 import { type Answer, type Setup, timeoutNotice, type Work, type WorkMessage } from './messages.ts'
 import { residentMemory } from './process-memory.ts'
 import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
-import { withLimits } from './rlimits.ts'
-import { path, permissions, type Rights } from './sandbox.ts'
+
+import { path, permissions, type Rights, withLimits } from './sandbox.ts'
 
 const memoryInterval = 500
 /** what a process may do before it is replaced: parsers leak */

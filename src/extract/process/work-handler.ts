@@ -6,11 +6,11 @@ import { prepare } from '../../ocr/prepare-image.ts'
 import { recognizePage } from '../../ocr/recognize.ts'
 import { type FileToRead, ReadFailure, type ReadPage } from '../../ports/document-reader.ts'
 import type { OcrEngine } from '../../ports/ocr-engine.ts'
-import { asFailure, type OpenedFile, openFile } from '../extract.ts'
-import { fileSource } from '../opened.ts'
-import { joinTexts } from '../page-text.ts'
-import { clean } from '../readers/decode.ts'
+import { type OpenedFile, openFile, toReadFailure } from '../extract.ts'
+import { fileSource } from '../opened-document.ts'
+import { removeInvalidCharacters } from '../readers/decode.ts'
 import { loadPdfium, type OpenPictures } from '../readers/pdf/pdfium.ts'
+import { joinTexts } from '../text-layer.ts'
 import type { Answer, Setup, Work } from './messages.ts'
 
 sharp.concurrency(1)
@@ -54,8 +54,8 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
     if (!picture) return { text: '', confidence: null, width: null, height: null }
     const { gray, width, height, dpi } = picture
     const { text, confidence } = await recognizePage(await openedEngine(), prepare({ gray, width, height, dpi }), language)
-    const whole = picture.trusted ? joinTexts(picture.text, text) : text || picture.text
-    return { text: clean(whole), confidence, ...picture.page }
+    const whole = picture.isTrusted ? joinTexts(picture.text, text) : text || picture.text
+    return { text: removeInvalidCharacters(whole), confidence, ...picture.page }
   }
 
   async function handle(work: Work): Promise<Answer> {
@@ -68,6 +68,6 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
 }
 
 function failureAnswer(problem: unknown): Answer {
-  const { code, message, isRetryable: retry } = asFailure(problem)
+  const { code, message, isRetryable: retry } = toReadFailure(problem)
   return { failure: { code, message, retry } }
 }

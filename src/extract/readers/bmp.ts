@@ -1,7 +1,7 @@
 /** Windows bitmaps, which libvips does not read. */
 import { ReadFailure } from '../../ports/document-reader.ts'
 
-const corrupt = (): ReadFailure => new ReadFailure('FILE_CORRUPT', 'The bitmap is damaged.')
+const corruptFailure = (): ReadFailure => new ReadFailure('FILE_CORRUPT', 'The bitmap is damaged.')
 
 interface Header {
   start: number
@@ -29,17 +29,17 @@ export function decodeBmp(bytes: Uint8Array, maxPixels: number): { pixels: Uint8
   for (let row = 0; row < height; row++) {
     if ((row + 1) * stride > rows.data.length) break
     const y = header.isTopDown ? row : height - 1 - row
-    paint(rows.data.subarray(row * stride, (row + 1) * stride), pixels.subarray(y * width * 3, (y + 1) * width * 3), header)
+    paintRow(rows.data.subarray(row * stride, (row + 1) * stride), pixels.subarray(y * width * 3, (y + 1) * width * 3), header)
   }
   return { pixels, width, height }
 }
 
 function readHeader(bytes: Uint8Array): Header {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  if (bytes.length < 26) throw corrupt()
+  if (bytes.length < 26) throw corruptFailure()
   const size = view.getUint32(14, true)
   const isOld = size === 12
-  if (!isOld && (size < 40 || bytes.length < 54)) throw corrupt()
+  if (!isOld && (size < 40 || bytes.length < 54)) throw corruptFailure()
   const width = isOld ? view.getUint16(18, true) : view.getInt32(18, true)
   const high = isOld ? view.getInt16(20, true) : view.getInt32(22, true)
   const bits = view.getUint16(isOld ? 24 : 28, true)
@@ -51,7 +51,7 @@ function readHeader(bytes: Uint8Array): Header {
     ![0, 1, 3].includes(compression) ||
     (compression === 1 && bits !== 8)
   )
-    throw corrupt()
+    throw corruptFailure()
   const masks =
     compression === 3 && bytes.length >= 66
       ? [54, 58, 62].map((at) => view.getUint32(at, true))
@@ -71,7 +71,7 @@ function readHeader(bytes: Uint8Array): Header {
   }
 }
 
-function paint(row: Uint8Array, out: Uint8Array, { width, bits, palette, paletteStep, masks }: Header): void {
+function paintRow(row: Uint8Array, out: Uint8Array, { width, bits, palette, paletteStep, masks }: Header): void {
   for (let x = 0; x < width; x++) {
     if (bits <= 8) {
       const index = (row[(x * bits) >> 3]! >> (8 - bits - ((x * bits) & 7))) & ((1 << bits) - 1)
@@ -82,12 +82,12 @@ function paint(row: Uint8Array, out: Uint8Array, { width, bits, palette, palette
       const at = (x * bits) >> 3
       const value =
         bits === 16 ? row[at]! | (row[at + 1]! << 8) : (row[at]! | (row[at + 1]! << 8) | (row[at + 2]! << 16) | (row[at + 3]! << 24)) >>> 0
-      for (let c = 0; c < 3; c++) out[x * 3 + c] = field(value, masks[c]!)
+      for (let c = 0; c < 3; c++) out[x * 3 + c] = extractField(value, masks[c]!)
     }
   }
 }
 
-function field(value: number, mask: number): number {
+function extractField(value: number, mask: number): number {
   if (mask === 0) return 0
   const shift = 31 - Math.clz32(mask & -mask)
   const most = mask >>> shift

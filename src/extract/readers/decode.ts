@@ -2,7 +2,7 @@
 import chardet from 'chardet'
 import iconv from 'iconv-lite'
 
-const sampleSize = 64 * 1024
+const sampleBytes = 64 * 1024
 
 /** The encoding that a byte order mark announces, and its length; null without one. */
 export function byteOrderMark(bytes: Uint8Array): { encoding: string; length: number } | null {
@@ -52,26 +52,26 @@ export function decodeAs(bytes: Uint8Array, encoding: string): string | null {
 /** Decodes by mark, by UTF-8, by the declared name, by the pattern of the bytes, in this order. Never fails. */
 export function decode(bytes: Uint8Array, declared?: string | null): string {
   const mark = byteOrderMark(bytes)
-  if (mark) return clean(decodeAs(bytes.subarray(mark.length), mark.encoding) ?? '')
+  if (mark) return removeInvalidCharacters(decodeAs(bytes.subarray(mark.length), mark.encoding) ?? '')
   const wide = wideEncoding(bytes)
-  if (wide) return clean(decodeAs(bytes, wide) ?? '')
+  if (wide) return removeInvalidCharacters(decodeAs(bytes, wide) ?? '')
   // Seven-bit encodings such as ISO-2022-JP are valid UTF-8 too, so that an escape sequence asks for a closer look.
-  if (isUtf8(bytes) && !bytes.includes(0x1b)) return clean(new TextDecoder().decode(bytes))
+  if (isUtf8(bytes) && !bytes.includes(0x1b)) return removeInvalidCharacters(new TextDecoder().decode(bytes))
   const declaredText = declared ? decodeAs(bytes, declared) : null
-  if (declaredText !== null) return clean(declaredText)
-  const guessed = chardet.detect(bytes.subarray(0, sampleSize)) ?? 'windows-1252'
-  return clean(decodeAs(bytes, guessed) ?? iconv.decode(Buffer.from(bytes), 'windows-1252'))
+  if (declaredText !== null) return removeInvalidCharacters(declaredText)
+  const guessed = chardet.detect(bytes.subarray(0, sampleBytes)) ?? 'windows-1252'
+  return removeInvalidCharacters(decodeAs(bytes, guessed) ?? iconv.decode(Buffer.from(bytes), 'windows-1252'))
 }
 
 /** Takes out what no database stores: NUL and halves of surrogate pairs. */
-export function clean(text: string): string {
+export function removeInvalidCharacters(text: string): string {
   const whole = text.isWellFormed() ? text : text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, '')
   return whole.includes('\0') ? whole.replaceAll('\0', '') : whole
 }
 
 /** Makes readable lines of gathered text: single spaces, no more than one empty line, nothing around. */
-export const tidy = (text: string): string =>
-  clean(text)
+export const normalizeWhitespace = (text: string): string =>
+  removeInvalidCharacters(text)
     .replace(/\r\n?/g, '\n')
     .replace(/[^\S\n\t]+/g, ' ')
     .replace(/[ \t]+\n/g, '\n')

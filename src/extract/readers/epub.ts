@@ -1,14 +1,14 @@
 /** Books: the chapters in reading order. */
 
 import { decodeHtml, readHtml } from './html.ts'
-import { openSink } from './text-sink.ts'
-import { decodeXml, walkXml } from './xml-text.ts'
+import { decodeXml, walkXml } from './markup.ts'
+import { createTextSink } from './text-sink.ts'
 import { type Archive, resolvePart } from './zip.ts'
 
 /** Where the container says that the book's own description is; '' where it says nothing. */
-export function packageOf(archive: Archive): string {
+export function findPackagePath(archive: Archive): string {
   let path = ''
-  walkXml(decodeXml(archive.part('META-INF/container.xml') ?? new Uint8Array()), {
+  walkXml(decodeXml(archive.readPart('META-INF/container.xml') ?? new Uint8Array()), {
     open(name, attributes) {
       if (name === 'rootfile') path ||= attributes['full-path'] ?? ''
     },
@@ -18,25 +18,25 @@ export function packageOf(archive: Archive): string {
 
 /** Reads the chapters that the spine lists. */
 export function readEpub(archive: Archive): string {
-  const description = packageOf(archive)
+  const description = findPackagePath(archive)
   const files = new Map<string, string>()
   const chapters: string[] = []
-  walkXml(decodeXml(archive.part(description) ?? new Uint8Array()), {
+  walkXml(decodeXml(archive.readPart(description) ?? new Uint8Array()), {
     open(name, { id = '', href = '', idref = '' }) {
       if (name.endsWith('itemref')) chapters.push(idref)
       else if (name.endsWith('item')) files.set(id, resolvePart(description, href.replace(/#.*/, '')))
     },
   })
-  const sink = openSink()
+  const sink = createTextSink()
   for (const chapter of chapters) {
     const name = files.get(chapter) ?? ''
-    const bytes = archive.part(name) ?? archive.part(unescaped(name))
+    const bytes = archive.readPart(name) ?? archive.readPart(decodePath(name))
     if (bytes && !sink.isFull) sink.add(`${readHtml(decodeHtml(bytes)).text}\n\n`)
   }
   return sink.text().trim()
 }
 
-const unescaped = (name: string): string => {
+const decodePath = (name: string): string => {
   try {
     return decodeURIComponent(name)
   } catch {

@@ -1,7 +1,7 @@
 /** HTML as a reader sees it: without markup, scripts and styles; table cells apart. */
-import { byteOrderMark, decode, tidy } from './decode.ts'
+import { byteOrderMark, decode, normalizeWhitespace } from './decode.ts'
 import { parseMarkup } from './markup.ts'
-import { openSink } from './text-sink.ts'
+import { createTextSink } from './text-sink.ts'
 
 const silent = new Set(['script', 'style', 'template', 'noscript', 'svg', 'math', 'head'])
 const blocks = new Set(
@@ -28,7 +28,7 @@ export function decodeHtml(bytes: Uint8Array): string {
 
 /** Reads markup of any quality and depth in linear time. */
 export function readHtml(html: string): { text: string; metadata: Record<string, unknown> } {
-  const sink = openSink()
+  const sink = createTextSink()
   const metadata: Record<string, unknown> = {}
   let title = ''
   let inTitle = false
@@ -62,12 +62,12 @@ export function readHtml(html: string): { text: string; metadata: Record<string,
     false,
     () => sink.isFull,
   )
-  if (title.trim() !== '') metadata.title = tidy(title).replace(/\s+/g, ' ')
-  const body = tidy(sink.text().replace(/\n[ \t]+/g, '\n'))
+  if (title.trim() !== '') metadata.title = normalizeWhitespace(title).replace(/\s+/g, ' ')
+  const body = normalizeWhitespace(sink.text().replace(/\n[ \t]+/g, '\n'))
   return { text: [metadata.title, body].filter(Boolean).join('\n'), metadata }
 }
 
 function noteMeta({ name, content }: Record<string, string>, metadata: Record<string, unknown>): void {
   const key = metaNames[name?.toLowerCase() ?? '']
-  if (key && content?.trim()) metadata[key] ??= tidy(content)
+  if (key && content?.trim()) metadata[key] ??= normalizeWhitespace(content)
 }

@@ -1,12 +1,12 @@
 /** Pictures: one page each, several in a TIFF. */
 import sharp, { type Metadata, type Sharp } from 'sharp'
 import { type OutlinePage, ReadFailure } from '../../ports/document-reader.ts'
-import type { Box, Contents, Limits, Opened, Picture, Source } from '../opened.ts'
+import type { Box, ByteSource, Contents, Limits, OpenedDocument, Picture } from '../opened-document.ts'
 import { decodeBmp } from './bmp.ts'
-import { tiffPages } from './tiff-pages.ts'
+import { readTiffPages } from './tiff-pages.ts'
 
 /** Smaller than any letter that can be read. */
-const leastReadable = 8
+const minSidePixels = 8
 /** Densities that formats write when nobody knew one. */
 const unknownDensities = new Set([0, 1, 25, 72, 96])
 
@@ -18,13 +18,13 @@ export async function toGray(image: Sharp): Promise<{ gray: Uint8Array; width: n
 }
 
 /** Encodes inside the box, on white, without what the original says of itself. */
-export const shrink = async (image: Sharp, { width, height }: Box, type: 'image/webp' | 'image/jpeg'): Promise<Uint8Array> => {
+export const encodeThumbnail = async (image: Sharp, { width, height }: Box, type: 'image/webp' | 'image/jpeg'): Promise<Uint8Array> => {
   const small = image.resize({ width, height, fit: 'inside', withoutEnlargement: true }).flatten({ background: '#ffffff' })
   return type === 'image/webp' ? small.webp({ quality: 80 }).toBuffer() : small.jpeg({ quality: 80 }).toBuffer()
 }
 
 /** Opens a picture. Its methods throw ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
-export function openImage(source: Source, mimeType: string, limits: Limits): Opened {
+export function openImage(source: ByteSource, mimeType: string, limits: Limits): OpenedDocument {
   let image: Promise<{ open(page?: number): Sharp; metadata: Metadata }> | undefined
 
   /** The header decides whether the rest is decoded at all. */
@@ -38,30 +38,30 @@ export function openImage(source: Source, mimeType: string, limits: Limits): Ope
     const metadata = await (bytes ? sharp(bytes, { failOn: 'none', limitInputPixels: false }) : open()).metadata()
     return { open, metadata }
   }
-  const loaded = () => {
+  const getImage = () => {
     image ??= load()
-    return image.catch(explain)
+    return image.catch(throwReadFailure)
   }
 
-  function check(size: Box): Box {
+  function assertPixelLimit(size: Box): Box {
     if (size.width * size.height > limits.maxPixels)
       throw new ReadFailure('FILE_TOO_COMPLEX', `The picture has ${size.width} × ${size.height} pixels.`)
     return size
   }
 
   async function sizeOf(page: number): Promise<Box> {
-    const { open, metadata } = await loaded()
+    const { open, metadata } = await getImage()
     const { autoOrient, width, height } = page === 0 ? metadata : await open(page).metadata()
-    return check({ width: autoOrient?.width ?? width, height: autoOrient?.height ?? height })
+    return assertPixelLimit({ width: autoOrient?.width ?? width, height: autoOrient?.height ?? height })
   }
 
   async function sizes(): Promise<{ count: number; sizes: Box[] }> {
-    const { metadata } = await loaded()
-    const plain = metadata.format === 'tiff' ? tiffPages(source.read(), limits.maxPages) : null
-    if (plain) return { count: plain.count, sizes: plain.sizes.map(check) }
+    const { metadata } = await getImage()
+    const plain = metadata.format === 'tiff' ? readTiffPages(source.read(), limits.maxPages) : null
+    if (plain) return { count: plain.count, sizes: plain.sizes.map(assertPixelLimit) }
     const found: Box[] = []
     const count = pageCount(metadata)
-    while (found.length < Math.min(count, limits.maxPages)) found.push(await sizeOf(found.length).catch(explain))
+    while (found.length < Math.min(count, limits.maxPages)) found.push(await sizeOf(found.length).catch(throwReadFailure))
     return { count, sizes: found }
   }
 
@@ -75,18 +75,18 @@ export function openImage(source: Source, mimeType: string, limits: Limits): Ope
     },
 
     async picture(number): Promise<Picture | null> {
-      const { open, metadata } = await loaded()
+      const { open, metadata } = await getImage()
       if (number > pageCount(metadata)) return null
-      const size = await sizeOf(number - 1).catch(explain)
-      const gray = await toGray(open(number - 1)).catch(explain)
+      const size = await sizeOf(number - 1).catch(throwReadFailure)
+      const gray = await toGray(open(number - 1)).catch(throwReadFailure)
       const dpi = metadata.density && !unknownDensities.has(Math.round(metadata.density)) ? Math.round(metadata.density) : null
-      return { ...gray, dpi, text: '', trusted: true, page: size }
+      return { ...gray, dpi, text: '', isTrusted: true, page: size }
     },
 
     async thumbnail(box, type) {
-      const { open } = await loaded()
-      await sizeOf(0).catch(explain)
-      return shrink(open(), box, type).catch(explain)
+      const { open } = await getImage()
+      await sizeOf(0).catch(throwReadFailure)
+      return encodeThumbnail(open(), box, type).catch(throwReadFailure)
     },
 
     close() {
@@ -95,12 +95,12 @@ export function openImage(source: Source, mimeType: string, limits: Limits): Ope
   }
 }
 
-const isReadable = ({ width, height }: Box): boolean => Math.min(width, height) >= leastReadable
+const isReadable = ({ width, height }: Box): boolean => Math.min(width, height) >= minSidePixels
 
 /** Frames of an animation are one picture; pages of a TIFF are pages. */
 const pageCount = ({ format, pages = 1 }: Metadata): number => (format === 'tiff' ? pages : 1)
 
-function explain(problem: unknown): never {
+function throwReadFailure(problem: unknown): never {
   if (problem instanceof ReadFailure) throw problem
   const message = problem instanceof Error ? problem.message : String(problem)
   if (/pixel limit/i.test(message)) throw new ReadFailure('FILE_TOO_COMPLEX', 'The picture has more pixels than allowed.')

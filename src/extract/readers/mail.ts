@@ -1,30 +1,30 @@
 /** Mail: headers, body, and what is attached, read like any other file. */
 import PostalMime, { type Address, type Attachment, type Email } from 'postal-mime'
 import { type OutlinePage, ReadFailure } from '../../ports/document-reader.ts'
-import { bytesSource, type Contents, type Opened, type Picture, type Source } from '../opened.ts'
-import { byteOrderMark, decode, tidy, wideEncoding } from './decode.ts'
+import { type ByteSource, bytesSource, type Contents, type OpenedDocument, type Picture } from '../opened-document.ts'
+import { byteOrderMark, decode, normalizeWhitespace, wideEncoding } from './decode.ts'
 import { readHtml } from './html.ts'
-import { openSink } from './text-sink.ts'
+import { createTextSink } from './text-sink.ts'
 
 const maxAttachments = 100
 const maxMessages = 10_000
 
 /** Opens a file inside the file; null where it is too deep. */
-export type OpenPart = (source: Source) => Promise<Opened | null>
+export type OpenPart = (source: ByteSource) => Promise<OpenedDocument | null>
 
-interface Place {
+interface AttachmentPage {
   attachment: Attachment
   page: number
 }
 
 /** Opens a message, or a box of them. Pages after the first are attached pictures and scans that need OCR. */
-export function openMail(source: Source, isBox: boolean, openPart: OpenPart): Opened {
-  let read: Promise<{ contents: Contents; places: Place[] }> | undefined
+export function openMail(source: ByteSource, isMbox: boolean, openPart: OpenPart): OpenedDocument {
+  let read: Promise<{ contents: Contents; attachmentPages: AttachmentPage[] }> | undefined
 
-  async function load(): Promise<{ contents: Contents; places: Place[] }> {
-    const emails = await parse(source.read(), isBox)
-    const sink = openSink()
-    const places: Place[] = []
+  async function load(): Promise<{ contents: Contents; attachmentPages: AttachmentPage[] }> {
+    const emails = await parseEmails(source.read(), isMbox)
+    const sink = createTextSink()
+    const attachmentPages: AttachmentPage[] = []
     const extra: OutlinePage[] = []
     for (const email of emails) {
       if (sink.isFull) break
@@ -33,14 +33,14 @@ export function openMail(source: Source, isBox: boolean, openPart: OpenPart): Op
         const { text, pages } = await readPart(attachment, openPart)
         sink.add(`${[attachment.filename ?? '', text].filter(Boolean).join('\n')}\n\n`)
         for (const { page, width, height } of pages) {
-          places.push({ attachment, page })
+          attachmentPages.push({ attachment, page })
           extra.push({ page: extra.length + 2, text: '', needsOcr: true, width, height })
         }
       }
     }
     const [first] = emails
-    const body: OutlinePage = { page: 1, text: tidy(sink.text()), needsOcr: false, width: null, height: null }
-    return { contents: { metadata: first ? metadataOf(first) : {}, pages: [body, ...extra] }, places }
+    const body: OutlinePage = { page: 1, text: normalizeWhitespace(sink.text()), needsOcr: false, width: null, height: null }
+    return { contents: { metadata: first ? metadataOf(first) : {}, pages: [body, ...extra] }, attachmentPages }
   }
   const loaded = () => {
     read ??= load()
@@ -50,9 +50,9 @@ export function openMail(source: Source, isBox: boolean, openPart: OpenPart): Op
   return {
     contents: async () => (await loaded()).contents,
     async picture(page): Promise<Picture | null> {
-      const place = (await loaded()).places[page - 2]
+      const place = (await loaded()).attachmentPages[page - 2]
       if (!place) return null
-      const opened = await openPart(sourceOf(place.attachment))
+      const opened = await openPart(toSource(place.attachment))
       try {
         return (await opened?.picture(place.page)) ?? null
       } finally {
@@ -66,22 +66,22 @@ export function openMail(source: Source, isBox: boolean, openPart: OpenPart): Op
   }
 }
 
-async function parse(stored: Uint8Array, isBox: boolean): Promise<Email[]> {
+async function parseEmails(stored: Uint8Array, isBox: boolean): Promise<Email[]> {
   const emails: Email[] = []
   const isWide = byteOrderMark(stored) ?? wideEncoding(stored)
   const bytes = isWide ? Buffer.from(decode(stored)) : stored
-  for (const message of isBox ? split(bytes) : [bytes])
-    emails.push(await PostalMime.parse(message, { rfc822Attachments: true }).catch(refuse))
+  for (const message of isBox ? splitMbox(bytes) : [bytes])
+    emails.push(await PostalMime.parse(message, { rfc822Attachments: true }).catch(throwReadFailure))
   return emails
 }
 
-function refuse(problem: unknown): never {
+function throwReadFailure(problem: unknown): never {
   const message = problem instanceof Error ? problem.message : String(problem)
   throw new ReadFailure(/exceeded/.test(message) ? 'FILE_TOO_COMPLEX' : 'FILE_CORRUPT', `The message cannot be read: ${message}`)
 }
 
 /** Cuts a box at its `From ` lines. */
-function split(bytes: Uint8Array): Uint8Array[] {
+function splitMbox(bytes: Uint8Array): Uint8Array[] {
   const box = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   const starts: number[] = []
   for (let at = 0; at >= 0 && starts.length < maxMessages; ) {
@@ -92,14 +92,14 @@ function split(bytes: Uint8Array): Uint8Array[] {
   return starts.map((start, i) => box.subarray(box.indexOf('\n', start) + 1, starts[i + 1]))
 }
 
-const sourceOf = ({ content, filename, mimeType }: Attachment): Source => {
+const toSource = ({ content, filename, mimeType }: Attachment): ByteSource => {
   const bytes = typeof content === 'string' ? Buffer.from(content) : content instanceof ArrayBuffer ? new Uint8Array(content) : content
   return bytesSource(bytes, filename ?? (mimeType === 'message/rfc822' ? 'message.eml' : ''))
 }
 
 /** A part that cannot be read is named and left: the mail around it is still worth finding. */
 async function readPart(attachment: Attachment, openPart: OpenPart): Promise<{ text: string; pages: OutlinePage[] }> {
-  const opened = await openPart(sourceOf(attachment)).catch(() => null)
+  const opened = await openPart(toSource(attachment)).catch(() => null)
   try {
     const pages = (await opened?.contents())?.pages ?? []
     return { text: pages.map((page) => page.text).join('\n'), pages: pages.filter(({ needsOcr }) => needsOcr) }

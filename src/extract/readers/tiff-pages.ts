@@ -1,11 +1,11 @@
 /** Sizes of the pages of a TIFF, by its directories: asking libvips costs a walk through all of them for each. */
-import type { Box } from '../opened.ts'
+import type { Box } from '../opened-document.ts'
 
 const tags = { width: 256, height: 257, orientation: 274 } as const
 const firstTurned = 5
 
 /** Sizes of the first pages as they are seen, at most `most`; null for a file that is not a plain TIFF. */
-export function tiffPages(bytes: Uint8Array, most: number): { count: number; sizes: Box[] } | null {
+export function readTiffPages(bytes: Uint8Array, most: number): { count: number; sizes: Box[] } | null {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   const isLittle = bytes[0] === 0x49
   if (bytes.length < 8 || view.getUint16(2, isLittle) !== 42) return null

@@ -4,14 +4,14 @@ import { ReadFailure } from '../../ports/document-reader.ts'
 
 const maxEntries = 50_000
 /** bytes of all parts together that we unpack of one file */
-const maxUnpacked = 256 * 1024 * 1024
-const marks = { entry: 0x02014b50, file: 0x04034b50, end: 0x06054b50, end64: 0x06064b50, locator64: 0x07064b50 } as const
-const inExtra = 0xffffffff
+const maxUnpackedBytes = 256 * 1024 * 1024
+const signatures = { entry: 0x02014b50, file: 0x04034b50, end: 0x06054b50, end64: 0x06064b50, locator64: 0x07064b50 } as const
+const zip64Placeholder = 0xffffffff
 
 export interface Archive {
   readonly names: readonly string[]
   /** The unpacked bytes of a part; null where there is none. Throws ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX. */
-  part(name: string): Uint8Array | null
+  readPart(name: string): Uint8Array | null
 }
 
 interface Entry {
@@ -28,10 +28,10 @@ export function openArchive(bytes: Uint8Array): Archive {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   const entries = new Map<string, Entry>()
   for (const entry of readDirectory(bytes, view)) if (!entries.has(entry.name)) entries.set(entry.name, entry)
-  let left = maxUnpacked
+  let left = maxUnpackedBytes
   return {
     names: [...entries.keys()],
-    part(name) {
+    readPart(name) {
       const entry = entries.get(name)
       if (!entry) return null
       const content = unpack(bytes, view, entry, left)
@@ -41,20 +41,20 @@ export function openArchive(bytes: Uint8Array): Archive {
   }
 }
 
-const corrupt = (what: string): ReadFailure => new ReadFailure('FILE_CORRUPT', `The file cannot be unpacked: ${what}.`)
+const corruptFailure = (what: string): ReadFailure => new ReadFailure('FILE_CORRUPT', `The file cannot be unpacked: ${what}.`)
 
 function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Entry> {
   const { count, start, shift } = findDirectory(view)
   if (count > maxEntries) throw new ReadFailure('FILE_TOO_COMPLEX', `The file has ${count} parts; ${maxEntries} are allowed.`)
   let at = start
   for (let i = 0; i < count; i++) {
-    if (at + 46 > bytes.length || view.getUint32(at, true) !== marks.entry) throw corrupt('its directory is damaged')
+    if (at + 46 > bytes.length || view.getUint32(at, true) !== signatures.entry) throw corruptFailure('its directory is damaged')
     const nameLength = view.getUint16(at + 28, true)
     const extraLength = view.getUint16(at + 30, true)
     const name = Buffer.from(bytes.subarray(at + 46, at + 46 + nameLength)).toString()
     const sizes = { unpacked: view.getUint32(at + 24, true), packed: view.getUint32(at + 20, true), offset: view.getUint32(at + 42, true) }
     const extra = at + 46 + nameLength
-    const { packed, offset } = withExtra(view, extra, Math.min(extra + extraLength, bytes.length), sizes)
+    const { packed, offset } = readZip64Sizes(view, extra, Math.min(extra + extraLength, bytes.length), sizes)
     yield {
       name,
       packed,
@@ -69,28 +69,28 @@ function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Entry> {
 /** The end record lies in the last 64 KB, behind a comment of any length. */
 function findDirectory(view: DataView): { count: number; start: number; shift: number } {
   for (let at = view.byteLength - 22; at >= Math.max(0, view.byteLength - 65_558); at--) {
-    if (view.getUint32(at, true) !== marks.end) continue
+    if (view.getUint32(at, true) !== signatures.end) continue
     const count = view.getUint16(at + 10, true)
     const start = view.getUint32(at + 16, true)
-    const isBig = (start === inExtra || count === 0xffff) && at >= 20 && view.getUint32(at - 20, true) === marks.locator64
+    const isBig = (start === zip64Placeholder || count === 0xffff) && at >= 20 && view.getUint32(at - 20, true) === signatures.locator64
     // Bytes that were put before the archive, or lost there, move everything: the directory ends where its end record begins.
     const shift = at - view.getUint32(at + 12, true) - start
     if (!isBig) return { count, start: Math.max(0, start + shift), shift }
     const big = Number(view.getBigUint64(at - 12, true))
-    if (big + 56 > view.byteLength || view.getUint32(big, true) !== marks.end64) throw corrupt('its directory is damaged')
+    if (big + 56 > view.byteLength || view.getUint32(big, true) !== signatures.end64) throw corruptFailure('its directory is damaged')
     return { count: Number(view.getBigUint64(big + 32, true)), start: Number(view.getBigUint64(big + 48, true)), shift: 0 }
   }
-  throw corrupt('its end is missing')
+  throw corruptFailure('its end is missing')
 }
 
 /** Replaces the numbers that did not fit 32 bits, or whose writer did not know them yet, by those of the extra field. */
-function withExtra(view: DataView, start: number, end: number, sizes: { unpacked: number; packed: number; offset: number }) {
+function readZip64Sizes(view: DataView, start: number, end: number, sizes: { unpacked: number; packed: number; offset: number }) {
   const known = { ...sizes }
   for (let at = start; at + 4 <= end; at += 4 + view.getUint16(at + 2, true)) {
     if (view.getUint16(at, true) !== 1) continue
     let value = at + 4
     for (const key of ['unpacked', 'packed', 'offset'] as const) {
-      if (known[key] !== inExtra || value + 8 > end) continue
+      if (known[key] !== zip64Placeholder || value + 8 > end) continue
       known[key] = Number(view.getBigUint64(value, true))
       value += 8
     }
@@ -100,23 +100,23 @@ function withExtra(view: DataView, start: number, end: number, sizes: { unpacked
 
 function unpack(bytes: Uint8Array, view: DataView, { name, method, packed, offsets, isEncrypted }: Entry, most: number): Uint8Array {
   if (isEncrypted) throw new ReadFailure('FILE_ENCRYPTED')
-  const offset = offsets.find((at) => at >= 0 && at + 30 <= bytes.length && view.getUint32(at, true) === marks.file)
-  if (offset === undefined) throw corrupt(`${name} is missing`)
+  const offset = offsets.find((at) => at >= 0 && at + 30 <= bytes.length && view.getUint32(at, true) === signatures.file)
+  if (offset === undefined) throw corruptFailure(`${name} is missing`)
   const start = offset + 30 + view.getUint16(offset + 26, true) + view.getUint16(offset + 28, true)
   const data = bytes.subarray(start, start + packed)
-  if (most <= 0 || (method === 0 && data.length > most)) throw tooLarge()
+  if (most <= 0 || (method === 0 && data.length > most)) throw tooLargeFailure()
   if (method === 0) return data
-  if (method !== 8) throw corrupt(`${name} is packed in an unknown way`)
+  if (method !== 8) throw corruptFailure(`${name} is packed in an unknown way`)
   try {
     // What is cut off still gives the text before the cut.
     return inflateRawSync(data, { maxOutputLength: most, finishFlush: constants.Z_SYNC_FLUSH })
   } catch (problem) {
-    if (problem instanceof RangeError) throw tooLarge()
-    throw corrupt(`${name} is damaged`)
+    if (problem instanceof RangeError) throw tooLargeFailure()
+    throw corruptFailure(`${name} is damaged`)
   }
 }
 
-const tooLarge = (): ReadFailure => new ReadFailure('FILE_TOO_COMPLEX', `The file unpacks to more than ${maxUnpacked} bytes.`)
+const tooLargeFailure = (): ReadFailure => new ReadFailure('FILE_TOO_COMPLEX', `The file unpacks to more than ${maxUnpackedBytes} bytes.`)
 
 /** Resolves a relation's target against the part that names it: `ppt/slides/slide1.xml` + `../notesSlides/n.xml`. */
 export function resolvePart(from: string, target: string): string {

@@ -2,14 +2,14 @@
 import WordExtractor from 'word-extractor'
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { typeByExtension } from '../../mime-types.ts'
-import { flowing, type Opened, type Source } from '../../opened.ts'
-import { decodeAs, tidy } from '../decode.ts'
-import { openSink } from '../text-sink.ts'
+import { type ByteSource, type OpenedDocument, openTextOnly } from '../../opened-document.ts'
+import { decodeAs, normalizeWhitespace } from '../decode.ts'
+import { createTextSink } from '../text-sink.ts'
 import { type Ole, openOle } from './ole.ts'
 import { readXls } from './xls.ts'
 
 /** The type of a compound file by its streams; null where it is of no kind that we know. Throws ReadFailure. */
-export function typeOfOle(bytes: Uint8Array): string | null {
+export function detectOleType(bytes: Uint8Array): string | null {
   const { names } = openOle(bytes)
   const has = (...wanted: string[]): boolean => wanted.some((name) => names.includes(name))
   if (has('EncryptedPackage')) throw new ReadFailure('FILE_ENCRYPTED')
@@ -19,10 +19,10 @@ export function typeOfOle(bytes: Uint8Array): string | null {
   return has('__properties_version1.0') ? typeByExtension.msg! : null
 }
 
-export const openDoc = (source: Source): Opened => flowing(async () => ({ text: await readDoc(source.read()) }))
-export const openXls = (source: Source): Opened => flowing(async () => ({ text: readXls(openOle(source.read())) }))
-export const openPpt = (source: Source): Opened => flowing(async () => ({ text: readPpt(openOle(source.read())) }))
-export const openMsg = (source: Source): Opened => flowing(async () => readMsg(openOle(source.read())))
+export const openDoc = (source: ByteSource): OpenedDocument => openTextOnly(async () => ({ text: await readDoc(source.read()) }))
+export const openXls = (source: ByteSource): OpenedDocument => openTextOnly(async () => ({ text: readXls(openOle(source.read())) }))
+export const openPpt = (source: ByteSource): OpenedDocument => openTextOnly(async () => ({ text: readPpt(openOle(source.read())) }))
+export const openMsg = (source: ByteSource): OpenedDocument => openTextOnly(async () => readMsg(openOle(source.read())))
 
 async function readDoc(bytes: Uint8Array): Promise<string> {
   const document = await new WordExtractor().extract(Buffer.from(bytes)).catch((problem: unknown) => {
@@ -39,7 +39,7 @@ async function readDoc(bytes: Uint8Array): Promise<string> {
     document.getAnnotations(as),
     document.getFooters(as),
   ]
-  return tidy(parts.filter((part) => part.trim() !== '').join('\n'))
+  return normalizeWhitespace(parts.filter((part) => part.trim() !== '').join('\n'))
 }
 
 /** Text atoms of PowerPoint: a record is kind and size; containers (version 15) are stepped into. */
@@ -47,7 +47,7 @@ function readPpt(ole: Ole): string {
   const bytes = ole.stream('PowerPoint Document')
   if (!bytes) throw new ReadFailure('FILE_CORRUPT', 'The presentation has no slides.')
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const sink = openSink()
+  const sink = createTextSink()
   for (let at = 0; at + 8 <= bytes.length; ) {
     const isContainer = (view.getUint16(at, true) & 0xf) === 0xf
     const kind = view.getUint16(at + 2, true)
@@ -58,7 +58,7 @@ function readPpt(ole: Ole): string {
     at += 8 + (isContainer ? 0 : size)
   }
   // \v is a line break inside a paragraph, \r ends one.
-  return tidy(sink.text().replace(/[\v\r]/g, '\n'))
+  return normalizeWhitespace(sink.text().replace(/[\v\r]/g, '\n'))
 }
 
 /** Streams of an Outlook message by the number of the property; 001F is UTF-16, 001E eight bits. */
@@ -68,7 +68,7 @@ function readMsg(ole: Ole): { text: string; metadata: Record<string, unknown> } 
   const property = (number: string, folder = ''): string => {
     const wide = ole.stream(`${folder}__substg1.0_${number}001F`)
     const narrow = ole.stream(`${folder}__substg1.0_${number}001E`)
-    return tidy((wide && decodeAs(wide, 'utf-16le')) ?? (narrow && decodeAs(narrow, 'windows-1252')) ?? '')
+    return normalizeWhitespace((wide && decodeAs(wide, 'utf-16le')) ?? (narrow && decodeAs(narrow, 'windows-1252')) ?? '')
   }
   const metadata: Record<string, unknown> = {}
   const subject = property(properties.subject)

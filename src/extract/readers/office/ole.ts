@@ -3,7 +3,7 @@ import { ReadFailure } from '../../../ports/document-reader.ts'
 
 const signature = 'd0cf11e0a1b11ae1'
 /** sector numbers from here on are marks, not places */
-const firstMark = 0xfffffffa
+const firstSpecialSector = 0xfffffffa
 const maxEntries = 100_000
 
 export interface Ole {
@@ -30,25 +30,25 @@ export function openOle(bytes: Uint8Array): Ole {
   const sectorSize = 1 << Math.min(view.getUint16(30, true), 16)
   const miniSize = 1 << Math.min(view.getUint16(32, true), 16)
   const sector = (number: number): Uint8Array => bytes.subarray((number + 1) * sectorSize, (number + 2) * sectorSize)
-  const table = allocation(view, bytes.length, sectorSize)
-  const chain = (start: number): Uint8Array => join(follow(start, table).map(sector))
-  const entries = directory(chain(view.getUint32(48, true)))
+  const table = readAllocationTable(view, bytes.length, sectorSize)
+  const chain = (start: number): Uint8Array => join(followChain(start, table).map(sector))
+  const entries = readDirectory(chain(view.getUint32(48, true)))
   const root = entries[0]
   if (!root) throw new ReadFailure('FILE_CORRUPT')
-  const miniTable = numbers(chain(view.getUint32(60, true)))
+  const miniTable = toUint32Array(chain(view.getUint32(60, true)))
   const cutoff = view.getUint32(56, true)
   let mini: Uint8Array | undefined
   const miniSector = (number: number): Uint8Array => {
     mini ??= chain(root.start)
     return mini.subarray(number * miniSize, (number + 1) * miniSize)
   }
-  const streams = streamsOf(entries)
+  const streams = listStreams(entries)
   return {
     names: [...streams.keys()],
     stream(name) {
       const entry = streams.get(name)
       if (!entry) return null
-      const content = entry.size < cutoff ? join(follow(entry.start, miniTable).map(miniSector)) : chain(entry.start)
+      const content = entry.size < cutoff ? join(followChain(entry.start, miniTable).map(miniSector)) : chain(entry.start)
       return content.subarray(0, entry.size)
     },
   }
@@ -56,19 +56,19 @@ export function openOle(bytes: Uint8Array): Ole {
 
 const join = (parts: Uint8Array[]): Uint8Array => new Uint8Array(Buffer.concat(parts))
 
-function numbers(bytes: Uint8Array): Uint32Array {
+function toUint32Array(bytes: Uint8Array): Uint32Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   return Uint32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getUint32(i * 4, true))
 }
 
 /** The allocation table: for each sector the one that follows. */
-function allocation(view: DataView, length: number, sectorSize: number): Uint32Array {
+function readAllocationTable(view: DataView, length: number, sectorSize: number): Uint32Array {
   const most = Math.ceil(length / sectorSize)
   const parts: number[] = []
   for (let i = 0; i < 109; i++) parts.push(view.getUint32(76 + i * 4, true))
   const perSector = sectorSize / 4
   let next = view.getUint32(68, true)
-  for (let count = 0; next < firstMark && count < most; count++) {
+  for (let count = 0; next < firstSpecialSector && count < most; count++) {
     const at = (next + 1) * sectorSize
     if (at + sectorSize > length) break
     for (let i = 0; i < perSector - 1; i++) parts.push(view.getUint32(at + i * 4, true))
@@ -77,7 +77,7 @@ function allocation(view: DataView, length: number, sectorSize: number): Uint32A
   const table = new Uint32Array(most + perSector).fill(0xffffffff)
   parts.forEach((number, part) => {
     const at = (number + 1) * sectorSize
-    if (number >= firstMark || at + sectorSize > length) return
+    if (number >= firstSpecialSector || at + sectorSize > length) return
     for (let i = 0; i < perSector && part * perSector + i < table.length; i++)
       table[part * perSector + i] = view.getUint32(at + i * 4, true)
   })
@@ -85,13 +85,13 @@ function allocation(view: DataView, length: number, sectorSize: number): Uint32A
 }
 
 /** Sector numbers of a chain, never more than there are: a damaged chain may be a circle. */
-function follow(start: number, table: Uint32Array): number[] {
+function followChain(start: number, table: Uint32Array): number[] {
   const chain: number[] = []
-  for (let at = start; at < firstMark && at < table.length && chain.length < table.length; at = table[at]!) chain.push(at)
+  for (let at = start; at < firstSpecialSector && at < table.length && chain.length < table.length; at = table[at]!) chain.push(at)
   return chain
 }
 
-function directory(bytes: Uint8Array): Entry[] {
+function readDirectory(bytes: Uint8Array): Entry[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   const entries: Entry[] = []
   for (let at = 0; at + 128 <= bytes.length && entries.length < maxEntries; at += 128) {
@@ -109,7 +109,7 @@ function directory(bytes: Uint8Array): Entry[] {
   return entries
 }
 
-function streamsOf(entries: readonly Entry[]): Map<string, Entry> {
+function listStreams(entries: readonly Entry[]): Map<string, Entry> {
   const streams = new Map<string, Entry>()
   const seen = new Set<number>([0])
   const waiting: { index: number; path: string }[] = [{ index: entries[0]!.child, path: '' }]

@@ -1,27 +1,27 @@
 /** Documents, sheets, slides and drawings of the OpenDocument family. */
 import { ReadFailure } from '../../../ports/document-reader.ts'
-import { tidy } from '../decode.ts'
-import { openSink, type Sink } from '../text-sink.ts'
-import { decodeXml, walkXml, type XmlEvents } from '../xml-text.ts'
+import { normalizeWhitespace } from '../decode.ts'
+import { decodeXml, walkXml, type XmlEvents } from '../markup.ts'
+import { createTextSink, type TextSink } from '../text-sink.ts'
 import type { Archive } from '../zip.ts'
 
 const paragraphs = new Set(['text:p', 'text:h', 'dc:creator', 'dc:date'])
 
 /** Reads header and footer lines, then the content with notes and comments. */
 export function readOpenDocument(archive: Archive): string {
-  const manifest = archive.part('META-INF/manifest.xml')
+  const manifest = archive.readPart('META-INF/manifest.xml')
   if (manifest && decodeXml(manifest).includes('encryption-data')) throw new ReadFailure('FILE_ENCRYPTED')
-  const content = archive.part('content.xml')
+  const content = archive.readPart('content.xml')
   if (!content) throw new ReadFailure('FILE_CORRUPT', 'The document has no content.')
-  const sink = openSink()
-  const styles = archive.part('styles.xml')
+  const sink = createTextSink()
+  const styles = archive.readPart('styles.xml')
   if (styles) addText(sink, decodeXml(styles), 'office:master-styles')
   addText(sink, decodeXml(content), 'office:body')
-  return tidy(sink.text())
+  return normalizeWhitespace(sink.text())
 }
 
 /** Adds the paragraphs inside the element `within`; rows of tables are lines, cells apart by tabs. */
-function addText(sink: Sink, xml: string, within: string): void {
+function addText(sink: TextSink, xml: string, within: string): void {
   let inside = 0
   let depth = 0
   let inCell = 0

@@ -1,8 +1,8 @@
 /** Word documents and presentations of the Open XML family, and what all of that family have in common. */
 
-import { tidy } from '../decode.ts'
-import { openSink, type Sink } from '../text-sink.ts'
-import { decodeXml, walkXml, type XmlEvents } from '../xml-text.ts'
+import { normalizeWhitespace } from '../decode.ts'
+import { decodeXml, walkXml, type XmlEvents } from '../markup.ts'
+import { createTextSink, type TextSink } from '../text-sink.ts'
 import { type Archive, resolvePart } from '../zip.ts'
 
 export interface Relation {
@@ -12,9 +12,9 @@ export interface Relation {
 }
 
 /** The relations of a part, targets resolved. */
-export function relationsOf(archive: Archive, part: string): Relation[] {
+export function readRelations(archive: Archive, part: string): Relation[] {
   const slash = part.lastIndexOf('/') + 1
-  const bytes = archive.part(`${part.slice(0, slash)}_rels/${part.slice(slash)}.rels`)
+  const bytes = archive.readPart(`${part.slice(0, slash)}_rels/${part.slice(slash)}.rels`)
   const relations: Relation[] = []
   if (!bytes) return relations
   walkXml(decodeXml(bytes), {
@@ -27,11 +27,11 @@ export function relationsOf(archive: Archive, part: string): Relation[] {
 }
 
 /** The part that the package calls its document. */
-export const mainPart = (archive: Archive): string | null =>
-  relationsOf(archive, '').find(({ type }) => type === 'officeDocument')?.target ?? null
+export const findMainPart = (archive: Archive): string | null =>
+  readRelations(archive, '').find(({ type }) => type === 'officeDocument')?.target ?? null
 
 /** Text runs of WordprocessingML and DrawingML in document order; deleted text and the duplicates for old programs are left out. */
-export function addRuns(sink: Sink, xml: string): void {
+export function addRuns(sink: TextSink, xml: string): void {
   let muted = 0
   let inText = false
   let inCell = 0
@@ -60,9 +60,9 @@ export function addRuns(sink: Sink, xml: string): void {
   walkXml(xml, events, () => sink.isFull)
 }
 
-const addParts = (sink: Sink, archive: Archive, names: readonly string[]): void => {
+const addParts = (sink: TextSink, archive: Archive, names: readonly string[]): void => {
   for (const name of names) {
-    const bytes = archive.part(name)
+    const bytes = archive.readPart(name)
     if (!bytes) continue
     addRuns(sink, decodeXml(bytes))
     sink.add('\n')
@@ -71,29 +71,29 @@ const addParts = (sink: Sink, archive: Archive, names: readonly string[]): void 
 
 /** Headers, body with text boxes, notes, comments, footers. */
 export function readDocx(archive: Archive): string {
-  const main = mainPart(archive) ?? 'word/document.xml'
-  const related = relationsOf(archive, main)
+  const main = findMainPart(archive) ?? 'word/document.xml'
+  const related = readRelations(archive, main)
   const of = (...types: string[]): string[] => related.filter(({ type }) => types.includes(type)).map(({ target }) => target)
-  const sink = openSink()
+  const sink = createTextSink()
   addParts(sink, archive, [...of('header'), main, ...of('footnotes', 'endnotes', 'comments', 'diagramData', 'chart'), ...of('footer')])
-  return tidy(sink.text())
+  return normalizeWhitespace(sink.text())
 }
 
 /** Slides in the order of the show, each with its notes and comments. */
 export function readPptx(archive: Archive): string {
-  const main = mainPart(archive) ?? 'ppt/presentation.xml'
-  const targets = new Map(relationsOf(archive, main).map(({ id, target }) => [id, target]))
+  const main = findMainPart(archive) ?? 'ppt/presentation.xml'
+  const targets = new Map(readRelations(archive, main).map(({ id, target }) => [id, target]))
   const slides: string[] = []
-  walkXml(decodeXml(archive.part(main) ?? new Uint8Array()), {
+  walkXml(decodeXml(archive.readPart(main) ?? new Uint8Array()), {
     open(name, attributes) {
       const target = name === 'p:sldId' ? targets.get(attributes['r:id'] ?? '') : undefined
       if (target) slides.push(target)
     },
   })
-  const sink = openSink()
+  const sink = createTextSink()
   for (const slide of slides) {
-    const related = relationsOf(archive, slide).filter(({ type }) => /^(notesSlide|comments|diagramData|chart)$/.test(type))
+    const related = readRelations(archive, slide).filter(({ type }) => /^(notesSlide|comments|diagramData|chart)$/.test(type))
     addParts(sink, archive, [slide, ...related.map(({ target }) => target)])
   }
-  return tidy(sink.text())
+  return normalizeWhitespace(sink.text())
 }

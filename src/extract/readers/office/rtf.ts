@@ -1,15 +1,15 @@
 /** Rich Text Format: control words, code pages, Unicode, and destinations that are no text. */
-import { decodeAs, tidy } from '../decode.ts'
-import { isoDate } from '../iso-date.ts'
-import { openSink } from '../text-sink.ts'
+import { decodeAs, normalizeWhitespace } from '../decode.ts'
+import { parsePdfDate } from '../iso-date.ts'
+import { createTextSink } from '../text-sink.ts'
 
 /** Destinations without text of the document. Every `\*` destination is one too, but for those in `kept`. */
-const skipped = new Set(
+const skippedDestinations = new Set(
   'fonttbl colortbl stylesheet listtable listoverridetable rsidtbl generator pict object objdata themedata colorschememapping datastore latentstyles info filetbl revtbl xmlnstbl mmathPr pntext fldinst bkmkstart bkmkend field_type nonshppict'.split(
     ' ',
   ),
 )
-const kept = new Set(['shptxt', 'shpinst', 'annotation', 'footnote'])
+const textDestinations = new Set(['shptxt', 'shpinst', 'annotation', 'footnote'])
 const symbols: Readonly<Record<string, string>> = {
   par: '\n',
   line: '\n',
@@ -70,11 +70,11 @@ interface Group {
 /** Reads the document and, of its info group, title, author and the like. */
 export function readRtf(bytes: Uint8Array): { text: string; metadata: Record<string, unknown> } {
   const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
-  return { text: textOf(source), metadata: infoOf(source) }
+  return { text: extractText(source), metadata: extractMetadata(source) }
 }
 
-function textOf(source: string): string {
-  const sink = openSink()
+function extractText(source: string): string {
+  const sink = createTextSink()
   const token = /\\([a-z]+)(-?\d+)? ?|\\'([0-9a-f]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)/gi
   const fonts = new Map<number, string>()
   const stack: Group[] = []
@@ -110,7 +110,7 @@ function textOf(source: string): string {
     else if (word === 'u' && value !== null) {
       add(String.fromCharCode(value & 0xffff))
       toSkip = group.fallback
-    } else if (skipped.has(word) || (isStarred && !kept.has(word))) group.isSkipped = true
+    } else if (skippedDestinations.has(word) || (isStarred && !textDestinations.has(word))) group.isSkipped = true
     else if (symbols[word]) add(symbols[word])
     isStarred = false
   }
@@ -143,11 +143,11 @@ function textOf(source: string): string {
     }
   }
   flush()
-  return tidy(sink.text())
+  return normalizeWhitespace(sink.text())
 }
 
 /** The info group is small and flat, so that patterns do. */
-function infoOf(source: string): Record<string, unknown> {
+function extractMetadata(source: string): Record<string, unknown> {
   const start = source.indexOf('{\\info')
   if (start < 0) return {}
   const info = source.slice(start, start + 10_000)
@@ -159,7 +159,7 @@ function infoOf(source: string): Record<string, unknown> {
     ['keywords', 'keywords'],
   ] as const) {
     const value = new RegExp(`\\{\\\\${word} ([^{}]{1,1000})\\}`).exec(info)?.[1]
-    const text = value && textOf(value)
+    const text = value && extractText(value)
     if (text) metadata[key] = text
   }
   for (const [word, key] of [
@@ -171,7 +171,7 @@ function infoOf(source: string): Record<string, unknown> {
     ).exec(info)
     const date =
       parts &&
-      isoDate(
+      parsePdfDate(
         parts
           .slice(1)
           .map((part = '0') => part.padStart(2, '0'))

@@ -1,10 +1,10 @@
 /** Excel workbooks from before 2007 (BIFF5 to BIFF8): sheet names and cells. */
 import { ReadFailure } from '../../../ports/document-reader.ts'
-import { clean, decodeAs } from '../decode.ts'
-import { openSink, type Sink } from '../text-sink.ts'
+import { decodeAs, removeInvalidCharacters } from '../decode.ts'
+import { createTextSink, type TextSink } from '../text-sink.ts'
 import type { Ole } from './ole.ts'
 
-const kinds = {
+const recordTypes = {
   end: 0x0a,
   continued: 0x3c,
   password: 0x2f,
@@ -15,13 +15,13 @@ const kinds = {
   richLabel: 0xd6,
   sharedLabel: 0xfd,
   number: 0x203,
-  compact: 0x27e,
+  decodeRk: 0x27e,
   compacts: 0xbd,
   formulaString: 0x207,
   formula: 0x06,
 } as const
 
-interface Part {
+interface BiffRecord {
   kind: number
   data: Uint8Array
   view: DataView
@@ -36,30 +36,30 @@ export function readXls(ole: Ole): string {
   const isWide = ole.names.includes('Workbook')
   const sheets: string[] = []
   let strings: string[] = []
-  const sink = openSink()
+  const sink = createTextSink()
   let current = 0
   let row = -1
-  for (const part of partsOf(bytes)) {
-    if (part.kind === kinds.password) throw new ReadFailure('FILE_ENCRYPTED')
-    if (part.kind === kinds.sheet) sheets.push(isWide ? shortString(part.data, 6) : narrow(part.data.subarray(7)))
-    if (part.kind === kinds.strings) strings = sharedStrings([part.data, ...part.rest])
-    if (part.kind === kinds.begin && part.view.byteLength >= 4 && part.view.getUint16(2, true) === 0x10) {
+  for (const part of readRecords(bytes)) {
+    if (part.kind === recordTypes.password) throw new ReadFailure('FILE_ENCRYPTED')
+    if (part.kind === recordTypes.sheet) sheets.push(isWide ? readShortString(part.data, 6) : decodeAnsi(part.data.subarray(7)))
+    if (part.kind === recordTypes.strings) strings = readSharedStrings([part.data, ...part.rest])
+    if (part.kind === recordTypes.begin && part.view.byteLength >= 4 && part.view.getUint16(2, true) === 0x10) {
       sink.add(`\n${sheets[current++] ?? ''}`)
       row = -1
     }
     row = addCell(sink, part, strings, isWide, row)
   }
-  return clean(sink.text()).trim()
+  return removeInvalidCharacters(sink.text()).trim()
 }
 
-function* partsOf(bytes: Uint8Array): Generator<Part> {
+function* readRecords(bytes: Uint8Array): Generator<BiffRecord> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  let last: Part | undefined
+  let last: BiffRecord | undefined
   for (let at = 0; at + 4 <= bytes.length; ) {
     const kind = view.getUint16(at, true)
     const size = view.getUint16(at + 2, true)
     const data = bytes.subarray(at + 4, at + 4 + size)
-    if (kind === kinds.continued) last?.rest.push(data)
+    if (kind === recordTypes.continued) last?.rest.push(data)
     else {
       if (last) yield last
       last = { kind, data, view: new DataView(data.buffer, data.byteOffset, data.length), rest: [] }
@@ -69,35 +69,36 @@ function* partsOf(bytes: Uint8Array): Generator<Part> {
   if (last) yield last
 }
 
-const narrow = (bytes: Uint8Array): string => decodeAs(bytes, 'windows-1252') ?? ''
+const decodeAnsi = (bytes: Uint8Array): string => decodeAs(bytes, 'windows-1252') ?? ''
 
 /** A string whose length is one byte. */
-function shortString(data: Uint8Array, at: number): string {
+function readShortString(data: Uint8Array, at: number): string {
   const length = data[at] ?? 0
   return data[at + 1]
     ? (decodeAs(data.subarray(at + 2, at + 2 + length * 2), 'utf-16le') ?? '')
-    : narrow(data.subarray(at + 2, at + 2 + length))
+    : decodeAnsi(data.subarray(at + 2, at + 2 + length))
 }
 
 /** Adds the cells of a record; answers the row that the text is in now. */
-function addCell(sink: Sink, { kind, data, view }: Part, strings: readonly string[], isWide: boolean, row: number): number {
+function addCell(sink: TextSink, { kind, data, view }: BiffRecord, strings: readonly string[], isWide: boolean, row: number): number {
   const cell = (text: string, at: number): number => {
     sink.add(`${at === row ? '\t' : '\n'}${text}`)
     return at
   }
   const size = data.length
-  if (kind === kinds.sharedLabel && size >= 10) return cell(strings[view.getUint32(6, true)] ?? '', view.getUint16(0, true))
-  if ((kind === kinds.label || kind === kinds.richLabel) && size >= 8) return cell(longString(data, 6, isWide), view.getUint16(0, true))
-  if (kind === kinds.formulaString && size >= 3) return cell(longString(data, 0, isWide), row)
-  if (kind === kinds.number && size >= 14) return cell(shown(view.getFloat64(6, true)), view.getUint16(0, true))
-  if (kind === kinds.compact && size >= 10) return cell(shown(compact(view.getUint32(6, true))), view.getUint16(0, true))
+  if (kind === recordTypes.sharedLabel && size >= 10) return cell(strings[view.getUint32(6, true)] ?? '', view.getUint16(0, true))
+  if ((kind === recordTypes.label || kind === recordTypes.richLabel) && size >= 8)
+    return cell(readLongString(data, 6, isWide), view.getUint16(0, true))
+  if (kind === recordTypes.formulaString && size >= 3) return cell(readLongString(data, 0, isWide), row)
+  if (kind === recordTypes.number && size >= 14) return cell(formatNumber(view.getFloat64(6, true)), view.getUint16(0, true))
+  if (kind === recordTypes.decodeRk && size >= 10) return cell(formatNumber(compact(view.getUint32(6, true))), view.getUint16(0, true))
   // The result of a formula is a number unless the last two bytes of it are ones; texts follow in a record of their own.
-  if (kind === kinds.formula && size >= 14 && view.getUint16(12, true) !== 0xffff)
-    return cell(shown(view.getFloat64(6, true)), view.getUint16(0, true))
-  if (kind === kinds.compacts && size >= 6) {
+  if (kind === recordTypes.formula && size >= 14 && view.getUint16(12, true) !== 0xffff)
+    return cell(formatNumber(view.getFloat64(6, true)), view.getUint16(0, true))
+  if (kind === recordTypes.compacts && size >= 6) {
     let now = row
     for (let at = 4; at + 6 <= size - 2; at += 6) {
-      const text = shown(compact(view.getUint32(at + 2, true)))
+      const text = formatNumber(compact(view.getUint32(at + 2, true)))
       sink.add(`${now === view.getUint16(0, true) ? '\t' : '\n'}${text}`)
       now = view.getUint16(0, true)
     }
@@ -107,16 +108,16 @@ function addCell(sink: Sink, { kind, data, view }: Part, strings: readonly strin
 }
 
 /** A string whose length is two bytes. */
-function longString(data: Uint8Array, at: number, isWide: boolean): string {
+function readLongString(data: Uint8Array, at: number, isWide: boolean): string {
   const length = (data[at] ?? 0) + (data[at + 1] ?? 0) * 256
-  if (!isWide) return narrow(data.subarray(at + 2, at + 2 + length))
+  if (!isWide) return decodeAnsi(data.subarray(at + 2, at + 2 + length))
   const start = at + 3
   return data[at + 2]! & 1
     ? (decodeAs(data.subarray(start, start + length * 2), 'utf-16le') ?? '')
-    : narrow(data.subarray(start, start + length))
+    : decodeAnsi(data.subarray(start, start + length))
 }
 
-const shown = (value: number): string => String(Number(value.toPrecision(15)))
+const formatNumber = (value: number): string => String(Number(value.toPrecision(15)))
 
 /** Numbers in four bytes: an integer or the upper half of a double, either in hundredths or not. */
 function compact(value: number): number {
@@ -127,7 +128,7 @@ function compact(value: number): number {
 }
 
 /** The table of strings. Where a record ends inside a string, the next begins with a new byte of flags. */
-function sharedStrings(blocks: readonly Uint8Array[]): string[] {
+function readSharedStrings(blocks: readonly Uint8Array[]): string[] {
   const strings: string[] = []
   let block = 0
   let at = 8

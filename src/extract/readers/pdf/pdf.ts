@@ -1,11 +1,19 @@
 /** PDF: text where there is text, pictures of the pages where there is none. */
 import sharp from 'sharp'
 import { type OutlinePage, ReadFailure } from '../../../ports/document-reader.ts'
-import { type Box, bytesSource, type Contents, type Limits, type Opened, type Picture, type Source } from '../../opened.ts'
-import { judge, wantsOcr } from '../../page-text.ts'
-import { shrink, toGray } from '../image.ts'
+import {
+  type Box,
+  type ByteSource,
+  bytesSource,
+  type Contents,
+  type Limits,
+  type OpenedDocument,
+  type Picture,
+} from '../../opened-document.ts'
+import { assessTextLayer, requiresOcr } from '../../text-layer.ts'
+import { encodeThumbnail, toGray } from '../image.ts'
+import { openTexts, type PdfText, type PdfTexts } from './pdf-text.ts'
 import type { OpenPictures, PdfPage, PdfPictures, Survey } from './pdfium.ts'
-import { openTexts, type PdfText, type PdfTexts } from './text-layer.ts'
 
 /** A page tree may claim any number of pages. */
 const mostPages = 20_000
@@ -19,11 +27,11 @@ export interface PdfTools {
   /** Forgets a PDFium that failed inside; the next pdfium() loads a new one. */
   dropPdfium(): void
   /** Opens a file inside the file; null where it is too deep. */
-  openPart(part: Source): Promise<Opened | null>
+  openPart(part: ByteSource): Promise<OpenedDocument | null>
 }
 
 /** Opens a PDF. Its methods throw ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX, READ_CRASHED. */
-export function openPdf(source: Source, tools: PdfTools): Opened {
+export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
   let texts: Promise<PdfTexts> | undefined
   let pictures: Promise<PdfPictures> | undefined
 
@@ -61,9 +69,9 @@ export function openPdf(source: Source, tools: PdfTools): Opened {
     let wanting = 0
     for (let number = 1; number <= document.pageCount; number++) {
       const found = await document.page(number).catch(() => null)
-      const layer = judge(found?.text ?? '')
-      const drawn = layer.sure ? null : await look(number)
-      const wants = drawn !== null && wantsOcr(layer, drawn)
+      const layer = assessTextLayer(found?.text ?? '')
+      const drawn = layer.isConclusive ? null : await look(number)
+      const wants = drawn !== null && requiresOcr(layer, drawn)
       if (wants) wanting++
       else if (layer.text === '' && (!found || !drawn)) damaged++
       const needsOcr = wants && wanting <= tools.limits.maxPages
@@ -97,13 +105,13 @@ export function openPdf(source: Source, tools: PdfTools): Opened {
       const found = await openedTexts()
         .then((document) => document.page(number))
         .catch((): PdfText | null => null)
-      const layer = judge(found?.text ?? '')
+      const layer = assessTextLayer(found?.text ?? '')
       const { jpeg, ...size } = await onPage(number, (page) => ({ jpeg: page.jpeg(), width: page.width, height: page.height }))
       const direct = jpeg && (await toGray(sharp(jpeg, { limitInputPixels: tools.limits.maxPixels, failOn: 'none' })).catch(() => null))
       const picture = direct
         ? { ...direct, dpi: Math.round((direct.width / size.width) * pointsPerInch) }
         : await onPage(number, (page) => renderGray(page, tools.limits))
-      return { ...picture, text: layer.text, trusted: layer.trusted, page: size }
+      return { ...picture, text: layer.text, isTrusted: layer.isTrusted, page: size }
     },
 
     async thumbnail(box, type) {
@@ -111,7 +119,7 @@ export function openPdf(source: Source, tools: PdfTools): Opened {
         const size = within(page, box)
         return { ...size, pixels: page.render(size.width, size.height, 'rgba') }
       })
-      return shrink(sharp(pixels, { raw: { width, height, channels: 4 } }), box, type)
+      return encodeThumbnail(sharp(pixels, { raw: { width, height, channels: 4 } }), box, type)
     },
 
     close() {
@@ -142,7 +150,7 @@ function within(page: Box, box: Box): Box {
 }
 
 /** What a file inside the PDF says; pictures in it are not looked at. */
-async function textOfPart(part: Source, { openPart }: PdfTools): Promise<string> {
+async function textOfPart(part: ByteSource, { openPart }: PdfTools): Promise<string> {
   const opened = await openPart(part)
   try {
     return ((await opened?.contents())?.pages ?? []).map(({ text }) => text).join('\n')

@@ -4,7 +4,7 @@ import { basename } from 'node:path'
 import type { OutlinePage } from '../ports/document-reader.ts'
 
 /** Bytes to read: a file on disk or a part of another file. */
-export interface Source {
+export interface ByteSource {
   readonly filename: string
   readonly size: number
   /** All bytes, a copy that the caller may keep, change or give away. */
@@ -37,7 +37,7 @@ export interface Picture {
   /** the file's own text of the page */
   readonly text: string
   /** whether `text` is readable; where it is not, OCR replaces it */
-  readonly trusted: boolean
+  readonly isTrusted: boolean
   /** size as in the outline */
   readonly page: { readonly width: number; readonly height: number }
 }
@@ -47,7 +47,7 @@ export interface Box {
   readonly height: number
 }
 
-export interface Opened {
+export interface OpenedDocument {
   contents(): Promise<Contents>
   /** The picture of one page, counted from 1; null where there is none. */
   picture(page: number): Promise<Picture | null>
@@ -57,7 +57,7 @@ export interface Opened {
 }
 
 /** Opens a kind that is nothing but text: one page, no picture. */
-export function flowing(read: () => Promise<{ text: string; metadata?: Record<string, unknown> }>): Opened {
+export function openTextOnly(read: () => Promise<{ text: string; metadata?: Record<string, unknown> }>): OpenedDocument {
   return {
     async contents() {
       const { text, metadata = {} } = await read()
@@ -70,7 +70,7 @@ export function flowing(read: () => Promise<{ text: string; metadata?: Record<st
 }
 
 /** A file on this machine. */
-export const fileSource = (path: string, filename = basename(path)): Source => ({
+export const fileSource = (path: string, filename = basename(path)): ByteSource => ({
   filename,
   size: statSync(path).size,
   read: () => new Uint8Array(readFileSync(path)),
@@ -86,7 +86,7 @@ export const fileSource = (path: string, filename = basename(path)): Source => (
 })
 
 /** Bytes that are already in memory. */
-export const bytesSource = (bytes: Uint8Array, filename: string): Source => ({
+export const bytesSource = (bytes: Uint8Array, filename: string): ByteSource => ({
   filename,
   size: bytes.length,
   read: () => new Uint8Array(bytes),

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path'
 import './rendering-globals.ts'
 import { getDocument, InvalidPDFException, PasswordException, type PDFDocumentProxy } from 'pdfjs-dist/legacy/build/pdf.mjs'
 import { ReadFailure } from '../../../ports/document-reader.ts'
-import { tidy } from '../decode.ts'
-import { isoDate } from '../iso-date.ts'
+import { normalizeWhitespace } from '../decode.ts'
+import { parsePdfDate } from '../iso-date.ts'
 
 const maxAttachments = 100
 
@@ -96,13 +96,13 @@ async function metadataOf(document: PDFDocumentProxy): Promise<Record<string, un
   const found: Record<string, unknown> = {}
   for (const [key, name] of Object.entries(infoKeys)) {
     const value = info[key]
-    if (typeof value === 'string' && tidy(value) !== '') found[name] = tidy(value)
+    if (typeof value === 'string' && normalizeWhitespace(value) !== '') found[name] = normalizeWhitespace(value)
   }
   for (const [key, name] of [
     ['CreationDate', 'created'],
     ['ModDate', 'modified'],
   ] as const) {
-    const date = isoDate(info[key])
+    const date = parsePdfDate(info[key])
     if (date) found[name] = date
   }
   return { ...found, page_count: document.numPages }

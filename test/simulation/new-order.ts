@@ -9,7 +9,7 @@ const removeFiles = 'documents/file-removals.ts'
 const phaseTwo: readonly Step[] = [
   local({
     label: 'share files lock',
-    mirrors: ['db/lock.ts', 'backupKeepsFiles'],
+    mirrors: ['db/lock.ts', 'isFileRemovalLocked'],
     run(world, self) {
       if (world.exclusiveLock !== '') return ''
       begin(world, self)

@@ -31,7 +31,7 @@ const walked = (connection: ReturnType<typeof open>): Promise<SourceEntry[]> =>
 const failure = (work: Promise<unknown>) =>
   work.then(
     () => null,
-    ({ code, message, isRetryable: retry }: SourceFailure) => ({ code, message, retry }),
+    ({ code, message, isRetryable }: SourceFailure) => ({ code, message, isRetryable }),
   )
 const pathsOf = (entries: readonly SourceEntry[]) => entries.flatMap((entry) => (entry.kind === 'file' ? [entry.file.path] : []))
 const problemsOf = (entries: readonly SourceEntry[]) => entries.flatMap((entry) => (entry.kind === 'problem' ? [entry.path] : []))
@@ -144,7 +144,7 @@ describe('names', () => {
     const all = page(`${object('in/a')}${object('in/sub/b')}${object('in/sub/', '<Size>0</Size>')}${folders}`)
     expect(await walkOf(all, { recursive: false })).toEqual([
       expect.objectContaining({ kind: 'file', file: expect.objectContaining({ path: 'a' }) }),
-      { kind: 'folder', path: '', etag: null, pruned: false },
+      { kind: 'folder', path: '', etag: null, isPruned: false },
     ])
     expect(await walkOf(page(folders), { recursive: false })).toHaveLength(1)
   })
@@ -213,7 +213,7 @@ describe('lists', () => {
 
   test('SOURCE_NOT_FOUND_THERE for a prefix that nothing lies below; an empty bucket is a folder', async () => {
     expect(await failure(walkOf(page('')))).toMatchObject({ code: 'SOURCE_NOT_FOUND_THERE' })
-    expect(await walkOf(page(object('in/', '<Size>0</Size>')))).toEqual([{ kind: 'folder', path: '', etag: null, pruned: false }])
+    expect(await walkOf(page(object('in/', '<Size>0</Size>')))).toEqual([{ kind: 'folder', path: '', etag: null, isPruned: false }])
     const server = await serve((_, response) => response.end(page('')))
     expect(await walked(open(server.url.replace('in/', '')))).toHaveLength(1)
   })

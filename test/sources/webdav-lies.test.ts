@@ -58,7 +58,7 @@ async function walked(connection: ReturnType<typeof open>, tags: Record<string, 
 const failure = (work: Promise<unknown>) =>
   work.then(
     () => null,
-    ({ code, message, isRetryable: retry }: SourceFailure) => ({ code, message, retry }),
+    ({ code, message, isRetryable }: SourceFailure) => ({ code, message, isRetryable }),
   )
 const filesOf = (entries: readonly SourceEntry[]) => entries.flatMap((entry) => (entry.kind === 'file' ? [entry.file] : []))
 const pathsOf = (entries: readonly SourceEntry[]) => filesOf(entries).map(({ path }) => path)
@@ -127,7 +127,7 @@ describe('names', () => {
   test('what lies deeper than was asked for is left to its own folder', async () => {
     const entries = await walkOf(multistatus(self, folderAt('/dav/sub'), fileAt('/dav/sub/x.txt'), fileAt('/dav/a.txt')))
     expect(pathsOf(entries)).toEqual(['a.txt'])
-    expect(entries).toContainEqual({ kind: 'folder', path: 'sub', etag: null, pruned: false })
+    expect(entries).toContainEqual({ kind: 'folder', path: 'sub', etag: null, isPruned: false })
   })
 
   test('folders that hold themselves end at 256 levels', async () => {
@@ -368,10 +368,10 @@ describe('folders with tags', () => {
   test('Nextcloud and ownCloud: what has not changed is not entered', async () => {
     const server = await tree(owncloud)
     const entries = await walked(open(server.url), { '': '"r0"', a: '"a1"', b: '"b0"' })
-    expect(entries).toContainEqual({ kind: 'folder', path: 'a', etag: '"a1"', pruned: true })
+    expect(entries).toContainEqual({ kind: 'folder', path: 'a', etag: '"a1"', isPruned: true })
     expect(pathsOf(entries)).toEqual(['b/x.txt'])
     expect(server.seen).toEqual(['PROPFIND /dav/', 'PROPFIND /dav/b/'])
-    expect(await walked(open(server.url), { '': '"r1"' })).toEqual([{ kind: 'folder', path: '', etag: '"r1"', pruned: true }])
+    expect(await walked(open(server.url), { '': '"r1"' })).toEqual([{ kind: 'folder', path: '', etag: '"r1"', isPruned: true }])
   })
 
   test('anybody else: a tag says nothing of what is below', async () => {

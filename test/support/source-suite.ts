@@ -51,7 +51,7 @@ export function testSourceType(prepare: () => Promise<SourcePlace>): void {
 
   test('an empty place is a folder without files; folders without files are walked too', async () => {
     const place = await prepare()
-    expect(await walked(open(place))).toEqual([expect.objectContaining({ kind: 'folder', path: '', pruned: false })])
+    expect(await walked(open(place))).toEqual([expect.objectContaining({ kind: 'folder', path: '', isPruned: false })])
     await place.makeFolder('empty')
     expect((await walked(open(place))).map((entry) => entry.kind === 'folder' && entry.path).sort()).toEqual(['', 'empty'])
   })

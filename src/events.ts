@@ -1,4 +1,4 @@
-/** The events that clients can subscribe to, and the one way to send them. */
+/** Events for clients, published as part of a transaction. */
 import { sql } from 'kysely'
 import type { Db, Trx } from './db/pool.ts'
 
@@ -14,18 +14,18 @@ export interface Events {
 
 export type EventType = keyof Events
 
-/** What servers listen to: `event` (there are new ones), `queue` (the OCR queue changed), `session:USER` (that user's rights changed). */
+/** The NOTIFY channel of servers: `event` (new events), `queue` (the OCR queue changed), `session:USER` (a user's rights changed). */
 export const channel = 'dms_live'
 
-/** How long events are kept for clients that come back and ask what they missed, in milliseconds. */
+/** Retention of events, for clients that reconnect and ask for those since. */
 export const retentionMs = 10 * 60_000
 
-/** Sends an event to the owner (null: to nobody) and to all admins with your transaction: it cannot outrun the row it speaks of. */
+/** Publishes an event to its owner (null: none) and to all admins when the transaction commits. */
 export function publish<Type extends EventType>(trx: Trx, type: Type, userId: string | null, data: Events[Type]): Promise<void> {
   return publishMany(trx, type, [{ userId, data }])
 }
 
-/** The same for many at once. The NOTIFY only says that there are some: it carries 8,000 bytes at most. */
+/** Publishes many events of one type. The NOTIFY has no data, because it carries at most 8,000 bytes. */
 export async function publishMany<Type extends EventType>(
   trx: Trx,
   type: Type,
@@ -40,7 +40,7 @@ export async function publishMany<Type extends EventType>(
     select pg_notify(${channel}, 'event')`.execute(trx)
 }
 
-/** Removes events that nobody can ask for any more. */
+/** Deletes events past their retention. */
 export async function deleteExpiredEvents(db: Db): Promise<void> {
   await sql`delete from events where at < now() - ${retentionMs} * interval '1 ms'`.execute(db)
 }

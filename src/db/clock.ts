@@ -1,20 +1,20 @@
 /**
- * The database clock. Limits, windows and expiries are judged by it alone: the clocks of server processes differ from each other and can be set
- * back. `clock_timestamp()` and not `now()`, which stands still within a transaction and so can lie before rows that others have committed.
+ * The database clock. All limits, windows and expiries use it, because the clocks of server processes differ and can be set back.
+ * `clock_timestamp()` and not `now()`: the latter is the start of the transaction, and may lie before rows that others have committed.
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from './pool.ts'
 
-/** A subquery, so that PostgreSQL asks the clock once for each statement and can use an index on what is compared with it. */
+/** A subquery, so that PostgreSQL evaluates it once per statement and can use an index for the comparison. */
 export const clock = sql<Date>`(select clock_timestamp())`
 
-/** `seconds` before the database's present. */
+/** Returns an expression for `seconds` before the current database time. */
 export const secondsAgo = (seconds: number): RawBuilder<Date> => sql<Date>`(select clock_timestamp() - make_interval(secs => ${seconds}))`
 
-/** `seconds` after the database's present. */
+/** Returns an expression for `seconds` after the current database time. */
 export const secondsAhead = (seconds: number): RawBuilder<Date> => secondsAgo(-seconds)
 
-/** The database's present. */
+/** Returns the current database time. */
 export async function databaseNow(db: Db): Promise<Date> {
   const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
   return (rows[0] as { now: Date }).now

@@ -1,4 +1,4 @@
-/** Queries that are written and compiled once, because that takes longer than to run them: of one document, a tenth of all that its GET costs. */
+/** Compiles queries once. Compilation is a tenth of the cost of GET of one document (bench/api.ts). */
 import { type Compilable, DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
 import type { Db } from './pool.ts'
 import type { Schema } from './schema.ts'
@@ -12,7 +12,7 @@ const compiler: Db = new Kysely<Schema>({
   },
 })
 
-/** Makes a statement of a query; `build` may use its arguments as values only, because it is called once, with stand-ins for them. */
+/** Returns a function that runs a query compiled once. `build` is called once with placeholders and may use its arguments as values only. */
 export function compileStatement<Values extends readonly unknown[], Row>(
   build: (db: Db, ...values: Values) => Compilable<Row>,
 ): (db: Db, ...values: Values) => Promise<Row[]> {

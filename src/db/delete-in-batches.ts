@@ -1,4 +1,4 @@
-/** Rows that are needed no more. */
+/** Deletes many rows without long locks. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from './pool.ts'
 

@@ -1,4 +1,4 @@
-/** Keyset pagination: a page begins behind the last row of the page before, told by the values that the rows are sorted by, and not by counting rows. */
+/** Keyset pagination: a page begins after the sort keys of the last row of the page before, and not at an offset. */
 import { type Expression, type RawBuilder, type SelectQueryBuilder, sql } from 'kysely'
 
 const types = {
@@ -30,7 +30,7 @@ const types = {
   },
 } as const
 
-/** One of the values that a list is sorted by. */
+/** One sort key of a list. */
 export interface SortKey {
   /** a column as `documents.created_at`, or an expression */
   readonly by: string | RawBuilder<unknown>
@@ -40,25 +40,25 @@ export interface SortKey {
   readonly nulls?: 'first' | 'last'
 }
 
-/** A row that tells its place in the order. */
+/** A row with its sort keys. */
 export interface RowWithCursorKey {
   /** the values of the sort keys, as a JSON array */
   cursor_key: string
 }
 
-/** The order of a list. The last key is unique, so that no two rows have the same place. */
+/** The order of a list. The last sort key is unique, so that the order is total. */
 export interface Keyset {
   readonly keys: readonly SortKey[]
   /** the sort keys of a row, to be selected */
   readonly key: ReturnType<RawBuilder<string>['as']>
   orderBy<Q>(query: Q): Q
-  /** Whether a row comes behind that place. */
+  /** Returns the condition that a row comes after these sort keys. */
   isAfter(place: readonly unknown[]): Expression<boolean>
-  /** Whether these can be the sort keys of a row; what PostgreSQL would refuse to read is none. */
+  /** Returns whether these can be sort keys of a row: PostgreSQL accepts each value as its type. */
   isPosition(values: readonly unknown[]): boolean
 }
 
-/** Makes an order of sort keys. */
+/** Returns the order for sort keys. */
 export function keyset(...keys: readonly SortKey[]): Keyset {
   const columns = keys.map(({ by }) => (typeof by === 'string' ? sql.ref<unknown>(by) : by))
   const parts = keys.map(({ type }, at) => types[type].key(columns[at] as RawBuilder<unknown>))
@@ -102,7 +102,7 @@ function isBehind({ order, nulls }: SortKey, column: RawBuilder<unknown>, place:
   return nulls === 'last' ? sql`(${behind} or ${column} is null)` : behind
 }
 
-/** Of the four-digit years that ISO 8601 has; 30 February is none. */
+/** Returns whether a text is an existing date and time of a four-digit year. */
 function isTimestamp(value: string): boolean {
   if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?$/.test(value)) return false
   const date = new Date(`${value}Z`)

@@ -1,4 +1,4 @@
-/** LISTEN on a connection of its own that comes back by itself. */
+/** LISTEN on its own connection, which reconnects by itself. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Log } from '../log/log.ts'
@@ -9,8 +9,8 @@ export interface Listener {
 }
 
 /**
- * Calls `heard` with the payload of every NOTIFY on `channel`, and `missed` after each (re)connection: what was said meanwhile is lost,
- * so whoever listens looks again.
+ * Calls `onNotification` with the payload of every NOTIFY on `channel`, and `onConnect` after each (re)connection. Notifications sent while
+ * disconnected are lost: `onConnect` has to check for changes.
  */
 export function listen(
   database: Pick<Database, 'connect'>,

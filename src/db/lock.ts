@@ -1,14 +1,14 @@
-/** One run at a time, over all processes and hosts: session advisory locks on connections that do nothing else. */
+/** Session advisory locks over all processes and hosts, each on its own connection. */
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
 import type pg from 'pg'
 import type { Database, Trx } from './pool.ts'
 
-/** Another run holds the lock; the shell exits 75. */
+/** Another process holds the lock. The command line exits with 75. */
 export class Busy extends Error {
   readonly lock: string
-  /** who holds it, as far as the database can see: `dms migrate pid=42 host=a` */
+  /** application_name of the holder: `dms migrate pid=42 host=a` */
   readonly holder: string
   readonly since: Date | null
 
@@ -39,22 +39,22 @@ export async function withLock<T>(
   }
 }
 
-/** Held by a backup as long as it reads stored files; whoever removes some shares it among themselves. */
+/** Held by a backup while it reads stored files. Removals of files share it. */
 export const fileRemovalLock = 'files.delete'
 
-/** Whether a backup needs all stored files to stay. Where it does not, none begins to before the transaction has ended. */
+/** Returns whether a backup is reading stored files. If not, none starts until the transaction ends. */
 export async function isFileRemovalLocked(trx: Trx): Promise<boolean> {
   const { rows } = await sql<{ got: boolean }>`
     select pg_try_advisory_xact_lock_shared(hashtext('dms'), hashtext(${fileRemovalLock})) as got`.execute(trx)
   return rows[0]?.got !== true
 }
 
-/** Joins whoever holds the lock that `wanted.name` names. */
+/** Joins the holder of the lock `wanted.name`. */
 const lockHolders = `pg_locks l on l.locktype = 'advisory' and l.granted
   and l.database = (select oid from pg_database where datname = current_database())
   and l.classid::int8 = hashtext('dms')::int8 & 4294967295 and l.objid::int8 = hashtext(wanted.name)::int8 & 4294967295`
 
-/** Whether somebody holds the lock of that name, as a condition for a query. */
+/** Returns the condition that a lock is held. */
 export const isLocked = (name: RawBuilder<string>): RawBuilder<boolean> =>
   sql<boolean>`exists (select from (select ${name} as name) wanted join ${sql.raw(lockHolders)})`
 

@@ -1,4 +1,4 @@
-/** Brings the schema forward (and, where it can, back), one transaction a migration, one migrator at a time. */
+/** Applies and reverts migrations: one transaction per migration, one migrator at a time. */
 import { readdir } from 'node:fs/promises'
 import { type Kysely, sql } from 'kysely'
 import { AppError } from '../errors.ts'
@@ -7,19 +7,20 @@ import type { Database, Db, Trx } from './pool.ts'
 
 interface Migration {
   up(db: Kysely<unknown>): Promise<void>
-  /** The way back, where there is one, and what goes with it, in words. */
+  /** Reverts the migration, if that is possible. */
   down?(db: Kysely<unknown>): Promise<void>
+  /** the data that down() deletes, in words */
   loses?: string
 }
 
-/** A migration that can be taken back. */
+/** A migration that can be reverted. */
 export interface RevertStep {
   name: string
-  /** what goes with it, in words */
+  /** the data that is deleted, in words */
   loses: string
 }
 
-/** How far back: over so many, or to where this one was the last. */
+/** The newest `steps` migrations, or all after `to`. */
 export type RevertGoal = { steps: number } | { to: string }
 
 export interface MigrationState {
@@ -30,11 +31,11 @@ export interface MigrationState {
   unknown: boolean
 }
 
-/** Source and build differ in the extension and in the place; the recorded name has neither. */
+/** Source and build differ in extension and folder. The recorded name has neither. */
 const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
 const folder = new URL(extension === '.ts' ? '../../migrations/' : './migrations/', import.meta.url)
 
-/** The lock that a migrator holds, and whoever else changes the schema. */
+/** The lock for every change of the schema. */
 export const migrateLock = 'migrate'
 
 /** Applies what is pending and returns its names; throws Busy when another migrator is not done within `lockTimeout` milliseconds, UnknownMigration (`to`), NewerSchema. */
@@ -50,7 +51,7 @@ export function migrate(database: Database, lockTimeout: number, onApplied?: (na
   })
 }
 
-/** Applies what is pending in one transaction, and takes it back: whether it would work on this data. Holds the locks of the migrations meanwhile. */
+/** Applies pending migrations in one transaction and rolls it back, to verify that they work on this data. Holds their locks meanwhile. */
 export function verifyPending(database: Database, lockTimeout: number): Promise<string[]> {
   return withLock(database, migrateLock, lockTimeout, async () => {
     const pending = await pendingUpTo(database.db)
@@ -68,7 +69,7 @@ export function verifyPending(database: Database, lockTimeout: number): Promise<
   })
 }
 
-/** Applies one migration in the caller's transaction, and notes that it did. Throws UnknownMigration. */
+/** Applies and records one migration in the caller's transaction. Throws UnknownMigration. */
 export async function applyMigration(trx: Trx, name: string): Promise<void> {
   if (!(await listMigrations()).includes(name)) throw new UnknownMigration(name)
   const { up } = await loadMigration(name)
@@ -93,7 +94,7 @@ export function revert(database: Database, lockTimeout: number, goal: RevertGoal
   )
 }
 
-/** What is to be taken back, the newest first. Throws NewerSchema, UnknownMigration, and AppError CONFLICT where there is no way. */
+/** Returns the migrations to revert, newest first. Throws NewerSchema, UnknownMigration, and AppError CONFLICT where one cannot be reverted. */
 export async function planRevert(db: Db, goal: RevertGoal): Promise<RevertStep[]> {
   const states = await loadStates(db)
   rejectNewer(states)
@@ -115,7 +116,7 @@ export async function planRevert(db: Db, goal: RevertGoal): Promise<RevertStep[]
   return way
 }
 
-/** What is pending, in order; with `to` up to that one. Throws NewerSchema, UnknownMigration. */
+/** Returns the pending migrations in order, up to `to`. Throws NewerSchema, UnknownMigration. */
 export async function pendingUpTo(db: Db, to?: string): Promise<string[]> {
   const states = await loadStates(db)
   rejectNewer(states)
@@ -128,7 +129,7 @@ function rejectNewer(states: readonly MigrationState[]): void {
   if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))
 }
 
-/** Every migration, applied or not, in order. */
+/** Returns every migration, applied or pending, in order. */
 export async function loadStates(db: Db): Promise<MigrationState[]> {
   const { rows: exists } = await sql<{ found: boolean }>`select to_regclass('migrations') is not null as found`.execute(db)
   const applied = exists[0]?.found
@@ -171,7 +172,7 @@ export class PendingMigrations extends Error {
 
 const loadMigration = async (name: string): Promise<Migration> => import(new URL(`${name}${extension}`, folder).href)
 
-/** The names of all migrations of this dms, in order. */
+/** Returns the names of all migrations of this version, in order. */
 export async function listMigrations(): Promise<string[]> {
   const files = await readdir(folder)
   const wanted = new RegExp(`^\\d{4}_\\w+\\${extension}$`)

@@ -1,4 +1,4 @@
-/** Waiting jobs of a kind that are done together with one that was claimed: a hundred small changes cost little more than one. */
+/** Batches jobs: a worker that leases one job also takes waiting jobs of the same kind. */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Job, Kind, Payloads } from './queue.ts'
@@ -6,11 +6,11 @@ import type { Job, Kind, Payloads } from './queue.ts'
 export interface BatchJob<K extends Kind> {
   readonly id: string
   readonly payload: Payloads[K]
-  /** tells whether it was asked for once more meanwhile */
+  /** changes when the job is enqueued again */
   readonly version: string
 }
 
-/** Jobs of the same kind that could be claimed now, at most `most`. They are not claimed: others may do them too. */
+/** Returns up to `most` runnable jobs of the same kind. They are not leased: other workers may run them too. */
 export async function loadBatch<K extends Kind>(db: Db, job: Job<K>, most: number): Promise<BatchJob<K>[]> {
   const { rows } = await sql<BatchJob<K>>`
     select id, payload, xmin::text as version from jobs
@@ -19,17 +19,17 @@ export async function loadBatch<K extends Kind>(db: Db, job: Job<K>, most: numbe
   return rows
 }
 
-/** Takes away those that nobody has claimed and nobody has asked for again since they were read: that request came with a change that was not seen. */
+/** Deletes jobs that are still pending and were not enqueued again since they were read. A second request may stand for a later change. */
 export async function finishBatch(trx: Trx, finished: readonly BatchJob<Kind>[]): Promise<void> {
   await sql`
     delete from jobs using unnest(${finished.map(({ id }) => id)}::uuid[], ${finished.map(({ version }) => version)}::text[]) as done (id, version)
     where jobs.id = done.id and jobs.status = 'pending' and jobs.xmin::text = done.version`.execute(trx)
 }
 
-/** Tries that are counted of what is put off: with more it would wait longer and longer, and be given up in the end. */
+/** Attempts that count for deferred jobs. Without a limit their backoff would grow until they failed for good. */
 const maxCountedAttempts = 3
 
-/** Lets as many as would have been riders wait as long as this one, which has just failed for a reason that is not its own. */
+/** Defers the other jobs of the batch until `job` is retried, after a failure that is not about the job itself. */
 export async function deferBatch<K extends Kind>(trx: Trx, job: Job<K>, most: number): Promise<void> {
   await sql`
     with failed as (
@@ -43,10 +43,10 @@ export async function deferBatch<K extends Kind>(trx: Trx, job: Job<K>, most: nu
     )`.execute(trx)
 }
 
-/** Those that are looked at, whatever waits besides: if there are more, the next job that ends well brings the others forward. */
+/** Jobs that one call examines. The next job that succeeds handles the rest. */
 const maxScanned = 1000
 
-/** Lets those that failed with this code be tried at once: the reason is gone. */
+/** Makes jobs runnable at once that failed with `code`, when the cause is gone. */
 export async function retryBatchNow<K extends Kind>(trx: Trx, job: Job<K>, code: string): Promise<void> {
   await sql`
     with last as materialized (

@@ -1,22 +1,20 @@
 /**
- * Who has which job: a claim is a lease with a fence. The number goes up at each claim, and whoever comes back late with an old one changes
- * nothing.
+ * Job leases. Each lease increments the job's fencing token (`fence`). A worker that writes with an old token changes nothing.
  */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../db/pool.ts'
 import { type Job, type JobProblem, kinds, ocrPausedKey, priorities, type Queue } from './queue.ts'
 
 /**
- * Takes the next job of a queue for `lease` milliseconds, or null: of the highest priority, and within it the oldest job of each owner in turn.
- * An owner never has more than `maxRunning` of the queue's jobs running (0: no limit). While OCR is paused, documents wait; helpers of one being
- * read go on.
+ * Leases the next job of a queue for `lease` milliseconds; null where none can run. Takes the highest priority, and within it owners in turn.
+ * An owner has at most `maxRunning` running jobs of the queue (0: no limit). While OCR is paused, only helpers of running jobs are leased.
  */
 export async function leaseNext(db: Db, queue: Queue, worker: string, lease: number, maxRunning = 0): Promise<Job | null> {
   const { rows } = await sql<Job>`select * from dms_claim_job(${queue}, ${worker}, ${lease}, ${maxRunning})`.execute(db)
   return rows[0] ?? null
 }
 
-/** Whether another owner's job of the same priority or a higher one could run now if this one made room; `maxRunning` as in claim(). */
+/** Returns whether another owner's job of the same or a higher priority could run in place of this one; `maxRunning` as in leaseNext(). */
 export async function shouldYield(db: Db, { queue, priority, owner_id }: Job, maxRunning = 0): Promise<boolean> {
   // Both sides of the owner's own jobs: those are not read, however many there are.
   const other = (side: '<' | '>') => sql`
@@ -31,7 +29,7 @@ export async function shouldYield(db: Db, { queue, priority, owner_id }: Job, ma
   return rows[0]?.is_awaited ?? false
 }
 
-/** Keeps a claim alive; false when it is no longer ours (cancelled, or given to another after a silence). */
+/** Extends the lease. Returns false when it is lost: the job was cancelled, or another worker leased it. */
 export async function renewLease(db: Db, job: Job, lease: number): Promise<boolean> {
   const { numUpdatedRows } = await whereLeased(db, job)
     .set({ lease_until: sql<Date>`now() + ${lease} * interval '1 ms'` })
@@ -39,19 +37,19 @@ export async function renewLease(db: Db, job: Job, lease: number): Promise<boole
   return numUpdatedRows === 1n
 }
 
-/** Keeps the claim, and keeps it from being taken away before the transaction ends; throws LeaseLost. */
+/** Extends the lease and locks its row until the transaction ends. Throws LeaseLost. */
 export async function lockLease(trx: Trx, job: Job, lease: number): Promise<void> {
   await lockDocument(trx, job)
   if (!(await renewLease(trx, job, lease))) throw new LeaseLost()
 }
 
-/** Says how far it is; throws LeaseLost. */
+/** Stores the progress of a job in pages. Throws LeaseLost. */
 export async function setProgress(db: Db, job: Job, done: number, total: number): Promise<void> {
   const { numUpdatedRows } = await whereLeased(db, job).set({ pages_done: done, pages_total: total }).executeTakeFirst()
   if (numUpdatedRows !== 1n) throw new LeaseLost()
 }
 
-/** Whether somebody is at work who helps this job. */
+/** Returns whether a job that helps this one is running. */
 export async function hasRunningHelpers(db: Db, job: Job): Promise<boolean> {
   const helpers = await db
     .selectFrom('jobs')
@@ -63,7 +61,7 @@ export async function hasRunningHelpers(db: Db, job: Job): Promise<boolean> {
   return helpers.length > 0
 }
 
-/** Says how far the job is that this one helps, while both are live. */
+/** Stores the progress of the parent job while it is running. */
 export async function setParentProgress(db: Db, job: Job, done: number, total: number): Promise<void> {
   await db
     .updateTable('jobs')
@@ -73,7 +71,7 @@ export async function setParentProgress(db: Db, job: Job, done: number, total: n
     .execute()
 }
 
-/** Ends a job well; throws LeaseLost, so that the caller's transaction is undone, when it is no longer ours. */
+/** Marks a job as completed. Throws LeaseLost, which rolls the caller's transaction back. */
 export async function completeJob(trx: Trx, job: Job): Promise<void> {
   await lockDocument(trx, job)
   const { numUpdatedRows } = await whereLeased(trx, job)
@@ -83,7 +81,7 @@ export async function completeJob(trx: Trx, job: Job): Promise<void> {
   if (!kinds[job.kind].keepsFinished) await trx.deleteFrom('jobs').where('id', '=', job.id).execute()
 }
 
-/** Ends a try badly; true when that was the last. Throws LeaseLost. */
+/** Records a failed attempt. Returns true when it was the last one. Throws LeaseLost. */
 export async function failJob(trx: Trx, job: Job, problem: JobProblem): Promise<boolean> {
   await lockDocument(trx, job)
   const final = !problem.isRetryable || job.attempts >= job.max_attempts
@@ -104,7 +102,7 @@ export async function failJob(trx: Trx, job: Job, problem: JobProblem): Promise<
   return final
 }
 
-/** Gives a job back unharmed, to be run in `delay` milliseconds: the try does not count. Throws LeaseLost. */
+/** Returns a job to the queue for `delay` milliseconds later. The attempt does not count. Throws LeaseLost. */
 export async function releaseLease(trx: Trx, job: Job, delay = 0): Promise<void> {
   await lockDocument(trx, job)
   const { numUpdatedRows } = await whereLeased(trx, job)
@@ -121,7 +119,7 @@ export async function releaseLease(trx: Trx, job: Job, delay = 0): Promise<void>
   await sql`select pg_notify('dms_jobs', 'ready')`.execute(trx)
 }
 
-/** Claims whose worker fell silent, one at a time, each already fenced off from it. */
+/** Leases one job whose lease has expired, with a new fencing token; null where there is none. */
 export async function leaseExpired(db: Db, worker: string, lease: number): Promise<Job | null> {
   const { rows } = await sql<Job>`
     with lost as (select id from jobs where status = 'processing' and lease_until < now() limit 1 for update skip locked)
@@ -130,7 +128,7 @@ export async function leaseExpired(db: Db, worker: string, lease: number): Promi
   return rows[0] ?? null
 }
 
-/** Ends the leases of workers known to be dead, without the wait. */
+/** Expires all leases of the named workers at once. */
 export async function expireLeases(db: Db, workers: readonly string[]): Promise<void> {
   if (workers.length === 0) return
   await db
@@ -142,11 +140,11 @@ export async function expireLeases(db: Db, workers: readonly string[]): Promise<
 }
 
 export interface AbandonedJob extends Pick<Job, 'id' | 'kind' | 'worker' | 'document_id' | 'fence'> {
-  /** seconds since the claim ended */
+  /** seconds since the lease expired */
   since: number
 }
 
-/** Claims that ended minutes ago and that nobody took over, as any worker would have; at most `most`. */
+/** Returns up to `most` jobs whose lease expired at least five minutes ago and that no worker has recovered. */
 export async function loadAbandoned(db: Db, most: number): Promise<AbandonedJob[]> {
   const { rows } = await sql<AbandonedJob>`
     select id, kind, worker, document_id, fence, extract(epoch from now() - lease_until)::int as since from jobs
@@ -156,7 +154,7 @@ export async function loadAbandoned(db: Db, most: number): Promise<AbandonedJob[
   return rows
 }
 
-/** Lets such a job wait again; false where somebody has taken it over by now. */
+/** Makes an abandoned job pending again. Returns false where a worker has leased it meanwhile. */
 export async function requeue(db: Db, { id, fence }: Pick<AbandonedJob, 'id' | 'fence'>): Promise<boolean> {
   const { numAffectedRows } = await sql`
     update jobs set status = 'pending', fence = fence + 1, lease_until = null, worker = null, dedupe_key = null
@@ -164,7 +162,7 @@ export async function requeue(db: Db, { id, fence }: Pick<AbandonedJob, 'id' | '
   return numAffectedRows === 1n
 }
 
-/** The workers that hold claims now, and for how many seconds nobody has seen them (null: never seen). */
+/** Returns the workers that hold leases, with the seconds since their last heartbeat (null: none known). */
 export async function loadLeaseHolders(db: Db): Promise<{ worker: string; silent: number | null }[]> {
   const { rows } = await sql<{ worker: string; silent: number | null }>`
     select worker, extract(epoch from now() - max(seen_at))::float8 as silent
@@ -172,7 +170,7 @@ export async function loadLeaseHolders(db: Db): Promise<{ worker: string; silent
   return rows
 }
 
-/** The job made room for other owners: it goes back to the queue, and what it has done stays. */
+/** The job yields to other owners: it returns to the queue and keeps its progress. */
 export class Yielded extends Error {
   constructor() {
     super('the job made room for others')
@@ -180,7 +178,7 @@ export class Yielded extends Error {
   }
 }
 
-/** The claim is no longer ours: somebody cancelled the job, or another worker has it. */
+/** The lease is lost: the job was cancelled, or another worker has it. */
 export class LeaseLost extends Error {
   constructor() {
     super('the job is no longer ours')
@@ -189,8 +187,8 @@ export class LeaseLost extends Error {
 }
 
 /**
- * Whoever changes a document and its jobs locks the document first: deleting, retrying and cancelling come from that side, and two who
- * lock in different orders wait for each other.
+ * Locks the document of a job. Every transaction that changes a document and its jobs locks the document first, which prevents deadlocks
+ * with deletions, retries and cancellations.
  */
 export async function lockDocument(trx: Trx, { document_id }: Pick<Job, 'document_id'>): Promise<void> {
   if (document_id !== null) await trx.selectFrom('documents').select('id').where('id', '=', document_id).forNoKeyUpdate().execute()

@@ -1,4 +1,4 @@
-/** The queue: jobs are rows, so enqueueing rides the transaction of what needs the work. Who works on them is in claims.ts. */
+/** The job queue. Jobs are rows, so that enqueueing is part of the caller's transaction. Leases are in leases.ts. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
@@ -6,31 +6,31 @@ import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
 
 export interface Payloads {
-  /** read a document, with OCR */
+  /** extract the text of a document, with OCR */
   ocr: { language: string }
-  /** read what the document itself carries */
+  /** extract the text that the file contains, without OCR */
   extract: { language: string }
-  /** help a long document along: its pages, one after the other */
+  /** read pages of a long document for its running job */
   pages: { language: string }
-  /** bring the search index up to date with a document, or with its absence */
+  /** index a document, or remove it from the index after its deletion */
   index: { document_id: string }
-  /** make the index whole where documents are missing in it; `anew`: in any case */
+  /** rebuild the index if documents are missing in it; `anew`: always */
   reindex: { anew?: boolean }
   /** send a user the link that confirms the e-mail address */
   verify_email: { user_id: string }
-  /** remove stored bytes that no document has any more; `address`: of an upload that perhaps was never committed */
+  /** remove a stored file that no document uses; `address`: of an upload that may not have been committed */
   purge: { sha256: string; address?: string }
-  /** take in what is new at a source; `full`: look at every file again */
+  /** sync a source; `full`: check every file again */
   sync: { source_id: string; full: boolean }
 }
 
 export type Kind = keyof Payloads
 export type Queue = 'ocr' | 'sync' | 'index' | 'maintenance'
 
-/** Enough for a week of tries: an index or a disk that is out of reach is caught up with once it is back. */
+/** Attempts for about a week: the work is caught up with once an unavailable index or disk is back. */
 const manyAttempts = 1000
 
-/** `kept`: finished jobs stay, as history and for statistics. `tries`: unless told otherwise. */
+/** `keepsFinished`: finished jobs stay as history and for statistics. `maxAttempts`: default of enqueue(). */
 export const kinds = {
   ocr: { queue: 'ocr', keepsFinished: true, maxAttempts: 3 },
   extract: { queue: 'ocr', keepsFinished: true, maxAttempts: 3 },
@@ -53,45 +53,45 @@ export interface Job<K extends Kind = Kind> extends Omit<Row<'jobs'>, 'kind' | '
 export interface JobProblem {
   code: string
   message: string
-  /** whether another try could end better */
+  /** another attempt may succeed */
   isRetryable: boolean
 }
 
-/** What the log says of a job that is done. */
+/** Fields of the log line of a completed job. */
 export type LogFields = Readonly<Record<string, string | number>>
 
-/** What a kind of job does. */
+/** Runs one kind of job. */
 export interface Handler<K extends Kind> {
-  /** The work. What it returns runs in the transaction that finishes the job, both or neither, and may tell what the log shall say of it. */
+  /** Does the work. The returned function runs in the transaction that completes the job; it may return fields for the log. */
   run(app: App, job: Job<K>, signal: AbortSignal): Promise<undefined | ((trx: Trx) => Promise<void> | Promise<LogFields>)>
-  /** What else is true once the job failed: it waits for another try, or (`final`) was given up. Same transaction. */
+  /** Runs in the transaction that records a failed attempt. `final`: there is no further attempt. */
   failed?(app: App, trx: Trx, job: Job<K>, problem: JobProblem, final: boolean): Promise<void>
-  /** What else is true once the job was given back without a try being counted. Same transaction. */
+  /** Runs in the transaction that returns the job to the queue without counting the attempt. */
   released?(app: App, trx: Trx, job: Job<K>): Promise<void>
 }
 
-/** The owner of jobs that are nobody's. */
+/** The owner id of jobs without an owner. */
 export const noOwner = '00000000-0000-0000-0000-000000000000'
 
 export interface EnqueueOptions {
   priority?: Priority
   documentId?: string
   parentId?: string
-  /** whose turn it takes; default: the owner of the document, else nobody */
+  /** for fair scheduling; default: the owner of the document, else none */
   ownerId?: string
-  /** a waiting job with the same key is enough: no second one is made */
+  /** no second job is added while one with this key is pending */
   dedupeKey?: string
   runAt?: Date
   maxAttempts?: number
 }
 
-/** Adds a job; returns its id (of the waiting one where `dedupe` found it). */
+/** Adds a job. Returns its id, or the id of the pending job with the same `dedupeKey`. */
 export async function enqueue<K extends Kind>(trx: Trx, kind: K, payload: Payloads[K], options: EnqueueOptions = {}): Promise<string> {
   const [id = ''] = await enqueueMany(trx, kind, [{ payload, ...options }])
   return id
 }
 
-/** The same for many at once, no two of which have the same `dedupe`; their ids, in no promised order. */
+/** Adds many jobs with distinct `dedupeKey`s. Returns their ids in no particular order. */
 export async function enqueueMany<K extends Kind>(
   trx: Trx,
   kind: K,
@@ -110,8 +110,8 @@ export async function enqueueMany<K extends Kind>(
     max_attempts: options.maxAttempts ?? kinds[kind].maxAttempts,
     run_at: options.runAt ?? null,
   }))
-  // DO UPDATE rather than DO NOTHING: it locks the waiting row, so no worker starts it before what we commit is there to be read. In the order
-  // that was given: two who insert the same keys must not wait for each other.
+  // DO UPDATE and not DO NOTHING: it locks the pending row, so that no worker starts the job before this transaction commits. Rows are inserted
+  // in the given order, which prevents deadlocks between transactions with the same keys.
   const { rows } = await sql<{ id: string }>`
     insert into jobs (kind, queue, payload, priority, document_id, parent_id, owner_id, dedupe_key, max_attempts, run_at)
     select ${kind}, ${kinds[kind].queue}, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${noOwner}::uuid),
@@ -126,7 +126,7 @@ export async function enqueueMany<K extends Kind>(
   return rows.map(({ id }) => id)
 }
 
-/** Cancels jobs, waiting or running, with their helpers; whoever runs one is told at commit. Returns the ids that were live. */
+/** Cancels pending and running jobs with their helpers. Workers are notified at commit. Returns the ids that were pending or running. */
 export async function cancel(trx: Trx, ids: readonly string[]): Promise<string[]> {
   if (ids.length === 0) return []
   const { rows } = await sql<{ id: string; parent_id: string | null }>`
@@ -136,7 +136,7 @@ export async function cancel(trx: Trx, ids: readonly string[]): Promise<string[]
   return rows.map(({ id }) => id).filter((id) => ids.includes(id))
 }
 
-/** Cancels whatever waits or runs for documents. */
+/** Cancels all pending and running jobs of documents. */
 export async function cancelByDocument(trx: Trx, ...documentIds: string[]): Promise<void> {
   const live = await trx
     .selectFrom('jobs')
@@ -150,12 +150,12 @@ export async function cancelByDocument(trx: Trx, ...documentIds: string[]): Prom
   )
 }
 
-/** Waiting jobs take another owner's turns, as their documents do. */
+/** Moves pending jobs to another owner. */
 export async function transferPending(trx: Trx, from: string, to: string): Promise<void> {
   await trx.updateTable('jobs').set({ owner_id: to }).where('owner_id', '=', from).where('status', '=', 'pending').execute()
 }
 
-/** Moves a waiting job forward or back; throws CONFLICT when it no longer waits. */
+/** Changes the priority of a pending job. Throws CONFLICT when it is not pending. */
 export async function setPriority(db: Db, id: string, priority: Priority): Promise<void> {
   const { numUpdatedRows } = await db
     .updateTable('jobs')
@@ -166,14 +166,14 @@ export async function setPriority(db: Db, id: string, priority: Priority): Promi
   if (numUpdatedRows !== 1n) throw new AppError('CONFLICT', { status: 'not pending' }, 'The job no longer waits.')
 }
 
-/** The key in `instance` that is there while OCR is paused. */
+/** The key in `instance` that exists while OCR is paused. */
 export const ocrPausedKey = 'ocr_paused'
 
-/** Whether documents wait, whatever workers there are, until OCR is resumed. */
+/** Returns whether OCR is paused for all workers. */
 export const isOcrPaused = async (db: Db): Promise<boolean> =>
   (await db.selectFrom('instance').select('key').where('key', '=', ocrPausedKey).executeTakeFirst()) !== undefined
 
-/** From the commit on no OCR job is begun by any worker; what runs goes on to its end. */
+/** Pauses OCR: after the commit no worker starts an OCR job. Running jobs continue. */
 export async function pauseOcr(trx: Trx): Promise<void> {
   await trx
     .insertInto('instance')
@@ -182,13 +182,13 @@ export async function pauseOcr(trx: Trx): Promise<void> {
     .execute()
 }
 
-/** The end of that. */
+/** Resumes OCR and wakes the workers. */
 export async function resumeOcr(trx: Trx): Promise<void> {
   await trx.deleteFrom('instance').where('key', '=', ocrPausedKey).execute()
   await sql`select pg_notify('dms_jobs', 'ready')`.execute(trx)
 }
 
-/** The name of a priority number, for answers. */
+/** Returns the name of the nearest priority. */
 export const priorityName = (number: number): Priority =>
   (Object.entries(priorities) as [Priority, number][]).reduce((best, entry) =>
     Math.abs(entry[1] - number) < Math.abs(best[1] - number) ? entry : best,

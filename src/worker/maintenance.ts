@@ -1,4 +1,4 @@
-/** What piles up and is needed no more. */
+/** Deletes expired rows and unused files. Runs once a day. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { deleteInBatches } from '../db/delete-in-batches.ts'

@@ -1,22 +1,21 @@
-/** Workers that died without a word: their jobs need not wait for the lease to end. Should one of them live after all, its fence keeps it from writing. */
-
+/** Expires the leases of dead workers early. If such a worker is alive after all, its old fencing token keeps it from writing. */
 import type { Db } from '../db/pool.ts'
 import { isAlive } from '../is-alive.ts'
 import * as claims from '../jobs/leases.ts'
 
-/** Seconds without a sign of life; a worker gives one each second while it has jobs. */
+/** A worker with jobs sends a heartbeat each second. */
 const silenceTimeoutSeconds = 30
 
-/** A worker's name says where it runs. */
+/** Returns the name of a worker: HOST/PID. */
 export const workerName = (host: string, pid: number): string => `${host}/${pid}`
 
-/** Whether a worker of this host is gone without having said so. */
+/** Returns whether the process of a worker of this host has exited. */
 export function hasExited(name: string, host: string): boolean {
   const [theirs, pid] = name.split('/')
   return theirs === host && !isAlive(Number(pid))
 }
 
-/** Ends the leases of workers that are not `self` and fell silent, or whose process is gone from this host. */
+/** Expires the leases of other workers without a recent heartbeat, or whose process on this host has exited. */
 export async function reapStaleWorkers(db: Db, self: string): Promise<void> {
   const [host = ''] = self.split('/')
   const stale = (await claims.loadLeaseHolders(db)).filter(
@@ -28,7 +27,7 @@ export async function reapStaleWorkers(db: Db, self: string): Promise<void> {
   )
 }
 
-/** Ends the leases of an earlier worker of the same name, as a container has that was started again. */
+/** Expires the leases of an earlier worker of the same name, as after the restart of a container. */
 export const reapPredecessor = (db: Db, self: string): Promise<void> => reap(db, [self])
 
 async function reap(db: Db, names: readonly string[]): Promise<void> {

@@ -1,4 +1,4 @@
-/** One job, from its claim to its end, whatever that is. */
+/** Runs one leased job and records its outcome. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
@@ -14,7 +14,7 @@ import { SearchFailure } from '../ports/search-engine.ts'
 import { SourceFailure } from '../ports/source-type.ts'
 import { handlers } from './handlers.ts'
 
-/** The worker is going home; what it has in hand goes back on the pile. */
+/** The worker stops: its running jobs return to the queue. */
 export class Stopped extends Error {}
 
 /** A server of a later version has enqueued the job. */
@@ -28,7 +28,7 @@ const unknownKindDelayMs = 60_000
 
 type FinishJob = (trx: Trx) => Promise<void>
 
-/** Does the job and writes down how it ended. `signal` aborts with LeaseLost or Stopped. Never rejects. */
+/** Runs a job and records its outcome. `signal` aborts with LeaseLost or Stopped. Never rejects. */
 export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Promise<void> {
   const started = performance.now()
   const log = app.log.child({ job: job.id, kind: job.kind, document_id: job.document_id ?? undefined, attempt: job.attempts })
@@ -52,7 +52,7 @@ export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Prom
   }
 }
 
-/** Gives a job back that was not begun or not ended. */
+/** Returns a function that puts an unfinished job back into the queue. */
 export const releaseJob =
   (app: App, job: jobs.Job, delay = 0): FinishJob =>
   async (trx) => {
@@ -60,7 +60,7 @@ export const releaseJob =
     await handlerOf(job)?.released?.(app, trx, job)
   }
 
-/** Counts a try that failed. */
+/** Returns a function that records a failed attempt. */
 export const recordFailure =
   (app: App, job: jobs.Job, problem: jobs.JobProblem): FinishJob =>
   async (trx) => {
@@ -94,10 +94,10 @@ function toProblem(error: unknown): jobs.JobProblem {
   return { code: 'INTERNAL_ERROR', message: 'The server failed while it worked on this.', isRetryable: true }
 }
 
-/** An outage is nobody's fault, but a statement that takes too long would take as long again. */
+/** A statement timeout counts as an attempt, unlike an outage: the statement would take as long again. */
 const isTimeout = (error: unknown): boolean => (error as { code?: unknown }).code === '57014'
 
-/** Keeps at it through an outage of the database; the claim is kept alive meanwhile. */
+/** Retries the transaction during a database outage. The lease is renewed meanwhile. */
 async function commitWithRetry(app: App, log: Log, signal: AbortSignal, ending: FinishJob): Promise<void> {
   for (;;) {
     try {

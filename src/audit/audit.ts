@@ -1,4 +1,4 @@
-/** The audit log: who did what, when and from where. Only ever added to; a chain of hashes shows whether that is true. */
+/** Audit log: an append-only table whose entries form a hash chain. */
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
@@ -10,51 +10,51 @@ import { type FetchedPage, fetchWhole } from '../http/pages.ts'
 
 export type Entry = Row<'audit_entries'>
 
-/** What there is to say of one act; number, and hash come with being added. */
+/** An entry without number and hash, which append() adds. */
 export interface NewEntry {
   at: Date
   actor_id: string | null
   /** user name, `operator`, or `anonymous` */
   actor: string
-  /** the way in: `api`, or `cli:` and the name of the machine's user */
+  /** channel: `api`, or `cli:` and the operating system user */
   via: string
   ip: string
   /** a route as `PUT /api/users/:id`, or a command as `dms restore` */
   action: string
-  /** what it was done to: `id=…` */
+  /** object of the action: `id=…` */
   target: string
   outcome: 'ok' | 'refused' | 'failed'
-  /** why it was refused, or failed */
+  /** error code of a refusal or failure */
   code: Code | null
   details: Record<string, unknown>
   request_id: string
 }
 
-/** Where a chain was once seen to end. */
+/** Last entry of the chain at some time. */
 export interface Head {
   seq: number
   hash: string
 }
 
 export interface Verification {
-  /** entries that are as they were written */
+  /** number of entries verified */
   entries: number
-  /** where the chain ends: to be kept elsewhere, and given to the next check */
+  /** end of the chain; store it elsewhere and pass it to the next verification */
   head: Head | null
-  /** the first entry that is not as it was written, or is missing */
+  /** first entry that is changed or missing */
   problem: { seq: number; message: string } | null
 }
 
-/** The hash before the first entry. */
+/** Predecessor hash of the first entry. */
 const genesisHash = '0'.repeat(64)
 
-/** Entries that are read at once. */
+/** Entries read by one query. */
 const batchSize = 1000
 
-/** Adds acts, in this order; they are durable when it returns. */
+/** Appends entries in this order. They are durable when the promise resolves. */
 export async function append(app: App, acts: readonly NewEntry[]): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    // One writer at a time, over all processes: each entry needs the one before it.
+    // Serializes writers of all processes: each entry includes the hash of the one before.
     await sql`select pg_advisory_xact_lock(hashtextextended('dms_audit', 0))`.execute(trx)
     let head = (await findHead(trx)) ?? { seq: 0, hash: genesisHash }
     const rows = acts.map((act) => {
@@ -69,7 +69,7 @@ export async function append(app: App, acts: readonly NewEntry[]): Promise<void>
 export interface Filter {
   /** user name or id */
   actor?: string | undefined
-  /** a piece of it, no case */
+  /** substring, case-insensitive */
   action?: string | undefined
   outcome?: NewEntry['outcome'] | undefined
   ip?: string | undefined
@@ -80,7 +80,7 @@ export interface Filter {
   before?: number | undefined
   order: 'asc' | 'desc'
   limit: number
-  /** `next_cursor` of another page: this one begins behind it */
+  /** `next_cursor` of the previous page */
   cursor?: string | undefined
 }
 
@@ -89,7 +89,7 @@ const keysets = {
   desc: keyset({ by: 'seq', type: 'integer', order: 'desc' }),
 }
 
-/** A page of the entries that fit, by number. Throws VALIDATION_ERROR for a cursor of another list. */
+/** Returns one page of the matching entries in order of number. Throws VALIDATION_ERROR for a cursor of another list. */
 export function list({ db }: App, { order, limit: per_page, cursor, ...filter }: Filter): Promise<FetchedPage<Entry & RowWithCursorKey>> {
   const { actor, action, outcome, ip, from, to, after, before } = filter
   const by = keysets[order]
@@ -114,7 +114,7 @@ export function list({ db }: App, { order, limit: per_page, cursor, ...filter }:
   )
 }
 
-/** Walks the whole chain. `known`: where it ended when somebody looked before; without it nobody can tell that its end was cut off. */
+/** Verifies the whole chain. `known` is the head of an earlier verification; without it a truncated end cannot be detected. */
 export async function verify({ db }: App, known?: Head): Promise<Verification> {
   let head: Head = { seq: 0, hash: genesisHash }
   const verdict = (message: string | null, seq = head.seq + 1): Verification => ({
@@ -139,7 +139,7 @@ async function findHead(db: Db | Trx): Promise<Head | undefined> {
   return db.selectFrom('audit_entries').select(['seq', 'hash']).orderBy('seq', 'desc').limit(1).executeTakeFirst()
 }
 
-/** SHA-256 over the hash before and every field, in the order of the table, as one JSON array. */
+/** Returns the SHA-256 of a JSON array: the previous hash, then all fields in column order. */
 function hashOf(entry: Omit<Entry, 'hash'>, before: string): string {
   const { seq, at, actor_id, actor, via, ip, action, target, outcome, code, details, request_id } = entry
   const fields = [before, seq, at.toISOString(), actor_id, actor, via, ip, action, target, outcome, code, details, request_id]

@@ -1,4 +1,4 @@
-/** Signing in and out: who may, what a token is good for, and when it no longer is. */
+/** Sign-in, registration and session tokens. */
 import { hash, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
@@ -24,14 +24,17 @@ export interface SignIn {
 
 const failureLimit: Limit = { max: 10, windowSeconds: 15 * 60 }
 
-/** Seconds that the clock of a database may be behind that of another one, which has taken its place. */
+/** Tolerated difference between the clocks of a database and of its replacement. */
 const clockSkewSeconds = 60
 
-/** Exchanges a password for a token; `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED, FORBIDDEN where people sign in elsewhere. */
+/**
+ * Signs in with a password. `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED, FORBIDDEN if only
+ * single sign-on is allowed.
+ */
 export async function login(app: App, ip: string, { username, password }: { username: string; password: string }): Promise<SignIn> {
   requirePasswordLogin(app)
   const user = await users.findByIdentifier(app.db, username)
-  // What nobody is called may be a password that was typed into the wrong field.
+  // An unknown name may be a password typed into the wrong field, so it is hashed.
   const key = `login:${user?.username_key ?? `?${hash('sha256', usernameKey(username))}`}:${clientNetwork(ip)}`
   const right = await verifyPassword(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
   if (!user || !right) throw new AppError('UNAUTHORIZED', {}, 'Wrong name or password.')
@@ -44,8 +47,7 @@ function requirePasswordLogin({ config }: App): void {
 }
 
 /**
- * Verifies a password under the limit on failures. A guess that was on its way when the limit was reached is refused with the rest,
- * right or not: many at once find out no more than many in a row.
+ * Verifies a password within the failure limit. Checks the limit again afterwards: concurrent guesses learn no more than sequential ones.
  */
 async function verifyPassword(app: App, key: string, hash: string | null, password: string, allowed = () => true): Promise<boolean> {
   await rejectUsedUp(app, key, failureLimit)
@@ -61,7 +63,7 @@ export interface Registration {
   role: 'admin' | 'user'
 }
 
-/** Makes a user for whoever asks; an admin by an admin only. Throws FORBIDDEN, DUPLICATE_RESOURCE, RATE_LIMITED. */
+/** Registers a user; only an admin can register an admin. Throws FORBIDDEN, DUPLICATE_RESOURCE, RATE_LIMITED. */
 export async function register(app: App, ip: string, actor: Actor | undefined, { password, ...fields }: Registration): Promise<users.User> {
   requirePasswordLogin(app)
   const byAdmin = actor !== undefined && isAdmin(actor)
@@ -83,14 +85,14 @@ export interface Bearer {
   remainingMs: number
 }
 
-/** Every try counts, also one that finds the name taken. Throws RATE_LIMITED. */
+/** Counts every attempt, including those with a name that is taken. Throws RATE_LIMITED. */
 async function countRegistration(app: App, ip: string): Promise<void> {
   const { registrations_per_hour: each, registrations_per_hour_total: total } = app.config.limits
   if (each > 0) await countHit(app, `register:${clientNetwork(ip)}`, { max: each, windowSeconds: 3600 })
   if (total > 0) await countHit(app, 'register', { max: total, windowSeconds: 3600 })
 }
 
-/** Who a token, of a session or for a program, stands for, as the database has it now. Throws UNAUTHORIZED. */
+/** Returns actor and session of a session token or API token, as stored in the database now. Throws UNAUTHORIZED. */
 export async function authenticateToken(app: App, token: string): Promise<Bearer> {
   if (apiTokens.isApiToken(token)) {
     const found = await apiTokens.authenticate(app, token)
@@ -105,8 +107,8 @@ export async function authenticateToken(app: App, token: string): Promise<Bearer
 }
 
 /**
- * Who signed in with that token and, in milliseconds, how long it is still good; expired ones included, as they can be refreshed. Undefined where
- * the session has ended, or the token is from the future. One short query with each request is what makes a logout or a demotion count everywhere at once.
+ * Returns the user of a session token and the milliseconds until it expires, negative after that. Returns undefined if the session has
+ * ended or the token was issued in the future. This query runs for each request: logout and demotion take effect on all servers at once.
  */
 async function findSession(
   { database: { auth } }: App,
@@ -128,7 +130,7 @@ const selectSession = compileStatement((db: Db, id: string, version: number, jti
     .where(({ not, exists, selectFrom }) => not(exists(selectFrom('revoked_tokens').select('jti').where('jti', '=', jti)))),
 )
 
-/** Who the sessions stand for now, by the ids of their tokens; those that ended are not in it. Whether a token is in time is not asked here. */
+/** Returns the actors of those sessions that have not ended, by token id. Does not check expiry. */
 export async function findActiveSessions(app: App, sessions: readonly Pick<Claims, 'sub' | 'jti' | 'ver'>[]): Promise<Map<string, Actor>> {
   const { rows } = await sql<{ jti: string; id: string; role: Actor['role']; username: string }>`
     select session.jti, users.id, username, case when api_tokens.id is null or 'admin' = any(scopes) then role else 'user' end as role
@@ -145,24 +147,30 @@ export async function logout(app: App, actor: Actor, session: Session | undefine
   if (session && id !== null) await app.db.transaction().execute((trx) => apiTokens.revokeToken(app, trx, id, session))
 }
 
-/** Exchanges a token that is in time, or was lately, for a new one, up to the last day of its sign-in; of two at once one succeeds. Throws UNAUTHORIZED. */
+/**
+ * Exchanges a token that is valid or recently expired for a new one, within `auth.refresh_max_days` of the sign-in. Of two concurrent calls
+ * one succeeds. Throws UNAUTHORIZED.
+ */
 export async function refresh(app: App, token: string): Promise<SignIn> {
   const claims = await app.tokens.read(token)
   const found = claims && (await findSession(app, claims))
   if (!found || found.remaining_ms + apiTokens.refreshGraceSeconds(app) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
   const auth_time = claims.auth_time ?? claims.iat
-  // The end of the session, told by what is left of this token.
+  // The token's remaining time and expiry give the end of the session by the database clock.
   if (found.remaining_ms + (sessionEnd(app, auth_time) - claims.exp) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
   const isFirst = await app.db.transaction().execute((trx) => apiTokens.revokeToken(app, trx, claims.sub, claims))
   if (!isFirst) throw new AppError('UNAUTHORIZED')
-  // Signed with the version of the old token: a password changed meanwhile ends the new one too.
+  // Keeps the version of the old token: a concurrent password change also ends the new one.
   return signToken(app, await users.get(app.db, claims.sub), { ver: claims.ver, auth_time })
 }
 
-/** When a session ends for good that began then; in seconds, both. */
+/** Returns when a session that began at `auth_time` ends for good; both in seconds. */
 const sessionEnd = ({ config }: App, auth_time: number): number => auth_time + config.auth.refresh_max_days * 86_400
 
-/** Changes one's own password; all tokens so far end, and a new one is given. Throws FORBIDDEN for a wrong current one, RATE_LIMITED, USER_NOT_FOUND. */
+/**
+ * Changes the actor's password, ends all sessions and returns a new token. Throws FORBIDDEN for a wrong current password, RATE_LIMITED,
+ * USER_NOT_FOUND.
+ */
 export async function changePassword(app: App, actor: Actor, current: string, next: string): Promise<SignIn> {
   const wrong = () => new AppError('FORBIDDEN', {}, 'The current password is wrong.')
   const { id, password_hash } = await users.get(app.db, actor.id)
@@ -176,7 +184,7 @@ export async function changePassword(app: App, actor: Actor, current: string, ne
       .where('id', '=', id)
       .forUpdate()
       .executeTakeFirstOrThrow()
-    // Of two changes at once the second no longer knows the current password.
+    // Of two concurrent changes the second no longer has the current password.
     if (stillThere !== password_hash) throw wrong()
     return users.applyChanges(app, trx, id, { password_hash: nextHash })
   })
@@ -184,7 +192,7 @@ export async function changePassword(app: App, actor: Actor, current: string, ne
   return signToken(app, user)
 }
 
-/** A token for a user, without a password: for the operator, who holds the secret that signs them all. Throws CONFLICT for a disabled one. */
+/** Issues a token without a password, for the operator and after single sign-on. Throws CONFLICT if the user is disabled. */
 export function issueToken(app: App, user: users.User): Promise<SignIn> {
   if (user.disabled) throw new AppError('CONFLICT', {}, `${user.username} is disabled.`)
   return signToken(app, user)

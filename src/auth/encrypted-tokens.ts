@@ -1,11 +1,11 @@
-/** Values handed to somebody who must neither read nor change them, for some minutes. */
+/** Encrypted tokens (JWE): values that clients carry for some minutes and can neither read nor change. */
 import { hkdf } from 'node:crypto'
 import { promisify } from 'node:util'
 import type { EncryptedTokens } from '../ports/identity-provider.ts'
 
-/** Seals under a key of their own, drawn from the server's secret, which all server processes share. */
+/** Opens encrypted tokens under a key derived from the server secret, which all server processes share. */
 export function openEncryptedTokens(secret: Uint8Array): EncryptedTokens {
-  const key = promisify(hkdf)('sha256', secret, '', 'dms seals', 32).then((bytes) => new Uint8Array(bytes))
+  const key = promisify(hkdf)('sha256', secret, '', 'dms encrypted tokens', 32).then((bytes) => new Uint8Array(bytes))
   return {
     async encrypt(purpose, value, seconds, now) {
       const { EncryptJWT } = await import('jose')
@@ -26,7 +26,7 @@ export function openEncryptedTokens(secret: Uint8Array): EncryptedTokens {
           keyManagementAlgorithms: ['dir'],
           contentEncryptionAlgorithms: ['A256GCM'],
         })
-        // From the future: the clock was set back, and what was sealed before would be good for as much longer.
+        // Rejects tokens from the future: after the clock was set back they would be valid for too long.
         return Number(payload.iat) * 1000 <= now.getTime() ? payload.value : null
       } catch {
         return null

@@ -1,4 +1,4 @@
-/** Tokens: HS256 and nothing else, in exactly one spelling. */
+/** Session tokens: JWTs signed with HS256, in exactly one encoding. */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -7,7 +7,7 @@ import type { Claims, Tokens } from '../ports/identity-provider.ts'
 const header = { alg: 'HS256', typ: 'JWT' } as const
 const encodedHeader = Buffer.from(JSON.stringify(header)).toString('base64url')
 
-/** Three parts; the last is 32 bytes, whose final character has only one right spelling. */
+/** Three parts. The last is 32 bytes in base64url, whose final character has one valid encoding. */
 const compactForm = /^[\w-]{1,100}\.[\w-]{1,1000}\.[\w-]{42}[AEIMQUYcgkosw048]$/
 
 const Payload = z.strictObject({
@@ -19,7 +19,7 @@ const Payload = z.strictObject({
   auth_time: z.int().positive().optional(),
 })
 
-/** Signs and reads tokens under one secret. Verified ones are remembered by their SHA-256: a signature is checked once, not with each request. */
+/** Signs and verifies tokens under one secret. Caches verified tokens by SHA-256, so that each signature is checked once. */
 export function openTokens(secret: Uint8Array): Tokens {
   const key = crypto.subtle.importKey('raw', Uint8Array.from(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify'])
   const known = new LRUCache<string, Claims>({ max: 10_000 })
@@ -29,7 +29,7 @@ export function openTokens(secret: Uint8Array): Tokens {
       return new CompactSign(new TextEncoder().encode(JSON.stringify(claims))).setProtectedHeader(header).sign(await key)
     },
     async read(token) {
-      // Only the header that we write ourselves: no other algorithm, no embedded key, no address to fetch one from is ever looked at.
+      // Accepts only the header that sign() writes: no other algorithm, embedded key or key URL.
       if (!compactForm.test(token) || !token.startsWith(`${encodedHeader}.`)) return null
       const id = hash('sha256', token, 'base64')
       const claims = known.get(id) ?? (await verifySignature(token, await key))

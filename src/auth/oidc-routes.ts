@@ -96,7 +96,7 @@ async function handleCallback(app: App, event: H3Event): Promise<Response | z.in
     event.res.headers.append('set-cookie', gone)
     return signInAnswer(event, signedIn)
   } catch (error) {
-    // The page, or the shell, knows better than we do what to say; it gets the code.
+    // The page or the command line gets the error code and explains it.
     if (goal) event.context.explain = ({ code }) => redirect(goal === page ? `${page}#error=${code}` : `${goal}?error=${code}`, gone)
     throw error
   }
@@ -105,7 +105,9 @@ async function handleCallback(app: App, event: H3Event): Promise<Response | z.in
 const redirect = (location: string, cookie: string): Response =>
   new Response(null, { status: 302, headers: { location, 'set-cookie': cookie, 'cache-control': 'no-store' } })
 
-/** Bound to this browser and to these routes; sent along when the provider sends the browser back, and on no request of a foreign page. */
+/**
+ * Returns the login cookie for the callback route. SameSite=Lax sends it on the redirect from the provider, but on no cross-site request.
+ */
 function cookieLine(app: App, value: string, seconds: number): string {
   const { protocol, pathname } = oidc.callbackUrl(app)
   const path = pathname.slice(0, pathname.lastIndexOf('/')) || '/'

@@ -1,4 +1,4 @@
-/** Signing in elsewhere: to the provider and back, into a browser or into a shell. */
+/** Sign-in by OpenID Connect, for a browser or for the command line. */
 import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
 import { databaseNow } from '../db/clock.ts'
@@ -10,14 +10,14 @@ import * as users from '../users/users.ts'
 import { issueToken, type SignIn } from './auth.ts'
 import { revokeCredentials } from './revoke-credentials.ts'
 
-/** Seconds: to sign in at the provider; and for a shell to fetch its token. */
+/** Time limits for the sign-in at the provider and for the code exchange by the command line. */
 const loginTimeoutSeconds = 600
 const codeLifetimeSeconds = 60
 
-/** A shell that waits on a port of its own machine for a code, which only it can exchange (RFC 8252, RFC 7636). */
+/** Command line that waits on a loopback port for a code which only it can exchange (RFC 8252, RFC 7636). */
 export interface ShellLogin {
   port: number
-  /** SHA-256 of what the shell keeps to itself, base64url */
+  /** base64url SHA-256 of the verifier */
   challenge: string
 }
 
@@ -26,11 +26,13 @@ interface PendingLogin {
   shell: ShellLogin | null
 }
 
-/** Where the provider sends browsers back to. */
+/** Returns the redirect URI of the provider. */
 export const callbackUrl = ({ config: { oidc, server } }: App): URL =>
   new URL(oidc.redirect_uri || `${server.public_url.replace(/\/+$/, '')}/api/auth/oidc/callback`)
 
-/** Sends somebody off: the provider's address, and what their browser has to bring back. Throws NOT_FOUND, SERVICE_UNAVAILABLE. */
+/**
+ * Starts a sign-in. Returns the authorization URL and the cookie that the browser must bring back. Throws NOT_FOUND, SERVICE_UNAVAILABLE.
+ */
 export async function startLogin(app: App, shell: ShellLogin | null): Promise<{ url: string; cookie: string; seconds: number }> {
   const { url, loginState } = await requireProvider(app).startLogin(callbackUrl(app).href).catch(throwAppError(app))
   const cookie = await app.encryptedTokens.encrypt(
@@ -42,32 +44,35 @@ export async function startLogin(app: App, shell: ShellLogin | null): Promise<{ 
   return { url, cookie, seconds: loginTimeoutSeconds }
 }
 
-/** What a browser brought with it; throws VALIDATION_ERROR for another browser's, or one that was away too long. */
+/** Decrypts the login cookie. Throws VALIDATION_ERROR if it is absent, expired or invalid. */
 export async function readPendingLogin(app: App, cookie: string | undefined): Promise<PendingLogin> {
   const pending = cookie === undefined ? null : await app.encryptedTokens.decrypt('oidc', cookie, await databaseNow(app.db))
-  if (pending === null) throw invalid('state', 'this browser did not begin to sign in here, or more than 10 minutes ago: begin again')
+  if (pending === null) throw invalid('state', 'this browser did not start a sign-in here within the last 10 minutes: start again')
   return pending as PendingLogin
 }
 
-/** Whoever came back with this query string. Throws VALIDATION_ERROR, UNAUTHORIZED, FORBIDDEN, DUPLICATE_RESOURCE, SERVICE_UNAVAILABLE. */
+/**
+ * Completes a sign-in from the query string of the callback. Throws VALIDATION_ERROR, UNAUTHORIZED, FORBIDDEN, DUPLICATE_RESOURCE,
+ * SERVICE_UNAVAILABLE.
+ */
 export async function handleCallback(app: App, { loginState }: PendingLogin, search: string): Promise<external.ExternalSignIn> {
   const provider = requireProvider(app)
   const callback = callbackUrl(app)
   callback.search = search
-  if (callback.searchParams.get('state') !== loginState.state) throw invalid('state', 'this is not the sign-in that this browser began')
+  if (callback.searchParams.get('state') !== loginState.state) throw invalid('state', 'this is not the sign-in that this browser started')
   if (!(await tryCountHit(app, `oidc:${loginState.state}`, { max: 1, windowSeconds: loginTimeoutSeconds })))
-    throw invalid('state', 'used already: begin again')
+    throw invalid('state', 'used already: start again')
   const identity = await provider.handleCallback(callback, loginState).catch(throwAppError(app))
   const { user, linked } = await external.signInByIdentity(app, identity, revokeCredentials)
   if (linked) app.log.warn({ user_id: user.id, issuer: identity.issuer, ...linked }, 'a local account was linked to an OIDC identity')
   return { user: await users.recordSignIn(app, user.id), linked }
 }
 
-/** What a shell gets by way of the browser: worth nothing without what the shell kept. */
+/** Issues the code that the browser hands to the command line. It is useless without the verifier. */
 export const issueShellCode = async (app: App, user: users.User, { challenge }: ShellLogin): Promise<string> =>
   app.encryptedTokens.encrypt('oidc-shell', { user_id: user.id, challenge }, codeLifetimeSeconds, await databaseNow(app.db))
 
-/** Exchanges that for a token, once. Throws UNAUTHORIZED. */
+/** Exchanges the code for a token, once. Throws UNAUTHORIZED. */
 export async function exchangeShellCode(app: App, code: string, verifier: string): Promise<SignIn> {
   const sealed = (await app.encryptedTokens.decrypt('oidc-shell', code, await databaseNow(app.db))) as {
     user_id: string
@@ -80,7 +85,7 @@ export async function exchangeShellCode(app: App, code: string, verifier: string
   return issueToken(app, await users.get(app.db, sealed.user_id))
 }
 
-/** How the provider is: each step of a sign-in with `ok` or what is wrong; null where nobody signs in that way. */
+/** Checks the provider: each endpoint with `ok` or the problem. Returns null without a provider. */
 export async function checkProvider({
   identities,
 }: App): Promise<{ issuer: string; checks: Record<string, string>; isFine: boolean } | null> {
@@ -94,7 +99,7 @@ function requireProvider({ identities }: App): IdentityProvider {
   return identities
 }
 
-/** The provider's reasons go to the log; people are told what they can do about it. */
+/** Logs the provider's reason and throws a message without details. */
 const throwAppError =
   (app: App) =>
   (error: unknown): never => {

@@ -1,4 +1,4 @@
-/** A provider of identities over OpenID Connect: authorization code with PKCE, state and nonce; ID tokens are checked down to their signature. */
+/** OpenID Connect provider: authorization code flow with PKCE, state and nonce. ID tokens are verified including their signature. */
 import { createPrivateKey } from 'node:crypto'
 import { importPKCS8 } from 'jose'
 import * as oidc from 'openid-client'
@@ -6,14 +6,14 @@ import type { Config } from '../config/schema.ts'
 import type { Log } from '../log/log.ts'
 import { type Identity, IdentityFailure, type IdentityProvider } from '../ports/identity-provider.ts'
 
-/** milliseconds after which the provider's own description is read again */
+/** Lifetime of the cached discovery document. */
 const discoveryCacheMs = 3_600_000
 
-/** seconds: for one answer of the provider; and that its clock may be off */
+/** Limits for one response of the provider and for its clock. */
 const timeoutSeconds = 10
 const clockToleranceSeconds = 60
 
-/** Makes it; asks the provider for nothing yet. */
+/** Opens the provider. Sends no request yet. */
 export function openIdentityProvider(settings: Config['oidc'], log: Log): IdentityProvider {
   let known: { at: number; configuration: Promise<oidc.Configuration> } | null = null
 
@@ -22,7 +22,7 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
     const found = discover(settings)
     const mine = { at: performance.now(), configuration: found }
     known = mine
-    // A provider that is away now is asked again next time.
+    // A failed discovery is not cached.
     found.catch(() => {
       if (known === mine) known = null
     })
@@ -67,10 +67,10 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
   }
 }
 
-/** Reads the provider's description of itself. openid-client refuses one that names another issuer. */
+/** Loads the discovery document. openid-client rejects one of another issuer. */
 async function discover(settings: Config['oidc']): Promise<oidc.Configuration> {
   const issuer = new URL(settings.issuer)
-  // Plain http is for a provider on this very machine; the configuration allows no other.
+  // The configuration allows plain http only for loopback addresses.
   const execute = [...(issuer.protocol === 'http:' ? [oidc.allowInsecureRequests] : []), oidc.enableNonRepudiationChecks]
   const metadata = { [oidc.clockTolerance]: clockToleranceSeconds }
   return oidc.discovery(issuer, settings.client_id, metadata, await authentication(settings), { execute, timeout: timeoutSeconds })
@@ -91,7 +91,7 @@ async function authentication({
 
 type Claims = Record<string, unknown> & { sub: string; iss: string; aud: string | string[] }
 
-/** Those of the ID token, with what only the userinfo endpoint tells; the latter must be of the same subject. */
+/** Returns the claims of the ID token, completed from the userinfo endpoint, which must name the same subject. */
 async function loadClaims(
   at: oidc.Configuration,
   tokens: oidc.TokenEndpointResponse & oidc.TokenEndpointResponseHelpers,
@@ -125,7 +125,7 @@ function identityOf(claims: Claims, { user_claim, groups_claim }: Config['oidc']
   }
 }
 
-/** A claim by its name, or by a path of names with dots, as providers nest groups (`realm_access.roles`). */
+/** Returns a claim by its name or by a dotted path such as `realm_access.roles`. */
 function claimAt(claims: Record<string, unknown>, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]
   return name
@@ -148,13 +148,13 @@ function failureOf(error: unknown): IdentityFailure {
   return new IdentityFailure(isAway ? 'unavailable' : 'refused', messageOf(error))
 }
 
-/** What an error says, and nothing that it carries: bodies and parameters hold codes and tokens. */
+/** Returns the message of an error without its body and parameters, which contain codes and tokens. */
 const messageOf = (error: unknown): string => {
   const { message, code, error: said } = error as { message?: string; code?: string; error?: string }
   return [message, code, said].filter((part) => typeof part === 'string' && part !== '').join(', ')
 }
 
-/** Asks for everything that a sign-in needs, in its order, to the first that fails. */
+/** Checks each endpoint that sign-in needs, up to the first that fails. */
 async function checkEndpoints(settings: Config['oidc']): Promise<Record<string, string>> {
   const checks: Record<string, string> = {}
   try {

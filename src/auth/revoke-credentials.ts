@@ -1,4 +1,4 @@
-/** Revokes what could still open an account after it changed hands. */
+/** Revocation of credentials when an account is linked to an external identity. */
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
@@ -10,8 +10,8 @@ import { deleteTokens } from '../users/email-verification.ts'
 import type { RevokedCredentials } from '../users/external-identity.ts'
 
 /**
- * Revokes the API tokens and pending e-mail confirmations of a user, and tells the user. Where nobody ever confirmed the e-mail address, the
- * account may have been made by somebody else: then its shared links are revoked and its sources disabled too. The caller raises token_version.
+ * Revokes the API tokens and verification links of a user and notifies the user. If the e-mail address was never verified, somebody else
+ * may have created the account: then also revokes its shared links and disables its sources. The caller raises token_version.
  */
 export async function revokeCredentials(app: App, trx: Trx, user: Row<'users'>): Promise<RevokedCredentials> {
   const isTrusted = user.email_verified_at !== null

@@ -109,7 +109,7 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-/** From here on the request is of whom it signed in; nobody keeps the answer. */
+/** Makes the signed-in user the actor of the request and forbids caching. Returns the response body. */
 export function signInAnswer({ context, res }: H3Event, { user, ...token }: auth.SignIn): z.infer<typeof SignInAnswer> {
   context.actor = { id: user.id, role: user.role, username: user.username }
   res.headers.set('cache-control', 'no-store')

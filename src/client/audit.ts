@@ -6,14 +6,14 @@ export type AuditEntry = z.infer<typeof EntryAnswer>
 
 export type AuditFilter = QueryOf<ReturnType<typeof listQuery>>
 
-/** Who did what, when and from where. */
+/** Audit log. */
 export const audit = ({ call, list }: OpenConnection) => ({
-  /** All entries that fit, newest first, or with `order` asc the other way round. */
+  /** Yields all matching entries, newest first by default. */
   all: (filter: AuditFilter = {}): EntryStream<AuditEntry> => list(pathOf('audit'), { limit: 100, ...filter }, 'entries'),
-  /** Some entries, newest first; `before` the last one's number (with `order` asc: `after`) leads to what follows. */
+  /** Returns one page of entries, newest first by default. Pass the last number as `before` (with `order` asc as `after`) to continue. */
   list: async (filter: AuditFilter = {}): Promise<AuditEntry[]> =>
     (await call<z.infer<typeof ListAnswer>>('GET', withQuery(pathOf('audit'), filter))).entries,
-  /** Whether the log is whole; `head`: where it was seen to end before. */
+  /** Verifies the hash chain; `head` is the end that an earlier verification returned. */
   verify: (head: { seq: number; hash: string } | null = null): Promise<z.infer<typeof VerificationAnswer>> =>
     call('GET', withQuery(pathOf('audit', 'verify'), { ...head })),
 })

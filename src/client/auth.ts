@@ -7,25 +7,25 @@ import { type OpenConnection, pathOf, withQuery } from './connection.ts'
 export type SignIn = z.infer<typeof SignInAnswer>
 export type Account = z.infer<typeof UserAnswer>
 
-/** Signing in and out, and one's own account. The client keeps no token: what `login` answers goes into its option `token`. */
+/** Sign-in and the user's own account. The client stores no token: pass the result of `login` as option `token`. */
 export const auth = ({ call }: OpenConnection) => ({
-  /** `username`: or the e-mail address */
+  /** Signs in; `username` may be the e-mail address. */
   login: (username: string, password: string): Promise<SignIn> => call('POST', pathOf('auth', 'login'), { username, password }),
   register: (account: z.input<ReturnType<typeof registration>>): Promise<Account> => call('POST', pathOf('auth', 'register'), account),
-  /** Confirms an e-mail address by the token that was sent there. */
+  /** Verifies an e-mail address by the token from the mail. */
   verifyEmail: (token: string): Promise<z.infer<typeof MessageAnswer>> => call('GET', withQuery(pathOf('auth', 'verify-email'), { token })),
-  /** Has that token sent once more; the answer does not say whether there is such an account. */
+  /** Requests another verification mail. The response does not reveal whether the account exists. */
   resendVerification: (email: string): Promise<z.infer<typeof MessageAnswer>> =>
     call('POST', pathOf('auth', 'verify-email', 'resend'), { email }),
   logout: (): Promise<z.infer<typeof MessageAnswer>> => call('POST', pathOf('auth', 'logout')),
-  /** Exchanges this token, which may have expired a short while ago, for a new one; default: the client's own. */
+  /** Exchanges a token that is valid or recently expired for a new one; default: the client's token. */
   refresh: (token?: string): Promise<SignIn> =>
     call('POST', pathOf('auth', 'refresh'), undefined, token === undefined ? {} : { authorization: `Bearer ${token}` }),
-  /** Exchanges the code that a browser brought from /api/auth/oidc/login?shell_port=…; `verifier`: what its challenge was made of. */
+  /** Exchanges the code from /api/auth/oidc/login?shell_port=… for a token. The challenge was the SHA-256 of `verifier`. */
   exchange: (code: string, verifier: string): Promise<SignIn> => call('POST', pathOf('auth', 'oidc', 'exchange'), { code, verifier }),
   profile: (): Promise<Account> => call('GET', pathOf('users', 'profile')),
   updateProfile: (changes: z.input<typeof Profile>): Promise<Account> => call('PUT', pathOf('users', 'profile'), changes),
-  /** Ends all sessions; the answer holds the token of a new one. */
+  /** Changes the password and ends all sessions. The response contains a new token. */
   changePassword: (current_password: string, new_password: string): Promise<z.infer<typeof PasswordAnswer>> =>
     call('POST', pathOf('users', 'change-password'), { current_password, new_password }),
 })

@@ -1,4 +1,4 @@
-/** The API as methods, over any transport: a server far away, or one in this very process. */
+/** Client of the API, over any transport: a remote server or one in this process. */
 import { audit } from './audit.ts'
 import { auth } from './auth.ts'
 import { comments } from './comments.ts'
@@ -44,10 +44,10 @@ type Domains = { readonly [Name in keyof typeof domains]: ReturnType<(typeof dom
 
 export interface Client extends Connection, Domains {}
 
-/** Makes a client. */
+/** Creates a client. */
 export const createClient = (transport: Transport, options: ClientOptions = {}): Client => clientOver(connect(transport, options))
 
-/** The methods over a connection made elsewhere. */
+/** Creates a client over an existing connection. */
 export function clientOver(connection: OpenConnection): Client {
   const { send, call, list, raw } = connection
   const methods = Object.fromEntries(Object.entries(domains).map(([name, domain]) => [name, domain(connection)])) as unknown as Domains

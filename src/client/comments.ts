@@ -7,11 +7,11 @@ type SpanQuery = QueryOf<typeof Span>
 
 type Thread = z.infer<typeof ThreadAnswer>
 
-/** What is said about a document; `list` and `replies` answer `limit` entries from `offset` on. */
+/** Comments on documents; `list` and `replies` return `limit` entries from `offset`. */
 export const comments = ({ call, list }: OpenConnection) => ({
-  /** All comments that are no replies, newest first, each with its first replies. */
+  /** Yields all top-level comments, newest first, each with its first replies. */
   all: (documentId: string): EntryStream<Thread> => list(commentsOf(documentId), { limit: 100 }, 'comments'),
-  /** All replies to a comment, oldest first. */
+  /** Yields all replies to a comment, oldest first. */
   allReplies: (documentId: string, id: string): EntryStream<Comment> =>
     list(commentsOf(documentId, id, 'replies'), { limit: 100 }, 'replies'),
   list: (documentId: string, span: SpanQuery = {}): Promise<z.infer<typeof ThreadsAnswer>> =>

@@ -1,12 +1,12 @@
-/** Requests and their answers, over any transport: what the methods of the client are made of. */
+/** Requests over any transport: tokens, retries, errors and pages. */
 import type { z } from 'zod'
 import type { Pagination } from '../http/pages.ts'
 import { multipart, type Upload } from './multipart.ts'
 
-/** Carries one request. */
+/** Sends one request. */
 export type Transport = (request: Request) => Promise<Response>
 
-/** What the server answered instead of the thing: the error body of the API. */
+/** Error response of the API. */
 export class ClientError extends Error {
   readonly status: number
   readonly code: string
@@ -30,7 +30,7 @@ type QueryValue = string | number | boolean | undefined
 
 export type Query = Readonly<Record<string, QueryValue>>
 
-/** What a route takes in its query string, by name. */
+/** Query parameters of a route. */
 export type QueryOf<Schema extends z.ZodType> = { readonly [Name in keyof z.output<Schema>]?: QueryValue }
 
 export interface Page<T> {
@@ -38,94 +38,100 @@ export interface Page<T> {
   pagination: z.infer<typeof Pagination>
 }
 
-/** The entries of a list, one after the other. Pages are fetched by cursor: what is there all the while comes once, whatever else comes and goes. */
+/**
+ * Yields all entries of a list. Fetches pages by cursor: an entry that exists throughout is yielded exactly once, whatever else is added or
+ * removed.
+ */
 export interface EntryStream<T> extends AsyncGenerator<T> {
-  /** how many there were in all when the first page came; null until then */
+  /** total number of entries at the first page; null before */
   total(): number | null
 }
 
 type HeaderLines = Readonly<Record<string, string>>
 
 export interface Connection {
-  /** One request as it is; the answer as it comes. */
+  /** Sends a request and returns the response whatever its status. */
   send(method: string, path: string, json?: unknown, headers?: HeaderLines): Promise<Response>
-  /** One request; the parsed answer, or ClientError. */
+  /** Sends a request and returns the parsed body. Throws ClientError. */
   call<T>(method: string, path: string, json?: unknown, headers?: HeaderLines): Promise<T>
-  /** One request with a body of any kind; the answer as it comes. */
+  /** Sends a request with any body and returns the response whatever its status. */
   raw(method: string, path: string, body: Body | null, headers?: HeaderLines): Promise<Response>
-  /** All entries of a list; `field`: where the answer has them. */
+  /** Yields all entries of a list. `field` is the property of the response that contains them. */
   list<T>(path: string, query: Query, field?: string): EntryStream<T>
 }
 
-/** A connection for the client's own methods. */
+/** Connection with further methods for the client itself. */
 export interface OpenConnection extends Connection {
-  /** One request for bytes or text; the answer, or ClientError. */
+  /** Sends a request for bytes or text. Throws ClientError. */
   fetch(method: string, path: string, json?: unknown, headers?: HeaderLines): Promise<Response>
-  /** One request that waits for nothing; the answer as it comes. */
+  /** Sends a request once, without retries. */
   sendOnce(method: string, path: string): Promise<Response>
-  /** Sends fields and files as a form. */
+  /** Sends fields and files as multipart/form-data. */
   upload(path: string, form: Form, idempotencyKey?: string): Promise<Response>
 }
 
-/** A body of any kind. */
+/** Request body. */
 export interface Body {
   /** opened for each attempt */
   open(): BodyInit
-  /** bytes; null where nobody knows, as of a pipe: then it can be sent only once */
+  /** bytes; null if unknown, as for a pipe, which can be sent only once */
   readonly size: number | null
-  /** where it is on this machine, for whoever wants to name it */
+  /** local path, for display */
   readonly path?: string
 }
 
 export interface Form {
   fields: Query
-  /** the field that files go into */
+  /** name of the field for the files */
   field: string
   files: readonly Upload[]
 }
 
 export interface ClientOptions {
-  /** the server's address */
+  /** URL of the server */
   base?: string
-  /** asked before each request */
+  /** returns the token; called before each request */
   token?: () => Promise<string | null>
-  /** asked for another token after the server refused one (401); null: there is none, and the refusal is the answer */
+  /** returns a new token after the server rejected one (401); null returns the rejection to the caller */
   renew?: (refused: string | null) => Promise<string | null>
-  /** waits these seconds because the server asked for it (429, 503) or was not reached (`error`); without it that is the answer */
+  /** waits because the server is overloaded (429, 503) or was not reached (`error`); without it requests are not retried */
   pause?: (seconds: number, error?: unknown) => Promise<void>
 }
 
-/** Seconds that one request may wait in all before the server's "later" is taken for its answer. */
+/** Total waiting time of one request. */
 const maxWaitSeconds = 300
-/** Seconds before a server that was not reached is tried again. */
+/** Delays before retries after connection errors. */
 const retryDelaysSeconds = [0.25, 0.5, 1, 2]
 
-/** Makes a connection. */
+/** Opens a connection. */
 export function connect(transport: Transport, { base = 'http://dms', token, renew, pause }: ClientOptions = {}): OpenConnection {
   const { origin } = new URL(base)
   const attempt = (method: string, path: string, init: RequestInit, bearer: string | null | undefined): Promise<Response> => {
     const url = new URL(path, base)
-    // "//elsewhere/x" is a path, too: the token goes to the server alone.
+    // A path such as "//elsewhere/x" would send the token to another host.
     if (url.origin !== origin) throw new TypeError(`"${path}" is not a path of ${origin}`)
     const headers = new Headers(init.headers)
     if (bearer && !headers.has('authorization')) headers.set('authorization', `Bearer ${bearer}`)
     return transport(new Request(url, { ...init, method, headers }))
   }
-  /** A refused token is exchanged once. */
+  /** Sends a request; after a 401 renews the token and sends it once more. */
   const authorized = async (method: string, path: string, init: () => RequestInit, isRepeatable: boolean): Promise<Response> => {
     const bearer = (await token?.()) ?? null
     const first = init()
     const response = await attempt(method, path, first, bearer)
     const isOwn = !new Headers(first.headers).has('authorization') && !signInPath.test(path)
     if (response.status !== 401 || !renew || !isRepeatable || !isOwn) return response
-    // The password of a shared link may be what is missing.
+    // Other 401 codes mean the password of a shared link.
     const { code } = await readError(response.clone())
     const next = code === 'UNAUTHORIZED' ? await renew(bearer) : null
     if (!next) return response
     await response.arrayBuffer()
     return attempt(method, path, init(), next)
   }
-  /** `init` is asked for each attempt: a body can be sent once. `isHarmless`: done twice it is as if it were done once. */
+  /**
+   * Retries a request. `init` is called for each attempt, because a body can be read once. `isHarmless`: repeating the request has no
+   * further effect.
+   */
   const request = async (
     method: string,
     path: string,
@@ -168,7 +174,7 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
         const { next_cursor: next, has_next } = answer.pagination
         total ??= answer.pagination.total ?? null
         yield* (answer as unknown as Record<string, T[]>)[field] ?? []
-        if (!next && has_next) throw new Error(`the server has no cursor for ${path}: it is older than this dms`)
+        if (!next && has_next) throw new Error(`the server returned no cursor for ${path}: it is older than this client`)
         if (!next) return
         cursor = next
       }
@@ -197,41 +203,41 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
   return { send, fetch, call, list, sendOnce, upload, raw }
 }
 
-/** Where no token counts. */
+/** Routes that ignore the token. */
 const signInPath = /^\/api\/(v1\/)?auth\/(login|refresh)\b/
 const idempotentMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT'])
-/** The connection was never made, so that nothing can have been done. */
+/** The connection was not established, so the server has done nothing. */
 const connectErrors = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/
-/** It broke; the server may have done what was asked. */
+/** The connection broke; the server may have executed the request. */
 const connectionErrors = /^(ECONNRESET|EPIPE|ETIMEDOUT|UND_ERR_SOCKET)$/
 
-/** Whether a request that failed may be sent again without being done twice. */
+/** Returns whether a failed request can be repeated without executing it twice. */
 function isRetryable(error: unknown, isHarmless: boolean): boolean {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
   const reason = String(code ?? cause?.code)
   return connectErrors.test(reason) || (isHarmless && connectionErrors.test(reason))
 }
 
-/** How long a server that is too busy wants to be left alone; null for every other answer. */
+/** Returns the seconds to wait after a 429 or 503, null for other responses. */
 function secondsToWait({ status, headers }: Response): number | null {
   if (status !== 429 && status !== 503) return null
   const seconds = Number(headers.get('retry-after') ?? Number.NaN)
   return Number.isFinite(seconds) ? Math.max(1, seconds) : 5
 }
 
-/** A query string without what is undefined. */
+/** Encodes a query string without undefined values. */
 export const encode = (query: Query): string =>
   new URLSearchParams(
     Object.entries(query).flatMap(([name, value]): [string, string][] => (value === undefined ? [] : [[name, String(value)]])),
   ).toString()
 
-/** A path with such a query string, where there is anything to ask. */
+/** Appends a query string to a path. */
 export function withQuery(path: string, query: Query): string {
   const asked = encode(query)
   return asked ? `${path}?${asked}` : path
 }
 
-/** A path whose parts hold no sign of their own: `pathOf('documents', id, 'text')`. */
+/** Joins and encodes path segments: `pathOf('documents', id, 'text')`. */
 export const pathOf = (...parts: readonly string[]): string => `/api/${parts.map(encodeURIComponent).join('/')}`
 
 async function requireOk(response: Response): Promise<Response> {
@@ -239,7 +245,7 @@ async function requireOk(response: Response): Promise<Response> {
   throw await readError(response)
 }
 
-/** What an answer that is none says went wrong. */
+/** Reads the error of a failed response. */
 export async function readError(response: Response): Promise<ClientError> {
   const body = (await response.json().catch(() => null)) as { error?: { code: string; message: string } } | null
   return new ClientError(response.status, body?.error ?? { code: 'INTERNAL_ERROR', message: `the server answered ${response.status}` })

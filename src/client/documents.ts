@@ -18,16 +18,16 @@ export interface UploadOptions {
 }
 
 export interface Uploaded extends z.infer<typeof UploadAnswer> {
-  /** false: the same bytes were there already, and that document is given back (`on_duplicate: 'return'`) */
+  /** false: the owner had the same bytes, and the existing document is returned (`on_duplicate: 'return'`) */
   created: boolean
 }
 
 type DocumentQuery = QueryOf<ReturnType<typeof listQuery>>
 
-/** Documents: their files, what is said of them, and their text. */
+/** Documents: files, fields and texts. */
 export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   get: (id: string): Promise<DocumentView> => call('GET', pathOf('documents', id)),
-  /** The document with the tag of this state of it, for `update`. */
+  /** Gets a document with its ETag, for `update`. */
   getWithEtag: async (id: string): Promise<{ document: DocumentView; etag: string }> => {
     const response = await fetch('GET', pathOf('documents', id))
     return { document: (await response.json()) as DocumentView, etag: response.headers.get('etag') ?? '' }
@@ -39,7 +39,7 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
     const response = await upload(pathOf('documents', 'upload'), form, idempotencyKey)
     return { ...((await response.json()) as Omit<Uploaded, 'created'>), created: response.status === 201 }
   },
-  /** At most ten files; each has its own result. */
+  /** Uploads at most ten files; each has its own result. */
   bulkUpload: async (
     files: readonly Upload[],
     { labels, idempotencyKey, ...options }: Omit<UploadOptions, 'title'> = {},
@@ -48,21 +48,21 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
     const response = await upload(pathOf('documents', 'bulk-upload'), { fields, field: 'files', files }, idempotencyKey)
     return (await response.json()) as z.infer<typeof BulkAnswer>
   },
-  /** Of these SHA-256 (at most 1,000) those that the owner of an upload has already, each with its document. */
+  /** Returns the sums (SHA-256, at most 1,000) that the owner has already, mapped to document ids. */
   known: async (sha256: readonly string[], { owner }: { owner?: string | undefined } = {}): Promise<Map<string, string>> => {
     const { documents } = await call<z.infer<typeof DuplicatesAnswer>>('POST', pathOf('documents', 'known'), { sha256, owner })
     return new Map(documents.map((document) => [document.sha256, document.id]))
   },
-  /** `etag`: only while the document is as it was then (ClientError PRECONDITION_FAILED). */
+  /** `etag`: throws ClientError PRECONDITION_FAILED if the document has changed since. */
   update: (id: string, changes: z.input<typeof Changes>, { etag }: { etag?: string } = {}): Promise<DocumentView> =>
     call('PUT', pathOf('documents', id), changes, etag === undefined ? {} : { 'if-match': etag }),
   delete: (id: string): Promise<void> => call('DELETE', pathOf('documents', id)),
-  /** The file; `range` as in HTTP: `bytes=0-99`. */
+  /** Downloads the file; `range` is an HTTP range such as `bytes=0-99`. */
   download: (id: string, { range }: { range?: string } = {}): Promise<Response> =>
     fetch('GET', pathOf('documents', id, 'download'), undefined, range === undefined ? {} : { range }),
-  /** The file, to be shown where its type is safe. */
+  /** Gets the file for inline display. */
   view: (id: string): Promise<Response> => fetch('GET', pathOf('documents', id, 'view')),
-  /** A picture of the first page, WebP; sizes in pixels. */
+  /** Gets a WebP image of the first page; sizes in pixels. */
   thumbnail: (id: string, size: QueryOf<typeof ThumbnailQuery> = {}): Promise<Response> =>
     fetch('GET', withQuery(pathOf('documents', id, 'thumbnail'), size)),
   pages: async (id: string): Promise<z.infer<typeof PagesAnswer>['pages']> =>

@@ -1,55 +1,58 @@
-/** The events of a server as they happen, over its WebSocket; what a lost connection missed is asked for when there is one again. */
+/** Event stream over the WebSocket. After a lost connection it reconnects and requests the events that it missed. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, WebSocket } from 'undici'
 import { ClientError } from './connection.ts'
 
 export interface EventMessage {
   readonly type: string
-  /** its place among all events of the server */
+  /** sequence number among all events of the server */
   readonly seq: number
   readonly timestamp: string
   readonly data: Readonly<Record<string, unknown>>
-  /** the data once more */
+  /** fields of `data`, repeated at the top level */
   readonly [field: string]: unknown
 }
 
 export interface StreamOptions {
-  /** of /ws */
+  /** URL of /ws */
   readonly url: string
   readonly dispatcher?: Dispatcher
-  /** asked for each connection */
+  /** returns the token; called for each connection */
   token(): Promise<string | null>
-  /** another one, after the server refused `refused`; null: there is none */
+  /** returns a new token after the server rejected `refused`; null if there is none */
   renew(refused: string | null): Promise<string | null>
   readonly events: readonly string[]
-  /** begins with what happened in the last ten minutes */
+  /** starts with the events of the last ten minutes */
   readonly isReplay: boolean
   /** ends the stream */
   readonly signal: AbortSignal
-  /** hears that the connection was lost, and that it is tried again after so many seconds; throws where it shall not be */
+  /** called before each reconnection with the reason and the delay; throws to give up */
   onReconnect(why: string, seconds: number): void
 }
 
 interface CloseInfo {
   readonly code: number
   readonly reason: string
-  /** what the server said before */
+  /** last error message of the server */
   readonly error: { code: string; message: string } | null
 }
 
 interface Progress {
-  /** of the last event, or where the first connection began to hear; null: none did */
+  /** sequence number of the last event, or of the subscription; null before */
   seq: number | null
-  /** so many connections in a row did not come so far as to be heard */
+  /** consecutive connections that failed before the subscription */
   failures: number
 }
 
-/** Seconds between two attempts, at most. */
+/** Maximum delay between two attempts. */
 const maxDelaySeconds = 30
 const unauthorizedCode = 4401
 const tooManyConnectionsCode = 4429
 
-/** Events until `signal`, however often the connection is lost. Throws ClientError UNAUTHORIZED, RATE_LIMITED (too many connections), VALIDATION_ERROR. */
+/**
+ * Yields events until `signal` aborts. Reconnects as often as necessary. Throws ClientError UNAUTHORIZED, RATE_LIMITED (too many
+ * connections), VALIDATION_ERROR.
+ */
 export async function* eventStream(options: StreamOptions): AsyncGenerator<EventMessage> {
   const progress: Progress = { seq: null, failures: 0 }
   let refused: string | null = null
@@ -73,7 +76,7 @@ export async function* eventStream(options: StreamOptions): AsyncGenerator<Event
   }
 }
 
-/** One connection to its end. */
+/** Yields the events of one connection and returns how it ended. */
 async function* connection(
   token: string,
   { url, dispatcher, events, isReplay, signal }: StreamOptions,
@@ -93,7 +96,7 @@ async function* connection(
     if (message.type === 'auth_success') say({ type: 'subscribe', events, ...(since === null ? {} : { since }) })
     else if (message.type === 'subscribed') {
       progress.failures = 0
-      // What is sent again comes after this message, and is not heard yet.
+      // Replayed events follow this message and count only when they are received.
       if (since === null) progress.seq = message.seq
     } else if (message.type === 'error') {
       error = message as unknown as NonNullable<CloseInfo['error']>

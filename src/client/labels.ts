@@ -4,7 +4,7 @@ import { type OpenConnection, pathOf } from './connection.ts'
 
 type Label = z.infer<typeof LabelAnswer>
 
-/** Labels, and which documents have them. */
+/** Labels and their assignment to documents. */
 export const labels = ({ call }: OpenConnection) => ({
   list: async (): Promise<Label[]> => (await call<z.infer<typeof ListAnswer>>('GET', pathOf('labels'))).labels,
   create: (label: z.input<typeof Fields>): Promise<Label> => call('POST', pathOf('labels'), label),

@@ -1,25 +1,25 @@
-/** Multipart bodies that are read as they are sent: a file of any size costs a chunk of memory. */
+/** Streamed multipart/form-data bodies: memory use does not depend on file sizes. */
 import { randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 
 export interface Upload {
   filename: string
-  /** opened when its turn comes */
+  /** opened when it is sent */
   open(): AsyncIterable<Uint8Array> | Iterable<Uint8Array>
-  /** bytes; null where nobody knows, as of a pipe: then it can be opened only once */
+  /** bytes; null if unknown, as for a pipe, which can be opened only once */
   size: number | null
-  /** where it is on this machine, for whoever wants to name it */
+  /** local path, for display */
   path?: string
 }
 
 export interface Multipart {
   body: ReadableStream<Uint8Array>
   contentType: string
-  /** null where the size of a file is not known */
+  /** null if the size of a file is unknown */
   contentLength: number | null
 }
 
-/** Encodes fields (undefined ones are left out) and files, all under the name `field` (RFC 7578). */
+/** Encodes fields and files (RFC 7578). Skips undefined fields; all files get the name `field`. */
 export function multipart(
   fields: Readonly<Record<string, string | number | boolean | undefined>>,
   field: string,
@@ -53,5 +53,5 @@ export function multipart(
   }
 }
 
-/** As browsers do (WHATWG): the three characters that would end the name early are percent-encoded. */
+/** Percent-encodes the characters that would end the name, as browsers do (WHATWG). */
 const quoted = (name: string): string => name.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A')

@@ -5,10 +5,10 @@ import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery 
 export type Notification = z.infer<typeof NotificationAnswer>
 type NotificationQuery = QueryOf<ReturnType<typeof listQuery>>
 
-/** What dms told you. */
+/** Notifications of the user. */
 export const notifications = ({ call, list }: OpenConnection) => ({
   list: (query: NotificationQuery = {}): EntryStream<Notification> => list(pathOf('notifications'), query, 'notifications'),
-  /** One page, with the number of those that are unread. */
+  /** Returns one page with the number of unread notifications. */
   page: (query: NotificationQuery = {}): Promise<z.infer<typeof ListAnswer>> => call('GET', withQuery(pathOf('notifications'), query)),
   read: (id: string): Promise<Notification> => call('PUT', pathOf('notifications', id, 'read')),
   readAll: (): Promise<z.infer<typeof AllReadAnswer>> => call('PUT', pathOf('notifications', 'read-all')),

@@ -7,7 +7,7 @@ export type OcrJob = z.infer<typeof ItemAnswer>
 export type OcrStatus = z.infer<typeof StatusAnswer>
 type JobQuery = QueryOf<ReturnType<typeof listQuery>>
 
-/** What is read, and what waits for it. A document is queued with `documents.retryOcr`. */
+/** OCR queue. `documents.retryOcr` adds a document. */
 export const ocrQueue = ({ call, list }: OpenConnection) => ({
   status: (): Promise<OcrStatus> => call('GET', pathOf('ocr', 'queue', 'status')),
   list: (query: JobQuery = {}): EntryStream<OcrJob> => list(pathOf('ocr', 'queue'), query),
@@ -15,13 +15,13 @@ export const ocrQueue = ({ call, list }: OpenConnection) => ({
   get: (id: string): Promise<OcrJob> => call('GET', pathOf('ocr', 'queue', id)),
   prioritise: (id: string, priority: Priority): Promise<OcrJob> => call('PUT', pathOf('ocr', 'queue', id, 'priority'), { priority }),
   cancel: (id: string): Promise<void> => call('DELETE', pathOf('ocr', 'queue', id)),
-  /** Queues failed jobs again: all, or those with these ids. */
+  /** Requeues failed jobs: all, or those with these ids. */
   retry: (which: z.input<typeof RetryMany>): Promise<z.infer<typeof RetryManyAnswer>> =>
     call('POST', pathOf('ocr', 'queue', 'retry'), which),
-  /** For admins: no job is begun until resume(). */
+  /** Starts no job until resume(); for admins. */
   pause: (): Promise<OcrStatus> => call('POST', pathOf('ocr', 'queue', 'pause')),
   resume: (): Promise<OcrStatus> => call('POST', pathOf('ocr', 'queue', 'resume')),
-  /** For admins: queues documents that wait for a job which is not there; some at a time, so again until none is left. */
+  /** Queues pending documents that have no job, in batches: repeat until none is left; for admins. */
   recover: (): Promise<z.infer<typeof RecoverAnswer>> => call('POST', pathOf('ocr', 'queue', 'recover')),
   languages: (): Promise<z.infer<typeof LanguagesAnswer>> => call('GET', pathOf('ocr', 'languages')),
 })

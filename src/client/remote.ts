@@ -1,4 +1,4 @@
-/** A client of a server elsewhere, over undici; this is what the package exports. */
+/** Client of a remote server, over undici. This is the export of the package. */
 import { Readable } from 'node:stream'
 import { Agent, request as send } from 'undici'
 import { type Client, type ClientOptions, createClient } from './client.ts'
@@ -7,13 +7,13 @@ export * from './client.ts'
 
 export type RemoteOptions = ClientOptions &
   Required<Pick<ClientOptions, 'base' | 'token'>> & {
-    /** certificates (PEM) to trust instead of the system's */
+    /** PEM certificates to trust instead of the system's */
     ca?: string
-    /** is handed each request, and sends it */
+    /** wraps each request; call `send` to send it */
     intercept?: (request: Request, send: () => Promise<Response>) => Promise<Response>
   }
 
-/** Makes it; `close()` ends its connections. */
+/** Creates the client; `close()` closes its connections. */
 export function remoteClient({ ca, intercept, ...options }: RemoteOptions): Client & { close(): Promise<void> } {
   const dispatcher = new Agent({
     headersTimeout: 0,
@@ -21,7 +21,7 @@ export function remoteClient({ ca, intercept, ...options }: RemoteOptions): Clie
     connect: { timeout: 10_000, ...(ca === undefined ? {} : { ca }) },
   })
   const transport = async (request: Request): Promise<Response> => {
-    // undici's request streams a body of known length as it is; fetch would gather it first or send it in chunks.
+    // undici's request() streams a body of known length; fetch() would buffer it or use chunked encoding.
     const answer = await send(request.url, {
       dispatcher,
       method: request.method as 'GET',
@@ -30,7 +30,7 @@ export function remoteClient({ ca, intercept, ...options }: RemoteOptions): Clie
     })
     const isEmpty = answer.statusCode === 204 || answer.statusCode === 304
     if (isEmpty) await answer.body.dump()
-    // Not the body itself: one that is never read could then not be cancelled, and close() would wait for it.
+    // Converts the body: an unread undici body cannot be cancelled, and close() would wait for it.
     return new Response(isEmpty ? null : (Readable.toWeb(answer.body) as ReadableStream), {
       status: answer.statusCode,
       headers: answer.headers as Record<string, string>,

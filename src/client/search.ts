@@ -17,19 +17,22 @@ export interface SearchConditions extends Wanted {
   sort?: SearchSort[]
 }
 
-/** Finding documents. */
+/** Search. */
 export const search = ({ call }: OpenConnection) => ({
-  /** By words: all must match; "a phrase"; -not; one OR other; title:word; type:pdf label:name date:2026-01..2026-03. One page. */
+  /**
+   * Searches by a query string: words are ANDed; "a phrase"; -not; one OR other; title:word; type:pdf label:name date:2026-01..2026-03.
+   * Returns one page.
+   */
   query: (q: string, { filters, ...options }: Wanted & { fuzzy?: boolean } = {}): Promise<SearchAnswer> =>
     call('GET', withQuery(pathOf('search'), { q, ...options, filters: filters && JSON.stringify(filters) })),
-  /** By conditions on fields. One page. */
+  /** Searches by conditions on fields. Returns one page. */
   advanced: (conditions: SearchConditions): Promise<SearchAnswer> => call('POST', pathOf('search', 'advanced'), conditions),
-  /** How a query could go on. */
+  /** Suggests completions of a query. */
   suggest: async (q: string, limit?: number): Promise<z.infer<typeof Suggestions>['suggestions']> => {
     const { suggestions } = await call<z.infer<typeof Suggestions>>('GET', withQuery(pathOf('search', 'suggest'), { q, limit }))
     return suggestions
   },
-  /** The documents most like one, best first. */
+  /** Finds the documents most similar to one, best first. */
   similar: async (id: string, limit?: number): Promise<z.infer<typeof SimilarAnswer>['results']> => {
     const { results } = await call<z.infer<typeof SimilarAnswer>>('GET', withQuery(pathOf('documents', id, 'similar'), { limit }))
     return results

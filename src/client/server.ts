@@ -1,4 +1,4 @@
-/** What a server tells of itself, and your settings on it. */
+/** Health, metrics and description of a server, and the user's settings. */
 import type { z } from 'zod'
 import type { HealthAnswer } from '../auth/oidc-routes.ts'
 import type { OcrAnswer, SystemAnswer } from '../metrics/routes.ts'
@@ -8,28 +8,28 @@ import { ClientError, type OpenConnection, pathOf } from './connection.ts'
 
 export type Settings = z.infer<typeof SettingsAnswer>
 
-/** Your settings. */
+/** Settings of the user. */
 export const settings = ({ call }: OpenConnection) => ({
   get: (): Promise<Settings> => call('GET', pathOf('settings')),
   update: (fields: z.input<ReturnType<typeof changes>>): Promise<Settings> => call('PUT', pathOf('settings'), fields),
 })
 
-/** How busy it is, and how OCR goes. */
+/** Metrics of host and OCR. */
 export const metrics = ({ call, fetch }: OpenConnection) => ({
   system: (): Promise<z.infer<typeof SystemAnswer>> => call('GET', pathOf('metrics', 'system')),
   ocr: (): Promise<z.infer<typeof OcrAnswer>> => call('GET', pathOf('metrics', 'ocr')),
-  /** All there is, in the text format of Prometheus. */
+  /** Returns all metrics in the text format of Prometheus. */
   prometheus: async (): Promise<string> => (await fetch('GET', '/metrics')).text(),
 })
 
-/** Whether it runs and can serve; anybody may ask. */
+/** Health checks, without authentication. */
 export const health = ({ call, fetch, sendOnce }: OpenConnection) => ({
-  /** Whether people can sign in by OpenID Connect. */
+  /** Checks the OpenID Connect provider. */
   oidc: (): Promise<z.infer<typeof HealthAnswer>> => call('GET', pathOf('health', 'auth', 'oidc')),
   check: (): Promise<{ status: 'ok' }> => call('GET', pathOf('health')),
-  /** The same as text, for probes. */
+  /** Returns the liveness probe as text. */
   probe: async (): Promise<string> => (await fetch('GET', '/healthz')).text(),
-  /** What works and what does not; also of a server that cannot serve (503). */
+  /** Returns the readiness checks, also those of a server that is not ready (503). */
   ready: async (): Promise<z.infer<typeof Ready>> => {
     const response = await sendOnce('GET', '/readyz')
     const body = (await response.json().catch(() => null)) as z.infer<typeof Ready> | null
@@ -38,9 +38,9 @@ export const health = ({ call, fetch, sendOnce }: OpenConnection) => ({
   },
 })
 
-/** The API's description of itself. */
+/** OpenAPI description. */
 export const openapi = ({ call, fetch }: OpenConnection) => ({
   get: (): Promise<Record<string, unknown>> => call('GET', pathOf('openapi.json')),
-  /** The same as a page (HTML). */
+  /** Returns the API reference as an HTML page. */
   page: async (): Promise<string> => (await fetch('GET', pathOf('docs'))).text(),
 })

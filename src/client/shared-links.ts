@@ -7,7 +7,7 @@ export type SharedLink = z.infer<typeof LinkAnswer>
 type LinkPage = z.infer<typeof ListAnswer>
 type PageQuery = QueryOf<z.ZodObject<{ page: z.ZodType; per_page: z.ZodType }>>
 
-/** Links to documents for people without an account, as their owners see them. */
+/** Shared links, as their creators manage them. */
 export const sharedLinks = ({ call, list }: OpenConnection) => ({
   create: (link: z.input<typeof Fields>): Promise<SharedLink> => call('POST', pathOf('shared-links'), link),
   list: (query: PageQuery = {}): EntryStream<SharedLink> => list(pathOf('shared-links'), query, 'shared_links'),
@@ -17,15 +17,15 @@ export const sharedLinks = ({ call, list }: OpenConnection) => ({
   revoke: (id: string): Promise<void> => call('DELETE', pathOf('shared-links', id)),
 })
 
-/** The same links as whoever has one sees them; no token is needed. */
+/** Shared links, as their visitors use them. No token is needed. */
 export const publicLinks = ({ call, fetch }: OpenConnection) => ({
-  /** What the link leads to; counts no view. */
+  /** Describes the document; counts no view. */
   get: (token: string): Promise<z.infer<typeof PublicAnswer>> => call('GET', pathOf('public', 'shared', token)),
-  /** Whether this is the password; counts no view. */
+  /** Returns whether the password is right; counts no view. */
   verify: async (token: string, password: string): Promise<boolean> =>
     (await call<z.infer<typeof VerifyAnswer>>('POST', pathOf('public', 'shared', token, 'verify'), { password })).valid,
   download: (token: string, password?: string): Promise<Response> =>
     fetch('POST', pathOf('public', 'shared', token, 'download'), { password }),
-  /** The file, to be shown where its type is safe. */
+  /** Gets the file for inline display. */
   view: (token: string, password?: string): Promise<Response> => fetch('POST', pathOf('public', 'shared', token, 'view'), { password }),
 })

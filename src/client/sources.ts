@@ -5,17 +5,17 @@ import { type OpenConnection, pathOf, withQuery } from './connection.ts'
 export type Source = z.infer<typeof routes.SourceAnswer>
 export type SyncStatus = z.infer<typeof routes.StatusAnswer>
 
-/** Places that documents are pulled from. */
+/** Sources of documents. */
 export const sources = ({ call }: OpenConnection) => ({
   list: async (): Promise<Source[]> => (await call<z.infer<typeof routes.ListAnswer>>('GET', pathOf('sources'))).sources,
   get: (id: string): Promise<Source> => call('GET', pathOf('sources', id)),
   create: (source: z.input<typeof routes.Fields>): Promise<Source> => call('POST', pathOf('sources'), source),
   update: (id: string, changes: z.input<typeof routes.Changes>): Promise<Source> => call('PUT', pathOf('sources', id), changes),
-  /** With `documents: 'delete'` all that came from it goes too. */
+  /** `documents: 'delete'` also deletes the documents of the source. */
   delete: (id: string, options: { documents?: 'keep' | 'delete' } = {}): Promise<void> =>
     call('DELETE', withQuery(pathOf('sources', id), options)),
   test: (id: string): Promise<z.infer<typeof routes.TestAnswer>> => call('POST', pathOf('sources', id, 'test')),
-  /** Tries an address that no source was made of yet. */
+  /** Tests an address before a source is created. */
   testAddress: (address: z.input<typeof routes.AddressFields>): Promise<z.infer<typeof routes.TestAnswer>> =>
     call('POST', pathOf('sources', 'test'), address),
   sync: (id: string, options: z.input<typeof routes.SyncOptions> = {}): Promise<z.infer<typeof routes.SyncAnswer>> =>

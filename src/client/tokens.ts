@@ -5,12 +5,12 @@ import { type OpenConnection, pathOf, type QueryOf, withQuery } from './connecti
 export type ApiToken = z.infer<typeof TokenAnswer>
 type TokenQuery = QueryOf<ReturnType<typeof listQuery>>
 
-/** API tokens: for programs, with scopes, until revoked. */
+/** API tokens of programs. */
 export const tokens = ({ call }: OpenConnection) => ({
   list: async (query: TokenQuery = {}): Promise<ApiToken[]> =>
     (await call<z.infer<typeof ListAnswer>>('GET', withQuery(pathOf('tokens'), query))).tokens,
   get: (id: string): Promise<ApiToken> => call('GET', pathOf('tokens', id)),
-  /** The answer's `token` is told this once. */
+  /** Creates a token. Only this response contains the secret. */
   create: (token: z.input<typeof NewToken>): Promise<z.infer<typeof CreatedAnswer>> => call('POST', pathOf('tokens'), token),
   revoke: (id: string): Promise<void> => call('DELETE', pathOf('tokens', id)),
 })

@@ -7,18 +7,20 @@ import { type EntryStream, type OpenConnection, type Page, pathOf, type QueryOf,
 type User = z.infer<typeof UserAnswer>
 type UserQuery = QueryOf<ReturnType<typeof listQuery>>
 
-/** Everybody's accounts; for admins. */
+/** Accounts of all users; for admins. */
 export const users = ({ call, list }: OpenConnection) => ({
   list: (query: UserQuery = {}): EntryStream<User> => list(pathOf('users'), query),
   page: (query: UserQuery = {}): Promise<Page<User>> => call('GET', withQuery(pathOf('users'), query)),
   get: (id: string): Promise<User> => call('GET', pathOf('users', id)),
   create: (user: z.input<ReturnType<typeof newUser>>): Promise<User> => call('POST', pathOf('users'), user),
   update: (id: string, changes: z.input<ReturnType<typeof update>>): Promise<User> => call('PUT', pathOf('users', id), changes),
-  /** Says what becomes of the documents: deleted, or transferred to somebody. */
+  /** Deletes a user. `documents` is 'delete', or 'transfer' with `to`. */
   delete: (id: string, what: z.input<typeof Removal> = {}): Promise<void> => call('DELETE', withQuery(pathOf('users', id), what)),
-  /** Makes or changes many; each row has its own result. `dry_run`: only tells. `atomic`: nothing is written where one row is bad. */
+  /**
+   * Creates or updates many users; each row has its own result. `dry_run` changes nothing. `atomic` changes nothing if one row is invalid.
+   */
   import: (body: z.input<typeof ImportBody>, query: { dry_run?: boolean; atomic?: boolean } = {}): Promise<z.infer<typeof ImportAnswer>> =>
     call('POST', withQuery(pathOf('users', 'import'), query), body),
-  /** Groups that single sign-on told; `identifier`: user name or e-mail address. */
+  /** Gets the groups from single sign-on; `identifier` is a user name or e-mail address. */
   groups: (identifier: string): Promise<z.infer<typeof GroupsAnswer>> => call('GET', pathOf('users', identifier, 'groups')),
 })

@@ -1,4 +1,4 @@
-/** Comments on documents: whoever sees the document reads and writes them, one level of replies deep. */
+/** Comments on documents, readable and writable by everyone who can see the document. Replies are one level deep. */
 import { sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Actor, isAdmin } from '../actor.ts'
@@ -18,17 +18,17 @@ export interface Comment extends Row<'comments'> {
   user_role: Role
 }
 
-/** A comment that is no reply. */
+/** A top-level comment. */
 export interface Thread extends Comment {
   reply_count: number
-  /** the first of them, oldest first; times as JSON has them */
+  /** the first replies, oldest first; times as ISO strings */
   replies: (Omit<Comment, 'created_at' | 'updated_at'> & { created_at: string; updated_at: string })[]
 }
 
 export interface Span {
   limit: number
   offset: number
-  /** `next_cursor` of another page: this one begins behind it */
+  /** `next_cursor` of the previous page */
   cursor?: string | undefined
 }
 
@@ -38,14 +38,17 @@ const newestFirst = keyset(
 )
 const oldestFirst = keyset({ by: 'comments.created_at', type: 'timestamp', order: 'asc' }, { by: 'comments.id', type: 'id', order: 'asc' })
 
-/** In characters as people count them: code points. */
+/** In code points. */
 const maxLength = 10_000
 const inlineReplies = 3
 const total = sql<number>`count(*)`.as('total')
-/** How much of a comment its notification shows, in code points. */
+/** Code points of a comment in its notification. */
 const excerptLength = 200
 
-/** Some of the comments that are no replies, newest first, each with its first replies. Throws COMMENT_DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
+/**
+ * Returns top-level comments, newest first, each with its first replies. Throws COMMENT_DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor
+ * of another list.
+ */
 export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<FetchedPage<Thread & RowWithCursorKey>> {
   await requireReadable(app.db, actor, documentId)
   const threads = selectComments(app.db).where('comments.document_id', '=', documentId).where('comments.parent_id', 'is', null)
@@ -75,7 +78,10 @@ export async function list(app: App, actor: Actor, documentId: string, span: Spa
   return fetchSpan(span, newestFirst, ['comments', documentId], slice, count)
 }
 
-/** Some of the replies to a comment, oldest first. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
+/**
+ * Returns replies to a comment, oldest first. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of
+ * another list.
+ */
 export async function replies(
   app: App,
   actor: Actor,
@@ -97,7 +103,7 @@ export async function replies(
   return fetchSpan(span, oldestFirst, ['replies', id], slice, app.db.selectFrom('comments').where('parent_id', '=', id).select(total))
 }
 
-/** fetchPage() for a list that counts its entries instead of its pages. */
+/** Wraps fetchPage() for lists with an offset of entries instead of a page number. */
 function fetchSpan<Row extends RowWithCursorKey>(
   { limit, offset, cursor }: Span,
   order: Keyset,
@@ -110,7 +116,7 @@ function fetchSpan<Row extends RowWithCursorKey>(
   return fetchPage({ page: 1, per_page: limit, cursor }, order, boundTo, from, async () => (await count.executeTakeFirstOrThrow()).total)
 }
 
-/** How many comments a document has, replies among them. Throws COMMENT_DOCUMENT_NOT_FOUND. */
+/** Returns the number of comments on a document, including replies. Throws COMMENT_DOCUMENT_NOT_FOUND. */
 export async function count(app: App, actor: Actor, documentId: string): Promise<number> {
   await requireReadable(app.db, actor, documentId)
   const counted = await app.db.selectFrom('comments').where('document_id', '=', documentId).select(total).executeTakeFirstOrThrow()
@@ -119,13 +125,13 @@ export async function count(app: App, actor: Actor, documentId: string): Promise
 
 export interface NewComment {
   content: string
-  /** the comment that this one answers */
+  /** comment that this one replies to */
   parent_id?: string | null | undefined
 }
 
 /**
- * Adds a comment and tells the document's owner. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_CONTENT_EMPTY, COMMENT_CONTENT_TOO_LONG,
- * COMMENT_NOT_FOUND for a parent that is not there, COMMENT_NESTING_TOO_DEEP, COMMENT_RATE_LIMITED; FORBIDDEN for the operator, who is no user.
+ * Creates a comment and notifies the document's owner. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_CONTENT_EMPTY, COMMENT_CONTENT_TOO_LONG,
+ * COMMENT_NOT_FOUND for an unknown parent, COMMENT_NESTING_TOO_DEEP, COMMENT_RATE_LIMITED, and FORBIDDEN for the operator.
  */
 export async function create(app: App, actor: Actor, documentId: string, { content, parent_id = null }: NewComment): Promise<Comment> {
   const { id: userId, username } = actor
@@ -154,7 +160,10 @@ export async function create(app: App, actor: Actor, documentId: string, { conte
   })
 }
 
-/** Changes what a comment says; only its author may. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, COMMENT_PERMISSION_DENIED, COMMENT_CONTENT_EMPTY, COMMENT_CONTENT_TOO_LONG. */
+/**
+ * Updates a comment; only its author may. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, COMMENT_PERMISSION_DENIED,
+ * COMMENT_CONTENT_EMPTY, COMMENT_CONTENT_TOO_LONG.
+ */
 export async function update(app: App, actor: Actor, documentId: string, id: string, content: string): Promise<Comment> {
   await requireReadable(app.db, actor, documentId)
   const { user_id } = await getComment(app.db, documentId, id)
@@ -166,7 +175,10 @@ export async function update(app: App, actor: Actor, documentId: string, id: str
   })
 }
 
-/** Removes a comment and the replies to it; its author may, and admins. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, COMMENT_PERMISSION_DENIED. */
+/**
+ * Deletes a comment and its replies; only its author and admins may. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND,
+ * COMMENT_PERMISSION_DENIED.
+ */
 export async function remove(app: App, actor: Actor, documentId: string, id: string): Promise<void> {
   await requireReadable(app.db, actor, documentId)
   const { user_id } = await getComment(app.db, documentId, id)
@@ -178,7 +190,7 @@ export async function remove(app: App, actor: Actor, documentId: string, id: str
 const requireReadable = (db: Db, actor: Actor, documentId: string) =>
   requireDocumentName(db, actor, documentId, 'COMMENT_DOCUMENT_NOT_FOUND')
 
-/** A comment is found under its own document only. */
+/** Finds a comment of this document only. */
 async function getComment(db: Db, documentId: string, id: string): Promise<Pick<Row<'comments'>, 'user_id' | 'parent_id'>> {
   const comment = await db
     .selectFrom('comments')
@@ -197,7 +209,7 @@ async function requireThread(db: Db, documentId: string, id: string): Promise<vo
 
 function checkContent(content: string): void {
   if (content.trim() === '') throw new AppError('COMMENT_CONTENT_EMPTY')
-  // No string has more than twice as many units as code points: megabytes need not be taken apart.
+  // A string has at most two code units per code point, so most long texts need not be split.
   if (content.length > 2 * maxLength || [...content].length > maxLength)
     throw new AppError('COMMENT_CONTENT_TOO_LONG', { max_length: maxLength })
 }
@@ -213,13 +225,13 @@ async function insert(trx: Trx, values: Values): Promise<string> {
   try {
     return (await trx.insertInto('comments').values(values).returning('id').executeTakeFirstOrThrow()).id
   } catch (error) {
-    // Deleted since we looked.
+    // The document or parent was deleted meanwhile.
     if (isForeignKeyViolation(error)) throw new AppError(values.parent_id === null ? 'COMMENT_DOCUMENT_NOT_FOUND' : 'COMMENT_NOT_FOUND')
     throw error
   }
 }
 
-/** Gone again where somebody was faster. */
+/** Throws COMMENT_NOT_FOUND if the comment was deleted meanwhile. */
 async function readComment(trx: Trx, id: string): Promise<Comment> {
   const comment = await selectComments(trx).where('comments.id', '=', id).executeTakeFirst()
   if (!comment) throw new AppError('COMMENT_NOT_FOUND')

@@ -10,7 +10,7 @@ export const Span = z.object({
   offset: integerText(0, 1_000_000_000).default(0),
   cursor: cursorField,
 })
-/** Its length has codes of its own. */
+/** The domain checks the length, because it has its own error codes. */
 const Content = z.string().meta({ minLength: 1, maxLength: 10_000 })
 export const NewComment = z.object({ content: Content, parent_id: z.string().nullish() })
 const Changes = z.object({ content: Content })

@@ -45,7 +45,7 @@ const StoredView = z.object({ id: z.uuid(), title: z.string(), sha256: z.string(
 
 export const BulkAnswer = z.object({
   uploaded: z.int(),
-  failedResult: z.int(),
+  failed: z.int(),
   documents: z.array(
     z.union([
       z.object({ filename: z.string(), status: z.literal('uploaded'), ...StoredView.shape }),
@@ -213,7 +213,7 @@ async function storeTogether(trx: Trx, files: readonly UploadedFile[], storeIn: 
 
 function bulkAnswer(documents: BulkResult[]): z.infer<typeof BulkAnswer> {
   const uploaded = documents.filter(({ status }) => status === 'uploaded').length
-  return { uploaded, failedResult: documents.length - uploaded, documents }
+  return { uploaded, failed: documents.length - uploaded, documents }
 }
 
 const failed = ({ filename }: UploadedFile, error: unknown): BulkResult => ({ filename, status: 'failed', error: errorView(error) })

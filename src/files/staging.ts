@@ -60,7 +60,7 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
   for (const name of await readdir(folder))
     if (/\.(part|link)$/.test(name) && (await isAbandoned(folder, name, owner))) await rm(join(folder, name), { force: true })
 
-  const passed = openCollector()
+  const countBytes = openCollector()
   const unneededLinks = new Set<string>()
 
   return {
@@ -79,7 +79,7 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
         throw toStoreError(error)
       })
       try {
-        const { sha256, size, head } = await copy(source, handle, { maxSize, fsync, passed })
+        const { sha256, size, head } = await copy(source, handle, { maxSize, fsync, countBytes })
         const written = await handle.stat()
         if (written.size !== size) throw storeUnavailable(new Error(`wrote ${written.size} of ${size} bytes`))
         if (fsync) await handle.sync()
@@ -113,7 +113,7 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
 async function copy(
   source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   handle: FileHandle,
-  { maxSize, fsync, passed }: { maxSize: number; fsync: boolean; passed(bytes: number): void },
+  { maxSize, fsync, countBytes }: { maxSize: number; fsync: boolean; countBytes(bytes: number): void },
 ) {
   const hash = createHash('sha256')
   const head: Uint8Array[] = []
@@ -142,7 +142,7 @@ async function copy(
       hash.update(chunk)
       pending.push(chunk)
       pendingBytes += chunk.length
-      passed(chunk.length)
+      countBytes(chunk.length)
       if (pendingBytes >= writeBytes || pending.length >= maxChunks) await write()
       if (fsync && size - flushed >= flushIntervalBytes) {
         flushed = size

@@ -1,4 +1,4 @@
-/** Labels: shared by all users, changed by whoever made them and by admins. */
+/** Labels: visible to all users, changed by their creators and by admins. */
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
@@ -15,9 +15,9 @@ export interface Label {
   name: string
   color: string
   description: string
-  /** how many documents that the asker can see carry it */
+  /** number of documents with this label that the actor can see */
   document_count: number
-  /** user name; null when that user is gone */
+  /** user name; null if the user was deleted */
   created_by: string | null
   created_at: Date
   updated_at: Date
@@ -31,7 +31,7 @@ export interface Fields {
 
 const byName = keyset({ by: 'labels.name_key', type: 'text', order: 'asc' }, { by: 'labels.id', type: 'id', order: 'asc' })
 
-/** All labels, or a page of them, by name. Throws VALIDATION_ERROR for a cursor of another list. */
+/** Returns all labels or one page of them, by name. Throws VALIDATION_ERROR for a cursor of another list. */
 export const list = (app: App, actor: Actor, wanted: WholeInput = {}): Promise<FetchedPage<Label & RowWithCursorKey>> =>
   fetchWhole(wanted, byName, 'labels', ({ limit, after }) => {
     const all = select(app.db, actor)
@@ -43,14 +43,14 @@ export const list = (app: App, actor: Actor, wanted: WholeInput = {}): Promise<F
       .execute()
   })
 
-/** One label. Throws LABEL_NOT_FOUND. */
+/** Returns a label. Throws LABEL_NOT_FOUND. */
 export async function get(app: App, actor: Actor, id: string, trx: Trx | App['db'] = app.db): Promise<Label> {
   const label = await select(trx, actor).where('labels.id', '=', id).executeTakeFirst()
   if (!label) throw new AppError('LABEL_NOT_FOUND')
   return label
 }
 
-/** The labels of one document, by name. Throws DOCUMENT_NOT_FOUND. */
+/** Returns the labels of a document by name. Throws DOCUMENT_NOT_FOUND. */
 export async function listOfDocument(app: App, actor: Actor, documentId: string): Promise<Label[]> {
   await requireDocumentName(app.db, actor, documentId)
   return select(app.db, actor)
@@ -59,7 +59,7 @@ export async function listOfDocument(app: App, actor: Actor, documentId: string)
     .execute()
 }
 
-/** Gives a document just these labels (ids or names). Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR. */
+/** Replaces the labels of a document (ids or names). Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR. */
 export async function replaceOfDocument(app: App, actor: Actor, documentId: string, given: readonly string[]): Promise<Label[]> {
   await requireDocumentName(app.db, actor, documentId)
   const ids = await documentLabels.resolveLabelIds(app.db, given, 'label_ids')
@@ -69,7 +69,7 @@ export async function replaceOfDocument(app: App, actor: Actor, documentId: stri
 
 const duplicateMessage = 'A label of that name exists.'
 
-/** Makes a label. Throws DUPLICATE_RESOURCE where one has that name, in whatever case. */
+/** Creates a label. Throws DUPLICATE_RESOURCE if the name is taken, ignoring case. */
 export async function create(app: App, actor: Actor, fields: Fields): Promise<Label> {
   const at = app.now()
   const values = { ...fields, name_key: documentLabels.labelKey(fields.name), created_by: actor.id, created_at: at, updated_at: at }
@@ -80,7 +80,7 @@ export async function create(app: App, actor: Actor, fields: Fields): Promise<La
   return get(app, actor, id)
 }
 
-/** Changes a label; documents that carry it are found by its new name. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE. */
+/** Updates a label and reindexes its documents if the name changes. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE. */
 export async function update(app: App, actor: Actor, id: string, changes: Partial<Fields>): Promise<Label> {
   return app.db.transaction().execute(async (trx) => {
     await lockChangeable(trx, actor, id)
@@ -92,7 +92,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Partia
   })
 }
 
-/** Removes a label from everywhere. Throws LABEL_NOT_FOUND, FORBIDDEN. */
+/** Deletes a label and removes it from all documents. Throws LABEL_NOT_FOUND, FORBIDDEN. */
 export async function remove(app: App, actor: Actor, id: string): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await lockChangeable(trx, actor, id)
@@ -101,7 +101,10 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
   })
 }
 
-/** Puts a label on documents, all of them or none. Returns how many did not carry it. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
+/**
+ * Assigns a label to all of the documents or to none. Returns the number of documents that did not have it. Throws LABEL_NOT_FOUND,
+ * DOCUMENT_NOT_FOUND.
+ */
 export async function assign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
     await lockLabel(trx, id)
@@ -109,7 +112,10 @@ export async function assign(app: App, actor: Actor, id: string, documentIds: re
   })
 }
 
-/** Takes a label off documents, all of them or none. Returns how many carried it. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
+/**
+ * Removes a label from all of the documents or from none. Returns the number of documents that had it. Throws LABEL_NOT_FOUND,
+ * DOCUMENT_NOT_FOUND.
+ */
 export async function unassign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
     await get(app, actor, id, trx)
@@ -142,7 +148,7 @@ const select = (db: App['db'], actor: Actor) =>
     )
     .$castTo<Label>()
 
-/** Until the transaction ends, whoever deletes the label waits. Throws LABEL_NOT_FOUND. */
+/** Locks the label against deletion until the transaction ends. Throws LABEL_NOT_FOUND. */
 async function lockLabel(trx: Trx, id: string): Promise<void> {
   if (!(await trx.selectFrom('labels').select('id').where('id', '=', id).forKeyShare().executeTakeFirst()))
     throw new AppError('LABEL_NOT_FOUND')

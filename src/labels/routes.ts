@@ -7,7 +7,7 @@ import { visibleName } from '../http/visible-text.ts'
 import * as labels from './labels.ts'
 
 export const Fields = z.object({
-  // A label is named by its id or its name: one must not look like the other.
+  // Labels are looked up by id or name, so a name must not have the form of an id.
   name: visibleName(100).refine((name) => !isId(name), 'not of the form of an id'),
   color: z.string().regex(/^#[0-9a-f]{6}$/i, 'a colour of the form #RRGGBB'),
   description: z.string().max(500).default(''),

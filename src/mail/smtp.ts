@@ -1,8 +1,10 @@
-/** Mail over SMTP. */
+/** Mailer over SMTP. */
 import { createTransport } from 'nodemailer'
 import { type Mailer, MailFailure } from '../ports/mailer.ts'
 
-/** Makes it; `url` as smtp://user:password@host:587 (STARTTLS where the server has it) or smtps://…, `from` an address with or without a name. */
+/**
+ * Opens a mailer. `url` is smtp://user:password@host:587 (STARTTLS if offered) or smtps://…; `from` is an address with or without a name.
+ */
 export function smtpMailer({ url, from }: { url: string; from: string }): Mailer {
   const transport = createTransport(
     { url, connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000, disableFileAccess: true, disableUrlAccess: true },
@@ -11,7 +13,7 @@ export function smtpMailer({ url, from }: { url: string; from: string }): Mailer
   return {
     async send({ to, subject, text }) {
       try {
-        // An address of its own, never a line to be taken apart: nothing in it can name a second receiver.
+        // An address object instead of a header line cannot contain a second recipient.
         await transport.sendMail({ to: { name: '', address: to }, subject, text })
       } catch (error) {
         throw new MailFailure((error as Error).message)

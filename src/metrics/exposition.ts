@@ -1,15 +1,15 @@
-/** Numbers in the text format of Prometheus. */
+/** Text exposition format of Prometheus. */
 
 export type Labels = Readonly<Record<string, string | number>>
 
 export interface Sample {
   labels?: Labels
   value: number
-  /** of a histogram's series: `_bucket`, `_sum`, `_count` */
+  /** series of a histogram: `_bucket`, `_sum`, `_count` */
   suffix?: string
 }
 
-/** All that goes by one name. */
+/** Samples of one metric name. */
 export interface Family {
   name: string
   type: 'counter' | 'gauge' | 'histogram'
@@ -19,10 +19,10 @@ export interface Family {
 
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** A number that stands for itself. */
+/** Returns a gauge with one sample. */
 export const gauge = (name: string, help: string, value: number): Family => ({ name, type: 'gauge', help, samples: [{ value }] })
 
-/** The text of them all; families without samples are left out. */
+/** Returns the text of all families that have samples. */
 export const render = (families: readonly Family[]): string =>
   families
     .filter(({ samples }) => samples.length > 0)

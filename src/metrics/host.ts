@@ -1,14 +1,14 @@
-/** How busy the machine is. */
+/** Usage of processor, memory and disk of the host. */
 import { statfs } from 'node:fs/promises'
 import { cpus, freemem, totalmem } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config/schema.ts'
 import { storeFolder } from '../files/store-marker.ts'
 
-/** Milliseconds over which the processor is watched. */
+/** Interval over which processor usage is measured. */
 const sampleMs = 200
 
-/** Percent of all processors' time that was spent on work, watched over a fifth of a second from now. */
+/** Returns the usage of all processors in percent, measured over the next 200 ms. */
 export async function cpuUsage(): Promise<number> {
   const before = cpuTimes()
   await sleep(sampleMs)
@@ -16,17 +16,20 @@ export async function cpuUsage(): Promise<number> {
   return percent(after.busy - before.busy, after.all - before.all)
 }
 
-/** Percent of the memory that is not available. */
+/** Returns the memory in use in percent. */
 export const memoryUsage = (): number => percent(totalmem() - freemem(), totalmem())
 
-/** Percent of the document store's disk that is used, as `df` counts it; of the data folder's disk where documents are stored elsewhere. */
+/**
+ * Returns the usage of the disk of the document store in percent, calculated like `df`. Uses the data directory if documents are stored
+ * elsewhere.
+ */
 export async function diskUsage(config: Config): Promise<number> {
   const { bsize, blocks, bfree, bavail } = await statfs(storageFolder(config))
   const used = (blocks - bfree) * bsize
   return percent(used, used + bavail * bsize)
 }
 
-/** Bytes that are left to us on that disk. */
+/** Returns the bytes available on that disk. */
 export async function diskFree(config: Config): Promise<number> {
   const { bsize, bavail } = await statfs(storageFolder(config))
   return bavail * bsize
@@ -44,5 +47,5 @@ function cpuTimes(): { busy: number; all: number } {
   return { busy, all }
 }
 
-/** With one digit after the point. */
+/** Returns percent with one decimal. */
 const percent = (part: number, whole: number): number => (whole > 0 ? Math.round((1000 * part) / whole) / 10 : 0)

@@ -1,4 +1,4 @@
-/** Numbers for people: how the machine is, and how reading documents goes. */
+/** Metrics of the API: host usage and OCR statistics. */
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
@@ -6,29 +6,29 @@ import type { Db } from '../db/pool.ts'
 import { cpuUsage, diskUsage, memoryUsage } from './host.ts'
 
 export interface SystemMetrics {
-  /** percent, as the other two */
+  /** percent, as the next two */
   cpu_usage: number
   memory_usage: number
-  /** of the disk that the document store is on */
+  /** disk of the document store */
   disk_usage: number
   /** HTTP connections and WebSockets of all server processes */
   active_connections: number
-  /** of the server that answers; to the shell beside the servers: of the one that has run longest, 0 where none runs */
+  /** of this server process; for commands without a server: of the oldest server process, 0 if none runs */
   uptime_seconds: number
 }
 
-/** Seconds; a server that has said nothing for longer is dead. */
+/** A server process without a heartbeat for this long counts as dead. */
 const heartbeatTimeoutSeconds = 60
 
 export interface ConnectionCounts {
   servers: number
   http: number
   ws: number
-  /** of the one that has run longest, in seconds; 0 where none runs */
+  /** seconds since the oldest live process started, 0 if none runs */
   uptime: number
 }
 
-/** Open connections of all live server processes, and how many processes those are. */
+/** Counts live server processes and their connections. */
 export async function countConnections(db: Db): Promise<ConnectionCounts> {
   const { rows } = await sql<ConnectionCounts>`
     select count(*) as servers, coalesce(sum(http_connections), 0) as http, coalesce(sum(ws_connections), 0) as ws,
@@ -37,7 +37,7 @@ export async function countConnections(db: Db): Promise<ConnectionCounts> {
   return rows[0] as ConnectionCounts
 }
 
-/** The machine that answers, and the connections of all. */
+/** Returns the usage of this host and the connections of all server processes. */
 export async function system(app: App, isServer: boolean): Promise<SystemMetrics> {
   const [cpu_usage, disk_usage, { http, ws, uptime }] = await Promise.all([cpuUsage(), diskUsage(app.config), countConnections(app.db)])
   const uptime_seconds = isServer ? Math.floor(process.uptime()) : uptime
@@ -53,26 +53,26 @@ export interface Day {
   pages: number
   /** seconds per document; null on a day without any */
   average_processing_time: number | null
-  /** 0 to 1; null where nothing was recognised */
+  /** 0 to 1; null without OCR results */
   average_confidence: number | null
 }
 
 export interface OcrAnalytics {
   total_processed: number
-  /** 0 to 1; 0 before anything was processed */
+  /** 0 to 1; 0 before the first document */
   success_rate: number
   /** seconds per document */
   average_processing_time: number
-  /** code -> documents; those read in several languages count for each */
+  /** documents by language code; a document in several languages counts for each */
   languages_used: Record<string, number>
-  /** the last 30 days, the oldest first */
+  /** the last 30 days, oldest first */
   daily_stats: Day[]
 }
 
 const days = 30
 const dayMs = 86_400_000
 
-/** How the reading of the documents that the actor sees has gone. */
+/** Returns OCR statistics of the documents that the actor can see. */
 export async function ocr(app: App, actor: Actor): Promise<OcrAnalytics> {
   const [groups, recent] = await Promise.all([countByLanguage(app, actor), countByDay(app, actor)])
   const sum = (of: (group: Group) => number) => groups.reduce((total, group) => total + of(group), 0)
@@ -95,7 +95,7 @@ interface Group {
   language: string
   succeeded: number
   failed: number
-  /** of those that succeeded */
+  /** total of the successful ones */
   seconds: number
 }
 
@@ -139,7 +139,7 @@ async function countByDay(app: App, actor: Actor): Promise<Day[]> {
 
 const emptyDay = { processed: 0, succeeded: 0, failed: 0, pages: 0, average_processing_time: null, average_confidence: null }
 
-/** Users count their own documents, admins all. */
+/** Matches jobs of documents that the actor can see. */
 const isVisible = (actor: Actor) =>
   isAdmin(actor)
     ? sql<boolean>`true`

@@ -1,4 +1,4 @@
-/** What the database says of the whole installation, for Prometheus. Every server tells the same. */
+/** Prometheus metrics of the whole installation, read from the database. Every server process exports the same values. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { isOcrPaused, kinds } from '../jobs/queue.ts'
@@ -6,10 +6,10 @@ import { type Family, gauge } from './exposition.ts'
 import { diskFree } from './host.ts'
 import { countConnections } from './metrics.ts'
 
-/** Milliseconds that numbers over whole tables are kept: they are asked for more often than they change by much. */
+/** Lifetime of cached totals over whole tables. */
 const cacheMs = 60_000
 
-/** Makes the function that tells. A database out of reach is told of too, instead of everything else. */
+/** Returns a function that reads the metrics. Without the database it returns `dms_database_up 0` only. */
 export function openDatabaseMetrics(app: App): () => Promise<Family[]> {
   let kept: { at: number; families: Family[] } | null = null
   const totals = async (): Promise<Family[]> => {
@@ -22,7 +22,7 @@ export function openDatabaseMetrics(app: App): () => Promise<Family[]> {
       const families = await Promise.all([queue(app), connections(app), sources(app), runs(app), totals()])
       return [gauge('dms_database_up', 'Whether the database answers.', 1), ...families.flat()]
     } catch (error) {
-      app.log.warn({ err: (error as Error).message }, 'metrics without the database')
+      app.log.warn({ err: (error as Error).message }, 'cannot read metrics from the database')
       return [gauge('dms_database_up', 'Whether the database answers.', 0)]
     }
   }
@@ -47,7 +47,7 @@ async function queue({ db }: App): Promise<Family[]> {
     {
       name: 'dms_jobs',
       type: 'gauge',
-      help: 'Jobs that wait or run.',
+      help: 'Pending and running jobs.',
       samples: [...queues].flatMap((queue) =>
         ['pending', 'processing'].map((state) => ({ labels: { queue, state }, value: rowOf(queue, state)?.jobs ?? 0 })),
       ),
@@ -55,38 +55,40 @@ async function queue({ db }: App): Promise<Family[]> {
     {
       name: 'dms_oldest_pending_job_age_seconds',
       type: 'gauge',
-      help: 'For how long the job that could have run first has waited.',
+      help: 'Age of the oldest job that is ready to run.',
       samples: each((queue) => rowOf(queue, 'pending')?.age ?? 0),
     },
     {
       name: 'dms_jobs_finished_last_hour',
       type: 'gauge',
-      help: 'Documents read in the last hour.',
+      help: 'Extraction jobs finished in the last hour.',
       samples: finished.map(({ labels, jobs }) => ({ labels, value: jobs })),
     },
     {
       name: 'dms_job_duration_last_hour_seconds',
       type: 'gauge',
-      help: 'How long reading a document took in the last hour.',
+      help: 'Duration of extraction jobs finished in the last hour.',
       samples: finished.flatMap(({ labels, median, slow }) => [
         { labels: { ...labels, quantile: 0.5 }, value: median },
         { labels: { ...labels, quantile: 0.95 }, value: slow },
       ]),
     },
-    gauge('dms_ocr_paused', '1 while no OCR job is begun, as somebody wants it.', (await isOcrPaused(db)) ? 1 : 0),
+    gauge('dms_ocr_paused', '1 while OCR is paused.', (await isOcrPaused(db)) ? 1 : 0),
     gauge(
       'dms_ocr_pages_last_hour',
-      'Pages of documents that OCR was done with in the last hour.',
+      'Pages of extraction jobs finished in the last hour.',
       finished.reduce((sum, { pages }) => sum + pages, 0),
     ),
   ]
 }
 
-/** What is done from time to time, as by cron: an alert on what was not done needs no push gateway. */
+/** Times of the last successful periodic runs such as backups, for alerts on missing ones. */
 async function runs({ db }: App): Promise<Family[]> {
   const { rows } = await sql<{ name: string; at: number }>`
     select name, extract(epoch from last_success_at)::float8 as at from runs order by name`.execute(db)
-  return rows.map(({ name, at }) => gauge(`dms_${name}_last_success_timestamp_seconds`, `When the last ${name} succeeded, since 1970.`, at))
+  return rows.map(({ name, at }) =>
+    gauge(`dms_${name}_last_success_timestamp_seconds`, `Time of the last successful ${name} since the Unix epoch.`, at),
+  )
 }
 
 async function connections({ db }: App): Promise<Family[]> {
@@ -97,14 +99,14 @@ async function connections({ db }: App): Promise<Family[]> {
   const { rows: workers } = await sql<{ alive: number }>`
     select count(*) as alive from workers where seen_at > now() - interval '30 seconds'`.execute(db)
   return [
-    gauge('dms_servers', 'Server processes that live.', servers),
-    gauge('dms_workers', 'Workers that live.', workers[0]?.alive ?? 0),
+    gauge('dms_servers', 'Live server processes.', servers),
+    gauge('dms_workers', 'Live workers.', workers[0]?.alive ?? 0),
     gauge('dms_http_connections', 'Open HTTP connections of all servers.', http),
     gauge('dms_ws_connections', 'Open WebSockets of all servers.', ws),
     {
       name: 'dms_db_pool_connections',
       type: 'gauge',
-      help: 'Connections to the database that dms has, by what PostgreSQL says of them.',
+      help: 'Database connections of dms by state in pg_stat_activity.',
       samples: rows.map(({ state, connections }) => ({ labels: { state }, value: connections })),
     },
   ]
@@ -115,7 +117,7 @@ interface SourceState {
   status: string
   totals: Record<string, number>
   last_sync: number | null
-  /** seconds that a sync has been due, and that the last good one took */
+  /** seconds that a sync is overdue, and seconds that the last successful one took */
   lag: number
   duration: number | null
 }
@@ -131,25 +133,25 @@ async function sources({ db }: App): Promise<Family[]> {
     {
       name: 'dms_source_last_success_timestamp_seconds',
       type: 'gauge',
-      help: 'When a source was synced last, since 1970.',
+      help: 'Time of the last sync of a source since the Unix epoch.',
       samples: rows.flatMap(({ id, last_sync }) => (last_sync === null ? [] : [{ labels: { source: id }, value: last_sync }])),
     },
     {
       name: 'dms_source_sync_lag_seconds',
       type: 'gauge',
-      help: 'For how long a sync has been due.',
+      help: 'Seconds that a sync is overdue.',
       samples: rows.map(({ id, lag }) => ({ labels: { source: id }, value: lag })),
     },
     {
       name: 'dms_source_sync_duration_seconds',
       type: 'gauge',
-      help: 'How long the last good sync of a source took.',
+      help: 'Duration of the last successful sync of a source.',
       samples: rows.flatMap(({ id, duration }) => (duration === null ? [] : [{ labels: { source: id }, value: duration }])),
     },
     {
       name: 'dms_source_files_total',
       type: 'counter',
-      help: 'What became of files of a source, over all syncs.',
+      help: 'Files of a source by result, over all syncs.',
       samples: rows.flatMap(({ id, totals }) =>
         Object.entries(totals).map(([result, value]) => ({ labels: { source: id, result }, value })),
       ),
@@ -172,7 +174,7 @@ async function tableTotals(app: App): Promise<Family[]> {
     select coalesce(error_code, 'UNKNOWN') as code, count(*) as jobs from jobs
     where kind in ('ocr', 'extract') and status = 'failed' group by 1 order by 1`.execute(db)
   const free = await diskFree(app.config)
-  // The index may be out of reach by itself; the rest is still worth telling.
+  // The search index may be unavailable on its own.
   const indexed = await app.search.status().catch(() => null)
   return [
     {
@@ -184,12 +186,12 @@ async function tableTotals(app: App): Promise<Family[]> {
         value: documents.rows.find((row) => row.status === status)?.documents ?? 0,
       })),
     },
-    gauge('dms_storage_bytes', 'Bytes of stored files, each counted once.', stored.rows[0]?.bytes ?? 0),
-    gauge('dms_storage_free_bytes', 'Bytes that are left on the disk of the document store.', free),
+    gauge('dms_storage_bytes', 'Total size of stored files without duplicates.', stored.rows[0]?.bytes ?? 0),
+    gauge('dms_storage_free_bytes', 'Free bytes on the disk of the document store.', free),
     {
       name: 'dms_jobs_failed',
       type: 'gauge',
-      help: 'Failed reading jobs that are kept, by the reason.',
+      help: 'Failed extraction jobs by error code.',
       samples: failed.rows.map(({ code, jobs }) => ({ labels: { code }, value: jobs })),
     },
     ...(indexed === null
@@ -198,7 +200,7 @@ async function tableTotals(app: App): Promise<Family[]> {
           gauge('dms_search_index_documents', 'Documents in the search index.', indexed.documents),
           gauge(
             'dms_search_drift_documents',
-            'Documents without an entry in the search index, and entries without a document, together.',
+            'Documents missing from the search index plus entries without a document.',
             indexed.missing + indexed.extra,
           ),
         ]),

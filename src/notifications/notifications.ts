@@ -1,4 +1,4 @@
-/** Notifications: what happened to a user's things while nobody looked. Each belongs to one user, admins included. */
+/** Notifications of users. Each belongs to one user; admins see only their own. */
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
@@ -27,11 +27,13 @@ export type Notification = Row<'notifications'>
 export interface Content {
   title: string
   message: string
-  /** ids of what it is about, such as `document_id` */
+  /** ids of related objects, such as `document_id` */
   data: Record<string, string>
 }
 
-/** Tells a user something, now and by an event, if your transaction commits; nothing at all to users who want no notifications, or are gone. */
+/**
+ * Creates a notification and its event in the caller's transaction. Does nothing if the user was deleted or has switched notifications off.
+ */
 export async function notify(app: App, trx: Trx, userId: string, type: Type, { title, message, data }: Content): Promise<void> {
   const { rows } = await sql<{ id: string }>`
     insert into notifications (user_id, type, title, message, data, created_at)
@@ -44,13 +46,13 @@ export async function notify(app: App, trx: Trx, userId: string, type: Type, { t
 }
 
 export interface NotificationPage extends FetchedPage<Notification & RowWithCursorKey> {
-  /** of all that the user has */
+  /** number of all unread notifications of the user */
   unread: number
 }
 
 const newestFirst = keyset({ by: 'created_at', type: 'timestamp', order: 'desc' }, { by: 'id', type: 'id', order: 'desc' })
 
-/** One page of the user's notifications, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
+/** Returns one page of the user's notifications, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
 export async function list(
   app: App,
   actor: Actor,
@@ -81,7 +83,7 @@ export async function list(
   return { ...fetched, unread: left }
 }
 
-/** Marks one as read; once read it stays as it is. Throws NOTIFICATION_NOT_FOUND. */
+/** Marks a notification as read. Keeps the first time of reading. Throws NOTIFICATION_NOT_FOUND. */
 export async function markRead(app: App, actor: Actor, id: string): Promise<Notification> {
   const notification = await app.db
     .updateTable('notifications')
@@ -94,7 +96,7 @@ export async function markRead(app: App, actor: Actor, id: string): Promise<Noti
   return notification
 }
 
-/** Marks all of the user's as read; how many were not. */
+/** Marks all notifications of the user as read. Returns the number of those that were unread. */
 export async function markAllRead(app: App, actor: Actor): Promise<number> {
   const { numUpdatedRows } = await app.db
     .updateTable('notifications')
@@ -105,7 +107,7 @@ export async function markAllRead(app: App, actor: Actor): Promise<number> {
   return Number(numUpdatedRows)
 }
 
-/** Removes one. Throws NOTIFICATION_NOT_FOUND. */
+/** Deletes a notification. Throws NOTIFICATION_NOT_FOUND. */
 export async function remove(app: App, actor: Actor, id: string): Promise<void> {
   const { numDeletedRows } = await app.db
     .deleteFrom('notifications')

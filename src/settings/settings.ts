@@ -1,4 +1,4 @@
-/** What each user likes, over what the configuration says. */
+/** Settings of users, with defaults from the configuration. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { compileStatement } from '../db/compiled-query.ts'
@@ -12,13 +12,13 @@ export interface Settings {
   /** a BCP 47 tag */
   language: string
   notifications_enabled: boolean
-  /** for uploads that name none: one installed code, or several joined by `+` */
+  /** OCR language of uploads that name none: an installed code, or several joined by `+` */
   ocr_default_language: string
-  /** entries of a list on one page, where the request does not say */
+  /** page size of lists without `per_page` */
   items_per_page: number
 }
 
-/** The settings of whoever asks; the operator at the shell has those of the configuration. */
+/** Returns the actor's settings; the defaults for the operator. */
 export async function get(app: App, actor: Actor): Promise<Settings> {
   const [row] = await selectSettings(app.reads, actor.id)
   return withDefaults(app, row)
@@ -26,7 +26,10 @@ export async function get(app: App, actor: Actor): Promise<Settings> {
 
 const selectSettings = compileStatement((db: Db, id: string | null) => db.selectFrom('user_settings').selectAll().where('user_id', '=', id))
 
-/** Changes what is given; all settings as they are then. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a language that is not installed. */
+/**
+ * Updates the given settings and returns all. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a language that is not
+ * installed.
+ */
 export async function update(app: App, actor: Actor, changes: Partial<Settings>): Promise<Settings> {
   if (actor.id === null) throw new AppError('USER_NOT_FOUND')
   if (changes.ocr_default_language !== undefined) checkLanguage(app, changes.ocr_default_language, 'ocr_default_language')
@@ -39,7 +42,7 @@ export async function update(app: App, actor: Actor, changes: Partial<Settings>)
   return withDefaults(app, row)
 }
 
-/** The page that a list shows: as long as the request says, else as the user likes it. */
+/** Returns the requested page, with the page size of the request or of the actor's settings. */
 export async function resolvePage(app: App, actor: Actor, { page, per_page, cursor }: PageInput): Promise<PageRequest> {
   return { page, cursor, per_page: per_page ?? (await get(app, actor)).items_per_page }
 }
@@ -50,12 +53,12 @@ function withDefaults({ config: { limits, ocr } }: App, row: Row<'user_settings'
     language: row?.language ?? 'en',
     notifications_enabled: row?.notifications_enabled ?? true,
     ocr_default_language: row?.ocr_default_language ?? ocr.default_language,
-    // What is liked cannot be more than what is allowed.
+    // The configured maximum may be lower than the stored setting.
     items_per_page: Math.min(row?.items_per_page ?? limits.per_page_default, limits.per_page_max),
   }
 }
 
-/** Throws VALIDATION_ERROR naming the languages that are there, when one of `language` (codes joined by +) is not. */
+/** Throws VALIDATION_ERROR with the installed languages if one in `language` (codes joined by +) is not installed. */
 export function checkLanguage(app: App, language: string, field = 'language'): void {
   if (!app.ocr) return
   const installed = [...app.ocr.languages.keys()].filter((code) => code !== 'osd').sort()

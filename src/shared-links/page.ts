@@ -1,4 +1,4 @@
-/** The pages that a browser sees at the address of a shared link. No script, nothing from elsewhere. */
+/** HTML pages of shared links, without scripts and external resources. */
 import { createHash } from 'node:crypto'
 import type { AppError, Code } from '../errors.ts'
 
@@ -8,11 +8,11 @@ export interface LinkPage {
   mime_type: string
   requires_password: boolean
   expires_at: Date | null
-  /** whether its type is shown inside a browser */
+  /** whether browsers can display its type */
   isViewable: boolean
-  /** what leads from the page's own address to where its forms go: '' or the token and a slash */
+  /** relative path from the page to its form actions: '' or the token and a slash */
   base: string
-  /** why the last try came to nothing */
+  /** error of the last attempt */
   failure?: AppError | undefined
 }
 
@@ -44,10 +44,10 @@ footer{text-wrap:balance;margin:1.6rem 0 0;padding:1.1rem 0 0;border-top:1px sol
 @media(max-width:26rem){body{padding:.75rem}main{padding:1.75rem 1.25rem 1.25rem}}
 `
 
-/** What the pages need their browser to allow: this one style sheet, and forms that come back here. */
+/** Content security policy of the pages: one inline style sheet and forms to this server. */
 export const pagePolicy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; form-action 'self'; frame-ancestors 'none'`
 
-/** The page of a link that works. */
+/** Returns the page of a usable link. */
 export function linkPage({ filename, size, mime_type, requires_password, expires_at, isViewable, base, failure }: LinkPage): string {
   const field = html`<label for="password">Password</label>
 <input id="password" name="password" type="password" maxlength="1024" autocomplete="off" required autofocus${markup(failure ? ' aria-invalid="true" aria-describedby="problem"' : '')}>`
@@ -66,7 +66,7 @@ ${requires_password ? field : html``}
   )
 }
 
-/** The page instead of a link that does not work, or not now. */
+/** Returns the page for an error. */
 export function refusalPage({ code, details }: AppError): string {
   const [title, say] = messages[code] ?? ['Something went wrong', 'Try again in a moment.']
   const wait = details.retry_after_secs
@@ -96,7 +96,7 @@ function failureText({ code, details, message }: AppError): string {
   return code === 'SHARED_LINK_RATE_LIMITED' ? `Too many tries. Wait ${details.retry_after_secs} seconds, then try again.` : message
 }
 
-/** A sheet of paper with the file's extension on it. */
+/** Returns an icon with the file's extension. */
 function fileIcon(filename: string): Markup {
   const extension = /\.([a-z0-9]{1,5})$/i.exec(filename)?.[1] ?? ''
   return html`<svg viewBox="0 0 48 57" aria-hidden="true"><path class="paper" d="M6 1h25l16 16v34a5 5 0 0 1-5 5H6a5 5 0 0 1-5-5V6a5 5 0 0 1 5-5z" stroke="currentColor" stroke-width="2"/><path d="M31 1v11a5 5 0 0 0 5 5h11" fill="none" stroke="currentColor" stroke-width="2"/><text x="24" y="42" text-anchor="middle" fill="currentColor">${extension.toUpperCase()}</text></svg>`
@@ -143,7 +143,7 @@ const typeNames: Readonly<Record<string, string>> = {
   'text/html': 'Web page',
 }
 
-/** What people call files of that type. */
+/** Returns a display name of a media type. */
 function typeName(mime: string): string {
   const [plain = ''] = mime.split(';')
   const [family = '', kind = ''] = plain.split('/')
@@ -162,14 +162,14 @@ function formatBytes(bytes: number): string {
 const formatDate = (at: Date): string =>
   `${new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short', timeZone: 'UTC' }).format(at)} UTC`
 
-/** Text that is HTML already. */
+/** HTML that needs no escaping. */
 interface Markup {
   readonly markup: string
 }
 
 const markup = (markup: string): Markup => ({ markup })
 
-/** HTML in which every value is escaped that is not markup itself. */
+/** Template tag that escapes every value except markup. */
 const html = (parts: TemplateStringsArray, ...values: readonly (string | Markup)[]): Markup =>
   markup(String.raw({ raw: parts }, ...values.map((value) => (typeof value === 'string' ? escapeHtml(value) : value.markup))))
 

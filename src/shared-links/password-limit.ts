@@ -1,4 +1,4 @@
-/** Wrong passwords of a shared link, counted for each address and, over all addresses, for each link. */
+/** Limits of password attempts on shared links, per client network and per link. */
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import { countFailure, rejectLocked } from '../http/lockout.ts'
@@ -9,20 +9,20 @@ import type { SharedLink } from './shared-links.ts'
 const code = 'SHARED_LINK_RATE_LIMITED'
 const day = 86_400
 
-/** of all addresses together, for one link */
+/** Failures per link, over all clients. */
 const failureLimit = ({ config }: App): Limit => ({ max: config.limits.shared_password_failures, windowSeconds: 900 })
-/** Visitors who gave the right password within a day are let in while the link is locked, unless they guess themselves. */
+/** Clients that gave the right password within a day can open a locked link, unless they guess themselves. */
 const knownVisitorLimit: Limit = { max: 1, windowSeconds: day }
 const knownFailureLimit: Limit = { max: 10, windowSeconds: day }
 
-/** Counts a try of one address, whatever comes of it. Throws SHARED_LINK_RATE_LIMITED. */
+/** Counts an attempt of a client network. Throws SHARED_LINK_RATE_LIMITED. */
 export const countAttempt = (app: App, ip: string): Promise<void> =>
   countHit(app, attemptsKey(ip), { max: app.config.limits.shared_verify_per_minute, windowSeconds: 60 }, code)
 
-/** The key that countTry() counts under. */
+/** Returns the key that countAttempt() counts under. */
 export const attemptsKey = (ip: string): string => `shared-link-password:${clientNetwork(ip)}`
 
-/** Whether the password opens the link. Throws SHARED_LINK_RATE_LIMITED while the link is locked, for the right password too. */
+/** Returns whether the password is right. Throws SHARED_LINK_RATE_LIMITED while the link is locked, even for the right password. */
 export async function verifyPassword(app: App, link: SharedLink, ip: string, password: string): Promise<boolean> {
   const key = `shared-link-failures:${link.id}`
   const visitor = `shared-link-visitor:${link.id}:${clientNetwork(ip)}`
@@ -33,7 +33,7 @@ export async function verifyPassword(app: App, link: SharedLink, ip: string, pas
     else await countFailure(app, key, failureLimit(app), code, (trx, seconds) => notifyLocked(app, trx, link, seconds))
     return false
   }
-  // The right one of many guesses at once: by now the others may have locked the link.
+  // Concurrent guesses may have locked the link meanwhile.
   if (!isKnown) await rejectLocked(app, key, failureLimit(app), code)
   await tryCountHit(app, visitor, knownVisitorLimit)
   return true

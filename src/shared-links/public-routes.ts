@@ -8,7 +8,7 @@ import { linkPage, pagePolicy, refusalPage } from './page.ts'
 import type { SharedLink } from './shared-links.ts'
 import * as visit from './visits.ts'
 
-/** An empty field of a form is no password. */
+/** An empty form field counts as no password. */
 const Password = z.object({
   password: z
     .string()
@@ -71,7 +71,7 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-/** How a failure is told to a browser at a shared link, whatever refused it; undefined for everybody else, who gets the error body. */
+/** Returns the function that renders errors of shared links as HTML for browsers; undefined for all other requests. */
 export const errorPageFor = (event: H3Event): H3EventContext['explain'] =>
   /^\/api\/(?:v1\/)?public\/shared\//.test(event.url.pathname) && isBrowser(event)
     ? (failure) => page(failure.status, refusalPage(failure))
@@ -96,14 +96,14 @@ function send(app: App, how: 'attachment' | 'inline') {
   }
 }
 
-/** Where another password, or patience, helps, the form stays. */
+/** Shows the form again after errors of the password. */
 const afterFailure = (link: SharedLink, failure: AppError): string =>
   passwordErrors.some((code) => code === failure.code) ? pageOf(link, '', failure) : refusalPage(failure)
 
 const pageOf = (link: SharedLink, base: string, failure?: AppError): string =>
   linkPage({ ...view(link), expires_at: link.expires_at, isViewable: canShowInline(link.mime_type), base, failure })
 
-/** A browser says first of all that it wants HTML; programs that take anything get JSON. */
+/** Returns whether the Accept header prefers HTML, as browsers do. Programs that accept anything get JSON. */
 const isBrowser = ({ req }: H3Event): boolean => /^\s*(?:text\/html|application\/xhtml\+xml)\b/i.test(req.headers.get('accept') ?? '')
 
 const isPartialRequest = ({ req }: H3Event): boolean => /^\s*bytes\s*=\s*(?:0*[1-9]|-)/i.test(req.headers.get('range') ?? '')

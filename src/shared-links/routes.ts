@@ -32,7 +32,7 @@ export const ListAnswer = z.object({ shared_links: z.array(LinkAnswer), paginati
 const ofLink = { id: 'SHARED_LINK_NOT_FOUND' } as const
 const ofDocument = { document_id: 'DOCUMENT_NOT_FOUND' } as const
 
-/** Under their name and under the one that existing clients use. */
+/** Routes under /api/shared-links and under the alias /api/shared/links. */
 export const routes = (app: App): Route[] => (['/api/shared-links', '/api/shared/links'] as const).flatMap((path) => routesUnder(app, path))
 
 const routesUnder = (app: App, path: `/${string}`): Route[] => [

@@ -1,4 +1,4 @@
-/** Shared links, as whoever shares sees them: each leads strangers to one document. What those do is in visit.ts. */
+/** Shared links, as their creators manage them. visits.ts serves their visitors. */
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
@@ -15,13 +15,13 @@ import { countHit } from '../http/rate-limit.ts'
 
 export const linkStatuses = ['usable', 'expired', 'revoked', 'exhausted'] as const
 
-/** A link with what it leads to. */
+/** A link with the columns of its document. */
 export interface SharedLink extends Row<'shared_links'>, Pick<Row<'documents'>, 'title' | 'filename' | 'size' | 'mime_type' | 'sha256'> {
   owner_id: string
   document_created_at: Date
   file_replaced_at: Date | null
   creator: string
-  /** whether its maker may still see the document */
+  /** whether its creator can still see the document */
   is_creator_authorized: boolean
   /** by the database clock */
   is_expired: boolean
@@ -33,7 +33,7 @@ export interface LinkOptions {
   max_views?: number | null | undefined
 }
 
-/** Shares a document. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for an expiry that has passed, SHARED_LINK_RATE_LIMITED. */
+/** Creates a link. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for an expiry in the past, SHARED_LINK_RATE_LIMITED. */
 export async function create(app: App, actor: Actor, documentId: string, terms: LinkOptions): Promise<SharedLink> {
   const { password, expires_at = null, max_views = null } = terms
   if (expires_at && expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'a moment in the future')
@@ -42,14 +42,14 @@ export async function create(app: App, actor: Actor, documentId: string, terms: 
   if (actor.id !== null) await countHit(app, `shared-link:${actor.id}`, creation, 'SHARED_LINK_RATE_LIMITED')
   const password_hash = password ? await app.passwords.hash(password) : null
   return app.db.transaction().execute(async (trx) => {
-    // The document before the user, as everywhere; from here on it stays until the link is there.
+    // Locks the document before the user, as every transaction does. The document then exists until the commit.
     const still = await trx.selectFrom('documents').select('id').where('id', '=', document.id).forKeyShare().executeTakeFirst()
     if (!still) throw new AppError('DOCUMENT_NOT_FOUND')
     const { id } = await trx
       .insertInto('shared_links')
       .values({
         document_id: document.id,
-        // The operator at the shell is no user: the link counts as the owner's.
+        // The operator is no user: the link belongs to the owner of the document.
         created_by: actor.id ?? document.owner_id,
         token: newToken(),
         password_hash,
@@ -68,11 +68,11 @@ const newestFirst = keyset(
   { by: 'shared_links.id', type: 'id', order: 'desc' },
 )
 
-/** One page of the actor's own links, of everybody's for an admin; newest first. Throws VALIDATION_ERROR for a cursor of another list. */
+/** Returns one page of the actor's links, for an admin of all links, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
 export const list = (app: App, actor: Actor, page: PageRequest): Promise<FetchedPage<SharedLink & RowWithCursorKey>> =>
   pageOfLinks(app, page, null, isAdmin(actor) ? sql`true` : sql`shared_links.created_by = ${actor.id} and documents.owner_id = ${actor.id}`)
 
-/** One page of all links to a document, newest first. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
+/** Returns one page of the links to a document, newest first. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
 export async function listOfDocument(
   app: App,
   actor: Actor,
@@ -83,14 +83,14 @@ export async function listOfDocument(
   return pageOfLinks(app, page, id, sql`shared_links.document_id = ${id}`)
 }
 
-/** Makes a link void from this moment; again is untrustedContentHeaders. Throws SHARED_LINK_NOT_FOUND. */
+/** Revokes a link. Idempotent. Throws SHARED_LINK_NOT_FOUND. */
 export async function revoke(app: App, actor: Actor, id: string): Promise<void> {
   const link = await selectLinks(app.db).where('shared_links.id', '=', id).executeTakeFirst()
   if (!link || !(isAdmin(actor) || link.owner_id === actor.id)) throw new AppError('SHARED_LINK_NOT_FOUND')
   await app.db.updateTable('shared_links').set({ revoked_at: app.now() }).where('id', '=', id).where('revoked_at', 'is', null).execute()
 }
 
-/** Revokes all links that a user made; returns how many were not revoked before. */
+/** Revokes all links that a user created. Returns the number of links that were not revoked before. */
 export async function revokeAll(app: App, trx: Trx, userId: string): Promise<number> {
   const { numUpdatedRows } = await trx
     .updateTable('shared_links')
@@ -110,7 +110,7 @@ export const deleteEnded = (db: Db, ageMs: number, isDryRun: boolean): Promise<n
     isDryRun,
   )
 
-/** Where a link stands; of several reasons against it the first in this order counts. */
+/** Returns the status of a link. The first of several reasons counts, in this order. */
 export function statusOf({
   revoked_at,
   is_creator_authorized,
@@ -123,7 +123,7 @@ export function statusOf({
   return max_views !== null && view_count >= max_views ? 'exhausted' : 'usable'
 }
 
-/** Selects links with what they lead to. */
+/** Selects links with the columns of their documents. */
 export const selectLinks = (db: Db | Trx) =>
   joinTables(db)
     .selectAll('shared_links')
@@ -162,7 +162,7 @@ const joinTables = (db: Db | Trx) =>
     .innerJoin('documents', 'documents.id', 'shared_links.document_id')
     .innerJoin('users', 'users.id', 'shared_links.created_by')
 
-/** 43 characters that fit into an address, and begin no option of a command line. */
+/** Returns 43 URL-safe characters that do not start like a command line option. */
 function newToken(): string {
   const token = randomBytes(32).toString('base64url')
   return token.startsWith('-') ? newToken() : token

@@ -1,4 +1,4 @@
-/** What visitors of a shared link do: look at it, try a password, fetch the file. */
+/** Visits of shared links: showing the link, verifying its password, downloading the file. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { clock, secondsAgo } from '../db/clock.ts'
@@ -11,19 +11,18 @@ import { notify } from '../notifications/notifications.ts'
 import { attemptsKey, countAttempt, verifyPassword } from './password-limit.ts'
 import { type SharedLink, selectLinks, statusOf } from './shared-links.ts'
 
-/** Whose fetch it is, and what it brings. */
 export interface Visitor {
   ip: string
   password: string | undefined
 }
 
 const downloadLimit = ({ config }: App): Limit => ({ max: config.limits.shared_download_per_minute, windowSeconds: 60 })
-/** Seconds in which the rest of a file may be fetched as part of a view. */
+/** Period within which range requests of the same client continue a view. */
 const viewSeconds = 600
 
 const statusErrors = { revoked: 'SHARED_LINK_REVOKED', expired: 'SHARED_LINK_EXPIRED', exhausted: 'SHARED_LINK_MAX_VIEWS' } as const
 
-/** The link of that token, while it leads anywhere. Throws SHARED_LINK_NOT_FOUND, _REVOKED, _EXPIRED, _MAX_VIEWS. */
+/** Returns a usable link. Throws SHARED_LINK_NOT_FOUND, _REVOKED, _EXPIRED, _MAX_VIEWS. */
 export async function getUsable(app: App, token: string): Promise<SharedLink> {
   const link = await findLink(app, token)
   const status = statusOf(link)
@@ -31,26 +30,29 @@ export async function getUsable(app: App, token: string): Promise<SharedLink> {
   return link
 }
 
-/** The same for a client that comes back for the rest of a file: that the views are spent by now does not matter to it. */
+/** Returns a link for a client that resumes a download. Used-up views do not matter to it. Throws as getUsable(). */
 export async function getResumable(app: App, token: string, ip: string): Promise<SharedLink> {
   const link = await findLink(app, token)
   return statusOf(link) === 'exhausted' && (await hasRecentView(app, link, ip)) ? link : getUsable(app, token)
 }
 
-/** Whether the password opens the link; where it has none, any does. Every try counts. Throws SHARED_LINK_RATE_LIMITED, and as usable(). */
+/**
+ * Returns whether the password is right; any is if the link has none. Counts every attempt. Throws SHARED_LINK_RATE_LIMITED, and as
+ * getUsable().
+ */
 export async function verifyVisitor(app: App, token: string, { ip, password }: Visitor): Promise<boolean> {
   await countAttempt(app, ip)
   const link = await getUsable(app, token)
   return link.password_hash === null || (password !== undefined && (await verifyPassword(app, link, ip, password)))
 }
 
-/** Counts a fetch, whatever comes of it. Throws SHARED_LINK_RATE_LIMITED. */
+/** Counts a download attempt. Throws SHARED_LINK_RATE_LIMITED. */
 export const countDownload = (app: App, ip: string): Promise<void> =>
   countHit(app, `shared-link-fetch:${clientNetwork(ip)}`, downloadLimit(app), 'SHARED_LINK_RATE_LIMITED')
 
 /**
- * The file, ready to be sent; its view is spent when the bytes are at hand and before the first one leaves, whatever becomes of the rest.
- * Throws SHARED_LINK_PASSWORD_REQUIRED, _INVALID_PASSWORD, _RATE_LIMITED, FileMissing; when it is opened also as usable().
+ * Opens the file. A view is counted after the file was opened and before the first byte is sent. Throws SHARED_LINK_PASSWORD_REQUIRED,
+ * _INVALID_PASSWORD, _RATE_LIMITED, FileMissing; open() of the result throws as getUsable().
  */
 export async function openFile(app: App, link: SharedLink, { ip, password }: Visitor): Promise<StoredFile> {
   await requirePassword(app, link, ip, password)
@@ -71,17 +73,17 @@ export async function openFile(app: App, link: SharedLink, { ip, password }: Vis
   }
 }
 
-/** Wrong passwords count together with those of verify(): fetching is no second way to guess. */
+/** Checks the password. Shares its limit with verifyVisitor(), so that downloads are no second way to guess. */
 async function requirePassword(app: App, link: SharedLink, ip: string, password: string | undefined): Promise<void> {
   if (link.password_hash === null) return
   if (password === undefined) throw new AppError('SHARED_LINK_PASSWORD_REQUIRED')
-  // Counted before it is looked at, so that a hundred guesses at once are not all looked at before the first one counts.
+  // Counted before the verification: concurrent guesses cannot exceed the limit.
   await countAttempt(app, ip)
   if (!(await verifyPassword(app, link, ip, password))) throw new AppError('SHARED_LINK_INVALID_PASSWORD')
   await removeLastHit(app, attemptsKey(ip))
 }
 
-/** One conditional UPDATE: of two visitors who race for the last view, one gets it. */
+/** Counts a view by one conditional UPDATE: of two visitors who race for the last view, one gets it. */
 async function spendView(app: App, link: SharedLink, ip: string): Promise<void> {
   const isSpent = await app.db.transaction().execute(async (trx) => {
     const spent = await trx
@@ -99,7 +101,7 @@ async function spendView(app: App, link: SharedLink, ip: string): Promise<void> 
     return true
   })
   if (isSpent) return
-  // It changed since it was looked up; that says what happened.
+  // The link changed meanwhile; its new status is the error.
   await getUsable(app, link.token)
   throw new AppError('SHARED_LINK_MAX_VIEWS')
 }

@@ -1,4 +1,4 @@
-/** API tokens: for programs that act for a user for longer than a session, and may do only what their scopes name. */
+/** API tokens of programs, limited by scopes, and the list of revoked tokens. */
 import { createHash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
@@ -14,19 +14,18 @@ import * as users from '../users/users.ts'
 
 export type ApiToken = Omit<Row<'api_tokens'>, 'token_hash' | 'name_key' | 'token_version'> & { username: string }
 
-/** What each of them begins with, so that scanners for secrets know one when they see it. */
+/** Prefix of every token, which secret scanners recognize. */
 const prefix = 'dms_'
 
-/** Tokens that one user can have. */
 const maxTokensPerUser = 100
 
-/** Seconds: how exact `last_used_at` is; a write for each request would cost more than the request. */
+/** Resolution of `last_used_at`. Writing it for each request would cost more than the request. */
 const lastUsedResolutionSeconds = 60
 
-/** Far enough for a token without end, near enough for every calendar: the year 9999. */
+/** Expiry of tokens without one: the end of the year 9999. */
 const farFutureSeconds = 253_402_300_799
 
-/** Whether a bearer token is one of these, by its looks. */
+/** Returns whether a bearer token has the form of an API token. */
 export const isApiToken = (token: string): boolean => token.startsWith(prefix)
 
 const newestFirst = keyset(
@@ -34,7 +33,10 @@ const newestFirst = keyset(
   { by: 'api_tokens.id', type: 'id', order: 'desc' },
 )
 
-/** The tokens that the actor may see, all or a page of them, newest first: one's own; for admins everybody's, or those of `user` (name, e-mail address or id). Throws USER_NOT_FOUND. */
+/**
+ * Returns all or one page of the tokens that the actor can see, newest first: own ones; for admins all, or those of `user` (user name,
+ * e-mail address or id). Throws USER_NOT_FOUND.
+ */
 export async function list(
   app: App,
   actor: Actor,
@@ -53,7 +55,7 @@ export async function list(
   })
 }
 
-/** One token. Throws API_TOKEN_NOT_FOUND. */
+/** Returns a token. Throws API_TOKEN_NOT_FOUND. */
 export async function get(app: App, actor: Actor, id: string): Promise<ApiToken> {
   const token = await selectVisible(app, actor).where('api_tokens.id', '=', id).executeTakeFirst()
   if (!token) throw new AppError('API_TOKEN_NOT_FOUND')
@@ -64,11 +66,14 @@ export interface NewToken {
   name: string
   scopes: readonly Scope[]
   expires_at?: Date | undefined
-  /** whose it will be, for admins: name, e-mail address or id; default: the actor's own */
+  /** owner, for admins: user name, e-mail address or id; default: the actor */
   user?: string | undefined
 }
 
-/** Makes a token; the answered `token` is told this once. Throws USER_NOT_FOUND, DUPLICATE_RESOURCE, CONFLICT, VALIDATION_ERROR, FORBIDDEN. */
+/**
+ * Creates a token. Only this result contains the secret `token`. Throws USER_NOT_FOUND, DUPLICATE_RESOURCE, CONFLICT, VALIDATION_ERROR,
+ * FORBIDDEN.
+ */
 export async function create(app: App, actor: Actor, wanted: NewToken): Promise<ApiToken & { token: string }> {
   const owner = await resolveOwner(app, actor, wanted.user)
   if (wanted.scopes.includes('admin') && owner.role !== 'admin')
@@ -101,7 +106,7 @@ export async function create(app: App, actor: Actor, wanted: NewToken): Promise<
   return { ...made, token }
 }
 
-/** Ends a token on every server process, and the connections that came with it. Throws API_TOKEN_NOT_FOUND. */
+/** Revokes a token on every server process and closes its connections. Throws API_TOKEN_NOT_FOUND. */
 export async function remove(app: App, actor: Actor, id: string): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     const { user_id, expires_at } = await get(app, actor, id)
@@ -111,13 +116,13 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
   })
 }
 
-/** Revokes all tokens of a user; returns how many there were. Whoever calls it raises the user's token_version, which ends their connections. */
+/** Deletes all API tokens of a user and returns their number. The caller raises token_version, which closes their connections. */
 export async function removeAll(trx: Trx, userId: string): Promise<number> {
   const { numDeletedRows } = await trx.deleteFrom('api_tokens').where('user_id', '=', userId).executeTakeFirst()
   return Number(numDeletedRows)
 }
 
-/** Who a token stands for now, and what it may do; undefined where it is none, or is good no longer. */
+/** Returns actor and session of an API token; undefined if it is unknown, expired or its user is disabled. */
 export async function authenticate(app: App, token: string): Promise<{ actor: Actor; session: Session; remainingMs: number } | undefined> {
   const found = await app.database.auth
     .selectFrom('api_tokens')
@@ -143,7 +148,7 @@ export async function authenticate(app: App, token: string): Promise<{ actor: Ac
   }
 }
 
-/** Whom a token is for: the actor, or for admins the user that is named. */
+/** Returns the owner of a new token: the actor, or for admins the named user. */
 async function resolveOwner(app: App, actor: Actor, user: string | undefined): Promise<users.User> {
   if (user === undefined) {
     if (actor.id === null) throw invalid('user', 'whose token it will be: the operator at the shell has none')
@@ -166,7 +171,7 @@ const hashOf = (token: string): string => createHash('sha256').update(token).dig
 
 const expirySeconds = (date: Date | null): number => (date ? Math.floor(date.getTime() / 1000) : farFutureSeconds)
 
-/** Puts a token on the list until nobody could refresh it either; false when it was there already. */
+/** Revokes a token until it can no longer be refreshed. Returns false if it was revoked before. */
 export async function revokeToken(app: App, trx: Trx, user_id: string, { jti, exp }: Pick<Session, 'jti' | 'exp'>): Promise<boolean> {
   await trx.deleteFrom('revoked_tokens').where('expires_at', '<', clock).execute()
   const expires_at = new Date((exp + refreshGraceSeconds(app)) * 1000)
@@ -178,5 +183,5 @@ export async function revokeToken(app: App, trx: Trx, user_id: string, { jti, ex
   return numInsertedOrUpdatedRows === 1n
 }
 
-/** Seconds after its end for which a token can be refreshed. */
+/** Returns the seconds after expiry within which a token can be refreshed. */
 export const refreshGraceSeconds = ({ config }: App): number => config.auth.refresh_grace_hours * 3600

@@ -1,6 +1,6 @@
-/** User names that look like others (Unicode Technical Standard 39): mixed scripts, and letters of one script that look like those of another. */
+/** Confusable user names (Unicode Technical Standard 39): mixed scripts, and letters that look like letters of another script. */
 
-/** Those of UAX 31, table 5; what is in none of them counts as one more script. */
+/** The recommended scripts of UAX 31, table 5. All other scripts count as one. */
 const scripts = (
   'Arabic Armenian Bengali Bopomofo Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Hangul Han Hebrew Hiragana Kannada Katakana ' +
   'Khmer Lao Latin Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan'
@@ -9,14 +9,14 @@ const scripts = (
   .map((name) => ({ name, test: new RegExp(`\\p{Script=${name}}`, 'u') }))
 const commonScript = /[\p{Script=Common}\p{Script=Inherited}]/u
 
-/** Scripts that are written together: the level "highly restrictive" of the standard. */
+/** Scripts that may be combined: the level "highly restrictive" of the standard. */
 const compatibleScripts = [
   ['Latin', 'Han', 'Hiragana', 'Katakana'],
   ['Latin', 'Han', 'Bopomofo'],
   ['Latin', 'Han', 'Hangul'],
 ]
 
-/** Whether the letters of a name are of scripts that nobody writes together, as Latin and Cyrillic. */
+/** Returns whether a name mixes scripts that are not written together, such as Latin and Cyrillic. */
 export function hasMixedScripts(name: string): boolean {
   const found = new Set<string>()
   for (const character of name)
@@ -24,7 +24,10 @@ export function hasMixedScripts(name: string): boolean {
   return found.size > 1 && !compatibleScripts.some((group) => [...found].every((script) => group.includes(script)))
 }
 
-/** Latin letters and, below them, letters of another script that look the same; once as small and once as capital letters, in small ones. */
+/**
+ * Latin letters and letters of another script that look the same, for Cyrillic and Greek, first lower case, then upper case folded to lower
+ * case.
+ */
 const confusableLetters: readonly (readonly [latin: string, other: string])[] = [
   ['acdehijklmopqstwxy', 'асԁеһіјкӏморԛѕтԝху'],
   ['abcehijkmopstxy', 'авсеніјкморѕтху'],
@@ -36,7 +39,10 @@ const tables = confusableLetters.flatMap(([latin, other]) => {
   return [new Map(pairs), new Map(pairs.map(([letter, twin]) => [twin, letter] as const))]
 })
 
-/** The keys of user names that look like this one. Only a name all of whose letters have a counterpart has any; digits and signs are their own. */
+/**
+ * Returns the keys of user names that look like this one. Only names whose letters all have a counterpart have any; digits and signs match
+ * themselves.
+ */
 export function confusableKeys(key: string): string[] {
   const letters = [...key].filter((character) => !commonScript.test(character))
   if (letters.length === 0) return []

@@ -1,4 +1,4 @@
-/** Whether an e-mail address is its owner's: a link is sent there that works once. */
+/** Verification of e-mail addresses by a link that works once. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { App } from '../app.ts'
 import { clock, secondsAhead } from '../db/clock.ts'
@@ -9,27 +9,27 @@ import { clientNetwork, tryCountHit } from '../http/rate-limit.ts'
 import { emailKey } from '../http/user-identifier.ts'
 import { enqueue } from '../jobs/queue.ts'
 
-/** seconds that a link works */
+/** Lifetime of a link. */
 const linkLifetimeSeconds = 24 * 3600
 
-/** Mails that one client can ask for again. */
+/** Limit of resend requests per client network. */
 const resendLimit = { max: 20, windowSeconds: 3600 }
 
-/** Whether this user has to confirm the address before anything else. */
+/** Returns whether the user must verify the address before signing in. */
 export const isVerificationPending = ({ config }: App, { email_verified_at, auth_method, disabled }: Row<'users'>): boolean =>
   config.auth.require_email_verification && auth_method === 'local' && email_verified_at === null && !disabled
 
-/** Throws EMAIL_NOT_VERIFIED for somebody who has to confirm the address first. */
+/** Throws EMAIL_NOT_VERIFIED if the user must verify the address first. */
 export function requireVerified(app: App, user: Row<'users'>): void {
   if (isVerificationPending(app, user)) throw new AppError('EMAIL_NOT_VERIFIED')
 }
 
-/** Has a link sent where the address needs one; goes with the transaction. */
+/** Queues a verification mail if the user needs one, in the caller's transaction. */
 export async function requestVerification(app: App, trx: Trx, user: Row<'users'>): Promise<void> {
   if (isVerificationPending(app, user)) await enqueue(trx, 'verify_email', { user_id: user.id }, { dedupeKey: `verify_email:${user.id}` })
 }
 
-/** The same for whoever says that no mail came. What it answers tells nothing about the address. */
+/** Sends the mail again on request. The response must not depend on the address. */
 export async function resendVerification(app: App, ip: string, email: string): Promise<void> {
   if (!(await tryCountHit(app, `verify_email:${clientNetwork(ip)}`, resendLimit))) return
   await app.db.transaction().execute(async (trx) => {
@@ -38,7 +38,7 @@ export async function resendVerification(app: App, ip: string, email: string): P
   })
 }
 
-/** A new link's token. Only its hash is kept. */
+/** Creates the token of a link. The database holds its hash only. */
 export async function createToken(app: App, userId: string): Promise<string> {
   const token = randomBytes(32).toString('base64url')
   await app.db.deleteFrom('email_verifications').where('expires_at', '<=', clock).execute()
@@ -47,7 +47,7 @@ export async function createToken(app: App, userId: string): Promise<string> {
   return token
 }
 
-/** Takes a link's word for it, once. Throws VALIDATION_ERROR for one that is unknown, used, too old, or of an address given up since. */
+/** Verifies an address by the token of its link. Throws VALIDATION_ERROR if the token is unknown, used, expired or for a former address. */
 export async function confirmEmail(app: App, token: string): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     const found = await trx
@@ -63,7 +63,7 @@ export async function confirmEmail(app: App, token: string): Promise<void> {
   })
 }
 
-/** Ends all links of a user. */
+/** Deletes all tokens of a user. */
 export async function deleteTokens(trx: Trx, userId: string): Promise<void> {
   await trx.deleteFrom('email_verifications').where('user_id', '=', userId).execute()
 }

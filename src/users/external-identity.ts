@@ -1,4 +1,4 @@
-/** Users who sign in elsewhere: which account is whose. */
+/** Accounts of users who sign in through an identity provider. */
 import { createHash } from 'node:crypto'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
@@ -9,25 +9,25 @@ import { confusableKeys } from './confusables.ts'
 import { DisplayName, Email, Username } from './fields.ts'
 import * as users from './users.ts'
 
-/** Counts of what was revoked when an account was linked. */
+/** Numbers of credentials revoked when an account was linked. */
 export interface RevokedCredentials {
   api_tokens: number
   shared_links: number
   sources: number
 }
 
-/** Revokes what could still open an account, inside the transaction that links it. */
+/** Revokes the credentials of an account inside the transaction that links it. */
 export type RevokeCredentials = (app: App, trx: Trx, user: users.User) => Promise<RevokedCredentials>
 
 export interface ExternalSignIn {
   user: users.User
-  /** null: the account was known, or made just now */
+  /** null: the account was linked before or created now */
   linked: RevokedCredentials | null
 }
 
 /**
- * The account of whoever the provider vouches for, with groups and role as they are told now. An account is known by issuer and subject; by
- * e-mail address only where that is verified and configured. Throws FORBIDDEN, DUPLICATE_RESOURCE, UNAUTHORIZED for a disabled account.
+ * Returns the account of an identity and synchronizes its groups and role. Finds it by issuer and subject, or by verified e-mail address if
+ * `oidc.link_by_email` is set; creates it otherwise. Throws FORBIDDEN, DUPLICATE_RESOURCE, UNAUTHORIZED for a disabled account.
  */
 export async function signInByIdentity(app: App, identity: Identity, revokeCredentials: RevokeCredentials): Promise<ExternalSignIn> {
   checkHostedDomain(app, identity)
@@ -40,7 +40,7 @@ export async function signInByIdentity(app: App, identity: Identity, revokeCrede
   })
 }
 
-/** The claim itself, not the end of an address: anybody can have an address that looks like it. */
+/** Checks the `hd` claim. The domain of an e-mail address proves nothing. */
 function checkHostedDomain({ config }: App, { hostedDomain }: Identity): void {
   const wanted = config.oidc.hosted_domain.toLowerCase()
   if (wanted !== '' && hostedDomain?.toLowerCase() !== wanted)
@@ -51,8 +51,8 @@ const findByIdentity = (trx: Trx, { issuer, subject }: Identity): Promise<users.
   trx.selectFrom('users').selectAll().where('oidc_issuer', '=', issuer).where('oidc_subject', '=', subject).forUpdate().executeTakeFirst()
 
 /**
- * The local account with that address, linked to the identity where the configuration says so and the provider has verified the address. Whoever
- * made the local account need not be the one who owns the address: their password, sessions and tokens end here. Throws DUPLICATE_RESOURCE.
+ * Links the local account with the verified address to the identity if the configuration allows it. Whoever created the account need not
+ * own the address: its password, sessions and tokens end. Throws DUPLICATE_RESOURCE.
  */
 async function linked(
   app: App,
@@ -105,7 +105,7 @@ async function createUser(app: App, trx: Trx, identity: Identity): Promise<users
     .executeTakeFirstOrThrow()
 }
 
-/** The name that the provider tells, or one like it: a name that is taken is somebody else's, whatever the provider says. */
+/** Returns the user name from the provider, with a hash appended if it is taken or confusable. */
 async function availableUsername(trx: Trx, { username, issuer, subject }: Identity, email: string): Promise<string> {
   const mark = createHash('sha256').update(`${issuer}\n${subject}`).digest('hex').slice(0, 8)
   const wished =
@@ -118,7 +118,7 @@ async function availableUsername(trx: Trx, { username, issuer, subject }: Identi
   return taken ? `${wished.slice(0, 50)}-${mark}` : wished
 }
 
-/** Groups count from one sign-in to the next; whoever lost the admin group is no admin any more, but for the last one there is. */
+/** Stores the groups and derives the role from `oidc.admin_group`. The last active admin keeps the role. */
 async function syncGroups(app: App, trx: Trx, user: users.User, identity: Identity): Promise<users.User> {
   const groups = [...identity.groups]
   const { admin_group } = app.config.oidc

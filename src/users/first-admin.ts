@@ -1,4 +1,4 @@
-/** The first admin: made where there are no users yet, so that somebody can sign in. */
+/** Creation of the first admin on an empty database. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
@@ -9,8 +9,9 @@ import { generatePassword, newPassword } from './passwords.ts'
 import * as users from './users.ts'
 
 /**
- * Makes the configured admin on an empty user table; not where people sign in elsewhere, as no password would let the admin in. The answer holds the password when it had to be made up: it is in
- * `<data_dir>/initial-admin-password` too, and nowhere else. Throws ConfigError where name or password are not allowed.
+ * Creates the configured admin if there are no users. Does nothing with `auth.method = "oidc"`, which has no passwords. Returns the
+ * password if it was generated; it is also written to `<data_dir>/initial-admin-password`. Throws ConfigError for an invalid name or
+ * password.
  */
 export async function ensureFirstAdmin(app: App): Promise<{ password: string } | null> {
   if (app.config.auth.method === 'oidc' || !(await hasNoUsers(app.db))) return null
@@ -20,12 +21,12 @@ export async function ensureFirstAdmin(app: App): Promise<{ password: string } |
   const password = admin_password || generatePassword(app.config.auth.password_min_length)
   const password_hash = await app.passwords.hash(password)
   const made = await app.db.transaction().execute(async (trx) => {
-    // Of two servers that start on an empty database the second waits here, and then finds a user.
+    // Serializes servers that start at the same time: the second one finds a user.
     await sql`select pg_advisory_xact_lock(hashtextextended('first admin', 0))`.execute(trx)
     if (!(await hasNoUsers(trx))) return false
     const username = Username.parse(admin_username)
     await users.create(app, trx, { username, email: admin_email, password_hash, role: 'admin', email_verified: true })
-    // Before the row can be seen: an admin whose password nobody was told would lock everybody out.
+    // Written before the commit: an admin with an unknown password would lock everybody out.
     if (!admin_password) await writeInitialPassword(app, password)
     return true
   })

@@ -1,4 +1,4 @@
-/** Rows of an import that create users, many in one statement. F27 in docs/reliability.md tells what that saves over five statements a row. */
+/** Batched creation of users by an import, one statement per batch. See row F27 in docs/reliability.md for the measurement. */
 import { availableParallelism } from 'node:os'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
@@ -8,12 +8,12 @@ import { confusableKeys } from './confusables.ts'
 import { type ImportMode, type ImportRow, inTransaction, type Outcome } from './import-row.ts'
 import { columnsOf, type NewUser } from './users.ts'
 
-/** A hash takes a core for a while: more at once would only keep people who sign in waiting. */
+/** Concurrent hashes. Each occupies a core; more would delay sign-ins. */
 export const maxHashes = Math.min(4, availableParallelism())
 
 /**
- * Creates the users whose name and address nobody has, and skips existing ones where the import skips them. Returns the outcomes by index. A row
- * without one is for the caller: it updates, disables, has a name with look-alikes, or somebody took its name meanwhile.
+ * Creates the users whose name and address are free, and skips existing users with `on_conflict = skip`. Returns outcomes by index. The
+ * caller handles rows without an outcome: updates, disabled users, confusable names, and names that were taken meanwhile.
  */
 export async function importBatch(app: App, rows: ReadonlyMap<number, ImportRow>, mode: ImportMode): Promise<Map<number, Outcome>> {
   const outcomes = new Map<number, Outcome>()
@@ -47,7 +47,7 @@ export async function importBatch(app: App, rows: ReadonlyMap<number, ImportRow>
   return outcomes
 }
 
-/** Ids by user name and by e-mail address, as keys. A name holds no @, so that neither is mistaken for the other. */
+/** Returns ids by user name key and by e-mail key. A name contains no @, so the keys cannot collide. */
 async function existingIds(db: Db, rows: readonly ImportRow[]): Promise<Map<string, string>> {
   const usernames = rows.map(({ username }) => usernameKey(username))
   const emails = rows.map(({ email }) => emailKey(email))
@@ -59,10 +59,10 @@ async function existingIds(db: Db, rows: readonly ImportRow[]): Promise<Map<stri
   return new Map(found.flatMap(({ id, username_key, email_key }) => [[username_key, id] as const, [email_key, id] as const]))
 }
 
-/** Ids of those that were created, by the key of their names. A name or address that somebody took meanwhile leaves its row out. */
+/** Creates users and returns their ids by user name key. Leaves out rows whose name or address was taken meanwhile. */
 async function createAbsent(app: App, db: Db, rows: readonly NewUser[]): Promise<Map<string, string>> {
   const at = app.now()
-  // In one order everywhere, so that two imports of the same users wait for each other instead of dying in a deadlock.
+  // Every import inserts in this order: two imports of the same users cannot deadlock.
   const sorted = rows.map((row) => columnsOf(row, at)).sort((a, b) => (a.username_key < b.username_key ? -1 : 1))
   const created = await db
     .insertInto('users')

@@ -1,4 +1,4 @@
-/** One row of an import, and the transaction that its work has. */
+/** Import of one row, and its transaction. */
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
@@ -27,22 +27,22 @@ export const importRow = ({ config }: App) =>
 
 export type ImportRow = z.infer<ReturnType<typeof importRow>>
 
-/** What became of a row. */
+/** Outcome of a row. */
 export interface Outcome {
   action: 'created' | 'updated' | 'skipped'
   id?: string
 }
 
-/** How the rows of an import are written. */
+/** How an import writes its rows. */
 export interface ImportMode {
   onConflict: OnConflict
-  /** do it all and keep nothing */
+  /** run everything and roll it back */
   isDryRun: boolean
-  /** the transaction of all rows; null: each commits by itself */
+  /** the shared transaction; null: each row commits on its own */
   trx: Trx | null
 }
 
-/** Runs `work` in the transaction of the import, else in one of its own, which a dry run rolls back: so it finds every conflict that the real run would. */
+/** Runs `work` in the shared transaction, else in its own, which a dry run rolls back. A dry run therefore finds the same conflicts. */
 export async function inTransaction<T>({ db }: App, { trx: outer, isDryRun }: ImportMode, work: (trx: Trx) => Promise<T>): Promise<T> {
   if (outer) return work(outer)
   const trx = await db.startTransaction().execute()

@@ -1,4 +1,4 @@
-/** Many users at once: each row stands alone, and has its own result. */
+/** Import of many users. Each row has its own result. */
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
@@ -11,11 +11,11 @@ import { removeInitialPassword } from './initial-password.ts'
 import * as users from './users.ts'
 
 const maxRows = 10_000
-/** rows that are looked up, and created, in one statement */
+/** Rows looked up and created by one statement. */
 const batchSize = 100
 const rows = z.array(z.unknown()).max(maxRows)
 
-/** Rows are looked at one by one, so that a bad one is a result and not the end. */
+/** Rows are validated one by one, so that an invalid row is a result and not the end of the import. */
 export const ImportBody = z
   .union([rows, z.object({ users: rows, on_conflict: OnConflict.default('skip') })], {
     error: `an array of at most ${maxRows} users, or {"users": […], "on_conflict": "skip"|"update"|"fail"}`,
@@ -42,13 +42,16 @@ export type ImportReport = z.infer<typeof ImportAnswer>
 type Result = ImportReport['results'][number]
 
 export interface ImportOptions {
-  /** do it all and keep nothing */
+  /** run everything and roll it back */
   dry_run?: boolean
-  /** keep nothing where one row is bad */
+  /** write nothing if one row is invalid */
   atomic?: boolean
 }
 
-/** Makes the users that are not there yet; those that are (by name, else by e-mail address) are skipped, updated or failed. Throws CONFLICT where an atomic one meets another change. */
+/**
+ * Creates new users. Existing ones, found by user name or else by e-mail address, are skipped, updated or failed by `on_conflict`. Throws
+ * CONFLICT if an atomic import meets a concurrent change.
+ */
 export async function importUsers(
   app: App,
   body: z.infer<typeof ImportBody>,
@@ -62,7 +65,7 @@ export async function importUsers(
   return report(results)
 }
 
-/** A row that fails becomes a result; in a transaction of all rows it throws. */
+/** Runs one row. A failure becomes a result, except in a shared transaction, where it throws. */
 async function importEach(app: App, given: readonly unknown[], mode: ImportMode, results: Result[]): Promise<void> {
   const groupSize = mode.trx ? 1 : maxHashes
   for await (const batch of validBatches(app, given, results)) {
@@ -83,7 +86,7 @@ async function importEach(app: App, given: readonly unknown[], mode: ImportMode,
   }
 }
 
-/** All rows in one transaction, after a dry run has found each of them good; where it has not, the good ones are told of as skipped. */
+/** Imports all rows in one transaction after a dry run of each. If one fails there, reports the valid ones as skipped. */
 async function importTogether(app: App, given: readonly unknown[], mode: ImportMode, results: Result[]): Promise<void> {
   await importEach(app, given, { ...mode, isDryRun: true }, results)
   if (results.some(({ action }) => action === 'failed')) {
@@ -102,7 +105,7 @@ function report(results: Result[]): ImportReport {
   return { created: counted('created'), updated: counted('updated'), skipped: counted('skipped'), failed: counted('failed'), results }
 }
 
-/** The good rows by their index, some at a time; the others, and those that repeat a name or an address, go to the results at once. */
+/** Yields the valid rows by index, in batches. Adds a result for each invalid row and for each repeated name or address. */
 async function* validBatches(app: App, given: readonly unknown[], results: Result[]): AsyncIterable<Map<number, ImportRow>> {
   const schema = importRow(app)
   const pause = openYielder()
@@ -130,7 +133,7 @@ async function* validBatches(app: App, given: readonly unknown[], results: Resul
   if (batch.size > 0) yield batch
 }
 
-/** What is wrong with a row goes into its result; what is wrong with us goes up. */
+/** Returns the result of an invalid row. Rethrows errors that are not the row's fault. */
 function failed(index: number, username: string | null, error: unknown): Result {
   if (!(error instanceof AppError)) throw error
   const { code, message, details } = error
@@ -168,7 +171,7 @@ async function updateOne(app: App, existing: users.User, row: ImportRow, mode: I
   return { action: 'updated', id: existing.id }
 }
 
-/** Only what differs: a file that is imported every night must not end everybody's sessions every night. */
+/** Returns the fields that differ. An unchanged row must not end the user's sessions. */
 async function changesOf(
   app: App,
   existing: users.User,

@@ -1,11 +1,11 @@
-/** The file that tells the first admin's password until it is changed. */
+/** File with the generated password of the first admin. It exists until that password is changed. */
 import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { App } from '../app.ts'
 
 const passwordFile = ({ config }: App) => join(config.data_dir, 'initial-admin-password')
 
-/** Writes the file, for its owner's eyes only; on return it outlives a power cut. */
+/** Writes the file durably, readable by its owner only. */
 export async function writeInitialPassword(app: App, password: string): Promise<void> {
   const { data_dir } = app.config
   await mkdir(data_dir, { recursive: true, mode: 0o700 })
@@ -21,7 +21,7 @@ export async function writeInitialPassword(app: App, password: string): Promise<
   await folder.sync().finally(() => folder.close())
 }
 
-/** Removes the file once the password that it tells, the one of `replacedHash`, is no longer in use. */
+/** Removes the file if it holds the replaced password. `replacedHash` is the hash of that password. */
 export async function removeInitialPassword(app: App, replacedHash: string | null): Promise<void> {
   const told = await readFile(passwordFile(app), 'utf8').catch(() => null)
   if (told !== null && (await app.passwords.verify(replacedHash, told.trimEnd()))) await rm(passwordFile(app), { force: true })

@@ -1,4 +1,4 @@
-/** Passwords: what they must be, and their Argon2id hashes. */
+/** Passwords: policy, generation and Argon2id hashes. */
 import { randomInt } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { hash, parseOptions, verify } from '@node-rs/argon2'
@@ -6,13 +6,13 @@ import { z } from 'zod'
 import type { Config } from '../config/schema.ts'
 import type { PasswordHasher } from '../ports/identity-provider.ts'
 
-/** Longer ones would only cost time. */
+/** Hashing longer passwords would only cost time. */
 const maxLength = 1024
 
-/** A password as it is given at sign-in: anything that a stored one may be. */
+/** Password at sign-in, independent of the policy. */
 export const Password = z.string().min(1).max(maxLength)
 
-/** A password to be set: what the configuration asks of it, all at once. */
+/** Returns the schema of new passwords by the configured policy. */
 export function newPassword({ auth }: Config) {
   let field = z
     .string()
@@ -34,7 +34,7 @@ export function generatePassword(length = 24): string {
   }
 }
 
-/** A hash made elsewhere: Argon2 in its usual notation, within bounds that sign-in can pay each time. */
+/** Imported Argon2 hash in PHC format, with bounded cost per sign-in. */
 export const PasswordHash = z
   .string()
   .max(512)
@@ -51,10 +51,10 @@ function isAffordable(phc: string): boolean {
 
 const argon2Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
-/** Of no password that anybody knows; costs what a real one costs. */
+/** Hash of an unknown random password. Verifying it takes as long as a real one. */
 const dummyHash = '$argon2id$v=19$m=19456,t=2,p=1$EY6fc0udciMVyqZIvJez8A$L5YEMsG5h2wbXWQvW7dXnQjOh2VPqlc2AL+6RQGG1Tk'
 
-/** Hashes with at most `slots` at a time: each holds a thread of the pool that files need too, and 19 MiB. */
+/** Hashes at most `slots` passwords at a time. Each hash occupies 19 MiB and a thread of the pool that file operations need too. */
 export function openPasswords(slots: number = availableParallelism()): PasswordHasher {
   const inTurn = turns(slots)
   return {
@@ -66,7 +66,7 @@ export function openPasswords(slots: number = availableParallelism()): PasswordH
   }
 }
 
-/** Runs work in the order it came, `slots` pieces at a time. */
+/** Runs tasks in order of arrival, at most `slots` at a time. */
 function turns(slots: number) {
   const waiting: (() => void)[] = []
   let free = slots

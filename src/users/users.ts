@@ -1,4 +1,4 @@
-/** Users: finding, making, changing, removing them. */
+/** Users: listing, creating, updating and deleting them. */
 import { sql, type Updateable } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
@@ -18,13 +18,13 @@ export type User = Row<'users'>
 export interface Filter {
   role?: Role | undefined
   disabled?: boolean | undefined
-  /** a piece of the name, the e-mail address or the display name */
+  /** substring of user name, e-mail address or display name */
   q?: string | undefined
 }
 
 const newestFirst = keyset({ by: 'users.created_at', type: 'timestamp', order: 'desc' }, { by: 'users.id', type: 'id', order: 'desc' })
 
-/** One page of all users, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
+/** Returns one page of all users, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
 export function list(db: Db, { role, disabled, q }: Filter, page: PageRequest): Promise<FetchedPage<User & RowWithCursorKey>> {
   let found = db.selectFrom('users')
   if (role) found = found.where('role', '=', role)
@@ -47,17 +47,17 @@ export function list(db: Db, { role, disabled, q }: Filter, page: PageRequest): 
   )
 }
 
-/** The user with that id. Throws USER_NOT_FOUND, also for null, which the operator at the shell has. */
+/** Returns the user with this id. Throws USER_NOT_FOUND, also for null, the id of the operator. */
 export async function get(db: Db, id: string | null): Promise<User> {
   const user = id === null ? undefined : await db.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst()
   if (!user) throw new AppError('USER_NOT_FOUND')
   return user
 }
 
-/** The user with that name, e-mail address or id, if there is one. */
+/** Finds a user by user name, e-mail address or id. */
 export function findByIdentifier(db: Db, identifier: string): Promise<User | undefined> {
   const all = db.selectFrom('users').selectAll()
-  // PostgreSQL does not even look for U+0000, which a path can hold.
+  // PostgreSQL rejects U+0000, which a path can contain.
   if (identifier.includes('\0')) return Promise.resolve(undefined)
   const { column, value } = parseUserIdentifier(identifier)
   return all.where(column, '=', value).executeTakeFirst()
@@ -66,7 +66,7 @@ export function findByIdentifier(db: Db, identifier: string): Promise<User | und
 export interface NewUser {
   username: string
   email: string
-  /** null: cannot sign in with a password */
+  /** null: the user cannot sign in with a password */
   password_hash: string | null
   role: Role
   display_name?: string | undefined
@@ -74,14 +74,14 @@ export interface NewUser {
   email_verified: boolean
 }
 
-/** Makes a user. Throws DUPLICATE_RESOURCE with the field; a transaction cannot go on after that. */
+/** Creates a user. Throws DUPLICATE_RESOURCE with the field; the transaction is aborted then. */
 export async function create(app: App, db: Db, user: NewUser): Promise<User> {
   const values = columnsOf(user, app.now())
   await refuseConfusable(db, values.username_key)
   return mapDuplicates(db.insertInto('users').values(values).returningAll().executeTakeFirstOrThrow())
 }
 
-/** The columns of a new user. */
+/** Returns the columns of a new user. */
 export function columnsOf({ username, email, email_verified, display_name = '', ...fields }: NewUser, at: Date) {
   return {
     ...fields,
@@ -94,7 +94,7 @@ export function columnsOf({ username, email, email_verified, display_name = '', 
   }
 }
 
-/** Throws DUPLICATE_RESOURCE where there is a user whose name looks the same in letters of another script. */
+/** Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. */
 async function refuseConfusable(db: Db, key: string): Promise<void> {
   const keys = confusableKeys(key)
   if (keys.length === 0) return
@@ -113,8 +113,8 @@ export interface Changes {
 }
 
 /**
- * Changes a user; what is undefined stays. A new password and being disabled end all sessions; a role is read from here with each request.
- * Throws USER_NOT_FOUND, DUPLICATE_RESOURCE with the field, CONFLICT where no active admin would be left.
+ * Applies changes to a user; undefined fields stay. A new password or `disabled` ends all sessions. Throws USER_NOT_FOUND,
+ * DUPLICATE_RESOURCE with the field, CONFLICT if no active admin would be left.
  */
 export async function applyChanges(app: App, trx: Trx, id: string, { email, email_verified, ...changes }: Changes): Promise<User> {
   if (changes.role === 'user' || changes.disabled) await refuseLastAdmin(trx, id)
@@ -131,7 +131,7 @@ export async function applyChanges(app: App, trx: Trx, id: string, { email, emai
   const user = await mapDuplicates(query.executeTakeFirst())
   if (!user) throw new AppError('USER_NOT_FOUND')
   if (email !== undefined) {
-    // A link that was sent to the old address must not vouch for the new one.
+    // A link to the old address must not verify the new one.
     await verification.deleteTokens(trx, id)
     await verification.requestVerification(app, trx, user)
   }
@@ -142,7 +142,7 @@ export interface Update extends Omit<Changes, 'password_hash'> {
   password?: string | undefined
 }
 
-/** Changes a user on behalf of an admin or of the user; as change(), with the password in clear. */
+/** Updates a user, with the password in clear. Otherwise like applyChanges(). */
 export async function update(app: App, id: string, { password, ...changes }: Update): Promise<User> {
   const before = await get(app.db, id)
   const password_hash = password === undefined ? undefined : await app.passwords.hash(password)
@@ -151,7 +151,7 @@ export async function update(app: App, id: string, { password, ...changes }: Upd
   return user
 }
 
-/** Changes of one's own: the address loses its confirmation only when it becomes another. */
+/** Updates the actor's own account. The address stays verified if it does not change. */
 export async function updateProfile(
   app: App,
   actor: Actor,
@@ -163,19 +163,19 @@ export async function updateProfile(
 }
 
 export interface Removal {
-  /** what becomes of the user's documents */
+  /** whether the user's documents are deleted or transferred */
   documents?: 'delete' | 'transfer' | undefined
-  /** who gets them: name, e-mail address or id */
+  /** recipient: user name, e-mail address or id */
   to?: string | undefined
 }
 
-/** Removes a user. Throws USER_NOT_FOUND, CONFLICT for the last active admin and while documents are owned that nothing was said about. */
+/** Deletes a user. Throws USER_NOT_FOUND, CONFLICT for the last active admin or if `removal` does not cover the user's documents. */
 export async function remove(app: App, id: string, removal: Removal): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    // Documents before people, as everywhere: whoever is at work on one of them may need its owner or an admin next.
+    // Every transaction locks documents before users: two of them cannot deadlock.
     await documents.lockOwned(trx, id)
     await refuseLastAdmin(trx, id)
-    // Uploads of this user wait from here on, and find no owner afterwards.
+    // From here on uploads of this user wait; afterwards they find no owner.
     const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
     if (!user) throw new AppError('USER_NOT_FOUND')
     await disposeDocuments(trx, id, removal)
@@ -201,17 +201,17 @@ async function findRecipient(trx: Trx, id: string, identifier = ''): Promise<str
   return user.id
 }
 
-/** Notes a sign-in. */
+/** Records the time of a sign-in. */
 export async function recordSignIn(app: App, id: string): Promise<User> {
   return app.db.updateTable('users').set({ last_login_at: app.now() }).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
 }
 
-/** Throws CONFLICT when the user is the last active admin. */
+/** Throws CONFLICT if the user is the last active admin. */
 async function refuseLastAdmin(trx: Trx, id: string): Promise<void> {
   if (await isLastAdmin(trx, id)) throw new AppError('CONFLICT', {}, 'This is the last active admin.')
 }
 
-/** Whether there is no other active admin. Who asks second waits until the first has committed. */
+/** Returns whether the user is the only active admin. Locks the admins, so that concurrent demotions are serialized. */
 export async function isLastAdmin(trx: Trx, id: string): Promise<boolean> {
   const admins = await trx
     .selectFrom('users')

@@ -1,13 +1,13 @@
-/** Sends a user the link that confirms the e-mail address. Its token is made here, so that no job and no log ever holds one. */
+/** Job that mails a verification link. It creates the token itself: no job payload or log contains one. */
 import type { App } from '../app.ts'
 import type { Row } from '../db/schema.ts'
 import { type Limit, removeLastHit, tryCountHit } from '../http/rate-limit.ts'
 import type { Handler } from '../jobs/queue.ts'
 import { createToken, isVerificationPending } from './email-verification.ts'
 
-/** Mails that one address gets, however often and by whom they are asked for. */
+/** Limit of mails to one address. */
 const addressLimit = { max: 3, windowSeconds: 3600 }
-/** Mails that one user causes, to however many addresses. */
+/** Limit of mails caused by one user. */
 const userLimit = { max: 10, windowSeconds: 3600 }
 
 export const verifyEmail: Handler<'verify_email'> = {
@@ -26,7 +26,7 @@ export const verifyEmail: Handler<'verify_email'> = {
   },
 }
 
-/** Counts the mail under all its limits and returns their keys; null where one of them is used up: then no mail is sent, and it can be asked for again later. */
+/** Counts the mail against all limits and returns their keys. Returns null if one is used up; the user can request the mail again later. */
 async function countMail(app: App, { id, email_key }: Row<'users'>): Promise<string[] | null> {
   const total = app.config.limits.verification_emails_per_hour
   const limits: [key: string, limit: Limit][] = [

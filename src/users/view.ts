@@ -1,4 +1,4 @@
-/** What is shown of a user. */
+/** API view of users. */
 import { z } from 'zod'
 import type { Row } from '../db/schema.ts'
 import { Role } from './fields.ts'
@@ -17,7 +17,7 @@ export const UserAnswer = z.object({
 
 export type UserView = z.infer<typeof UserAnswer>
 
-/** The API's form of a user: no hash, no version, nothing else that a table has. */
+/** Returns the public fields of a user. */
 export const view = (user: Row<'users'>): UserView => ({
   id: user.id,
   username: user.username,

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { collectValues } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import { type ApiFlags, parseApiCall } from '../src/cli/remote/api-call.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
@@ -10,8 +11,6 @@ interface Flags extends ApiFlags {
   paginate?: boolean
   include?: boolean
 }
-
-const collect = (value: string, all: string[] = []): string[] => [...all, value]
 
 export const api = (cli: Cli): Command =>
   manual('api <method> <path>', {
@@ -27,28 +26,28 @@ export const api = (cli: Cli): Command =>
     ],
     exits: '0 answered · 2 400 or 422 · 4 401 · 5 403 · 6 404 or 410 · 7 409 · 69 server unreachable',
   })
-    .option('-f, --field <name=value>', 'add a string: to the query of GET, HEAD and DELETE, else to a JSON body', collect)
-    .option('-F, --typed-field <name=json>', 'add a number, true, false, null, list or object', collect)
+    .option('-f, --field <name=value>', 'add a string: to the query of GET, HEAD and DELETE, else to a JSON body', collectValues)
+    .option('-F, --typed-field <name=json>', 'add a number, true, false, null, list or object', collectValues)
     .option('--input <file>', 'send this file as the body; - reads standard input')
-    .option('-H, --http-header <name: value>', 'add a request header', collect)
+    .option('-H, --http-header <name: value>', 'add a request header', collectValues)
     .option('--paginate', 'fetch all pages of a list and print one array')
     .option('-i, --include', 'print status and headers before the body')
     .action(async (method: string, path: string, { paginate, include, ...flags }: Flags) => {
       const call = await parseApiCall(method, path, flags)
-      if (paginate && call.method !== 'GET') throw usage('--paginate is for GET')
-      if (paginate && include) throw usage('--paginate and --include exclude each other: there are many answers')
+      if (paginate && call.method !== 'GET') throw usage(`--paginate needs GET, not ${call.method}`)
+      if (paginate && include) throw usage('--paginate and --include exclude each other')
       const client = await cli.client()
-      if (paginate) return cli.write(`${JSON.stringify(await pages(client, call.path), null, 2)}\n`)
+      if (paginate) return cli.write(`${JSON.stringify(await fetchPages(client, call.path), null, 2)}\n`)
       const response = call.body
         ? await client.raw(call.method, call.path, call.body, call.headers)
         : await client.send(call.method, call.path, call.json, call.headers)
-      if (include) cli.write(`${head(response)}\n`)
+      if (include) cli.write(`${formatHead(response)}\n`)
       if (!response.ok) throw await readError(response)
-      await print(cli, response)
+      await printBody(cli, response)
     })
 
-/** What the pages hold, whatever the list is called. */
-async function pages(client: Client, path: string): Promise<unknown[]> {
+/** Returns the items of all pages. The list is the only array in an answer; its name does not matter. */
+async function fetchPages(client: Client, path: string): Promise<unknown[]> {
   const url = new URL(path, 'http://dms')
   const all: unknown[] = []
   if (!url.searchParams.has('per_page')) url.searchParams.set('per_page', '100')
@@ -56,25 +55,26 @@ async function pages(client: Client, path: string): Promise<unknown[]> {
     const answer = await client.call<Record<string, unknown>>('GET', `${url.pathname}${url.search}`)
     const { pagination, ...rest } = answer
     const list = Object.values(rest).find(Array.isArray)
-    if (typeof pagination !== 'object' || pagination === null || list === undefined) throw usage(`${path} is not a list in pages`)
+    if (typeof pagination !== 'object' || pagination === null || list === undefined)
+      throw usage(`--paginate: ${path} does not answer with a paginated list`)
     all.push(...list)
     const { has_next, next_cursor } = pagination as { has_next?: boolean; next_cursor?: string | null }
     if (next_cursor) url.searchParams.set('cursor', next_cursor)
-    // The results of a search have pages only.
+    // Search results have page numbers instead of cursors.
     else if (has_next) url.searchParams.set('page', String(page))
     else return all
   }
 }
 
-const head = ({ status, statusText, headers }: Response): string =>
+const formatHead = ({ status, statusText, headers }: Response): string =>
   [`HTTP ${status} ${statusText}`.trimEnd(), ...[...headers].map(([name, value]) => `${name}: ${value}`), ''].join('\n')
 
-/** Text is made readable on a terminal; everything else passes as it is. */
-async function print(cli: Cli, response: Response): Promise<void> {
+/** Prints the body: JSON is indented on a terminal, other text and pipes get the unchanged bytes. */
+async function printBody(cli: Cli, response: Response): Promise<void> {
   const type = response.headers.get('content-type') ?? ''
   const isJson = /^application\/(\S+\+)?json/.test(type)
   if (cli.options.isTerminal && !isJson && !type.startsWith('text/') && response.body)
-    throw usage(`the answer is ${type || 'not text'}`, 'send the output to a file')
+    throw usage(`the answer is ${type || 'not text'} and would garble the terminal`, 'redirect the output to a file')
   if (isJson && cli.options.isTerminal) {
     const text = await response.text()
     return cli.write(text === '' ? '' : `${JSON.stringify(JSON.parse(text), null, 2)}\n`)

@@ -52,13 +52,13 @@ export const check = (cli: Cli): Command =>
         import('../src/check/check.ts'),
         cli.app('check', { hasStatementTimeout: false }),
       ])
-      const sample = await shareOf(flags.sample, app)
-      const only = namesOf(flags.checks, Object.keys(checks) as CheckName[])
+      const sample = await parseSample(flags.sample, app)
+      const only = parseChecks(flags.checks, Object.keys(checks) as CheckName[])
       const rejects = flags.rejects === undefined ? null : createWriteStream(flags.rejects, { mode: 0o600 })
-      const findings = startFindings<Finding>(cli, 'check', columns, sentence)
+      const findings = startFindings<Finding>(cli, 'check', columns, formatFinding)
       const progress = cli.progress('check')
-      let kept = Promise.resolve()
-      await untilStopped(cli, () =>
+      let written = Promise.resolve()
+      await runUntilStopped(cli, () =>
         check(
           app,
           {
@@ -71,18 +71,19 @@ export const check = (cli: Cli): Command =>
           },
           (finding) => {
             findings.add(finding)
-            if (rejects) kept = kept.then(() => writeChunk(rejects, Buffer.from(`${JSON.stringify({ type: 'finding', ...finding })}\n`)))
+            if (rejects)
+              written = written.then(() => writeChunk(rejects, Buffer.from(`${JSON.stringify({ type: 'finding', ...finding })}\n`)))
           },
         ),
       )
-      await kept
+      await written
       if (rejects) await new Promise((resolve) => rejects.end(resolve))
       progress.done()
       findings.finish({ checks: only })
     })
 
-/** What was told to stop ends with what it has found so far. */
-async function untilStopped(cli: Cli, work: () => Promise<void>): Promise<void> {
+/** Runs `work`. After a signal the command prints the findings so far and exits with the code of the signal. */
+async function runUntilStopped(cli: Cli, work: () => Promise<void>): Promise<void> {
   try {
     await work()
   } catch (error) {
@@ -91,22 +92,22 @@ async function untilStopped(cli: Cli, work: () => Promise<void>): Promise<void> 
   if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
 }
 
-const sentence = ({ severity, check, document_id, sha256, message, repaired }: Finding): string =>
+const formatFinding = ({ severity, check, document_id, sha256, message, repaired }: Finding): string =>
   `${severity === 'error' ? 'FAIL' : 'warn'}  ${check.padEnd(10)}  ${escapeControls(`${document_id ?? sha256 ?? ''} ${message}`.trim())}${repaired === null ? '' : `: ${escapeControls(repaired)}`}`
 
-function namesOf(given: string | undefined, known: readonly CheckName[]): CheckName[] {
+function parseChecks(given: string | undefined, known: readonly CheckName[]): CheckName[] {
   const asked = given?.split(',').map((name) => name.trim())
   const unknown = asked?.filter((name) => !known.includes(name as CheckName)) ?? []
-  if (unknown.length > 0) throw usage(`--checks: there is no check ${unknown.join(', ')}; there are ${known.join(', ')}`)
+  if (unknown.length > 0) throw usage(`--checks: unknown check ${unknown.join(', ')}; checks: ${known.join(', ')}`)
   return known.filter((name) => asked === undefined || asked.includes(name))
 }
 
-/** A share of 0 to 1, from "10%" or from how many of all. */
-async function shareOf(given: string, app: Awaited<ReturnType<Cli['app']>>): Promise<number> {
+/** Returns the share of stored files (0 to 1) for --sample, a percentage or a number of files. */
+async function parseSample(given: string, app: Awaited<ReturnType<Cli['app']>>): Promise<number> {
   const [, number, percent] = /^(\d+(?:\.\d+)?)(%)?$/.exec(given) ?? []
   const value = Number(number)
   if (number === undefined || (percent && value > 100))
-    throw usage(`--sample ${given} is neither a share such as 10% nor a number of files`)
+    throw usage(`--sample ${given} is neither a percentage such as 10% nor a number of files`)
   if (percent) return value / 100
   const { count } = await app.db
     .selectFrom('stored_files')

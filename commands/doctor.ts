@@ -39,32 +39,32 @@ export const doctor = (cli: Cli): Command =>
     .option('--bundle <file>', 'write a .tar.gz for a bug report')
     .action(async (flags: Flags) => {
       const { url } = cli.target
-      if (cli.options.printCurl) throw usage('--print-curl: doctor looks at more than answers to requests')
-      const patient = url === null ? await admitted(cli) : null
-      const all = patient ? await questionsHere(patient) : await questionsThere(cli, url ?? '')
-      const questions = chosen(all, flags)
+      if (cli.options.printCurl) throw usage('doctor cannot use --print-curl: it checks more than HTTP answers')
+      const patient = url === null ? await openLocalInstallation(cli) : null
+      const all = patient ? await localChecks(patient) : await remoteChecks(cli, url ?? '')
+      const checks = selectChecks(all, flags)
       if (flags.list)
         return cli.print(
-          questions.map(({ id, about }) => ({ id, about })),
+          checks.map(({ id, about }) => ({ id, about })),
           { columns: [{ name: 'id' }, { name: 'about' }] },
         )
       if (flags.bundle !== undefined && !patient) throw usage('--bundle works on the server only')
       const { examine } = await import('../src/doctor/doctor.ts')
       const diagnoses: Diagnosis[] = []
-      await examine(questions, flags.fix === true, (diagnosis) => {
+      await examine(checks, flags.fix === true, (diagnosis) => {
         diagnoses.push(diagnosis)
-        if (cli.options.isHuman) cli.write(sentence(diagnosis, cli.options.width))
+        if (cli.options.isHuman) cli.write(formatDiagnosis(diagnosis, cli.options.width))
       })
       const count = (status: Diagnosis['status']) => diagnoses.filter((diagnosis) => diagnosis.status === status).length
       if (count('fail') > 0 || (flags.strict && count('warn') > 0)) cli.exit = 'PARTIAL'
-      show(cli, diagnoses, `${count('ok')} ok, ${pluralize(count('warn'), 'warning')}, ${count('fail')} failed`)
+      printDiagnoses(cli, diagnoses, `${count('ok')} ok, ${pluralize(count('warn'), 'warning')}, ${count('fail')} failed`)
       if (flags.bundle === undefined || !patient) return
       const { writeBundle } = await import('../src/doctor/bundle.ts')
       await writeBundle(flags.bundle, patient, diagnoses, listSettings(patient.loaded, undefined, {}))
-      cli.note(`wrote ${flags.bundle}`)
+      cli.note(`✓ Wrote ${flags.bundle}`)
     })
 
-async function admitted(cli: Cli): Promise<Patient> {
+async function openLocalInstallation(cli: Cli): Promise<Patient> {
   const [{ inspectConfig }, { openCommandLog }, { admit }] = await Promise.all([
     import('../src/config/load.ts'),
     import('../src/cli/remote/local-client.ts'),
@@ -76,7 +76,7 @@ async function admitted(cli: Cli): Promise<Patient> {
   return patient
 }
 
-async function questionsHere(patient: Patient): Promise<Question[]> {
+async function localChecks(patient: Patient): Promise<Question[]> {
   const [{ machine }, { database }, { store }] = await Promise.all([
     import('../src/doctor/machine.ts'),
     import('../src/doctor/database.ts'),
@@ -85,47 +85,47 @@ async function questionsHere(patient: Patient): Promise<Question[]> {
   return [...machine(patient), ...database(patient), ...store(patient)]
 }
 
-async function questionsThere(cli: Cli, url: string): Promise<Question[]> {
+async function remoteChecks(cli: Cli, url: string): Promise<Question[]> {
   const [{ remote }, { openAnonymousClient }] = await Promise.all([
     import('../src/doctor/remote.ts'),
     import('../src/cli/remote/remote-client.ts'),
   ])
-  let stranger: ReturnType<typeof openAnonymousClient> | undefined
+  let client: ReturnType<typeof openAnonymousClient> | undefined
   const ask = async () => {
-    // How it answers now is the question: nothing is tried again.
-    stranger ??= openAnonymousClient({ ...cli.target, url }, { ...cli.connectOptions, pause: undefined })
-    return stranger
+    // Without retries: the current answer is what doctor checks.
+    client ??= openAnonymousClient({ ...cli.target, url }, { ...cli.connectOptions, pause: undefined })
+    return client
   }
-  cli.onEnd(async () => (await stranger?.catch(() => null))?.close())
+  cli.onEnd(async () => (await client?.catch(() => null))?.close())
   return remote(url, ask, () => cli.client())
 }
 
-function chosen(questions: readonly Question[], { only, skip }: Flags): Question[] {
-  const ids = questions.map(({ id }) => id)
-  const named = (flag: string, given: string | undefined) => {
+function selectChecks(checks: readonly Question[], { only, skip }: Flags): Question[] {
+  const ids = checks.map(({ id }) => id)
+  const parseIds = (flag: string, given: string | undefined) => {
     const asked = given?.split(',').map((id) => id.trim()) ?? null
     const unknown = asked?.filter((id) => !ids.includes(id)) ?? []
-    if (unknown.length > 0) throw usage(`${flag}: there is no question ${unknown.join(', ')}; there are ${ids.join(', ')}`)
+    if (unknown.length > 0) throw usage(`${flag}: unknown check ${unknown.join(', ')}; checks: ${ids.join(', ')}`)
     return asked
   }
-  const [wanted, unwanted] = [named('--only', only), named('--skip', skip)]
-  return questions.filter(({ id }) => (wanted === null || wanted.includes(id)) && !unwanted?.includes(id))
+  const [included, skipped] = [parseIds('--only', only), parseIds('--skip', skip)]
+  return checks.filter(({ id }) => (included === null || included.includes(id)) && !skipped?.includes(id))
 }
 
-const words = { ok: 'ok  ', warn: 'warn', fail: 'FAIL', skip: 'skip' } as const
+const statusLabels = { ok: 'ok  ', warn: 'warn', fail: 'FAIL', skip: 'skip' } as const
 
-/** How far in messages stand. */
+/** Columns before the message. */
 const indent = 19
 
-/** What mends it is copied, and stays on one line. */
-function sentence({ id, status, message, fix, fixed }: Diagnosis, width: number): string {
-  const lines = [wrapText(`${words[status]}  ${id.padEnd(11)}  ${escapeControls(message)}`, width, indent)]
+/** Formats one check. The fix stays on one line, because users copy it. */
+function formatDiagnosis({ id, status, message, fix, fixed }: Diagnosis, width: number): string {
+  const lines = [wrapText(`${statusLabels[status]}  ${id.padEnd(11)}  ${escapeControls(message)}`, width, indent)]
   if (fixed !== null) lines.push(wrapText(`${' '.repeat(indent)}fixed: ${escapeControls(fixed)}`, width, indent))
   else if (fix !== undefined) lines.push(`${' '.repeat(indent)}fix: ${escapeControls(fix)}`)
   return `${lines.join('\n')}\n`
 }
 
-function show(cli: Cli, diagnoses: readonly Diagnosis[], verdict: string): void {
+function printDiagnoses(cli: Cli, diagnoses: readonly Diagnosis[], verdict: string): void {
   const columns = ['status', 'id', 'message', 'fix', 'fixed'].map((name) => ({ name }))
   if (cli.options.isHuman) cli.write(`${verdict}\n`)
   else if (cli.options.format === 'json') {

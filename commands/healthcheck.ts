@@ -3,13 +3,12 @@ import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { exitOf } from '../src/cli/runtime/exit.ts'
 
-/** Milliseconds: Docker and load balancers ask often, and what hangs does not serve. */
-const patience = 3000
+const timeoutMs = 3000
 
 interface Health {
   readonly status: string
   readonly url: string
-  /** with --ready: what works and what does not */
+  /** Status by part, with --ready. */
   readonly checks?: Readonly<Record<string, string>>
 }
 
@@ -30,27 +29,25 @@ export const healthcheck = (cli: Cli): Command =>
         await (ready ? health.ready() : health.probe())
       }
       try {
-        const health = await check(cli, ready === true)
+        const health = await probe(cli, ready === true)
         if (!cli.options.isQuiet) cli.print(health, { columns: [{ name: 'status' }, { name: 'url' }, { name: 'checks' }], id: 'status' })
         if (!['ok', 'degraded'].includes(health.status)) cli.exit = 'FAILED'
       } catch (error) {
-        // Whatever it is: another number would mean something else to those who ask.
+        // Docker and load balancers know only 0 and 1.
         cli.exit = 'FAILED'
         if (cli.options.isQuiet) return
-        cli.warn(`error: ${reasonOf(error)}`)
+        cli.warn(`error: ${causeOf(error)}`)
         if (exitOf(error) === 'UNAVAILABLE' && cli.target.url === null)
-          cli.warn(
-            '         fix: dms healthcheck --url http://127.0.0.1:PORT, where the server was started with another --port than is configured',
-          )
+          cli.warn('         fix: dms healthcheck --url http://127.0.0.1:PORT, if the server was started with --port')
       }
     })
 
-async function check(cli: Cli, isReady: boolean): Promise<Health> {
+async function probe(cli: Cli, isReady: boolean): Promise<Health> {
   const { fetchText, openLocalEndpoint, openRemoteEndpoint } = await import('../src/cli/remote/loopback-server.ts')
   const { url, caFile } = cli.target
   const place = url === null ? openLocalEndpoint((await cli.config()).config.server) : await openRemoteEndpoint(url, caFile)
   cli.onEnd(() => place.dispatcher.destroy())
-  const { status, body } = await fetchText(place, isReady ? '/readyz' : '/healthz', patience)
+  const { status, body } = await fetchText(place, isReady ? '/readyz' : '/healthz', timeoutMs)
   if (!isReady) return { status: status === 200 ? 'ok' : `HTTP ${status}`, url: place.url }
   try {
     return { url: place.url, ...(JSON.parse(body) as Pick<Health, 'status' | 'checks'>) }
@@ -59,7 +56,7 @@ async function check(cli: Cli, isReady: boolean): Promise<Health> {
   }
 }
 
-function reasonOf(error: unknown): string {
+function causeOf(error: unknown): string {
   const { message, errors } = error as { message?: string; errors?: Error[] }
   return message || errors?.[0]?.message || String(error)
 }

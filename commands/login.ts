@@ -57,10 +57,10 @@ export const login = (cli: Cli): Command =>
     .option('--no-use', 'keep the current context')
     .action(async (given: string | undefined, flags: Flags) => {
       const contexts = await loadContexts(cli.env)
-      const there = whereTo(cli, given)
-      const name = nameFor(there.url, flags, contexts)
+      const there = resolveServer(cli, given)
+      const name = chooseName(there.url, flags, contexts)
       const saved = contexts.byName.get(name)
-      const source = sourceOf(flags)
+      const source = parsePasswordSource(flags)
       const credential = await signIn(cli, there, flags, source, saved)
       if (!flags.store) {
         const { token, expires_at } = credential
@@ -80,44 +80,46 @@ export const login = (cli: Cli): Command =>
       await withCredentialsLock(cli.env, () => saveCredential(cli.env, name, credential))
       await updateContexts(cli.env, (now) => ({
         current: flags.use ? name : now.current,
-        byName: new Map([...now.byName, [name, defined(context)]]),
+        byName: new Map([...now.byName, [name, omitUndefined(context)]]),
       }))
-      tell(cli, name, credential)
+      printCredential(cli, name, credential)
     })
 
-/** The address that was given, or that of the context in use. */
-function whereTo(cli: Cli, given: string | undefined): RemoteTarget {
+/** Returns the server from the argument, else that of the current context. */
+function resolveServer(cli: Cli, given: string | undefined): RemoteTarget {
   const { requestedTarget } = cli.options
-  if (requestedTarget.isLocal) throw usage('nobody has to sign in on this machine')
+  if (requestedTarget.isLocal) throw usage('--local needs no sign-in', 'dms login URL')
   if (given !== undefined && (requestedTarget.url ?? requestedTarget.context) !== null)
-    throw usage('the server is given twice', 'leave out --url, --context and their variables')
+    throw usage('the server is given twice', 'omit --url, --context and their variables')
   if (given === undefined) {
     const target = cli.target
-    if (target.url === null) throw usage('which server?', 'dms login https://dms.example.org')
+    if (target.url === null) throw usage('no server given', 'dms login https://dms.example.org')
     return { ...target, url: target.url }
   }
   const url = parseServerUrl(given, requestedTarget.isInsecureAllowed)
   return { name: url, url, context: null, isByUrl: true, caFile: requestedTarget.caFile }
 }
 
-function nameFor(url: string, { name, username }: Flags, { byName, current }: Contexts): string {
+function chooseName(url: string, { name, username }: Flags, { byName, current }: Contexts): string {
   if (name !== undefined) {
     const other = byName.get(parseContextName(name))?.url ?? url
     if (other !== url)
-      throw new Failure('CONFLICT', `context "${name}" is ${other}`, { fix: `choose another --name, or: dms context remove ${name}` })
+      throw new Failure('CONFLICT', `context "${name}" belongs to ${other}`, {
+        fix: `choose another --name, or: dms context remove ${name}`,
+      })
     return name
   }
-  const same = [...byName].filter(([, context]) => context.url === url && (username === undefined || context.username === username))
-  const found = same.find(([each]) => each === current) ?? same[0]
+  const matches = [...byName].filter(([, context]) => context.url === url && (username === undefined || context.username === username))
+  const found = matches.find(([each]) => each === current) ?? matches[0]
   if (found) return found[0]
   const { hostname, port } = new URL(url)
   const host = hostname.replace(/^\[|\]$/g, '').replaceAll(':', '-')
-  const plainName = parseContextName(`${/^\w/.test(host) ? '' : 'ip'}${host}${port ? `-${port}` : ''}`)
-  return byName.has(plainName) && username !== undefined ? parseContextName(`${username.replace(/[^\w.-]/g, '_')}-${plainName}`) : plainName
+  const hostName = parseContextName(`${/^\w/.test(host) ? '' : 'ip'}${host}${port ? `-${port}` : ''}`)
+  return byName.has(hostName) && username !== undefined ? parseContextName(`${username.replace(/[^\w.-]/g, '_')}-${hostName}`) : hostName
 }
 
-/** Where the password is, if that can be said; paths are made absolute, because commands are run from anywhere. */
-function sourceOf({ passwordFile, passwordCommand, passwordStdin, withToken, web, savePasswordSource }: Flags): PasswordSource {
+/** Returns the password source to save. Its path is absolute, because later commands run in other folders. */
+function parsePasswordSource({ passwordFile, passwordCommand, passwordStdin, withToken, web, savePasswordSource }: Flags): PasswordSource {
   const given = [passwordFile !== undefined, passwordCommand !== undefined, passwordStdin, withToken, web].filter(Boolean)
   if (given.length > 1) throw usage('--password-file, --password-command, --password-stdin, --with-token and --web exclude each other')
   if (savePasswordSource && passwordFile === undefined && passwordCommand === undefined)
@@ -151,7 +153,7 @@ async function signIn(
   return signInWithPassword(located, cli.connectOptions, username, password)
 }
 
-function tell(cli: Cli, context: string, { url, username, role, expires_at }: Credential): void {
+function printCredential(cli: Cli, context: string, { url, username, role, expires_at }: Credential): void {
   const until = expires_at === null ? '' : `, until ${new Date(expires_at).toLocaleString('sv')}`
   cli.print(
     { context, url, username, role, token_expires_at: expires_at },
@@ -164,10 +166,10 @@ function tell(cli: Cli, context: string, { url, username, role, expires_at }: Cr
         { name: 'token_expires_at', title: 'TOKEN_EXPIRES' },
       ],
       id: 'context',
-      sentence: `✓ signed in to ${url} as ${username} (${role}), context ${context}${until}`,
+      sentence: `✓ Signed in to ${url} as ${username} (${role}), context ${context}${until}`,
     },
   )
 }
 
-const defined = (context: Context): Context =>
+const omitUndefined = (context: Context): Context =>
   Object.fromEntries(Object.entries(context).filter(([, value]) => value !== undefined)) as unknown as Context

@@ -22,21 +22,21 @@ export const logout = (cli: Cli): Command =>
     .action(async (given: string | undefined, { all }: { all?: boolean }) => {
       if (all && given !== undefined) throw usage('a context and --all exclude each other')
       const contexts = await loadContexts(cli.env)
-      const names = all ? [...contexts.byName.keys()] : [given ?? nameInUse(cli)]
-      for (const name of names) await end(cli, name, findContext(contexts, name))
+      const names = all ? [...contexts.byName.keys()] : [given ?? currentName(cli)]
+      for (const name of names) await endSession(cli, name, findContext(contexts, name))
       const rows = (await listContextRows(await loadContexts(cli.env), cli.env)).filter(({ name }) => names.includes(name))
-      const sentence = names.map((name) => `✓ signed out of ${name}`)
+      const sentence = names.map((name) => `✓ Signed out of ${name}`)
       if (all) cli.print(rows, { columns: contextColumns, id: 'name', sentence })
       else printContext(cli, rows[0], sentence)
     })
 
-function nameInUse(cli: Cli): string {
+function currentName(cli: Cli): string {
   const { name, context } = cli.target
-  if (!context) throw usage('which context?', 'dms logout NAME, or --all')
+  if (!context) throw usage('no current context to sign out of', 'dms logout NAME, or --all')
   return name
 }
 
-async function end(cli: Cli, name: string, context: Context): Promise<void> {
+async function endSession(cli: Cli, name: string, context: Context): Promise<void> {
   if (cli.options.printCurl) {
     const { createCurlClient } = await import('../src/cli/remote/curl-client.ts')
     await createCurlClient({ url: context.url, caFile: context.ca_file ?? null }, cli.write).auth.logout()
@@ -52,7 +52,7 @@ async function end(cli: Cli, name: string, context: Context): Promise<void> {
   })
 }
 
-/** On the server, so that a copy of the token is worth nothing either. */
+/** Revokes the token on the server, which also disables copies of it. */
 async function revoke(cli: Cli, name: string, context: Context, token: string): Promise<void> {
   const { openAnonymousClient } = await import('../src/cli/remote/remote-client.ts')
   const target = { name, url: context.url, context, isByUrl: false, caFile: context.ca_file ?? null }
@@ -60,9 +60,9 @@ async function revoke(cli: Cli, name: string, context: Context, token: string): 
   try {
     await client.auth.logout()
   } catch (error) {
-    // It had ended already.
+    // The session has already ended.
     if ((error as { status?: unknown }).status === 401) return
-    cli.warn(`warning: ${name} could not be told (${(error as Error).message}): until the token ends, a copy of it is still good`)
+    cli.warn(`warning: cannot end the session on ${name}: ${(error as Error).message}; copies of the token work until it expires`)
     cli.exit = 'PARTIAL'
   } finally {
     await client.close()

@@ -53,17 +53,17 @@ export const restore = (cli: Cli): Command =>
     .option('--lock-timeout <duration>', 'time to wait for a migration or another restore', '0s')
     .action(async (given: string, flags: Flags) => {
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
-      const settings = settingsOf(flags)
+      const settings = overridesOf(flags)
       const source = await resolveBackup(cli, given)
       const started = new Date()
       const places = await openLocalInstallation(cli, 'restore', settings)
       const { readDatabaseName, assertEmpty, restoreBackup } = await import('../src/backup/restore/restore.ts')
       const name = await readDatabaseName(places)
       if (flags.confirm !== undefined && flags.confirm !== name)
-        throw usage(`--confirm ${flags.confirm}: the database is called "${name}"; nothing was changed`)
-      const report = (more: object, sentence: string, lists: object = {}) => {
-        const summary = buildSummary(cli, 'restore', { dry_run: flags.dryRun === true, ...more, ...lists }, started)
-        cli.print(summary, { columns: [...Object.keys(more), 'duration_seconds'].map((name) => ({ name })), sentence })
+        throw usage(`--confirm ${flags.confirm}: the name of the database is "${name}"; nothing was changed`)
+      const report = (counts: object, sentence: string, lists: object = {}) => {
+        const summary = buildSummary(cli, 'restore', { dry_run: flags.dryRun === true, ...counts, ...lists }, started)
+        cli.print(summary, { columns: [...Object.keys(counts), 'duration_seconds'].map((name) => ({ name })), sentence })
       }
       if (flags.dryRun) {
         await assertEmpty(places)
@@ -80,19 +80,18 @@ export const restore = (cli: Cli): Command =>
         keepsSources: flags.keepSourcesEnabled === true,
         signal: cli.signal,
         onHead: ({ documents, created_at, dms }) => cli.note(`restoring ${documents} documents of ${created_at} (dms ${dms})`),
-        onProgress: ({ done, total, bytes, totalBytes }) =>
-          progress.update({ done: done, total, bytes_done: bytes, bytes_total: totalBytes }),
+        onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
       })
       progress.done()
-      for (const table of ignored) cli.warn(`warning: the table ${table} is none of dms and was left out`)
-      for (const { path, problem } of skipped) cli.warn(`warning: ${path} is ${problem} in the backup and was left out`)
-      for (const document of lost) cli.warn(`warning: ${sentenceOf(document)}`)
+      for (const table of ignored) cli.warn(`warning: skipped table ${table}, which does not belong to dms`)
+      for (const { path, problem } of skipped) cli.warn(`warning: skipped ${path}, which is ${problem} in the backup`)
+      for (const document of lost) cli.warn(`warning: ${formatLost(document)}`)
       if (disabledSources.length > 0) {
         const names = disabledSources.map(({ name }) => `"${name}"`).join(', ')
-        cli.note(`sources are disabled until you start them: ${names}; fix: dms sources update NAME --status active`)
+        cli.note(`disabled sources: ${names}; to enable one: dms sources update NAME --status active`)
       }
-      for (const name of keptSecrets) cli.warn(`warning: ${name} was here already and stays as it is`)
-      if (!manifest.has_files) cli.warn('warning: the backup has no files; put them into the document store')
+      for (const name of keptSecrets) cli.warn(`warning: kept the existing ${name}`)
+      if (!manifest.has_files) cli.warn('warning: the backup has no files; copy them to the document store')
       if (lost.length + skipped.length > 0) cli.exit = 'PARTIAL'
       if (flags.reindex) await reindex(cli, settings)
       const { documents, files, bytes } = manifest
@@ -103,10 +102,10 @@ export const restore = (cli: Cli): Command =>
       )
     })
 
-const sentenceOf = ({ document_id, title, filename, problem, origin }: LostDocument): string =>
+const formatLost = ({ document_id, title, filename, problem, origin }: LostDocument): string =>
   `document ${document_id} "${title}" (${filename}) has no file: it ${origin === 'store' ? 'was' : 'is'} ${problem} in the ${origin === 'store' ? 'document store when the backup was made' : 'backup'}`
 
-function settingsOf({ toDatabase, filesTo, ...keys }: Flags): Record<string, string> {
+function overridesOf({ toDatabase, filesTo, ...keys }: Flags): Record<string, string> {
   rejectUrlPassword(toDatabase)
   return {
     ...signingKeySettings(keys),
@@ -125,7 +124,7 @@ async function reindex(cli: Cli, settings: Record<string, string>): Promise<void
   const app = await openApp(loaded.config, await openCommandLog(loaded, cli.options), { migrate: 'never', hasStatementTimeout: false })
   const progress = cli.progress('index')
   try {
-    await search.reindex(app, { signal: cli.signal, onProgress: (done, total) => progress.update({ done: done, total }) })
+    await search.reindex(app, { signal: cli.signal, onProgress: (done, total) => progress.update({ done, total }) })
   } finally {
     progress.done()
     await app.close()

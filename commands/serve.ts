@@ -15,7 +15,6 @@ interface Options {
   waitForDb: string
 }
 
-/** `dms serve`: the server, and a worker unless told otherwise. */
 export const serve = (cli: Cli): Command =>
   manual('serve', {
     summary: 'Start the HTTP server and a worker',

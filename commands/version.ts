@@ -6,9 +6,9 @@ import { readCommit, readVersion } from '../src/version.ts'
 
 interface Versions {
   readonly client: { readonly version: string; readonly commit: string | null; readonly node: string; readonly platform: string }
-  /** null: commands work on this machine */
+  /** Null if commands work on this machine. */
   readonly server: ServerVersion | null
-  /** null: commands work on a server elsewhere, or it is not running */
+  /** Null if commands work on a remote server, or the database is not running. */
   readonly database: DatabaseVersion | null
 }
 
@@ -29,7 +29,7 @@ export const version = (cli: Cli): Command =>
       node: process.versions.node,
       platform: `${process.platform}-${process.arch}`,
     }
-    const versions = { client, ...(await others(cli)) }
+    const versions = { client, ...(await remoteVersions(cli)) }
     cli.print(versions, {
       columns: [
         { name: 'client', value: () => `dms ${client.version} (Node ${client.node}, ${client.platform})` },
@@ -40,13 +40,13 @@ export const version = (cli: Cli): Command =>
     })
   })
 
-async function others(cli: Cli): Promise<Pick<Versions, 'server' | 'database'>> {
+async function remoteVersions(cli: Cli): Promise<Pick<Versions, 'server' | 'database'>> {
   const { url, caFile } = cli.target
   if (cli.options.printCurl) await (await cli.client()).send('GET', '/api/openapi.json')
   const { fetchDatabaseVersion, fetchServerVersion } = await import('../src/cli/remote/versions.ts')
   if (url !== null) return { server: await fetchServerVersion(url, caFile), database: null }
   const { inspectConfig } = await import('../src/config/load.ts')
-  // What is wrong with the configuration is for `config check` to say.
+  // `config check` reports problems of the configuration.
   const { config, problems } = inspectConfig(cli.configSources())
   return { server: null, database: problems.length > 0 ? null : await fetchDatabaseVersion(config) }
 }

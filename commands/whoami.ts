@@ -6,11 +6,11 @@ import type { Cli } from '../src/cli/runtime/context.ts'
 
 export interface Whoami {
   readonly context: string
-  /** null: this machine */
+  /** Null for this machine. */
   readonly url: string | null
   readonly username: string
   readonly role: string
-  /** null: nobody asks for a token, or it has no end */
+  /** Null if no token is needed or it does not expire. */
   readonly token_expires_at: string | null
 }
 
@@ -23,7 +23,7 @@ export const whoami = (cli: Cli): Command =>
     ],
     exits: '0 shown · 4 not signed in · 69 server unreachable',
   }).action(async () => {
-    const who = await ask(cli)
+    const who = await loadWhoami(cli)
     cli.print(who, {
       columns: [
         { name: 'context' },
@@ -36,7 +36,7 @@ export const whoami = (cli: Cli): Command =>
     })
   })
 
-async function ask(cli: Cli): Promise<Whoami> {
+async function loadWhoami(cli: Cli): Promise<Whoami> {
   const { name, url, ...target } = cli.target
   if (url === null) {
     const { username, role } = cli.options.as === null ? operator : await (await cli.client()).auth.profile()

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
+import { parseCount, parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
@@ -15,7 +15,6 @@ interface Options {
   supervised?: boolean
 }
 
-/** `dms worker`: jobs without a server. */
 export const worker = (cli: Cli): Command =>
   manual('worker', {
     summary: 'Run background jobs: OCR, sync, index, maintenance',
@@ -41,11 +40,11 @@ export const worker = (cli: Cli): Command =>
     .action(async (options: Options) => {
       if (options.supervised) return (await import('../src/worker/supervised.ts')).runSupervised(cli.serviceSignal)
       cli.rejectRemote('worker')
-      const { maxJobs, name } = options
-      if (maxJobs !== undefined && !/^[1-9]\d{0,8}$/.test(maxJobs)) throw usage(`--max-jobs ${maxJobs}: a whole number from 1 on`)
+      const { name } = options
+      const maxJobs = options.maxJobs === undefined ? undefined : parseCount('--max-jobs', options.maxJobs)
       if (name !== undefined && !/^[\w.@:-]{1,64}$/.test(name))
-        throw usage(`--name ${name}: up to 64 letters, digits and the signs . _ @ : -`)
-      const most = options.maxTime === undefined ? null : parseDurationFlag('--max-time', options.maxTime)
+        throw usage(`--name "${name}" has other characters than letters, digits and . _ @ : -, or more than 64`)
+      const maxTimeMs = options.maxTime === undefined ? null : parseDurationFlag('--max-time', options.maxTime)
       const [{ runWorker }, { openHealth }] = await Promise.all([import('../src/worker/run.ts'), import('../src/server/worker-health.ts')])
       const settings = {
         ...(options.queues === undefined ? {} : { 'worker.queues': options.queues }),
@@ -53,10 +52,10 @@ export const worker = (cli: Cli): Command =>
       }
       const { config, warnings } = await loadServiceConfig(cli, settings)
       for (const warning of warnings) cli.warn(`warning: ${warning}`)
-      const signal = most === null ? cli.serviceSignal : AbortSignal.any([cli.serviceSignal, AbortSignal.timeout(most)])
+      const signal = maxTimeMs === null ? cli.serviceSignal : AbortSignal.any([cli.serviceSignal, AbortSignal.timeout(maxTimeMs)])
       await runWorker(config, {
         once: options.once === true,
-        ...(maxJobs === undefined ? {} : { maxJobs: Number(maxJobs) }),
+        ...(maxJobs === undefined ? {} : { maxJobs }),
         ...(name === undefined ? {} : { label: name }),
         signal,
         openHealth,

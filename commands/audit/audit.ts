@@ -5,6 +5,5 @@ import { auditExport } from './export.ts'
 import { auditList } from './list.ts'
 import { auditVerify } from './verify.ts'
 
-/** `dms audit`: who did what, when and from where. */
 export const audit = (cli: Cli): Command =>
   group('audit', 'List, export and verify the audit log', [auditList(cli), auditExport(cli), auditVerify(cli)])

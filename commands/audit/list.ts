@@ -18,7 +18,7 @@ export const auditList = (cli: Cli): Command =>
       }).alias('ls'),
     ),
   ).action(async ({ limit, all, ...flags }: AuditFlags & ListFlags) => {
-    const most = parseLimit({ limit, ...(all ? { all } : {}) })
+    const max = parseLimit({ limit, ...(all ? { all } : {}) })
     const filter = parseAuditFilter(flags)
-    await printList(cli, listAuditEntries(await cli.client(), filter, 'desc'), most, { columns: auditColumns })
+    await printList(cli, listAuditEntries(await cli.client(), filter, 'desc'), max, { columns: auditColumns })
   })

@@ -26,15 +26,15 @@ export const auditVerify = (cli: Cli): Command =>
   })
     .option('--head <number:hash>', 'head printed by an earlier run')
     .action(async ({ head }: { head?: string }) => {
-      const known = head === undefined ? null : headOf(head)
+      const knownHead = head === undefined ? null : parseHead(head)
       const { audit } = await cli.client()
-      const verdict = await audit.verify(known)
+      const verdict = await audit.verify(knownHead)
       cli.print(verdict, { columns })
       if (!verdict.ok) cli.exit = 'PARTIAL'
     })
 
-function headOf(given: string): { seq: number; hash: string } {
+function parseHead(given: string): { seq: number; hash: string } {
   const [, seq, hash] = /^([1-9]\d*):([0-9a-f]{64})$/.exec(given) ?? []
-  if (seq === undefined || hash === undefined) throw usage(`--head ${given}: a number, a colon, and 64 hexadecimal digits`)
+  if (seq === undefined || hash === undefined) throw usage(`--head ${given} is not NUMBER:HASH with a hash of 64 hexadecimal digits`)
   return { seq: Number(seq), hash }
 }

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import type { BackupSink } from '../../src/backup/create/tar-sink.ts'
 import { signingKeySettings } from '../../src/cli/arguments/backup-source.ts'
-import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { listSettings } from '../../src/cli/output/setting-rows.ts'
 import { buildSummary } from '../../src/cli/output/summary.ts'
@@ -50,12 +50,12 @@ export const backupCreate = (cli: Cli): Command =>
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       if (flags.to === '-' && process.stdout.isTTY)
         throw usage('--to - does not write an archive to a terminal', 'redirect it to a file or a pipe')
-      if (flags.jobs !== undefined && !/^([1-9]|[1-9]\d)$/.test(flags.jobs)) throw usage(`--jobs ${flags.jobs}: a number from 1 to 99`)
+      const jobs = parseCount('--jobs', flags.jobs ?? '8', { max: 99 })
       if (flags.jobs !== undefined && flags.format !== 'dir') throw usage('--jobs needs --format dir: an archive is written sequentially')
       if (flags.to === '-' && flags.format === 'dir') throw usage('--format dir needs a folder, not standard output')
       const started = new Date()
       const places = await openLocalInstallation(cli, 'backup create', signingKeySettings(flags))
-      const { place, sink } = await placeOf(flags, places.config.backup.path)
+      const { place, sink } = await openSink(flags, jobs, places.config.backup.path)
       const [{ createBackup }, { filePath }, { readKey }] = await Promise.all([
         import('../../src/backup/create/create-backup.ts'),
         import('../../src/backup/manifest.ts'),
@@ -64,13 +64,12 @@ export const backupCreate = (cli: Cli): Command =>
       const progress = cli.progress('backup')
       const { manifest, lostInStore } = await createBackup(places, sink, {
         withFiles: flags.files,
-        settings: flags.includeConfig ? await settingsOf(cli) : null,
+        settings: flags.includeConfig ? await loadSettings(cli) : null,
         withSecrets: flags.includeSecrets === true,
         key: await readKey(places.config.backup.key_file),
         lockTimeoutMs,
         signal: cli.signal,
-        onProgress: ({ done, total, bytes, totalBytes }) =>
-          progress.update({ done: done, total, bytes_done: bytes, bytes_total: totalBytes }),
+        onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
       })
       progress.done()
       for (const { sha256, problem } of manifest.damaged) cli.warn(`warning: stored file ${sha256} is ${problem}`)
@@ -85,7 +84,7 @@ export const backupCreate = (cli: Cli): Command =>
       const counts = { place, documents, files, bytes, damaged: damaged.length, lost_in_store: lostInStore.length, dry_run: false }
       const summary = buildSummary(cli, 'backup create', counts, started)
       const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${summary.duration_seconds.toFixed(1)} s: ${place}`
-      // From cron with -q: nothing to be mailed where nothing is wrong.
+      // With -q nothing is printed, so that cron sends no mail.
       if (place === '-' || (cli.options.isQuiet && cli.options.format === 'tsv')) return cli.note(sentence)
       cli.print(summary, {
         columns: ['place', 'documents', 'files', 'bytes', 'damaged', 'duration_seconds'].map((name) => ({ name })),
@@ -94,29 +93,29 @@ export const backupCreate = (cli: Cli): Command =>
       })
     })
 
-async function placeOf({ to, format, jobs = '8' }: Flags, shelf: string): Promise<{ place: string; sink: BackupSink }> {
+async function openSink({ to, format }: Flags, jobs: number, backupFolder: string): Promise<{ place: string; sink: BackupSink }> {
   const [sinks, { folderSink }, { archiveName, defaultFolderName }] = await Promise.all([
     import('../../src/backup/create/tar-sink.ts'),
     import('../../src/backup/create/folder-sink.ts'),
     import('../../src/backup/backup-repository.ts'),
   ])
   if (to === '-') {
-    // Elsewhere a reader that stops early is no failure. Half an archive is one: the write that finds nobody throws.
+    // Other commands ignore EPIPE. A partial archive is a failure, so the write must throw.
     process.stdout.removeAllListeners('error').on('error', () => {})
     return { place: '-', sink: sinks.streamSink(process.stdout) }
   }
-  const wanted = to === undefined ? null : resolve(to)
+  const given = to === undefined ? null : resolve(to)
   if (format === 'dir') {
-    const place = wanted ?? join(shelf, defaultFolderName)
-    return { place, sink: folderSink(place, Number(jobs)) }
+    const place = given ?? join(backupFolder, defaultFolderName)
+    return { place, sink: folderSink(place, jobs) }
   }
-  const isFolder = wanted === null || (await stat(wanted).catch(() => null))?.isDirectory() === true
-  const place = isFolder ? join(wanted ?? shelf, archiveName(new Date())) : wanted
+  const isFolder = given === null || (await stat(given).catch(() => null))?.isDirectory() === true
+  const place = isFolder ? join(given ?? backupFolder, archiveName(new Date())) : given
   return { place, sink: sinks.fileSink(place) }
 }
 
-/** What is set, without secrets, by dotted key. */
-async function settingsOf(cli: Cli): Promise<object> {
+/** Returns the settings without defaults and secrets, by dotted key. */
+async function loadSettings(cli: Cli): Promise<object> {
   const rows = listSettings(await cli.config(), undefined, { setOnly: true })
   return Object.fromEntries(rows.filter(({ secret }) => !secret).map(({ key, value }) => [key, value]))
 }

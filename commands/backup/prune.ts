@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
 import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 
 interface Flags {
@@ -26,19 +26,18 @@ export const backupPrune = (cli: Cli): Command =>
     .option('-n, --dry-run', 'list what would be deleted')
     .action(async ({ keep, yes, dryRun }: Flags) => {
       cli.rejectRemote('backup prune')
-      const [{ config }, shelf] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
-      const count = keep === undefined ? config.backup.keep : Number(keep)
-      if (!Number.isSafeInteger(count) || count < 1) throw usage(`--keep ${keep} is not a whole number of 1 or more`)
-      const things = await shelf.listPrunable(config.backup.path, count)
-      if (things.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${things.length} backups?`, '--yes')
+      const [{ config }, repository] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
+      const count = keep === undefined ? config.backup.keep : parseCount('--keep', keep)
+      const backups = await repository.listPrunable(config.backup.path, count)
+      if (backups.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${backups.length} backups?`, '--yes')
       await runBatch(cli, {
         command: 'backup prune',
         phase: 'deleting',
-        items: things,
+        items: backups,
         keyOf: ({ name }) => name,
         isDryRun: dryRun === true,
         async run({ name, size }) {
-          if (!dryRun) await shelf.removeBackup(config.backup.path, name)
+          if (!dryRun) await repository.removeBackup(config.backup.path, name)
           return { action: 'deleted', key: name, bytes: size }
         },
       })

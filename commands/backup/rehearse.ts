@@ -54,7 +54,7 @@ export const backupRehearse = (cli: Cli): Command =>
       rejectUrlPassword(flags.toDatabase)
       const places = await openLocalInstallation(cli, 'backup rehearse', signingKeySettings(flags))
       const { config, log, database } = places
-      const source = await resolveBackup(cli, given === undefined || given === 'latest' ? await latest(config) : given)
+      const source = await resolveBackup(cli, given === undefined || given === 'latest' ? await latestBackup(config) : given)
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)
       const [{ rehearseRestore }, { BackupDamaged }, { withLock }, { recordSuccess }] = await Promise.all([
         import('../../src/backup/rehearse.ts'),
@@ -73,14 +73,14 @@ export const backupRehearse = (cli: Cli): Command =>
       await withLock(database, 'rehearsal', lockTimeoutMs, async () => {
         const folder = join(flags.workDir ?? config.data_dir, 'rehearsal')
         const progress = cli.progress('rehearsal')
-        const result = await inScratch(cli, config, log, folder, flags.toDatabase, (scratch) =>
+        const result = await withScratch(cli, config, log, folder, flags.toDatabase, (scratch) =>
           rehearseRestore(scratch, source, {
             ...policy,
             lockTimeoutMs,
             signal: cli.signal,
             onHead: ({ documents, created_at, dms }) => cli.note(`rehearsing with ${documents} documents of ${created_at} (dms ${dms})`),
             onProgress: ({ done, total, bytes, totalBytes }) =>
-              progress.update({ done: done, total, bytes_done: bytes, bytes_total: totalBytes }),
+              progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
           }),
         ).catch((error: unknown) => {
           if (!(error instanceof BackupDamaged)) throw error
@@ -106,16 +106,16 @@ export const backupRehearse = (cli: Cli): Command =>
       })
     })
 
-/** The newest finished archive or folder of backup.path. Throws Failure NOT_FOUND. */
-async function latest(config: Config): Promise<string> {
+/** Returns the path of the newest complete backup in backup.path. Throws Failure NOT_FOUND. */
+async function latestBackup(config: Config): Promise<string> {
   const { listBackups } = await import('../../src/backup/backup-repository.ts')
   const found = (await listBackups(config.backup.path)).find(({ complete }) => complete)
-  if (!found) throw new Failure('NOT_FOUND', `there is no backup in ${config.backup.path}`, { fix: 'dms backup create, or name one' })
+  if (!found) throw new Failure('NOT_FOUND', `no backup in ${config.backup.path}`, { fix: 'dms backup create, or give a path' })
   return join(config.backup.path, found.name)
 }
 
-/** Opens a place of its own below `folder`, which is removed with all that is in it, whatever happens. */
-async function inScratch<T>(
+/** Opens a temporary installation in `folder` for `work` and removes it afterwards, also after a failure. */
+async function withScratch<T>(
   cli: Cli,
   config: Config,
   log: Log,
@@ -127,12 +127,12 @@ async function inScratch<T>(
   const scratchConfig = {
     ...config,
     data_dir: folder,
-    // Nothing of it has to outlive a power cut.
+    // Temporary data needs no durability.
     storage: { ...config.storage, path: join(folder, 'files'), tmp_path: '', fsync: false },
     database: { ...config.database, url: url ?? '', migration_url: '' },
   }
   await removeScratch(folder, log)
-  // As root the database runs as another account, which has to get through.
+  // Under root PostgreSQL runs as another user, who must be able to enter the folder.
   await mkdir(folder, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
   await writeFile(join(folder, markerName), '', { flush: true })
   let scratch: Awaited<ReturnType<typeof open>> | null = null
@@ -151,26 +151,26 @@ async function inScratch<T>(
   }
 }
 
-/** Says that a folder is of a rehearsal and may be removed. */
+/** Marks a folder as temporary: the next rehearsal may remove it. */
 const markerName = '.dms-rehearsal'
 
-/** Removes what a killed rehearsal left; its PostgreSQL is stopped by joining it and leaving it last. Throws Failure CONFLICT where the folder is of something else. */
+/** Removes the folder of a killed rehearsal and stops its PostgreSQL, by joining and leaving it. Throws Failure CONFLICT for a foreign folder. */
 async function removeScratch(folder: string, log: Log): Promise<void> {
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException): string[] => {
     if (error.code !== 'ENOENT') throw error
     return []
   })
   if (names.length > 0 && !names.includes(markerName))
-    throw new Failure('CONFLICT', `${folder} holds ${names[0]}, which is none of a rehearsal`, { fix: 'pass another --work-dir' })
-  const isThere = await stat(join(folder, 'postgres', 'PG_VERSION')).then(
+    throw new Failure('CONFLICT', `${folder} is not the folder of a rehearsal: it has ${names[0]}`, { fix: 'pass another --work-dir' })
+  const hasDatabase = await stat(join(folder, 'postgres', 'PG_VERSION')).then(
     () => true,
     () => false,
   )
-  if (isThere) {
+  if (hasDatabase) {
     const { joinEmbedded } = await import('../../src/db/embedded/embedded.ts')
     await joinEmbedded({ dataDir: folder, log })
       .then((embedded) => embedded.release())
-      .catch((error: Error) => log.warn({ err: error.message }, 'an earlier rehearsal cannot be stopped, its folder is removed'))
+      .catch((error: Error) => log.warn({ err: error.message }, 'cannot stop the PostgreSQL of an earlier rehearsal; removing its folder'))
   }
   await rm(folder, { recursive: true, force: true, maxRetries: 5 })
 }

@@ -30,9 +30,9 @@ export const backupVerify = (cli: Cli): Command =>
       const source = await resolveBackup(cli, given)
       const { verifyBackup } = await import('../../src/backup/verify.ts')
       const columns = [{ name: 'problem' }, { name: 'path' }, { name: 'origin' }] as const
-      const sentence = ({ path, problem, origin }: Problem) =>
-        escapeControls(`${problem}  ${path}${origin === 'store' ? ' (it was so when the backup was made)' : ''}`)
-      const findings = startFindings<Problem>(cli, 'backup verify', columns, sentence, 'path')
+      const formatProblem = ({ path, problem, origin }: Problem) =>
+        escapeControls(`${problem}  ${path}${origin === 'store' ? ' (already when the backup was made)' : ''}`)
+      const findings = startFindings<Problem>(cli, 'backup verify', columns, formatProblem, 'path')
       const progress = cli.progress('verify')
       const { manifest, problems, fix } = await verifyBackup(source, policy, (done, total) => progress.update({ done, total }))
       progress.done()
@@ -47,7 +47,7 @@ export const backupVerify = (cli: Cli): Command =>
         dms: manifest.dms,
       }
       const verdict = about
-        ? `${about.documents} documents, ${about.files} files, made ${about.created_at} by dms ${about.dms}`
-        : 'no finished backup'
-      findings.finish({ backup: about }, escapeControls(problems.length > 0 ? `damaged: ${verdict}` : `✓ whole: ${verdict}`))
+        ? `${about.documents} documents, ${about.files} files, created ${about.created_at} by dms ${about.dms}`
+        : 'not a complete backup'
+      findings.finish({ backup: about }, escapeControls(problems.length > 0 ? `damaged: ${verdict}` : `✓ Intact: ${verdict}`))
     })

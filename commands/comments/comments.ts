@@ -6,6 +6,5 @@ import { commentsDelete } from './delete.ts'
 import { commentsEdit } from './edit.ts'
 import { commentsList } from './list.ts'
 
-/** `dms comments`: what is said about a document. */
 export const comments = (cli: Cli): Command =>
   group('comments', 'Manage comments on documents', [commentsList(cli), commentsAdd(cli), commentsEdit(cli), commentsDelete(cli)])

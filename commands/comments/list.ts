@@ -31,10 +31,11 @@ export const commentsList = (cli: Cli): Command =>
   ).action(async (given: string, flags: ListFlags) => {
     const limit = parseLimit(flags)
     const client = await cli.client()
-    await printList(cli, allOf(client, parseId(given, 'document')), limit, { columns: commentColumns })
+    await printList(cli, flattenThreads(client, parseId(given, 'document')), limit, { columns: commentColumns })
   })
 
-async function* allOf({ comments }: Client, document: string): AsyncGenerator<Comment> {
+/** Yields each comment, followed by its replies. */
+async function* flattenThreads({ comments }: Client, document: string): AsyncGenerator<Comment> {
   for await (const { replies, reply_count, ...comment } of comments.all(document)) {
     yield comment
     if (reply_count > replies.length) yield* comments.allReplies(document, comment.id)

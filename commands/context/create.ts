@@ -44,7 +44,8 @@ export const contextCreate = (cli: Cli): Command =>
         ...(isInsecureAllowed ? { insecure_http: true } : {}),
       }
       await updateContexts(cli.env, ({ current, byName }) => {
-        if (byName.has(name)) throw new Failure('CONFLICT', `context "${name}" exists`, { fix: `dms context remove ${name}` })
+        if (byName.has(name))
+          throw new Failure('CONFLICT', `context "${name}" exists`, { fix: `dms context remove ${name}, or choose another name` })
         return { current, byName: new Map([...byName, [name, context]]) }
       })
       const sentence = `✓ Created context ${name} for ${context.url}; to use it: dms context use ${name}, or --context ${name}`

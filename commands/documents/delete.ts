@@ -26,8 +26,8 @@ export const documentsDelete = (cli: Cli): Command =>
     .option('-n, --dry-run', 'list what would be deleted')
     .action(async (given: string[], { yes, dryRun }: Flags) => {
       const ids = await readIds(given)
-      const what = ids.length === 1 ? `document ${ids[0]}` : `${ids.length} documents`
-      if (!yes && !dryRun && ids.length > 0) await confirm(cli.options, `Delete ${what} for good?`, '--yes')
+      const subject = ids.length === 1 ? `document ${ids[0]}` : `${ids.length} documents`
+      if (!yes && !dryRun && ids.length > 0) await confirm(cli.options, `Delete ${subject} permanently?`, '--yes')
       const { documents } = await cli.client()
       await runBatch(cli, {
         command: 'documents delete',

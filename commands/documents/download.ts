@@ -28,7 +28,7 @@ interface Flags {
 }
 
 const columns: Column<BatchItem>[] = [
-  // One that failed has but the id that was given.
+  // A failed item has only the given id.
   { name: 'id', value: ({ id, key }) => id ?? key },
   { name: 'path' },
   { name: 'bytes', align: 'right' },
@@ -58,10 +58,10 @@ export const documentsDownload = (cli: Cli): Command =>
     .option('--skip-existing', 'skip existing files')
     .action(async (given: string[], flags: Flags) => {
       const ids = await readIds(given)
-      if (flags.to === '-') return toPipe(cli, ids)
+      if (flags.to === '-') return downloadToStdout(cli, ids)
       const target = await resolveDownloadTarget(flags.to ?? '.', ids.length)
       const client = await cli.client()
-      const taken = new Set<string>()
+      const usedPaths = new Set<string>()
       await runBatch(cli, {
         command: 'documents download',
         phase: 'download',
@@ -69,30 +69,31 @@ export const documentsDownload = (cli: Cli): Command =>
         keyOf: (id) => id,
         columns,
         totalBytes: null,
-        run: (id, moved) => download(client, parseId(id, 'document'), target, flags, taken, moved),
+        run: (id, moved) => download(client, parseId(id, 'document'), target, flags, usedPaths, moved),
       })
     })
 
-/** `taken`: the paths that this run has used; two documents of one name never replace each other. */
+/** Downloads one document. `usedPaths` are the paths of this run: two documents never overwrite each other. */
 async function download(
   client: Client,
   id: string,
   target: DownloadTarget,
   flags: Flags,
-  taken: Set<string>,
+  usedPaths: Set<string>,
   moved: (bytes: number) => void,
 ) {
   const response = await client.documents.download(id)
   try {
-    const path = 'file' in target ? target.file : join(target.folder, await nameOf(client, id, response, flags))
+    const path = 'file' in target ? target.file : join(target.folder, await fileName(client, id, response, flags))
     const isThere = await stat(path).then(
       () => true,
       () => false,
     )
-    if (taken.has(path)) throw new Failure('CONFLICT', `${path} is another document of this download`, { fix: 'pass --name id' })
+    if (usedPaths.has(path))
+      throw new Failure('CONFLICT', `${path} is the path of another document in this download`, { fix: 'pass --name id' })
     if (isThere && flags.skipExisting) return { action: 'skipped', key: id, id, path }
     if (isThere && !flags.clobber) throw fileExistsError(path)
-    taken.add(path)
+    usedPaths.add(path)
     const saved = await saveFile(bodyChunks(response), path, expectedContent(response), flags.clobber === true, moved)
     return { action: 'created', key: id, id, path, ...saved }
   } finally {
@@ -100,15 +101,15 @@ async function download(
   }
 }
 
-async function toPipe(cli: Cli, ids: readonly string[]): Promise<void> {
+async function downloadToStdout(cli: Cli, ids: readonly string[]): Promise<void> {
   const [id = ''] = ids
-  if (ids.length !== 1) throw usage('--to - takes one document')
+  if (ids.length !== 1) throw usage(`--to - needs a single document, not ${ids.length}`)
   rejectTerminal(cli)
   const client = await cli.client()
   await writeToStdout(cli, await client.documents.download(parseId(id, 'document')))
 }
 
-async function nameOf(client: Client, id: string, response: Response, { name }: Flags): Promise<string> {
+async function fileName(client: Client, id: string, response: Response, { name }: Flags): Promise<string> {
   const original = safeName(await parseFileName(response))
   if (name === 'original') return original
   const extension = extname(original)

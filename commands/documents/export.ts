@@ -1,11 +1,12 @@
 import type { Command } from 'commander'
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { rejectTerminal } from '../../src/cli/remote/download-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
-import { withoutContent } from './list.ts'
+import { fieldsWithoutContent } from './list.ts'
 
 interface Flags extends Omit<FilterFlags, 'to'> {
   to: string
@@ -47,14 +48,14 @@ export const documentsExport = (cli: Cli): Command =>
       const { to, withText = false, deleteExtra = false, allowEmpty = false, clobber = false, concurrency, until, ...others } = flags
       const filters: FilterFlags = { ...others, ...(until === undefined ? {} : { to: until }) }
       const isTar = to === '-' || to.endsWith('.tar')
-      if (isTar && deleteExtra) throw usage('--delete-extra is for a folder')
-      if (allowEmpty && !deleteExtra) throw usage('--allow-empty goes with --delete-extra')
-      if (!/^([1-9]|[1-5]\d|6[0-4])$/.test(concurrency)) throw usage(`--concurrency ${concurrency}: a whole number from 1 to 64`)
+      if (isTar && deleteExtra) throw usage('--delete-extra needs a folder, not an archive')
+      if (allowEmpty && !deleteExtra) throw usage('--allow-empty needs --delete-extra')
+      const concurrencyCount = parseCount('--concurrency', concurrency, { max: 64 })
       if (to === '-') rejectTerminal(cli)
       const client = await cli.client()
       const query = {
         ...(await buildDocumentQuery(client, filters)),
-        fields: Object.keys(withoutContent).join(','),
+        fields: Object.keys(fieldsWithoutContent).join(','),
         sort: 'created_at',
         order: 'asc',
       }
@@ -70,6 +71,6 @@ export const documentsExport = (cli: Cli): Command =>
         hasText: withText,
         shouldDeleteExtra: deleteExtra,
         canDeleteAll: allowEmpty,
-        concurrency: Number(concurrency),
+        concurrency: concurrencyCount,
       })
     })

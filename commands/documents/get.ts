@@ -7,7 +7,7 @@ import { mapSequential } from '../../src/cli/runtime/run-batch.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
 import { documentColumns } from './list.ts'
 
-/** All there is of one document, a field a line. */
+/** Every field of a document, for the output of a single one. */
 export const allDocumentColumns: Column<DocumentView>[] = [
   { name: 'id' },
   { name: 'title' },

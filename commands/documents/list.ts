@@ -21,8 +21,8 @@ export const documentColumns: Column<DocumentView>[] = [
   { name: 'updated_at', title: 'UPDATED', show: 'wide' },
 ]
 
-/** Every field but the text, which may be megabytes. */
-export const withoutContent = {
+/** Every field except the text, which may be megabytes. */
+export const fieldsWithoutContent = {
   id: true,
   owner_id: true,
   owner: true,
@@ -75,7 +75,7 @@ export const documentsList = (cli: Cli): Command =>
   ).action(async (flags: Flags) => {
     const limit = parseLimit(flags)
     const { sort, order } = flags
-    const fields = [...Object.keys(withoutContent), ...(cli.options.fields?.includes('content') ? ['content'] : [])].join(',')
+    const fields = [...Object.keys(fieldsWithoutContent), ...(cli.options.fields?.includes('content') ? ['content'] : [])].join(',')
     const client = await cli.client()
     const query = { ...(await buildDocumentQuery(client, flags)), sort, order, fields, per_page: Math.min(limit, 100) }
     await printList(cli, client.documents.list(query), limit, { columns: documentColumns })

@@ -20,15 +20,17 @@ export const documentsText = (cli: Cli): Command =>
     if (cli.options.printCurl) return void (await client.documents.text(parseId(given, 'document')))
     const document = await client.documents.get(parseId(given, 'document'))
     const { id, status, error, content = '' } = document
-    if (!isFinished(document)) throw new Failure('PENDING', `the document is ${status}`, { fix: `dms documents wait ${id}` })
+    if (!isFinished(document))
+      throw new Failure('PENDING', `document ${id} has no text yet: it is ${status}`, { fix: `dms documents wait ${id}` })
     const { isJson, isTerminal } = cli.options
     if (isJson) cli.print({ id, status, content }, { columns: [] })
-    else cli.write(isTerminal ? harmless(content) : content)
-    if (status === 'failed') throw new Failure('PARTIAL', `reading it failed: ${error?.message}`, { details: { code: error?.code } })
+    else cli.write(isTerminal ? escapeText(content) : content)
+    if (status === 'failed')
+      throw new Failure('PARTIAL', `OCR of document ${id} failed: ${error?.message}`, { details: { code: error?.code } })
   })
 
-/** Text for a screen: what a terminal would obey is written out. */
-const harmless = (text: string): string =>
+/** Escapes control characters except line breaks and tabs. */
+const escapeText = (text: string): string =>
   `${text
     .split(/\r?\n|\f/)
     .map((line) => line.split('\t').map(escapeControls).join('\t'))

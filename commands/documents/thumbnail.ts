@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { parseId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { bodyChunks, expectedContent, rejectTerminal, resolveDownloadTarget, writeToStdout } from '../../src/cli/remote/download-target.ts'
 import { saveFile } from '../../src/cli/remote/save-file.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
 
 interface Flags {
   width: string
@@ -30,7 +30,7 @@ export const documentsThumbnail = (cli: Cli): Command =>
     .option('--clobber', 'replace an existing file')
     .action(async (given: string, { width, height, to, clobber = false }: Flags) => {
       const id = parseId(given, 'document')
-      const size = { width: pixels('--width', width), height: pixels('--height', height) }
+      const size = { width: parseCount('--width', width, { max: 1000 }), height: parseCount('--height', height, { max: 1000 }) }
       if (to === '-') rejectTerminal(cli)
       const client = await cli.client()
       const response = await client.documents.thumbnail(id, size)
@@ -40,8 +40,3 @@ export const documentsThumbnail = (cli: Cli): Command =>
       const { bytes } = await saveFile(bodyChunks(response), path, expectedContent(response), clobber, () => {})
       cli.print({ id, path, bytes }, { columns: [{ name: 'id' }, { name: 'path' }, { name: 'bytes' }], sentence: `✓ ${path}` })
     })
-
-function pixels(flag: string, given: string): number {
-  if (!/^[1-9]\d{0,2}$|^1000$/.test(given)) throw usage(`${flag} ${given}: a whole number from 1 to 1000`)
-  return Number(given)
-}

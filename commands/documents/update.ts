@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { parseKeyValues } from '../../src/cli/arguments/flag-values.ts'
+import { collectValues, parseKeyValues } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { findLabelIds } from '../../src/cli/arguments/labels.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -7,7 +7,6 @@ import { lookupPrinterOf } from '../../src/cli/remote/curl-lookup.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { mapSequential, runBatch } from '../../src/cli/runtime/run-batch.ts'
-import { collect } from '../../src/cli/upload/flags.ts'
 import type { Client } from '../../src/client/client.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
 import { allDocumentColumns } from './get.ts'
@@ -23,13 +22,13 @@ interface Flags {
 interface Changes {
   readonly title: string | undefined
   readonly metadata: Readonly<Record<string, string | null>> | undefined
-  /** ids */
+  /** Ids of labels. */
   readonly added: readonly string[]
   readonly removed: readonly string[]
 }
 
-/** Somebody else may change a document between our look and our write; then it is looked at again, so often. */
-const attempts = 5
+/** Attempts to update a document that others change at the same time. */
+const maxAttempts = 5
 
 export const documentsUpdate = (cli: Cli): Command =>
   manual('update <id...>', {
@@ -43,14 +42,14 @@ export const documentsUpdate = (cli: Cli): Command =>
       '0 changed · 2 nothing to change, or invalid value · 3 some could not be changed · 6 no such document or label · 69 server unreachable',
   })
     .option('--title <title>', 'new title, for a single document')
-    .option('--add-label <labels>', 'labels to add (names or ids, separated by commas); repeatable', collect, [])
-    .option('--remove-label <labels>', 'labels to remove; repeatable', collect, [])
-    .option('--set <key=value>', 'metadata entry to set; repeatable', collect, [])
-    .option('--unset <key>', 'metadata entry to remove; repeatable', collect, [])
+    .option('--add-label <labels>', 'labels to add (names or ids, separated by commas); repeatable', collectValues, [])
+    .option('--remove-label <labels>', 'labels to remove; repeatable', collectValues, [])
+    .option('--set <key=value>', 'metadata entry to set; repeatable', collectValues, [])
+    .option('--unset <key>', 'metadata entry to remove; repeatable', collectValues, [])
     .action(async (given: string[], flags: Flags) => {
       const ids = await readIds(given)
       const { title, set, unset } = flags
-      if (title !== undefined && ids.length !== 1) throw usage(`--title is for a single document, and these are ${ids.length}`)
+      if (title !== undefined && ids.length !== 1) throw usage(`--title needs a single document, not ${ids.length}`)
       const metadata =
         set.length + unset.length === 0
           ? undefined
@@ -78,28 +77,28 @@ export const documentsUpdate = (cli: Cli): Command =>
       })
     })
 
-/** The API takes the whole set of labels: what others changed meanwhile must not be undone. */
+/** Updates a document. The API replaces all labels, so If-Match protects concurrent changes and the update is retried. */
 async function update(client: Client, id: string, { title, metadata, added, removed }: Changes): Promise<DocumentView> {
   if (added.length + removed.length === 0) return client.documents.update(id, { title, metadata })
-  if (lookupPrinterOf(client)) return print(client, id, { title, metadata, added, removed })
+  if (lookupPrinterOf(client)) return printRequests(client, id, { title, metadata, added, removed })
   for (let attempt = 1; ; attempt++) {
     const { document, etag } = await client.documents.getWithEtag(id)
     const labels = [...new Set([...document.label_ids, ...added])].filter((label) => !removed.includes(label))
     try {
       return await client.documents.update(id, { title, metadata, labels }, { etag })
     } catch (error) {
-      if ((error as { code?: unknown }).code !== 'PRECONDITION_FAILED' || attempt === attempts) throw error
+      if ((error as { code?: unknown }).code !== 'PRECONDITION_FAILED' || attempt === maxAttempts) throw error
     }
   }
 }
 
-/** Requests that do the same and need to know nothing of the document. */
-async function print(client: Client, id: string, { title, metadata, added, removed }: Changes): Promise<never> {
+/** Prints equivalent requests that do not need the current labels, for --print-curl. */
+async function printRequests(client: Client, id: string, { title, metadata, added, removed }: Changes): Promise<never> {
   const requests = [
     ...(title === undefined && !metadata ? [] : [() => client.documents.update(id, { title, metadata })]),
     ...added.map((label) => () => client.labels.assign(label, [id])),
     ...removed.map((label) => () => client.labels.unassign(label, [id])),
   ]
   await mapSequential(requests, async (send) => send())
-  throw new Error('a client that only prints has sent something')
+  throw new Error('a request was sent despite --print-curl')
 }

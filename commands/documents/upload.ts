@@ -59,8 +59,8 @@ export const documentsUpload = (cli: Cli): Command =>
     .action(async (paths: string[], flags: Flags) => {
       const { title, stdinName, dryRun, wait = false } = flags
       const uploading = parseUploadFlags('documents upload', flags)
-      const files = await filesOf(paths, flags)
-      if (title !== undefined && files.length !== 1) throw usage(`--title is for a single file, and these are ${files.length}`)
+      const files = await collectFiles(paths, flags)
+      if (title !== undefined && files.length !== 1) throw usage(`--title needs a single file, not ${files.length}`)
       const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       if (!dryRun && flags.recursive) await lockFolders(cli, 'documents upload', await foldersOf(paths), lockTimeout)
       const client = dryRun ? null : await (wait ? openClientWithWorker(cli, 'documents upload --wait') : cli.client())
@@ -80,19 +80,19 @@ async function foldersOf(paths: readonly string[]): Promise<string[]> {
   return about.flatMap(({ path, isFolder }) => (isFolder ? [path] : []))
 }
 
-/** The notes of earlier runs over these paths. */
+/** Opens the upload cache of earlier runs with these paths, server and user. */
 async function journalOf(cli: Cli, paths: readonly string[], owner = ''): Promise<UploadCache> {
   const { url } = cli.target
   const server = url ?? (await cli.config()).config.data_dir
   return openUploadCache(uploadCachePath(cli.env, JSON.stringify([server, cli.options.as, owner]), paths), (error) => {
-    if (cli.options.verbose > 0) cli.note(`uploads are not noted: ${error.message}`)
+    if (cli.options.verbose > 0) cli.note(`cannot write the upload cache: ${error.message}`)
   })
 }
 
-async function filesOf(paths: readonly string[], flags: Flags): Promise<FoundFile[]> {
+async function collectFiles(paths: readonly string[], flags: Flags): Promise<FoundFile[]> {
   const { filesFrom, stdinName } = flags
   if (filesFrom === undefined && paths.length === 0) throw usage('no file given', 'pass paths, or --files-from FILE')
-  if (filesFrom === '-' && paths.includes('-')) throw usage('- and --files-from - cannot both read standard input')
+  if (filesFrom === '-' && paths.includes('-')) throw usage('- and --files-from - exclude each other: both read standard input')
   if (paths.includes('-')) {
     if (stdinName === undefined) throw usage('standard input needs a file name', 'pass --stdin-name NAME')
     if (process.stdin.isTTY) throw usage('"-" reads a file from standard input, which is a terminal', 'pipe a file into the command')

@@ -38,10 +38,9 @@ export const documentsWatch = (cli: Cli): Command =>
       const poll = flags.poll === undefined ? null : Math.max(200, parseDurationFlag('--poll', flags.poll))
       const uploading = parseUploadFlags('documents watch', flags)
       const about = await stat(folder).catch((error: Error) => {
-        throw usage(error.message)
+        throw usage(`cannot watch ${folder}: ${error.message}`)
       })
-      if (!about.isDirectory()) throw usage(`${folder} is not a folder`)
-      // Being stopped is its normal end.
+      if (!about.isDirectory()) throw usage(`cannot watch ${folder}: not a folder`)
       const signal = cli.serviceSignal
       await lockFolders(cli, 'documents watch', [folder], parseDurationFlag('--lock-timeout', flags.lockTimeout))
       const client = await cli.client()

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { isId, parseId } from '../../src/cli/arguments/ids.ts'
 import { findSourceId } from '../../src/cli/arguments/sources.ts'
 import { formatCell } from '../../src/cli/output/cells.ts'
@@ -50,24 +51,23 @@ export const eventsTail = (cli: Cli): Command =>
       const names = flags.event?.split(',').map((name) => name.trim()) ?? all
       const unknown = names.filter((name) => !all.includes(name) && name !== 'notification')
       if (unknown.length > 0) throw usage(`--event: unknown event ${unknown.join(', ')}; known events: ${all.join(', ')}`)
-      const isLast = ending(flags, names)
-      const subject = await subjectOf(cli, flags)
-      // Ctrl-C is the normal end of it.
+      const isLast = parseEnd(flags, names)
+      const subject = await resolveSubject(cli, flags)
       const signal = cli.serviceSignal
       const { target } = cli
       if (cli.options.printCurl) throw usage('events tail cannot use --print-curl: curl has no WebSocket client')
       const { openLocalEvents, openRemoteEvents } = await import('../../src/cli/remote/event-transports.ts')
       const way = await (target.url === null ? openLocalEvents(cli) : openRemoteEvents(cli, { ...target, url: target.url }))
       const { eventStream } = await import('../../src/client/event-stream.ts')
-      const lost = (why: string, seconds: number) => {
+      const onReconnect = (why: string, seconds: number) => {
         if (!flags.reconnect) throw new Failure('UNAVAILABLE', `connection lost: ${why}`)
         cli.note(`connection lost: ${why}; reconnecting in ${seconds} s`)
       }
-      const stream = eventStream({ ...way, events: names, isReplay: flags.replay === true, signal, onReconnect: lost })
+      const stream = eventStream({ ...way, events: names, isReplay: flags.replay === true, signal, onReconnect })
       try {
         for await (const event of stream) {
-          if (!concerns(event, subject)) continue
-          show(cli, event)
+          if (!isAbout(event, subject)) continue
+          printEvent(cli, event)
           if (isLast(event)) return
         }
       } catch (error) {
@@ -79,39 +79,40 @@ export const eventsTail = (cli: Cli): Command =>
       setWatchExit(cli, signal, isAwaited)
     })
 
-/** The ids that are meant; a source may be given by its name. Throws Failure NOT_FOUND for what can be none. */
-async function subjectOf(cli: Cli, { document, source }: Flags): Promise<{ document?: string; source?: string }> {
+/** Returns the ids of --document and --source, which may be a name. Throws Failure NOT_FOUND. */
+async function resolveSubject(cli: Cli, { document, source }: Flags): Promise<{ document?: string; source?: string }> {
   return {
     ...(document === undefined ? {} : { document: parseId(document, 'document') }),
     ...(source === undefined ? {} : { source: isId(source) ? source.toLowerCase() : await findSourceId(await cli.client(), source) }),
   }
 }
 
-const concerns = ({ data }: EventMessage, { document, source }: { document?: string; source?: string }): boolean =>
+const isAbout = ({ data }: EventMessage, { document, source }: { document?: string; source?: string }): boolean =>
   (document === undefined || data.document_id === document) && (source === undefined || data.source_id === source || data.source === source)
 
-/** Whether an event is the last that is asked for. Throws Failure USAGE. */
-function ending({ until, count }: Flags, names: readonly string[]): (event: EventMessage) => boolean {
+/** Returns a function that recognises the last event, after --until or --count. Throws Failure USAGE. */
+function parseEnd({ until, count }: Flags, names: readonly string[]): (event: EventMessage) => boolean {
   const [, type, field, value] = /^(\w+)(?::(\w+)=(.*))?$/.exec(until ?? '') ?? []
   if (until !== undefined && type === undefined)
     throw usage(`--until "${until}" is not TYPE or TYPE:FIELD=VALUE, e.g. ocr_progress:status=completed`)
-  if (type !== undefined && !names.map(listName).includes(listName(type)))
+  if (type !== undefined && !names.map(subscriptionOf).includes(subscriptionOf(type)))
     throw usage(`--until ${until} never matches: the selected events are ${names.join(', ')}`)
-  if (count !== undefined && !/^[1-9]\d{0,8}$/.test(count)) throw usage(`--count ${count}: a whole number from 1 on`)
-  let left = count === undefined ? Number.POSITIVE_INFINITY : Number(count)
+  let remaining = count === undefined ? Number.POSITIVE_INFINITY : parseCount('--count', count)
   return (event) => {
-    left--
+    remaining--
     return (
-      left === 0 ||
-      (type !== undefined && listName(event.type) === listName(type) && (field === undefined || formatCell(event.data[field]) === value))
+      remaining === 0 ||
+      (type !== undefined &&
+        subscriptionOf(event.type) === subscriptionOf(type) &&
+        (field === undefined || formatCell(event.data[field]) === value))
     )
   }
 }
 
-/** Messages of the list `notifications` are of the type `notification`. */
-const listName = (type: string): string => (type === 'notification' ? 'notifications' : type)
+/** Returns the subscription of an event type: events `notification` belong to `notifications`. */
+const subscriptionOf = (type: string): string => (type === 'notification' ? 'notifications' : type)
 
-function show(cli: Cli, event: EventMessage): void {
+function printEvent(cli: Cli, event: EventMessage): void {
   const received_at = new Date().toISOString()
   if (!cli.options.isHuman) {
     cli.write(`${JSON.stringify({ ...event, received_at })}\n`)
@@ -119,6 +120,6 @@ function show(cli: Cli, event: EventMessage): void {
   }
   const { document_id, source_id, id, ...rest } = event.data
   const subject = document_id ?? source_id ?? id ?? ''
-  const more = Object.entries(rest).map(([name, value]) => `${name}=${formatCell(value)}`)
-  cli.write(`${escapeControls([event.timestamp.slice(11, 19), event.type.padEnd(16), subject, ...more].join('  '))}\n`)
+  const fields = Object.entries(rest).map(([name, value]) => `${name}=${formatCell(value)}`)
+  cli.write(`${escapeControls([event.timestamp.slice(11, 19), event.type.padEnd(16), subject, ...fields].join('  '))}\n`)
 }

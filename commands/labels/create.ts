@@ -26,13 +26,13 @@ export const labelsCreate = (cli: Cli): Command =>
     .option('--if-absent', 'succeed if a label of this name exists')
     .action(async (name: string, { colour: color, description, ifAbsent }: Flags) => {
       const client = await cli.client()
-      const made = await client.labels
+      const created = await client.labels
         .create({ name, color, ...(description === undefined ? {} : { description }) })
         .catch((error: ClientError) => {
           if (ifAbsent && error.code === 'DUPLICATE_RESOURCE') return null
           throw error
         })
-      const label = made ?? (await findLabel(client, name))
-      const sentence = made ? `✓ Created label "${label.name}" (id ${label.id})` : `✓ Label "${label.name}" exists (id ${label.id})`
+      const label = created ?? (await findLabel(client, name))
+      const sentence = created ? `✓ Created label "${label.name}" (id ${label.id})` : `✓ Label "${label.name}" exists (id ${label.id})`
       cli.print(label, { columns: labelColumns, sentence })
     })

@@ -8,7 +8,6 @@ import { labelsList } from './list.ts'
 import { labelsUnassign } from './unassign.ts'
 import { labelsUpdate } from './update.ts'
 
-/** `dms labels`: what documents are sorted by. */
 export const labels = (cli: Cli): Command =>
   group('labels', 'Manage labels', [
     labelsList(cli),

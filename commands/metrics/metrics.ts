@@ -5,6 +5,5 @@ import { metricsOcr } from './ocr.ts'
 import { metricsPrometheus } from './prometheus.ts'
 import { metricsSystem } from './system.ts'
 
-/** `dms metrics`: how busy the server is, and how OCR goes. */
 export const metrics = (cli: Cli): Command =>
   group('metrics', 'Show metrics of the server and of OCR', [metricsSystem(cli), metricsOcr(cli), metricsPrometheus(cli)])

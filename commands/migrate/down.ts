@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
 import { commonExits, type LockFlags, requireMigration, withDatabase, withLockTimeout } from './database.ts'
 
 interface Flags extends LockFlags {
@@ -31,8 +31,7 @@ export const migrateDown = (cli: Cli): Command =>
       .option('-n, --dry-run', 'list what would be reverted'),
   ).action(async (flags: Flags) => {
     const { steps = '1', to, yes, dryRun } = flags
-    if (!/^[1-9]\d{0,3}$/.test(steps)) throw usage(`--steps ${steps} is not a whole number from 1 to 9999`)
-    const goal = to === undefined ? { steps: Number(steps) } : { to }
+    const goal = to === undefined ? { steps: parseCount('--steps', steps, { max: 9999 }) } : { to }
     await withDatabase(cli, 'migrate down', flags, async (database, lockTimeoutMs) => {
       const schema = await import('../../src/db/migrate.ts')
       await requireMigration(to)

@@ -4,6 +4,5 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { notificationsList } from './list.ts'
 import { notificationsRead } from './read.ts'
 
-/** `dms notifications`: what dms told a user. */
 export const notifications = (cli: Cli): Command =>
   group('notifications', 'List notifications and mark them as read', [notificationsList(cli), notificationsRead(cli)])

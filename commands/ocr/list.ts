@@ -58,9 +58,9 @@ export const ocrQueueList = (cli: Cli): Command =>
     const before = olderThan === undefined ? null : new Date(Date.now() - parseDurationFlag('--older-than', olderThan)).toISOString()
     const client = await cli.client()
     const jobs = client.ocrQueue.list({ status, priority, per_page: before === null ? Math.min(limit, 100) : 100 })
-    await printList(cli, before === null ? jobs : olderOf(jobs, before), limit, { columns })
+    await printList(cli, before === null ? jobs : filterOlder(jobs, before), limit, { columns })
   })
 
-async function* olderOf(jobs: AsyncIterable<OcrJob>, before: string): AsyncGenerator<OcrJob> {
+async function* filterOlder(jobs: AsyncIterable<OcrJob>, before: string): AsyncGenerator<OcrJob> {
   for await (const job of jobs) if (job.created_at < before) yield job
 }

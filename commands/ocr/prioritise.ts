@@ -17,12 +17,12 @@ export const ocrQueuePrioritise = (cli: Cli): Command =>
     .alias('prioritize')
     .addOption(new Option('--priority <priority>', 'new priority').choices(['low', 'normal', 'high', 'urgent']).makeOptionMandatory())
     .action(async (given: string[], { priority }: { priority: Priority }) => {
-      const things = await readIds(given)
+      const jobs = await readIds(given)
       const { ocrQueue } = await cli.client()
       await runBatch(cli, {
         command: 'ocr queue prioritise',
         phase: 'moving',
-        items: things,
+        items: jobs,
         keyOf: (id) => id,
         async run(key) {
           const { id, document_id } = await ocrQueue.prioritise(parseId(key, 'OCR job'), priority)

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { collectValues } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -30,8 +31,6 @@ interface Target {
 /** Maximum number of documents that are queued without confirmation. */
 const maxUnconfirmed = 100
 
-const several = (value: string, before: string[]): string[] => [...before, value]
-
 export const ocrQueueRetry = (cli: Cli): Command =>
   manual('retry [job...]', {
     summary: 'Run OCR on documents again',
@@ -46,7 +45,7 @@ export const ocrQueueRetry = (cli: Cli): Command =>
     notes: [`Asks before it queues more than ${maxUnconfirmed} documents.`],
   })
     .option('--failed', 'all failed documents')
-    .option('--document <id>', 'this document; repeatable', several, [])
+    .option('--document <id>', 'this document; repeatable', collectValues, [])
     .option('--language <codes>', 'languages of the text, e.g. eng or deu+eng (default: as before)')
     .addOption(new Option('--priority <priority>', 'priority of the jobs').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
     .option('-y, --yes', 'queue without asking')
@@ -56,21 +55,21 @@ export const ocrQueueRetry = (cli: Cli): Command =>
       if (!failed && document.length === 0 && given.length === 0) throw usage('no document given', 'pass job ids, --document or --failed')
       const jobs = await readIds(given)
       const client = await cli.client()
-      const things: Target[] = [
+      const targets: Target[] = [
         ...jobs.map((key) => ({ key, document: null })),
         ...document.map((key) => ({ key, document: key })),
         ...(failed ? await failedDocuments(client) : []),
       ]
-      if (things.length > maxUnconfirmed && !flags.yes && !dryRun)
-        await confirm(cli.options, `Run OCR on ${things.length} documents again?`, '--yes')
+      if (targets.length > maxUnconfirmed && !flags.yes && !dryRun)
+        await confirm(cli.options, `Run OCR on ${targets.length} documents again?`, '--yes')
       await runBatch(cli, {
         command: 'ocr queue retry',
         phase: 'queueing',
-        items: things,
+        items: targets,
         keyOf: ({ key }) => key,
         isDryRun: dryRun === true,
         async run({ key, document }) {
-          const id = document === null ? await documentOf(client, parseId(key, 'OCR job')) : parseId(document, 'document')
+          const id = document === null ? await documentIdOfJob(client, parseId(key, 'OCR job')) : parseId(document, 'document')
           if (dryRun) return { action: 'queued', key, document_id: (await client.documents.get(id)).id }
           const { job_id } = await client.documents.retryOcr(id, { language, priority })
           return { action: 'queued', key, id: job_id, document_id: id }
@@ -78,7 +77,7 @@ export const ocrQueueRetry = (cli: Cli): Command =>
       })
     })
 
-async function documentOf(client: Client, job: string): Promise<string> {
+async function documentIdOfJob(client: Client, job: string): Promise<string> {
   const asks = lookupPrinterOf(client)
   return asks
     ? asks({ path: pathOf('ocr', 'queue', job), filter: '.document_id', variable: 'document' })

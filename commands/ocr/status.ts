@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
 import { addWatchFlag, runOrWatch, type WatchFlag } from '../../src/cli/runtime/watch.ts'
 import type { OcrStatus } from '../../src/client/client.ts'
 
@@ -37,7 +37,7 @@ export const ocrQueueStatus = (cli: Cli): Command =>
     .option('--max-pending <n>', 'exit 3 if more jobs are pending')
     .option('--max-failed <n>', 'exit 3 if more jobs have failed')
     .action(async ({ watch, maxPending, maxFailed }: Flags) => {
-      const limits = { pending: numberOf('--max-pending', maxPending), failed: numberOf('--max-failed', maxFailed) }
+      const limits = { pending: parseLimit('--max-pending', maxPending), failed: parseLimit('--max-failed', maxFailed) }
       await runOrWatch(cli, watch, async () => {
         const client = await cli.client()
         return async () => {
@@ -49,14 +49,13 @@ export const ocrQueueStatus = (cli: Cli): Command =>
       })
     })
 
-/** One line with columns; for programs the object of the API; on a terminal `sentence`, where there is one. */
+/** Prints the status: the object of the API with -o json, `sentence` on a terminal, else one line. */
 export function printStatus(cli: Cli, status: OcrStatus, sentence?: string): void {
   const { isJson } = cli.options
   cli.print(isJson ? status : [status], { columns, id: 'pending', ...(sentence === undefined ? {} : { sentence }) })
 }
 
-function numberOf(flag: string, given: string | undefined): number {
+function parseLimit(flag: string, given: string | undefined): number {
   if (given === undefined) return Number.POSITIVE_INFINITY
-  if (!/^\d{1,9}$/.test(given)) throw usage(`${flag} ${given}: a whole number from 0 on`)
-  return Number(given)
+  return parseCount(flag, given, { min: 0 })
 }

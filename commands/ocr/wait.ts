@@ -19,11 +19,11 @@ export const ocrQueueWait = (cli: Cli): Command =>
     if (before.paused) cli.warn('warning: the OCR queue is paused; fix: dms ocr queue resume')
     let now = before
     const progress = cli.progress('ocr')
-    const most = before.pending + before.processing
+    const total = before.pending + before.processing
     const isEmpty = await pollUntil(cli, async () => {
       now = await client.ocrQueue.status()
       const left = now.pending + now.processing
-      progress.update({ done: Math.max(0, most - left), total: most })
+      progress.update({ done: Math.max(0, total - left), total })
       return left === 0
     })
     progress.done()

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
+import { collectValues, parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { type Conditions, parseClause, parseSortKey } from '../../src/cli/arguments/search-conditions.ts'
 import { findSourceId } from '../../src/cli/arguments/sources.ts'
@@ -37,13 +38,12 @@ const columns: Column<Hit>[] = [
   { name: 'score', align: 'right', value: ({ score }) => score.toFixed(2) },
   { name: 'document_id', title: 'ID' },
   { name: 'title' },
-  { name: 'highlights', title: 'MATCH', value: ({ highlights }) => textOf(bestOf(highlights)) },
+  { name: 'highlights', title: 'MATCH', value: ({ highlights }) => snippetText(bestSnippet(highlights)) },
   { name: 'mime_type', title: 'TYPE', show: 'wide' },
   { name: 'created_at', title: 'CREATED', show: 'wide' },
 ]
 
 const perPage = 100
-const several = (value: string, before: string[]): string[] => [...before, value]
 
 export const searchQuery = (cli: Cli): Command =>
   manual('query [text...]', {
@@ -65,13 +65,13 @@ export const searchQuery = (cli: Cli): Command =>
     exits:
       '0 searched, also without matches (6 with --exit-empty) · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 search unreachable',
   })
-    .option('--field <condition>', 'condition on a field, see below; repeatable', several, [])
-    .option('--sort <field[:asc|desc]>', 'score, created_at, updated_at, title, size or ocr_confidence; repeatable', several, [])
-    .option('--mime <type>', 'only this media type; repeatable', several, [])
-    .option('--label <label>', 'only with this label (name or id); repeatable', several, [])
+    .option('--field <condition>', 'condition on a field, see below; repeatable', collectValues, [])
+    .option('--sort <field[:asc|desc]>', 'score, created_at, updated_at, title, size or ocr_confidence; repeatable', collectValues, [])
+    .option('--mime <type>', 'only this media type; repeatable', collectValues, [])
+    .option('--label <label>', 'only with this label (name or id); repeatable', collectValues, [])
     .addOption(
-      new Offering('--status <status>', 'only this status: pending, processing, completed or failed; repeatable', documentStatuses)
-        .argParser(several)
+      new Offering('--status <status>', 'only this status: pending, processing, fillMissingFields or failed; repeatable', documentStatuses)
+        .argParser(collectValues)
         .default([]),
     )
     .option('--source <source>', 'only from this source (name or id)')
@@ -85,19 +85,18 @@ export const searchQuery = (cli: Cli): Command =>
     .option('--facets', 'count types and labels instead; -o json prints the complete answer')
     .option('--exit-empty', 'exit 6 if nothing matches')
     .action(async (text: string[], flags: Flags) => {
-      const limit = Number(flags.limit)
-      if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw usage(`--limit ${flags.limit}: a whole number from 1 to 1000`)
-      if (text.length === 0 && flags.field.length === 0) throw usage('what to search for: words, or --field')
-      const filters = filtersOf(flags)
+      const limit = parseCount('--limit', flags.limit, { max: 1000 })
+      if (text.length === 0 && flags.field.length === 0) throw usage('no search terms given', 'pass words, or --field CONDITION')
+      const filters = parseFilters(flags)
       const isAdvanced = flags.field.length > 0 || flags.sort.length > 0
       if (isAdvanced) await refuseSyntax(text.join(' '))
-      const ask = isAdvanced ? byConditions(text.join(' '), flags, filters) : byWords(text.join(' '), flags, filters)
+      const search = isAdvanced ? byConditions(text.join(' '), flags, filters) : byWords(text.join(' '), flags, filters)
       const client = await cli.client()
       for (const label of flags.label) filters.labels?.push((await findLabel(client, label)).id)
       if (flags.owner !== undefined) filters.owner = await findOwnerId(client, flags.owner)
       if (flags.source !== undefined) filters.source_id = await findSourceId(client, flags.source)
-      if (flags.facets) return printFacets(cli, await ask(client, 1, Math.min(limit, perPage)))
-      const { hits, total, isCapped, warnings } = await collect(client, ask, limit)
+      if (flags.facets) return printFacets(cli, await search(client, 1, Math.min(limit, perPage)))
+      const { hits, total, isCapped, warnings } = await collectHits(client, search, limit)
       for (const warning of warnings) cli.warn(warning)
       cli.print(hits, { columns, id: 'document_id' })
       if (flags.exitEmpty && hits.length === 0) cli.exit = 'NOT_FOUND'
@@ -105,27 +104,30 @@ export const searchQuery = (cli: Cli): Command =>
         cli.note(`showing ${hits.length} of ${isCapped ? 'more than ' : ''}${total} (--limit)`)
     })
 
-type Ask = (client: Client, page: number, per_page: number) => Promise<SearchAnswer>
+type Search = (client: Client, page: number, per_page: number) => Promise<SearchAnswer>
 
-function byWords(q: string, flags: Flags, filters: Filters): Ask {
+function byWords(q: string, flags: Flags, filters: Filters): Search {
   const shared = { filters, fuzzy: flags.fuzzy === true, highlight: flags.highlight }
   return (client, page, per_page) => client.search.query(q, { ...shared, page, per_page })
 }
 
-/** Conditions know no signs: what is said not to be there would be looked for. Throws Failure USAGE. */
+/** Throws Failure USAGE for query syntax in the text of an advanced search, which would be taken as words. */
 async function refuseSyntax(text: string): Promise<void> {
   const [{ parse }, { read }] = await Promise.all([
     import('../../src/search/query/parser.ts'),
     import('../../src/search/query/qualifiers.ts'),
   ])
-  const isMore = parse(text).some(({ quoted, negated, alternative, field }) => quoted || negated || alternative || field !== null)
-  if (isMore || read(text).isFiltered)
-    throw usage('with --field and --sort the text is words only: --field +any:exact:TEXT is a phrase, --field -any:WORD leaves out')
+  const hasSyntax = parse(text).some(({ quoted, negated, alternative, field }) => quoted || negated || alternative || field !== null)
+  if (hasSyntax || read(text).isFiltered)
+    throw usage(
+      'with --field or --sort the text must be plain words',
+      'use --field +any:exact:TEXT for a phrase, --field -any:WORD to exclude a word',
+    )
 }
 
-/** Throws Failure USAGE. */
-function byConditions(text: string, flags: Flags, filters: Filters): Ask {
-  if (flags.fuzzy) throw usage('--fuzzy does not go with --field and --sort')
+/** Searches with conditions (advanced search). Throws Failure USAGE. */
+function byConditions(text: string, flags: Flags, filters: Filters): Search {
+  if (flags.fuzzy) throw usage('--fuzzy cannot be used with --field or --sort')
   const query: Conditions = { must: [], should: [], must_not: [] }
   if (text !== '') query.must.push({ field: 'any', type: 'match', value: text })
   for (const { list, ...clause } of flags.field.map(parseClause)) query[list].push(clause)
@@ -133,24 +135,24 @@ function byConditions(text: string, flags: Flags, filters: Filters): Ask {
   return (client, page, per_page) => client.call('POST', '/api/search/advanced', { ...shared, page, per_page })
 }
 
-/** Without labels, owner and source, which may be given by their names. */
-function filtersOf({ mime, status, from, to, minConfidence }: Flags): Filters {
+/** Returns the filters without labels, owner and source, whose names need a look-up. */
+function parseFilters({ mime, status, from, to, minConfidence }: Flags): Filters {
   const range = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
   return {
     mime_types: mime,
     labels: [],
-    // Whether it is one, the server knows best.
+    // The server validates the status.
     status: status as NonNullable<Filters['status']>,
     date_range: range,
     ...(minConfidence === undefined ? {} : { min_confidence: Number(minConfidence) }),
   }
 }
 
-async function collect(client: Client, ask: Ask, limit: number) {
+async function collectHits(client: Client, search: Search, limit: number) {
   const hits: Hit[] = []
   const size = Math.min(limit, perPage)
   for (let page = 1; ; page++) {
-    const found = await ask(client, page, size)
+    const found = await search(client, page, size)
     hits.push(...found.results)
     if (hits.length >= limit || !found.pagination.has_next)
       return { hits: hits.slice(0, limit), total: found.total, isCapped: found.total_capped, warnings: found.warnings }
@@ -167,16 +169,16 @@ function printFacets(cli: Cli, found: SearchAnswer): void {
   else cli.print(rows, { columns: [{ name: 'facet' }, { name: 'name' }, { name: 'count', align: 'right' }], id: 'name' })
 }
 
-/** What says more than the title does, which has a column of its own. */
-const bestOf = (highlights: Hit['highlights']): string =>
+/** Prefers a snippet that is not from the title, which has its own column. */
+const bestSnippet = (highlights: Hit['highlights']): string =>
   (highlights.find(({ field }) => field !== 'title') ?? highlights[0])?.snippet ?? ''
 
-const characters: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" }
+const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" }
 
-/** A snippet in one line, without its markup. */
-const textOf = (snippet: string): string =>
+/** Returns a snippet as one line of plain text. */
+const snippetText = (snippet: string): string =>
   snippet
     .replace(/<\/?mark>/g, '')
-    .replace(/&(amp|lt|gt|quot|#39);/g, (_, name: string) => characters[name]!)
+    .replace(/&(amp|lt|gt|quot|#39);/g, (_, name: string) => entities[name]!)
     .replace(/\s+/g, ' ')
     .trim()

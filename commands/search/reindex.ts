@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
+import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { isId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { buildSummary } from '../../src/cli/output/summary.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { parseDuration } from '../../src/config/values.ts'
 
 interface Flags {
   ifNeeded?: boolean
@@ -20,7 +20,7 @@ interface Flags {
   lockTimeout: string
 }
 
-const several = (value: string, before: string[]): string[] => [...before, ...value.split(',')]
+const collectIds = (value: string, before: string[]): string[] => [...before, ...value.split(',')]
 
 export const searchReindex = (cli: Cli): Command =>
   manual('reindex', {
@@ -41,7 +41,7 @@ export const searchReindex = (cli: Cli): Command =>
   })
     .option('--if-needed', 'only if documents are missing or were indexed by another version')
     .option('--since <date>', 'update documents changed since this date (or RFC 3339 time) in the current index')
-    .option('--ids <id>', 'update these documents in the current index; comma-separated, repeatable', several, [])
+    .option('--ids <id>', 'update these documents in the current index; comma-separated, repeatable', collectIds, [])
     .option('--ids-from <file>', 'read ids from a file, one per line')
     .option('--in-place', 'write to the current index; needs no space for a second one')
     .option('--keep-old', 'keep the old index until the next reindex (Meilisearch only)')
@@ -51,15 +51,15 @@ export const searchReindex = (cli: Cli): Command =>
     .option('--lock-timeout <duration>', 'time to wait for another reindex', '0s')
     .action(async (flags: Flags) => {
       const started = new Date()
-      const options = await optionsOf(flags)
-      if (!flags.wait) return queue(cli, flags)
+      const options = await parseOptions(flags)
+      if (!flags.wait) return enqueue(cli, flags)
       const app = await cli.app('search reindex', { hasStatementTimeout: false })
       const { reindex } = await import('../../src/search/reindex.ts')
       const progress = cli.progress('search reindex')
       const { documents, skipped, swapped, kept } = await reindex(app, {
         ...options,
         signal: cli.signal,
-        onProgress: (done, total) => progress.update({ done: done, total }),
+        onProgress: (done, total) => progress.update({ done, total }),
       })
       progress.done()
       const { index } = await app.search.status()
@@ -76,15 +76,15 @@ export const searchReindex = (cli: Cli): Command =>
       cli.print(summary, {
         columns: ['engine', 'documents', 'skipped', 'swapped', 'duration_seconds'].map((name) => ({ name })),
         sentence: skipped
-          ? `nothing to do: all ${documents} documents are in the index`
+          ? `nothing to do: all ${documents} documents are indexed`
           : options.dryRun
             ? `would index ${documents} documents`
-            : `indexed ${documents} documents in ${summary.duration_seconds.toFixed(1)} s${kept === undefined ? '' : `; the old index is ${kept}`}`,
+            : `indexed ${documents} documents in ${summary.duration_seconds.toFixed(1)} s${kept === undefined ? '' : `; the old index is kept as ${kept}`}`,
       })
     })
 
-/** Throws Failure USAGE for what a worker is not told. */
-async function queue(
+/** Queues a reindex job. Throws Failure USAGE for options that such a job does not have. */
+async function enqueue(
   cli: Cli,
   { ifNeeded = false, ids, idsFrom, since, inPlace, keepOld, dryRun, batchSize, lockTimeout }: Flags,
 ): Promise<void> {
@@ -106,42 +106,30 @@ async function queue(
 }
 
 /** Throws Failure USAGE. */
-async function optionsOf(flags: Flags) {
+async function parseOptions(flags: Flags) {
   const { ifNeeded = false, since, ids, idsFrom, inPlace = false, keepOld = false, dryRun = false, batchSize, lockTimeout } = flags
   const listed = idsFrom === undefined ? [] : (await readFile(idsFrom, 'utf8')).split(/\s+/).filter((id) => id !== '')
   const all = [...ids, ...listed].map((id) => id.trim().toLowerCase())
-  const wrong = all.find((id) => !isId(id))
-  if (wrong !== undefined) throw usage(`--ids ${wrong}: not an id`)
-  const isSome = ids.length > 0 || idsFrom !== undefined
-  if ([isSome, since !== undefined, ifNeeded].filter(Boolean).length > 1)
-    throw usage('of --if-needed, --since and --ids only one can be given')
-  if (keepOld && (isSome || since !== undefined || inPlace)) throw usage('--keep-old goes only with a new index')
-  const size = batchSize === undefined ? undefined : Number(batchSize)
-  if (size !== undefined && !(Number.isInteger(size) && size >= 1 && size <= 10_000))
-    throw usage(`--batch-size ${batchSize}: a whole number from 1 to 10000`)
+  const invalid = all.find((id) => !isId(id))
+  if (invalid !== undefined) throw usage(`--ids: "${invalid}" is not an id`)
+  const hasIds = ids.length > 0 || idsFrom !== undefined
+  if ([hasIds, since !== undefined, ifNeeded].filter(Boolean).length > 1) throw usage('--if-needed, --since and --ids exclude each other')
+  if (keepOld && (hasIds || since !== undefined || inPlace))
+    throw usage('--keep-old needs a full reindex, without --ids, --since and --in-place')
   return {
     ifNeeded,
     inPlace,
     keepOld,
     dryRun,
-    lockTimeout: milliseconds(lockTimeout),
-    ...(isSome ? { ids: all } : {}),
-    ...(since === undefined ? {} : { since: moment(since) }),
-    ...(size === undefined ? {} : { batchSize: size }),
+    lockTimeout: parseDurationFlag('--lock-timeout', lockTimeout),
+    ...(hasIds ? { ids: all } : {}),
+    ...(since === undefined ? {} : { since: parseSince(since) }),
+    ...(batchSize === undefined ? {} : { batchSize: parseCount('--batch-size', batchSize, { max: 10_000 }) }),
   }
 }
 
-function moment(text: string): Date {
+function parseSince(text: string): Date {
   const at = new Date(text)
-  if (!/^\d{4}-\d\d-\d\d(?:T.+)?$/.test(text) || Number.isNaN(at.getTime()))
-    throw usage(`--since ${text}: not an RFC 3339 date or date and time`)
+  if (!/^\d{4}-\d\d-\d\d(?:T.+)?$/.test(text) || Number.isNaN(at.getTime())) throw usage(`--since "${text}" is not a date or RFC 3339 time`)
   return at
-}
-
-function milliseconds(text: string): number {
-  try {
-    return parseDuration(text)
-  } catch (error) {
-    throw usage(`--lock-timeout ${text} ${(error as Error).message}`)
-  }
 }

@@ -8,7 +8,6 @@ import { searchStatus } from './status.ts'
 import { searchSuggest } from './suggest.ts'
 import { searchVerify } from './verify.ts'
 
-/** `dms search`: finding documents, and the index that they are found by. */
 export const search = (cli: Cli): Command =>
   group('search', 'Search documents and manage the index', [
     searchQuery(cli),

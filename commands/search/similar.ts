@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
 import type { Client } from '../../src/client/client.ts'
 
 type Hit = Awaited<ReturnType<Client['search']['similar']>>[number]
@@ -26,8 +26,7 @@ export const searchSimilar = (cli: Cli): Command =>
   })
     .option('--limit <n>', 'maximum number of results (up to 50)', '10')
     .action(async (id: string, flags: { limit: string }) => {
-      const limit = Number(flags.limit)
-      if (!Number.isInteger(limit) || limit < 1 || limit > 50) throw usage(`--limit ${flags.limit}: a whole number from 1 to 50`)
+      const limit = parseCount('--limit', flags.limit, { max: 50 })
       const client = await cli.client()
       cli.print(await client.search.similar(id, limit), { columns, id: 'document_id' })
     })

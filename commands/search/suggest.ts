@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
 
 export const searchSuggest = (cli: Cli): Command =>
   manual('suggest <text...>', {
@@ -14,8 +14,7 @@ export const searchSuggest = (cli: Cli): Command =>
   })
     .option('--limit <n>', 'maximum number of suggestions (up to 20)', '10')
     .action(async (text: string[], flags: { limit: string }) => {
-      const limit = Number(flags.limit)
-      if (!Number.isInteger(limit) || limit < 1 || limit > 20) throw usage(`--limit ${flags.limit}: a whole number from 1 to 20`)
+      const limit = parseCount('--limit', flags.limit, { max: 20 })
       const client = await cli.client()
       cli.print(await client.search.suggest(text.join(' '), limit), {
         columns: [{ name: 'text' }, { name: 'documents', align: 'right' }],

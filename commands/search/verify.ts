@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 import type { Fault } from '../../src/search/verify.ts'
 
@@ -25,19 +25,19 @@ export const searchVerify = (cli: Cli): Command =>
   })
     .option('--sample <n>', 'number of documents whose text is compared', '1000')
     .action(async ({ sample }: { sample: string }) => {
-      if (!/^[1-9]\d{0,8}$/.test(sample)) throw usage(`--sample ${sample}: a whole number from 1 on`)
+      const sampleSize = parseCount('--sample', sample)
       const app = await cli.app('search verify', { hasStatementTimeout: false })
       const { verify } = await import('../../src/search/verify.ts')
-      const findings = startFindings<Fault>(cli, 'search verify', columns, sentence)
+      const findings = startFindings<Fault>(cli, 'search verify', columns, formatFault)
       const progress = cli.progress('search verify')
-      const looking = verify(app, {
-        sample: Number(sample),
+      const faults = verify(app, {
+        sample: sampleSize,
         signal: cli.signal,
-        onProgress: (done, total) => progress.update({ done: done, total }),
+        onProgress: (done, total) => progress.update({ done, total }),
       })
       const failed = new Set<string>()
-      let next = await looking.next()
-      for (; !next.done; next = await looking.next()) {
+      let next = await faults.next()
+      for (; !next.done; next = await faults.next()) {
         failed.add(next.value.document_id)
         findings.add(next.value)
       }
@@ -46,16 +46,16 @@ export const searchVerify = (cli: Cli): Command =>
       findings.finish({ engine: app.search.name, index, documents: next.value, failed: failed.size })
     })
 
-function sentence({ document_id, problem, engine, field, query, left, lacks }: Fault): string {
+function formatFault({ document_id, problem, engine, field, query, left, lacks }: Fault): string {
   const words = (some: readonly string[]) => escapeControls(some.join(' '))
-  const what = {
-    unfound: `${field}: not found by ${escapeControls(query ?? '')}`,
-    missing: `has no entry in the index (${engine})`,
-    extra: `an entry in the index without a document (${engine})`,
+  const description = {
+    unfound: `${field}: not found with the query ${escapeControls(query ?? '')}`,
+    missing: `no entry in the index (${engine})`,
+    extra: `index entry without a document (${engine})`,
     stale: [
-      ...(left.length > 0 ? [`found by what it no longer has: ${words(left)}`] : []),
+      ...(left.length > 0 ? [`found by words it no longer has: ${words(left)}`] : []),
       ...(lacks.length > 0 ? [`not found by: ${words(lacks)}`] : []),
     ].join('; '),
   }[problem]
-  return `FAIL  ${escapeControls(document_id)}  ${what}${problem === 'stale' ? ` (${engine})` : ''}`
+  return `FAIL  ${escapeControls(document_id)}  ${description}${problem === 'stale' ? ` (${engine})` : ''}`
 }

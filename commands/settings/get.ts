@@ -17,13 +17,13 @@ export const settingsGet = (cli: Cli): Command =>
     ],
     exits: '0 shown · 2 no such setting, or no user selected (--as) · 4 not signed in · 69 server unreachable',
   }).action(async (name: string | undefined) => {
-    const wanted = settingNames.find((each) => each === name)
-    if (name !== undefined && wanted === undefined) throw usage(`unknown setting "${name}"; settings: ${settingNames.join(', ')}`)
+    const key = settingNames.find((each) => each === name)
+    if (name !== undefined && key === undefined) throw usage(`unknown setting "${name}"; settings: ${settingNames.join(', ')}`)
     requireUser(cli, 'settings')
     const client = await cli.client()
     const settings = await client.settings.get()
-    if (wanted === undefined) return cli.print(settings, { columns: settingColumns, id: 'theme' })
+    if (key === undefined) return cli.print(settings, { columns: settingColumns, id: 'theme' })
     const { isJson } = cli.options
-    if (isJson) return cli.print({ [wanted]: settings[wanted] }, { columns: [] })
-    cli.write(`${settings[wanted]}\n`)
+    if (isJson) return cli.print({ [key]: settings[key] }, { columns: [] })
+    cli.write(`${settings[key]}\n`)
   })

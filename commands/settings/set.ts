@@ -19,14 +19,14 @@ export const settingsSet = (cli: Cli): Command =>
     ],
     exits: '0 changed · 2 no such setting or value, or no user selected (--as) · 4 not signed in · 69 server unreachable',
   }).action(async (pairs: string[]) => {
-    const changes: Changes = Object.fromEntries(pairs.map(pairOf))
+    const changes: Changes = Object.fromEntries(pairs.map(parsePair))
     requireUser(cli, 'settings')
     const client = await cli.client()
     const settings = await client.settings.update(changes)
-    cli.print(settings, { columns: settingColumns, id: 'theme', sentence: `✓ Changed: ${Object.keys(changes).join(', ')}` })
+    cli.print(settings, { columns: settingColumns, id: 'theme', sentence: `✓ Changed ${Object.keys(changes).join(', ')}` })
   })
 
-function pairOf(pair: string): [name: string, value: string | number | boolean] {
+function parsePair(pair: string): [name: string, value: string | number | boolean] {
   const at = pair.indexOf('=')
   const name = pair.slice(0, Math.max(0, at))
   const value = pair.slice(at + 1)

@@ -4,5 +4,4 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { settingsGet } from './get.ts'
 import { settingsSet } from './set.ts'
 
-/** `dms settings`: what a user likes; the server's own settings are `dms config`. */
 export const settings = (cli: Cli): Command => group('settings', 'Show and change your user settings', [settingsGet(cli), settingsSet(cli)])

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { parseId } from '../../src/cli/arguments/ids.ts'
 import { readSecret } from '../../src/cli/arguments/secret.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -34,18 +34,21 @@ export const sharedLinksCreate = (cli: Cli): Command =>
     .option('--password-file <file>', 'read the link password from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
     .option('--generate-password', 'generate a link password and print it after the URL')
     .action(async (given: string, flags: Flags) => {
-      const terms = { expires_at: expiryOf(flags.expires), max_views: viewsOf(flags.maxViews) }
-      const password = await passwordOf(cli, flags)
+      const terms = {
+        expires_at: parseExpiry(flags.expires),
+        max_views: flags.maxViews === undefined ? null : parseCount('--max-views', flags.maxViews),
+      }
+      const password = await readPassword(cli, flags)
       const client = await cli.client()
       const link = await client.sharedLinks.create({ document_id: parseId(given, 'document'), password, ...terms })
       printLink(cli, link, flags.generatePassword ? password : null)
     })
 
-/** Alone on standard output in a pipe: `url=$(dms shared-links create …)` must get nothing else. */
+/** Prints only the URL in a pipe, for `url=$(dms shared-links create …)`. */
 function printLink(cli: Cli, link: SharedLink, password: string | null): void {
   const { format, fields, isHuman } = cli.options
   const shown = password === null ? link.url : `${link.url}\t${password}`
-  if (isHuman) cli.note(`✓ Link to "${link.filename}" made (id ${link.id})`)
+  if (isHuman) cli.note(`✓ Created link to "${link.filename}" (id ${link.id})`)
   if (isHuman || (format === 'tsv' && fields === null)) cli.write(`${shown}\n`)
   else
     cli.print(password === null ? link : { ...link, password }, {
@@ -53,22 +56,16 @@ function printLink(cli: Cli, link: SharedLink, password: string | null): void {
     })
 }
 
-function expiryOf(given: string | undefined): string | null {
+function parseExpiry(given: string | undefined): string | null {
   if (given === undefined) return null
   if (/^\d{4}-/.test(given)) return given
   return new Date(Date.now() + parseDurationFlag('--expires', given)).toISOString()
 }
 
-function viewsOf(given: string | undefined): number | null {
-  if (given === undefined) return null
-  if (!/^[1-9]\d{0,8}$/.test(given)) throw usage(`--max-views ${given}: a whole number from 1 on`)
-  return Number(given)
-}
-
-async function passwordOf(cli: Cli, flags: Flags): Promise<string | null> {
+async function readPassword(cli: Cli, flags: Flags): Promise<string | null> {
   const { passwordStdin: isStdin, passwordFile: file, generatePassword, withPassword } = flags
   if ([isStdin, file !== undefined, generatePassword].filter(Boolean).length > 1)
-    throw usage('of --password-stdin, --password-file and --generate-password only one can be meant')
+    throw usage('--password-stdin, --password-file and --generate-password exclude each other')
   if (generatePassword) return (await import('../../src/users/passwords.ts')).generatePassword()
   const { DMS_LINK_PASSWORD: text, DMS_LINK_PASSWORD_FILE: path } = cli.env
   if (!isStdin && file === undefined && !withPassword && !text && !path) return null

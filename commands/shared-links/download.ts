@@ -41,8 +41,8 @@ export const sharedLinksDownload = (cli: Cli): Command =>
       const { to = '.', clobber = false } = flags
       if (to === '-') rejectTerminal(cli)
       const { token, publicLinks } = await resolveSharedLink(cli, given)
-      const needsOne = cli.options.printCurl ? hasPassword(cli, flags) : (await publicLinks.get(token)).requires_password
-      const response = await publicLinks.download(token, needsOne ? await passwordOf(cli, flags) : undefined)
+      const needsPassword = cli.options.printCurl ? hasPassword(cli, flags) : (await publicLinks.get(token)).requires_password
+      const response = await publicLinks.download(token, needsPassword ? await readPassword(cli, flags) : undefined)
       if (to === '-') return void (await writeToStdout(cli, response))
       const place = await resolveDownloadTarget(to, 1)
       try {
@@ -55,7 +55,7 @@ export const sharedLinksDownload = (cli: Cli): Command =>
       }
     })
 
-const passwordOf = (cli: Cli, { passwordStdin: isStdin, passwordFile: file }: Flags): Promise<string> =>
+const readPassword = (cli: Cli, { passwordStdin: isStdin, passwordFile: file }: Flags): Promise<string> =>
   readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable: 'DMS_LINK_PASSWORD' })
 
 const hasPassword = ({ env }: Cli, { passwordStdin, passwordFile }: Flags): boolean =>

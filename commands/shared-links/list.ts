@@ -13,7 +13,7 @@ interface Flags extends ListFlags {
 
 export const linkColumns: Column<SharedLink>[] = [
   { name: 'id' },
-  // A token opens the document: lists that are pasted somewhere should not hold it.
+  // The token is shortened, because it opens the document and lists get pasted.
   { name: 'token', value: ({ token }) => `${token.slice(0, 6)}…` },
   { name: 'document_id', title: 'DOCUMENT' },
   { name: 'filename', show: 'wide' },
@@ -51,9 +51,9 @@ export const sharedLinksList = (cli: Cli): Command =>
     const { sharedLinks } = await cli.client()
     const query = { per_page: state === undefined ? Math.min(limit, 100) : 100 }
     const links = document === undefined ? sharedLinks.list(query) : sharedLinks.listOf(parseId(document, 'document'), query)
-    await printList(cli, state === undefined ? links : inState(links, state), limit, { columns: linkColumns })
+    await printList(cli, state === undefined ? links : filterByState(links, state), limit, { columns: linkColumns })
   })
 
-async function* inState(links: AsyncIterable<SharedLink>, state: string): AsyncGenerator<SharedLink> {
+async function* filterByState(links: AsyncIterable<SharedLink>, state: string): AsyncGenerator<SharedLink> {
   for await (const link of links) if (link.status === state) yield link
 }

@@ -7,7 +7,6 @@ import { sharedLinksInfo } from './info.ts'
 import { sharedLinksList } from './list.ts'
 import { sharedLinksRevoke } from './revoke.ts'
 
-/** `dms shared-links`: documents for people without an account. */
 export const sharedLinks = (cli: Cli): Command =>
   group('shared-links', 'Share documents by links', [
     sharedLinksList(cli),

@@ -24,9 +24,9 @@ export const sourcesRemove = (cli: Cli): Command =>
     .action(async (given: string, { documents, yes }: Flags) => {
       const client = await cli.client()
       const source = await findSource(client, given)
-      const what =
+      const consequence =
         documents === 'delete' ? `and delete its ${source.document_count} documents` : `and keep its ${source.document_count} documents`
-      if (!yes) await confirm(cli.options, `Remove source "${source.name}" ${what}?`, '--yes')
+      if (!yes) await confirm(cli.options, `Remove source "${source.name}" ${consequence}?`, '--yes')
       await client.sources.delete(source.id, { documents })
       cli.print(source, { columns: allSourceColumns, sentence: `✓ Removed source "${source.name}"` })
     })

@@ -11,7 +11,6 @@ import { sourcesSync } from './sync.ts'
 import { sourcesTest } from './test.ts'
 import { sourcesUpdate } from './update.ts'
 
-/** `dms sources`: where documents are pulled from. */
 export const sources = (cli: Cli): Command =>
   group('sources', 'Manage and sync sources of documents', [
     sourcesList(cli),

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { findSource, selectSources } from '../../src/cli/arguments/sources.ts'
 import { type Batch, type BatchItem, errorColumn, startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -80,49 +80,44 @@ export const sourcesSync = (cli: Cli): Command =>
       const { all = false, due = false, dryRun = false } = flags
       if (Number(all) + Number(due) + Number(given.length > 0) !== 1) throw usage('give either source names, --all or --due')
       const isHere = cli.target.url === null
-      if (!isHere) refuseHere(flags)
+      if (!isHere) refuseLocalOptions(flags)
       if (!flags.wait && dryRun) throw usage('--no-wait and --dry-run exclude each other')
-      // Asked for at once: from here on a signal ends the sync, not the process.
+      // The getter installs the signal handler: from here on a signal ends the sync, not the process.
       void cli.signal
-      if (!flags.wait || cli.options.printCurl) return queue(cli, await cli.client(), given, flags)
+      if (!flags.wait || cli.options.printCurl) return enqueue(cli, await cli.client(), given, flags)
       if (!isHere) {
         const client = await cli.client()
-        return work(cli, await selected(client, given, flags), given, (source, progress) =>
+        return syncAll(cli, await listSelected(client, given, flags), given, (source, progress) =>
           syncOnServer(cli, client, source, flags.full === true, progress),
         )
       }
       const app = await cli.app('sources sync', { hasStatementTimeout: false })
       const { openLocalClient } = await import('../../src/cli/remote/local-client.ts')
       const client = await openLocalClient(app, cli.options.as)
-      const sources = await selected(client, given, flags)
-      const options = optionsOf(flags, app.config.sources.concurrency)
-      if (!dryRun) return work(cli, sources, given, (source, progress) => syncInProcess(cli, app, client, source, options, progress))
+      const sources = await listSelected(client, given, flags)
+      const options = parseOptions(flags, app.config.sources.concurrency)
+      if (!dryRun) return syncAll(cli, sources, given, (source, progress) => syncInProcess(cli, app, client, source, options, progress))
       const { planSync } = await import('../../src/sources/sync/sync-job.ts')
-      await list(cli, sources, (source) => planSync(app, source.id, options, cli.signal))
+      await listPlan(cli, sources, (source) => planSync(app, source.id, options, cli.signal))
     })
 
-/** Throws Failure USAGE for what works on the server only. */
-function refuseHere({ dryRun, concurrency, maxFiles, lockTimeout }: Flags): void {
+/** Throws Failure USAGE for options that a remote sync does not have. */
+function refuseLocalOptions({ dryRun, concurrency, maxFiles, lockTimeout }: Flags): void {
   const given = { '--dry-run': dryRun, '--concurrency': concurrency, '--max-files': maxFiles, '--lock-timeout': lockTimeout !== '0s' }
   const [flag] = Object.entries(given).find(([, value]) => value) ?? []
-  if (flag) throw usage(`${flag} works on the server only`, 'leave it out, or pass --local')
+  if (flag) throw usage(`${flag} works on the server only`, 'omit it, or pass --local')
 }
 
-function optionsOf({ full = false, concurrency, maxFiles, lockTimeout = '0s' }: Flags, usual: number): SyncOptions {
+function parseOptions({ full = false, concurrency, maxFiles, lockTimeout = '0s' }: Flags, usual: number): SyncOptions {
   return {
     full,
-    concurrency: concurrency === undefined ? usual : countOf('--concurrency', concurrency, 256),
-    maxFiles: maxFiles === undefined ? null : countOf('--max-files', maxFiles, 1e9),
+    concurrency: concurrency === undefined ? usual : parseCount('--concurrency', concurrency, { max: 256 }),
+    maxFiles: maxFiles === undefined ? null : parseCount('--max-files', maxFiles),
     lockTimeout: parseDurationFlag('--lock-timeout', lockTimeout),
   }
 }
 
-function countOf(flag: string, given: string, max: number): number {
-  if (!/^[1-9]\d{0,9}$/.test(given) || Number(given) > max) throw usage(`${flag} ${given}: a whole number from 1 to ${max}`)
-  return Number(given)
-}
-
-async function selected(client: Client, given: readonly string[], { due }: Flags): Promise<Source[]> {
+async function listSelected(client: Client, given: readonly string[], { due }: Flags): Promise<Source[]> {
   if (lookupPrinterOf(client) && given.length > 0) return mapSequential(given, (name) => findSource(client, name))
   const sources = await client.sources.list()
   if (given.length > 0) return selectSources(sources, given)
@@ -130,8 +125,8 @@ async function selected(client: Client, given: readonly string[], { due }: Flags
   return sources.filter(({ status, next_sync }) => status !== 'disabled' && (!due || (next_sync !== null && next_sync <= now)))
 }
 
-/** Syncs one after the other. A named one that is busy is an error; with --all or --due only where all are. */
-async function work(
+/** Syncs the sources one after the other. A busy source is an error if it was named, or if all are busy. */
+async function syncAll(
   cli: Cli,
   sources: readonly Source[],
   named: readonly string[],
@@ -147,9 +142,9 @@ async function work(
       const synced = await run(source, progress)
       all.push(synced)
       batch.add(synced.item)
-      // What failed was said on standard error.
+      // Failures were printed to standard error.
       if (!cli.options.isHuman) continue
-      if (synced.item.action !== 'failed') cli.write(`${lineOf(synced.item)}\n`)
+      if (synced.item.action !== 'failed') cli.write(`${formatItem(synced.item)}\n`)
       else if (synced.item.error?.code === 'SOURCE_UNAUTHORIZED') cli.warn(`         fix: dms sources update ${source.id} --password-stdin`)
     }
   } catch (error) {
@@ -161,36 +156,36 @@ async function work(
   const isBusy = busy.length > 0 && (named.length > 0 || busy.length === all.length)
   if (stopped) cli.exit = exitOfAbort(cli.signal)
   else if (isBusy) cli.exit = 'BUSY'
-  else cli.exit = exitOfAll(all)
+  else cli.exit = combineExits(all)
   batch.finish({ sources: all.map(({ item: { action: _, key: __, ...source } }) => source) })
   if (stopped && cli.exit === 'PENDING')
     throw stopped.error instanceof Failure ? stopped.error : new Failure('PENDING', '--timeout has passed')
   if (!stopped && isBusy && busy[0]) throw busyError(busy[0].item)
 }
 
-/** That of all, where they have one; OK leaves it to what came of each. */
-function exitOfAll(all: readonly { exit: Exit }[]): Exit {
+/** Returns the common exit of all sources, else PARTIAL if one is; OK leaves it to the batch. */
+function combineExits(all: readonly { exit: Exit }[]): Exit {
   const exits = new Set(all.map(({ exit }) => exit))
   const [only] = exits
   return only && exits.size === 1 ? only : exits.has('PARTIAL') ? 'PARTIAL' : 'OK'
 }
 
-function lineOf(item: BatchItem): string {
+function formatItem(item: BatchItem): string {
   const { key, state, error, duration_seconds } = item
   if (state !== 'ok') return `${key}   –  ${error?.message ?? ''}`
   const parts = (['new', 'changed', 'unchanged', 'skipped', 'deleted', 'failed'] as const).map((name) => `${name} ${item[name]}`)
   return `${key}   ✓  ${parts.join(' · ')}     ${(duration_seconds as number).toFixed(1)} s`
 }
 
-async function queue(cli: Cli, client: Client, given: readonly string[], flags: Flags): Promise<void> {
-  const rows = await mapSequential(await selected(client, given, flags), async ({ id, name }) => {
+async function enqueue(cli: Cli, client: Client, given: readonly string[], flags: Flags): Promise<void> {
+  const rows = await mapSequential(await listSelected(client, given, flags), async ({ id, name }) => {
     const { job_id } = await client.sources.sync(id, { full: flags.full === true })
     return { source: name, source_id: id, job_id }
   })
   cli.print(rows, { columns: [{ name: 'source' }, { name: 'job_id', title: 'JOB' }, { name: 'source_id', show: 'wide' }], id: 'job_id' })
 }
 
-async function list(
+async function listPlan(
   cli: Cli,
   sources: readonly Source[],
   plan: (source: Source) => AsyncIterable<{ action: string; file: { path: string; size: number | null } }>,
@@ -208,6 +203,6 @@ async function list(
       all.push({ exit })
     }
   }
-  cli.exit = exitOfAll(all)
+  cli.exit = combineExits(all)
   batch.finish()
 }

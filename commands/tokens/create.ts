@@ -26,23 +26,23 @@ export const tokensCreate = (cli: Cli): Command =>
     .option('--expires <duration>', 'lifetime, e.g. 12h or 90d (default: until revoked)')
     .option('--user <user>', 'owner: user name, e-mail address or id (for admins; default: you)')
     .action(async (name: string, { scope, expires, user }: Flags) => {
-      const wanted = scopesOf(scope)
+      const scopeList = parseScopes(scope)
       const lifetime = expires === undefined ? undefined : parseDurationFlag('--expires', expires)
       const client = await cli.client()
-      const { token, ...made } = await client.tokens.create({
+      const { token, ...created } = await client.tokens.create({
         name,
-        scopes: wanted,
+        scopes: scopeList,
         ...(lifetime === undefined ? {} : { expires_at: new Date(Date.now() + lifetime).toISOString() }),
         ...(user === undefined ? {} : { user }),
       })
-      if (cli.options.isJson) return cli.print({ ...made, token }, { columns: [...tokenColumns, { name: 'token', show: 'wide' }] })
-      cli.note(`✓ Created token "${made.name}" for ${made.username} (id ${made.id}); it is not shown again`)
+      if (cli.options.isJson) return cli.print({ ...created, token }, { columns: [...tokenColumns, { name: 'token', show: 'wide' }] })
+      cli.note(`✓ Created token "${created.name}" for ${created.username} (id ${created.id}); it is not shown again`)
       cli.write(`${token}\n`)
     })
 
-function scopesOf(given: string): Scope[] {
-  const wanted = given.split(',').map((scope) => scope.trim())
-  const unknown = wanted.find((scope) => !scopes.some((known) => known === scope))
+function parseScopes(given: string): Scope[] {
+  const names = given.split(',').map((scope) => scope.trim())
+  const unknown = names.find((scope) => !scopes.some((known) => known === scope))
   if (unknown !== undefined) throw usage(`--scope: unknown scope ${unknown}; scopes: ${scopes.join(', ')}`)
-  return wanted as Scope[]
+  return names as Scope[]
 }

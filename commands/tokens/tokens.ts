@@ -5,5 +5,4 @@ import { tokensCreate } from './create.ts'
 import { tokensList } from './list.ts'
 import { tokensRevoke } from './revoke.ts'
 
-/** `dms tokens`: API tokens, for programs. */
 export const tokens = (cli: Cli): Command => group('tokens', 'Manage API tokens', [tokensList(cli), tokensCreate(cli), tokensRevoke(cli)])

@@ -37,17 +37,15 @@ export const usersAdd = (cli: Cli): Command =>
       const { username, email, role, displayName: display_name } = flags
       const password = await readNewPassword(cli, flags)
       const client = await cli.client()
-      const made = await client.users.create({ username, email, role, display_name, password }).catch((error: ClientError) => {
+      const created = await client.users.create({ username, email, role, display_name, password }).catch((error: ClientError) => {
         if (flags.ifAbsent && error.code === 'DUPLICATE_RESOURCE' && error.details.field === 'username') return null
         throw error
       })
-      const user = made ?? (await findUser(client, username))
-      const sentence = made
-        ? `✓ User "${user.username}" made (id ${user.id})`
-        : `✓ User "${user.username}" is there already (id ${user.id})`
+      const user = created ?? (await findUser(client, username))
+      const sentence = created ? `✓ Created user "${user.username}" (id ${user.id})` : `✓ User "${user.username}" exists (id ${user.id})`
       const shape = { columns: allUserColumns, sentence }
-      // A user who was there keeps their password.
-      if (flags.generatePassword && made) printGeneratedPassword(cli, made, password, shape)
+      // An existing user keeps the password, so none is printed.
+      if (flags.generatePassword && created) printGeneratedPassword(cli, created, password, shape)
       else if (flags.generatePassword && !cli.options.isJson) cli.note(sentence)
       else cli.print(user, shape)
     })

@@ -27,24 +27,24 @@ export const usersDelete = (cli: Cli): Command =>
     .option('--documents <what>', 'delete, or transfer:USER; required if the user owns documents')
     .option('--confirm <username>', 'user name, to confirm without a question')
     .action(async (given: string, { confirm, documents }: Flags) => {
-      const removal = removalOf(documents)
+      const removal = parseRemoval(documents)
       const client = await cli.client()
       const user = await findUser(client, given)
       if (!cli.options.printCurl) await confirmName(cli, user, confirm)
       await client.users.delete(user.id, removal)
-      cli.print(user, { columns: allUserColumns, sentence: `✓ User "${user.username}" is removed` })
+      cli.print(user, { columns: allUserColumns, sentence: `✓ Deleted user "${user.username}"` })
     })
 
-function removalOf(documents: string | undefined): { documents?: 'delete' | 'transfer'; to?: string } {
+function parseRemoval(documents: string | undefined): { documents?: 'delete' | 'transfer'; to?: string } {
   if (documents === undefined) return {}
   if (documents === 'delete') return { documents }
   const to = /^transfer:(.+)$/.exec(documents)?.[1]
-  if (to === undefined) throw usage(`--documents ${documents}: delete, or transfer:USER`)
+  if (to === undefined) throw usage(`--documents ${documents} is neither delete nor transfer:USER`)
   return { documents: 'transfer', to }
 }
 
-/** Throws Failure USAGE where it is another name, or where nobody can be asked for it. */
+/** Throws Failure USAGE if another name is typed or the question cannot be asked. */
 async function confirmName(cli: Cli, { username }: UserView, given: string | undefined): Promise<void> {
-  const name = given ?? (await promptLine(cli.options, `To remove the user for good, type "${username}":`, `--confirm ${username}`))
+  const name = given ?? (await promptLine(cli.options, `Type "${username}" to delete this user:`, `--confirm ${username}`))
   if (name.trim() !== username) throw usage(`"${name}" is not "${username}": nothing was changed`)
 }

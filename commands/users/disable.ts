@@ -17,5 +17,5 @@ export const usersDisable = (cli: Cli): Command =>
     const client = await cli.client()
     const { id } = await findUser(client, given)
     const user = await client.users.update(id, { disabled: true })
-    cli.print(user, { columns: allUserColumns, sentence: `✓ User "${user.username}" may not sign in any more` })
+    cli.print(user, { columns: allUserColumns, sentence: `✓ Disabled user "${user.username}"` })
   })

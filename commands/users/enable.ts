@@ -16,5 +16,5 @@ export const usersEnable = (cli: Cli): Command =>
     const client = await cli.client()
     const { id } = await findUser(client, given)
     const user = await client.users.update(id, { disabled: false })
-    cli.print(user, { columns: allUserColumns, sentence: `✓ User "${user.username}" may sign in again` })
+    cli.print(user, { columns: allUserColumns, sentence: `✓ Enabled user "${user.username}"` })
   })

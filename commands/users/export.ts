@@ -19,7 +19,7 @@ export const usersExport = (cli: Cli): Command =>
   })
     .option('--with-hashes', 'include password_hash, so that an import keeps passwords')
     .action(async ({ withHashes = false }: { withHashes?: boolean }) => {
-      const rows = withHashes ? await rowsWithHashes(cli) : await rowsOf(cli)
+      const rows = withHashes ? await loadRowsWithHashes(cli) : await loadRows(cli)
       const { isJson, header } = cli.options
       if (isJson) return cli.print(rows, { columns: [] })
       const columns = userColumns.filter((name) => name !== 'password' && (withHashes || name !== 'password_hash'))
@@ -27,7 +27,7 @@ export const usersExport = (cli: Cli): Command =>
       cli.write((header === false ? lines : [columns, ...lines]).map((line) => `${line.map(formatCsvField).join(',')}\n`).join(''))
     })
 
-async function rowsOf(cli: Cli): Promise<ExportRow[]> {
+async function loadRows(cli: Cli): Promise<ExportRow[]> {
   const client = await cli.client()
   const rows: ExportRow[] = []
   for await (const { username, email, role, display_name, disabled } of client.users.list())
@@ -35,7 +35,7 @@ async function rowsOf(cli: Cli): Promise<ExportRow[]> {
   return rows
 }
 
-async function rowsWithHashes(cli: Cli): Promise<ExportRow[]> {
+async function loadRowsWithHashes(cli: Cli): Promise<ExportRow[]> {
   const app = await cli.app('users export --with-hashes')
   const { list } = await import('../../src/users/users.ts')
   const rows: ExportRow[] = []

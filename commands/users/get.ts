@@ -5,7 +5,7 @@ import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import type { UserView } from '../../src/users/view.ts'
 
-/** All there is of one user, a field a line. */
+/** Every field of a user, for the output of a single one. */
 export const allUserColumns: Column<UserView>[] = [
   { name: 'id' },
   { name: 'username' },

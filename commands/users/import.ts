@@ -1,7 +1,7 @@
 import { open, writeFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { Option } from 'commander'
-import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../../src/cli/arguments/user-file.ts'
 import { type Batch, startBatch } from '../../src/cli/output/batch-output.ts'
 import { formatCsvField } from '../../src/cli/output/cells.ts'
@@ -28,8 +28,8 @@ interface Flags extends RowOptions {
   dryRun?: boolean
 }
 
-/** Rows in one request: the server hashes a password for each. With --max-errors fewer, to stop soon after the last one allowed. */
-const batchSize = { usual: 500, careful: 20, atomic: 10_000 }
+/** Rows per request. Requests with --max-errors are small, to stop soon after the last allowed error. */
+const batchSizes = { default: 500, withMaxErrors: 20, atomic: 10_000 }
 
 export const usersImport = (cli: Cli): Command =>
   manual('import <file|->', {
@@ -65,24 +65,23 @@ export const usersImport = (cli: Cli): Command =>
     .option('-n, --dry-run', 'check everything, change nothing')
     .action(async (file: string, flags: Flags) => {
       if ((flags.passwords === 'generate') !== (flags.passwordsOut !== undefined))
-        throw usage('--passwords generate and --passwords-out FILE need each other')
-      const maxErrors = maxErrorsOf(flags)
-      const wait = parseDurationFlag('--lock-timeout', flags.lockTimeout)
-      const rows = (await readUserRows(file, flags)).map((row) => prepared(row, flags))
-      if (flags.atomic && rows.length > batchSize.atomic)
-        throw usage(`--atomic takes at most ${batchSize.atomic} rows, and these are ${rows.length}`)
-      await alone(cli, wait, (client) => importRows(cli, client, rows, { ...flags, maxErrors }, file))
+        throw usage('--passwords generate and --passwords-out FILE must be used together')
+      const maxErrors = parseMaxErrors(flags)
+      const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
+      const rows = (await readUserRows(file, flags)).map((row) => prepareRow(row, flags))
+      if (flags.atomic && rows.length > batchSizes.atomic)
+        throw usage(`--atomic is limited to ${batchSizes.atomic} rows; the file has ${rows.length}`)
+      await runExclusively(cli, lockTimeoutMs, (client) => importRows(cli, client, rows, { ...flags, maxErrors }, file))
     })
 
-function maxErrorsOf({ maxErrors, atomic }: Flags): number {
+function parseMaxErrors({ maxErrors, atomic }: Flags): number {
   if (maxErrors === undefined) return Number.POSITIVE_INFINITY
   if (atomic) throw usage('--max-errors and --atomic exclude each other')
-  if (!/^[1-9]\d{0,8}$/.test(maxErrors)) throw usage(`--max-errors ${maxErrors}: a whole number from 1 on`)
-  return Number(maxErrors)
+  return parseCount('--max-errors', maxErrors)
 }
 
-/** Here, on the server itself, only one import at a time. */
-async function alone(cli: Cli, wait: number, work: (client: Client) => Promise<void>): Promise<void> {
+/** Runs `work` with a client. On the server it holds the import lock. */
+async function runExclusively(cli: Cli, lockTimeoutMs: number, work: (client: Client) => Promise<void>): Promise<void> {
   if (cli.target.url !== null) return work(await cli.client())
   const app = await cli.app('users import')
   const [{ withLock }, { openLocalClient }] = await Promise.all([
@@ -90,10 +89,10 @@ async function alone(cli: Cli, wait: number, work: (client: Client) => Promise<v
     import('../../src/cli/remote/local-client.ts'),
   ])
   const client = await openLocalClient(app, cli.options.as)
-  await withLock(app.database, 'users.import', wait, () => work(client))
+  await withLock(app.database, 'users.import', lockTimeoutMs, () => work(client))
 }
 
-function prepared({ location, fields }: UserRow, { passwords, defaultRole }: Flags): UserRow {
+function prepareRow({ location, fields }: UserRow, { passwords, defaultRole }: Flags): UserRow {
   if (typeof fields !== 'object' || fields === null) return { location, fields }
   const { password, password_hash, ...others } = fields as Fields
   const secrets = passwords === 'column' ? { password, password_hash } : {}
@@ -108,21 +107,21 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   const batch = startBatch(cli, 'users import', { isDryRun: flags.dryRun === true })
   const progress = cli.progress('users import')
   const rejected: RejectedRow[] = []
-  // The server compares rows of one request, and an atomic import is one.
-  const good = flags.atomic ? rows : await withoutRepeats(rows, batch, rejected)
-  const size = flags.atomic ? batchSize.atomic : Number.isFinite(flags.maxErrors) ? batchSize.careful : batchSize.usual
-  const passwordFile = flags.passwordsOut !== undefined && !flags.dryRun ? await newFile(flags.passwordsOut) : null
+  // The server finds duplicates within a request, and an atomic import is one request.
+  const uniqueRows = flags.atomic ? rows : await rejectDuplicates(rows, batch, rejected)
+  const size = flags.atomic ? batchSizes.atomic : Number.isFinite(flags.maxErrors) ? batchSizes.withMaxErrors : batchSizes.default
+  const passwordFile = flags.passwordsOut !== undefined && !flags.dryRun ? await createPasswordFile(flags.passwordsOut) : null
   try {
-    const parts = Array.from({ length: Math.ceil(good.length / size) }, (_, index) => index * size)
+    const parts = Array.from({ length: Math.ceil(uniqueRows.length / size) }, (_, index) => index * size)
     await mapSequential(parts, async (at) => {
       if (cli.signal.aborted || rejected.length >= flags.maxErrors) return
-      progress.update({ done: at, total: good.length })
-      const part = good.slice(at, at + size)
+      progress.update({ done: at, total: uniqueRows.length })
+      const part = uniqueRows.slice(at, at + size)
       const users =
-        flags.passwords === 'generate' ? await withPasswords(client, part, flags, passwordFile) : part.map(({ fields }) => fields)
+        flags.passwords === 'generate' ? await generatePasswords(client, part, flags, passwordFile) : part.map(({ fields }) => fields)
       for (const result of (await send(client, users, flags, flags.dryRun === true)).results) {
         const row = part[result.index] as UserRow
-        tell(batch, row, result, flags)
+        addItem(batch, row, result, flags)
         if (result.error) rejected.push({ row, error: result.error })
       }
     })
@@ -133,25 +132,25 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   if (rejected.length >= flags.maxErrors) cli.warn(`stopped after ${rejected.length} bad rows (--max-errors)`)
   if (flags.atomic && rejected.length > 0) {
     cli.exit = 'CONFLICT'
-    cli.warn(`nothing was written: ${rejected.length} of ${rows.length} rows are bad (--atomic)`)
+    cli.warn(`nothing was imported: ${rejected.length} of ${rows.length} rows are bad (--atomic)`)
   }
   if (flags.onConflict === 'fail' && rejected.some(({ error }) => error.code === 'DUPLICATE_RESOURCE')) cli.exit = 'CONFLICT'
   if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
   batch.finish()
   if (flags.rejects !== undefined && rejected.length > 0) {
     await writeFile(flags.rejects, formatRejects(rejected), { mode: 0o600 })
-    const again = `${flags.rejects}${/\.csv$/i.test(flags.rejects) ? '' : ' --format csv'} --on-conflict ${flags.onConflict}`
-    cli.note(`${rejected.length} rows written to ${flags.rejects}; correct them and run: dms users import ${again}`)
-  } else if (rejected.length > 0 && file !== '-') cli.note('pass --rejects FILE to have the bad rows in a file')
+    const nextArgs = `${flags.rejects}${/\.csv$/i.test(flags.rejects) ? '' : ' --format csv'} --on-conflict ${flags.onConflict}`
+    cli.note(`wrote ${rejected.length} rows to ${flags.rejects}; correct them and run: dms users import ${nextArgs}`)
+  } else if (rejected.length > 0 && file !== '-') cli.note('to write the bad rows to a file: --rejects FILE')
 }
 
 const send = (client: Client, users: unknown[], { onConflict, atomic = false }: Importing, isDry: boolean): Promise<ImportReport> =>
   client.users.import({ users, on_conflict: onConflict }, { dry_run: isDry, atomic })
 
-/** The server compares rows of one request only; of a name or address that comes again the first counts. */
-async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: RejectedRow[]): Promise<UserRow[]> {
+/** Rejects rows whose user name or e-mail address occurs in an earlier row. The server finds duplicates within a request only. */
+async function rejectDuplicates(rows: readonly UserRow[], batch: Batch, rejected: RejectedRow[]): Promise<UserRow[]> {
   const { emailKey, usernameKey } = await import('../../src/http/user-identifier.ts')
-  const seen = new Map<string, string>()
+  const locations = new Map<string, string>()
   return rows.filter((row) => {
     const { username, email } = (row.fields ?? {}) as Fields
     for (const [field, key] of [
@@ -159,12 +158,12 @@ async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: 
       ['email', typeof email === 'string' && `e:${emailKey(email)}`],
     ] as const) {
       if (!key) continue
-      const first = seen.get(key)
-      if (first === undefined) seen.set(key, row.location)
+      const first = locations.get(key)
+      if (first === undefined) locations.set(key, row.location)
       else {
-        const error = { code: 'DUPLICATE_RESOURCE', message: `the same ${field} as ${first}`, details: { field } }
+        const error = { code: 'DUPLICATE_RESOURCE', message: `duplicate ${field}: see ${first}`, details: { field } }
         const result: Result = { index: 0, username: typeof username === 'string' ? username : null, action: 'failed', error }
-        tell(batch, row, result, null)
+        addItem(batch, row, result, null)
         rejected.push({ row, error })
         return false
       }
@@ -173,12 +172,12 @@ async function withoutRepeats(rows: readonly UserRow[], batch: Batch, rejected: 
   })
 }
 
-/** Gives those who will be new a password, and notes it before they exist: a stop in between must not lose one. */
-async function withPasswords(
+/** Generates passwords for new users and writes them to the file before the users exist, so that an interruption loses none. */
+async function generatePasswords(
   client: Client,
   rows: readonly UserRow[],
   flags: Importing,
-  file: Awaited<ReturnType<typeof newFile>> | null,
+  file: Awaited<ReturnType<typeof createPasswordFile>> | null,
 ): Promise<unknown[]> {
   const { generatePassword } = await import('../../src/users/passwords.ts')
   const { results } = await send(
@@ -190,24 +189,32 @@ async function withPasswords(
   const users = rows.map(({ fields }, index) =>
     results[index]?.action === 'created' ? { ...(fields as Fields), password: generatePassword() } : fields,
   )
-  const isHopeless = flags.atomic && results.some(({ action }) => action === 'failed')
-  const made = users.filter((_, index) => !isHopeless && results[index]?.action === 'created') as { username: string; password: string }[]
-  await file?.appendFile(made.map(({ username, password }) => `${formatCsvField(username)},${password}\n`).join(''))
+  const isRejected = flags.atomic && results.some(({ action }) => action === 'failed')
+  const created = users.filter((_, index) => !isRejected && results[index]?.action === 'created') as {
+    username: string
+    password: string
+  }[]
+  await file?.appendFile(created.map(({ username, password }) => `${formatCsvField(username)},${password}\n`).join(''))
   await file?.sync()
   return users
 }
 
-async function newFile(path: string) {
+async function createPasswordFile(path: string) {
   const file = await open(path, 'wx', 0o600).catch((error: Error) => {
-    throw usage(`--passwords-out: ${error.message}`)
+    throw usage(`cannot create --passwords-out: ${error.message}`)
   })
   await file.appendFile('username,password\n')
   return file
 }
 
-function tell(batch: Batch, { location }: UserRow, { username, action, id, error }: Result, flags: Pick<Flags, 'onConflict'> | null): void {
+function addItem(
+  batch: Batch,
+  { location }: UserRow,
+  { username, action, id, error }: Result,
+  flags: Pick<Flags, 'onConflict'> | null,
+): void {
   batch.add({
-    // The API skips what an update would not change; here that has a name of its own.
+    // The API answers "skipped" for an update without changes.
     action: action === 'skipped' && flags?.onConflict === 'update' ? 'unchanged' : action,
     key: username ?? location,
     line: Number(location.split(' ')[1]),

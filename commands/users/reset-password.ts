@@ -21,7 +21,7 @@ export const usersResetPassword = (cli: Cli): Command =>
     const client = await cli.client()
     const { id } = await findUser(client, given)
     const user = await client.users.update(id, { password: password ?? '' })
-    const sentence = `✓ User "${user.username}" has a new password; all their sessions have ended`
+    const sentence = `✓ Changed the password of user "${user.username}" and ended all sessions`
     const shape = { columns: allUserColumns, sentence }
     if (flags.generatePassword) printGeneratedPassword(cli, user, password, shape)
     else cli.print(user, shape)

@@ -20,6 +20,6 @@ export const usersSetRole = (cli: Cli): Command =>
       const user = await client.users.update(id, { role })
       cli.print(user, {
         columns: allUserColumns,
-        sentence: `✓ User "${user.username}" is ${role === 'admin' ? 'an admin' : 'an ordinary user'} now`,
+        sentence: `✓ User "${user.username}" now has the role ${role}`,
       })
     })

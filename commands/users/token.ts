@@ -16,7 +16,7 @@ export const usersToken = (cli: Cli): Command =>
     const app = await cli.app('users token')
     const [users, { issueToken }] = await Promise.all([import('../../src/users/users.ts'), import('../../src/auth/auth.ts')])
     const user = await users.findByIdentifier(app.db, name)
-    if (!user) throw new Failure('NOT_FOUND', `there is no user "${name}"`)
+    if (!user) throw new Failure('NOT_FOUND', `no user "${name}"`)
     const { token, expires_at } = await issueToken(app, user)
     if (cli.options.isJson) cli.print({ token, expires_at, username: user.username }, { columns: [] })
     else cli.write(`${token}\n`)

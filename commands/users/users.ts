@@ -14,7 +14,6 @@ import { usersResetPassword } from './reset-password.ts'
 import { usersSetRole } from './set-role.ts'
 import { usersToken } from './token.ts'
 
-/** `dms users`: who may sign in. */
 export const users = (cli: Cli): Command =>
   group('users', 'Manage users', [
     usersList(cli),

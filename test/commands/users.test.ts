@@ -109,7 +109,7 @@ test('import: 7 and no change for a bad row with --atomic; stops at --max-errors
   const rows = Array.from({ length: 50 }, (_, index) => `u${index},${index < 30 ? `nowhere${index}` : `u${index}@example.org`}\n`).join('')
   const path = await file('rows.csv', `username,email\n${rows}`)
   const atomic = await users(['import', path, '--atomic', '--json'])
-  expect(atomic).toMatchObject({ code: 7, stderr: expect.stringContaining('nothing was written: 30 of 50 rows are bad') })
+  expect(atomic).toMatchObject({ code: 7, stderr: expect.stringContaining('nothing was imported: 30 of 50 rows are bad') })
   expect(JSON.parse(atomic.stdout)).toMatchObject({ created: 0, skipped: 20, failed: 30, exit_code: 7 })
   const stopped = await users(['import', path, '--max-errors', '5', '--json'])
   expect([stopped.code, JSON.parse(stopped.stdout)]).toMatchObject([1, { total: 20, failed: 20 }])
@@ -145,7 +145,7 @@ test('import: --map for other column names; 3 with bad rows reported and written
     [7, 'ANA', 'failed'],
   ])
   expect(lines.at(-1)).toMatchObject({ type: 'summary', total: 4, created: 1, skipped: 1, failed: 2, exit_code: 3 })
-  expect(stderr).toContain('2 rows written')
+  expect(stderr).toContain('wrote 2 rows to')
   const rejects = await readFile(path('bad.csv'), 'utf8')
   expect((await stat(path('bad.csv'))).mode & 0o777).toBe(0o600)
   expect(stdout + rejects).not.toMatch(/correct horse|short/)

@@ -29,3 +29,14 @@ export function parseKeyValues(flag: string, pairs: readonly string[]): Record<s
     }),
   )
 }
+
+/** Returns the whole number that a flag was given. Throws Failure USAGE if it is not between `min` and `max`. */
+export function parseCount(flag: string, given: string, { min = 1, max = 999_999_999 }: { min?: number; max?: number } = {}): number {
+  const count = Number(given)
+  if (!/^\d{1,9}$/.test(given) || count < min || count > max)
+    throw usage(`${flag} ${given}: not a whole number ${max === 999_999_999 ? `of ${min} or more` : `from ${min} to ${max}`}`)
+  return count
+}
+
+/** Collects the values of a repeatable option, for commander. */
+export const collectValues = (value: string, before: readonly string[] = []): string[] => [...before, value]

@@ -6,7 +6,7 @@ import type { Column } from '../output/output.ts'
 import { jqIdByName, lookupPrinterOf } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
-import { parseDurationFlag } from './flag-values.ts'
+import { collectValues, parseDurationFlag } from './flag-values.ts'
 import { isId } from './ids.ts'
 import { readSecret } from './secret.ts'
 
@@ -76,8 +76,6 @@ export interface SourceFlags extends AddressFlags {
   pattern?: string[]
 }
 
-const collect = (value: string, before: string[] = []): string[] => [...before, value]
-
 /** Adds the flags of address and credentials. */
 export const addAddressFlags = (command: Command): Command =>
   command
@@ -94,7 +92,7 @@ export const addSourceFlags = (command: Command): Command =>
     .option('--interval <duration>', 'how often it is synced, e.g. 1h; 0: only by hand')
     .option('--recursive', 'with all folders below')
     .option('--no-recursive', 'the files of the folder alone')
-    .option('--pattern <glob>', 'only files like *.pdf or in/**/*.txt, not those like !tmp/**; repeat it for more', collect)
+    .option('--pattern <glob>', 'only files like *.pdf or in/**/*.txt, not those like !tmp/**; repeat it for more', collectValues)
 
 /** Reads the password if a flag asks for it, else returns undefined. */
 export async function readSourcePassword(

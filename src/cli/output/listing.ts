@@ -1,8 +1,8 @@
 /** Paged lists: prints rows as they arrive if the format allows it. */
 import type { Command } from 'commander'
 import type { EntryStream } from '../../client/connection.ts'
+import { parseCount } from '../arguments/flag-values.ts'
 import type { Cli } from '../runtime/context.ts'
-import { usage } from '../runtime/exit.ts'
 import type { Shape } from './output.ts'
 
 export interface ListFlags {
@@ -17,8 +17,7 @@ export const addLimitFlags = (command: Command): Command =>
 /** Parses --limit; Infinity with --all. Throws Failure USAGE. */
 export function parseLimit({ limit, all }: ListFlags): number {
   if (all) return Number.POSITIVE_INFINITY
-  if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit ${limit}: a whole number from 1 on`)
-  return Number(limit)
+  return parseCount('--limit', limit)
 }
 
 /** Prints at most `limit` rows. With -v notes that there are more, and their number if `rows` knows it. */

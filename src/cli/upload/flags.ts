@@ -1,8 +1,7 @@
 /** Flags of commands that upload. */
 import { type Command, Option } from 'commander'
-import { parseDurationFlag, parseKeyValues } from '../arguments/flag-values.ts'
+import { collectValues, parseCount, parseDurationFlag, parseKeyValues } from '../arguments/flag-values.ts'
 import { createThrottle } from '../runtime/bandwidth-limit.ts'
-import { usage } from '../runtime/exit.ts'
 import { parseAfterUpload } from './after-upload.ts'
 import type { UploadRun } from './upload.ts'
 
@@ -23,19 +22,17 @@ export interface UploadFlags {
   lockTimeout: string
 }
 
-export const collect = (value: string, before: string[]): string[] => [...before, value]
-
 /** Adds the flags. */
 export const addUploadFlags = (command: Command): Command =>
   command
-    .option('--include <glob>', 'only files like this; again for more', collect, [])
-    .option('--exclude <glob>', 'not files or folders like this; again for more', collect, [])
+    .option('--include <glob>', 'only files like this; again for more', collectValues, [])
+    .option('--exclude <glob>', 'not files or folders like this; again for more', collectValues, [])
     .option('--follow-symlinks', 'follow links inside folders')
-    .option('--label <labels>', 'put these labels on (names or ids, with commas); again for more', collect, [])
+    .option('--label <labels>', 'put these labels on (names or ids, with commas); again for more', collectValues, [])
     .option('--language <codes>', 'of the text, for OCR: eng, or deu+eng')
     .option('--no-ocr', 'take the text that the file itself carries, and no more')
     .option('--owner <user>', 'whom they belong to (user name, e-mail or id); for admins')
-    .option('--metadata <key=value>', 'note this with them; again for more', collect, [])
+    .option('--metadata <key=value>', 'note this with them; again for more', collectValues, [])
     .addOption(
       new Option('--on-duplicate <what>', 'when this owner has the same bytes already').choices(['skip', 'upload']).default('skip'),
     )
@@ -48,7 +45,6 @@ export const addUploadFlags = (command: Command): Command =>
 /** Converts the flags to options of an upload. Throws Failure USAGE. */
 export function parseUploadFlags(command: string, flags: UploadFlags): Omit<UploadRun, 'cache'> {
   const { label, language, ocr, owner, metadata, onDuplicate, concurrency } = flags
-  if (!/^([1-9]|[1-5]\d|6[0-4])$/.test(concurrency)) throw usage(`--concurrency ${concurrency}: a whole number from 1 to 64`)
   return {
     command,
     options: {
@@ -61,7 +57,7 @@ export function parseUploadFlags(command: string, flags: UploadFlags): Omit<Uplo
     },
     stdinName: undefined,
     throttle: createThrottle(flags.limitRate),
-    concurrency: Number(concurrency),
+    concurrency: parseCount('--concurrency', concurrency, { max: 64 }),
     shouldSkipKnown: onDuplicate === 'skip',
     afterUpload: parseAfterUpload(flags.afterUpload),
     minAgeMs: parseDurationFlag('--min-age', flags.minAge),

@@ -24,13 +24,15 @@ export interface FilterFlags {
 /** Adds the flags. `end` names the flag for the end of the time span. */
 export const addFilterFlags = (command: Command, end: '--to' | '--until' = '--to'): Command =>
   command
-    .addOption(new Offering('--status <names>', 'pending, processing, completed, failed; several with commas', documentStatuses))
-    .option('--source <source>', 'from this source (name or id) only')
-    .option('--label <labels>', 'with this label (name or id) only; several with commas: with all of them')
+    .addOption(
+      new Offering('--status <names>', 'only these, separated by commas: pending, processing, completed, failed', documentStatuses),
+    )
+    .option('--source <source>', 'only from this source (name or id)')
+    .option('--label <labels>', 'only with all these labels (names or ids, separated by commas)')
     .option('--from <date>', 'created at this time or later (2026-11-20, 2026-11-20T08:00:00Z)')
-    .option(`${end} <date>`, 'created at this time or before')
+    .option(`${end} <date>`, 'created at this time or earlier')
     .addOption(new Option('--since <duration>', 'created within this time, e.g. 24h or 7d').conflicts('from'))
-    .option('--owner <user>', 'of this user (name or id) only; for admins')
+    .option('--owner <user>', 'only of this user (name or id); for admins')
 
 /** Converts the flags to a query of the API. Throws Failure USAGE, and NOT_FOUND for an unknown label, source or owner. */
 export async function buildDocumentQuery(client: Client, { status, source, label, from, to, since, owner }: FilterFlags): Promise<Query> {

@@ -21,7 +21,7 @@ export const addPasswordFlags = (command: Command): Command =>
   command
     .option('--password-stdin', 'read the password from standard input')
     .option('--password-file <file>', `read the password from a file (also ${variable}, ${variable}_FILE)`)
-    .option('--generate-password', 'make one up and print it, once')
+    .option('--generate-password', 'generate a password and print it once')
 
 /** Reads or generates the password. Returns null for --no-password. Throws Failure USAGE. */
 export async function readNewPassword(cli: Cli, flags: PasswordFlags): Promise<string | null> {

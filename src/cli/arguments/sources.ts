@@ -79,8 +79,8 @@ export interface SourceFlags extends AddressFlags {
 /** Adds the flags of address and credentials. */
 export const addAddressFlags = (command: Command): Command =>
   command
-    .option('--address <url>', 'https://… of a WebDAV folder or an S3 bucket, or a folder of the server')
-    .option('--username <name>', 'for S3 the id of the access key')
+    .option('--address <url>', 'URL of a WebDAV folder or S3 bucket, or a folder on the server')
+    .option('--username <name>', 'user name; for S3 the access key id')
     .option('--password-stdin', 'read the password from standard input')
     .option('--password-file <file>', 'read the password from a file')
     .option('--password-prompt', 'ask for the password')
@@ -88,11 +88,11 @@ export const addAddressFlags = (command: Command): Command =>
 /** Adds the flags of address, credentials, selection and interval. */
 export const addSourceFlags = (command: Command): Command =>
   addAddressFlags(command)
-    .option('--name <name>', 'what it is called')
-    .option('--interval <duration>', 'how often it is synced, e.g. 1h; 0: only by hand')
-    .option('--recursive', 'with all folders below')
-    .option('--no-recursive', 'the files of the folder alone')
-    .option('--pattern <glob>', 'only files like *.pdf or in/**/*.txt, not those like !tmp/**; repeat it for more', collectValues)
+    .option('--name <name>', 'name of the source')
+    .option('--interval <duration>', 'time between syncs, e.g. 1h; 0 disables automatic syncs')
+    .option('--recursive', 'include subfolders')
+    .option('--no-recursive', 'exclude subfolders')
+    .option('--pattern <glob>', 'only matching files, e.g. *.pdf or in/**/*.txt; !tmp/** excludes; repeatable', collectValues)
 
 /** Reads the password if a flag asks for it, else returns undefined. */
 export async function readSourcePassword(

@@ -35,13 +35,13 @@ export interface AuditFlags {
 /** Adds the flags that filter entries. */
 export const addAuditFlags = (command: Command): Command =>
   command
-    .option('--actor <user>', 'of this user: name or id; "operator" is the shell of the server, "anonymous" nobody')
-    .option('--action <text>', 'a piece of it, as login or "DELETE /api/documents"')
-    .option('--outcome <outcome>', 'ok, refused or failed')
-    .option('--ip <address>', 'from this address')
+    .option('--actor <user>', 'only of this user (name or id), "operator" or "anonymous"')
+    .option('--action <text>', 'only actions that contain this text, e.g. login')
+    .option('--outcome <outcome>', 'only this outcome: ok, refused or failed')
+    .option('--ip <address>', 'only from this address')
     .option('--from <date>', 'at this time or later (2026-11-20, 2026-11-20T08:00:00Z)')
-    .option('--to <date>', 'at this time or before')
-    .option('--since <duration>', 'within the last 24h, 7d, …; instead of --from')
+    .option('--to <date>', 'at this time or earlier')
+    .option('--since <duration>', 'within this time, e.g. 24h or 7d; excludes --from')
 
 /** Converts the flags to a filter. Throws Failure USAGE. */
 export function parseAuditFilter({ since, ...filter }: AuditFlags): AuditFilter {

@@ -12,7 +12,7 @@ export interface ListFlags {
 
 /** Adds --limit and --all. */
 export const addLimitFlags = (command: Command): Command =>
-  command.option('--limit <n>', 'at most so many', '50').option('--all', 'all of them')
+  command.option('--limit <n>', 'maximum number of rows', '50').option('--all', 'all rows')
 
 /** Parses --limit; Infinity with --all. Throws Failure USAGE. */
 export function parseLimit({ limit, all }: ListFlags): number {

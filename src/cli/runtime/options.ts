@@ -47,33 +47,30 @@ export function addGlobalOptions(program: Command): void {
   add(
     'Target:',
     new Option('-c, --config <file>', 'configuration file (DMS_CONFIG)'),
-    new Option('--data-dir <folder>', 'where dms keeps everything (DMS_DATA_DIR)'),
-    new Option('--local', 'work on this machine, whatever the current context is').conflicts(['url', 'context']),
+    new Option('--data-dir <folder>', 'data folder (DMS_DATA_DIR)'),
+    new Option('--local', 'work on this machine, ignoring the current context').conflicts(['url', 'context']),
     new Option('--context <name>', 'work on this saved server (DMS_CONTEXT; dms help contexts)').conflicts('url'),
     new Option('--url <url>', 'work on this server (DMS_URL; token: DMS_TOKEN, DMS_TOKEN_FILE)'),
     new Option('--ca-file <file>', 'trust these certificates (PEM) instead of the system’s (DMS_CA_FILE)'),
     new Option('--insecure-http', 'allow http:// to other machines (DMS_INSECURE_HTTP)'),
-    new Option(
-      '--print-curl',
-      'print the requests as lines for a shell (curl; jq looks names up), as far as they follow from no list, and send nothing',
-    ),
-    new Option('--as <user>', 'on this machine: act as this user (DMS_AS)'),
-    new Option('--timeout <duration>', 'for the whole command, e.g. 90s or 15m (DMS_TIMEOUT)'),
+    new Option('--print-curl', 'print the requests as curl commands and send nothing'),
+    new Option('--as <user>', 'act as this user, on this machine only (DMS_AS)'),
+    new Option('--timeout <duration>', 'limit for the whole command, e.g. 90s or 15m (DMS_TIMEOUT)'),
   )
   add(
     'Output:',
-    new Option('-o, --output <format>', 'format of the result (DMS_OUTPUT)').choices(['auto', ...formats]),
+    new Option('-o, --output <format>', 'output format (DMS_OUTPUT)').choices(['auto', ...formats]),
     new Option('--json', 'same as -o json').conflicts('output'),
-    new Option('--fields <names>', 'these fields only, in this order, separated by commas'),
-    new Option('--header', 'with a line of headings'),
-    new Option('--no-header', 'without'),
-    new Option('-q, --quiet', 'results, warnings and errors only (DMS_QUIET)'),
-    new Option('-v, --verbose', 'more; twice for still more (DMS_VERBOSE)').argParser(
+    new Option('--fields <names>', 'select and order fields, separated by commas'),
+    new Option('--header', 'print a header line'),
+    new Option('--no-header', 'omit the header line'),
+    new Option('-q, --quiet', 'print only results, warnings and errors (DMS_QUIET)'),
+    new Option('-v, --verbose', 'print steps; twice: also HTTP and SQL (DMS_VERBOSE)').argParser(
       (_: unknown, count: number | undefined) => (count ?? 0) + 1,
     ),
-    new Option('--log-level <level>', 'trace, debug, info, warn, error (DMS_LOG_LEVEL)'),
-    new Option('--log-format <format>', 'auto, pretty, json (DMS_LOG_FORMAT)'),
-    new Option('--progress <mode>', 'how far it is, on standard error (DMS_PROGRESS)').choices(['auto', 'plain', 'json', 'none']),
+    new Option('--log-level <level>', 'log level: trace, debug, info, warn, error (DMS_LOG_LEVEL)'),
+    new Option('--log-format <format>', 'log format: auto, pretty, json (DMS_LOG_FORMAT)'),
+    new Option('--progress <mode>', 'progress on standard error (DMS_PROGRESS)').choices(['auto', 'plain', 'json', 'none']),
     new Option('--color <when>', 'colours (DMS_COLOR, NO_COLOR, FORCE_COLOR)').choices(whenColored).argParser((when: string) => {
       if (whenColored.includes(when)) return when
       const hint = when.startsWith('#') ? ' The colour of a label is --colour.' : ''

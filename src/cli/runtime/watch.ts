@@ -10,7 +10,7 @@ const minIntervalMs = 200
 /** Value from commander: true without an interval. */
 export type WatchFlag = string | true | undefined
 
-export const addWatchFlag = (command: Command): Command => command.option('--watch [interval]', 'again and again; default: every 2s')
+export const addWatchFlag = (command: Command): Command => command.option('--watch [interval]', 'repeat at this interval (default: 2s)')
 
 /** Runs once, or with --watch until SIGINT, which is the normal end. `open` returns the function to run. Throws Failure USAGE. */
 export async function runOrWatch(cli: Cli, watch: WatchFlag, open: () => Promise<() => Promise<void>>): Promise<void> {

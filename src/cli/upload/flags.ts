@@ -25,22 +25,20 @@ export interface UploadFlags {
 /** Adds the flags. */
 export const addUploadFlags = (command: Command): Command =>
   command
-    .option('--include <glob>', 'only files like this; again for more', collectValues, [])
-    .option('--exclude <glob>', 'not files or folders like this; again for more', collectValues, [])
-    .option('--follow-symlinks', 'follow links inside folders')
-    .option('--label <labels>', 'put these labels on (names or ids, with commas); again for more', collectValues, [])
-    .option('--language <codes>', 'of the text, for OCR: eng, or deu+eng')
-    .option('--no-ocr', 'take the text that the file itself carries, and no more')
-    .option('--owner <user>', 'whom they belong to (user name, e-mail or id); for admins')
-    .option('--metadata <key=value>', 'note this with them; again for more', collectValues, [])
-    .addOption(
-      new Option('--on-duplicate <what>', 'when this owner has the same bytes already').choices(['skip', 'upload']).default('skip'),
-    )
-    .option('--after-upload <what>', 'keep, delete, or move:DIR, once the server has the file', 'keep')
-    .option('--min-age <duration>', 'leave out files that were changed less than this ago, such as scans being written', '0s')
-    .option('--concurrency <n>', 'requests at once', '4')
-    .option('--limit-rate <rate>', 'at most so many bytes a second in all: 500kB/s, 5MiB/s')
-    .option('--lock-timeout <duration>', 'wait this long for another run over the same folder', '0s')
+    .option('--include <glob>', 'upload only files that match; repeatable', collectValues, [])
+    .option('--exclude <glob>', 'skip matching files and folders; repeatable', collectValues, [])
+    .option('--follow-symlinks', 'follow symbolic links in folders')
+    .option('--label <labels>', 'labels to add (names or ids, separated by commas); repeatable', collectValues, [])
+    .option('--language <codes>', 'OCR languages, e.g. eng or deu+eng')
+    .option('--no-ocr', 'use only the text layer of the file')
+    .option('--owner <user>', 'owner: user name, e-mail address or id (for admins)')
+    .option('--metadata <key=value>', 'metadata entry; repeatable', collectValues, [])
+    .addOption(new Option('--on-duplicate <what>', 'action if the owner has the same content').choices(['skip', 'upload']).default('skip'))
+    .option('--after-upload <what>', 'action after the upload: keep, delete or move:DIR', 'keep')
+    .option('--min-age <duration>', 'skip files changed more recently, e.g. scans being written', '0s')
+    .option('--concurrency <n>', 'parallel requests', '4')
+    .option('--limit-rate <rate>', 'maximum total rate, e.g. 500kB/s or 5MiB/s')
+    .option('--lock-timeout <duration>', 'time to wait for another run over the same folder', '0s')
 
 /** Converts the flags to options of an upload. Throws Failure USAGE. */
 export function parseUploadFlags(command: string, flags: UploadFlags): Omit<UploadRun, 'cache'> {

@@ -80,7 +80,7 @@ const uploadOne = {
   form: { fields: OneForm, file: 'file', many: false },
   status: 201,
   answer: UploadAnswer,
-  also: { 200: UploadAnswer },
+  otherAnswers: { 200: UploadAnswer },
   errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE', 'IDEMPOTENCY_KEY_REUSED'],
 } as const
 const uploadMany = {

@@ -33,7 +33,7 @@ const passwordErrors = ['SHARED_LINK_PASSWORD_REQUIRED', 'SHARED_LINK_INVALID_PA
 const fileOptions = {
   headers: fileHeaders,
   body: Password,
-  takesForm: true,
+  acceptsForm: true,
   produces: ['*/*'],
   errors: [...linkErrors, ...passwordErrors, 'PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'],
 } as const

@@ -109,7 +109,7 @@ describe.each(ways)('%s:', (way) => {
     const { dms, env, app, pretendWorker, runJobs } = await start(way)
     await pretendWorker()
     const late = await dms(['ocr', 'queue', 'wait', '--timeout', '1s'])
-    expect(late).toMatchObject({ code: 8, stderr: expect.stringContaining('2 OCR jobs are left') })
+    expect(late).toMatchObject({ code: 8, stderr: expect.stringContaining('2 OCR jobs are unfinished') })
     await app.db.deleteFrom('workers').execute()
     const others = env.DMS_URL ? setTimeout(() => void runJobs(), 500) : undefined
     const read = await dms(['ocr', 'queue', 'wait', '--json'])

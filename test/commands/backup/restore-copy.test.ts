@@ -46,7 +46,7 @@ test('a restored copy has disabled sources and neither sync nor mail jobs', asyn
   expect(await jobs(copy)).toEqual([])
   expect([code, stderr]).toEqual([
     0,
-    expect.stringContaining('sources are disabled until you start them: "a", "b", "c"; fix: dms sources update NAME --status active'),
+    expect.stringContaining('disabled sources: "a", "b", "c"; to enable one: dms sources update NAME --status active'),
   ])
   const { disabled_sources } = JSON.parse(stdout) as { disabled_sources: { id: string; name: string }[] }
   expect(disabled_sources.map(({ name }) => name)).toEqual(['a', 'b', 'c'])

@@ -192,7 +192,7 @@ describe.each(ways)('%s:', (way) => {
     const { code, stderr } = await dms(['documents', 'download', '-', '--to', folder, '--clobber', '-o', 'id'], {
       input: `${one.id}\n${two.id}\n`,
     })
-    expect([code, stderr]).toEqual([3, expect.stringContaining('another document of this download')])
+    expect([code, stderr]).toEqual([3, expect.stringContaining('another document in this download')])
     expect(await readFile(join(folder, 'same.txt'), 'utf8')).toBe('one')
   })
 
@@ -311,9 +311,9 @@ test.runIf(hasProgram('script'))(
     const text = await runOnTerminal(['documents', 'text', id], { env })
     expect(text.stdout).not.toContain('\u001b[31m')
     expect(await runOnTerminal(['documents', 'download', id, '--to', '-'], { env })).toMatchObject({ code: 2 })
-    const no = await runOnTerminal(['documents', 'delete', id], { env, reply: { to: 'for good?', type: 'n\r' } })
+    const no = await runOnTerminal(['documents', 'delete', id], { env, reply: { to: 'permanently?', type: 'n\r' } })
     expect(no).toMatchObject({ code: 1, stdout: expect.stringContaining('nothing was changed') })
-    const yes = await runOnTerminal(['documents', 'delete', id], { env, reply: { to: 'for good?', type: 'y\r' } })
+    const yes = await runOnTerminal(['documents', 'delete', id], { env, reply: { to: 'permanently?', type: 'y\r' } })
     expect(yes).toMatchObject({ code: 0, stdout: expect.stringContaining('deleted 1') })
   },
 )

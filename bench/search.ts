@@ -20,7 +20,7 @@ import { loadConfig } from '../src/config/load.ts'
 import { openLog } from '../src/log/log.ts'
 import { openApp } from '../src/open-app.ts'
 import { reindex } from '../src/search/reindex.ts'
-import type { Found } from '../src/search/search.ts'
+import type { SearchResults } from '../src/search/search.ts'
 import { buildServer } from '../src/server/http/assemble.ts'
 import { listen } from '../src/server/listen.ts'
 import { labels, makeDocuments, makeWords, owners, seeded } from './search-corpus.ts'
@@ -125,7 +125,7 @@ async function run(app: App): Promise<void> {
       const response = body
         ? await fetch(`${url}/api/search/advanced`, { method: 'POST', headers, body: JSON.stringify(body) })
         : await fetch(`${url}/api/search?${asked}`, { headers })
-      const answer = (await response.json()) as Found
+      const answer = (await response.json()) as SearchResults
       if (!response.ok) throw new Error(`${response.status} ${JSON.stringify(query)} ${JSON.stringify(answer)}`)
       return answer
     }
@@ -139,8 +139,8 @@ async function run(app: App): Promise<void> {
   }
 }
 
-/** What a server has in memory that has been asked for long: tables and indexes as far as they fit, then texts and words; and in the system's cache all files of the database. */
-async function warm({ db, config }: App): Promise<void> {
+/** Reads all files of the database, so that they are in the system's cache as far as they fit. */
+async function warm({ config }: App): Promise<void> {
   const folder = join(config.data_dir, 'postgres', 'base')
   const block = Buffer.alloc(1 << 20)
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
@@ -149,12 +149,6 @@ async function warm({ db, config }: App): Promise<void> {
     while ((await file.read(block, 0, block.length, null)).bytesRead > 0);
     await file.close()
   }
-  await sql`create extension if not exists pg_prewarm`.execute(db)
-  await sql`
-    select sum(pg_prewarm(oid)) from (
-      select oid, sum(pg_relation_size(oid)) over (order by relkind = 't', pg_relation_size(oid), oid) as bytes
-      from pg_class where relkind in ('r', 'i', 't') and relnamespace in ('public'::regnamespace, 'pg_toast'::regnamespace)
-    ) relations where bytes < 0.8 * (select setting::float8 * 8192 from pg_settings where name = 'shared_buffers')`.execute(db)
 }
 
 async function token(app: App, sub: string): Promise<string> {
@@ -346,7 +340,7 @@ function requestsBy(words: readonly string[], documents: readonly Sample[], only
   return kinds.filter(([name]) => name.includes(only)).map(([name, make]) => [name, Array.from({ length: rounds }, make)])
 }
 
-async function measure(kinds: readonly [string, Request[]][], ask: (request: Request) => Promise<Found>): Promise<void> {
+async function measure(kinds: readonly [string, Request[]][], ask: (request: Request) => Promise<SearchResults>): Promise<void> {
   const table = new Table({
     head: [`${count} documents`, 'p50, ms', 'p95, ms', 'most, ms', 'processors, ms', 'found', 'capped'],
     colAligns: ['left', 'right', 'right', 'right', 'right', 'right', 'right'],
@@ -361,7 +355,7 @@ async function measure(kinds: readonly [string, Request[]][], ask: (request: Req
     const used = processorTime()
     for (const request of requests) {
       let least = Number.POSITIVE_INFINITY
-      let answer: Found | undefined
+      let answer: SearchResults | undefined
       for (let time = 0; time < bestOf; time++) {
         const start = performance.now()
         answer = await ask(request)

@@ -113,12 +113,12 @@ function byWords(q: string, flags: Flags, filters: Filters): Search {
 
 /** Throws Failure USAGE for query syntax in the text of an advanced search, which would be taken as words. */
 async function refuseSyntax(text: string): Promise<void> {
-  const [{ parse }, { read }] = await Promise.all([
+  const [{ parse }, { parseQualifiers }] = await Promise.all([
     import('../../src/search/query/parser.ts'),
     import('../../src/search/query/qualifiers.ts'),
   ])
   const hasSyntax = parse(text).some(({ quoted, negated, alternative, field }) => quoted || negated || alternative || field !== null)
-  if (hasSyntax || read(text).isFiltered)
+  if (hasSyntax || parseQualifiers(text).isFiltered)
     throw usage(
       'with --field or --sort the text must be plain words',
       'use --field +any:exact:TEXT for a phrase, --field -any:WORD to exclude a word',

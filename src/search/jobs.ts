@@ -4,37 +4,37 @@ import { AppError } from '../errors.ts'
 import { deferBatch, finishBatch, loadBatch, retryBatchNow } from '../jobs/batch.ts'
 import type { Handler } from '../jobs/queue.ts'
 import { SearchFailure } from '../ports/search-engine.ts'
-import { enqueueReindex, follow, reindex as runReindex } from './reindex.ts'
+import { enqueueReindex, indexDocuments, reindex as runReindex } from './reindex.ts'
 
 /** Documents that are done with one; the others of the queue wait for so long. */
-const most = 100
+const batchSize = 100
 /** As of a job that failed because the engine was out of reach. */
-const outOfReach = 'SERVICE_UNAVAILABLE'
+const engineUnavailable = 'SERVICE_UNAVAILABLE'
 
 export const index: Handler<'index'> = {
   async run(app, job) {
     const { document_id } = job.payload
-    const others = await loadBatch(app.db, job, most)
+    const others = await loadBatch(app.db, job, batchSize)
     try {
-      await follow(app, [document_id, ...others.map(({ payload }) => payload.document_id)])
+      await indexDocuments(app, [document_id, ...others.map(({ payload }) => payload.document_id)])
     } catch (error) {
       // What is wrong with another is no reason not to do this one.
       if (others.length === 0 || (error instanceof AppError && !(error instanceof SearchFailure))) throw error
-      await follow(app, [document_id])
-      return (trx) => retryBatchNow(trx, job, outOfReach)
+      await indexDocuments(app, [document_id])
+      return (trx) => retryBatchNow(trx, job, engineUnavailable)
     }
     return async (trx) => {
       await finishBatch(trx, others)
-      await retryBatchNow(trx, job, outOfReach)
+      await retryBatchNow(trx, job, engineUnavailable)
     }
   },
   async failed(_app, trx, job, { code }) {
-    if (code === outOfReach) await deferBatch(trx, job, most)
+    if (code === engineUnavailable) await deferBatch(trx, job, batchSize)
   },
 }
 
 /** Milliseconds until it is looked again whether somebody else has done it. */
-const pause = 60_000
+const retryMs = 60_000
 
 export const reindex: Handler<'reindex'> = {
   async run(app, { payload: { anew = false } }, signal) {
@@ -43,7 +43,7 @@ export const reindex: Handler<'reindex'> = {
       return undefined
     } catch (error) {
       if (!(error instanceof Busy)) throw error
-      const runAt = new Date(app.now().getTime() + pause)
+      const runAt = new Date(app.now().getTime() + retryMs)
       return async (trx) => {
         await enqueueReindex(trx, { anew }, runAt)
       }

@@ -1,4 +1,4 @@
-/** Keeping the index whole: what changed meanwhile, and the index made anew. */
+/** Keeping the index whole: what changed meanwhile, and the index next anew. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
@@ -29,7 +29,7 @@ export interface ReindexOptions {
   onProgress?: (done: number, total: number) => void
 }
 
-export interface Reindexed {
+export interface ReindexResult {
   documents: number
   /** there was nothing to do */
   skipped: boolean
@@ -39,7 +39,7 @@ export interface Reindexed {
   kept?: string
 }
 
-export interface Health extends IndexStatus {
+export interface IndexHealth extends IndexStatus {
   engine: string
   /** documents in the database */
   database: number
@@ -53,13 +53,13 @@ export interface Health extends IndexStatus {
 const nothingNew = { skipped: false, swapped: false }
 
 /** How the index stands to the database. Throws SERVICE_UNAVAILABLE. */
-export async function status(app: App): Promise<Health> {
+export async function status(app: App): Promise<IndexHealth> {
   const [index, database, changes] = await Promise.all([app.search.status(), documentCount(app), waitingChanges(app)])
   return { ...index, engine: app.search.name, database, drift: index.missing + index.extra, ...changes }
 }
 
-/** Brings the index up to date with documents; a new index that is being made hears of them too. */
-export async function follow(app: App, documentIds: readonly string[]): Promise<void> {
+/** Brings the index up to date with documents; a new index that is being next hears of them too. */
+export async function indexDocuments(app: App, documentIds: readonly string[]): Promise<void> {
   const ids = [...new Set(documentIds)].sort()
   // Noted first: whoever finds no rebuild here reads the documents before that rebuild does.
   await sql`
@@ -72,7 +72,7 @@ export async function follow(app: App, documentIds: readonly string[]): Promise<
  * Makes the index anew beside the one in force, which answers all the while; or writes (some) documents into that. Throws Busy, SERVICE_UNAVAILABLE.
  * Whatever ends it before its end leaves the old index in force; the next run removes what it left.
  */
-export function reindex(app: App, options: ReindexOptions = {}): Promise<Reindexed> {
+export function reindex(app: App, options: ReindexOptions = {}): Promise<ReindexResult> {
   return withLock(app.database, 'search.reindex', options.lockTimeout ?? 0, async () => {
     const { ids, since, dryRun = false } = options
     if (ids) return refreshThese(app, ids, options)
@@ -86,7 +86,7 @@ export function reindex(app: App, options: ReindexOptions = {}): Promise<Reindex
       const documents = await walk(app, options, total, (batch) => app.search.refresh(batch))
       return { ...nothingNew, documents }
     }
-    return remake(app, options, total)
+    return rebuildAll(app, options, total)
   })
 }
 
@@ -103,7 +103,7 @@ async function refreshThese(
   app: App,
   ids: readonly string[],
   { dryRun, signal, onProgress, ...options }: ReindexOptions,
-): Promise<Reindexed> {
+): Promise<ReindexResult> {
   const size = batchSize(app, options)
   for (let start = 0; start < ids.length && !dryRun; start += size) {
     signal?.throwIfAborted()
@@ -113,26 +113,26 @@ async function refreshThese(
   return { ...nothingNew, documents: ids.length }
 }
 
-async function remake(app: App, options: ReindexOptions, total: number): Promise<Reindexed> {
-  await beginNoting(app)
-  let made: IndexRebuild | undefined
+async function rebuildAll(app: App, options: ReindexOptions, total: number): Promise<ReindexResult> {
+  await startChangeLog(app)
+  let next: IndexRebuild | undefined
   try {
-    made = await app.search.rebuild()
-    const { put, keptAs } = made
+    next = await app.search.rebuild()
+    const { put, keptAs } = next
     if (options.keepOld && keptAs === undefined) throw invalid('keep_old', `the ${app.search.name} engine keeps no old index`)
     const from = { id: leastId }
     await walk(app, options, total, put, from)
-    const documents = await catchUp(app, options, made, from)
+    const documents = await catchUp(app, options, next, from)
     options.signal?.throwIfAborted()
-    await made.swap(options.keepOld)
+    await next.swap(options.keepOld)
     // What a job wrote into the old index in the last moment.
-    await putChanges(app, options, made)
-    await endNoting(app)
-    await putChanges(app, options, made)
+    await applyChanges(app, options, next)
+    await stopChangeLog(app)
+    await applyChanges(app, options, next)
     return { ...nothingNew, documents, swapped: true, ...(options.keepOld && keptAs ? { kept: keptAs } : {}) }
   } catch (error) {
-    await made?.discard().catch(() => {})
-    await endNoting(app).catch(() => {})
+    await next?.discard().catch(() => {})
+    await stopChangeLog(app).catch(() => {})
     throw error
   }
 }
@@ -166,39 +166,39 @@ async function walk(
 }
 
 /** Milliseconds between two looks at whether the new index holds as many documents as the database, and how many looks. */
-const betweenLooks = 200
-const maxLooks = 50
+const catchUpIntervalMs = 200
+const maxCatchUps = 50
 
 /** Until the new index holds every document; how many. Documents come and go meanwhile. */
-async function catchUp(app: App, options: ReindexOptions, made: IndexRebuild, from: { id: string }): Promise<number> {
-  for (let look = 1; ; look++) {
-    await walk(app, { ...options, onProgress: () => {} }, 0, made.put, from)
-    await putChanges(app, options, made)
-    const [documents, expected] = [await made.settle(), await documentCount(app)]
+async function catchUp(app: App, options: ReindexOptions, next: IndexRebuild, from: { id: string }): Promise<number> {
+  for (let attempt = 1; ; attempt++) {
+    await walk(app, { ...options, onProgress: () => {} }, 0, next.put, from)
+    await applyChanges(app, options, next)
+    const [documents, expected] = [await next.settle(), await documentCount(app)]
     if (documents === expected) return documents
-    if (look === maxLooks) throw new Error(`the new index holds ${documents} documents of ${expected}; the old one stays in force`)
+    if (attempt === maxCatchUps) throw new Error(`the new index holds ${documents} documents of ${expected}; the old one stays in force`)
     options.signal?.throwIfAborted()
-    await sleep(betweenLooks)
+    await sleep(catchUpIntervalMs)
   }
 }
 
 /** Has changes noted from now on. */
-async function beginNoting(app: App): Promise<void> {
+async function startChangeLog(app: App): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await trx.deleteFrom('search_changes').execute()
     await sql`insert into search_rebuild default values on conflict (key) do update set started_at = excluded.started_at`.execute(trx)
   })
 }
 
-const endNoting = (app: App) => app.db.deleteFrom('search_rebuild').execute()
+const stopChangeLog = (app: App) => app.db.deleteFrom('search_rebuild').execute()
 
-async function putChanges(app: App, options: ReindexOptions, made: IndexRebuild): Promise<void> {
+async function applyChanges(app: App, options: ReindexOptions, next: IndexRebuild): Promise<void> {
   for (;;) {
     const { rows } = await sql<{ document_id: string }>`
       delete from search_changes where document_id in (select document_id from search_changes limit ${batchSize(app, options)})
       returning document_id`.execute(app.db)
     if (rows.length === 0) return
-    await made.put(rows.map(({ document_id }) => document_id))
+    await next.put(rows.map(({ document_id }) => document_id))
   }
 }
 

@@ -5,34 +5,34 @@ import { requireDocumentName } from '../documents/access.ts'
 import { invalid } from '../errors.ts'
 import { type PageRequest, pageNumbers } from '../http/pages.ts'
 import type { SearchAnswer, SearchClause, SearchFilter, SearchHit, SearchSort } from '../ports/search-engine.ts'
-import { type Filters, resolve, seenBy } from './query/filters.ts'
+import { type Filters, resolveFilter, visibleTo } from './query/filters.ts'
 import { parse } from './query/parser.ts'
-import { read, type Typed } from './query/qualifiers.ts'
+import { type ParsedQuery, parseQualifiers } from './query/qualifiers.ts'
 
-export { type Health, type Reindexed, type ReindexOptions, reindex, status } from './reindex.ts'
+export { type IndexHealth, type ReindexOptions, type ReindexResult, reindex, status } from './reindex.ts'
 export { type Suggestion, suggest } from './suggest.ts'
 
-interface Asked extends PageRequest {
+interface SearchOptions extends PageRequest {
   filters: Filters
   highlight: boolean
 }
 
-export interface Search extends Asked {
+export interface Search extends SearchOptions {
   q: string
   fuzzy: boolean
 }
 
 /** See AdvancedQuery of the port. */
-export interface AdvancedSearch extends Asked {
+export interface AdvancedSearch extends SearchOptions {
   must: readonly SearchClause[]
   should: readonly SearchClause[]
   must_not: readonly SearchClause[]
   sort: readonly SearchSort[]
 }
 
-export interface Found {
+export interface SearchResults {
   results: readonly SearchHit[]
-  /** what of the query was probably not meant as it was typed */
+  /** what of the query was probably not meant as it was parsed */
   warnings: readonly string[]
   total: number
   total_capped: boolean
@@ -42,30 +42,30 @@ export interface Found {
 }
 
 /** What the actor may see and matches, best first. Throws VALIDATION_ERROR for a page past the window, SERVICE_UNAVAILABLE. */
-export async function search(app: App, actor: Actor, { q, fuzzy, ...asked }: Search): Promise<Found> {
-  const typed = read(q)
-  const isWordless = parse(typed.text).length === 0
-  const isListing = typed.isFiltered && isWordless
-  const isLeftOut = isWordless && (typed.text !== '' || !typed.isFiltered)
+export async function search(app: App, actor: Actor, { q, fuzzy, ...options }: Search): Promise<SearchResults> {
+  const parsed = parseQualifiers(q)
+  const isWordless = parse(parsed.text).length === 0
+  const isListing = parsed.isFiltered && isWordless
+  const isLeftOut = isWordless && (parsed.text !== '' || !parsed.isFiltered)
   const warnings = isLeftOut
-    ? [...typed.warnings, `no word in it${isListing ? ' besides the filters' : ': nothing is found'}`]
-    : typed.warnings
-  return find(app, actor, asked, { ...typed, warnings }, (options) =>
-    isListing ? app.search.advanced({ ...options, ...noConditions }) : app.search.search({ ...options, text: typed.text, fuzzy }),
+    ? [...parsed.warnings, `no word in it${isListing ? ' besides the filters' : ': nothing is found'}`]
+    : parsed.warnings
+  return find(app, actor, options, { ...parsed, warnings }, (options) =>
+    isListing ? app.search.advanced({ ...options, ...noConditions }) : app.search.search({ ...options, text: parsed.text, fuzzy }),
   )
 }
 
 /** Filters alone list what passes them. */
 const noConditions = { must: [], should: [], mustNot: [], sort: [{ field: 'score', order: 'desc' }] } as const
 
-/** The same by conditions on fields, in the order that is asked for. Throws as search() does. */
-export const advanced = (app: App, actor: Actor, { must, should, must_not, sort, ...asked }: AdvancedSearch): Promise<Found> =>
-  find(app, actor, asked, read(''), (options) => app.search.advanced({ ...options, must, should, mustNot: must_not, sort }))
+/** The same by conditions on fields, in the order that is options for. Throws as search() does. */
+export const advanced = (app: App, actor: Actor, { must, should, must_not, sort, ...options }: AdvancedSearch): Promise<SearchResults> =>
+  find(app, actor, options, parseQualifiers(''), (options) => app.search.advanced({ ...options, must, should, mustNot: must_not, sort }))
 
 /** The documents most like one that the actor may see, best first. Throws DOCUMENT_NOT_FOUND, SERVICE_UNAVAILABLE. */
 export async function similar(app: App, actor: Actor, documentId: string, limit: number): Promise<readonly SearchHit[]> {
   const { id } = await requireDocumentName(app.db, actor, documentId)
-  return app.search.similar({ documentId: id, filter: seenBy(actor), limit })
+  return app.search.similar({ documentId: id, filter: visibleTo(actor), limit })
 }
 
 type EngineOptions = { filter: SearchFilter; highlight: boolean; offset: number; limit: number; maxResults: number }
@@ -75,16 +75,16 @@ const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { m
 async function find(
   app: App,
   actor: Actor,
-  { filters, highlight, page, per_page }: Asked,
-  typed: Typed,
+  { filters, highlight, page, per_page }: SearchOptions,
+  parsed: ParsedQuery,
   ask: (options: EngineOptions) => Promise<SearchAnswer>,
-): Promise<Found> {
+): Promise<SearchResults> {
   const start = performance.now()
   const maxResults = app.config.limits.search_max_results
   const offset = (page - 1) * per_page
   if (offset >= maxResults) throw invalid('page', `only the first ${maxResults} results can be paged through`)
-  const warnings = [...typed.warnings]
-  const filter = await resolve(app, actor, filters, typed, warnings)
+  const warnings = [...parsed.warnings]
+  const filter = await resolveFilter(app, actor, filters, parsed, warnings)
   const limit = Math.min(per_page, maxResults - offset)
   const { hits, total, isCapped, facets } = filter ? await ask({ filter, highlight, offset, limit, maxResults }) : nothing
   return {

@@ -2,11 +2,11 @@
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { SearchQuery } from '../ports/search-engine.ts'
-import { resolve } from './query/filters.ts'
-import { parse, straight, type Term, termFields } from './query/parser.ts'
-import { read } from './query/qualifiers.ts'
-import { words } from './query/tokenizer.ts'
-import { distance, tolerated } from './query/typos.ts'
+import { resolveFilter } from './query/filters.ts'
+import { normalizeQuotes, parse, type Term, termFields } from './query/parser.ts'
+import { parseQualifiers } from './query/qualifiers.ts'
+import { tokenize } from './query/tokenizer.ts'
+import { editDistance, maxTypos } from './query/typos.ts'
 
 export interface Suggestion {
   /** the whole query */
@@ -23,21 +23,23 @@ const field = new RegExp(`^(?:${termFields.join('|')}):`, 'i')
 
 /** The last word of `text`, which may be but begun, as documents have it that match the whole; where none does, with its typos mended. Throws SERVICE_UNAVAILABLE. */
 export async function suggest(app: App, actor: Actor, text: string, limit: number): Promise<Suggestion[]> {
-  const typed = read(text)
+  const typed = parseQualifiers(text)
   const term = parse(typed.text).at(-1)
   const begun = term?.parts.at(-1)
   if (!term || !begun?.prefix || term.parts.length > 1) return []
   const last = (/\S+$/.exec(text)?.[0] ?? '').replace(field, '')
   // Behind a space nothing is begun, and what ends in a filter ends in no word.
-  const isInPhrase = straight(text).split('"').length % 2 === 0
+  const isInPhrase = normalizeQuotes(text).split('"').length % 2 === 0
   if (last === '' || isInPhrase || !typed.text.endsWith(last)) return []
-  const filter = await resolve(app, actor, {}, typed, [])
+  const filter = await resolveFilter(app, actor, {}, typed, [])
   if (!filter) return []
   const asked = { text: typed.text, filter }
   const whole = await completions(app, asked, term, (word) => word.startsWith(begun.text))
-  const typos = tolerated(begun.text)
+  const typos = maxTypos(begun.text)
   const found =
-    whole.size > 0 || typos === 0 ? whole : await completions(app, asked, term, (word) => distance(begun.text, word, typos) <= typos, true)
+    whole.size > 0 || typos === 0
+      ? whole
+      : await completions(app, asked, term, (word) => editDistance(begun.text, word, typos) <= typos, true)
   const before = text.slice(0, text.length - last.length)
   return [...found.values()]
     .sort((one, other) => other.documents - one.documents || (one.text < other.text ? -1 : 1))
@@ -67,7 +69,7 @@ async function completions(
   for (const { title, filename, content } of rows) {
     const seen = new Set<string>()
     for (const text of only === null ? [title, content] : [{ title, filename, content }[only]]) {
-      for (const word of words(text)) {
+      for (const word of tokenize(text)) {
         if (word.form !== 'word' || !isMeant(word.text)) continue
         seen.add(word.text)
         const form = text.slice(word.start, word.end).toLowerCase()

@@ -40,28 +40,28 @@ interface Sampled {
 }
 
 /** Documents that are read at once. */
-const atOnce = 20
+const batchSize = 20
 /** Missing and extra entries that are told of, of each kind: more of them are all alike. */
-const mostAlike = 1000
+const maxUnmatched = 1000
 /** Words of an entry that are told of. */
-const mostWords = 20
+const maxWords = 20
 /** Of one text: from its beginning, its end, and between. */
-const places = 4
+const phraseCount = 4
 
 /** Says what is wrong; what waits to be indexed is left out. Throws SERVICE_UNAVAILABLE. Returns of how many documents the words were looked at. */
 export async function* verify(app: App, { sample, signal, onProgress }: VerifyOptions): AsyncGenerator<Fault, number> {
   const indexes = app.search.contents()
   for (const index of indexes) {
     const suspects = await unmatched(app, index, signal)
-    for (let start = 0; start < suspects.length; start += atOnce) {
+    for (let start = 0; start < suspects.length; start += batchSize) {
       signal?.throwIfAborted()
-      yield* faultsOf(app, index, suspects.slice(start, start + atOnce))
+      yield* faultsOf(app, index, suspects.slice(start, start + batchSize))
     }
   }
   const { rows: picked } = await sql<{ id: string }>`select id from documents order by random() limit ${sample}`.execute(app.db)
   let done = 0
-  for (let start = 0; start < picked.length; start += atOnce) {
-    const ids = picked.slice(start, start + atOnce).map(({ id }) => id)
+  for (let start = 0; start < picked.length; start += batchSize) {
+    const ids = picked.slice(start, start + batchSize).map(({ id }) => id)
     for (const index of indexes) for await (const fault of faultsOf(app, index, ids)) if (fault.problem === 'stale') yield fault
     for (const document of await documentsOf(app, ids)) {
       signal?.throwIfAborted()
@@ -82,8 +82,8 @@ function unmatched(app: App, index: IndexContents, signal: AbortSignal | undefin
       await sql`insert into seen_entries select unnest(${[...ids]}::text[]) on conflict do nothing`.execute(trx)
     }
     const { rows } = await sql<{ id: string }>`
-      (select id::text from documents except select id from seen_entries limit ${mostAlike})
-      union all (select id from seen_entries except select id::text from documents limit ${mostAlike})`.execute(trx)
+      (select id::text from documents except select id from seen_entries limit ${maxUnmatched})
+      union all (select id from seen_entries except select id::text from documents limit ${maxUnmatched})`.execute(trx)
     return rows.map(({ id }) => id)
   })
 }
@@ -91,19 +91,19 @@ function unmatched(app: App, index: IndexContents, signal: AbortSignal | undefin
 /** What is wrong with the entries of these, and was so a moment before, while none of them waited to be indexed. */
 async function* faultsOf(app: App, index: IndexContents, ids: readonly string[]): AsyncGenerator<Fault> {
   const first = await index.faults(ids)
-  const settled = await withoutWaiting(app, first)
-  if (settled.length === 0) return
-  const second = await index.faults(settled.map(({ document_id }) => document_id))
+  const idle = await withoutWaiting(app, first)
+  if (idle.length === 0) return
+  const second = await index.faults(idle.map(({ document_id }) => document_id))
   for (const { document_id, problem, left, lacks } of await withoutWaiting(app, second))
-    if (settled.some((one) => one.document_id === document_id && one.problem === problem))
+    if (idle.some((one) => one.document_id === document_id && one.problem === problem))
       yield {
         document_id,
         problem,
         engine: index.engine,
         field: null,
         query: null,
-        left: left.slice(0, mostWords),
-        lacks: lacks.slice(0, mostWords),
+        left: left.slice(0, maxWords),
+        lacks: lacks.slice(0, maxWords),
       }
 }
 
@@ -134,11 +134,11 @@ async function documentsOf(app: App, ids: readonly string[]): Promise<Sampled[]>
 
 /** What a document is not found by, now and a moment before, while it did not wait to be indexed: a job that ended in between is not to be seen. */
 async function unfoundOf(app: App, document: Sampled): Promise<Fault[]> {
-  if ((await missingOf(app, document)).length === 0 || (await isUnderway(app, document))) return []
+  if ((await missingOf(app, document)).length === 0 || (await isBeingIndexed(app, document))) return []
   const [again] = await documentsOf(app, [document.id])
   if (!again) return []
   const missing = await missingOf(app, again)
-  return missing.length > 0 && (await isUnderway(app, again)) ? [] : missing
+  return missing.length > 0 && (await isBeingIndexed(app, again)) ? [] : missing
 }
 
 async function missingOf(app: App, document: Sampled): Promise<Fault[]> {
@@ -154,8 +154,8 @@ const row = /(?<![\p{L}\p{N}\p{M}\p{Cf}])\p{L}{2,30}(?: \p{L}{2,30}){0,3}(?![\p{
 
 /** Some phrases of a text, from all over it. */
 function phrases(text: string): string[] {
-  const size = Math.max(1, Math.ceil(text.length / places))
-  const found = Array.from({ length: places }, (_, place) => {
+  const size = Math.max(1, Math.ceil(text.length / phraseCount))
+  const found = Array.from({ length: phraseCount }, (_, place) => {
     // Not from the middle of a word.
     const from = place === 0 ? 0 : text.indexOf(' ', place * size)
     return from < 0 ? undefined : new RegExp(row).exec(text.slice(from))?.[0]
@@ -185,7 +185,7 @@ async function isFound(app: App, document: Sampled, text: string): Promise<boole
 }
 
 /** Whether it waits to be indexed, or is not as it was read. */
-async function isUnderway(app: App, { id, title, created_at }: Sampled): Promise<boolean> {
+async function isBeingIndexed(app: App, { id, title, created_at }: Sampled): Promise<boolean> {
   const { rows } = await sql<{ same: boolean; waits: boolean }>`
     select (select title = ${title} and date_trunc('milliseconds', created_at) = ${created_at} from documents where id = ${id}) as same,
       exists (select from jobs where kind in ('index', 'reindex') and status in ('pending', 'processing')

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Found } from '../../src/search/search.ts'
+import type { SearchResults } from '../../src/search/search.ts'
 import { startApp } from '../support/app.ts'
 import { seeded } from '../support/data/seeded.ts'
 import { type Draft, insertDocument } from '../support/search-suite.ts'
@@ -11,7 +11,7 @@ const clause = ([field, value, type]: Clause) => ({ field, value, ...(type === u
 async function start(settings?: Parameters<typeof startApp>[0]) {
   const all = await startApp(settings)
   const { app, ada, asAda } = all
-  const search = (body: object, as = asAda) => as.call<Found>('POST', '/api/search/advanced', body)
+  const search = (body: object, as = asAda) => as.call<SearchResults>('POST', '/api/search/advanced', body)
   return {
     ...all,
     put: async (draft: Draft, more: { metadata?: object; size?: number; sourceId?: string } = {}) => {

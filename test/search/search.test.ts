@@ -4,13 +4,13 @@ import { expect, test } from 'vitest'
 import { Busy, withLock } from '../../src/db/lock.ts'
 import { openChunk } from '../../src/search/engines/postgres/segments.ts'
 import { highlighter } from '../../src/search/highlight/highlighter.ts'
-import { places } from '../../src/search/highlight/match-positions.ts'
-import { lookUp } from '../../src/search/highlight/matcher.ts'
+import { matchPositions } from '../../src/search/highlight/match-positions.ts'
+import { compileMatcher } from '../../src/search/highlight/matcher.ts'
 import { parse } from '../../src/search/query/parser.ts'
-import { fold, words } from '../../src/search/query/tokenizer.ts'
-import { blocks, distance, tolerated } from '../../src/search/query/typos.ts'
+import { foldWord, tokenize } from '../../src/search/query/tokenizer.ts'
+import { editDistance, maxTypos, wordParts } from '../../src/search/query/typos.ts'
 import { reindex, status } from '../../src/search/reindex.ts'
-import type { Found } from '../../src/search/search.ts'
+import type { SearchResults } from '../../src/search/search.ts'
 import { startApp, upload } from '../support/app.ts'
 import { seeded } from '../support/data/seeded.ts'
 import { assign, type Draft, insertDocument, label, searchSuite } from '../support/search-suite.ts'
@@ -35,7 +35,7 @@ async function start(settings?: Parameters<typeof startApp>[0]) {
       await app.search.refresh([id])
       return id
     },
-    search: (query: Record<string, unknown>, as = asAda) => as.call<Found>('GET', path(query)),
+    search: (query: Record<string, unknown>, as = asAda) => as.call<SearchResults>('GET', path(query)),
     refused: async (query: Record<string, unknown>) => {
       const response = await asAda.send('GET', path(query))
       return [response.status, ((await response.json()) as { error: { code: string } }).error.code]
@@ -229,17 +229,17 @@ test('indexing a long document lets others have their turn', async () => {
 })
 
 test('what has too many parts to be one word keeps no later words from being joined', () => {
-  const forms = [...words('www.example.org/a/b/c/d/e/f/g/h/i.html by e-mail')].filter(({ form }) => form === 'joined')
+  const forms = [...tokenize('www.example.org/a/b/c/d/e/f/g/h/i.html by e-mail')].filter(({ form }) => form === 'joined')
   expect(forms.map(({ text }) => text)).toEqual(['email'])
 })
 
 test('words are folded, joined and paired', () => {
-  const read = (text: string) => [...words(text)].map(({ text, position }) => `${text}@${position}`).join(' ')
+  const read = (text: string) => [...tokenize(text)].map(({ text, position }) => `${text}@${position}`).join(' ')
   expect(read("E-Mail O'Brien 1,234.56")).toBe('e@1 mail@2 email@1 o@3 brien@4 obrien@3 1@5 234@6 56@7 123456@5')
   expect(read('Donau-\n  dampf')).toBe('donau@1 dampf@2 donaudampf@1')
   expect(read('IBAN DE89 3704 0044 0532 0130 00 ok')).toContain('de89370400440532013000@2')
   expect(read('東京都 x東y')).toBe('東京@1 京都@2 都@3 x@4 東@5 y@6')
-  expect(['Ångström', 'ﬁle', 'STRAẞE', 'İstanbul', 'Ｗｉｄｅ', 'soft\u00adhyphen', 'ΣΊΣΥΦΟΣ'].map(fold)).toEqual([
+  expect(['Ångström', 'ﬁle', 'STRAẞE', 'İstanbul', 'Ｗｉｄｅ', 'soft\u00adhyphen', 'ΣΊΣΥΦΟΣ'].map(foldWord)).toEqual([
     'angstrom',
     'file',
     'strasse',
@@ -250,7 +250,7 @@ test('words are folded, joined and paired', () => {
   ])
   for (const long of ['a'.repeat(1_000_000), 'é'.repeat(1_000_000), '漢'.repeat(100_000), 'a-'.repeat(500_000), 'a.'.repeat(500_000)]) {
     let longest = 0
-    for (const word of words(long)) longest = Math.max(longest, word.text.length)
+    for (const word of tokenize(long)) longest = Math.max(longest, word.text.length)
     expect(longest).toBeLessThanOrEqual(255)
   }
 })
@@ -339,12 +339,12 @@ test('every word within reach of a typo has one of the pieces it is looked for b
   ]
   for (let round = 0; round < 20_000; round++) {
     const word = Array.from({ length: 5 + pick(10) }, () => 'abcdef'[pick(6)]).join('')
-    const typos = tolerated(word)
+    const typos = maxTypos(word)
     if (typos === 0) throw new Error('too short')
     let other = word
     for (let count = 0; count < typos; count++) other = edits[pick(4)]!(other, pick(other.length + 1), 'abcdef'[pick(6)]!)
-    if (distance(word, other, typos) > typos) continue
-    const { beginning, middle, ending } = blocks(word, typos)
+    if (editDistance(word, other, typos) > typos) continue
+    const { beginning, middle, ending } = wordParts(word, typos)
     const has = other.startsWith(beginning) || other.endsWith(ending) || (middle !== null && other.includes(middle))
     expect(has, `${word} ${other} ${beginning} ${middle} ${ending}`).toBe(true)
   }
@@ -360,13 +360,11 @@ test('distance counts a swap as one, and gives up past its limit', () => {
     ['kitten', 'sitting', 3],
   ]
   for (const [one, other, far] of pairs) {
-    expect(distance(one, other, 3)).toBe(far)
-    expect(distance(other, one, 3)).toBe(far)
+    expect(editDistance(one, other, 3)).toBe(far)
+    expect(editDistance(other, one, 3)).toBe(far)
   }
-  expect(distance('kitten', 'sitting', 1)).toBe(2)
-  expect([tolerated('four'), tolerated('fives'), tolerated('ninechars'), tolerated('inv2026'), tolerated('20260317')]).toEqual([
-    0, 1, 2, 0, 0,
-  ])
+  expect(editDistance('kitten', 'sitting', 1)).toBe(2)
+  expect([maxTypos('four'), maxTypos('fives'), maxTypos('ninechars'), maxTypos('inv2026'), maxTypos('20260317')]).toEqual([0, 1, 2, 0, 0])
 })
 
 const naughty = [
@@ -426,7 +424,7 @@ test('any query is answered, and every word of a document finds it', async () =>
   for (const content of contents) ids.push(await put({ title: some(5), filename: some(5), content }))
   for (const [index, content] of contents.entries()) {
     const found = (q: string) => search({ q, per_page: 100 }).then(({ results }) => results.map(({ document_id }) => document_id))
-    for (const { text, form } of words(content))
+    for (const { text, form } of tokenize(content))
       if (form !== 'joined') expect(await found(text), `${text} in ${content}`).toContain(ids[index])
   }
   for (let round = 0; round < 150; round++) await search({ q: `x${some(20)}`, fuzzy: random() < 0.5 })
@@ -452,7 +450,7 @@ test('a snippet holds no markup but <mark>, and without it is a piece of the tex
   for (let round = 0; round < 2000; round++) {
     const text = Array.from({ length: 1 + Math.floor(random() * 60) }, pick).join('')
     const query = Array.from({ length: 1 + Math.floor(random() * 4) }, () => (random() < 0.3 ? `"${pick()} ${pick()}"` : pick())).join(' ')
-    for (const snippet of highlighter({ terms: parse(query), spellings: new Map([['word', ['ord']]]) })(text, { size: 40, max: 3 })) {
+    for (const snippet of highlighter({ terms: parse(query), expansions: new Map([['word', ['ord']]]) })(text, { size: 40, max: 3 })) {
       expect(snippet).toContain('<mark>')
       expect(snippet.replace(/<mark>[^<>]+<\/mark>/g, '')).not.toMatch(/[<>"']/)
       const plain = plainOf(snippet.replace(/<\/?mark>/g, ''))
@@ -464,19 +462,19 @@ test('a snippet holds no markup but <mark>, and without it is a piece of the tex
   expect(marked).toBeGreaterThan(1000)
 })
 
-test('the places of a word are those that reading all words of the text finds', () => {
+test('the matchPositions of a word are those that reading all words of the text finds', () => {
   const random = seeded(7)
   const pick = () => naughty[Math.floor(random() * naughty.length)]!
   const gaps = [' ', '. ', '\n', '-', '', ', ', '-\n', ' '.repeat(300)]
   let seen = 0
   for (let round = 0; round < 1000; round++) {
     const text = Array.from({ length: Math.floor(random() * 80) }, () => pick() + gaps[Math.floor(random() * gaps.length)]).join('')
-    const read = [...words(text)]
+    const read = [...tokenize(text)]
     const wanted = read[Math.floor(random() * read.length)]?.text ?? 'nothing'
     const terms = [
       { parts: [{ text: wanted, offset: 0, prefix: false }], joined: null, negated: false, quoted: true, field: null, alternative: false },
     ]
-    const starts = places(text, lookUp({ terms, spellings: new Map() }), () => false).map(({ start }) => start)
+    const starts = matchPositions(text, compileMatcher({ terms, expansions: new Map() }), () => false).map(({ start }) => start)
     const expected = read.filter((word) => word.text === wanted).map(({ start }) => start)
     expect([...new Set(starts)].sort(), JSON.stringify([wanted, text])).toEqual([...new Set(expected)].sort())
     seen += expected.length
@@ -486,7 +484,7 @@ test('the places of a word are those that reading all words of the text finds', 
 
 test('places of a word: in a run that begins in another script, past what is cut of an endless one, and joined over any space', () => {
   const starts = (text: string, query: string) =>
-    places(text, lookUp({ terms: parse(query), spellings: new Map() }), () => false).map(({ start }) => start)
+    matchPositions(text, compileMatcher({ terms: parse(query), expansions: new Map() }), () => false).map(({ start }) => start)
   expect(starts('see abc東京 there', '"東京"')).toContain(7)
   expect(starts(`${'2026'.repeat(300)} 2`, '2026')).toEqual([0, 1000])
   expect(starts(`a broken in-\n${' '.repeat(60)}voice`, '"invoice"')).toEqual([9])
@@ -497,7 +495,7 @@ test('places of a word: in a run that begins in another script, past what is cut
 test('of a long text the snippets with most of the words come first', () => {
   const filler = 'nothing to see here. '.repeat(50)
   const text = `one alone ${filler} one and two together ${filler} two`
-  const found = highlighter({ terms: parse('one two'), spellings: new Map() })(text, { size: 60, max: 2 })
+  const found = highlighter({ terms: parse('one two'), expansions: new Map() })(text, { size: 60, max: 2 })
   expect(found[0]).toContain('<mark>one</mark> and <mark>two</mark>')
   expect(found).toHaveLength(2)
   for (const snippet of found) expect(snippet.replace(/<\/?mark>/g, '').length).toBeLessThanOrEqual(60)
@@ -550,7 +548,7 @@ test('of several words the rarer ones say more about a document', async () => {
   }
   const clause = (value: string) => ({ field: 'content', value, type: 'match' })
   for (const query of [{ should: [clause('invoice'), clause('quarry')] }, { must: [clause('invoice quarry')] }]) {
-    const { results } = await asAda.call<Found>('POST', '/api/search/advanced', { query })
+    const { results } = await asAda.call<SearchResults>('POST', '/api/search/advanced', { query })
     expect(results.slice(0, 2).map(({ title }) => title)).toEqual(['Rare', 'Common'])
   }
 })

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { piecesIn } from '../../src/search/highlight/substrings.ts'
+import { substringsIn } from '../../src/search/highlight/substrings.ts'
 
 test('no regular expression of the program takes longer than with the square of a text', { timeout: 400_000 }, async () => {
   const program = fileURLToPath(new URL('../support/data/slow-expressions.ts', import.meta.url))
@@ -19,7 +19,7 @@ test('a hundred pieces of a text that nearly match everywhere are looked for in 
   const text = 'a '.repeat(500_000)
   const pieces = Array.from({ length: 100 }, (_, nth) => `${'a '.repeat(50)}${'b '.repeat(nth)}c`)
   const before = process.cpuUsage()
-  expect(piecesIn(text, [...pieces, 'b a', 'a a a a'])).toHaveLength(125_000)
+  expect(substringsIn(text, [...pieces, 'b a', 'a a a a'])).toHaveLength(125_000)
   // Letter by letter, for each place where one could begin, it is five billion comparisons.
   const { user } = process.cpuUsage(before)
   expect(user / 1e6).toBeLessThan(8)
@@ -32,8 +32,12 @@ test('pieces stand where an expression with any number of spaces finds them', ()
     fc.property(word, piece, (text, value) => {
       fc.pre(value.trim() === value)
       const expression = new RegExp(value.replace(/\s+/g, '\\s+').replaceAll('é', '[éÉ]').replaceAll('ß', 'ss'), 'g')
-      const expected = [...text.matchAll(expression)].map(({ 0: { length }, index }) => ({ start: index, end: index + length, piece: 0 }))
-      expect(piecesIn(text, [value.replaceAll('é', 'É')])).toEqual(expected)
+      const expected = [...text.matchAll(expression)].map(({ 0: { length }, index }) => ({
+        start: index,
+        end: index + length,
+        substring: 0,
+      }))
+      expect(substringsIn(text, [value.replaceAll('é', 'É')])).toEqual(expected)
     }),
   )
 })

@@ -1,12 +1,12 @@
-/** Shows where a query was found: pieces of the text, escaped for HTML, in which <mark> is the only markup. */
+/** Shows where a query was found: substrings of the text, escaped for HTML, in which <mark> is the only markup. */
 
-import { type IsEnough, places, type Span } from './match-positions.ts'
-import { lookUp, type Wanted } from './matcher.ts'
-import { piecesIn } from './substrings.ts'
+import { type IsEnough, matchPositions, type Span } from './match-positions.ts'
+import { compileMatcher, type MatcherOptions } from './matcher.ts'
+import { substringsIn } from './substrings.ts'
 
-/** What to mark; `pieces` wherever they stand, also inside of words. */
-export interface Marker extends Wanted {
-  readonly pieces?: readonly string[]
+/** What to mark; `substrings` wherever they stand, also inside of words. */
+export interface Marker extends MatcherOptions {
+  readonly substrings?: readonly string[]
 }
 
 export interface SnippetOptions {
@@ -15,18 +15,18 @@ export interface SnippetOptions {
   readonly max: number
 }
 
-/** The best snippets of a text, most different terms first; none where nothing is found. Without its marks and entities a snippet is a piece of the text as it is. */
+/** The best snippets of a text, most different terms first; none where nothing is found. Without its marks and entities a snippet is a substring of the text as it is. */
 export type Highlighter = (text: string, options: SnippetOptions) => string[]
 
 /** Made once for all texts in which the same is marked. */
 export function highlighter(marker: Marker): Highlighter {
-  const { terms, pieces = [] } = marker
-  const wanted = lookUp(marker)
+  const { terms, substrings = [] } = marker
+  const wanted = compileMatcher(marker)
   const most = terms.filter(({ negated }) => !negated).length
   return (text, { size, max }) => {
-    const inside = piecesIn(text, pieces).map(({ start, end, piece }) => ({ start, end, term: terms.length + piece }))
-    const isEnough = pieces.length > 0 ? never : enough(most, size, max)
-    const spans = [...places(text, wanted, isEnough), ...inside].sort(inOrder)
+    const inside = substringsIn(text, substrings).map(({ start, end, substring }) => ({ start, end, term: terms.length + substring }))
+    const isEnough = substrings.length > 0 ? never : enough(most, size, max)
+    const spans = [...matchPositions(text, wanted, isEnough), ...inside].sort(inOrder)
     return windows(spans, size)
       .sort((one, other) => other.terms - one.terms || one.start - other.start)
       .slice(0, max)

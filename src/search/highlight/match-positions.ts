@@ -1,7 +1,7 @@
 /** Where the terms of a query stand in a text. Of most words only the first letters are looked at: to read all of it takes much longer. */
 import type { Part, Term } from '../query/parser.ts'
-import { fold, isSpaceless, mayBelong, nextAfterAlone, nextRun, type Run, runAt, type Word, words } from '../query/tokenizer.ts'
-import type { Known } from './matcher.ts'
+import { foldWord, isSpaceless, mayBelong, nextAfterAlone, nextRun, type Run, runAt, type Token, tokenize } from '../query/tokenizer.ts'
+import type { Matcher } from './matcher.ts'
 
 export interface Span {
   readonly start: number
@@ -14,23 +14,23 @@ export interface Span {
 export type IsEnough = (spans: readonly Span[], upTo: number) => boolean
 
 /** The places, in no order: all, or until there are enough. Time is linear in the length of the text. */
-export function places(text: string, wanted: Known, isEnough: IsEnough): Span[] {
+export function matchPositions(text: string, matcher: Matcher, isEnough: IsEnough): Span[] {
   const spans: Span[] = []
-  if (wanted.isNothing) return spans
-  const rows = new Rows(text)
+  if (matcher.isNothing) return spans
+  const windows = new TokenWindows(text)
   for (let at = nextRun(text, 0); at < text.length; ) {
-    const stretch = stretchAt(text, pass(text, at, wanted), wanted)
-    at = stretch.next
-    if (!stretch.isLike) continue
-    for (const { word, first } of read(text, stretch))
-      place(spans, wanted, text, word, first, () => rows.from(stretch.first.start, word.start))
+    const chain = chainAt(text, skipNonMatches(text, at, matcher), matcher)
+    at = chain.next
+    if (!chain.mayMatchChain) continue
+    for (const { word, first } of read(text, chain))
+      addMatches(spans, matcher, text, word, first, () => windows.from(chain.first.start, word.start))
     if (isEnough(spans, at)) break
   }
   return spans
 }
 
-/** The next run that may be wanted or of which more has to be known, from one on that belongs to none before. Nearly all time is spent here. */
-function pass(text: string, from: number, { mayBegin }: Known): number {
+/** The next run that may be matcher or of which more has to be known, from one on that belongs to none before. Nearly all time is spent here. */
+function skipNonMatches(text: string, from: number, { mayBegin }: Matcher): number {
   for (let at = from; ; ) {
     const next = mayBegin(text, at) ? -1 : nextAfterAlone(text, at)
     if (next < 0) return at
@@ -39,54 +39,61 @@ function pass(text: string, from: number, { mayBegin }: Known): number {
 }
 
 /** Runs that may be parts of one joined word: what is before and after has no part in how they are read. */
-interface Stretch {
+interface Chain {
   readonly first: Run
   readonly last: Run
-  /** whether any of its words may be one that is wanted */
-  readonly isLike: boolean
+  /** whether any of its words may be one that is matcher */
+  readonly mayMatchChain: boolean
   /** where the run after it begins */
   readonly next: number
 }
 
-function stretchAt(text: string, start: number, wanted: Known): Stretch {
+function chainAt(text: string, start: number, matcher: Matcher): Chain {
   const first = runAt(text, start)
   let last = first
-  let isLike = mayBe(text, first, wanted)
+  let mayMatchChain = mayMatch(text, first, matcher)
   for (;;) {
     const next = nextRun(text, last.end)
-    if (next === text.length) return { first, last, isLike, next }
+    if (next === text.length) return { first, last, mayMatchChain, next }
     const run = runAt(text, next)
-    if (!mayBelong(text, last, run)) return { first, last, isLike, next }
-    isLike ||= mayBe(text, run, wanted)
+    if (!mayBelong(text, last, run)) return { first, last, mayMatchChain, next }
+    mayMatchChain ||= mayMatch(text, run, matcher)
     last = run
   }
 }
 
 /** In a script without spaces words begin within a run too. */
-const mayBe = (text: string, run: Run, { mayBegin }: Known): boolean => mayBegin(text, run.start) || isSpaceless(text, run)
+const mayMatch = (text: string, run: Run, { mayBegin }: Matcher): boolean => mayBegin(text, run.start) || isSpaceless(text, run)
 
 interface Read {
-  readonly word: Word
+  readonly word: Token
   /** the first part where it is a joined word; otherwise itself */
-  readonly first: Word
+  readonly first: Token
 }
 
-function* read(text: string, { first, last }: Stretch): Generator<Read> {
+function* read(text: string, { first, last }: Chain): Generator<Read> {
   const { start, end } = last
   if (first === last && !isSpaceless(text, first)) {
-    const word: Word = { text: fold(text.slice(start, end)), position: 1, start, end, form: 'word' }
+    const word: Token = { text: foldWord(text.slice(start, end)), position: 1, start, end, form: 'word' }
     yield { word, first: word }
     return
   }
-  const row: Word[] = []
-  for (const word of words(text, first.start, end)) {
-    if (word.form !== 'joined') row.push(word)
-    yield { word, first: row[word.position - 1]! }
+  const window: Token[] = []
+  for (const word of tokenize(text, first.start, end)) {
+    if (word.form !== 'joined') window.push(word)
+    yield { word, first: window[word.position - 1]! }
   }
 }
 
 /** Adds where the terms stand that begin with this word. */
-function place(spans: Span[], { terms, whole, prefixes, starts }: Known, text: string, word: Word, first: Word, rowFrom: () => Row): void {
+function addMatches(
+  spans: Span[],
+  { terms, whole, prefixes, starts }: Matcher,
+  text: string,
+  word: Token,
+  first: Token,
+  windowFrom: () => TokenWindow,
+): void {
   const { start } = word
   const add = (term: number) => spans.push({ start, end: endOf(text, word, terms[term]!), term })
   for (const term of whole.get(word.text) ?? []) add(term)
@@ -96,22 +103,22 @@ function place(spans: Span[], { terms, whole, prefixes, starts }: Known, text: s
   }
   if (word.form === 'joined') return
   for (const term of starts.get(word.text) ?? []) {
-    const last = lastOf(rowFrom(), terms[term]!.parts)
+    const last = lastOf(windowFrom(), terms[term]!.parts)
     if (last) spans.push({ start, end: last.end, term })
   }
 }
 
 /** Of a pair of characters only the first was asked for where the term is but one. */
-function endOf(text: string, { start, end, form }: Word, term: Term): number {
+function endOf(text: string, { start, end, form }: Token, term: Term): number {
   if (form !== 'pair' || [...term.parts[0]!.text].length > 1) return end
   return start + String.fromCodePoint(text.codePointAt(start)!).length
 }
 
-/** The last of these words where they stand in a row. */
-function lastOf(row: Row, parts: readonly Part[]): Word | null {
-  let last: Word | null = null
+/** The last of these words where they stand in a window. */
+function lastOf(window: TokenWindow, parts: readonly Part[]): Token | null {
+  let last: Token | null = null
   for (const part of parts) {
-    const word = row(part.offset)
+    const word = window(part.offset)
     if (!word || !(part.prefix ? word.text.startsWith(part.text) : word.text === part.text)) return null
     last = word
   }
@@ -119,24 +126,24 @@ function lastOf(row: Row, parts: readonly Part[]): Word | null {
 }
 
 /** The word that stands so many after the first; none past the end of the text. */
-type Row = (offset: number) => Word | undefined
+type TokenWindow = (offset: number) => Token | undefined
 
-/** Words in a row from places that come later and later, each word read once. */
-class Rows {
+/** Words in a window from places that come later and later, each word read once. */
+class TokenWindows {
   readonly #text: string
-  #rest = words('')
-  #read: Word[] = []
-  /** of those that are read, the one with which the row begins */
+  #rest = tokenize('')
+  #read: Token[] = []
+  /** of those that are read, the one with which the window begins */
   #first = 0
 
   constructor(text: string) {
     this.#text = text
   }
 
-  /** From the word on that begins at `start`, in a stretch that begins at `stretch`. */
-  from(stretch: number, start: number): Row {
-    if ((this.#read.at(-1)?.end ?? -1) < stretch) {
-      this.#rest = words(this.#text, stretch)
+  /** From the word on that begins at `start`, in a chain that begins at `chain`. */
+  from(chain: number, start: number): TokenWindow {
+    if ((this.#read.at(-1)?.end ?? -1) < chain) {
+      this.#rest = tokenize(this.#text, chain)
       this.#read = []
       this.#first = 0
     }
@@ -144,7 +151,7 @@ class Rows {
     return (offset) => this.#at(this.#first + offset)
   }
 
-  #at(index: number): Word | undefined {
+  #at(index: number): Token | undefined {
     while (this.#read.length <= index) {
       const { value: word, done } = this.#rest.next()
       if (done) return undefined

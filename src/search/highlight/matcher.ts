@@ -1,13 +1,13 @@
 /** What is to be found in texts, looked up once for all of them. */
 import type { Term } from '../query/parser.ts'
 
-/** What to find; `spellings` are the words that count as one of the query, by that word. */
-export interface Wanted {
+/** What to find; `expansions` are the words that count as one of the query, by that word. */
+export interface MatcherOptions {
   readonly terms: readonly Term[]
-  readonly spellings: ReadonlyMap<string, readonly string[]>
+  readonly expansions: ReadonlyMap<string, readonly string[]>
 }
 
-export interface Known {
+export interface Matcher {
   readonly terms: readonly Term[]
   /** word -> terms that it answers alone */
   readonly whole: ReadonlyMap<string, readonly number[]>
@@ -19,17 +19,17 @@ export interface Known {
   readonly mayBegin: (text: string, at: number) => boolean
 }
 
-export function lookUp({ terms, spellings }: Wanted): Known {
+export function compileMatcher({ terms, expansions }: MatcherOptions): Matcher {
   const whole = new Map<string, number[]>()
   const starts = new Map<string, number[]>()
   const prefixes: { prefix: string; term: number }[] = []
   for (const [term, { parts, joined, negated }] of terms.entries()) {
     if (negated) continue
-    if (joined) for (const word of new Set([joined, ...(spellings.get(joined) ?? [])])) put(whole, word, term)
+    if (joined) for (const word of new Set([joined, ...(expansions.get(joined) ?? [])])) put(whole, word, term)
     const [first] = parts
     if (!first) continue
     if (parts.length > 1) put(starts, first.text, term)
-    else for (const word of new Set([first.text, ...(spellings.get(first.text) ?? [])])) put(whole, word, term)
+    else for (const word of new Set([first.text, ...(expansions.get(first.text) ?? [])])) put(whole, word, term)
     if (joined && parts.at(-1)!.prefix) prefixes.push({ prefix: joined, term })
     if (parts.length === 1 && first.prefix) prefixes.push({ prefix: first.text, term })
   }
@@ -52,7 +52,7 @@ const ascii = 128
 /** In the place of a second letter: there is none, or it is not in ASCII, and what that is folded to is not known here. */
 const none = 0
 /** The place of a character in ASCII: letters are made small, and what is none, and no digit, is as if it were not there. */
-const places = Uint8Array.from({ length: ascii }, (_, code) => {
+const foldedAscii = Uint8Array.from({ length: ascii }, (_, code) => {
   const character = String.fromCharCode(code).toLowerCase()
   return /[a-z\d]/.test(character) ? character.charCodeAt(0) : none
 })
@@ -64,7 +64,7 @@ function beginningsOf(words: readonly string[], prefixes: readonly string[]): Ui
     const first = word.charCodeAt(0)
     if (first >= ascii) continue
     known[first * ascii + none] = 1
-    known[first * ascii + (places[word.charCodeAt(1)] ?? none)] = 1
+    known[first * ascii + (foldedAscii[word.charCodeAt(1)] ?? none)] = 1
   }
   for (const prefix of prefixes) {
     const first = prefix.charCodeAt(0)
@@ -78,5 +78,5 @@ function mayBegin(beginnings: Uint8Array, text: string, at: number): boolean {
   if (first >= ascii) return true
   // Not asked for past the end of the text, nor of what is not in ASCII: a table is slow to say that it does not hold something.
   const second = at + 1 < text.length ? text.charCodeAt(at + 1) : ascii
-  return beginnings[places[first]! * ascii + (second < ascii ? places[second]! : none)] === 1
+  return beginnings[foldedAscii[first]! * ascii + (second < ascii ? foldedAscii[second]! : none)] === 1
 }

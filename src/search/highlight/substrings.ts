@@ -1,40 +1,40 @@
-/** Finds pieces of a text, no matter the case, the accents or how much space there is. */
-import { plain } from '../query/tokenizer.ts'
+/** Finds substrings of a text, no matter the case, the accents or how much space there is. */
+import { normalizeText } from '../query/tokenizer.ts'
 
-export interface FoundPiece {
+export interface SubstringMatch {
   /** in the text (UTF-16) */
   readonly start: number
   readonly end: number
   /** which of them */
-  readonly piece: number
+  readonly substring: number
 }
 
 /** What is longer than anything that can be asked for is so by its spaces, and not shown whole. */
 const longest = 2_000
 
-/** Where the pieces stand, one after the other, each place once for each piece. Time is linear in the text for each piece (Knuth, Morris and Pratt 1977). */
-export function piecesIn(text: string, pieces: readonly string[]): FoundPiece[] {
-  if (pieces.length === 0) return []
-  const { folded, starts, ends } = unfold(text)
-  const squeezed = squeeze(folded)
-  const known = new Map<string, FoundPiece[]>()
-  return pieces.flatMap((value, piece) => {
-    const wanted = plain(value).replace(/\s+/g, ' ')
-    const found = known.get(wanted)?.map((same) => ({ ...same, piece })) ?? occurrences(squeezed, wanted, starts, ends, piece)
+/** Where the substrings stand, one after the other, each place once for each substring. Time is linear in the text for each substring (Knuth, Morris and Pratt 1977). */
+export function substringsIn(text: string, substrings: readonly string[]): SubstringMatch[] {
+  if (substrings.length === 0) return []
+  const { folded, starts, ends } = normalizeWithOffsets(text)
+  const collapsed = collapseSpaces(folded)
+  const known = new Map<string, SubstringMatch[]>()
+  return substrings.flatMap((value, substring) => {
+    const wanted = normalizeText(value).replace(/\s+/g, ' ')
+    const found = known.get(wanted)?.map((same) => ({ ...same, substring })) ?? occurrences(collapsed, wanted, starts, ends, substring)
     known.set(wanted, found)
     return found
   })
 }
 
 /** A text whose spaces count as one, however many they are. */
-interface Squeezed {
+interface CollapsedText {
   readonly codes: Uint16Array
   /** units of the text that each code stands for: first and last */
   readonly first: Uint32Array
   readonly last: Uint32Array
 }
 
-function squeeze(text: string): Squeezed {
+function collapseSpaces(text: string): CollapsedText {
   const [codes, first, last] = [new Uint16Array(text.length), new Uint32Array(text.length), new Uint32Array(text.length)]
   let length = 0
   let isAfterSpace = false
@@ -52,13 +52,13 @@ function squeeze(text: string): Squeezed {
 }
 
 function occurrences(
-  { codes, first, last }: Squeezed,
+  { codes, first, last }: CollapsedText,
   wanted: string,
   starts: (unit: number) => number,
   ends: (unit: number) => number,
-  piece: number,
-): FoundPiece[] {
-  const found: FoundPiece[] = []
+  substring: number,
+): SubstringMatch[] {
+  const found: SubstringMatch[] = []
   if (wanted === '') return found
   const shorter = prefixes(wanted)
   let matched = 0
@@ -71,7 +71,7 @@ function occurrences(
     const from = (wanted.length > 1 && wanted[0] === ' ' ? last : first)[at - wanted.length + 1]!
     const to = (wanted.length > 1 && wanted.endsWith(' ') ? first : last)[at]!
     const start = starts(from)
-    found.push({ start, end: Math.min(ends(to), start + longest), piece })
+    found.push({ start, end: Math.min(ends(to), start + longest), substring })
   }
   return found
 }
@@ -92,9 +92,9 @@ export const anySpace = (pattern: string): string => pattern.replace(/^\s+|\s+$/
 
 const mark = /^\p{M}+/u
 
-/** The text as plain() has it, and where each unit of that stands in the text itself. */
-function unfold(text: string): { folded: string; starts(at: number): number; ends(at: number): number } {
-  const whole = plain(text)
+/** The text as normalizeText() has it, and where each unit of that stands in the text itself. */
+function normalizeWithOffsets(text: string): { folded: string; starts(at: number): number; ends(at: number): number } {
+  const whole = normalizeText(text)
   // Nothing was replaced by anything longer or shorter, as in all plain English.
   if (whole.length === text.length && !/[^\p{ASCII}]/u.test(text)) return { folded: whole, starts: (at) => at, ends: (at) => at + 1 }
   const known = new Map<string, string>()
@@ -102,7 +102,7 @@ function unfold(text: string): { folded: string; starts(at: number): number; end
   let folded = ''
   let at = 0
   for (const character of text) {
-    const now = known.get(character) ?? plain(character)
+    const now = known.get(character) ?? normalizeText(character)
     known.set(character, now)
     for (let unit = 0; unit < now.length; unit++) from.push(at)
     folded += now

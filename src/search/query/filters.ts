@@ -6,7 +6,7 @@ import { labelKey } from '../../documents/document-labels.ts'
 import { isId } from '../../http/input.ts'
 import { parseUserIdentifier } from '../../http/user-identifier.ts'
 import { noFilter, type SearchFilter } from '../../ports/search-engine.ts'
-import { earliest, latest, type Typed } from './qualifiers.ts'
+import { earliest, latest, type ParsedQuery } from './qualifiers.ts'
 
 /** As a client names them: labels by id or by name (no case), the owner by id or user name. */
 export interface Filters {
@@ -21,10 +21,16 @@ export interface Filters {
 }
 
 /** What the actor sees, and nothing else of anybody. */
-export const seenBy = (actor: Actor): SearchFilter => ({ ...noFilter, ownerId: isAdmin(actor) ? null : actor.id })
+export const visibleTo = (actor: Actor): SearchFilter => ({ ...noFilter, ownerId: isAdmin(actor) ? null : actor.id })
 
 /** The filter for the engine, of what was asked and what was typed; null where nothing can pass it. Here and nowhere else users are kept to their own documents. */
-export async function resolve(app: App, actor: Actor, filters: Filters, typed: Typed, warnings: string[]): Promise<SearchFilter | null> {
+export async function resolveFilter(
+  app: App,
+  actor: Actor,
+  filters: Filters,
+  typed: ParsedQuery,
+  warnings: string[],
+): Promise<SearchFilter | null> {
   const owners = [...new Set([filters.owner, typed.owner].filter((owner) => owner !== undefined && owner !== null))]
   const ownerIds = [...new Set(await Promise.all(owners.map((owner) => ownerId(app, owner))))]
   const asked = ownerIds[0] ?? null
@@ -45,8 +51,8 @@ export async function resolve(app: App, actor: Actor, filters: Filters, typed: T
     warnings.push(`-label:${label} does not exist: nothing carries it`)
   const labelIds = labels.filter((id) => id !== null)
   if (labelIds.length < labels.length) return null
-  const mimeTypes = both(filters.mime_types ?? [], typed.types, isTypeOf)
-  const status = both(filters.status ?? [], typed.status, (one, other) => one === other)
+  const mimeTypes = intersect(filters.mime_types ?? [], typed.types, isTypeOf)
+  const status = intersect(filters.status ?? [], typed.status, (one, other) => one === other)
   if (mimeTypes === null || status === null) return null
   return {
     ownerId: isAdmin(actor) ? asked : actor.id,
@@ -64,7 +70,7 @@ export async function resolve(app: App, actor: Actor, filters: Filters, typed: T
 }
 
 /** What is in both lists, of which an empty one means anything; null where that is nothing. */
-function both(
+function intersect(
   one: readonly string[],
   other: readonly string[],
   isWithin: (narrow: string, wide: string) => boolean,

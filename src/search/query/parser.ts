@@ -1,5 +1,5 @@
 /** What somebody typed into the search box, understood. */
-import { words } from './tokenizer.ts'
+import { tokenize } from './tokenizer.ts'
 
 export interface Part {
   readonly text: string
@@ -34,13 +34,13 @@ const item = new RegExp(`(-?)(?:(${termFields.join('|')}):(?=[^\\s]))?(?:"([^"]*
 const quotes = /[“”„‟«»＂]/g
 
 /** A query with plain quotation marks. */
-export const straight = (query: string): string => query.replace(quotes, '"')
+export const normalizeQuotes = (query: string): string => query.replace(quotes, '"')
 
 const iban = /\b[a-z]{2}\d{2}(?: [a-z\d]{4})(?: (?=[a-z]*\d)[a-z\d]{4}){1,6}(?: (?=[a-z]*\d)[a-z\d]{1,4})\b/gi
 
 /** The terms of a query, each once; none where it holds no letter and no digit. Any text is a query: there are no mistakes. */
 export function parse(query: string): Term[] {
-  const found = [...asOne(straight(query)).matchAll(item)]
+  const found = [...joinIbans(normalizeQuotes(query)).matchAll(item)]
   // Signs behind it make the last word no other.
   const last = found.findLastIndex(([, , , phrase, word]) => /[\p{L}\p{N}]/u.test(phrase ?? word ?? ''))
   let isAfterOr = false
@@ -55,22 +55,22 @@ export function parse(query: string): Term[] {
     const quoted = phrase !== undefined
     const negated = minus === '-'
     const prefix = !quoted && !negated && index === last
-    const term = read(phrase ?? word ?? '', { negated, quoted, prefix, field: (field as TermField) ?? null, alternative: isAfterOr })
+    const term = termOf(phrase ?? word ?? '', { negated, quoted, prefix, field: (field as TermField) ?? null, alternative: isAfterOr })
     if (term) terms.push(term)
     isAfterOr = false
   }
   return terms.some(({ alternative }) => alternative) ? terms : distinct(terms)
 }
 
-type Manner = Omit<Term, 'parts' | 'joined'> & { readonly prefix: boolean }
-const plainly: Manner = { negated: false, quoted: false, prefix: false, field: null, alternative: false }
+type TermOptions = Omit<Term, 'parts' | 'joined'> & { readonly prefix: boolean }
+const unmarked: TermOptions = { negated: false, quoted: false, prefix: false, field: null, alternative: false }
 
 /** The words of a text as terms, each once; signs mean nothing in it. */
 export function termsOf(text: string): Term[] {
   return distinct(
-    asOne(text)
+    joinIbans(text)
       .split(/\s+/)
-      .flatMap((word) => read(word, plainly) ?? []),
+      .flatMap((word) => termOf(word, unmarked) ?? []),
   )
 }
 
@@ -78,15 +78,15 @@ export function termsOf(text: string): Term[] {
 export const wordsOf = (terms: readonly Term[]): string[] => terms.flatMap(({ parts }) => parts.map(({ text }) => text))
 
 /** A text as one term; null where it holds no word. */
-export const phraseOf = (text: string): Term | null => read(text, { ...plainly, quoted: true })
+export const phraseOf = (text: string): Term | null => termOf(text, { ...unmarked, quoted: true })
 
 /** The groups of a number that is written in groups, in one. */
-const asOne = (text: string): string => text.replace(iban, (number) => number.replaceAll(' ', ''))
+const joinIbans = (text: string): string => text.replace(iban, (number) => number.replaceAll(' ', ''))
 
 const distinct = (terms: readonly Term[]): Term[] => [...new Map(terms.map((term) => [JSON.stringify(term), term])).values()]
 
-function read(text: string, { prefix, ...manner }: Manner): Term | null {
-  const all = [...words(text)]
+function termOf(text: string, { prefix, ...options }: TermOptions): Term | null {
+  const all = [...tokenize(text)]
   const parts = all.filter((word, index) => word.form !== 'joined' && !(word.form === 'last' && all[index - 1]?.form === 'pair'))
   const first = parts[0]
   const last = parts.at(-1)
@@ -99,6 +99,6 @@ function read(text: string, { prefix, ...manner }: Manner): Term | null {
       prefix: word.form === 'last' || (prefix && word === last && word.form === 'word'),
     })),
     joined: whole?.text ?? null,
-    ...manner,
+    ...options,
   }
 }

@@ -1,8 +1,8 @@
 /** What of a query is no word but a filter, `type:pdf` and the like; and what in it is probably not meant as it was typed. */
 import type { DocumentStatus } from '../../db/schema.ts'
-import { straight, termFields } from './parser.ts'
+import { normalizeQuotes, termFields } from './parser.ts'
 
-export interface Typed {
+export interface ParsedQuery {
   /** what is left: words, "phrases", -not, OR, title:word */
   readonly text: string
   readonly types: readonly string[]
@@ -55,7 +55,7 @@ const item = /(-?)(?:([a-z_]+):(?=\S))?(?:"([^"]*)("?)|([^\s"]+))/gi
 /** Both edges of a word that is no field for sure: https://…, 10:30, C:\… */
 const noField = /^(?:\/\/|\\)/
 
-interface Making {
+interface Draft {
   types: string[]
   notTypes: string[]
   labels: string[]
@@ -67,43 +67,43 @@ interface Making {
   warnings: string[]
 }
 
-type Read = (made: Making, value: string, isNegated: boolean) => void
+type Qualifier = (draft: Draft, value: string, isNegated: boolean) => void
 
-const readers: Readonly<Record<string, Read>> = {
-  type: (made, value, isNegated) => (isNegated ? made.notTypes : made.types).push(...typesOf(made, value)),
-  label: (made, value, isNegated) => (isNegated ? made.notLabels : made.labels).push(value),
-  status: (made, value, isNegated) => {
-    if (isNegated) return refuse(made, 'status')
+const qualifiers: Readonly<Record<string, Qualifier>> = {
+  type: (draft, value, isNegated) => (isNegated ? draft.notTypes : draft.types).push(...typesOf(draft, value)),
+  label: (draft, value, isNegated) => (isNegated ? draft.notLabels : draft.labels).push(value),
+  status: (draft, value, isNegated) => {
+    if (isNegated) return refuse(draft, 'status')
     for (const one of value.toLowerCase().split(',')) {
-      if (statuses.includes(one as DocumentStatus)) made.status.push(one as DocumentStatus)
-      else made.warnings.push(`status:${one} is none of ${statuses.join(', ')}: ignored`)
+      if (statuses.includes(one as DocumentStatus)) draft.status.push(one as DocumentStatus)
+      else draft.warnings.push(`status:${one} is none of ${statuses.join(', ')}: ignored`)
     }
   },
-  owner: (made, value, isNegated) => {
-    if (isNegated) return refuse(made, 'owner')
-    if (made.owner !== null && made.owner !== value) made.warnings.push(`owner:${made.owner} is ignored: only the last owner counts`)
-    made.owner = value
+  owner: (draft, value, isNegated) => {
+    if (isNegated) return refuse(draft, 'owner')
+    if (draft.owner !== null && draft.owner !== value) draft.warnings.push(`owner:${draft.owner} is ignored: only the last owner counts`)
+    draft.owner = value
   },
-  date: (made, value, isNegated) => {
-    if (isNegated) return refuse(made, 'date')
-    const span = spanOf(value)
-    if (!span) made.warnings.push(`date:${value} is not of the form 2026, 2026-03, 2026-03-17, or two of them with .. between: ignored`)
+  date: (draft, value, isNegated) => {
+    if (isNegated) return refuse(draft, 'date')
+    const span = parseDateRange(value)
+    if (!span) draft.warnings.push(`date:${value} is not of the form 2026, 2026-03, 2026-03-17, or two of them with .. between: ignored`)
     else {
-      if (span.from && span.to && span.from > span.to) made.warnings.push(`date:${value} ends before it begins: nothing is of that time`)
-      made.from = latest(made.from, span.from)
-      made.to = earliest(made.to, span.to)
+      if (span.from && span.to && span.from > span.to) draft.warnings.push(`date:${value} ends before it begins: nothing is of that time`)
+      draft.from = latest(draft.from, span.from)
+      draft.to = earliest(draft.to, span.to)
     }
   },
 }
 
 /** A field may be typed as anything, also as __proto__ or constructor. */
-const readerOf = (field: string): Read | undefined => (Object.hasOwn(readers, field) ? readers[field] : undefined)
+const qualifierOf = (field: string): Qualifier | undefined => (Object.hasOwn(qualifiers, field) ? qualifiers[field] : undefined)
 
-const refuse = (made: Making, field: string): void => void made.warnings.push(`-${field}: cannot be asked for: ignored`)
+const refuse = (draft: Draft, field: string): void => void draft.warnings.push(`-${field}: cannot be asked for: ignored`)
 
 /** Takes a query apart. Any text is a query: what is wrong in it is said in `warnings`. */
-export function read(query: string): Typed {
-  const made: Making = {
+export function parseQualifiers(query: string): ParsedQuery {
+  const draft: Draft = {
     types: [],
     notTypes: [],
     labels: [],
@@ -114,35 +114,35 @@ export function read(query: string): Typed {
     to: null,
     warnings: [],
   }
-  const kept: string[] = []
+  const rest: string[] = []
   let isFiltered = false
   let isAfterFilter = false
-  for (const [whole, minus, name = '', phrase, closing, word] of straight(query).matchAll(item)) {
+  for (const [whole, minus, name = '', phrase, closing, word] of normalizeQuotes(query).matchAll(item)) {
     const field = name.toLowerCase()
     const value = phrase ?? word ?? ''
-    if (phrase !== undefined && closing === '') made.warnings.push('a quotation mark is not closed: the phrase goes on to the end')
-    const reader = readerOf(field)
-    if (reader && value.trim() !== '') {
-      reader(made, value.trim(), minus === '-')
+    if (phrase !== undefined && closing === '') draft.warnings.push('a quotation mark is not closed: the phrase goes on to the end')
+    const qualifier = qualifierOf(field)
+    if (qualifier && value.trim() !== '') {
+      qualifier(draft, value.trim(), minus === '-')
       isFiltered = true
-      if (kept.at(-1) === 'OR') dropOr(made, kept)
+      if (rest.at(-1) === 'OR') dropOr(draft, rest)
       isAfterFilter = true
       continue
     }
     const empty = value.trim() === '' ? field : /^-?([a-z_]+):$/i.exec(value)?.[1]?.toLowerCase()
-    if (empty && (isTermField(empty) || readerOf(empty))) made.warnings.push(`${empty}: has nothing behind it, and is no field then`)
-    if (whole === 'OR' && (isAfterFilter || !mayBeEither(kept.at(-1)))) made.warnings.push('OR stands between two words: ignored here')
+    if (empty && (isTermField(empty) || qualifierOf(empty))) draft.warnings.push(`${empty}: has nothing behind it, and is no field then`)
+    if (whole === 'OR' && (isAfterFilter || !mayBeEither(rest.at(-1)))) draft.warnings.push('OR stands between two words: ignored here')
     else {
-      if (minus === '-' && kept.at(-1) === 'OR') dropOr(made, kept)
+      if (minus === '-' && rest.at(-1) === 'OR') dropOr(draft, rest)
       if (field !== '' && !isTermField(field) && field.length > 1 && !noField.test(value))
-        made.warnings.push(`${field}: is not a field; its words are searched for as they are`)
-      kept.push(isTermField(field) ? `${minus}${field}:${whole.slice(minus!.length + name.length + 1)}` : whole)
+        draft.warnings.push(`${field}: is not a field; its words are searched for as they are`)
+      rest.push(isTermField(field) ? `${minus}${field}:${whole.slice(minus!.length + name.length + 1)}` : whole)
     }
     isAfterFilter = false
   }
-  if (kept.length > 1 && kept.at(-1) === 'OR') dropOr(made, kept)
-  for (const [nth, text] of kept.entries()) if (!text.includes('"')) warnOfForeign(made, text, nth === kept.length - 1)
-  return { ...made, text: kept.join(' '), isFiltered }
+  if (rest.length > 1 && rest.at(-1) === 'OR') dropOr(draft, rest)
+  for (const [nth, text] of rest.entries()) if (!text.includes('"')) warnOfForeign(draft, text, nth === rest.length - 1)
+  return { ...draft, text: rest.join(' '), isFiltered }
 }
 
 const isTermField = (field: string): boolean => (termFields as readonly string[]).includes(field)
@@ -152,7 +152,7 @@ const mayBeEither = (text: string | undefined): boolean =>
   text !== undefined && text !== 'OR' && !text.startsWith('-') && /[\p{L}\p{N}]/u.test(text)
 
 /** What other search boxes take for a sign, and this one for a word or for nothing. */
-function warnOfForeign({ warnings }: Making, word: string, isLast: boolean): void {
+function warnOfForeign({ warnings }: Draft, word: string, isLast: boolean): void {
   if (word === 'AND') warnings.push('AND is searched for as a word: all words must match without it')
   if (word === 'NOT') warnings.push('NOT is searched for as a word: -word leaves out')
   const isBegun = isLast && /^[^*]*\*$/.test(word)
@@ -160,12 +160,12 @@ function warnOfForeign({ warnings }: Making, word: string, isLast: boolean): voi
     warnings.push('* stands for nothing: only the last word finds what begins so')
 }
 
-function dropOr(made: Making, kept: string[]): void {
-  kept.pop()
-  made.warnings.push('OR stands between two words: ignored here')
+function dropOr(draft: Draft, rest: string[]): void {
+  rest.pop()
+  draft.warnings.push('OR stands between two words: ignored here')
 }
 
-function typesOf(made: Making, value: string): string[] {
+function typesOf(draft: Draft, value: string): string[] {
   return value
     .toLowerCase()
     .split(',')
@@ -173,23 +173,23 @@ function typesOf(made: Making, value: string): string[] {
       const types = Object.hasOwn(families, one) ? families[one] : undefined
       if (types) return types
       if (mimeType.test(one)) return [one]
-      made.warnings.push(`type:${one} is neither a media type nor one of ${Object.keys(families).join(', ')}: ignored`)
+      draft.warnings.push(`type:${one} is neither a media type nor one of ${Object.keys(families).join(', ')}: ignored`)
       return []
     })
 }
 
 /** From the first moment of the one to the last of the other, in UTC; null where either is no date. */
-function spanOf(value: string): { from: Date | null; to: Date | null } | null {
+function parseDateRange(value: string): { from: Date | null; to: Date | null } | null {
   const [first = '', last, ...more] = value.split('..')
   if (more.length > 0 || value === '..') return null
-  const one = first === '' ? null : dayOf(first)
-  const other = last === undefined ? one : last === '' ? null : dayOf(last)
+  const one = first === '' ? null : parsePeriod(first)
+  const other = last === undefined ? one : last === '' ? null : parsePeriod(last)
   if (one === undefined || other === undefined) return null
   return { from: one?.from ?? null, to: other?.to ?? null }
 }
 
 /** A year, month or day, from its first moment to its last. */
-function dayOf(text: string): { from: Date; to: Date } | undefined {
+function parsePeriod(text: string): { from: Date; to: Date } | undefined {
   const [, year, month, day] = /^(\d{4})(?:-(\d\d)(?:-(\d\d))?)?$/.exec(text) ?? []
   if (year === undefined) return undefined
   const at = new Date(`${year}-${month ?? '01'}-${day ?? '01'}T00:00:00.000Z`)

@@ -1,7 +1,7 @@
 /** What a word is. The index and every query are cut and folded here, so whatever is written the same is found. */
 
-export interface Word {
-  /** folded; see fold() */
+export interface Token {
+  /** folded; see foldWord() */
   readonly text: string
   /** counted in words, from 1; a joined form has that of its first part */
   readonly position: number
@@ -56,7 +56,7 @@ const letters: Readonly<Record<string, string>> = {
 const letter = new RegExp(`[${Object.keys(letters).join('')}]`, 'g')
 
 /** A text as pieces of it are compared: lower case, without accents, ligatures, width or invisible characters. dms_plain() in the database does the same. */
-export function plain(text: string): string {
+export function normalizeText(text: string): string {
   if (isAscii(text)) return text.toLowerCase()
   return text
     .normalize('NFKD')
@@ -67,15 +67,15 @@ export function plain(text: string): string {
 }
 
 /** A word as it is compared: lower case, without accents, ligatures, width or invisible characters; at most 255 characters. */
-export function fold(text: string): string {
+export function foldWord(text: string): string {
   if (isAscii(text)) return text.toLowerCase().slice(0, maxLength)
-  return plain(text).replace(notWord, '').normalize('NFC').slice(0, maxLength).toWellFormed()
+  return normalizeText(text).replace(notWord, '').normalize('NFC').slice(0, maxLength).toWellFormed()
 }
 
 /** The words of a text, or of its part `from` … `to`, whose edges are those of runs; in order, a joined form after its parts. Time is linear in the length of the text. */
-export function* words(text: string, from = 0, to = text.length): Generator<Word> {
+export function* tokenize(text: string, from = 0, to = text.length): Generator<Token> {
   let position = 0
-  let chain: Word[] = []
+  let chain: Token[] = []
   for (let start = nextRun(text, from), run: Run; start < to; start = nextRun(text, run.end)) {
     run = runAt(text, start)
     const { end } = run
@@ -89,9 +89,9 @@ export function* words(text: string, from = 0, to = text.length): Generator<Word
       }
       continue
     }
-    const folded = fold(letters)
+    const folded = foldWord(letters)
     if (folded === '') continue
-    const word: Word = { text: folded, position: ++position, start, end, form: 'word' }
+    const word: Token = { text: folded, position: ++position, start, end, form: 'word' }
     const before = chain.at(-1)
     if (before && belongs(chain, text.slice(before.end, Math.min(start, before.end + 40)), word)) chain.push(word)
     else {
@@ -149,7 +149,7 @@ const isPlainGap = isLetterOrDigit.map((is) => 1 - is)
 /** Whether some script without spaces occurs in a run: its words are none of a chain. */
 export const isSpaceless = (text: string, { start, end, isAscii }: Run): boolean => !isAscii && spaceless.test(text.slice(start, end))
 
-function* joined(chain: readonly Word[]): Generator<Word> {
+function* joined(chain: readonly Token[]): Generator<Token> {
   const first = chain[0]
   const last = chain.at(-1)
   if (!first || !last || chain.length < 2 || chain.length > maxParts + 1) return
@@ -158,7 +158,7 @@ function* joined(chain: readonly Word[]): Generator<Word> {
 }
 
 /** Whether `gap` makes the next word part of the same chain: e-mail, O'Brien, U.S.A., 17.03.2026, 1,234.56, a word broken at the end of a line, the groups of an IBAN. */
-function belongs(chain: readonly Word[], gap: string, next: Word): boolean {
+function belongs(chain: readonly Token[], gap: string, next: Token): boolean {
   const before = chain.at(-1)!
   if (gap === ' ') return isIbanGroup(chain, next.text)
   if (gap === ',') return digitBefore.test(before.text) && digitAfter.test(next.text)
@@ -200,13 +200,13 @@ export function nextAfterAlone(text: string, start: number): number {
 /** Characters of each group of an IBAN but the last. */
 const ibanGroup = 4
 
-function isIbanGroup(chain: readonly Word[], next: string): boolean {
+function isIbanGroup(chain: readonly Token[], next: string): boolean {
   if (chain.at(-1)!.text.length !== ibanGroup || !/^[a-z]{2}\d{2}$/.test(chain[0]!.text)) return false
   return /^[a-z\d]{1,4}$/.test(next) && (chain.length === 1 || /\d/.test(next))
 }
 
 /** A run in which some script without spaces occurs. */
-function* mixed(text: string, start: number, position: number): Generator<Word> {
+function* mixed(text: string, start: number, position: number): Generator<Token> {
   let at = start
   for (const part of text.split(spacelessRuns)) {
     if (part !== '' && spaceless.test(part)) {
@@ -215,19 +215,25 @@ function* mixed(text: string, start: number, position: number): Generator<Word> 
         yield word
       }
     } else {
-      const folded = fold(part)
+      const folded = foldWord(part)
       if (folded !== '') yield { text: folded, position: ++position, start: at, end: at + part.length, form: 'word' }
     }
     at += part.length
   }
 }
 
-function* pairs(text: string, start: number, position: number): Generator<Word> {
+function* pairs(text: string, start: number, position: number): Generator<Token> {
   const characters = [...text.matchAll(character)]
   for (const [index, { 0: first, index: at }] of characters.entries()) {
     const second = characters[index + 1]?.[0]
     const end = start + at + first.length + (second?.length ?? 0)
-    yield { text: fold(first + (second ?? '')), position: ++position, start: start + at, end, form: second === undefined ? 'last' : 'pair' }
+    yield {
+      text: foldWord(first + (second ?? '')),
+      position: ++position,
+      start: start + at,
+      end,
+      form: second === undefined ? 'last' : 'pair',
+    }
   }
 }
 

@@ -1,13 +1,13 @@
 /** How far a word may be from what was typed, and how far it is. */
 
 /** Typos that a word of a query may hold: one from 5 letters on, two from 9; none in numbers and codes. */
-export function tolerated(word: string): 0 | 1 | 2 {
+export function maxTypos(word: string): 0 | 1 | 2 {
   if (!/^\p{L}+$/u.test(word) || word.length < 5) return 0
   return word.length < 9 ? 1 : 2
 }
 
 /** Letters put in, left out, replaced, or swapped with their neighbour; `limit + 1` as soon as it is known to be more than `limit`. */
-export function distance(one: string, other: string, limit: number): number {
+export function editDistance(one: string, other: string, limit: number): number {
   if (Math.abs(one.length - other.length) > limit) return limit + 1
   let twoAbove: number[] = []
   let above = Array.from({ length: other.length + 1 }, (_, index) => index)
@@ -31,7 +31,7 @@ export function distance(one: string, other: string, limit: number): number {
 }
 
 /** Pieces of a word one of which every word within its typos has, `beginning` and `ending` where they are called so. */
-export interface Blocks {
+export interface WordParts {
   readonly beginning: string
   /** null: two are enough */
   readonly middle: string | null
@@ -39,7 +39,7 @@ export interface Blocks {
 }
 
 /** Between `typos + 1` blocks one letter is left free, so that a typo (two letters at most, in a swap) spoils one block only, and one block is left whole. */
-export function blocks(word: string, typos: 1 | 2): Blocks {
+export function wordParts(word: string, typos: 1 | 2): WordParts {
   const solid = word.length - typos
   if (typos === 1) return { beginning: word.slice(0, solid >> 1), middle: null, ending: word.slice(1 + (solid >> 1)) }
   const side = Math.floor((solid - 1) / 3)

@@ -1,6 +1,6 @@
 /** A document as Meilisearch is given it. */
 import { setImmediate as breathe } from 'node:timers/promises'
-import { type Word, words } from '../../query/tokenizer.ts'
+import { type Token, tokenize } from '../../query/tokenizer.ts'
 import type { Indexed } from '../postgres/index-documents.ts'
 import { isMeantByTypos, written } from './word-encoding.ts'
 
@@ -29,7 +29,7 @@ export async function entryOf(document: Indexed): Promise<Entry> {
   /** The words of a text, in pieces. */
   const cut = async (text: string, most = Number.POSITIVE_INFINITY): Promise<string[]> => {
     const pieces: string[][] = [[]]
-    for (const word of words(text)) {
+    for (const word of tokenize(text)) {
       if (++read % stepWords === 0) await breathe()
       if (word.form === 'joined') joined.add(written(word.text))
       if (isWhole(word) && isMeantByTypos(word.text)) loose.add(written(word.text))
@@ -69,7 +69,7 @@ export async function entryOf(document: Indexed): Promise<Entry> {
   }
 }
 
-const isWhole = ({ form }: Word): boolean => form === 'word' || form === 'joined'
+const isWhole = ({ form }: Token): boolean => form === 'word' || form === 'joined'
 
 const numbered = <T>(name: string, values: readonly T[]): Record<string, T> =>
   Object.fromEntries(values.map((value, index) => [`${name}_${index}`, value]))

@@ -172,7 +172,7 @@ async function shown(db: Db, terms: readonly Term[], { fuzzy, highlight, filter 
   const others = highlight && fuzzy ? await spellings(db, terms) : new Map<string, string[]>()
   const queries = highlight ? build(terms, others, filter, false) : null
   if (!queries || queries.all === null) return { markers: {}, passage: null }
-  const marker = { terms, spellings: others }
+  const marker = { terms, expansions: others }
   return {
     markers: { title: marker, content: marker, filename: marker, labels: marker },
     passage: { all: queries.all, meant: queries.meant },

@@ -1,7 +1,7 @@
 /** From terms and filters to what Meilisearch is asked. */
 import type { SearchFilter } from '../../../ports/search-engine.ts'
 import type { Term } from '../../query/parser.ts'
-import { tolerated } from '../../query/typos.ts'
+import { maxTypos } from '../../query/typos.ts'
 import { exactAttributes } from './settings.ts'
 import { minSizeForTypos, written } from './word-encoding.ts'
 
@@ -34,7 +34,7 @@ export interface Asked {
  * or the one that is but begun, behind which nothing follows. The latter would still be looked for with typos, but for the attributes.
  */
 export function asked(terms: readonly Term[], fuzzy: boolean): Asked {
-  const isLoose = ({ parts: [part], quoted, negated }: Term) => fuzzy && !quoted && !negated && tolerated(part!.text) > 0
+  const isLoose = ({ parts: [part], quoted, negated }: Term) => fuzzy && !quoted && !negated && maxTypos(part!.text) > 0
   const begun = terms.find(isBegun)
   const rest = terms.filter((term) => term !== begun)
   const loose = rest.filter((term) => term.parts.length === 1 && isLoose(term))

@@ -190,7 +190,7 @@ function shown({ must, should }: Conditions): Shown {
     const terms = on.flatMap((compiled) => compiled.terms)
     const pieces = on.flatMap((compiled) => compiled.pieces)
     const spellings = on.reduce((all, compiled) => together(all, compiled.spellings), new Map<string, string[]>())
-    return terms.length + pieces.length === 0 ? {} : { [field]: { terms, pieces, spellings } }
+    return terms.length + pieces.length === 0 ? {} : { [field]: { terms, substrings: pieces, expansions: spellings } }
   }
   const inText = asked.filter(({ clause, ranked }) => ranked.length > 0 && (clause.field === 'content' || clause.field === 'any'))
   const meant = inText.flatMap(({ ranked }) => ranked.map(({ query }) => query))

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import type { SearchClause } from '../../../ports/search-engine.ts'
 import { phraseOf, type Term, termsOf, wordsOf } from '../../query/parser.ts'
-import { plain, type Word, words } from '../../query/tokenizer.ts'
+import { normalizeText, type Token, tokenize } from '../../query/tokenizer.ts'
 import { nowhere, type Spellings } from './compile-query.ts'
 import { inPassages, test } from './document-conditions.ts'
 import {
@@ -169,7 +169,7 @@ function byTerms(terms: readonly Term[], field: TextField, others: Spellings): L
 }
 
 interface Cut {
-  readonly parts: readonly Word[]
+  readonly parts: readonly Token[]
   /** the first, or last, word may go on beyond the value */
   readonly opensLeft: boolean
   readonly opensRight: boolean
@@ -178,17 +178,17 @@ interface Cut {
 }
 
 function cut(value: string): Cut {
-  const all = [...words(value)]
+  const all = [...tokenize(value)]
   const parts = all.filter(({ form }, index) => form !== 'joined' && !(form === 'last' && all[index - 1]?.form === 'pair'))
   const first = parts[0]
   const last = parts.at(-1)
   return {
     parts,
-    opensLeft: first?.form === 'word' && plain(value.slice(0, first.start)) === '',
-    opensRight: last?.form === 'word' && plain(value.slice(last.end)) === '',
+    opensLeft: first?.form === 'word' && normalizeText(value.slice(0, first.start)) === '',
+    opensRight: last?.form === 'word' && normalizeText(value.slice(last.end)) === '',
     isOneRun:
-      /^[\p{L}\p{N}\p{M}]+$/u.test(plain(value)) &&
-      plain(value).length <= longestWord &&
+      /^[\p{L}\p{N}\p{M}]+$/u.test(normalizeText(value)) &&
+      normalizeText(value).length <= longestWord &&
       (parts.length === 1 || parts.every(({ form }) => form !== 'word')),
   }
 }
@@ -266,7 +266,7 @@ function labelTest({ type, value }: SearchClause): (name: string) => boolean {
   return (name) => wanted !== '' && spaced(name).includes(wanted)
 }
 
-const spaced = (text: string): string => plain(text).replace(/\s+/g, ' ')
+const spaced = (text: string): string => normalizeText(text).replace(/\s+/g, ' ')
 
 /** Fields that are not among the words, but for what filters ask of them too. */
 function onValue(clause: SearchClause): Compiled {

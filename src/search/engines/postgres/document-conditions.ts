@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { SearchClause, SearchField } from '../../../ports/search-engine.ts'
 import { anySpace } from '../../highlight/substrings.ts'
-import { plain, words } from '../../query/tokenizer.ts'
+import { normalizeText, tokenize } from '../../query/tokenizer.ts'
 
 type Test = RawBuilder<boolean>
 
@@ -43,7 +43,7 @@ function answers(text: RawBuilder<unknown>, { type, value }: Pick<SearchClause, 
 
 /** A regular expression for a text as it is, but for space, of which there may be more or less; of plain characters only, so time is linear. */
 function piece(value: string): string {
-  return anySpace(plain(value).replace(/[!-/:-@[-^`{-~]/g, '\\$&'))
+  return anySpace(normalizeText(value).replace(/[!-/:-@[-^`{-~]/g, '\\$&'))
 }
 
 const columns = {
@@ -66,10 +66,10 @@ function inMetadata(key: string, clause: SearchClause): Test {
 
 /** Each word on its own; what has no spaces around its words stands wherever. */
 function wholeWords(value: string): string[] {
-  return [...words(value)]
+  return [...tokenize(value)]
     .filter(({ form }) => form !== 'joined')
     .map(({ start, end, form }) => {
-      const word = plain(value.slice(start, end))
+      const word = normalizeText(value.slice(start, end))
       return form === 'word' ? `(?<![[:alnum:]])${word}(?![[:alnum:]])` : word
     })
 }

@@ -98,7 +98,7 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   const isMarked = query.highlight && all !== null
   const marker = (field: 'title' | 'content' | 'filename' | 'labels') => ({
     terms: terms.filter((term) => term.field === null || term.field === field),
-    spellings: others,
+    expansions: others,
   })
   return {
     ...matches,

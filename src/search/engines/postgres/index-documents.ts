@@ -1,7 +1,7 @@
 /** Brings the index up to date with documents. */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../../../db/pool.ts'
-import type { Word } from '../../query/tokenizer.ts'
+import type { Token } from '../../query/tokenizer.ts'
 import { blockFor, type Chunk, chunkFor, chunksToWrite, indexVersion, isUndefinedTable, tableOf } from './segments.ts'
 import { Hints } from './tags.ts'
 import { filterLexemes } from './tsquery.ts'
@@ -143,8 +143,8 @@ async function entryOf(trx: Trx, document: Indexed, chunk: Chunk, seen: Vocabula
   const hints = new Hints(created_at, ocr_confidence, blockFor(chunk, id))
   seen.speak(document.language)
   const notes = {
-    word: (word: Word) => hints.follow(word),
-    newWord(word: Word) {
+    word: (word: Token) => hints.follow(word),
+    newWord(word: Token) {
       seen.add(word)
       hints.begin(word)
     },

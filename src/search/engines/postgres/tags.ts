@@ -1,7 +1,7 @@
 /** Hints: small numbers beside the words of an entry, for what is slow to find by words alone. Each says no more than the entry itself does. */
 import type { SearchFilter } from '../../../ports/search-engine.ts'
 import type { Part } from '../../query/parser.ts'
-import type { Word } from '../../query/tokenizer.ts'
+import type { Token } from '../../query/tokenizer.ts'
 import { integers } from './binary.ts'
 import { hashOf } from './token-order.ts'
 
@@ -59,7 +59,7 @@ export const blockHint = (block: number): number => firstBlock + block
 /** The hints of a document in the making. */
 export class Hints {
   readonly #all = new Set<number>()
-  #before: Word | null = null
+  #before: Token | null = null
 
   /** `block`: -1 for none */
   constructor(createdAt: Date, confidence: number | null, block: number) {
@@ -69,7 +69,7 @@ export class Hints {
   }
 
   /** A word, once or more often. */
-  begin({ text }: Word): void {
+  begin({ text }: Token): void {
     for (let length = 1; length <= Math.min(longestPrefix, text.length); length++) {
       const hint = prefixHint(text.slice(0, length))
       if (hint !== null) this.#all.add(hint)
@@ -77,7 +77,7 @@ export class Hints {
   }
 
   /** All words of one field, in their order. */
-  follow(word: Word): void {
+  follow(word: Token): void {
     if (word.form === 'joined') return
     if (this.#before) this.#all.add(pairHint(this.#before.text, word.text))
     this.#before = word

@@ -1,5 +1,5 @@
 /** The words of a text in their order, two bytes each: shows that words stand in a row without a look at the words themselves. */
-import type { Word } from '../../query/tokenizer.ts'
+import type { Token } from '../../query/tokenizer.ts'
 
 /** Words of a text that has an order: about three pages. Of a longer one it would fill the row, of which many are read. */
 const maxWords = 1_250
@@ -18,7 +18,7 @@ export class Order {
   #codes: number[] | null = []
 
   /** All words of the text, in their order. */
-  follow({ text, form }: Word): void {
+  follow({ text, form }: Token): void {
     if (form === 'joined' || this.#codes === null) return
     if (this.#codes.length === maxWords) this.#codes = null
     else this.#codes.push(codeOf(text))

@@ -1,6 +1,6 @@
 /** From a document to what PostgreSQL indexes of it. */
 import { setImmediate as breathe } from 'node:timers/promises'
-import { type Word, words } from '../../query/tokenizer.ts'
+import { type Token, tokenize } from '../../query/tokenizer.ts'
 import { placeOf, positionOf, tsvector, weightOf } from './binary.ts'
 import { Order } from './token-order.ts'
 import { isCode } from './vocabulary.ts'
@@ -34,9 +34,9 @@ export interface Vectors {
 
 /** Who hears of every word of every field, in their order. */
 export interface Notes {
-  word(word: Word): void
+  word(word: Token): void
   /** besides, where it is the first time in this document, or nobody remembers */
-  newWord(word: Word): void
+  newWord(word: Token): void
   endField(): void
 }
 
@@ -105,13 +105,13 @@ export async function read(
   let base = 0
   const marks = new Set(filters)
   const notInText = new Set<string>()
-  const first = (word: Word): void => {
+  const first = (word: Token): void => {
     note.newWord(word)
     if (isCode(word.text)) head.mention(codeLexeme(word.text))
   }
   const heading = (text: string, weight: HeadingWeight): void => {
     let last = 0
-    for (const word of words(text)) {
+    for (const word of tokenize(text)) {
       note.word(word)
       if (head.add(word.text, base + word.position, weight)) first(word)
       marks.add(headingLexeme(word.text, weight))
@@ -128,11 +128,11 @@ export async function read(
   const { content } = fields
   const characters = counter(content)
   const order = new Order()
-  const recent: Word[] = []
+  const recent: Token[] = []
   let vector = head
   let start = 0
   let read = 0
-  for (const word of words(content)) {
+  for (const word of tokenize(content)) {
     if (++read % stepWords === 0) await breathe()
     note.word(word)
     notInText.delete(word.text)

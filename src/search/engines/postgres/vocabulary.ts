@@ -3,8 +3,8 @@ import { sql } from 'kysely'
 import { kept } from '../../../db/cached-plans.ts'
 import type { Db } from '../../../db/pool.ts'
 import type { Term } from '../../query/parser.ts'
-import type { Word } from '../../query/tokenizer.ts'
-import { blocks, distance, tolerated } from '../../query/typos.ts'
+import type { Token } from '../../query/tokenizer.ts'
+import { editDistance, maxTypos, wordParts } from '../../query/typos.ts'
 import { longestWord } from './substring-terms.ts'
 
 const shortest = 4
@@ -39,7 +39,7 @@ export class Vocabulary {
   /** codes of OCR languages, of all documents together */
   readonly languages = new Set<string>()
 
-  add({ text, form }: Word): void {
+  add({ text, form }: Token): void {
     if (this.words.has(text)) return
     if (isMistypable(text)) this.words.add(text)
     else if ((form === 'word' || form === 'joined') && text.length <= longestWord && this.codes.size < maxCodes) this.codes.add(text)
@@ -181,8 +181,8 @@ function ofStems(rows: readonly Known[], words: number): Omit<Stemmed, 'begun'> 
 /** For each word of the terms that may hold typos: the known words that it could have been meant to be. */
 export async function spellings(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
   const asked = open(terms).flatMap((word) => {
-    const typos = tolerated(word)
-    return typos === 0 || word.length > longest ? [] : { word, typos, size: [...word].length, ...blocks(word, typos) }
+    const typos = maxTypos(word)
+    return typos === 0 || word.length > longest ? [] : { word, typos, size: [...word].length, ...wordParts(word, typos) }
   })
   if (asked.length === 0) return new Map()
   const sizes = asked.flatMap((one) =>
@@ -234,9 +234,9 @@ export function together(
 }
 
 function nearest(word: string, known: readonly string[]): string[] {
-  const limit = tolerated(word)
+  const limit = maxTypos(word)
   return known
-    .map((other) => ({ other, far: distance(word, other, limit) }))
+    .map((other) => ({ other, far: editDistance(word, other, limit) }))
     .filter(({ far }) => far > 0 && far <= limit)
     .sort((one, two) => one.far - two.far || (one.other < two.other ? -1 : 1))
     .map(({ other }) => other)

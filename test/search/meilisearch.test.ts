@@ -75,7 +75,7 @@ const [owner, other, red] = [
 ]
 
 test('what is said to a server, and what is made of its answers', async () => {
-  const file = join(import.meta.dirname, 'fixtures', 'meilisearch-exchange.json')
+  const file = join(import.meta.dirname, '..', 'fixtures', 'meilisearch-exchange.json')
   const isRecording = process.env.MEILI_RECORD === '1'
   const apiKey = isRecording ? key : 'a key'
   const server = isRecording ? await record(url, file) : await replay(file, apiKey)

@@ -8,7 +8,7 @@ import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { parseAst } from 'vitest/node'
 
-const root = join(import.meta.dirname, '../..')
+const root = join(import.meta.dirname, '../../..')
 const length = 3000
 /** milliseconds; a square takes about four */
 const patience = 3000

@@ -105,7 +105,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'users.import': ({ users }) => users.import([], { dry_run: true }),
   'users.groups': ({ users }) => users.groups('ada@example.org'),
   'documents.get': ({ documents }) => documents.get('a/b'),
-  'documents.tagged': ({ documents }) => documents.getWithEtag('a/b'),
+  'documents.getWithEtag': ({ documents }) => documents.getWithEtag('a/b'),
   'documents.list': ({ documents }) => Array.fromAsync(documents.list({ status: 'failed' })),
   'documents.page': ({ documents }) => documents.page({ per_page: 5 }),
   'documents.upload': ({ documents }) => documents.upload(file, { title: 'A' }),

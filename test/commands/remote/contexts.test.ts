@@ -166,7 +166,7 @@ afterAll(async () => {
 
 test('the commands of docs/cli.md on remote servers run in order and exit with 0', async () => {
   const page = await readFile(new URL('../../../docs/cli.md', import.meta.url), 'utf8')
-  const section = /^## Remote servers\n(.*)/ms.exec(page)?.[1] ?? ''
+  const section = /^## Contexts and sessions\n(.*)/ms.exec(page)?.[1] ?? ''
   const script = [...section.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block).join('')
   const lines = script.split('\n').filter((line) => line.startsWith('dms ') || line.includes(' dms '))
   expect(lines.length).toBeGreaterThan(8)

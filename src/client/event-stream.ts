@@ -71,7 +71,7 @@ export async function* eventStream(options: StreamOptions): AsyncGenerator<Event
     }
     refused = null
     const seconds = Math.min(maxDelaySeconds, 0.5 * 2 ** progress.failures++)
-    options.onReconnect(error?.message ?? (reason || `connection lost (${code})`), seconds)
+    options.onReconnect(error?.message ?? (reason || `closed with code ${code}`), seconds)
     await sleep(seconds * 1000, undefined, { signal: options.signal }).catch(() => {})
   }
 }

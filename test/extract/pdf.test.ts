@@ -57,8 +57,8 @@ describe('which pages need OCR', () => {
   })
 
   test('a text layer without meaning is not shown, and read again', () => {
-    expect(assessTextLayer('\ufffd\ue000\ue001 ab \ue002\ue003')).toMatchObject({ trusted: false, text: 'ab' })
-    expect(assessTextLayer(`${sentence} \ue002`)).toMatchObject({ trusted: true, text: sentence })
+    expect(assessTextLayer('\ufffd\ue000\ue001 ab \ue002\ue003')).toMatchObject({ isTrusted: false, text: 'ab' })
+    expect(assessTextLayer(`${sentence} \ue002`)).toMatchObject({ isTrusted: true, text: sentence })
   })
 
   test('a text layer with swapped bytes is put right', () => {

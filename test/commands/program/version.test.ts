@@ -12,7 +12,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const isCheckout = existsSync(new URL('../../.git/HEAD', import.meta.url))
+const isCheckout = existsSync(new URL('../../../.git/HEAD', import.meta.url))
 const expected = (JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }).version
 
 test('version prints the version of package.json and of Node', async () => {

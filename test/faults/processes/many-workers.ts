@@ -6,6 +6,7 @@ import { fakeTesseract, picture } from './tesseract.ts'
 
 /** what two workers must manage at least of what one does, where a job is mostly waiting for its tesseract */
 const leastSpeedUp = 1.3
+const uploadsAtOnce = 10
 
 export const manyWorkers: Fault = { id: 'F06', name: 'one, two and four workers on the same number of jobs', isAlone: true, run }
 
@@ -21,7 +22,11 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const counts = isShort ? [1, 2] : [1, 2, 4]
   for (const count of counts) {
     const ids: string[] = []
-    for (let at = 0; at < jobs; at++) ids.push((await caller.upload(await picture(), `${count}-${at}.png`)).id ?? '')
+    const uploadOne = async (at: number) => (await caller.upload(await picture(), `${count}-${at}.png`)).id ?? ''
+    while (ids.length < jobs)
+      ids.push(
+        ...(await Promise.all(Array.from({ length: Math.min(uploadsAtOnce, jobs - ids.length) }, (_, at) => uploadOne(ids.length + at)))),
+      )
     const list = ids.map((id) => `'${id}'`).join()
     const done = async () =>
       (

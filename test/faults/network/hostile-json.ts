@@ -26,7 +26,9 @@ interface Attack {
 export const hostileJson: Fault = { id: 'F27', name: 'large and deep JSON, long lists, an import of 10,000 users', isAlone: true, run }
 
 async function run({ place, isShort }: Given): Promise<Told> {
-  const server = await place.start({ env: { DMS_WORKER_EMBEDDED: 'false', DMS_LOG_LEVEL: 'warn' } })
+  // As deploy/dms.service and the launcher start it.
+  const NODE_OPTIONS = '--max-semi-space-size=16'
+  const server = await place.start({ env: { DMS_WORKER_EMBEDDED: 'false', DMS_LOG_LEVEL: 'warn', NODE_OPTIONS } })
   const trial = await openTrial(place, 60_000)
   const { caller, ledger, expect, notes } = trial
   const label = await caller.call('POST', '/api/labels', { what: 'label', ...caller.json({ name: 'crowded', color: '#112233' }) })

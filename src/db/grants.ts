@@ -1,4 +1,4 @@
-/** The rights of the application's role, where tables belong to another one. Given by the owner, and checked at each start: a restore makes tables anew. */
+/** Rights of the application's role where another role owns the tables. The owner grants them; each start checks them, since a restore recreates tables. */
 import { sql } from 'kysely'
 import type { Db, Trx } from './pool.ts'
 

@@ -109,14 +109,14 @@ export const integerText = (min: number, max: number) =>
     .transform(Number)
     .pipe(z.number().min(min).max(max))
 const timestampMessage = 'an RFC 3339 date or date and time'
-/** Four digits also in UTC: what is answered must be RFC 3339 again. */
-const hasFourDigitYear = (timestampText: Date): boolean => timestampText.getUTCFullYear() >= 0 && timestampText.getUTCFullYear() <= 9999
+/** RFC 3339, the format of answers, has years of four digits. */
+const hasFourDigitYear = (date: Date): boolean => date.getUTCFullYear() >= 0 && date.getUTCFullYear() <= 9999
 /** RFC 3339, or a bare date, which means its first moment in UTC. */
 export const moment = z
   .union([z.iso.datetime({ offset: true, error: timestampMessage }), z.iso.date(timestampMessage)], timestampMessage)
   .transform((value) => new Date(value))
   .refine(hasFourDigitYear, timestampMessage)
-/** The same for the end of a time span: a bare date means its last moment. */
+/** End of a time span: RFC 3339, or a bare date, which means its last moment in UTC. */
 export const endTimestampText = z
   .union(
     [z.iso.datetime({ offset: true, error: timestampMessage }), z.iso.date(timestampMessage).transform((day) => `${day}T23:59:59.999Z`)],

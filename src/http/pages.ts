@@ -33,10 +33,10 @@ export const cursorField = z
   .optional()
   .describe('`pagination.next_cursor` of the page before, with the same filters, `sort` and `order`; not with `page`')
 
-/** The same with `cursor`. */
+/** `page`, `per_page` and `cursor` of a query string. */
 export const pageQuery = (config: Config) => ({ ...numberedPageQuery(config), cursor: cursorField })
 
-/** Of lists that come whole unless a length is given. */
+/** `per_page` and `cursor` of a list that is returned whole unless `per_page` is given. */
 export const wholeQuery = ({ limits }: Config) => ({ per_page: integerText(1, limits.per_page_max).optional(), cursor: cursorField })
 
 export const PageNumbers = z.object({
@@ -61,7 +61,7 @@ export function pageNumbers({ page, per_page }: PageRequest, total: number): z.i
   return { page, per_page, total, total_pages, has_next: page < total_pages, has_prev: page > 1 }
 }
 
-/** The same with the cursor of the next page. A page that was asked for by cursor has no number: `page` is 1 there. */
+/** The `pagination` object of a page, with the cursor of the next one. `page` is 1 on a page that was requested by cursor. */
 export function pagination(page: PageRequest, { total, next }: Pick<FetchedPage<unknown>, 'total' | 'next'>): z.infer<typeof Pagination> {
   const numbers = pageNumbers(page, total)
   return { ...numbers, ...(page.cursor === undefined ? {} : { has_next: next !== null, has_prev: false }), next_cursor: next }
@@ -84,8 +84,8 @@ export interface FetchedPage<Row> {
 }
 
 /**
- * Reads one page of a list. `boundTo` is what the list is made by besides its order, such as filters: a cursor works only with the same.
- * `fetch` reads the rows of a slice in the order of `order`. Throws VALIDATION_ERROR for a cursor that is none of this list.
+ * Reads one page of a list. A cursor is bound to `order` and `filters`. `fetch` reads the rows of a slice in that order. Throws VALIDATION_ERROR
+ * for a cursor of another list.
  */
 export async function fetchPage<Row extends RowWithCursorKey>(
   { page, per_page, cursor }: PageRequest,
@@ -111,13 +111,13 @@ export interface WholeInput {
   cursor?: string | undefined
 }
 
-/** The same for a list that comes whole unless a length is given; its entries are not counted. */
+/** Reads a list whole, or one page of it if `per_page` is given. Its entries are not counted: `total` is 0. */
 export const fetchWhole = <Row extends RowWithCursorKey>(
   { per_page = Number.MAX_SAFE_INTEGER - 1, cursor }: WholeInput,
   order: Keyset,
-  boundTo: unknown,
+  filters: unknown,
   fetch: (slice: Slice) => Promise<Row[]>,
-): Promise<FetchedPage<Row>> => fetchPage({ page: 1, per_page, cursor }, order, boundTo, fetch, async () => 0)
+): Promise<FetchedPage<Row>> => fetchPage({ page: 1, per_page, cursor }, order, filters, fetch, async () => 0)
 
 const Cursor = z.tuple([z.string(), z.int().min(0), z.array(z.unknown())])
 

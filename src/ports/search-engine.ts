@@ -168,9 +168,9 @@ export interface SearchEngine {
    * Of two at the same time for one document, also in two processes, the last to write has read the latest: a deleted document never comes back.
    */
   refresh(documentIds: readonly string[]): Promise<void>
-  /** One page of what matches. */
+  /** Returns one page of the matches of a query. */
   search(query: SearchQuery): Promise<SearchAnswer>
-  /** The same for conditions on fields; `hits` are in the order that was asked for. */
+  /** Returns one page of the documents that meet conditions on fields, in the requested order. */
   advanced(query: AdvancedQuery): Promise<SearchAnswer>
   /** The documents most like one by their words, best first, without itself and without highlights. None where it is not in the index. */
   similar(query: SimilarQuery): Promise<readonly SearchHit[]>

@@ -1,4 +1,4 @@
-/** Keeping the index whole: what changed meanwhile, and the index next anew. */
+/** Rebuilds the search index, and follows the changes made meanwhile. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'

@@ -58,7 +58,7 @@ export async function search(app: App, actor: Actor, { q, fuzzy, ...options }: S
 /** Filters alone list what passes them. */
 const noConditions = { must: [], should: [], mustNot: [], sort: [{ field: 'score', order: 'desc' }] } as const
 
-/** The same by conditions on fields, in the order that is options for. Throws as search() does. */
+/** Searches by conditions on fields, in the requested order. Throws as search() does. */
 export const advanced = (app: App, actor: Actor, { must, should, must_not, sort, ...options }: AdvancedSearch): Promise<SearchResults> =>
   find(app, actor, options, parseQualifiers(''), (options) => app.search.advanced({ ...options, must, should, mustNot: must_not, sort }))
 

@@ -36,7 +36,7 @@ const confusableLetters: readonly (readonly [latin: string, other: string])[] = 
 ]
 const tables = confusableLetters.flatMap(([latin, other]) => {
   const pairs = [...latin].map((letter, place) => [letter, [...other][place] ?? letter] as const)
-  return [new Map(pairs), new Map(pairs.map(([letter, twin]) => [twin, letter] as const))]
+  return [new Map(pairs), new Map(pairs.map(([letter, lookAlike]) => [lookAlike, letter] as const))]
 })
 
 /**

@@ -56,18 +56,18 @@ const dummyHash = '$argon2id$v=19$m=19456,t=2,p=1$EY6fc0udciMVyqZIvJez8A$L5YEMsG
 
 /** Hashes at most `slots` passwords at a time. Each hash occupies 19 MiB and a thread of the pool that file operations need too. */
 export function openPasswords(slots: number = availableParallelism()): PasswordHasher {
-  const inTurn = turns(slots)
+  const withSlot = openSlots(slots)
   return {
-    hash: (password) => inTurn(() => hash(password, argon2Options)),
+    hash: (password) => withSlot(() => hash(password, argon2Options)),
     async verify(phc, password) {
-      const matches = await inTurn(() => verify(phc ?? dummyHash, password))
+      const matches = await withSlot(() => verify(phc ?? dummyHash, password))
       return matches && phc !== null
     },
   }
 }
 
 /** Runs tasks in order of arrival, at most `slots` at a time. */
-function turns(slots: number) {
+function openSlots(slots: number) {
   const waiting: (() => void)[] = []
   let free = slots
   return async <T>(work: () => Promise<T>): Promise<T> => {

@@ -29,7 +29,7 @@ export function matchPositions(text: string, matcher: Matcher, isEnough: IsEnoug
   return spans
 }
 
-/** The next run that may be matcher or of which more has to be known, from one on that belongs to none before. Nearly all time is spent here. */
+/** Returns the offset of the next run that may match, at or after `from`. Nearly all time is spent here. */
 function skipNonMatches(text: string, from: number, { mayBegin }: Matcher): number {
   for (let at = from; ; ) {
     const next = mayBegin(text, at) ? -1 : nextAfterAlone(text, at)
@@ -42,7 +42,7 @@ function skipNonMatches(text: string, from: number, { mayBegin }: Matcher): numb
 interface Chain {
   readonly first: Run
   readonly last: Run
-  /** whether any of its words may be one that is matcher */
+  /** whether any of its words may match */
   readonly mayMatchChain: boolean
   /** where the run after it begins */
   readonly next: number

@@ -2,13 +2,16 @@
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import type { H3Event } from 'h3'
 
-/** Makes the function that tells the client's address of a request. */
+/** Returns the function that determines the client's address of a request. */
 export function openClientIp(trusted: readonly string[]): (event: H3Event) => string {
   const behind = openForwardedIp(trusted)
   return ({ req, runtime }) => behind(req.ip ?? runtime?.node?.req.socket.remoteAddress, req.headers.get('x-forwarded-for'))
 }
 
-/** The same from the socket's peer and `X-Forwarded-For`, which is read from the right, as long as each hop is one of the `trusted` proxies. */
+/**
+ * Returns the function that determines the client's address from the socket's peer and `X-Forwarded-For`. It reads the header from the right, as long as
+ * each hop is one of the `trusted` proxies.
+ */
 export function openForwardedIp(trusted: readonly string[]): (peer: string | undefined, forwarded: string | null) => string {
   const proxies = networks(trusted)
   return (address = '127.0.0.1', forwarded) => {

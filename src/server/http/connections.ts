@@ -4,9 +4,9 @@ import { type IncomingMessage, type RequestListener, type Server, type ServerRes
 import type { Duplex } from 'node:stream'
 import { type Code, codes } from '../../errors.ts'
 
-/** Milliseconds that the rest of a refused body is read and thrown away, so that its sender comes to read the answer. */
+/** Time for which the rest of a refused body is read and discarded, so that its sender reads the answer. */
 const drainTimeoutMs = 30_000
-/** The same for what is no HTTP. */
+/** Time for which the rest of a malformed request is read and discarded. */
 const malformedTimeoutMs = 1000
 
 /** An upload may take as long as it moves; a connection on which nothing moves for `idle` milliseconds is cut. */

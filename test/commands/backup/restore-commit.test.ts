@@ -22,6 +22,13 @@ async function backedUp() {
   return archive
 }
 
+/** A backup, and an empty place whose database is reached through a relay. */
+async function backupAndEmptyPlace() {
+  const archive = await backedUp()
+  const place = await emptyPlace()
+  return { archive, place, relay: await startRelay(place.databaseUrl) }
+}
+
 const users = async (place: Place) => {
   const client = await connection(place)
   const { rows } = await client.query(`select to_regclass('users') is not null as found`)
@@ -49,9 +56,7 @@ async function restoreBy(place: Place, url: string, archive: string) {
 test('answer of COMMIT lost, rows committed: files stay and the restore succeeds', {
   timeout: 60_000,
 }, async () => {
-  const archive = await backedUp()
-  const place = await emptyPlace()
-  const relay = await startRelay(place.databaseUrl)
+  const { archive, place, relay } = await backupAndEmptyPlace()
   const lost = relay.loseAnswerTo('commit')
   const restored = await here({ ...place, databaseUrl: relay.url }, ['restore', archive, '-q'])
   await lost
@@ -65,9 +70,7 @@ test('answer of COMMIT lost, rows committed: files stay and the restore succeeds
 test('answer of COMMIT lost, database unreachable: nothing is removed, exit 69; the next restore decides', {
   timeout: 60_000,
 }, async () => {
-  const archive = await backedUp()
-  const place = await emptyPlace()
-  const relay = await startRelay(place.databaseUrl)
+  const { archive, place, relay } = await backupAndEmptyPlace()
   void relay.loseAnswerTo('commit').then(relay.cut)
   const failed = await restoreBy(place, relay.url, archive).catch((error: unknown) => error)
   expect(failed).toMatchObject({ code: 'SERVICE_UNAVAILABLE', fix: expect.stringContaining('run the same dms restore again') })
@@ -82,9 +85,7 @@ test('answer of COMMIT lost, database unreachable: nothing is removed, exit 69; 
 })
 
 test('connection lost before COMMIT: the files are removed and the restore can be run again', { timeout: 60_000 }, async () => {
-  const archive = await backedUp()
-  const place = await emptyPlace()
-  const relay = await startRelay(place.databaseUrl)
+  const { archive, place, relay } = await backupAndEmptyPlace()
   void relay.loseAnswerTo('set constraints all immediate').then(relay.cut)
   await expect(restoreBy(place, relay.url, archive)).rejects.toThrow()
   expect((await storeFiles(place.dataDir)).named).toEqual([])
@@ -95,9 +96,7 @@ test('connection lost before COMMIT: the files are removed and the restore can b
 test('a folder of a possibly committed restore is refused by restore and serve, with its files untouched', {
   timeout: 60_000,
 }, async () => {
-  const archive = await backedUp()
-  const place = await emptyPlace()
-  const relay = await startRelay(place.databaseUrl)
+  const { archive, place, relay } = await backupAndEmptyPlace()
   void relay.loseAnswerTo('commit').then(relay.cut)
   await expect(restoreBy(place, relay.url, archive)).rejects.toThrow('is not known')
   const other = await emptyPlace()

@@ -17,9 +17,9 @@ export interface ServerOptions {
 }
 
 export interface Server {
-  /** Asks an index something. Throws SERVICE_UNAVAILABLE. */
+  /** Sends a request to an index. Throws SERVICE_UNAVAILABLE. */
   ask<T>(index: string, ask: (index: Index<Entry>) => Promise<T>): Promise<T>
-  /** The same; null where there is no such index. */
+  /** Sends a request to an index; null if the index does not exist. Throws SERVICE_UNAVAILABLE. */
   askIfThere<T>(index: string, ask: (index: Index<Entry>) => Promise<T>): Promise<T | null>
   /** Has something done; resolves once it is in the queue, in which things are done in their order. Waits while that is long. */
   order(order: (server: Meilisearch) => PromiseLike<EnqueuedTask>): Promise<number>

@@ -56,8 +56,7 @@ export const routes = (app: App): Route[] => [
   admin(
     'GET /api/audit',
     {
-      summary:
-        'Who did what, when and from where; newest first. `before` (or `after` with order=asc) the last number leads to what follows',
+      summary: 'List entries of the audit log, newest first; `before`, or `after` with order=asc, continues from a sequence number',
       query: listQuery(app),
       answer: ListAnswer,
       isLarge: true,
@@ -70,8 +69,7 @@ export const routes = (app: App): Route[] => [
   admin(
     'GET /api/audit/verify',
     {
-      summary:
-        'Whether every entry is as it was written and none is missing; with the number and hash of a head seen before, also at the end',
+      summary: 'Verify the hash chain of the audit log; with `seq` and `hash` of an earlier head, also detect a truncated end',
       query: VerifyQuery,
       answer: VerificationAnswer,
     },

@@ -10,7 +10,7 @@ import { SignInAnswer, signInAnswer } from './routes.ts'
 
 export const ShellQuery = z
   .object({
-    shell_port: integerText(1, 65_535).describe('a port of 127.0.0.1 that the browser is sent to in the end, with `code` or `error`'),
+    shell_port: integerText(1, 65_535).describe('Loopback port to which the browser is finally redirected with `code` or `error`.'),
     shell_challenge: z.string().regex(/^[\w-]{43}$/, 'a SHA-256 in base64url'),
   })
   .partial()
@@ -32,7 +32,7 @@ export const routes = (app: App): Route[] => [
   anyone(
     'GET /api/auth/oidc/login',
     {
-      summary: 'Go to the provider to sign in',
+      summary: 'Redirect to the OpenID Connect provider to log in',
       query: ShellQuery,
       status: 302,
       errors: ['NOT_FOUND', 'SERVICE_UNAVAILABLE'],
@@ -48,7 +48,7 @@ export const routes = (app: App): Route[] => [
   anyone(
     'GET /api/auth/oidc/callback',
     {
-      summary: 'Come back from the provider: with the token behind the # of oidc.post_login_url, or as JSON where that is not set',
+      summary: 'Complete the OpenID Connect login; returns the token in the fragment of oidc.post_login_url, or as JSON if that is not set',
       query: z.object({ state: z.string().optional(), code: z.string().optional(), error: z.string().optional() }),
       answer: SignInAnswer,
       otherAnswers: { 302: z.null() },
@@ -60,7 +60,7 @@ export const routes = (app: App): Route[] => [
   anyone(
     'POST /api/auth/oidc/exchange',
     {
-      summary: 'Exchange the code that a shell was sent by way of the browser for a token; `verifier` is what its challenge was made of',
+      summary: 'Exchange the code of a command-line login for a token; `verifier` is the PKCE code verifier',
       body: Exchange,
       answer: SignInAnswer,
       errors: ['UNAUTHORIZED'],
@@ -69,7 +69,7 @@ export const routes = (app: App): Route[] => [
   ),
   anyone(
     'GET /api/health/auth/oidc',
-    { summary: 'Whether people can sign in by OpenID Connect, step by step', answer: HealthAnswer, errors: ['SERVICE_UNAVAILABLE'] },
+    { summary: 'Check each step of an OpenID Connect login', answer: HealthAnswer, errors: ['SERVICE_UNAVAILABLE'] },
     async () => {
       const health = await oidc.checkProvider(app)
       if (!health) return { status: 'disabled' }

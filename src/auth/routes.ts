@@ -28,7 +28,7 @@ export const routes = (app: App): Route[] => [
   anyone(
     'POST /api/auth/login',
     {
-      summary: 'Sign in with user name or e-mail address and password',
+      summary: 'Log in with a username or email address and a password',
       body: Login,
       answer: SignInAnswer,
       errors: ['UNAUTHORIZED', 'FORBIDDEN', 'RATE_LIMITED', 'EMAIL_NOT_VERIFIED'],
@@ -38,7 +38,7 @@ export const routes = (app: App): Route[] => [
   anyone(
     'POST /api/auth/register',
     {
-      summary: 'Make an account',
+      summary: 'Register an account',
       body: registration(app),
       status: 201,
       answer: UserAnswer,
@@ -49,7 +49,7 @@ export const routes = (app: App): Route[] => [
   anyone(
     'GET /api/auth/verify-email',
     {
-      summary: 'Confirm an e-mail address by the token that was sent there; it works once, for 24 hours',
+      summary: 'Verify an email address with the mailed token, valid once within 24 hours',
       query: Verification,
       answer: MessageAnswer,
     },
@@ -61,7 +61,7 @@ export const routes = (app: App): Route[] => [
   anyone(
     'POST /api/auth/verify-email/resend',
     {
-      summary: 'Have the e-mail with that token sent again; the answer is the same for every address',
+      summary: 'Resend the verification email; the response is the same for every address',
       body: Resend,
       status: 202,
       answer: MessageAnswer,
@@ -74,7 +74,7 @@ export const routes = (app: App): Route[] => [
   user(
     'POST /api/users/change-password',
     {
-      summary: 'Change your own password; all other sessions end',
+      summary: 'Change your password and end all other sessions',
       scope: 'session',
       body: passwordChange(app),
       answer: PasswordAnswer,
@@ -85,14 +85,18 @@ export const routes = (app: App): Route[] => [
       return { message: 'Password changed.', token, expires_at }
     },
   ),
-  user('POST /api/auth/logout', { summary: 'End this session', answer: MessageAnswer, scope: 'session' }, async ({ actor, event }) => {
-    await auth.logout(app, actor, event.context.session)
-    return { message: 'Signed out.' }
-  }),
+  user(
+    'POST /api/auth/logout',
+    { summary: 'Log out of this session', answer: MessageAnswer, scope: 'session' },
+    async ({ actor, event }) => {
+      await auth.logout(app, actor, event.context.session)
+      return { message: 'Signed out.' }
+    },
+  ),
   anyone(
     'POST /api/auth/refresh',
     {
-      summary: 'Exchange a token that is valid, or expired a short while ago, for a new one',
+      summary: 'Exchange a valid or recently expired token for a new one',
       answer: SignInAnswer,
       errors: ['UNAUTHORIZED'],
     },
@@ -104,7 +108,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/auth/me',
-    { summary: 'Your own account; as /api/users/profile', answer: UserAnswer, errors: ['USER_NOT_FOUND'] },
+    { summary: 'Get your account (alias of /api/users/profile)', answer: UserAnswer, errors: ['USER_NOT_FOUND'] },
     async ({ actor }) => view(await users.get(app.db, actor.id)),
   ),
 ]

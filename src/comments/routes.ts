@@ -42,7 +42,7 @@ export const routes = (app: App): Route[] => [
   user(
     `GET ${path}`,
     {
-      summary: 'Comments on a document, newest first, each with its first replies',
+      summary: 'List comments on a document, newest first, with their first replies',
       ids: ofDocument,
       query: Span,
       answer: ThreadsAnswer,
@@ -56,7 +56,7 @@ export const routes = (app: App): Route[] => [
   user(
     `POST ${path}`,
     {
-      summary: 'Comment on a document, or answer a comment',
+      summary: 'Create a comment on a document or a reply',
       ids: ofDocument,
       body: NewComment,
       status: 201,
@@ -67,12 +67,12 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     `GET ${path}/count`,
-    { summary: 'How many comments a document has, with the replies', ids: ofDocument, answer: CountAnswer },
+    { summary: 'Count the comments on a document, including replies', ids: ofDocument, answer: CountAnswer },
     async ({ actor, param }) => ({ count: await comments.count(app, actor, param('document_id')) }),
   ),
   user(
     `GET ${path}/:comment_id/replies`,
-    { summary: 'Replies to a comment, oldest first', ids: ofComment, query: Span, answer: RepliesAnswer, isLarge: true },
+    { summary: 'List replies to a comment, oldest first', ids: ofComment, query: Span, answer: RepliesAnswer, isLarge: true },
     async ({ actor, param, query }) => {
       const fetched = await comments.replies(app, actor, param('document_id'), param('comment_id'), query)
       return { replies: fetched.rows.map(view), ...spanOf(query, fetched) }
@@ -91,7 +91,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     `DELETE ${path}/:comment_id`,
-    { summary: 'Delete a comment and the replies to it', ids: ofComment, errors: ['COMMENT_PERMISSION_DENIED'] },
+    { summary: 'Delete a comment and its replies', ids: ofComment, errors: ['COMMENT_PERMISSION_DENIED'] },
     ({ actor, param }) => comments.remove(app, actor, param('document_id'), param('comment_id')),
   ),
 ]

@@ -71,7 +71,7 @@ const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 const ifNoneMatch = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
 
 const idempotencyHeader = {
-  'Idempotency-Key': 'the same request with the same key within 24 hours gets the first answer again; another one is 422',
+  'Idempotency-Key': 'Key of a request. A retry within 24 hours returns the first response; a different request returns 422.',
 } as const
 const uploadOne = {
   headers: idempotencyHeader,
@@ -93,7 +93,7 @@ const uploadMany = {
   errors: ['FORBIDDEN', 'IDEMPOTENCY_KEY_REUSED'],
 } as const
 const changeOptions = {
-  headers: { 'If-Match': 'the ETag of the state that is changed' },
+  headers: { 'If-Match': 'ETag of the document to change.' },
   ids,
   body: Changes,
   answer: DocumentAnswer,
@@ -115,11 +115,11 @@ export const routes = (app: App): Route[] => [
 
   user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app)),
   user('POST /api/documents', { summary: 'Upload one file (alias)', ...uploadOne }, upload(app)),
-  user('POST /api/documents/bulk-upload', { summary: 'Upload up to ten files', ...uploadMany }, bulkUpload(app)),
+  user('POST /api/documents/bulk-upload', { summary: 'Upload several files', ...uploadMany }, bulkUpload(app)),
   user(
     'POST /api/documents/known',
     {
-      summary: 'Which of these bytes are here already, before they are uploaded',
+      summary: 'Check which SHA-256 checksums are already stored',
       scope: 'upload',
       audit: false,
       body: DuplicatesBody,
@@ -144,17 +144,17 @@ export const routes = (app: App): Route[] => [
   ),
   user('DELETE /api/documents/:id', { summary: 'Delete a document', ids }, ({ actor, param }) => documents.remove(app, actor, param('id'))),
 
-  user('GET /api/documents/:id/download', { summary: 'The file, as attachment', ...fileOptions }, sendDocument(app, 'attachment')),
+  user('GET /api/documents/:id/download', { summary: 'Download the file', ...fileOptions }, sendDocument(app, 'attachment')),
   user(
     'GET /api/documents/:id/view',
-    { summary: 'The file, inline where its type is safe to show', ...fileOptions },
+    { summary: 'Get the file, inline if browsers can display its type safely', ...fileOptions },
     sendDocument(app, 'inline'),
   ),
   user(
     'GET /api/documents/:id/thumbnail',
     {
-      summary: 'A picture of the first page',
-      headers: { Accept: 'JPEG where it weighs more than WebP there, else WebP', ...ifNoneMatch },
+      summary: 'Get a thumbnail of the first page',
+      headers: { Accept: 'Selects JPEG if it has a higher weight than WebP. Default: WebP.', ...ifNoneMatch },
       ids,
       query: ThumbnailQuery,
       produces: ['image/webp', 'image/jpeg'],
@@ -163,10 +163,10 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/documents/:id/pages',
-    { summary: 'The text page by page', ids, answer: PagesAnswer, isLarge: true },
+    { summary: 'Get the text by page', ids, answer: PagesAnswer, isLarge: true },
     async ({ actor, param }) => pagesResponse(app, (await requireDocumentName(app.reads, actor, param('id'))).id),
   ),
-  user('GET /api/documents/:id/text', { summary: 'The text alone', ids, produces: ['text/plain'] }, async ({ actor, param }) => {
+  user('GET /api/documents/:id/text', { summary: 'Get the text', ids, produces: ['text/plain'] }, async ({ actor, param }) => {
     const document = await requireDocument(app.reads, actor, param('id'))
     return textResponse(app, document, { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' })
   }),

@@ -83,7 +83,7 @@ export const DocumentAnswer = z.object({
   title: z.string(),
   filename: z.string(),
   content: z.string().optional(),
-  content_truncated: z.literal(true).optional().describe('`content` is longer than a list shows'),
+  content_truncated: z.literal(true).optional().describe('Present if `content` is longer than lists return.'),
   status: z.enum(['pending', 'processing', 'completed', 'failed']),
   mime_type: z.string(),
   size: z.int(),

@@ -34,12 +34,12 @@ export const untrustedContentHeaders = {
 
 /** The request headers that sendFile() reads. */
 export const fileHeaders = {
-  Range: 'one range of bytes, as bytes=0-99',
-  'If-Range': 'the ETag or the Last-Modified date of the file that the range is of',
-  'If-Match': 'ETags: 412 for a file that has none of them',
-  'If-Unmodified-Since': 'a date: 412 for a file that is newer; not read where there is If-Match',
-  'If-None-Match': 'the ETag of what is there already',
-  'If-Modified-Since': 'the Last-Modified date of what is there already; not read where there is If-None-Match',
+  Range: 'One range of bytes, such as bytes=0-99.',
+  'If-Range': 'ETag or Last-Modified date of the file to which the range belongs.',
+  'If-Match': 'ETags; a file with another one returns 412.',
+  'If-Unmodified-Since': 'Date; a newer file returns 412. Ignored with If-Match.',
+  'If-None-Match': 'ETag of the copy that the client has.',
+  'If-Modified-Since': 'Last-Modified date of the copy that the client has. Ignored with If-None-Match.',
 } as const
 
 /** Sends a file as attachment, or `inline` where its type may be shown. Throws PRECONDITION_FAILED, RANGE_NOT_SATISFIABLE. */

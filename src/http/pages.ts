@@ -31,7 +31,7 @@ export const cursorField = z
   .string()
   .max(12_000)
   .optional()
-  .describe('`pagination.next_cursor` of the page before, with the same filters, `sort` and `order`; not with `page`')
+  .describe('`pagination.next_cursor` of the previous page. Requires the same filters, `sort` and `order`, and excludes `page`.')
 
 /** `page`, `per_page` and `cursor` of a query string. */
 export const pageQuery = (config: Config) => ({ ...numberedPageQuery(config), cursor: cursorField })
@@ -47,7 +47,7 @@ export const PageNumbers = z.object({
   has_next: z.boolean(),
   has_prev: z.boolean(),
 })
-const nextCursor = z.string().nullable().describe('leads to what follows; null: nothing does')
+const nextCursor = z.string().nullable().describe('Cursor of the next page; null on the last page.')
 export const Pagination = PageNumbers.extend({ next_cursor: nextCursor })
 
 /** `pagination` of lists without page numbers. */

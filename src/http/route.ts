@@ -47,8 +47,10 @@ export type Access = 'anyone' | 'user' | 'admin'
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
-  /** for the documentation, one line */
+  /** One line for the API documentation. */
   summary: string
+  /** Paragraph for the API documentation. */
+  description?: string
   query?: Query
   body?: Body
   /** bytes that a JSON body may have here, where that is not what all routes have: `limits.max_body_size`, or `max_body_size_anonymous` */

@@ -36,7 +36,7 @@ const document = { id: 'DOCUMENT_NOT_FOUND' } as const
 export const routes = (app: App): Route[] => [
   user(
     'GET /api/labels',
-    { summary: 'List labels, by name', query: z.object(wholeQuery(app.config)), answer: ListAnswer, isLarge: true },
+    { summary: 'List labels by name', query: z.object(wholeQuery(app.config)), answer: ListAnswer, isLarge: true },
     async ({ actor, query }) => {
       const { rows, next } = await labels.list(app, actor, query)
       return { labels: rows.map(view), pagination: { next_cursor: next } }
@@ -44,7 +44,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/labels',
-    { summary: 'Make a label', body: Fields, status: 201, answer: LabelAnswer, errors: ['DUPLICATE_RESOURCE'] },
+    { summary: 'Create a label', body: Fields, status: 201, answer: LabelAnswer, errors: ['DUPLICATE_RESOURCE'] },
     async ({ actor, body }) => view(await labels.create(app, actor, body)),
   ),
   user(
@@ -57,7 +57,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/labels/:id/assign',
-    { summary: 'Put a label on documents', ids, body: DocumentIds, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
+    { summary: 'Assign a label to documents', ids, body: DocumentIds, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
     async ({ actor, param, body }) => ({
       message: 'Label assigned.',
       assigned: await labels.assign(app, actor, param('id'), body.document_ids),
@@ -65,7 +65,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/labels/:id/unassign',
-    { summary: 'Take a label off documents', ids, body: DocumentIds, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
+    { summary: 'Remove a label from documents', ids, body: DocumentIds, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
     async ({ actor, param, body }) => ({
       message: 'Label removed.',
       assigned: await labels.unassign(app, actor, param('id'), body.document_ids),
@@ -73,13 +73,13 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/labels/documents/:id',
-    { summary: 'The labels of a document (alias of what the document says)', ids: document, answer: DocumentLabelsAnswer },
+    { summary: 'List the labels of a document', ids: document, answer: DocumentLabelsAnswer },
     async ({ actor, param }) => ({ labels: (await labels.listOfDocument(app, actor, param('id'))).map(view) }),
   ),
   user(
     'PUT /api/labels/documents/:id',
     {
-      summary: 'Replace the labels of a document (alias of changing the document)',
+      summary: 'Replace the labels of a document',
       ids: document,
       body: LabelIds,
       answer: DocumentLabelsAnswer,

@@ -31,12 +31,14 @@ export const OcrAnswer = z.object({
 })
 
 export const routes = (app: App): Route[] => [
-  user('GET /api/metrics/system', { summary: 'How busy the server is: percentages of its host', answer: SystemAnswer }, ({ event }) =>
-    metrics.system(app, !event.context.isLocal),
+  user(
+    'GET /api/metrics/system',
+    { summary: "Get CPU, memory and disk usage of the server's host in percent", answer: SystemAnswer },
+    ({ event }) => metrics.system(app, !event.context.isLocal),
   ),
   user(
     'GET /api/metrics/ocr',
-    { summary: 'How OCR goes, over all and day by day; users see that of their documents', answer: OcrAnswer },
+    { summary: 'Get OCR statistics in total and by day; users see their own documents only', answer: OcrAnswer },
     ({ actor }) => metrics.ocr(app, actor),
   ),
 ]

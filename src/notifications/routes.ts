@@ -32,7 +32,7 @@ export const routes = (app: App): Route[] => {
   return [
     user(
       'GET /api/notifications',
-      { summary: 'Your notifications, newest first', query: listQuery(app), answer: ListAnswer, isLarge: true },
+      { summary: 'List your notifications, newest first', query: listQuery(app), answer: ListAnswer, isLarge: true },
       async ({ actor, query }) => {
         const page = await resolvePage(app, actor, query)
         const { unread_only } = query

@@ -53,7 +53,7 @@ export const listQuery = (app: App) =>
     sort: z
       .enum(ocr.sortable)
       .default('next')
-      .describe('next: what runs next first, which changes while it is read; created_at: a walk by cursor is complete'),
+      .describe('`next` is the order of execution, which changes during pagination. `created_at` is stable.'),
   })
 export const Retry = z.object({ language: Language.optional(), priority: Priority.default('normal') })
 export const RetryMany = z.union(
@@ -72,7 +72,7 @@ const ofDocument = { id: 'DOCUMENT_NOT_FOUND' } as const
 
 export const routes = (app: App): Route[] => {
   const retry = {
-    summary: 'Read a document again; the priority urgent is for admins',
+    summary: 'Repeat OCR of a document; only admins may set priority urgent',
     ids: ofDocument,
     body: Retry,
     answer: RetryAnswer,
@@ -86,28 +86,31 @@ export const routes = (app: App): Route[] => {
   return [
     user('POST /api/documents/:id/retry-ocr', retry, ({ actor, param, body }) => again(actor, param('id'), body)),
     user('POST /api/documents/:id/ocr/retry', retry, ({ actor, param, body }) => again(actor, param('id'), body)),
-    user('GET /api/ocr/queue/status', { summary: 'Counts and rates of the OCR queue', answer: StatusAnswer }, async ({ actor }) =>
+    user('GET /api/ocr/queue/status', { summary: 'Get counts and rates of the OCR queue', answer: StatusAnswer }, async ({ actor }) =>
       statusView(await ocr.status(app, actor)),
     ),
-    admin(
-      'POST /api/ocr/queue/pause',
-      { summary: 'Begin no OCR job until the queue is resumed; what runs goes on to its end', answer: StatusAnswer },
-      async ({ actor }) => statusView(await ocr.pause(app, actor)),
+    admin('POST /api/ocr/queue/pause', { summary: 'Pause the OCR queue; running jobs finish', answer: StatusAnswer }, async ({ actor }) =>
+      statusView(await ocr.pause(app, actor)),
     ),
-    admin('POST /api/ocr/queue/resume', { summary: 'Begin OCR jobs again', answer: StatusAnswer }, async ({ actor }) =>
+    admin('POST /api/ocr/queue/resume', { summary: 'Resume the OCR queue', answer: StatusAnswer }, async ({ actor }) =>
       statusView(await ocr.resume(app, actor)),
     ),
     admin(
       'POST /api/ocr/queue/recover',
       {
-        summary: 'Queue documents that wait for a job which is not there (at most 1000; again, until none is left)',
+        summary: 'Queue up to 1000 pending documents without a job; repeat until none is left',
         answer: RecoverAnswer,
       },
       async () => ({ recovered: await recover(app) }),
     ),
     user(
       'GET /api/ocr/queue',
-      { summary: 'OCR jobs, what runs next first', query: listQuery(app), answer: pageSchema(ItemAnswer), isLarge: true },
+      {
+        summary: 'List OCR jobs in the order in which they will run',
+        query: listQuery(app),
+        answer: pageSchema(ItemAnswer),
+        isLarge: true,
+      },
       async ({ actor, query }) => {
         const page = await resolvePage(app, actor, query)
         const fetched = await ocr.list(app, actor, { ...query, ...page })
@@ -116,18 +119,18 @@ export const routes = (app: App): Route[] => {
     ),
     user(
       'POST /api/ocr/queue/retry',
-      { summary: 'Queue failed jobs again', body: RetryMany, answer: RetryManyAnswer },
+      { summary: 'Retry failed OCR jobs', body: RetryMany, answer: RetryManyAnswer },
       async ({ actor, body }) => ({
         queued: await ocr.retryMany(app, actor, body),
       }),
     ),
-    user('GET /api/ocr/queue/:id', { summary: 'One OCR job', ids, answer: ItemAnswer }, async ({ actor, param }) =>
+    user('GET /api/ocr/queue/:id', { summary: 'Get an OCR job', ids, answer: ItemAnswer }, async ({ actor, param }) =>
       view(await ocr.get(app, actor, param('id'))),
     ),
     user(
       'PUT /api/ocr/queue/:id/priority',
       {
-        summary: 'Move a waiting job; urgent is for admins',
+        summary: 'Change the priority of a pending OCR job; only admins may set urgent',
         ids,
         body: z.object({ priority: Priority }),
         answer: ItemAnswer,
@@ -135,13 +138,13 @@ export const routes = (app: App): Route[] => {
       },
       async ({ actor, param, body }) => view(await ocr.prioritise(app, actor, param('id'), body.priority)),
     ),
-    user('DELETE /api/ocr/queue/:id', { summary: 'Cancel a job', ids, errors: ['CONFLICT'] }, ({ actor, param }) =>
+    user('DELETE /api/ocr/queue/:id', { summary: 'Cancel an OCR job', ids, errors: ['CONFLICT'] }, ({ actor, param }) =>
       ocr.cancel(app, actor, param('id')),
     ),
     user(
       'GET /api/ocr/languages',
       {
-        summary: 'The installed languages',
+        summary: 'List the installed OCR languages',
         answer: LanguagesAnswer,
       },
       () => ({

@@ -76,12 +76,13 @@ export const routes = (app: App): Route[] => [
   user(
     'GET /api/search',
     {
-      summary:
-        'Documents by their words: all must match, the last one also as a prefix; "a phrase"; -not; one OR another. ' +
-        'A word or phrase in one field: title: filename: content:. Filters: type:pdf (a media type, image/*, or a name for one; several with commas), label:, ' +
-        'date:2026-01..2026-03, status:, owner:; -type: and -label: exclude. ' +
-        'What is probably not meant as it was typed is said in warnings. A word finds others of its stem, below the word itself. ' +
-        'Of more matches than the window holds the newest are ranked, and newest ones with the words in their titles.',
+      summary: 'Search documents by words',
+      description:
+        'All words must match, also in other forms of their stem; the last one matches as a prefix. ' +
+        'Syntax: "a phrase", -not, one OR another. Fields: title:, filename:, content:. ' +
+        'Filters: type: (a media type, image/*, or a short name such as pdf, separated by commas), label:, date:2026-01..2026-03, status:, owner:. ' +
+        '-type: and -label: exclude. `warnings` names parts that were probably meant otherwise. ' +
+        'If more documents match than can be ranked, the newest ones and new ones with the words in their titles are ranked.',
       query: z.object({
         q,
         ...numberedPageQuery(app.config),
@@ -98,14 +99,16 @@ export const routes = (app: App): Route[] => [
     {
       scope: 'read',
       maxBodyBytes: 256_000,
-      summary:
-        'Documents by conditions on fields: all of must; of should at least one where there is no must, else they only rank; none of must_not. ' +
-        'match: the words; contains: a piece of the text, no case, no accents, any space for a space; exact: the whole field, no case, of content the phrase. ' +
-        'The field any is title, filename, content and labels. No condition lists what passes the filters. ' +
-        'At most 100 conditions of 1,000 characters, 10,000 together. ' +
-        'contains on content: one word, or a part of one, is found in every document (inside of words up to 64 characters); ' +
-        'of values with several words or signs, or with a part that more than 2,000 words hold, the newest 10,000 documents that could hold it are read ' +
-        '(with several such conditions: 10,000 texts in all), and of a long document without any of its words the first 100,000 characters; total_capped says when there may be more.',
+      summary: 'Search documents by conditions on fields',
+      description:
+        'All conditions of `must` hold and none of `must_not`. Without `must`, at least one of `should` holds; with it, `should` only adds to the score. ' +
+        'Without conditions, every document that passes the filters matches. At most 100 conditions of 1,000 characters, 10,000 characters together. ' +
+        'Types: `match` is words in any order; `contains` is a part of the text, ignoring case, accents and kinds of spaces; ' +
+        '`exact` is the whole field, ignoring case, and on `content` a phrase. The field `any` is title, filename, content and labels. ' +
+        '`contains` on `content` finds one word, or a part of a word of up to 64 characters, in every document. ' +
+        'For several words or signs, and for parts that more than 2,000 words contain, it reads the newest 10,000 candidate documents ' +
+        '(10,000 texts in all with several such conditions), and of long documents without any of the words the first 100,000 characters. ' +
+        '`total_capped` tells if more documents may match.',
       body: z.object({
         query: Clauses.default({ must: [], should: [], must_not: [] }),
         filters: Filters.default({}),
@@ -121,8 +124,8 @@ export const routes = (app: App): Route[] => [
   user(
     'GET /api/search/suggest',
     {
-      summary:
-        'How a query could go on: its last word, which may be but begun, as the newest documents have it that match the whole; with its typos mended where none does.',
+      summary: 'Complete the last word of a query',
+      description: 'Words come from the newest documents that match the whole query. Typos are corrected if no document matches.',
       query: z.object({ q, limit: integerText(1, 20).default(10) }),
       answer: Suggestions,
     },
@@ -131,7 +134,7 @@ export const routes = (app: App): Route[] => [
   user(
     'GET /api/documents/:id/similar',
     {
-      summary: 'The documents most like one, by the words that it has often and others seldom',
+      summary: 'Find similar documents by their distinctive words',
       ids: { id: 'DOCUMENT_NOT_FOUND' },
       query: z.object({ limit: integerText(1, 50).default(10) }),
       answer: SimilarAnswer,

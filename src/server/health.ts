@@ -17,16 +17,22 @@ const checkTimeoutMs = 3000
 export const routes = (app: App, isDraining: () => boolean): Route[] => [
   anyone(
     'GET /healthz',
-    { summary: 'The process runs', produces: ['text/plain'] },
+    { summary: 'Check that the process runs', produces: ['text/plain'] },
     () => new Response('ok\n', { headers: { 'content-type': 'text/plain' } }),
   ),
-  anyone('GET /api/health', { summary: 'The process runs', answer: z.object({ status: z.literal('ok') }) }, () => ({ status: 'ok' })),
-  anyone('GET /readyz', { summary: 'It can serve requests', answer: Ready, otherAnswers: { 503: Ready } }, async ({ event }) => {
-    const answer = await readiness(app)
-    if (isDraining()) answer.status = 'draining'
-    event.res.status = ['ok', 'degraded'].includes(answer.status) ? 200 : 503
-    return answer
-  }),
+  anyone('GET /api/health', { summary: 'Check that the process runs', answer: z.object({ status: z.literal('ok') }) }, () => ({
+    status: 'ok',
+  })),
+  anyone(
+    'GET /readyz',
+    { summary: 'Check readiness to serve requests', answer: Ready, otherAnswers: { 503: Ready } },
+    async ({ event }) => {
+      const answer = await readiness(app)
+      if (isDraining()) answer.status = 'draining'
+      event.res.status = ['ok', 'degraded'].includes(answer.status) ? 200 : 503
+      return answer
+    },
+  ),
 ]
 
 /** Database, schema and storage decide; search and worker only degrade. */

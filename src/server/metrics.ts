@@ -25,7 +25,7 @@ export function routes(app: App, recorder: Recorder): Route[] {
     anyone(
       'GET /metrics',
       {
-        summary: 'Metrics in the text format of Prometheus, for admins and for hosts in server.metrics_allow',
+        summary: 'Get metrics in the Prometheus text format; for admins and hosts in server.metrics_allow',
         produces: ['text/plain'],
         errors: ['UNAUTHORIZED', 'FORBIDDEN'],
       },

@@ -23,10 +23,10 @@ export const changes = ({ config }: App) =>
 export const SettingsAnswer = z.object({ ...fields, language: z.string(), items_per_page: z.int() })
 
 export const routes = (app: App): Route[] => [
-  user('GET /api/settings', { summary: 'Your settings', answer: SettingsAnswer }, ({ actor }) => settings.get(app, actor)),
+  user('GET /api/settings', { summary: 'Get your settings', answer: SettingsAnswer }, ({ actor }) => settings.get(app, actor)),
   user(
     'PUT /api/settings',
-    { summary: 'Change any of your settings', body: changes(app), answer: SettingsAnswer, errors: ['USER_NOT_FOUND'] },
+    { summary: 'Change your settings', body: changes(app), answer: SettingsAnswer, errors: ['USER_NOT_FOUND'] },
     ({ actor, body }) => settings.update(app, actor, body),
   ),
 ]

@@ -42,8 +42,8 @@ export const routes = (app: App): Route[] => [
   anyone(
     'GET /api/public/shared/:token',
     {
-      summary: 'What a shared link leads to: for a browser a page, else as JSON',
-      headers: { Accept: 'text/html first, as browsers say, for the page' },
+      summary: 'Open a shared link; browsers get a page, other clients JSON',
+      headers: { Accept: 'Returns the page if text/html comes first, as in browsers.' },
       answer: PublicAnswer,
       errors: linkErrors,
     },
@@ -52,7 +52,7 @@ export const routes = (app: App): Route[] => [
   anyone(
     'POST /api/public/shared/:token/verify',
     {
-      summary: 'Try the password of a shared link',
+      summary: 'Verify the password of a shared link',
       body: Password,
       answer: VerifyAnswer,
       errors: [...linkErrors, 'SHARED_LINK_RATE_LIMITED'],
@@ -63,10 +63,10 @@ export const routes = (app: App): Route[] => [
       return { valid }
     },
   ),
-  anyone('POST /api/public/shared/:token/download', { summary: 'The shared file, as attachment', ...fileOptions }, send(app, 'attachment')),
+  anyone('POST /api/public/shared/:token/download', { summary: 'Download the shared file', ...fileOptions }, send(app, 'attachment')),
   anyone(
     'POST /api/public/shared/:token/view',
-    { summary: 'The shared file, inline where its type is safe to show', ...fileOptions },
+    { summary: 'Get the shared file, inline if browsers can display its type safely', ...fileOptions },
     send(app, 'inline'),
   ),
 ]

@@ -50,7 +50,7 @@ const routesUnder = (app: App, path: `/${string}`): Route[] => [
   ),
   user(
     `GET ${path}`,
-    { summary: 'Your shared links, newest first', query: z.object(pageQuery(app.config)), answer: ListAnswer, isLarge: true },
+    { summary: 'List your shared links, newest first', query: z.object(pageQuery(app.config)), answer: ListAnswer, isLarge: true },
     async ({ actor, query }) => {
       const page = await resolvePage(app, actor, query)
       return pageAnswer(app, page, await sharedLinks.list(app, actor, page))
@@ -59,7 +59,7 @@ const routesUnder = (app: App, path: `/${string}`): Route[] => [
   user(
     `GET ${path}/document/:document_id`,
     {
-      summary: 'The shared links of a document',
+      summary: 'List the shared links of a document',
       ids: ofDocument,
       query: z.object(pageQuery(app.config)),
       answer: ListAnswer,

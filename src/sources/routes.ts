@@ -103,7 +103,7 @@ const ids = { id: 'SOURCE_NOT_FOUND' } as const
 export const routes = (app: App): Route[] => [
   user(
     'GET /api/sources',
-    { summary: 'List sources, by name', query: z.object(wholeQuery(app.config)), answer: ListAnswer, isLarge: true },
+    { summary: 'List sources by name', query: z.object(wholeQuery(app.config)), answer: ListAnswer, isLarge: true },
     async ({ actor, query }) => {
       const { rows, next } = await sources.list(app, actor, query)
       return { sources: rows.map(view), pagination: { next_cursor: next } }
@@ -111,12 +111,18 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/sources',
-    { summary: 'Make a source; local_folder is for admins', body: Fields, status: 201, answer: SourceAnswer, errors: ['FORBIDDEN'] },
+    {
+      summary: 'Create a source; only admins may create a local_folder',
+      body: Fields,
+      status: 201,
+      answer: SourceAnswer,
+      errors: ['FORBIDDEN'],
+    },
     async ({ actor, body }) => view(await sources.create(app, actor, body)),
   ),
   user(
     'POST /api/sources/test',
-    { summary: 'Try an address before a source is made of it', body: AddressFields, answer: TestAnswer, errors: ['FORBIDDEN'] },
+    { summary: 'Test an address before creating a source', body: AddressFields, answer: TestAnswer, errors: ['FORBIDDEN'] },
     ({ actor, body }) => testing.testAddress(app, actor, body),
   ),
   user('GET /api/sources/:id', { summary: 'Get a source', ids, answer: SourceAnswer }, async ({ actor, param }) =>
@@ -125,7 +131,7 @@ export const routes = (app: App): Route[] => [
   user(
     'PUT /api/sources/:id',
     {
-      summary: 'Change a source; username and password stay where they are not given, unless the url leads to another server',
+      summary: 'Change a source; omitted credentials are kept unless the server in `url` changes',
       ids,
       body: Changes,
       answer: SourceAnswer,
@@ -135,18 +141,18 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'DELETE /api/sources/:id',
-    { summary: 'Delete a source; its documents stay unless documents=delete', ids, query: RemoveQuery },
+    { summary: 'Delete a source; its documents are kept unless documents=delete', ids, query: RemoveQuery },
     ({ actor, param, query }) => sources.remove(app, actor, param('id'), query.documents === 'delete'),
   ),
   user(
     'POST /api/sources/:id/test',
-    { summary: 'Try a source: what of name, TLS, sign-in and listing works, and some paths', ids, answer: TestAnswer },
+    { summary: 'Test name resolution, TLS, credentials and listing of a source, and return sample paths', ids, answer: TestAnswer },
     ({ actor, param }) => testing.testSource(app, actor, param('id')),
   ),
   user(
     'POST /api/sources/:id/sync',
     {
-      summary: 'Sync now; with full every file is fetched again',
+      summary: 'Start a sync; `full` fetches every file again',
       ids,
       body: SyncOptions,
       status: 202,
@@ -160,13 +166,13 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/sources/:id/sync-status',
-    { summary: 'How far the sync is, or how the last one ended', ids, answer: StatusAnswer },
+    { summary: 'Get the progress of the running sync or the result of the last one', ids, answer: StatusAnswer },
     status(app),
   ),
-  user('GET /api/sources/:id/sync/status', { summary: 'How far the sync is (alias)', ids, answer: StatusAnswer }, status(app)),
+  user('GET /api/sources/:id/sync/status', { summary: 'Get the progress of the sync (alias)', ids, answer: StatusAnswer }, status(app)),
   user(
     'POST /api/sources/:id/cancel',
-    { summary: 'End a sync that waits or runs; what came so far stays', ids, answer: SyncAnswer, errors: ['CONFLICT'] },
+    { summary: 'Cancel a pending or running sync; fetched documents are kept', ids, answer: SyncAnswer, errors: ['CONFLICT'] },
     async ({ actor, param }) => ({ message: 'Sync cancelled.', job_id: await syncs.cancelSync(app, actor, param('id')) }),
   ),
 ]

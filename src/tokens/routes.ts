@@ -29,7 +29,7 @@ export const TokenAnswer = z.object({
   last_used_at: z.iso.datetime().nullable(),
 })
 export const ListAnswer = z.object({ tokens: z.array(TokenAnswer), pagination: CursorPagination })
-export const CreatedAnswer = TokenAnswer.extend({ token: z.string().describe('Shown this once; kept nowhere.') })
+export const CreatedAnswer = TokenAnswer.extend({ token: z.string().describe('Returned only once; the server stores a hash.') })
 
 const ids = { id: 'API_TOKEN_NOT_FOUND' } as const
 
@@ -37,7 +37,7 @@ export const routes = (app: App): Route[] => [
   user(
     'GET /api/tokens',
     {
-      summary: 'List API tokens: your own; for admins everybody’s',
+      summary: 'List your API tokens; admins see those of all users',
       query: listQuery(app),
       answer: ListAnswer,
       isLarge: true,
@@ -51,7 +51,7 @@ export const routes = (app: App): Route[] => [
   user(
     'POST /api/tokens',
     {
-      summary: 'Make an API token; an admin also for somebody else, as for an account that only a program uses',
+      summary: 'Create an API token; admins may create one for any user',
       body: NewToken,
       status: 201,
       answer: CreatedAnswer,
@@ -63,7 +63,7 @@ export const routes = (app: App): Route[] => [
       return { ...view(made), token: made.token }
     },
   ),
-  user('GET /api/tokens/:id', { summary: 'One API token', ids, answer: TokenAnswer }, async ({ actor, param }) =>
+  user('GET /api/tokens/:id', { summary: 'Get an API token', ids, answer: TokenAnswer }, async ({ actor, param }) =>
     view(await tokens.get(app, actor, param('id'))),
   ),
   user('DELETE /api/tokens/:id', { summary: 'Revoke an API token', ids, scope: 'session' }, ({ actor, param }) =>

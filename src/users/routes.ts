@@ -20,7 +20,7 @@ export const newUser = ({ config }: App) =>
   z.object({
     username: Username,
     email: Email,
-    password: newPassword(config).nullable().describe('null: signs in by single sign-on only'),
+    password: newPassword(config).nullable().describe('Null allows single sign-on only.'),
     role: Role.default('user'),
     display_name: DisplayName.default(''),
   })
@@ -46,7 +46,7 @@ export const routes = (app: App): Route[] => [
   ),
   admin(
     'POST /api/users',
-    { summary: 'Make a user', body: newUser(app), status: 201, answer: UserAnswer, errors: ['DUPLICATE_RESOURCE'] },
+    { summary: 'Create a user', body: newUser(app), status: 201, answer: UserAnswer, errors: ['DUPLICATE_RESOURCE'] },
     async ({ body: { password, ...fields } }) => {
       const password_hash = password === null ? null : await app.passwords.hash(password)
       return view(await users.create(app, app.db, { ...fields, password_hash, email_verified: true }))
@@ -55,10 +55,10 @@ export const routes = (app: App): Route[] => [
   admin(
     'POST /api/users/import',
     {
-      summary: 'Make or change many users; each row has its own result',
+      summary: 'Create or update many users, with a result for each row',
       query: z.object({
         dry_run: booleanText.default(false),
-        atomic: booleanText.default(false).describe('one bad row: nothing is written'),
+        atomic: booleanText.default(false).describe('Writes nothing if any row is invalid.'),
       }),
       body: ImportBody,
       maxBodyBytes: 16_000_000,
@@ -66,13 +66,13 @@ export const routes = (app: App): Route[] => [
     },
     ({ body, query }) => importUsers(app, body, query),
   ),
-  user('GET /api/users/profile', { summary: 'Your own account', answer: UserAnswer, errors: ['USER_NOT_FOUND'] }, async ({ actor }) =>
+  user('GET /api/users/profile', { summary: 'Get your account', answer: UserAnswer, errors: ['USER_NOT_FOUND'] }, async ({ actor }) =>
     view(await users.get(app.db, actor.id)),
   ),
   user(
     'PUT /api/users/profile',
     {
-      summary: 'Change your own account',
+      summary: 'Change your account',
       scope: 'session',
       body: Profile,
       answer: UserAnswer,
@@ -80,7 +80,7 @@ export const routes = (app: App): Route[] => [
     },
     async ({ actor, body }) => view(await users.updateProfile(app, actor, body)),
   ),
-  admin('GET /api/users/:id', { summary: 'One user', ids, answer: UserAnswer }, async ({ param }) =>
+  admin('GET /api/users/:id', { summary: 'Get a user', ids, answer: UserAnswer }, async ({ param }) =>
     view(await users.get(app.db, param('id'))),
   ),
   admin(
@@ -90,12 +90,12 @@ export const routes = (app: App): Route[] => [
   ),
   admin(
     'DELETE /api/users/:id',
-    { summary: 'Remove a user, saying what becomes of the documents', ids, query: Removal, errors: ['CONFLICT'] },
+    { summary: 'Delete a user, and transfer or delete the documents', ids, query: Removal, errors: ['CONFLICT'] },
     ({ param, query }) => users.remove(app, param('id'), query),
   ),
   admin(
     'GET /api/users/:identifier/groups',
-    { summary: 'Groups of a user, by user name or e-mail address', answer: GroupsAnswer, errors: ['USER_NOT_FOUND'] },
+    { summary: 'Get the groups of a user by username or email address', answer: GroupsAnswer, errors: ['USER_NOT_FOUND'] },
     async ({ param }) => {
       const found = await users.findByIdentifier(app.db, param('identifier'))
       if (!found) throw new AppError('USER_NOT_FOUND')

@@ -11,6 +11,7 @@ interface Operation {
   operationId: string
   tags: string[]
   summary: string
+  description?: string
   deprecated?: true
   security?: Record<string, string[]>[]
   parameters: object[]
@@ -41,9 +42,9 @@ export function describe(routes: readonly Route[], publicUrl: string, version: s
     info: {
       title: 'dms',
       version,
-      summary: 'Stores documents, reads them, and finds every word.',
+      summary: 'Document management with OCR and full-text search.',
       description:
-        'Every path below /api also answers below /api/v1. Events come over a WebSocket at /ws. Timestamps are RFC 3339 in UTC, sizes bytes, durations seconds, ids UUIDs.',
+        'Every path below /api is also served below /api/v1. A WebSocket at /ws delivers events. Timestamps are RFC 3339 in UTC, sizes are in bytes, durations in seconds, and ids are UUIDs.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: publicUrl }],
@@ -68,6 +69,7 @@ function operation(route: Route): Operation {
     operationId: operationIdOf(method, path),
     tags: [path.split('/')[2] ?? path.slice(1)],
     summary: door === 'admin' ? `${shape.summary} (admins)` : shape.summary,
+    ...(shape.description ? { description: shape.description } : {}),
     ...(shape.sunset ? { deprecated: true as const } : {}),
     ...(door === 'anyone' ? {} : { security: [{ bearer: [] }] }),
     parameters: [...pathParameters(route), ...queryParameters(shape.query), ...headerParameters(shape.headers)],
@@ -75,7 +77,7 @@ function operation(route: Route): Operation {
     responses: {
       ...errorResponses(route),
       ...successResponses(route),
-      ...(hidesAnswer(door, method, shape) ? { 204: { description: 'Done, for an API token without the scope read; no body.' } } : {}),
+      ...(hidesAnswer(door, method, shape) ? { 204: { description: 'Done, for an API token without the scope `read`; no body.' } } : {}),
     },
   }
 }
@@ -125,15 +127,15 @@ function successResponses({
   const others = Object.entries(also).map(([other, type]) => [other, isRedirect(other) ? redirectAnswer : jsonAnswer(type, summary)])
   return {
     ...goodAnswer(answer, status, produces, summary),
-    ...('Range' in headers ? { 206: { description: 'The range that was asked for.', content: bytesOf(produces) } } : {}),
-    ...('If-None-Match' in headers ? { 304: { description: 'What is there already is the same; no body.' } } : {}),
+    ...('Range' in headers ? { 206: { description: 'The requested range.', content: bytesOf(produces) } } : {}),
+    ...('If-None-Match' in headers ? { 304: { description: 'Not modified; no body.' } } : {}),
     ...Object.fromEntries(others),
   }
 }
 
 const isRedirect = (status: string | number | undefined): boolean => Number(status) >= 300
 
-const redirectAnswer = { description: 'Go on to where Location says; no body.' }
+const redirectAnswer = { description: 'Redirect to Location, without a body.' }
 
 const bytesOf = (types: readonly string[] = []): Media => Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }]))
 

@@ -34,7 +34,7 @@ export function docsPage(description: Description): string {
 
 type Entry = { path: string; method: string } & Description['paths'][string][string]
 
-function entry({ path, method, summary, security, parameters, requestBody, responses }: Entry): string {
+function entry({ path, method, summary, description, security, parameters, requestBody, responses }: Entry): string {
   const inputs = (
     parameters as { name: string; in: string; required: boolean; schema: { type?: string; enum?: unknown[]; default?: unknown } }[]
   ).map(
@@ -44,12 +44,12 @@ function entry({ path, method, summary, security, parameters, requestBody, respo
   const bodies = Object.entries(requestBody?.content ?? {}).map(
     ([type, { example, schema }]) => `<h3>Body: ${escaped(type)}</h3>${code(example ?? schema.properties)}`,
   )
-  const answers = Object.entries(responses).map(([status, { description, content }]) => {
+  const answers = Object.entries(responses).map(([status, { description: meaning, content }]) => {
     const example = Number(status) < 400 ? content?.['application/json']?.example : undefined
-    return `<tr><td><code>${status}</code><td>${escaped(description)}${example === undefined ? '' : code(example)}`
+    return `<tr><td><code>${status}</code><td>${escaped(meaning)}${example === undefined ? '' : code(example)}`
   })
   return `<details><summary><b class="${method}">${method.toUpperCase()}</b><code>${escaped(path)}</code><span>${escaped(summary)}${security ? '' : ' · public'}</span></summary><section>
-${inputs.length ? `<h3>Parameters</h3><table>${inputs.join('')}</table>` : ''}${bodies.join('')}<h3>Answers</h3><table>${answers.join('')}</table></section></details>`
+${description ? `<p>${escaped(description)}</p>` : ''}${inputs.length ? `<h3>Parameters</h3><table>${inputs.join('')}</table>` : ''}${bodies.join('')}<h3>Answers</h3><table>${answers.join('')}</table></section></details>`
 }
 
 const code = (value: unknown): string => `<pre>${escaped(JSON.stringify(value, null, 2) ?? '')}</pre>`

@@ -7,8 +7,8 @@ import { docsPage, docsPolicy } from './page.ts'
 import { precompressed } from './precompressed.ts'
 
 const headers = {
-  'If-None-Match': 'the ETag of what is there already',
-  'Accept-Encoding': 'br and gzip are there',
+  'If-None-Match': 'ETag of the copy that the client has.',
+  'Accept-Encoding': 'Supports br and gzip.',
 } as const
 
 /** The routes that describe the others; made when first asked for, since few servers ever are. */
@@ -26,9 +26,11 @@ export function documentation(app: App, all: () => readonly Route[]): Route[] {
   return [
     anyone(
       'GET /api/openapi.json',
-      { summary: 'This API as OpenAPI 3.1', headers, answer: z.record(z.string(), z.unknown()) },
+      { summary: 'Get the OpenAPI 3.1 document of this API', headers, answer: z.record(z.string(), z.unknown()) },
       ({ event }) => json(event),
     ),
-    anyone('GET /api/docs', { summary: 'This API as a page', headers, produces: ['text/html'] }, ({ event }) => page(event)),
+    anyone('GET /api/docs', { summary: 'Get the API documentation as a web page', headers, produces: ['text/html'] }, ({ event }) =>
+      page(event),
+    ),
   ]
 }

@@ -4,8 +4,8 @@ import { pluralize, wrapText } from '../src/cli/output/output.ts'
 import { listSettings } from '../src/cli/output/setting-rows.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
-import type { Diagnosis, Question } from '../src/doctor/doctor.ts'
-import type { Patient } from '../src/doctor/installation.ts'
+import type { Check, Diagnosis } from '../src/doctor/doctor.ts'
+import type { LazyInstallation } from '../src/doctor/installation.ts'
 import { escapeControls } from '../src/log/escape.ts'
 
 interface Flags {
@@ -28,7 +28,7 @@ export const doctor = (cli: Cli): Command =>
     ],
     exits: '0 no check failed · 3 a check failed (with --strict: or warned)',
     notes: [
-      '--fix restricts the mode of readable secrets, creates missing folders, and queues abandoned jobs again. It changes nothing else.',
+      '--fix restricts the mode of readable secrets, creates the backup directory, and queues abandoned jobs again. It changes nothing else.',
     ],
   })
     .option('--only <ids>', 'run only these checks, separated by commas')
@@ -40,67 +40,67 @@ export const doctor = (cli: Cli): Command =>
     .action(async (flags: Flags) => {
       const { url } = cli.target
       if (cli.options.printCurl) throw usage('doctor cannot use --print-curl: it checks more than HTTP answers')
-      const patient = url === null ? await openLocalInstallation(cli) : null
-      const all = patient ? await localChecks(patient) : await remoteChecks(cli, url ?? '')
+      const installation = url === null ? await openLocalInstallation(cli) : null
+      const all = installation ? await loadLocalChecks(installation) : await loadRemoteChecks(cli, url ?? '')
       const checks = selectChecks(all, flags)
       if (flags.list)
         return cli.print(
           checks.map(({ id, about }) => ({ id, about })),
           { columns: [{ name: 'id' }, { name: 'about' }] },
         )
-      if (flags.bundle !== undefined && !patient) throw usage('--bundle works on the server only')
-      const { examine } = await import('../src/doctor/doctor.ts')
+      if (flags.bundle !== undefined && !installation) throw usage('--bundle works on the server only')
+      const { runChecks } = await import('../src/doctor/doctor.ts')
       const diagnoses: Diagnosis[] = []
-      await examine(checks, flags.fix === true, (diagnosis) => {
+      await runChecks(checks, flags.fix === true, (diagnosis) => {
         diagnoses.push(diagnosis)
         if (cli.options.isHuman) cli.write(formatDiagnosis(diagnosis, cli.options.width))
       })
       const count = (status: Diagnosis['status']) => diagnoses.filter((diagnosis) => diagnosis.status === status).length
       if (count('fail') > 0 || (flags.strict && count('warn') > 0)) cli.exit = 'PARTIAL'
       printDiagnoses(cli, diagnoses, `${count('ok')} ok, ${pluralize(count('warn'), 'warning')}, ${count('fail')} failed`)
-      if (flags.bundle === undefined || !patient) return
+      if (flags.bundle === undefined || !installation) return
       const { writeBundle } = await import('../src/doctor/bundle.ts')
-      await writeBundle(flags.bundle, patient, diagnoses, listSettings(patient.loaded, undefined, {}))
+      await writeBundle(flags.bundle, installation, diagnoses, listSettings(installation.loaded, undefined, {}))
       cli.note(`✓ Wrote ${flags.bundle}`)
     })
 
-async function openLocalInstallation(cli: Cli): Promise<Patient> {
-  const [{ inspectConfig }, { openCommandLog }, { admit }] = await Promise.all([
+async function openLocalInstallation(cli: Cli): Promise<LazyInstallation> {
+  const [{ inspectConfig }, { openCommandLog }, { openLazyInstallation }] = await Promise.all([
     import('../src/config/load.ts'),
     import('../src/cli/remote/local-client.ts'),
     import('../src/doctor/installation.ts'),
   ])
   const loaded = inspectConfig(cli.configSources())
-  const patient = admit(loaded, await openCommandLog(loaded, cli.options))
-  cli.onEnd(() => patient.close())
-  return patient
+  const installation = openLazyInstallation(loaded, await openCommandLog(loaded, cli.options))
+  cli.onEnd(() => installation.close())
+  return installation
 }
 
-async function localChecks(patient: Patient): Promise<Question[]> {
-  const [{ machine }, { database }, { store }] = await Promise.all([
+async function loadLocalChecks(installation: LazyInstallation): Promise<Check[]> {
+  const [{ machineChecks }, { databaseChecks }, { storeChecks }] = await Promise.all([
     import('../src/doctor/machine.ts'),
     import('../src/doctor/database.ts'),
     import('../src/doctor/store.ts'),
   ])
-  return [...machine(patient), ...database(patient), ...store(patient)]
+  return [...machineChecks(installation), ...databaseChecks(installation), ...storeChecks(installation)]
 }
 
-async function remoteChecks(cli: Cli, url: string): Promise<Question[]> {
-  const [{ remote }, { openAnonymousClient }] = await Promise.all([
+async function loadRemoteChecks(cli: Cli, url: string): Promise<Check[]> {
+  const [{ remoteChecks }, { openAnonymousClient }] = await Promise.all([
     import('../src/doctor/remote.ts'),
     import('../src/cli/remote/remote-client.ts'),
   ])
   let client: ReturnType<typeof openAnonymousClient> | undefined
-  const ask = async () => {
+  const openAnonymous = async () => {
     // Without retries: the current answer is what doctor checks.
     client ??= openAnonymousClient({ ...cli.target, url }, { ...cli.connectOptions, pause: undefined })
     return client
   }
   cli.onEnd(async () => (await client?.catch(() => null))?.close())
-  return remote(url, ask, () => cli.client())
+  return remoteChecks(url, openAnonymous, () => cli.client())
 }
 
-function selectChecks(checks: readonly Question[], { only, skip }: Flags): Question[] {
+function selectChecks(checks: readonly Check[], { only, skip }: Flags): Check[] {
   const ids = checks.map(({ id }) => id)
   const parseIds = (flag: string, given: string | undefined) => {
     const asked = given?.split(',').map((id) => id.trim()) ?? null

@@ -1,26 +1,26 @@
-/** What a check tells, and what it is told. */
+/** Types of checks and their results. */
 import type { App } from '../app.ts'
 
-export interface Found {
-  /** error: something is lost or wrong; warning: something is late or superfluous */
+export interface CheckResult {
+  /** error: data is lost or wrong; warning: data is outdated or unused */
   severity: 'error' | 'warning'
   message: string
   document_id?: string
   sha256?: string
-  /** of the stored file that it is about */
+  /** address of the stored file */
   address?: string
   expected?: string | number
   actual?: string | number
-  /** what --repair does about it; missing: nothing can be done here */
+  /** Repairs it and returns a description of the change. Absent: no repair is possible. */
   repair?: () => Promise<string>
 }
 
-export interface Scope {
-  /** the share of stored files whose bytes are read and hashed, 0 to 1 */
+export interface CheckScope {
+  /** share of stored files to read in full, 0 to 1 */
   sample: number
   signal: AbortSignal
   onProgress(done: number): void
 }
 
-/** One question. Answers come as they are found, with bounded memory. */
-export type Check = (app: App, scope: Scope) => AsyncGenerator<Found>
+/** Yields problems with bounded memory. */
+export type Check = (app: App, scope: CheckScope) => AsyncGenerator<CheckResult>

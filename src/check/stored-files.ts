@@ -1,4 +1,4 @@
-/** Stored files: whether each is there, is what its address says, and belongs to somebody. */
+/** Checks stored files: existence, size, checksum and references. */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { sql } from 'kysely'
@@ -7,11 +7,11 @@ import { listStoredFiles, lockOrCreate, placeholderAddress, usesOf } from '../do
 import { openFileCollector } from '../files/free-buffers.ts'
 import * as jobs from '../jobs/queue.ts'
 import { FileMissing, sha256Of } from '../ports/file-store.ts'
-import type { Found, Scope } from './check-result.ts'
+import type { CheckResult, CheckScope } from './check-result.ts'
 
-const batch = 500
-/** Milliseconds: bytes get their name before their row is committed. */
-const grace = 3_600_000
+const batchSize = 500
+/** Minimum age of an orphan: an upload stores its file before it commits the row. */
+const minOrphanAgeMs = 3_600_000
 
 interface Stored {
   sha256: string
@@ -19,20 +19,20 @@ interface Stored {
   size: number
 }
 
-/** Missing, of another length, or not to be read. */
-export async function* files(app: App, scope: Scope): AsyncGenerator<Found> {
-  const wasRead = openFileCollector()
-  for await (const stored of all(app, scope)) {
-    const trouble = await troubleOf(app, stored)
-    wasRead()
-    if (trouble) yield* perDocument(app, stored, trouble)
+/** Yields stored files that are missing, unreadable or of the wrong size. */
+export async function* files(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
+  const onFileRead = openFileCollector()
+  for await (const stored of listFiles(app, scope)) {
+    const problem = await findProblem(app, stored)
+    onFileRead()
+    if (problem) yield* reportPerDocument(app, stored, problem)
   }
 }
 
-async function troubleOf(app: App, { address, size }: Stored): Promise<Problem | null> {
+async function findProblem(app: App, { address, size }: Stored): Promise<Problem | null> {
   const actual = await app.files.size(address)
   if (actual === null) return { severity: 'error', message: 'the stored file is missing: restore it from a backup' }
-  if (actual !== size) return { severity: 'error', message: 'the stored file has another length', expected: size, actual }
+  if (actual !== size) return { severity: 'error', message: 'the stored file has the wrong size', expected: size, actual }
   try {
     const stream = await app.files.read(address, { start: 0, end: 0 })
     stream.resume()
@@ -43,25 +43,25 @@ async function troubleOf(app: App, { address, size }: Stored): Promise<Problem |
   }
 }
 
-/** Of a sample: bytes that are not those that were stored. */
-export async function* checksums(app: App, scope: Scope): AsyncGenerator<Found> {
-  const wasRead = openFileCollector()
-  for await (const stored of all(app, scope)) {
+/** Yields stored files of the sample whose bytes have changed. */
+export async function* checksums(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
+  const onFileRead = openFileCollector()
+  for await (const stored of listFiles(app, scope)) {
     if (scope.sample < 1 && Math.random() >= scope.sample) continue
     const { sha256 } = stored
-    const actual = await hashOf(app, stored)
-    wasRead()
+    const actual = await hashFile(app, stored)
+    onFileRead()
     if (actual === null || actual === sha256) continue
     const message = 'the stored file is corrupt: restore it from a backup'
-    yield* perDocument(app, stored, { severity: 'error', message, expected: sha256, actual })
+    yield* reportPerDocument(app, stored, { severity: 'error', message, expected: sha256, actual })
   }
 }
 
-/** null where there is nothing to be read, which `files` tells of. */
-async function hashOf(app: App, { address, size }: Stored): Promise<string | null> {
+/** Returns null for an unreadable file, which the check `files` reports. */
+async function hashFile(app: App, { address, size }: Stored): Promise<string | null> {
   const hash = createHash('sha256')
   try {
-    // One byte further than it should go: what is too long is not itself. A stream that knows no end takes much memory for every small file.
+    // Reads one byte more than expected, to detect longer files. A stream without an end allocates a large buffer for each small file.
     for await (const chunk of await app.files.read(address, size > 0 ? { start: 0, end: size } : undefined)) hash.update(chunk)
     return hash.digest('hex')
   } catch (error) {
@@ -70,51 +70,47 @@ async function hashOf(app: App, { address, size }: Stored): Promise<string | nul
   }
 }
 
-interface NamedFile {
-  address: string
-  size: number
-  modifiedAt: Date
-}
+type NamedFile = Pick<Stored, 'address' | 'size'> & { modifiedAt: Date }
 
-/** Files and rows that no document has. */
-export async function* orphans(app: App, scope: Scope): AsyncGenerator<Found> {
+/** Yields files and rows without a document. */
+export async function* orphans(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
   let files: NamedFile[] = []
   let done = 0
   for await (const file of app.files.list()) {
     files.push(file)
-    if (files.length < batch) continue
-    yield* withoutRow(app, files)
+    if (files.length < batchSize) continue
+    yield* findFilesWithoutRow(app, files)
     files = []
-    done += batch
+    done += batchSize
     scope.onProgress(done)
   }
-  yield* withoutRow(app, files)
-  yield* withoutDocument(app)
+  yield* findFilesWithoutRow(app, files)
+  yield* findRowsWithoutDocument(app)
 }
 
-async function* withoutRow(app: App, files: readonly NamedFile[]): AsyncGenerator<Found> {
+async function* findFilesWithoutRow(app: App, files: readonly NamedFile[]): AsyncGenerator<CheckResult> {
   const uses = await usesOf(
     app.db,
     files.map(({ address }) => address),
   )
   for (const { address, modifiedAt, size } of files) {
-    if (uses.get(address) !== 'none' || app.now().getTime() - modifiedAt.getTime() < grace) continue
+    if (uses.get(address) !== 'none' || app.now().getTime() - modifiedAt.getTime() < minOrphanAgeMs) continue
     yield {
       severity: 'warning',
-      message: 'a stored file that no document has',
+      message: 'the stored file belongs to no document',
       sha256: sha256Of(address),
       address,
       actual: size,
-      repair: () => quarantine(app, address),
+      repair: () => quarantineUnused(app, address),
     }
   }
 }
 
 /**
- * Asked again under the lock that uploads of the same bytes take: an upload that is under way has ended then, and its address is either in a row or
- * of no use for ever. Only after the commit the file is moved.
+ * Moves a file into quarantine unless it is used. Takes the lock that uploads of the same bytes take, so a concurrent upload has either recorded
+ * the address or never will. The file is moved after the commit.
  */
-async function quarantine(app: App, address: string): Promise<string> {
+async function quarantineUnused(app: App, address: string): Promise<string> {
   const sha256 = sha256Of(address)
   const isUsed = await app.db.transaction().execute(async (trx) => {
     const placeholder = placeholderAddress(sha256)
@@ -122,35 +118,35 @@ async function quarantine(app: App, address: string): Promise<string> {
     if (found === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
     return (await usesOf(trx, [address])).get(address) !== 'none'
   })
-  return isUsed ? 'it is used by now' : `moved to ${await app.files.quarantine(address)}`
+  return isUsed ? 'is used by a document again' : `moved to ${await app.files.quarantine(address)}`
 }
 
-async function* withoutDocument(app: App): AsyncGenerator<Found> {
+async function* findRowsWithoutDocument(app: App): AsyncGenerator<CheckResult> {
   let last = ''
   for (;;) {
     const { rows } = await sql<{ sha256: string; address: string }>`
       select sha256, address from stored_files file where sha256 > ${last}
         and not exists (select from documents where documents.sha256 = file.sha256)
         and not exists (select from jobs where kind = 'purge' and payload ->> 'sha256' = file.sha256)
-      order by sha256 limit ${batch}`.execute(app.db)
+      order by sha256 limit ${batchSize}`.execute(app.db)
     for (const { sha256, address } of rows) {
       yield {
         severity: 'warning',
-        message: 'stored bytes that no document has, and that nothing is about to remove',
+        message: 'the stored file belongs to no document, and no job removes it',
         sha256,
         address,
         async repair() {
           await app.db.transaction().execute((trx) => jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}` }))
-          return 'will be removed by a worker'
+          return 'queued to be removed'
         },
       }
     }
-    if (rows.length < batch) return
+    if (rows.length < batchSize) return
     last = rows.at(-1)?.sha256 ?? ''
   }
 }
 
-async function* all(app: App, { signal, onProgress }: Scope): AsyncGenerator<Stored> {
+async function* listFiles(app: App, { signal, onProgress }: CheckScope): AsyncGenerator<Stored> {
   let done = 0
   for await (const file of listStoredFiles(app.db)) {
     signal.throwIfAborted()
@@ -159,10 +155,10 @@ async function* all(app: App, { signal, onProgress }: Scope): AsyncGenerator<Sto
   }
 }
 
-type Problem = Omit<Found, 'sha256' | 'address' | 'document_id'>
+type Problem = Omit<CheckResult, 'sha256' | 'address' | 'document_id'>
 
-/** A finding for each document that has these bytes; none where the last of them went meanwhile. */
-async function* perDocument(app: App, { sha256, address }: Stored, problem: Problem): AsyncGenerator<Found> {
+/** Yields the problem once for each document with these bytes. */
+async function* reportPerDocument(app: App, { sha256, address }: Stored, problem: Problem): AsyncGenerator<CheckResult> {
   const documents = await app.db.selectFrom('documents').select('id').where('sha256', '=', sha256).orderBy('id').execute()
   for (const { id } of documents) yield { ...problem, sha256, address, document_id: id }
 }

@@ -1,79 +1,79 @@
-/** What tables say of each other, of the queue and of the index. */
+/** Checks tables, the queue and the index. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import * as claims from '../jobs/leases.ts'
 import { queueStranded, stranded } from '../ocr/stranded-documents.ts'
 import { reindex } from '../search/search.ts'
-import type { Found, Scope } from './check-result.ts'
+import type { CheckResult, CheckScope } from './check-result.ts'
 
-/** Rows that are told of, of each question. */
-const most = 10_000
+/** Maximum number of rows reported by each check. */
+const maxRows = 10_000
 
-/** Documents that call themselves the copy of one that has other bytes or another owner. */
-export async function* references(app: App): AsyncGenerator<Found> {
+/** Yields documents marked as duplicates of documents with other contents. */
+export async function* references(app: App): AsyncGenerator<CheckResult> {
   const { rows } = await sql<{ id: string; of: string }>`
     select copy.id, copy.duplicate_of as of from documents copy join documents first on first.id = copy.duplicate_of
-    where first.id = copy.id or first.sha256 <> copy.sha256 limit ${most}`.execute(app.db)
+    where first.id = copy.id or first.sha256 <> copy.sha256 limit ${maxRows}`.execute(app.db)
   for (const { id, of } of rows) {
     yield {
       severity: 'warning',
-      message: 'is marked as a copy of a document that it does not equal',
+      message: 'is marked as a duplicate of a document with other contents',
       document_id: id,
       actual: of,
       async repair() {
         await app.db.updateTable('documents').set({ duplicate_of: null }).where('id', '=', id).where('duplicate_of', '=', of).execute()
-        return 'the mark was removed'
+        return 'removed the mark'
       },
     }
   }
 }
 
-/** Documents that wait to be read, or are said to be read, while nobody is going to. */
-export async function* status(app: App): AsyncGenerator<Found> {
-  for (const { id, status } of await stranded(app.db, most)) {
+/** Yields documents that wait for OCR or extraction without a job. */
+export async function* status(app: App): AsyncGenerator<CheckResult> {
+  for (const { id, status } of await stranded(app.db, maxRows)) {
     yield {
       severity: 'error',
-      message: `is ${status}, but no job reads it`,
+      message: `is ${status}, but has no job`,
       document_id: id,
       actual: status,
-      repair: async () => ((await queueStranded(app, id)) ? 'queued to be read again' : 'a job reads it by now'),
+      repair: async () => ((await queueStranded(app, id)) ? 'queued again' : 'has a job again'),
     }
   }
 }
 
-/** Jobs whose worker fell silent long ago: any worker would have taken them over. */
-export async function* queue(app: App): AsyncGenerator<Found> {
-  for (const job of await claims.loadAbandoned(app.db, most)) {
+/** Yields jobs whose lease expired long ago. A running worker would have taken them over. */
+export async function* queue(app: App): AsyncGenerator<CheckResult> {
+  for (const job of await claims.loadAbandoned(app.db, maxRows)) {
     const { id, kind, worker, document_id, since } = job
     yield {
       severity: 'error',
-      message: `the ${kind} job ${id} was left by ${worker ?? 'its worker'}, and no worker has taken it over: is one running?`,
+      message: `the ${kind} job ${id} was abandoned by ${worker ?? 'its worker'}, and no worker has taken it over: is one running?`,
       ...(document_id === null ? {} : { document_id }),
       actual: since,
-      repair: async () => ((await claims.requeue(app.db, job)) ? 'queued again' : 'somebody has taken it over by now'),
+      repair: async () => ((await claims.requeue(app.db, job)) ? 'queued again' : 'a worker has taken it over'),
     }
   }
 }
 
-/** Shared links that were used more often than they may be. */
-export async function* links(app: App): AsyncGenerator<Found> {
+/** Yields shared links with more views than their maximum. */
+export async function* links(app: App): AsyncGenerator<CheckResult> {
   const { rows } = await sql<{ id: string; document_id: string; max_views: number; view_count: number }>`
-    select id, document_id, max_views, view_count from shared_links where view_count > max_views order by id limit ${most}`.execute(app.db)
-  for (const { id, document_id, max_views, view_count } of rows)
-    yield { severity: 'error', message: `the shared link ${id} was used too often`, document_id, expected: max_views, actual: view_count }
+    select id, document_id, max_views, view_count from shared_links where view_count > max_views order by id limit ${maxRows}`.execute(
+    app.db,
+  )
+  for (const { id, document_id, max_views, view_count } of rows) {
+    const message = `the shared link ${id} was viewed more often than max_views`
+    yield { severity: 'error', message, document_id, expected: max_views, actual: view_count }
+  }
 }
 
-/** Whether every document can be found. What the queue is about to index does not count. */
-export async function* index(app: App, { signal }: Scope): AsyncGenerator<Found> {
-  const { rows } = await sql<{ documents: number; waiting: number }>`
-    select (select count(*) from documents) as documents,
-      (select count(*) from jobs where kind in ('index', 'reindex') and status in ('pending', 'processing')) as waiting`.execute(app.db)
-  const { documents = 0, waiting = 0 } = rows[0] ?? {}
-  const { documents: indexed, missing, extra, outdated } = await app.search.status()
-  if (missing + extra + outdated === 0 || waiting > 0) return
+/** Compares the index with the documents. Pending index jobs are no finding. */
+export async function* index(app: App, { signal }: Pick<CheckScope, 'signal'>): AsyncGenerator<CheckResult> {
+  const { documents, jobs, indexed, differences } = await loadIndexState(app)
+  if (differences === null || jobs > 0) return
   yield {
     severity: 'warning',
-    message: `the search index has ${indexed} documents of ${documents}: ${missing} missing, ${extra} too many, ${outdated} in an older form`,
+    message: `the search index has ${indexed} documents of ${documents}: ${differences}`,
     expected: documents,
     actual: indexed,
     async repair() {
@@ -81,4 +81,14 @@ export async function* index(app: App, { signal }: Scope): AsyncGenerator<Found>
       return 'rebuilt'
     },
   }
+}
+
+/** Counts documents, queued index jobs and indexed documents. `differences`: description; null if the index is complete. */
+export async function loadIndexState(app: App) {
+  const { rows } = await sql<{ documents: number; jobs: number }>`
+    select (select count(*) from documents) as documents,
+      (select count(*) from jobs where kind in ('index', 'reindex') and status in ('pending', 'processing')) as jobs`.execute(app.db)
+  const { documents: indexed, missing, extra, outdated } = await app.search.status()
+  const differences = `${missing} missing, ${extra} extra, ${outdated} outdated`
+  return { documents: 0, jobs: 0, ...rows[0], indexed, differences: missing + extra + outdated === 0 ? null : differences }
 }

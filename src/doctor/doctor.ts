@@ -1,63 +1,58 @@
-/** What is wrong with an installation, and what mends it: questions that each look at one thing and never fail themselves. */
-import { setTimeout as sleep } from 'node:timers/promises'
+/** Runs diagnostic checks. Each check looks at one thing and never throws to the caller. */
 
-export interface Opinion {
+export interface CheckResult {
   status: 'ok' | 'warn' | 'fail' | 'skip'
   message: string
-  /** a command or a setting that mends it */
-  fix?: string
-  /** mends it, where that does no harm; says what was done */
-  mend?: () => Promise<string>
+  /** a command or a setting that solves the problem */
+  fix?: string | undefined
+  /** Applies a harmless fix. Returns a description of the change. */
+  repair?: (() => Promise<string>) | undefined
 }
 
-export interface Diagnosis extends Omit<Opinion, 'mend'> {
+export interface Diagnosis extends Omit<CheckResult, 'repair'> {
   id: string
   duration_ms: number
-  /** what --fix did; null: nothing */
+  /** result of --fix; null: nothing was changed */
   fixed: string | null
 }
 
-export interface Question {
+export interface Check {
   id: string
-  /** what is looked at, for --list */
+  /** subject of the check, for --list */
   about: string
-  ask(): Promise<Opinion>
+  run(): CheckResult | Promise<CheckResult>
 }
 
-/** Milliseconds for one question. */
-const patience = 30_000
+const checkTimeoutMs = 30_000
 
-/** Asks them one after the other. With `fix`, what can be mended without harm is. */
-export async function examine(questions: readonly Question[], fix: boolean, told: (diagnosis: Diagnosis) => void): Promise<void> {
-  for (const { id, ask } of questions) {
+/** Runs the checks one after the other. With `canFix`, applies harmless fixes. */
+export async function runChecks(checks: readonly Check[], canFix: boolean, onDiagnosis: (diagnosis: Diagnosis) => void): Promise<void> {
+  for (const check of checks) {
     const started = performance.now()
-    const { mend, ...opinion } = await inTime(ask)
-    const fixed = fix && mend ? await mend().catch((error: Error) => `could not be fixed: ${error.message}`) : null
-    told({ id, ...opinion, fixed, duration_ms: Math.round(performance.now() - started) })
+    const { repair, ...result } = await runCheck(check)
+    const fixed = canFix && repair ? await repair().catch((error: Error) => `could not be fixed: ${error.message}`) : null
+    onDiagnosis({ id: check.id, ...result, fixed, duration_ms: Math.round(performance.now() - started) })
   }
 }
 
-async function inTime(ask: Question['ask']): Promise<Opinion> {
-  const late = new AbortController()
-  const tooLate = sleep(patience, undefined, { signal: late.signal }).then(() =>
-    Promise.reject(new Error(`no answer within ${patience / 1000} s`)),
-  )
-  tooLate.catch(() => {})
+async function runCheck(check: Check): Promise<CheckResult> {
+  const timeout = Promise.withResolvers<never>()
+  const timer = setTimeout(() => timeout.reject(new Error(`no answer within ${checkTimeoutMs / 1000} s`)), checkTimeoutMs)
   try {
-    return await Promise.race([ask(), tooLate])
+    return await Promise.race([check.run(), timeout.promise])
   } catch (error) {
-    if (error instanceof NotHere) return { status: 'skip', message: error.message }
-    return fail((error as Error).message.split('\n', 1)[0] ?? 'failed', error instanceof Failing ? error.fix : undefined)
+    if (error instanceof SkippedCheck) return { status: 'skip', message: error.message }
+    return fail((error as Error).message.split('\n', 1)[0] ?? 'failed', error instanceof CheckFailure ? error.fix : undefined)
   } finally {
-    late.abort()
+    clearTimeout(timer)
   }
 }
 
-/** What a question needs is not there, and another question tells of that. */
-export class NotHere extends Error {}
+/** The check does not apply, or another check reports the cause. */
+export class SkippedCheck extends Error {}
 
-/** What keeps a question from being answered, and what mends it. */
-export class Failing extends Error {
+/** The check cannot run. `fix` solves the problem. */
+export class CheckFailure extends Error {
   readonly fix: string
 
   constructor(message: string, fix: string) {
@@ -66,13 +61,16 @@ export class Failing extends Error {
   }
 }
 
-export const ok = (message: string): Opinion => ({ status: 'ok', message })
-export const warn = (message: string, fix?: string, mend?: Opinion['mend']): Opinion => opinion('warn', message, fix, mend)
-export const fail = (message: string, fix?: string, mend?: Opinion['mend']): Opinion => opinion('fail', message, fix, mend)
-
-const opinion = (status: 'warn' | 'fail', message: string, fix?: string, mend?: Opinion['mend']): Opinion => ({
-  status,
+export const ok = (message: string): CheckResult => ({ status: 'ok', message })
+export const warn = (message: string, fix?: string, repair?: CheckResult['repair']): CheckResult => ({
+  status: 'warn',
   message,
-  ...(fix === undefined ? {} : { fix }),
-  ...(mend === undefined ? {} : { mend }),
+  fix,
+  repair,
+})
+export const fail = (message: string, fix?: string, repair?: CheckResult['repair']): CheckResult => ({
+  status: 'fail',
+  message,
+  fix,
+  repair,
 })

@@ -1,30 +1,30 @@
-/** What is examined: the parts of this installation, each opened when a question first needs it. */
+/** Opens the parts of this installation when a check first needs them. */
 import type { App } from '../app.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import type { Log } from '../log/log.ts'
 import { type OpenedDatabase, openApp, openConfiguredDatabase } from '../open-app.ts'
-import { NotHere } from './doctor.ts'
+import { SkippedCheck } from './doctor.ts'
 
-export interface Patient {
+export interface LazyInstallation {
   readonly loaded: LoadedConfig & { readonly problems: readonly string[] }
   readonly log: Log
-  /** Throws what the connection says the first time, NotHere from then on. */
+  /** Throws the connection error the first time and SkippedCheck from then on. */
   database(): Promise<OpenedDatabase>
-  /** Everything joined; throws NotHere where that cannot be. */
+  /** Throws SkippedCheck where the app cannot be opened. */
   app(): Promise<App>
   close(): Promise<void>
 }
 
-/** Opens nothing yet. `loaded` may have problems. */
-export function admit(loaded: Patient['loaded'], log: Log): Patient {
+/** Returns an installation with nothing opened yet. `loaded` may have problems. */
+export function openLazyInstallation(loaded: LazyInstallation['loaded'], log: Log): LazyInstallation {
   let database: Promise<OpenedDatabase> | null = null
-  let app: Promise<App & { close(): Promise<void> }> | null = null
+  let app: ReturnType<typeof openApp> | null = null
   let isDown = false
-  const patient: Patient = {
+  return {
     loaded,
     log,
     async database() {
-      if (isDown) throw new NotHere('the database is out of reach')
+      if (isDown) throw new SkippedCheck('the database is out of reach')
       try {
         database ??= openConfiguredDatabase(loaded.config, log, true)
         const opened = await database
@@ -36,13 +36,11 @@ export function admit(loaded: Patient['loaded'], log: Log): Patient {
       }
     },
     async app() {
-      if (loaded.problems.length > 0) throw new NotHere('the configuration is wrong')
-      await patient.database().catch(() => {
-        throw new NotHere('the database is out of reach')
-      })
+      if (loaded.problems.length > 0) throw new SkippedCheck('the configuration is wrong')
+      await reachDatabase(this)
       app ??= openApp(loaded.config, log, { migrate: 'never' })
       return app.catch(() => {
-        throw new NotHere('dms cannot start')
+        throw new SkippedCheck('dms cannot start')
       })
     },
     async close() {
@@ -50,5 +48,10 @@ export function admit(loaded: Patient['loaded'], log: Log): Patient {
       await (await database?.catch(() => null))?.close()
     },
   }
-  return patient
 }
+
+/** Returns the database. Throws SkippedCheck where it cannot be reached, because the check `database` reports the cause. */
+export const reachDatabase = (installation: LazyInstallation): Promise<OpenedDatabase> =>
+  installation.database().catch(() => {
+    throw new SkippedCheck('the database is out of reach')
+  })

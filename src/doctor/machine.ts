@@ -1,5 +1,5 @@
-/** Configuration, files and this machine. */
-import { chmod, mkdir, readFile, stat, statfs } from 'node:fs/promises'
+/** Checks the configuration, files and this machine. */
+import { chmod, stat, statfs } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { dirname, join } from 'node:path'
 import { openIdentityProvider } from '../auth/openid-provider.ts'
@@ -7,118 +7,109 @@ import { parseHostPort } from '../config/values.ts'
 import { nodeKeepsFromNetwork, withoutNetwork } from '../extract/process/sandbox.ts'
 import { storeFolder } from '../files/store-marker.ts'
 import { readVersion } from '../version.ts'
-import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
-import type { Patient } from './installation.ts'
+import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
+import type { LazyInstallation } from './installation.ts'
 
-/** What nobody but dms may read, below the data folder. */
-const secrets = ['jwt_secret', 'sources_key', 'initial-admin-password']
+/** Files in the data directory that only dms may read. */
+const secretNames = ['jwt_secret', 'sources_key', 'initial-admin-password']
+/** Free space below which the check warns, in bytes. */
+const minFreeBytes = 2e9
 
-export const machine = (patient: Patient): Question[] => [
-  { id: 'config', about: 'config.toml and the variables', ask: async () => configuration(patient) },
-  { id: 'permissions', about: 'who may read secrets', ask: () => permissions(patient) },
-  { id: 'node', about: 'the Node that runs this', ask: async () => ok(`dms ${readVersion()} on Node ${process.versions.node}`) },
-  { id: 'disk', about: 'room on the disks', ask: () => disk(patient) },
-  { id: 'exposure', about: 'what strangers can reach', ask: async () => exposure(patient) },
-  { id: 'readers', about: 'what parsers of uploaded files can reach', ask: readers },
-  { id: 'oidc', about: 'the OpenID provider', ask: () => oidc(patient) },
+export const machineChecks = (installation: LazyInstallation): Check[] => [
+  { id: 'config', about: 'configuration file and environment variables', run: () => checkConfig(installation) },
+  { id: 'permissions', about: 'file modes of secrets', run: () => checkPermissions(installation) },
+  { id: 'node', about: 'version of Node', run: () => ok(`dms ${readVersion()} on Node ${process.versions.node}`) },
+  { id: 'disk', about: 'free disk space', run: () => checkDisk(installation) },
+  { id: 'exposure', about: 'access from the network', run: () => checkExposure(installation) },
+  { id: 'readers', about: 'sandbox of the parsers of uploaded files', run: checkReaders },
+  { id: 'oidc', about: 'OpenID provider', run: () => checkOidc(installation) },
 ]
 
-function configuration({ loaded: { problems, warnings, file } }: Patient): Opinion {
+function checkConfig({ loaded: { problems, warnings, file } }: LazyInstallation): CheckResult {
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
   if (problems[0] !== undefined) return fail(`${problems[0]}${more}`, 'dms config check')
   if (warnings[0] !== undefined) return warn(warnings[0], 'dms config check')
-  return ok(file ?? 'no configuration file: the defaults and variables')
+  return ok(file ?? 'no configuration file: defaults and environment variables')
 }
 
-async function permissions({ loaded: { config, origins } }: Patient): Promise<Opinion> {
-  const named = [...origins.values()].filter(({ origin }) => origin === 'env_file').map(({ source }) => source.replace(/^\w+=/, ''))
-  const open: string[] = []
-  for (const path of [...secrets.map((name) => join(config.data_dir, name)), ...named]) {
-    const found = await stat(path).catch(() => null)
-    if (found && (found.mode & 0o007) !== 0) open.push(path)
+async function checkPermissions({ loaded: { config, origins } }: LazyInstallation): Promise<CheckResult> {
+  const envFiles = [...origins.values()].filter(({ origin }) => origin === 'env_file').map(({ source }) => source.replace(/^\w+=/, ''))
+  const readable: string[] = []
+  for (const path of [...secretNames.map((name) => join(config.data_dir, name)), ...envFiles]) {
+    const stats = await stat(path).catch(() => null)
+    if (stats && (stats.mode & 0o007) !== 0) readable.push(path)
   }
-  if (open.length === 0) return ok('secrets are for dms alone')
-  const close = async () => {
-    for (const path of open) await chmod(path, 0o600)
-    return `closed ${open.join(', ')}`
+  if (readable.length === 0) return ok('only dms can read its secrets')
+  const restrict = async () => {
+    for (const path of readable) await chmod(path, 0o600)
+    return `set mode 600 on ${readable.join(', ')}`
   }
-  return fail(`everybody may read ${open.join(', ')}`, `chmod 600 ${open.join(' ')}`, close)
+  return fail(`every user of this machine can read ${readable.join(', ')}`, `chmod 600 ${readable.join(' ')}`, restrict)
 }
 
-async function disk({ loaded: { config } }: Patient): Promise<Opinion> {
-  const places = {
-    'the data folder': config.data_dir,
+async function checkDisk({ loaded: { config } }: LazyInstallation): Promise<CheckResult> {
+  const directories = {
+    'the data directory': config.data_dir,
     'the document store': config.storage.kind === 'disk' ? storeFolder(config) : config.data_dir,
     'the backups': config.backup.path,
   }
   const lines: string[] = []
-  for (const [what, path] of Object.entries(places)) {
-    const { bavail, bsize, ffree, files } = await statfs(await nearest(path))
+  for (const [label, path] of Object.entries(directories)) {
+    const { bavail, bsize, ffree, files } = await statfs(await findExistingParent(path))
     const free = bavail * bsize
-    if (what === 'the document store' && free < config.storage.min_free)
+    if (label === 'the document store' && free < config.storage.min_free)
       return fail(
-        `${gigabytes(free)} are left for ${what}; below ${gigabytes(config.storage.min_free)} uploads are refused`,
-        'make room, or lower storage.min_free',
+        `${formatGigabytes(free)} are free for ${label}; uploads are refused below ${formatGigabytes(config.storage.min_free)}`,
+        'free disk space, or lower storage.min_free',
       )
-    if (free < 2e9) return warn(`${gigabytes(free)} are left for ${what}`, 'make room')
-    if (files > 0 && ffree / files < 0.02) return warn(`hardly any more files can be made for ${what} (inodes)`, 'make room')
-    lines.push(`${gigabytes(free)} for ${what}`)
+    if (free < minFreeBytes) return warn(`${formatGigabytes(free)} are free for ${label}`, 'free disk space')
+    if (files > 0 && ffree / files < 0.02) return warn(`less than 2% of the inodes are free for ${label}`, 'remove files')
+    lines.push(`${formatGigabytes(free)} free for ${label}`)
   }
   return ok(lines.join(', '))
 }
 
-/** The folder itself, or the first of those above it that there is. */
-async function nearest(path: string): Promise<string> {
+const formatGigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(bytes < 1e10 ? 1 : 0)} GB`
+
+/** Returns the directory itself, or its nearest parent that exists. */
+async function findExistingParent(path: string): Promise<string> {
   for (let folder = path; ; folder = dirname(folder))
     if ((await stat(folder).catch(() => null)) !== null || folder === dirname(folder)) return folder
 }
 
-function exposure({ loaded: { config } }: Patient): Opinion {
+function checkExposure({ loaded: { config } }: LazyInstallation): CheckResult {
   const { server, auth, metrics } = config
-  const isOpen = server.socket === '' && !isLoopback(server.host)
+  const isPublic = server.socket === '' && !isLoopback(server.host)
   if (metrics.enabled && metrics.token === '' && !isLoopback(parseHostPort(metrics.listen)?.host ?? ''))
-    return fail(`everybody who reaches ${metrics.listen} reads the metrics`, 'set metrics.token, or listen on 127.0.0.1')
+    return fail(`anyone who reaches ${metrics.listen} can read the metrics`, 'set metrics.token, or listen on 127.0.0.1')
   if (server.metrics_allow.some((network) => /\/0$/.test(network)))
-    return fail('server.metrics_allow lets the whole world read /metrics', 'name the networks of your monitoring')
-  if (isOpen && auth.enable_registration)
-    return warn(`anybody who reaches ${server.host}:${server.port} can register`, 'ENABLE_REGISTRATION=false, or auth.enable_registration')
-  if (isOpen && server.tls_cert === '' && server.trusted_proxies.length === 0)
+    return fail('server.metrics_allow lets any address read /metrics', 'list only the networks of the monitoring')
+  if (isPublic && auth.enable_registration)
+    return warn(`anyone who reaches ${server.host}:${server.port} can register`, 'ENABLE_REGISTRATION=false, or auth.enable_registration')
+  if (isPublic && server.tls_cert === '' && server.trusted_proxies.length === 0)
     return warn(
-      `passwords travel in the clear to ${server.host}:${server.port}`,
+      `passwords are sent unencrypted to ${server.host}:${server.port}`,
       'set server.tls_cert and server.tls_key, or listen on 127.0.0.1 behind a proxy',
     )
-  return ok(isOpen ? `${server.host}:${server.port}` : 'this machine only')
+  return ok(isPublic ? `${server.host}:${server.port}` : 'this machine only')
 }
 
 const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '[::1]' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 
-async function oidc({ loaded: { config }, log }: Patient): Promise<Opinion> {
-  if (config.auth.method !== 'oidc') throw new NotHere('people sign in by password')
-  const wrong = Object.entries(await openIdentityProvider(config.oidc, log).check()).find(([, found]) => found !== 'ok')
-  return wrong ? fail(`${wrong[0]}: ${wrong[1]}`, 'look at [oidc], issuer first, and at the way to the provider') : ok(config.oidc.issuer)
+async function checkOidc({ loaded: { config }, log }: LazyInstallation): Promise<CheckResult> {
+  if (config.auth.method !== 'oidc') throw new SkippedCheck('users sign in with passwords')
+  const failed = Object.entries(await openIdentityProvider(config.oidc, log).check()).find(([, result]) => result !== 'ok')
+  return failed
+    ? fail(`${failed[0]}: ${failed[1]}`, 'check [oidc], issuer first, and the connection to the provider')
+    : ok(config.oidc.issuer)
 }
 
-/** Parsers are given files of strangers; what holds them if one of those takes a parser over. */
-async function readers(): Promise<Opinion> {
+/** Checks the protection of the network from a hijacked parser: uploaded files are untrusted. */
+function checkReaders(): CheckResult {
   if (withoutNetwork() !== null) return ok('parsers have no network')
-  const mend = 'let dms make network namespaces (unshare --net), or let a firewall keep it from the network'
+  const fix = 'allow dms to create network namespaces (unshare --net), or block the network with a firewall'
   if (!nodeKeepsFromNetwork)
-    return warn(`nothing but their code keeps parsers from the network (Node ${process.versions.node})`, `Node 26, and ${mend}`)
-  return warn('Node keeps parsers from the network; code of theirs that is not JavaScript is not kept by the system', mend)
+    return warn(`parsers can reach the network: Node ${process.versions.node} cannot prevent it`, `install Node 26, and ${fix}`)
+  return warn('Node blocks the network for parsers, but not for their native code', fix)
 }
-
-export const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(bytes < 1e10 ? 1 : 0)} GB`
-
-/** What the files of the configured folder are, for those that are missing. */
-export async function missingFolder(path: string): Promise<Opinion | null> {
-  if ((await stat(path).catch(() => null)) !== null) return null
-  const make = async () => {
-    await mkdir(path, { recursive: true, mode: 0o700 })
-    return `made ${path}`
-  }
-  return warn(`${path} does not exist`, `mkdir -p ${path}`, make)
-}
-
-/** The first line of a file; '' where there is none. */
-export const lineOf = async (path: string): Promise<string> => (await readFile(path, 'utf8').catch(() => '')).trim()

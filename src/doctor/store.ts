@@ -1,83 +1,64 @@
-/** The document store and the reading of documents. */
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+/** Checks the document store and OCR. */
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import sharp from 'sharp'
 import { markerName, storeFolder } from '../files/store-marker.ts'
 import { findOcr } from '../ocr/languages.ts'
-import { fail, NotHere, type Opinion, ok, type Question, warn } from './doctor.ts'
-import type { Patient } from './installation.ts'
-import { lineOf } from './machine.ts'
+import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
+import { type LazyInstallation, reachDatabase } from './installation.ts'
 
-export const store = (patient: Patient): Question[] => [
-  { id: 'storage', about: 'the document store: there, ours, writable', ask: () => storage(patient) },
-  { id: 'ocr', about: 'OCR: the engine, its languages, one page', ask: () => ocr(patient) },
+export const storeChecks = (installation: LazyInstallation): Check[] => [
+  { id: 'storage', about: 'document store: mounted, of this database, writable', run: () => checkStorage(installation) },
+  { id: 'ocr', about: 'OCR engine, its languages, a test page', run: () => checkOcr(installation) },
 ]
 
-async function storage(patient: Patient): Promise<Opinion> {
-  const { config } = patient.loaded
-  if (config.storage.kind !== 'disk') {
-    await (await patient.app()).files.check()
-    return ok(`${config.storage.kind}: takes files`)
+async function checkStorage(installation: LazyInstallation): Promise<CheckResult> {
+  const { storage } = installation.loaded.config
+  if (storage.kind !== 'disk') {
+    await (await installation.app()).files.check()
+    return ok(`${storage.kind}: accepts files`)
   }
-  const path = storeFolder(config)
-  const { db } = await patient.database().catch(() => {
-    throw new NotHere('the database is out of reach')
-  })
-  const known = await db
+  const path = storeFolder(installation.loaded.config)
+  const { db } = await reachDatabase(installation)
+  const row = await db
     .selectFrom('instance')
     .select('value')
     .where('key', '=', 'store_id')
     .executeTakeFirst()
     .catch(() => undefined)
-  const marker = await lineOf(join(path, markerName))
-  if (known && marker !== known.value)
+  const marker = (await readFile(join(path, markerName), 'utf8').catch(() => '')).trim()
+  if (row && marker !== row.value)
     return fail(
       marker === '' ? `${path} has no ${markerName}: is it not mounted?` : `${path} belongs to another database`,
-      `mount it, or set storage.path`,
+      'mount it, or set storage.path',
     )
-  const app = await patient.app()
-  await app.files.check()
-  // A byte on its way in and out again: writable, and tmp_path is on the same file system.
-  const staged = await app.files.stage(
-    (async function* () {
-      yield Buffer.from('dms doctor')
-    })(),
-    100,
-  )
+  const { files } = await installation.app()
+  await files.check()
+  // Staging a file proves that the store is writable and that tmp_path is on its file system.
+  const staged = await files.stage(Readable.from([Buffer.from('dms doctor')]), 100)
   await staged.discard()
-  const temporary = config.storage.tmp_path
-  if (temporary !== '' && (await stat(temporary)).dev !== (await stat(path)).dev)
-    return fail(`storage.tmp_path ${temporary} is on another file system than ${path}`, 'leave storage.tmp_path empty')
-  return config.storage.fsync ? ok(path) : warn('storage.fsync is off: a power cut may lose the latest files', 'storage.fsync = true')
+  if (storage.tmp_path !== '' && (await stat(storage.tmp_path)).dev !== (await stat(path)).dev)
+    return fail(`storage.tmp_path ${storage.tmp_path} is on another file system than ${path}`, 'leave storage.tmp_path empty')
+  return storage.fsync ? ok(path) : warn('storage.fsync is off: a power failure may lose the latest files', 'storage.fsync = true')
 }
 
-async function ocr(patient: Patient): Promise<Opinion> {
-  const { config } = patient.loaded
-  if (!config.ocr.enabled) throw new NotHere('OCR is switched off')
-  const { engine, languages } = await findOcr({
-    engine: config.ocr.engine,
-    dataPath: config.ocr.data_path || join(config.data_dir, 'tessdata'),
-  })
-  const wanted = new Set([...config.ocr.languages, ...config.ocr.default_language.split('+')])
-  const missing = [...wanted].filter((language) => !languages.has(language))
-  if (missing.length > 0)
-    return fail(
-      `no OCR model for ${missing.join(', ')}`,
-      `put ${missing[0]}.traineddata into ${config.ocr.data_path || join(config.data_dir, 'tessdata')}`,
-    )
-  const app = await patient.app()
+async function checkOcr(installation: LazyInstallation): Promise<CheckResult> {
+  const { ocr, data_dir } = installation.loaded.config
+  if (!ocr.enabled) throw new SkippedCheck('OCR is disabled')
+  const dataPath = ocr.data_path || join(data_dir, 'tessdata')
+  const { engine, languages } = await findOcr({ engine: ocr.engine, dataPath })
+  const missing = [...new Set([...ocr.languages, ...ocr.default_language.split('+')])].filter((language) => !languages.has(language))
+  if (missing.length > 0) return fail(`no OCR model for ${missing.join(', ')}`, `copy ${missing[0]}.traineddata to ${dataPath}`)
+  const app = await installation.app()
   const folder = await mkdtemp(join(tmpdir(), 'dms-doctor-'))
   try {
-    const path = join(folder, 'page.png')
-    await writeFile(
-      path,
-      await sharp({ create: { width: 300, height: 100, channels: 3, background: '#fff' } })
-        .png()
-        .toBuffer(),
-    )
-    await app.previewer.outline({ path, filename: 'page.png', mimeType: 'image/png' })
-    await app.reader.page({ path, filename: 'page.png', mimeType: 'image/png' }, 1, config.ocr.default_language)
+    const page = { path: join(folder, 'page.png'), filename: 'page.png', mimeType: 'image/png' }
+    const blank = sharp({ create: { width: 300, height: 100, channels: 3, background: '#fff' } })
+    await writeFile(page.path, await blank.png().toBuffer())
+    await app.previewer.outline(page)
+    await app.reader.page(page, 1, ocr.default_language)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

@@ -104,7 +104,7 @@ test('--repair queues an unfinished document without a job, and OCR finishes', a
   const { id } = await readDocument(started)
   await started.app.db.updateTable('documents').set({ status: 'processing' }).where('id', '=', id).execute()
   expect(await findings(started)).toMatchObject([{ check: 'status', document_id: id, actual: 'processing', repaired: null }])
-  expect(await findings(started, { repair: true })).toMatchObject([{ repaired: 'queued to be read again' }])
+  expect(await findings(started, { repair: true })).toMatchObject([{ repaired: 'queued again' }])
   expect(await findings(started)).toEqual([])
   await started.runJobs()
   expect((await started.asAda.documents.get(id)).status).toBe('completed')
@@ -141,7 +141,7 @@ test('findings for a wrong duplicate_of and for a link with too many views', asy
   const link = await started.asAda.sharedLinks.create({ document_id: first.id, max_views: 1 })
   await started.app.db.updateTable('shared_links').set({ view_count: 2 }).where('id', '=', link.id).execute()
   expect((await findings(started, { repair: true })).map(({ check, repaired }) => [check, repaired])).toEqual([
-    ['references', 'the mark was removed'],
+    ['references', 'removed the mark'],
     ['links', null],
   ])
   expect((await findings(started)).map(({ check }) => check)).toEqual(['links'])

@@ -58,7 +58,7 @@ test('doctor reports problems of index, marker, secrets, jobs and configuration 
   expect(found.of('permissions')).toMatchObject({ status: 'fail', fix: `chmod 600 ${secret}` })
   expect(found.of('exposure')).toMatchObject({ status: 'warn', message: expect.stringContaining('can register') })
   const fixed = await ask(place, ['--only', 'queue,permissions', '--fix'])
-  expect(fixed.checks.map((check) => check.fixed)).toEqual([`closed ${secret}`, 'queued 1 jobs again'])
+  expect(fixed.checks.map((check) => check.fixed)).toEqual([`set mode 600 on ${secret}`, 'queued 1 jobs again'])
   expect((await stat(secret)).mode & 0o777).toBe(0o600)
   expect((await ask(place, ['--only', 'queue,permissions'])).code).toBe(0)
 

@@ -1,47 +1,111 @@
-/** The package as npm makes it, elsewhere than this folder: built, without sources, tests and tools. And when a build counts. */
+/** Packs dms, installs it globally as users do, and runs it. Tests when `bin/dms.js` uses the build. */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { builtinModules } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import sharp from 'sharp'
-import { expect, onTestFinished, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { upload } from '../support/app.ts'
 import { pageImage, textPdf } from '../support/data/page-image.ts'
 import { emptyPlace } from '../support/places.ts'
 import { bareEnvironment } from '../support/processes/run.ts'
+import { startNpmRegistry } from '../support/servers/npm-registry.ts'
+import { startServed } from '../support/servers/served.ts'
 
 const start = promisify(execFile)
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-test('the packed dms says its version and help, migrates, stores, reads and finds, and is a client for others', async () => {
-  const folder = await temporary()
+/** Folder of the globally installed package, and the command that npm linked to it. */
+interface Installation {
+  folder: string
+  package: string
+  command: string
+}
+
+let installation: Promise<Installation> | undefined
+
+/** Packs dms and installs the archive globally into a folder, from a registry on 127.0.0.1; once for all tests of this file. */
+async function install(): Promise<Installation> {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-package-'))
+  installed.push(folder)
+  // The database of root's server runs as another user, who must be able to read the package.
+  await chmod(folder, 0o755)
   const sources = await copyOfSources(folder)
-  const npm = bareEnvironment({ HOME: folder, npm_config_offline: 'true', npm_config_update_notifier: 'false' })
   await mkdir(join(sources, 'dist'))
   await writeFile(join(sources, 'dist/left-over.js'), '')
-  await start('npm', ['pack', '--pack-destination', folder], { cwd: sources, env: npm, timeout: 120_000 })
-  const [archive = ''] = (await readdir(folder)).filter((name) => name.endsWith('.tgz'))
-  const installed = join(folder, 'app/node_modules/dms')
-  await mkdir(installed, { recursive: true })
-  await start('tar', ['-xzf', join(folder, archive), '--strip-components=1', '-C', installed])
-  // What npm would put beside it, without asking a registry.
-  await symlink(await realpath(join(root, 'node_modules')), join(installed, 'node_modules'))
-  expect((await readdir(installed)).sort()).toEqual([
-    ...['LICENSE', 'README.md', 'alerts.example.yml', 'bin', 'config.example.toml', 'deploy', 'dist', 'node_modules', 'package.json'],
+  const registry = await startNpmRegistry(root)
+  const prefix = join(folder, 'global')
+  const npm = { HOME: folder, npm_config_registry: registry.url, npm_config_update_notifier: 'false', npm_config_audit: 'false' }
+  const env = machineEnvironment(npm)
+  try {
+    await start('npm', ['pack', '--pack-destination', folder], { cwd: sources, env: bareEnvironment(npm), timeout: 120_000 })
+    const [archive = ''] = (await readdir(folder)).filter((name) => name.endsWith('.tgz'))
+    const options = ['--global', '--prefix', prefix, '--cache', join(folder, 'cache'), '--fetch-retries=0']
+    await start('npm', ['install', ...options, join(folder, archive)], { cwd: folder, env, timeout: 240_000 })
+  } finally {
+    await registry.stop()
+    await Promise.all([sources, join(folder, 'cache')].map((path) => rm(path, { recursive: true, force: true })))
+  }
+  return { folder, package: join(prefix, 'lib/node_modules/dms'), command: join(prefix, 'bin/dms') }
+}
+
+const installed: string[] = []
+afterAll(() => Promise.all(installed.map((folder) => rm(folder, { recursive: true, force: true }))))
+
+/** Returns an environment with the Node of the machine, not the one in node_modules. */
+const machineEnvironment = (variables: Record<string, string>): Record<string, string> => {
+  const env = bareEnvironment(variables)
+  return {
+    ...env,
+    PATH: (env.PATH ?? '')
+      .split(delimiter)
+      .filter((path) => !path.includes('node_modules'))
+      .join(delimiter),
+  }
+}
+
+const installOnce = () => {
+  installation ??= install()
+  return installation
+}
+
+test('npm install --global of the packed dms installs the build, without sources, tests and development packages', async () => {
+  const { package: folder } = await installOnce()
+  expect((await readdir(folder)).sort()).toEqual([
+    ...[
+      'LICENSE',
+      'README.md',
+      'alerts.example.yml',
+      'bin',
+      'config.example.toml',
+      'deploy',
+      'dist',
+      'docs',
+      'node_modules',
+      'package.json',
+    ],
   ])
-  expect(existsSync(join(installed, 'dist/left-over.js'))).toBe(false)
-  expect(existsSync(join(installed, 'dist/types/client/remote.d.ts'))).toBe(true)
-  expect(await packagesIn(join(installed, 'dist'))).toEqual([
+  expect(existsSync(join(folder, 'dist/left-over.js'))).toBe(false)
+  expect(existsSync(join(folder, 'dist/types/client/remote.d.ts'))).toBe(true)
+  expect(await packagesIn(join(folder, 'dist'))).toEqual([
     ...['@hyzyla/pdfium', '@node-rs/argon2', 'pdfjs-dist/legacy/build/pdf.mjs', 'sharp', 'tesseract.js'],
   ])
+  const { devDependencies } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { devDependencies: object }
+  const present = Object.keys(devDependencies).filter((name) => existsSync(join(folder, 'node_modules', name)))
+  expect(present).toEqual([])
+}, 300_000)
 
+test('the installed dms says its version and help, migrates, stores, reads and finds, and is a client for others', async () => {
+  const { package: installedPackage, command } = await installOnce()
+  const folder = await temporary()
   const { databaseUrl, dataDir } = await emptyPlace()
-  const env = bareEnvironment({ DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, DMS_STORAGE_MIN_FREE: '0B' })
+  const env = machineEnvironment({ DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, DMS_STORAGE_MIN_FREE: '0B' })
   const dms = async (...words: string[]): Promise<string> => {
-    const { stdout } = await start(process.execPath, [join(installed, 'bin/dms.js'), ...words], { cwd: folder, env, timeout: 60_000 })
+    const { stdout } = await start(command, words, { cwd: folder, env, timeout: 60_000 })
     return stdout
   }
   expect(JSON.parse(await dms('version', '--json')).client.version).toBe(await dms('--version').then((text) => text.trim()))
@@ -65,8 +129,23 @@ test('the packed dms says its version and help, migrates, stores, reads and find
   expect([await titles('harbour'), await titles('lighthouse'), await titles('breakwater')]).toEqual([['letter'], ['plan'], ['scan']])
 
   const program = "import('dms').then(({ remoteClient }) => console.log(typeof remoteClient))"
-  expect((await start(process.execPath, ['-e', program], { cwd: join(folder, 'app'), env })).stdout).toBe('function\n')
-}, 240_000)
+  expect((await start(process.execPath, ['-e', program], { cwd: dirname(installedPackage), env })).stdout).toBe('function\n')
+}, 300_000)
+
+test('the installed dms serves with its own database: an upload comes back by download', async () => {
+  const { command } = await installOnce()
+  const { PATH = '' } = machineEnvironment({})
+  const served = await startServed({ program: command, env: { PATH } })
+  try {
+    const { id } = await upload(served.client, 'letter.txt', 'Harbour fees for 2026')
+    const answer = await fetch(`${served.url}/api/documents/${id}/download`, { headers: { authorization: `Bearer ${served.token}` } })
+    expect([answer.status, await answer.text()]).toEqual([200, 'Harbour fees for 2026'])
+    expect(await served.stop()).toBe(0)
+  } finally {
+    await served.stop()
+    await served.remove()
+  }
+}, 300_000)
 
 test('dms runs the build of exactly its sources, else the sources; without the packages for a build none is made', async () => {
   const sources = await copyOfSources(await temporary())
@@ -115,7 +194,16 @@ async function temporary(): Promise<string> {
 /** What is built and packed, in a folder of its own: others run the build of this one meanwhile. */
 async function copyOfSources(folder: string): Promise<string> {
   const copy = join(folder, 'sources')
-  const names = ['LICENSE', 'README.md', 'alerts.example.yml', 'config.example.toml', 'package.json', 'package-lock.json', 'build.js']
+  const names = [
+    'LICENSE',
+    'README.md',
+    'alerts.example.yml',
+    'config.example.toml',
+    'package.json',
+    'package-lock.json',
+    'build.js',
+    'docs',
+  ]
   for (const name of [...names, 'tsconfig.json', 'tsconfig.build.json', 'bin', 'commands', 'deploy', 'migrations', 'src'])
     await cp(join(root, name), join(copy, name), { recursive: true })
   await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))

@@ -36,16 +36,19 @@ export interface ServedOptions {
   env?: Record<string, string>
   /** below it the data folder is made; default: where this machine has its temporary files */
   below?: string
+  /** the `dms` to run; default: this checkout's, with the Node of this test */
+  program?: string
 }
 
 /** Starts it and signs in; throws with what it said when it does not come up. */
-export async function startServed({ env = {}, below = tmpdir() }: ServedOptions = {}): Promise<Served> {
+export async function startServed({ env = {}, below = tmpdir(), program }: ServedOptions = {}): Promise<Served> {
   const folder = await mkdtemp(join(below, 'dms-served-'))
   // The database runs as another user when we are root; that one must get through.
   await chmod(folder, 0o711)
   const [dataDir, tempDir] = [join(folder, 'data'), join(folder, 'temp')]
   await mkdir(tempDir)
-  const child = spawn(process.execPath, [executable, 'serve', '--data-dir', dataDir, '--port', '0'], {
+  const words = ['serve', '--data-dir', dataDir, '--port', '0']
+  const child = spawn(program ?? process.execPath, program ? words : [executable, ...words], {
     env: bareEnvironment({
       TMPDIR: tempDir,
       DMS_ADMIN_PASSWORD: password,

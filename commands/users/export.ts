@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { userColumns } from '../../src/cli/arguments/user-file.ts'
-import { formatCsvField } from '../../src/cli/output/cells.ts'
+import { formatCsv } from '../../src/cli/output/csv.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
@@ -24,7 +24,7 @@ export const usersExport = (cli: Cli): Command =>
       if (isJson) return cli.print(rows, { columns: [] })
       const columns = userColumns.filter((name) => name !== 'password' && (withHashes || name !== 'password_hash'))
       const lines = rows.map((row) => columns.map((name) => row[name] ?? ''))
-      cli.write((header === false ? lines : [columns, ...lines]).map((line) => `${line.map(formatCsvField).join(',')}\n`).join(''))
+      cli.write(formatCsv(header === false ? lines : [columns, ...lines]))
     })
 
 async function loadRows(cli: Cli): Promise<ExportRow[]> {

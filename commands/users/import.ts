@@ -4,7 +4,7 @@ import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../../src/cli/arguments/user-file.ts'
 import { type Batch, startBatch } from '../../src/cli/output/batch-output.ts'
-import { formatCsvField } from '../../src/cli/output/cells.ts'
+import { formatCsv } from '../../src/cli/output/csv.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { formatRejects, formatRowError, type RejectedRow } from '../../src/cli/output/user-rejects.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -194,7 +194,7 @@ async function generatePasswords(
     username: string
     password: string
   }[]
-  await file?.appendFile(created.map(({ username, password }) => `${formatCsvField(username)},${password}\n`).join(''))
+  await file?.appendFile(created.map(({ username, password }) => `${formatCsv([[username]]).trimEnd()},${password}\n`).join(''))
   await file?.sync()
   return users
 }

@@ -2,8 +2,8 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { parseCsv } from '../../src/cli/arguments/csv.ts'
 import { readUserRows } from '../../src/cli/arguments/user-file.ts'
+import { parseCsv } from '../../src/cli/output/csv.ts'
 import { withLock } from '../../src/db/lock.ts'
 import { startApp } from '../support/app.ts'
 import { run } from '../support/processes/run.ts'
@@ -229,7 +229,7 @@ test('import: 2 for a file that cannot be read, an unknown column, no format', a
   await expect(readUserRows(odd, { map: 'shoe=shoe_size' })).rejects.toMatchObject({ exit: 'USAGE' })
 })
 
-test('readCsv: BOM, CRLF, quotes, semicolons, tabs; throws for text after a closing quote', () => {
+test('parseCsv: BOM, CRLF, quotes, semicolons, tabs; throws for text after a closing quote', () => {
   const read = (text: string) => parseCsv(text).map(({ line, fields }) => [line, ...fields])
   expect(read('a,b\n1,2')).toEqual([
     [1, 'a', 'b'],
@@ -245,5 +245,5 @@ test('readCsv: BOM, CRLF, quotes, semicolons, tabs; throws for text after a clos
     [2, '1', ','],
   ])
   expect(read('')).toEqual([])
-  expect(() => read('a,b\n"x"y,2')).toThrow('line 2: something follows a closing quote')
+  expect(() => read('a,b\n"x"y,2')).toThrow('line 2: text follows a closing quote')
 })

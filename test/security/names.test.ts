@@ -1,8 +1,7 @@
 /** Names that look like others, or like something else: users, labels, titles, files, numbers, cells. */
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { parseCsv } from '../../src/cli/arguments/csv.ts'
-import { formatCsvField } from '../../src/cli/output/cells.ts'
+import { formatCsv, parseCsv } from '../../src/cli/output/csv.ts'
 import { startApp, upload } from '../support/app.ts'
 import { here } from '../support/places.ts'
 import { fieldPart, filePart, multipartBody, multipartType } from '../support/servers/server.ts'
@@ -136,9 +135,9 @@ test('documents list -o csv: no cell of a title begins with what a spreadsheet w
 test('CSV: a text that a spreadsheet would run begins with an apostrophe, which reading takes off; numbers stay numbers', () => {
   const texts = ['=1+1', '+cmd', '-2+3', '@SUM(A1)', '\t=1', '\r=1', '＝1', "'=1", "''@x", "'quoted'", '', 'a=b', '+49 123', '-5,"x"']
   for (const text of texts) {
-    const field = formatCsvField(text)
-    expect(field).not.toMatch(/^"?[=+\-@\t\r＝]/)
-    expect(parseCsv(`${field},x\n`)[0]?.fields[0]).toBe(text)
+    const line = formatCsv([[text, 'x']])
+    expect(line).not.toMatch(/^"?[=+\-@\t\r＝]/)
+    expect(parseCsv(line)[0]?.fields).toEqual([text, 'x'])
   }
   for (const [value, shown] of [
     [-5, '-5'],
@@ -148,5 +147,5 @@ test('CSV: a text that a spreadsheet would run begins with an apostrophe, which 
     [0, '0'],
     ['-', '-'],
   ] as const)
-    expect(formatCsvField(value)).toBe(shown)
+    expect(formatCsv([[value]])).toBe(`${shown}\n`)
 })

@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { parseCsv } from '../output/csv.ts'
 import { usage } from '../runtime/exit.ts'
-import { parseCsv } from './csv.ts'
 
 export const userColumns = ['username', 'email', 'password', 'password_hash', 'role', 'display_name', 'disabled'] as const
 

@@ -2,7 +2,7 @@
 
 import { escapeControls } from '../../log/escape.ts'
 import { usage } from '../runtime/exit.ts'
-import { formatCell, formatCsvField } from './cells.ts'
+import { formatCell, formatCsv } from './csv.ts'
 import { displayWidth, renderTable } from './table.ts'
 
 export const formats = ['table', 'wide', 'tsv', 'csv', 'json', 'jsonl', 'id'] as const
@@ -127,10 +127,9 @@ function renderObject<T extends object>(row: (T & Row) | undefined, columns: rea
 function renderGrid(head: string[], rows: readonly (readonly unknown[])[], columns: readonly Column[], options: RenderOptions): string {
   const { format, isTerminal, width, color } = options
   const hasHeader = options.header ?? (format !== 'tsv' || isTerminal)
-  const separated = (separator: string, text: (value: unknown) => string): string =>
-    (hasHeader ? [head, ...rows] : rows).map((row) => `${row.map(text).join(separator)}\n`).join('')
-  if (format === 'csv') return separated(',', formatCsvField)
-  if (format === 'tsv') return separated('\t', formatCell)
+  const lines = hasHeader ? [head, ...rows] : rows
+  if (format === 'csv') return formatCsv(lines)
+  if (format === 'tsv') return lines.map((row) => `${row.map(formatCell).join('\t')}\n`).join('')
   if (rows.length === 0 && !hasHeader) return ''
   const right = columns.map(({ align }) => align === 'right')
   return renderTable(

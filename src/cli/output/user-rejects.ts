@@ -1,7 +1,7 @@
 /** Rejected rows of an import of users. */
 import type { ImportReport } from '../../users/import.ts'
 import { type UserRow, userColumns } from '../arguments/user-file.ts'
-import { formatCsvField } from './cells.ts'
+import { formatCsv } from './csv.ts'
 
 type RowError = NonNullable<ImportReport['results'][number]['error']>
 
@@ -12,7 +12,7 @@ export interface RejectedRow {
 
 /** Formats all errors of a row in one line. */
 export const formatRowError = (error: RowError): string =>
-  reasons(error)
+  issuesOf(error)
     .map(({ path, message }) => (path ? `${path}: ${message}` : message))
     .join('; ')
 
@@ -21,21 +21,14 @@ export function formatRejects(rejected: readonly RejectedRow[]): string {
   const lines = rejected.map(({ row: { location, fields }, error }) => {
     const row = (typeof fields === 'object' && fields !== null ? fields : {}) as Record<string, unknown>
     const values = userColumns.map((name) => (name.startsWith('password') && row[name] !== undefined ? '******' : row[name]))
-    const why = reasons(error)
-    return [
-      ...values,
-      location.split(' ')[1],
-      why.map(({ path }) => path).join(' '),
-      error.code,
-      why.map(({ message }) => message).join('; '),
-    ]
+    const issues = issuesOf(error)
+    const paths = issues.map(({ path }) => path).join(' ')
+    return [...values, location.split(' ')[1], paths, error.code, issues.map(({ message }) => message).join('; ')]
   })
-  return [[...userColumns, '_line', '_field', '_code', '_error'], ...lines]
-    .map((line) => `${line.map(formatCsvField).join(',')}\n`)
-    .join('')
+  return formatCsv([[...userColumns, '_line', '_field', '_code', '_error'], ...lines])
 }
 
-function reasons({ message, details }: RowError): { path: string; message: string }[] {
+function issuesOf({ message, details }: RowError): { path: string; message: string }[] {
   const { issues, field } = details as { issues?: { path: string; message: string }[]; field?: string }
   return issues ?? [{ path: field ?? '', message }]
 }

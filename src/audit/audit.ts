@@ -2,11 +2,11 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
+import { keyset } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import type { Code } from '../errors.ts'
-import { type FetchedPage, fetchWhole } from '../http/pages.ts'
+import { type FetchedPage, fetchSlice, fetchWhole } from '../http/pages.ts'
 
 export type Entry = Row<'audit_entries'>
 
@@ -52,13 +52,13 @@ const genesisHash = '0'.repeat(64)
 const batchSize = 1000
 
 /** Appends entries in this order. They are durable when the promise resolves. */
-export async function append(app: App, acts: readonly NewEntry[]): Promise<void> {
+export async function append(app: App, entries: readonly NewEntry[]): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     // Serializes writers of all processes: each entry includes the hash of the one before.
     await sql`select pg_advisory_xact_lock(hashtextextended('dms_audit', 0))`.execute(trx)
     let head = (await findHead(trx)) ?? { seq: 0, hash: genesisHash }
-    const rows = acts.map((act) => {
-      const entry = { ...act, details: JSON.stringify(act.details), seq: head.seq + 1 }
+    const rows = entries.map((newEntry) => {
+      const entry = { ...newEntry, details: JSON.stringify(newEntry.details), seq: head.seq + 1 }
       head = { seq: entry.seq, hash: hashOf(entry, head.hash) }
       return { ...entry, hash: head.hash }
     })
@@ -90,7 +90,7 @@ const keysets = {
 }
 
 /** Returns one page of the matching entries in order of number. Throws VALIDATION_ERROR for a cursor of another list. */
-export function list({ db }: App, { order, limit: per_page, cursor, ...filter }: Filter): Promise<FetchedPage<Entry & RowWithCursorKey>> {
+export function list({ db }: App, { order, limit: per_page, cursor, ...filter }: Filter): Promise<FetchedPage<Entry>> {
   const { actor, action, outcome, ip, from, to, after, before } = filter
   const by = keysets[order]
   const all = db
@@ -103,19 +103,11 @@ export function list({ db }: App, { order, limit: per_page, cursor, ...filter }:
     .$if(to !== undefined, (query) => query.where(sql<boolean>`at <= ${to}`))
     .$if(after !== undefined, (query) => query.where('seq', '>', after ?? 0))
     .$if(before !== undefined, (query) => query.where('seq', '<', before ?? 0))
-  return fetchWhole({ per_page, cursor }, by, ['audit', filter], ({ limit, after: place }) =>
-    by
-      .orderBy(place ? all.where(by.isAfter(place)) : all)
-      .selectAll()
-      .select(by.key)
-      .limit(limit)
-      .$castTo<Entry & RowWithCursorKey>()
-      .execute(),
-  )
+  return fetchWhole({ per_page, cursor }, by, ['audit', filter], (slice) => fetchSlice(all.selectAll(), by, slice))
 }
 
-/** Verifies the whole chain. `known` is the head of an earlier verification; without it a truncated end cannot be detected. */
-export async function verify({ db }: App, known?: Head): Promise<Verification> {
+/** Verifies the whole chain. `earlier` is the head of an earlier verification; without it a truncated end cannot be detected. */
+export async function verify({ db }: App, earlier?: Head): Promise<Verification> {
   let head: Head = { seq: 0, hash: genesisHash }
   const verdict = (message: string | null, seq = head.seq + 1): Verification => ({
     entries: head.seq,
@@ -128,11 +120,11 @@ export async function verify({ db }: App, known?: Head): Promise<Verification> {
       if (entry.seq !== head.seq + 1) return verdict('the entry is missing')
       if (entry.hash !== hashOf(entry, head.hash)) return verdict('the entry, or the one before it, is not as it was written')
       head = { seq: entry.seq, hash: entry.hash }
-      if (known?.seq === head.seq && known.hash !== head.hash) return verdict('the chain is another than the one seen before', head.seq)
+      if (earlier?.seq === head.seq && earlier.hash !== head.hash) return verdict('the chain is another than the one seen before', head.seq)
     }
     if (entries.length < batchSize) break
   }
-  return verdict(known && known.seq > head.seq ? `the chain ends here; it was seen to reach ${known.seq}` : null)
+  return verdict(earlier && earlier.seq > head.seq ? `the chain ends here; it was seen to reach ${earlier.seq}` : null)
 }
 
 async function findHead(db: Db | Trx): Promise<Head | undefined> {

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import type { RowWithCursorKey } from '../db/keyset.ts'
 import { endTimestampText, integerText, moment } from '../http/input.ts'
 import { CursorPagination, cursorField } from '../http/pages.ts'
 import { admin, type Route } from '../http/route.ts'
+import { viewOf } from '../http/view.ts'
 import * as audit from './audit.ts'
 
 const number = integerText(0, Number.MAX_SAFE_INTEGER)
@@ -80,8 +80,4 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-const view = ({ at, details, cursor_key: _, ...entry }: audit.Entry & RowWithCursorKey): z.infer<typeof EntryAnswer> => ({
-  ...entry,
-  at: at.toISOString(),
-  details: JSON.parse(details) as Record<string, unknown>,
-})
+const view = (entry: audit.Entry) => viewOf(EntryAnswer, { ...entry, details: JSON.parse(entry.details) as Record<string, unknown> })

@@ -3,13 +3,13 @@ import { sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { type Keyset, keyset, type RowWithCursorKey } from '../db/keyset.ts'
+import { type Keyset, keyset } from '../db/keyset.ts'
 import { type Db, isForeignKeyViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import { requireDocumentName } from '../documents/access.ts'
 import { AppError, invalid } from '../errors.ts'
 import { isId } from '../http/input.ts'
-import { type FetchedPage, fetchPage, type Slice } from '../http/pages.ts'
+import { countRows, type FetchedPage, fetchPage, fetchSlice, type Query } from '../http/pages.ts'
 import { countHit } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'
 
@@ -38,89 +38,75 @@ const newestFirst = keyset(
 )
 const oldestFirst = keyset({ by: 'comments.created_at', type: 'timestamp', order: 'asc' }, { by: 'comments.id', type: 'id', order: 'asc' })
 
-/** In code points. */
+/** Maximum length of a comment, in code points. */
 const maxLength = 10_000
-const inlineReplies = 3
+/** Maximum number of replies in a list of comments. */
+const maxInlineReplies = 3
 const total = sql<number>`count(*)`.as('total')
-/** Code points of a comment in its notification. */
+/** Maximum length of an excerpt in a notification, in code points. */
 const excerptLength = 200
 
 /**
  * Returns top-level comments, newest first, each with its first replies. Throws COMMENT_DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor
  * of another list.
  */
-export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<FetchedPage<Thread & RowWithCursorKey>> {
+export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<FetchedPage<Thread>> {
   await requireReadable(app.db, actor, documentId)
   const threads = selectComments(app.db).where('comments.document_id', '=', documentId).where('comments.parent_id', 'is', null)
-  const slice = ({ limit, offset, after }: Slice) =>
-    newestFirst
-      .orderBy(after ? threads.where(newestFirst.isAfter(after)) : threads)
-      .select((eb) => [
-        eb.selectFrom('comments as reply').whereRef('reply.parent_id', '=', 'comments.id').select(total).$asScalar().as('reply_count'),
-        jsonArrayFrom(
-          eb
-            .selectFrom('comments as reply')
-            .innerJoin('users as replier', 'replier.id', 'reply.user_id')
-            .whereRef('reply.parent_id', '=', 'comments.id')
-            .selectAll('reply')
-            .select(['replier.username', 'replier.role as user_role'])
-            .orderBy('reply.created_at')
-            .orderBy('reply.id')
-            .limit(inlineReplies),
-        ).as('replies'),
-      ])
-      .select(newestFirst.key)
-      .limit(limit)
-      .offset(offset)
-      .$castTo<Thread & RowWithCursorKey>()
-      .execute()
-  const count = app.db.selectFrom('comments').where('document_id', '=', documentId).where('parent_id', 'is', null).select(total)
-  return fetchSpan(span, newestFirst, ['comments', documentId], slice, count)
+  const withReplies = threads
+    .select((eb) => [
+      eb.selectFrom('comments as reply').whereRef('reply.parent_id', '=', 'comments.id').select(total).$asScalar().as('reply_count'),
+      jsonArrayFrom(
+        eb
+          .selectFrom('comments as reply')
+          .innerJoin('users as replier', 'replier.id', 'reply.user_id')
+          .whereRef('reply.parent_id', '=', 'comments.id')
+          .selectAll('reply')
+          .select(['replier.username', 'replier.role as user_role'])
+          .orderBy('reply.created_at')
+          .orderBy('reply.id')
+          .limit(maxInlineReplies),
+      ).as('replies'),
+    ])
+    .$castTo<Thread>()
+  const all = app.db.selectFrom('comments').where('document_id', '=', documentId).where('parent_id', 'is', null)
+  return fetchSpan(span, newestFirst, ['comments', documentId], withReplies, all)
 }
 
 /**
  * Returns replies to a comment, oldest first. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of
  * another list.
  */
-export async function replies(
-  app: App,
-  actor: Actor,
-  documentId: string,
-  id: string,
-  span: Span,
-): Promise<FetchedPage<Comment & RowWithCursorKey>> {
+export async function replies(app: App, actor: Actor, documentId: string, id: string, span: Span): Promise<FetchedPage<Comment>> {
   await requireReadable(app.db, actor, documentId)
   await getComment(app.db, documentId, id)
-  const all = selectComments(app.db).where('comments.parent_id', '=', id)
-  const slice = ({ limit, offset, after }: Slice) =>
-    oldestFirst
-      .orderBy(after ? all.where(oldestFirst.isAfter(after)) : all)
-      .select(oldestFirst.key)
-      .limit(limit)
-      .offset(offset)
-      .$castTo<Comment & RowWithCursorKey>()
-      .execute()
-  return fetchSpan(span, oldestFirst, ['replies', id], slice, app.db.selectFrom('comments').where('parent_id', '=', id).select(total))
+  const listed = selectComments(app.db).where('comments.parent_id', '=', id)
+  return fetchSpan(span, oldestFirst, ['replies', id], listed, app.db.selectFrom('comments').where('parent_id', '=', id))
 }
 
-/** Wraps fetchPage() for lists with an offset of entries instead of a page number. */
-function fetchSpan<Row extends RowWithCursorKey>(
+/** Calls fetchPage() with an offset of entries instead of a page number. `all` counts them. */
+function fetchSpan<Row>(
   { limit, offset, cursor }: Span,
   order: Keyset,
-  boundTo: unknown,
-  fetch: (slice: Slice) => Promise<Row[]>,
-  count: { executeTakeFirstOrThrow(): Promise<{ total: number }> },
+  filters: unknown,
+  listed: Query<Row>,
+  all: Query<object>,
 ): Promise<FetchedPage<Row>> {
-  if (cursor !== undefined && offset > 0) throw invalid('offset', 'offset and cursor exclude each other')
-  const from = (slice: Slice) => fetch({ ...slice, offset })
-  return fetchPage({ page: 1, per_page: limit, cursor }, order, boundTo, from, async () => (await count.executeTakeFirstOrThrow()).total)
+  if (cursor !== undefined && offset > 0) throw invalid('offset', 'cannot be combined with cursor')
+  const page = { page: 1, per_page: limit, cursor }
+  return fetchPage(
+    page,
+    order,
+    filters,
+    (slice) => fetchSlice(listed, order, { ...slice, offset }),
+    () => countRows(all),
+  )
 }
 
 /** Returns the number of comments on a document, including replies. Throws COMMENT_DOCUMENT_NOT_FOUND. */
 export async function count(app: App, actor: Actor, documentId: string): Promise<number> {
   await requireReadable(app.db, actor, documentId)
-  const counted = await app.db.selectFrom('comments').where('document_id', '=', documentId).select(total).executeTakeFirstOrThrow()
-  return counted.total
+  return countRows(app.db.selectFrom('comments').where('document_id', '=', documentId))
 }
 
 export interface NewComment {
@@ -135,22 +121,15 @@ export interface NewComment {
  */
 export async function create(app: App, actor: Actor, documentId: string, { content, parent_id = null }: NewComment): Promise<Comment> {
   const { id: userId, username } = actor
-  if (userId === null) throw new AppError('FORBIDDEN', {}, 'Only users can comment.')
+  if (userId === null) throw new AppError('FORBIDDEN', {}, 'Only users can comment. The operator has no user account.')
   const document = await requireReadable(app.db, actor, documentId)
   checkContent(content)
   if (parent_id !== null) await requireThread(app.db, documentId, parent_id)
-  const acts = app.config.limits.comments_per_minute
-  if (acts > 0) await countHit(app, `comment:${userId}`, { max: acts, windowSeconds: 60 }, 'COMMENT_RATE_LIMITED')
+  const max = app.config.limits.comments_per_minute
+  if (max > 0) await countHit(app, `comment:${userId}`, { max, windowSeconds: 60 }, 'COMMENT_RATE_LIMITED')
   return app.db.transaction().execute(async (trx) => {
     const at = app.now()
-    const id = await insert(trx, {
-      document_id: document.id,
-      parent_id,
-      user_id: userId,
-      content,
-      created_at: at,
-      updated_at: at,
-    })
+    const id = await insert(trx, { document_id: document.id, parent_id, user_id: userId, content, created_at: at, updated_at: at })
     if (document.owner_id !== userId) {
       const message = `${username} commented on ${document.filename}: ${excerptOf(content)}`
       const data = { document_id: document.id, comment_id: id }

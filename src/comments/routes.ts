@@ -3,6 +3,7 @@ import type { App } from '../app.ts'
 import { integerText } from '../http/input.ts'
 import { CursorPagination, cursorField, type FetchedPage } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
+import { viewOf } from '../http/view.ts'
 import * as comments from './comments.ts'
 
 export const Span = z.object({
@@ -103,21 +104,8 @@ const spanOf = ({ limit, offset }: comments.Span, { total, next }: FetchedPage<u
   pagination: { next_cursor: next },
 })
 
-const view = (comment: comments.Comment | comments.Thread['replies'][number]): z.infer<typeof CommentAnswer> => ({
-  id: comment.id,
-  document_id: comment.document_id,
-  parent_id: comment.parent_id,
-  user_id: comment.user_id,
-  username: comment.username,
-  user_role: comment.user_role,
-  content: comment.content,
-  is_edited: comment.is_edited,
-  created_at: new Date(comment.created_at).toISOString(),
-  updated_at: new Date(comment.updated_at).toISOString(),
-})
+/** Replies are read as JSON, with their times as text. */
+const view = (comment: comments.Comment | comments.Thread['replies'][number]) =>
+  viewOf(CommentAnswer, { ...comment, created_at: new Date(comment.created_at), updated_at: new Date(comment.updated_at) })
 
-const threadView = (thread: comments.Thread): z.infer<typeof ThreadAnswer> => ({
-  ...view(thread),
-  reply_count: thread.reply_count,
-  replies: thread.replies.map(view),
-})
+const threadView = (thread: comments.Thread) => ({ ...view(thread), reply_count: thread.reply_count, replies: thread.replies.map(view) })

@@ -1,5 +1,6 @@
 /** The envelope of lists that come in pages, and cursors, which lead from each page to the next one. */
 import { createHash } from 'node:crypto'
+import { type SelectQueryBuilder, sql } from 'kysely'
 import { z } from 'zod'
 import type { Config } from '../config/schema.ts'
 import type { Keyset, RowWithCursorKey } from '../db/keyset.ts'
@@ -105,6 +106,23 @@ export async function fetchPage<Row extends RowWithCursorKey>(
   const next = last ? Buffer.from(`["${fingerprint}",${total},${last.cursor_key}]`).toString('base64url') : null
   return { rows, total, next }
 }
+
+// biome-ignore lint/suspicious/noExplicitAny: the tables of the query do not matter here.
+export type Query<Row> = SelectQueryBuilder<any, any, Row>
+
+/** Returns the rows of a slice of the query in this order, with their sort keys. */
+export const fetchSlice = <Row>(query: Query<Row>, order: Keyset, { limit, offset, after }: Slice): Promise<(Row & RowWithCursorKey)[]> =>
+  order
+    .orderBy(after ? query.where(order.isAfter(after)) : query)
+    .select(order.key)
+    .limit(limit)
+    .offset(offset)
+    .$castTo<Row & RowWithCursorKey>()
+    .execute()
+
+/** Returns the number of rows of a query that selects nothing yet. */
+export const countRows = async (query: Query<object>): Promise<number> =>
+  (await query.select(sql<number>`count(*)`.as('total')).$castTo<{ total: number }>().executeTakeFirstOrThrow()).total
 
 export interface WholeInput {
   per_page?: number | undefined

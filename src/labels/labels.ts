@@ -8,7 +8,7 @@ import { requireDocumentName } from '../documents/access.ts'
 import * as documentLabels from '../documents/document-labels.ts'
 import * as documents from '../documents/documents.ts'
 import { AppError } from '../errors.ts'
-import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
+import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 
 export interface Label {
   id: string
@@ -32,20 +32,12 @@ export interface Fields {
 const byName = keyset({ by: 'labels.name_key', type: 'text', order: 'asc' }, { by: 'labels.id', type: 'id', order: 'asc' })
 
 /** Returns all labels or one page of them, by name. Throws VALIDATION_ERROR for a cursor of another list. */
-export const list = (app: App, actor: Actor, wanted: WholeInput = {}): Promise<FetchedPage<Label & RowWithCursorKey>> =>
-  fetchWhole(wanted, byName, 'labels', ({ limit, after }) => {
-    const all = select(app.db, actor)
-    return byName
-      .orderBy(after ? all.where(byName.isAfter(after)) : all)
-      .select(byName.key)
-      .limit(limit)
-      .$castTo<Label & RowWithCursorKey>()
-      .execute()
-  })
+export const list = (app: App, actor: Actor, page: WholeInput = {}): Promise<FetchedPage<Label & RowWithCursorKey>> =>
+  fetchWhole(page, byName, 'labels', (slice) => fetchSlice(selectLabels(app.db, actor), byName, slice))
 
 /** Returns a label. Throws LABEL_NOT_FOUND. */
 export async function get(app: App, actor: Actor, id: string, trx: Trx | App['db'] = app.db): Promise<Label> {
-  const label = await select(trx, actor).where('labels.id', '=', id).executeTakeFirst()
+  const label = await selectLabels(trx, actor).where('labels.id', '=', id).executeTakeFirst()
   if (!label) throw new AppError('LABEL_NOT_FOUND')
   return label
 }
@@ -53,21 +45,21 @@ export async function get(app: App, actor: Actor, id: string, trx: Trx | App['db
 /** Returns the labels of a document by name. Throws DOCUMENT_NOT_FOUND. */
 export async function listOfDocument(app: App, actor: Actor, documentId: string): Promise<Label[]> {
   await requireDocumentName(app.db, actor, documentId)
-  return select(app.db, actor)
+  return selectLabels(app.db, actor)
     .where('labels.id', 'in', (eb) => eb.selectFrom('document_labels').select('label_id').where('document_id', '=', documentId))
     .orderBy('labels.name_key')
     .execute()
 }
 
 /** Replaces the labels of a document (ids or names). Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR. */
-export async function replaceOfDocument(app: App, actor: Actor, documentId: string, given: readonly string[]): Promise<Label[]> {
+export async function replaceOfDocument(app: App, actor: Actor, documentId: string, labels: readonly string[]): Promise<Label[]> {
   await requireDocumentName(app.db, actor, documentId)
-  const ids = await documentLabels.resolveLabelIds(app.db, given, 'label_ids')
+  const ids = await documentLabels.resolveLabelIds(app.db, labels, 'label_ids')
   await documents.update(app, actor, documentId, { labels: ids }, null)
   return listOfDocument(app, actor, documentId)
 }
 
-const duplicateMessage = 'A label of that name exists.'
+const duplicateMessage = 'A label with this name exists already.'
 
 /** Creates a label. Throws DUPLICATE_RESOURCE if the name is taken, ignoring case. */
 export async function create(app: App, actor: Actor, fields: Fields): Promise<Label> {
@@ -123,19 +115,12 @@ export async function unassign(app: App, actor: Actor, id: string, documentIds: 
   })
 }
 
-const select = (db: App['db'], actor: Actor) =>
+const selectLabels = (db: App['db'], actor: Actor) =>
   db
     .selectFrom('labels')
     .leftJoin('users', 'users.id', 'labels.created_by')
-    .select([
-      'labels.id',
-      'labels.name',
-      'labels.color',
-      'labels.description',
-      'labels.created_at',
-      'labels.updated_at',
-      'users.username as created_by',
-    ])
+    .select(['labels.id', 'labels.name', 'labels.color', 'labels.description', 'labels.created_at', 'labels.updated_at'])
+    .select('users.username as created_by')
     .select((eb) =>
       eb
         .selectFrom('document_labels')

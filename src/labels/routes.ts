@@ -3,6 +3,7 @@ import type { App } from '../app.ts'
 import { isId, listOf } from '../http/input.ts'
 import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
+import { viewOf } from '../http/view.ts'
 import { visibleName } from '../http/visible-text.ts'
 import * as labels from './labels.ts'
 
@@ -88,13 +89,4 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-const view = (label: labels.Label): z.infer<typeof LabelAnswer> => ({
-  id: label.id,
-  name: label.name,
-  color: label.color,
-  description: label.description,
-  document_count: label.document_count,
-  created_by: label.created_by,
-  created_at: label.created_at.toISOString(),
-  updated_at: label.updated_at.toISOString(),
-})
+const view = (label: labels.Label) => viewOf(LabelAnswer, label)

@@ -3,12 +3,12 @@ import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { deleteInBatches } from '../db/delete-in-batches.ts'
-import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
+import { keyset } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
 import { publish } from '../events.ts'
-import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
+import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, type Slice } from '../http/pages.ts'
 
 export const types = [
   'ocr_completed',
@@ -45,7 +45,7 @@ export async function notify(app: App, trx: Trx, userId: string, type: Type, { t
   if (row) await publish(trx, 'notification', userId, { id: row.id, type, title, message, data })
 }
 
-export interface NotificationPage extends FetchedPage<Notification & RowWithCursorKey> {
+export interface NotificationPage extends FetchedPage<Notification> {
   /** number of all unread notifications of the user */
   unread: number
 }
@@ -61,26 +61,12 @@ export async function list(
   const own = app.db.selectFrom('notifications').where('user_id', '=', actor.id)
   const unread = own.where('read_at', 'is', null)
   const listed = unread_only ? unread : own
-  const count = async (all: typeof own) => (await all.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total
-  const [fetched, left] = await Promise.all([
-    fetchPage(
-      page,
-      newestFirst,
-      ['notifications', unread_only],
-      ({ limit, offset, after }) =>
-        newestFirst
-          .orderBy(after ? listed.where(newestFirst.isAfter(after)) : listed)
-          .selectAll()
-          .select(newestFirst.key)
-          .limit(limit)
-          .offset(offset)
-          .$castTo<Notification & RowWithCursorKey>()
-          .execute(),
-      () => count(listed),
-    ),
-    count(unread),
+  const fetch = (slice: Slice) => fetchSlice(listed.selectAll(), newestFirst, slice)
+  const [fetched, unreadCount] = await Promise.all([
+    fetchPage(page, newestFirst, ['notifications', unread_only], fetch, () => countRows(listed)),
+    countRows(unread),
   ])
-  return { ...fetched, unread: left }
+  return { ...fetched, unread: unreadCount }
 }
 
 /** Marks a notification as read. Keeps the first time of reading. Throws NOTIFICATION_NOT_FOUND. */

@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { booleanText } from '../http/input.ts'
 import { Pagination, pageQuery, pagination } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
+import { viewOf } from '../http/view.ts'
 import { resolvePage } from '../settings/settings.ts'
 import * as notifications from './notifications.ts'
 
@@ -51,12 +52,5 @@ export const routes = (app: App): Route[] => {
   ]
 }
 
-const view = ({ id, type, title, message, read_at, data, created_at }: notifications.Notification): z.infer<typeof NotificationAnswer> => ({
-  id,
-  type: type as notifications.Type,
-  title,
-  message,
-  read: read_at !== null,
-  data,
-  created_at: created_at.toISOString(),
-})
+const view = (row: notifications.Notification) =>
+  viewOf(NotificationAnswer, { ...row, type: row.type as notifications.Type, read: row.read_at !== null })

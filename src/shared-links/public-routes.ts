@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import type { AppError } from '../errors.ts'
 import { canShowInline, fileHeaders, sendFile } from '../http/files.ts'
 import { anyone, type Call, type Route } from '../http/route.ts'
+import { viewOf } from '../http/view.ts'
 import { linkPage, pagePolicy, refusalPage } from './page.ts'
 import type { SharedLink } from './shared-links.ts'
 import * as visit from './visits.ts'
@@ -120,12 +121,4 @@ const page = (status: number, html: string): Response =>
     },
   })
 
-const view = (link: SharedLink): z.infer<typeof PublicAnswer> => ({
-  filename: link.filename,
-  title: link.title,
-  size: link.size,
-  mime_type: link.mime_type,
-  requires_password: link.password_hash !== null,
-  expires_at: link.expires_at?.toISOString() ?? null,
-  created_at: link.created_at.toISOString(),
-})
+const view = (link: SharedLink) => viewOf(PublicAnswer, { ...link, requires_password: link.password_hash !== null })

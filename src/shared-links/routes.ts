@@ -3,6 +3,7 @@ import type { App } from '../app.ts'
 import { endTimestampText } from '../http/input.ts'
 import { type FetchedPage, type PageRequest, Pagination, pageQuery, pagination } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
+import { viewOf } from '../http/view.ts'
 import { resolvePage } from '../settings/settings.ts'
 import * as sharedLinks from './shared-links.ts'
 
@@ -80,17 +81,11 @@ const pageAnswer = (app: App, page: PageRequest, fetched: FetchedPage<sharedLink
   pagination: pagination(page, fetched),
 })
 
-const view = (app: App, link: sharedLinks.SharedLink): z.infer<typeof LinkAnswer> => ({
-  id: link.id,
-  document_id: link.document_id,
-  filename: link.filename,
-  token: link.token,
-  url: `${app.config.server.public_url.replace(/\/+$/, '')}/api/public/shared/${link.token}`,
-  has_password: link.password_hash !== null,
-  expires_at: link.expires_at?.toISOString() ?? null,
-  max_views: link.max_views,
-  view_count: link.view_count,
-  status: sharedLinks.statusOf(link),
-  created_by: link.creator,
-  created_at: link.created_at.toISOString(),
-})
+const view = (app: App, link: sharedLinks.SharedLink) =>
+  viewOf(LinkAnswer, {
+    ...link,
+    url: `${app.config.server.public_url.replace(/\/+$/, '')}/api/public/shared/${link.token}`,
+    has_password: link.password_hash !== null,
+    status: sharedLinks.statusOf(link),
+    created_by: link.creator,
+  })

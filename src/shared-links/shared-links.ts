@@ -1,16 +1,16 @@
 /** Shared links, as their creators manage them. visits.ts serves their visitors. */
 import { randomBytes } from 'node:crypto'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { databaseNow } from '../db/clock.ts'
 import { deleteInBatches } from '../db/delete-in-batches.ts'
-import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
+import { keyset } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { requireDocument } from '../documents/access.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
+import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, type Slice } from '../http/pages.ts'
 import { countHit } from '../http/rate-limit.ts'
 
 export const linkStatuses = ['usable', 'expired', 'revoked', 'exhausted'] as const
@@ -36,15 +36,15 @@ export interface LinkOptions {
 /** Creates a link. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for an expiry in the past, SHARED_LINK_RATE_LIMITED. */
 export async function create(app: App, actor: Actor, documentId: string, terms: LinkOptions): Promise<SharedLink> {
   const { password, expires_at = null, max_views = null } = terms
-  if (expires_at && expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'a moment in the future')
+  if (expires_at && expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'must be in the future')
   const document = await requireDocument(app.db, actor, documentId)
   const creation = { max: app.config.limits.shared_links_per_hour, windowSeconds: 3600 }
   if (actor.id !== null) await countHit(app, `shared-link:${actor.id}`, creation, 'SHARED_LINK_RATE_LIMITED')
   const password_hash = password ? await app.passwords.hash(password) : null
   return app.db.transaction().execute(async (trx) => {
     // Locks the document before the user, as every transaction does. The document then exists until the commit.
-    const still = await trx.selectFrom('documents').select('id').where('id', '=', document.id).forKeyShare().executeTakeFirst()
-    if (!still) throw new AppError('DOCUMENT_NOT_FOUND')
+    const locked = await trx.selectFrom('documents').select('id').where('id', '=', document.id).forKeyShare().executeTakeFirst()
+    if (!locked) throw new AppError('DOCUMENT_NOT_FOUND')
     const { id } = await trx
       .insertInto('shared_links')
       .values({
@@ -69,18 +69,18 @@ const newestFirst = keyset(
 )
 
 /** Returns one page of the actor's links, for an admin of all links, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
-export const list = (app: App, actor: Actor, page: PageRequest): Promise<FetchedPage<SharedLink & RowWithCursorKey>> =>
-  pageOfLinks(app, page, null, isAdmin(actor) ? sql`true` : sql`shared_links.created_by = ${actor.id} and documents.owner_id = ${actor.id}`)
+export const list = (app: App, actor: Actor, page: PageRequest): Promise<FetchedPage<SharedLink>> =>
+  pageOfLinks(
+    app,
+    page,
+    null,
+    isAdmin(actor) ? sql<boolean>`true` : sql<boolean>`shared_links.created_by = ${actor.id} and documents.owner_id = ${actor.id}`,
+  )
 
 /** Returns one page of the links to a document, newest first. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of another list. */
-export async function listOfDocument(
-  app: App,
-  actor: Actor,
-  documentId: string,
-  page: PageRequest,
-): Promise<FetchedPage<SharedLink & RowWithCursorKey>> {
+export async function listOfDocument(app: App, actor: Actor, documentId: string, page: PageRequest): Promise<FetchedPage<SharedLink>> {
   const { id } = await requireDocument(app.db, actor, documentId)
-  return pageOfLinks(app, page, id, sql`shared_links.document_id = ${id}`)
+  return pageOfLinks(app, page, id, sql<boolean>`shared_links.document_id = ${id}`)
 }
 
 /** Revokes a link. Idempotent. Throws SHARED_LINK_NOT_FOUND. */
@@ -111,16 +111,10 @@ export const deleteEnded = (db: Db, ageMs: number, isDryRun: boolean): Promise<n
   )
 
 /** Returns the status of a link. The first of several reasons counts, in this order. */
-export function statusOf({
-  revoked_at,
-  is_creator_authorized,
-  is_expired,
-  max_views,
-  view_count,
-}: SharedLink): (typeof linkStatuses)[number] {
-  if (revoked_at !== null || !is_creator_authorized) return 'revoked'
-  if (is_expired) return 'expired'
-  return max_views !== null && view_count >= max_views ? 'exhausted' : 'usable'
+export function statusOf(link: SharedLink): (typeof linkStatuses)[number] {
+  if (link.revoked_at !== null || !link.is_creator_authorized) return 'revoked'
+  if (link.is_expired) return 'expired'
+  return link.max_views !== null && link.view_count >= link.max_views ? 'exhausted' : 'usable'
 }
 
 /** Selects links with the columns of their documents. */
@@ -141,19 +135,9 @@ export const selectLinks = (db: Db | Trx) =>
     .select(sql<boolean>`not users.disabled and (users.role = 'admin' or documents.owner_id = users.id)`.as('is_creator_authorized'))
     .select(sql<boolean>`coalesce(shared_links.expires_at <= clock_timestamp(), false)`.as('is_expired'))
 
-function pageOfLinks({ db }: App, page: PageRequest, documentId: string | null, which: ReturnType<typeof sql>) {
-  const condition = sql<boolean>`${which}`
-  return fetchPage(
-    page,
-    newestFirst,
-    ['shared links', documentId],
-    ({ limit, offset, after }) => {
-      const listed = selectLinks(db).where(condition).select(newestFirst.key)
-      const behind = after ? listed.where(newestFirst.isAfter(after)) : listed
-      return newestFirst.orderBy(behind).limit(limit).offset(offset).$castTo<SharedLink & RowWithCursorKey>().execute()
-    },
-    async () => (await joinTables(db).where(condition).select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total,
-  )
+function pageOfLinks({ db }: App, page: PageRequest, documentId: string | null, condition: RawBuilder<boolean>) {
+  const fetch = (slice: Slice) => fetchSlice(selectLinks(db).where(condition), newestFirst, slice)
+  return fetchPage(page, newestFirst, ['shared links', documentId], fetch, () => countRows(joinTables(db).where(condition)))
 }
 
 const joinTables = (db: Db | Trx) =>

@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { listOf } from '../http/input.ts'
 import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
+import { viewOf } from '../http/view.ts'
 import { visibleName } from '../http/visible-text.ts'
 import * as tokens from './tokens.ts'
 
@@ -43,8 +44,8 @@ export const routes = (app: App): Route[] => [
       isLarge: true,
       errors: ['USER_NOT_FOUND'],
     },
-    async ({ actor, query: { user: name, ...wanted } }) => {
-      const { rows, next } = await tokens.list(app, actor, name, wanted)
+    async ({ actor, query: { user: owner, ...page } }) => {
+      const { rows, next } = await tokens.list(app, actor, owner, page)
       return { tokens: rows.map(view), pagination: { next_cursor: next } }
     },
   ),
@@ -59,8 +60,8 @@ export const routes = (app: App): Route[] => [
       errors: ['FORBIDDEN', 'USER_NOT_FOUND', 'DUPLICATE_RESOURCE', 'CONFLICT'],
     },
     async ({ actor, body }) => {
-      const made = await tokens.create(app, actor, body)
-      return { ...view(made), token: made.token }
+      const created = await tokens.create(app, actor, body)
+      return { ...view(created), token: created.token }
     },
   ),
   user('GET /api/tokens/:id', { summary: 'Get an API token', ids, answer: TokenAnswer }, async ({ actor, param }) =>
@@ -71,13 +72,4 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-const view = (token: tokens.ApiToken): z.infer<typeof TokenAnswer> => ({
-  id: token.id,
-  name: token.name,
-  user_id: token.user_id,
-  username: token.username,
-  scopes: [...token.scopes],
-  created_at: token.created_at.toISOString(),
-  expires_at: token.expires_at?.toISOString() ?? null,
-  last_used_at: token.last_used_at?.toISOString() ?? null,
-})
+const view = (token: tokens.ApiToken) => viewOf(TokenAnswer, { ...token, scopes: [...token.scopes] })

@@ -4,11 +4,11 @@ import { sql } from 'kysely'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import type { App } from '../app.ts'
 import { clock, databaseNow, secondsAgo } from '../db/clock.ts'
-import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
+import { keyset } from '../db/keyset.ts'
 import { rejectDuplicateName, type Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
+import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 import type { Session } from '../http/route.ts'
 import * as users from '../users/users.ts'
 
@@ -37,22 +37,10 @@ const newestFirst = keyset(
  * Returns all or one page of the tokens that the actor can see, newest first: own ones; for admins all, or those of `user` (user name,
  * e-mail address or id). Throws USER_NOT_FOUND.
  */
-export async function list(
-  app: App,
-  actor: Actor,
-  user?: string,
-  wanted: WholeInput = {},
-): Promise<FetchedPage<ApiToken & RowWithCursorKey>> {
+export async function list(app: App, actor: Actor, user?: string, page: WholeInput = {}): Promise<FetchedPage<ApiToken>> {
   const owner = user === undefined ? null : await resolveOwner(app, actor, user)
-  return fetchWhole(wanted, newestFirst, ['tokens', owner?.id], ({ limit, after }) => {
-    const all = selectVisible(app, actor).$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))
-    return newestFirst
-      .orderBy(after ? all.where(newestFirst.isAfter(after)) : all)
-      .select(newestFirst.key)
-      .limit(limit)
-      .$castTo<ApiToken & RowWithCursorKey>()
-      .execute()
-  })
+  const listed = selectVisible(app, actor).$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))
+  return fetchWhole(page, newestFirst, ['tokens', owner?.id], (slice) => fetchSlice(listed, newestFirst, slice))
 }
 
 /** Returns a token. Throws API_TOKEN_NOT_FOUND. */
@@ -74,36 +62,35 @@ export interface NewToken {
  * Creates a token. Only this result contains the secret `token`. Throws USER_NOT_FOUND, DUPLICATE_RESOURCE, CONFLICT, VALIDATION_ERROR,
  * FORBIDDEN.
  */
-export async function create(app: App, actor: Actor, wanted: NewToken): Promise<ApiToken & { token: string }> {
-  const owner = await resolveOwner(app, actor, wanted.user)
-  if (wanted.scopes.includes('admin') && owner.role !== 'admin')
-    throw new AppError('FORBIDDEN', {}, 'Only admins have tokens with the scope admin.')
-  if (owner.disabled) throw new AppError('CONFLICT', { user: owner.username }, 'The user is disabled.')
-  if (wanted.expires_at && wanted.expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'in the future')
+export async function create(app: App, actor: Actor, options: NewToken): Promise<ApiToken & { token: string }> {
+  const owner = await resolveOwner(app, actor, options.user)
+  if (options.scopes.includes('admin') && owner.role !== 'admin')
+    throw new AppError('FORBIDDEN', {}, 'Only admins can have tokens with the scope "admin".')
+  if (owner.disabled) throw new AppError('CONFLICT', { user: owner.username }, `Cannot create a token: user ${owner.username} is disabled.`)
+  if (options.expires_at && options.expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'must be in the future')
   const { count } = await app.db
     .selectFrom('api_tokens')
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .where('user_id', '=', owner.id)
     .executeTakeFirstOrThrow()
   if (count >= maxTokensPerUser)
-    throw new AppError('CONFLICT', { tokens: count }, `${maxTokensPerUser} tokens are the most that one user can have: revoke some.`)
+    throw new AppError('CONFLICT', { tokens: count }, `A user can have at most ${maxTokensPerUser} tokens. Revoke unused ones first.`)
   const token = prefix + randomBytes(32).toString('base64url')
   const values = {
     user_id: owner.id,
-    name: wanted.name,
-    name_key: wanted.name.toLowerCase(),
+    name: options.name,
+    name_key: options.name.toLowerCase(),
     token_hash: hashOf(token),
-    scopes: [...wanted.scopes],
+    scopes: [...options.scopes],
     token_version: owner.token_version,
-    expires_at: wanted.expires_at ?? null,
+    expires_at: options.expires_at ?? null,
     created_at: app.now(),
   }
   const { id } = await rejectDuplicateName(
     () => app.db.insertInto('api_tokens').values(values).returning('id').executeTakeFirstOrThrow(),
-    'There is a token of that name.',
+    'A token with this name exists already.',
   )
-  const made = await selectTokens(app).where('api_tokens.id', '=', id).executeTakeFirstOrThrow()
-  return { ...made, token }
+  return { ...(await selectTokens(app).where('api_tokens.id', '=', id).executeTakeFirstOrThrow()), token }
 }
 
 /** Revokes a token on every server process and closes its connections. Throws API_TOKEN_NOT_FOUND. */
@@ -151,7 +138,7 @@ export async function authenticate(app: App, token: string): Promise<{ actor: Ac
 /** Returns the owner of a new token: the actor, or for admins the named user. */
 async function resolveOwner(app: App, actor: Actor, user: string | undefined): Promise<users.User> {
   if (user === undefined) {
-    if (actor.id === null) throw invalid('user', 'whose token it will be: the operator at the shell has none')
+    if (actor.id === null) throw invalid('user', 'required: the operator has no tokens')
     return users.get(app.db, actor.id)
   }
   const owner = await users.findByIdentifier(app.db, user)

@@ -2,12 +2,12 @@
 import { sql, type Updateable } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
+import { keyset } from '../db/keyset.ts'
 import { type Db, isUniqueViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row, Schema } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
+import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, type Slice } from '../http/pages.ts'
 import { emailKey, parseUserIdentifier, usernameKey } from '../http/user-identifier.ts'
 import { confusableKeys } from './confusables.ts'
 import * as verification from './email-verification.ts'
@@ -25,26 +25,13 @@ export interface Filter {
 const newestFirst = keyset({ by: 'users.created_at', type: 'timestamp', order: 'desc' }, { by: 'users.id', type: 'id', order: 'desc' })
 
 /** Returns one page of all users, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
-export function list(db: Db, { role, disabled, q }: Filter, page: PageRequest): Promise<FetchedPage<User & RowWithCursorKey>> {
-  let found = db.selectFrom('users')
-  if (role) found = found.where('role', '=', role)
-  if (disabled !== undefined) found = found.where('disabled', '=', disabled)
-  if (q) found = found.where(sql<boolean>`position(lower(${q}) in lower(concat_ws(chr(10), username, email, display_name))) > 0`)
-  return fetchPage(
-    page,
-    newestFirst,
-    ['users', role, disabled, q],
-    ({ limit, offset, after }) =>
-      newestFirst
-        .orderBy(after ? found.where(newestFirst.isAfter(after)) : found)
-        .selectAll()
-        .select(newestFirst.key)
-        .limit(limit)
-        .offset(offset)
-        .$castTo<User & RowWithCursorKey>()
-        .execute(),
-    async () => (await found.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()).total,
-  )
+export function list(db: Db, { role, disabled, q }: Filter, page: PageRequest): Promise<FetchedPage<User>> {
+  let all = db.selectFrom('users')
+  if (role) all = all.where('role', '=', role)
+  if (disabled !== undefined) all = all.where('disabled', '=', disabled)
+  if (q) all = all.where(sql<boolean>`position(lower(${q}) in lower(concat_ws(chr(10), username, email, display_name))) > 0`)
+  const fetch = (slice: Slice) => fetchSlice(all.selectAll(), newestFirst, slice)
+  return fetchPage(page, newestFirst, ['users', role, disabled, q], fetch, () => countRows(all))
 }
 
 /** Returns the user with this id. Throws USER_NOT_FOUND, also for null, the id of the operator. */

@@ -1,11 +1,11 @@
 /**
  * The database clock. All limits, windows and expiries use it, because the clocks of server processes differ and can be set back.
- * `clock_timestamp()` and not `now()`: the latter is the start of the transaction, and may lie before rows that others have committed.
+ * `now()` would be wrong: it is the start of the transaction, and may precede rows that others have committed.
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from './pool.ts'
 
-/** A subquery, so that PostgreSQL evaluates it once per statement and can use an index for the comparison. */
+/** The current database time. A subquery is evaluated once per statement, so that comparisons can use an index. */
 export const clock = sql<Date>`(select clock_timestamp())`
 
 /** Returns an expression for `seconds` before the current database time. */
@@ -14,8 +14,7 @@ export const secondsAgo = (seconds: number): RawBuilder<Date> => sql<Date>`(sele
 /** Returns an expression for `seconds` after the current database time. */
 export const secondsAhead = (seconds: number): RawBuilder<Date> => secondsAgo(-seconds)
 
-/** Returns the current database time. */
 export async function databaseNow(db: Db): Promise<Date> {
   const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
-  return (rows[0] as { now: Date }).now
+  return rows[0]!.now
 }

@@ -8,6 +8,8 @@ export interface Listener {
   close(): Promise<void>
 }
 
+const reconnectDelayMs = 500
+
 /**
  * Calls `onNotification` with the payload of every NOTIFY on `channel`, and `onConnect` after each (re)connection. Notifications sent while
  * disconnected are lost: `onConnect` has to check for changes.
@@ -19,16 +21,16 @@ export function listen(
   onNotification: (payload: string) => void,
   onConnect: () => void,
 ): Listener {
-  let closed = false
+  const closing = new AbortController()
+  const { signal } = closing
   let client: pg.Client | undefined
-  const stop = new AbortController()
 
   const keepListening = async () => {
-    while (!closed) {
+    while (!signal.aborted) {
       try {
         client = await database.connect(`dms listen ${channel}`)
-        // Closed while it connected: close() had nothing to end yet.
-        if (closed) return await client.end()
+        // close() was called while connecting, and had no client to end.
+        if (signal.aborted) return await client.end()
         const lost = new Promise<void>((resolve) => client?.once('end', resolve))
         client.on('notification', ({ payload }) => onNotification(payload ?? ''))
         await client.query(`listen ${channel}`)
@@ -37,14 +39,13 @@ export function listen(
       } catch (error) {
         log.debug({ err: (error as Error).message, channel }, 'listening failed')
       }
-      if (!closed) await sleep(500, undefined, { signal: stop.signal }).catch(() => {})
+      await sleep(reconnectDelayMs, undefined, { signal }).catch(() => {})
     }
   }
   const done = keepListening()
   return {
     async close() {
-      closed = true
-      stop.abort()
+      closing.abort()
       await client?.end().catch(() => {})
       await done
     },

@@ -21,45 +21,45 @@ export class Busy extends Error {
   }
 }
 
-/** Runs `work` while holding the lock `name`; waits for it up to `timeout` milliseconds, then throws Busy. `what` is how others see the holder. */
+/** Runs `work` while holding the lock `name`. Waits for it up to `timeoutMs`, then throws Busy. `label` names the holder in pg_stat_activity. */
 export async function withLock<T>(
   database: Pick<Database, 'connect'>,
   name: string,
-  timeout: number,
+  timeoutMs: number,
   work: () => Promise<T>,
   label = name,
 ): Promise<T> {
   const client = await database.connect(`dms ${label} pid=${process.pid} host=${hostname()}`)
   try {
     await client.query(`set client_connection_check_interval = '10s'`).catch(() => {})
-    await acquire(client, name, timeout)
+    await acquire(client, name, timeoutMs)
     return await work()
   } finally {
     await client.end().catch(() => {})
   }
 }
 
-/** Held by a backup while it reads stored files. Removals of files share it. */
+/** The lock that a backup holds while it reads stored files. Removals of files share it. */
 export const fileRemovalLock = 'files.delete'
 
-/** Returns whether a backup is reading stored files. If not, none starts until the transaction ends. */
+/** Returns whether a backup is reading stored files. If false, no backup starts before the transaction ends. */
 export async function isFileRemovalLocked(trx: Trx): Promise<boolean> {
   const { rows } = await sql<{ got: boolean }>`
     select pg_try_advisory_xact_lock_shared(hashtext('dms'), hashtext(${fileRemovalLock})) as got`.execute(trx)
   return rows[0]?.got !== true
 }
 
-/** Joins the holder of the lock `wanted.name`. */
+/** Joins the holder of the lock `lock.name`. */
 const lockHolders = `pg_locks l on l.locktype = 'advisory' and l.granted
   and l.database = (select oid from pg_database where datname = current_database())
-  and l.classid::int8 = hashtext('dms')::int8 & 4294967295 and l.objid::int8 = hashtext(wanted.name)::int8 & 4294967295`
+  and l.classid::int8 = hashtext('dms')::int8 & 4294967295 and l.objid::int8 = hashtext(lock.name)::int8 & 4294967295`
 
 /** Returns the condition that a lock is held. */
 export const isLocked = (name: RawBuilder<string>): RawBuilder<boolean> =>
-  sql<boolean>`exists (select from (select ${name} as name) wanted join ${sql.raw(lockHolders)})`
+  sql<boolean>`exists (select from (select ${name} as name) lock join ${sql.raw(lockHolders)})`
 
-async function acquire(client: pg.Client, name: string, timeout: number): Promise<void> {
-  const deadline = performance.now() + timeout
+async function acquire(client: pg.Client, name: string, timeoutMs: number): Promise<void> {
+  const deadline = performance.now() + timeoutMs
   for (;;) {
     const { rows } = await client.query<{ got: boolean }>(`select pg_try_advisory_lock(hashtext('dms'), hashtext($1)) as got`, [name])
     if (rows[0]?.got) return
@@ -70,7 +70,7 @@ async function acquire(client: pg.Client, name: string, timeout: number): Promis
 
 async function describeHolder(client: pg.Client, name: string): Promise<Busy> {
   const { rows } = await client.query<{ application_name: string; backend_start: Date }>(
-    `select a.application_name, a.backend_start from (select $1::text as name) wanted join ${lockHolders} join pg_stat_activity a using (pid)`,
+    `select a.application_name, a.backend_start from (select $1::text as name) lock join ${lockHolders} join pg_stat_activity a using (pid)`,
     [name],
   )
   return new Busy(name, rows[0]?.application_name ?? 'holder unknown', rows[0]?.backend_start ?? null)

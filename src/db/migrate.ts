@@ -9,14 +9,14 @@ interface Migration {
   up(db: Kysely<unknown>): Promise<void>
   /** Reverts the migration, if that is possible. */
   down?(db: Kysely<unknown>): Promise<void>
-  /** the data that down() deletes, in words */
+  /** data that down() deletes, in words */
   loses?: string
 }
 
 /** A migration that can be reverted. */
 export interface RevertStep {
   name: string
-  /** the data that is deleted, in words */
+  /** data that is deleted, in words */
   loses: string
 }
 
@@ -27,20 +27,20 @@ export interface MigrationState {
   name: string
   /** null: pending */
   applied_at: Date | null
-  /** applied here, but not known to this version of dms */
+  /** applied by a newer version of dms */
   unknown: boolean
 }
 
-/** Source and build differ in extension and folder. The recorded name has neither. */
+/** Extension of the migrations: .ts in the source, .js in the build. Recorded names have none. */
 const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
 const folder = new URL(extension === '.ts' ? '../../migrations/' : './migrations/', import.meta.url)
 
 /** The lock for every change of the schema. */
 export const migrateLock = 'migrate'
 
-/** Applies what is pending and returns its names; throws Busy when another migrator is not done within `lockTimeout` milliseconds, UnknownMigration (`to`), NewerSchema. */
-export function migrate(database: Database, lockTimeout: number, onApplied?: (name: string) => void, to?: string): Promise<string[]> {
-  return withLock(database, migrateLock, lockTimeout, async () => {
+/** Applies pending migrations, up to `to`, and returns their names. Throws Busy (after `lockTimeoutMs`), UnknownMigration, NewerSchema. */
+export function migrate(database: Database, lockTimeoutMs: number, onApplied?: (name: string) => void, to?: string): Promise<string[]> {
+  return withLock(database, migrateLock, lockTimeoutMs, async () => {
     const { db } = database
     const pending = await pendingUpTo(db, to)
     for (const name of pending) {
@@ -51,20 +51,16 @@ export function migrate(database: Database, lockTimeout: number, onApplied?: (na
   })
 }
 
-/** Applies pending migrations in one transaction and rolls it back, to verify that they work on this data. Holds their locks meanwhile. */
-export function verifyPending(database: Database, lockTimeout: number): Promise<string[]> {
-  return withLock(database, migrateLock, lockTimeout, async () => {
+/** Applies pending migrations in one transaction and rolls it back, to verify that they work on this data. Holds their table locks meanwhile. */
+export function verifyPending(database: Database, lockTimeoutMs: number): Promise<string[]> {
+  return withLock(database, migrateLock, lockTimeoutMs, async () => {
     const pending = await pendingUpTo(database.db)
-    const done = new Error('rehearsed')
-    await database.db
-      .transaction()
-      .execute(async (trx) => {
-        for (const name of pending) await applyMigration(trx, name)
-        throw done
-      })
-      .catch((error) => {
-        if (error !== done) throw error
-      })
+    const trx = await database.db.startTransaction().execute()
+    try {
+      for (const name of pending) await applyMigration(trx, name)
+    } finally {
+      await trx.rollback().execute()
+    }
     return pending
   })
 }
@@ -79,12 +75,13 @@ export async function applyMigration(trx: Trx, name: string): Promise<void> {
   await sql`insert into migrations (name) values (${name})`.execute(trx)
 }
 
-/** Takes `way` (of wayBack) back, all or nothing. Throws Busy as migrate() does, and AppError CONFLICT where the schema has changed since. */
-export function revert(database: Database, lockTimeout: number, goal: RevertGoal, steps: readonly RevertStep[]): Promise<void> {
-  return withLock(database, migrateLock, lockTimeout, () =>
+/** Reverts `steps` (of planRevert) in one transaction. Throws Busy (after `lockTimeoutMs`), and AppError CONFLICT if the schema has changed. */
+export function revert(database: Database, lockTimeoutMs: number, goal: RevertGoal, steps: readonly RevertStep[]): Promise<void> {
+  return withLock(database, migrateLock, lockTimeoutMs, () =>
     database.db.transaction().execute(async (trx) => {
       const names = (await planRevert(trx, goal)).map(({ name }) => name)
-      if (names.join() !== steps.map(({ name }) => name).join()) throw new AppError('CONFLICT', {}, 'the schema was changed meanwhile')
+      if (names.join() !== steps.map(({ name }) => name).join())
+        throw new AppError('CONFLICT', {}, 'the schema was changed meanwhile: start again')
       await sql`set local statement_timeout = 0`.execute(trx)
       for (const name of names) {
         await (await loadMigration(name)).down?.(trx as unknown as Kysely<unknown>)
@@ -94,7 +91,7 @@ export function revert(database: Database, lockTimeout: number, goal: RevertGoal
   )
 }
 
-/** Returns the migrations to revert, newest first. Throws NewerSchema, UnknownMigration, and AppError CONFLICT where one cannot be reverted. */
+/** Returns the migrations to revert, newest first. Throws NewerSchema, UnknownMigration, and AppError CONFLICT if one cannot be reverted. */
 export async function planRevert(db: Db, goal: RevertGoal): Promise<RevertStep[]> {
   const states = await loadStates(db)
   rejectNewer(states)
@@ -104,16 +101,16 @@ export async function planRevert(db: Db, goal: RevertGoal): Promise<RevertStep[]
     if (!applied.includes(goal.to)) throw new AppError('CONFLICT', {}, `${goal.to} is not applied`)
   }
   const names = 'to' in goal ? applied.filter((name) => name > goal.to) : applied.slice(Math.max(0, applied.length - goal.steps))
-  const way: RevertStep[] = []
+  const steps: RevertStep[] = []
   for (const name of names.reverse()) {
     const { down, loses } = await loadMigration(name)
     if (!down || loses === undefined)
-      throw Object.assign(new AppError('CONFLICT', { name }, `there is no way back over ${name}`), {
-        fix: 'restore a backup that was made before it, into an empty place: dms restore',
+      throw Object.assign(new AppError('CONFLICT', { name }, `${name} cannot be reverted`), {
+        fix: 'restore a backup that was made before it into an empty database: dms restore',
       })
-    way.push({ name, loses })
+    steps.push({ name, loses })
   }
-  return way
+  return steps
 }
 
 /** Returns the pending migrations in order, up to `to`. Throws NewerSchema, UnknownMigration. */
@@ -131,20 +128,20 @@ function rejectNewer(states: readonly MigrationState[]): void {
 
 /** Returns every migration, applied or pending, in order. */
 export async function loadStates(db: Db): Promise<MigrationState[]> {
-  const { rows: exists } = await sql<{ found: boolean }>`select to_regclass('migrations') is not null as found`.execute(db)
-  const applied = exists[0]?.found
+  const { rows } = await sql<{ exists: boolean }>`select to_regclass('migrations') is not null as exists`.execute(db)
+  const applied = rows[0]?.exists
     ? (await sql<{ name: string; applied_at: Date }>`select name, applied_at from migrations order by name`.execute(db)).rows
     : []
-  const when = new Map(applied.map((row) => [row.name, row.applied_at]))
-  const ours = await listMigrations()
-  const unknown = applied.filter(({ name }) => !ours.includes(name))
+  const appliedAt = new Map(applied.map((row) => [row.name, row.applied_at]))
+  const names = await listMigrations()
+  const unknown = applied.filter(({ name }) => !names.includes(name))
   return [
-    ...ours.map((name) => ({ name, applied_at: when.get(name) ?? null, unknown: false })),
+    ...names.map((name) => ({ name, applied_at: appliedAt.get(name) ?? null, unknown: false })),
     ...unknown.map(({ name, applied_at }) => ({ name, applied_at, unknown: true })),
   ]
 }
 
-/** The database was migrated by a newer dms; the shell exits 78. */
+/** A newer dms has migrated the database. The command line exits with 78. */
 export class NewerSchema extends Error {
   constructor(names: string[]) {
     super(`the database schema is newer than this dms: it does not know ${names.join(', ')}`)
@@ -152,7 +149,7 @@ export class NewerSchema extends Error {
   }
 }
 
-/** There is no migration of that name in this dms. */
+/** This dms has no migration of that name. */
 export class UnknownMigration extends Error {
   constructor(name: string) {
     super(`this dms knows no migration ${JSON.stringify(name)}`)
@@ -160,7 +157,7 @@ export class UnknownMigration extends Error {
   }
 }
 
-/** The database is older than this dms; the shell exits 8. */
+/** The database schema is older than this dms. The command line exits with 8. */
 export class PendingMigrations extends Error {
   readonly fix = 'dms migrate'
 
@@ -175,9 +172,9 @@ const loadMigration = async (name: string): Promise<Migration> => import(new URL
 /** Returns the names of all migrations of this version, in order. */
 export async function listMigrations(): Promise<string[]> {
   const files = await readdir(folder)
-  const wanted = new RegExp(`^\\d{4}_\\w+\\${extension}$`)
+  const pattern = new RegExp(`^\\d{4}_\\w+\\${extension}$`)
   return files
-    .filter((file) => wanted.test(file))
+    .filter((file) => pattern.test(file))
     .map((file) => file.slice(0, -extension.length))
     .sort()
 }

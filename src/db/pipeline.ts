@@ -1,118 +1,83 @@
-/** A pipelined connection for short reads: queries are sent without waiting for the answers to those before, each prepared once. */
-import {
-  type CompiledQuery,
-  type DatabaseConnection,
-  DefaultQueryExecutor,
-  type Dialect,
-  type Driver,
-  Kysely,
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-  type QueryResult,
-} from 'kysely'
+/** Pipelined connections for short reads: queries are sent without waiting for earlier answers, and each is prepared once. bench/api.ts measures them. */
+import { Kysely, type KyselyConfig, PostgresDialect, type PostgresDialectConfig, PostgresDriver, type PostgresPoolClient } from 'kysely'
 import type pg from 'pg'
 import type { Log } from '../log/log.ts'
 import type { Schema } from './schema.ts'
 import { destroyWhenStalled, TrackingClient } from './stalled-connection.ts'
 
-/** Distinct statements that are prepared. More are sent unprepared, so that the number of plans in PostgreSQL stays limited. */
+/** Maximum number of prepared statements. Further statements are sent unprepared, which bounds the memory for plans in PostgreSQL. */
 const maxPrepared = 500
 
-export interface PipelineOptions {
-  /** application_name, as in pg_stat_activity */
+interface PipelineOptions {
+  /** application_name in pg_stat_activity */
   name: string
   settings: pg.ClientConfig
   log: Log
-  /** without an answer for so long, the connection is destroyed */
+  logQuery: Pick<KyselyConfig, 'log'>
   stallTimeoutMs: number
 }
 
-/** Sends a query directly. On kysely's way through driver and provider each query waits for a dozen promises. */
-class DirectExecutor extends DefaultQueryExecutor {
-  readonly #connection: DatabaseConnection
-
-  constructor(connection: DatabaseConnection) {
-    super(new PostgresQueryCompiler(), new PostgresAdapter(), { provideConnection: (consumer) => consumer(connection) })
-    this.#connection = connection
-  }
-
-  override executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
-    return this.#connection.executeQuery(query)
+/** Rejects transactions: all callers share the connection, so a transaction would include the queries of others. */
+class PipelineDriver extends PostgresDriver {
+  override async beginTransaction(): Promise<void> {
+    throw new Error('a pipelined connection has no transactions')
   }
 }
 
-/** Opens it. It connects at the first query, and again after a loss. It has no transactions and no cursors. */
-export function openPipeline({ name: application_name, settings, log, stallTimeoutMs }: PipelineOptions): {
-  db: Kysely<Schema>
-  close(): Promise<void>
-} {
-  const names = new Map<string, string>()
-  let opening: Promise<pg.Client> | null = null
+class PipelineDialect extends PostgresDialect {
+  readonly #config: PostgresDialectConfig
 
-  const connect = async (): Promise<pg.Client> => {
-    const client = new TrackingClient({ ...settings, application_name, pipeline: true })
+  constructor(config: PostgresDialectConfig) {
+    super(config)
+    this.#config = config
+  }
+
+  override createDriver(): PipelineDriver {
+    return new PipelineDriver(this.#config)
+  }
+}
+
+/** Opens a pipelined connection. It connects at the first query, and again after a loss. It has no transactions and no cursors. */
+export function openPipeline({ name, settings, log, logQuery, stallTimeoutMs }: PipelineOptions): Kysely<Schema> {
+  const statementNames = new Map<string, string>()
+  let opening: Promise<{ client: pg.Client; shared: PostgresPoolClient }> | null = null
+
+  const nameStatement = (text: string): string | undefined => {
+    if (!statementNames.has(text) && statementNames.size < maxPrepared) statementNames.set(text, `read${statementNames.size}`)
+    return statementNames.get(text)
+  }
+
+  const open = async () => {
+    const client = new TrackingClient({ ...settings, application_name: name, pipeline: true })
     const onLost = () => {
       opening = null
     }
     client.on('error', (error) => {
-      log.warn({ err: error.message, connection: application_name }, 'a reading connection was lost')
+      log.warn({ err: error.message, connection: name }, 'a reading connection was lost')
       onLost()
     })
     client.on('end', onLost)
     await client.connect()
     destroyWhenStalled(client, stallTimeoutMs)
-    return client
+    const query = (text: string, values: unknown[]) => client.query({ name: nameStatement(text), text, values })
+    return { client, shared: { query, release() {} } as unknown as PostgresPoolClient }
   }
 
-  const nameOf = (text: string): string | undefined => {
-    const known = names.get(text)
-    if (known || names.size >= maxPrepared) return known
-    const name = `read${names.size}`
-    names.set(text, name)
-    return name
-  }
-
-  const isTraced = log.isLevelEnabled('trace')
-  const connection: DatabaseConnection = {
-    async executeQuery<R>({ sql: text, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-      opening ??= connect()
-      const client = await opening.catch((error) => {
+  const pool = {
+    options: settings,
+    async connect() {
+      opening ??= open()
+      const { shared } = await opening.catch((error) => {
         opening = null
         throw error
       })
-      if (isTraced) log.trace({ sql: text }, 'query')
-      const { rows } = await client.query({ name: nameOf(text), text, values: parameters as unknown[] })
-      return { rows: rows as R[] }
+      return shared
     },
-    streamQuery() {
-      throw new Error('a pipelined connection has no cursors')
-    },
-  }
-  const rejectTransaction = async () => {
-    throw new Error('a pipelined connection has no transactions')
-  }
-  const driver: Driver = {
-    async init() {},
-    acquireConnection: async () => connection,
-    async releaseConnection() {},
-    beginTransaction: rejectTransaction,
-    commitTransaction: rejectTransaction,
-    rollbackTransaction: rejectTransaction,
-    async destroy() {},
-  }
-  const dialect: Dialect = {
-    createDriver: () => driver,
-    createAdapter: () => new PostgresAdapter(),
-    createIntrospector: (db) => new PostgresIntrospector(db),
-    createQueryCompiler: () => new PostgresQueryCompiler(),
-  }
-  return {
-    db: new Kysely<Schema>({ config: { dialect }, dialect, driver, executor: new DirectExecutor(connection) }),
-    async close() {
-      const client = await opening?.catch(() => null)
+    async end() {
+      const opened = await opening?.catch(() => null)
       opening = null
-      await client?.end().catch(() => {})
+      await opened?.client.end().catch(() => {})
     },
   }
+  return new Kysely<Schema>({ dialect: new PipelineDialect({ pool }), ...logQuery })
 }

@@ -1,18 +1,20 @@
-/** The tables as types. The truth is migrations/. */
+/** The tables as types. migrations/ defines them. */
 import type { ColumnType, Generated, JSONColumnType, Selectable } from 'kysely'
 import type { Scope } from '../actor.ts'
 
 type CreatedAt = ColumnType<Date, Date | undefined, never>
 type UpdatedAt = ColumnType<Date, Date | undefined, Date>
 type Json<T extends object> = JSONColumnType<T, string | undefined, string>
+type Timestamps = { created_at: CreatedAt; updated_at: UpdatedAt }
+type Problem = { error_code: string | null; error_message: string | null }
+type Counts<Name extends string> = { [name in Name]: Generated<number> }
 
 export type Role = 'admin' | 'user'
 export type DocumentStatus = 'pending' | 'processing' | 'completed' | 'failed'
 export type JobStatus = 'pending' | 'processing' | 'completed' | 'failed' | 'cancelled'
-export type PageSource = 'text_layer' | 'ocr' | 'empty'
 
 export interface Schema {
-  users: {
+  users: Timestamps & {
     id: Generated<string>
     username: string
     username_key: string
@@ -29,8 +31,6 @@ export interface Schema {
     groups: Generated<string[]>
     groups_synced_at: Date | null
     token_version: Generated<number>
-    created_at: CreatedAt
-    updated_at: UpdatedAt
     last_login_at: Date | null
   }
   revoked_tokens: { jti: string; user_id: string; expires_at: Date }
@@ -57,69 +57,61 @@ export interface Schema {
     target: string
     outcome: 'ok' | 'refused' | 'failed'
     code: string | null
-    /** a JSON object, kept as the text that was hashed */
+    /** JSON object as the text that was hashed */
     details: string
     request_id: string
     hash: string
   }
   email_verifications: { token_hash: string; user_id: string; expires_at: Date; created_at: CreatedAt }
-  rate_hits: { key: string; at: ColumnType<Date, Date | undefined, never> }
+  rate_hits: { key: string; at: CreatedAt }
   instance: { key: string; value: string }
   stored_files: { sha256: string; size: number; created_at: CreatedAt; address: string }
-  /** files that no row names any more, until they are removed */
   file_removals: { address: string; requested_at: CreatedAt }
-  documents: {
-    id: Generated<string>
-    owner_id: string
-    title: string
-    filename: string
-    content: Generated<string>
-    status: Generated<DocumentStatus>
-    mime_type: string
-    size: number
-    sha256: string
-    ocr_enabled: Generated<boolean>
-    language: string
-    ocr_confidence: number | null
-    page_count: number | null
-    metadata: Json<Record<string, unknown>>
-    error_code: string | null
-    error_message: string | null
-    duplicate_of: string | null
-    source_id: string | null
-    source_path: string | null
-    /** null: the file is as old as the document */
-    file_replaced_at: Date | null
-    version: Generated<number>
-    created_at: CreatedAt
-    updated_at: UpdatedAt
-    processed_at: Date | null
-  }
-  document_pages: {
+  documents: Timestamps &
+    Problem & {
+      id: Generated<string>
+      owner_id: string
+      title: string
+      filename: string
+      content: Generated<string>
+      status: Generated<DocumentStatus>
+      mime_type: string
+      size: number
+      sha256: string
+      ocr_enabled: Generated<boolean>
+      language: string
+      ocr_confidence: number | null
+      page_count: number | null
+      metadata: Json<Record<string, unknown>>
+      duplicate_of: string | null
+      source_id: string | null
+      source_path: string | null
+      file_replaced_at: Date | null
+      version: Generated<number>
+      processed_at: Date | null
+    }
+  document_pages: Problem & {
     document_id: string
     page: number
     text: Generated<string>
-    source: PageSource | null
+    source: 'text_layer' | 'ocr' | 'empty' | null
     confidence: number | null
     width: number | null
     height: number | null
     duration: number | null
     claim: string | null
     claimed_until: Date | null
-    error_code: string | null
-    error_message: string | null
   }
   document_labels: { document_id: string; label_id: string }
   idempotency_keys: {
     caller: string
     key: string
-    /** SHA-256 of what the first request asked for */
     fingerprint: string
     status: number | null
     answer: Json<object> | null
     created_at: CreatedAt
   }
-  jobs: {
+  jobs: Problem & {
     id: Generated<string>
     kind: string
     queue: string
@@ -131,7 +123,6 @@ export interface Schema {
     payload: Json<object>
     document_id: string | null
     parent_id: string | null
-    /** whose work it is; the nil UUID: nobody's */
     owner_id: Generated<string>
     dedupe_key: string | null
     fence: Generated<number>
@@ -139,32 +130,23 @@ export interface Schema {
     lease_until: Date | null
     pages_done: Generated<number>
     pages_total: number | null
-    error_code: string | null
-    error_message: string | null
     created_at: CreatedAt
     started_at: Date | null
     finished_at: Date | null
   }
-  /** by queue and priority: who was served last */
-  job_turns: { queue: string; priority: number; owner_id: string }
   workers: { name: string; queues: string[]; started_at: CreatedAt; seen_at: UpdatedAt }
-  labels: {
+  labels: Timestamps & {
     id: Generated<string>
     name: string
     name_key: string
     color: string
     description: Generated<string>
     created_by: string | null
-    created_at: CreatedAt
-    updated_at: UpdatedAt
   }
-  /** a view of the index in force */
   search_entries: { document_id: string; chunk: number; version: number }
   search_passages: { document_id: string; chunk: number; passage: number; words: string; start_at: number; length: number }
   search_rebuild: { key: Generated<boolean>; started_at: CreatedAt }
   search_changes: { document_id: string }
-  search_words: { word: string }
-  search_codes: { word: string }
   events: {
     seq: Generated<number>
     type: string
@@ -172,12 +154,11 @@ export interface Schema {
     user_id: string | null
     data: Json<object>
     at: CreatedAt
-    /** in the order of commits; null: not given yet */
+    /** in the order of commits; null: not yet assigned */
     position: number | null
   }
   servers: { id: string; http_connections: Generated<number>; ws_connections: Generated<number>; started_at: CreatedAt; seen_at: UpdatedAt }
   live_places: { id: string; user_id: string; server_id: string; taken_at: CreatedAt }
-  queue_counts: { key: string; user_id: string | null; pending: number; processing: number; completed: number; at: UpdatedAt }
   notifications: {
     id: Generated<string>
     user_id: string
@@ -209,17 +190,15 @@ export interface Schema {
     created_at: CreatedAt
   }
   shared_link_views: { link_id: string; client: string; at: Date }
-  comments: {
+  comments: Timestamps & {
     id: Generated<string>
     document_id: string
     parent_id: string | null
     user_id: string
     content: string
     is_edited: Generated<boolean>
-    created_at: CreatedAt
-    updated_at: UpdatedAt
   }
-  sources: {
+  sources: Timestamps & {
     id: Generated<string>
     owner_id: string
     name: string
@@ -233,36 +212,23 @@ export interface Schema {
     last_sync: Date | null
     next_sync: Date | null
     last_error: string | null
-    /** failed runs since the last good one */
     failures: Generated<number>
-    /** local_folder of a normal user: the admin who gave it to them; null: nobody, or the operator */
+    /** local_folder of a normal user: the admin who granted it; null: no admin, or the operator */
     granted_by: string | null
     is_granted_by_operator: Generated<boolean>
-    /** what all runs came to: outcome -> files */
     totals: Json<Record<string, number>>
-    created_at: CreatedAt
-    updated_at: UpdatedAt
   }
-  source_syncs: {
-    id: Generated<string>
-    source_id: string
-    holder: string
-    state: Generated<'running' | 'completed' | 'failed' | 'cancelled'>
-    total: Generated<number>
-    created: Generated<number>
-    updated: Generated<number>
-    unchanged: Generated<number>
-    skipped: Generated<number>
-    failed: Generated<number>
-    removed: Generated<number>
-    bytes: Generated<number>
-    current_file: string | null
-    errors: Json<{ path: string; code: string; message: string }[]>
-    error_code: string | null
-    error_message: string | null
-    started_at: ColumnType<Date, Date | undefined, Date>
-    finished_at: Date | null
-  }
+  source_syncs: Problem &
+    Counts<'total' | 'created' | 'updated' | 'unchanged' | 'skipped' | 'failed' | 'removed' | 'bytes'> & {
+      id: Generated<string>
+      source_id: string
+      holder: string
+      state: Generated<'running' | 'completed' | 'failed' | 'cancelled'>
+      current_file: string | null
+      errors: Json<{ path: string; code: string; message: string }[]>
+      started_at: ColumnType<Date, Date | undefined, Date>
+      finished_at: Date | null
+    }
   source_folders: { source_id: string; path: string; etag: string | null; next_etag: string | null; run_id: string | null }
   source_files: {
     source_id: string
@@ -271,7 +237,7 @@ export interface Schema {
     size: number | null
     modified_at: Date | null
     sha256: string | null
-    /** null: never stored, or deleted by a user since */
+    /** null: never stored, or deleted by a user */
     document_id: string | null
     outcome: 'stored' | 'moving' | 'skipped' | 'failed'
     run_id: string | null

@@ -1,7 +1,7 @@
-/** Connections on which PostgreSQL takes queries and never answers, as behind a frozen process or a network that drops packets. */
+/** Detects connections on which PostgreSQL accepts queries and never answers: a frozen process, or a network that drops packets (F13 in docs/reliability.md). */
 import pg from 'pg'
 
-/** Checks before a query counts as stalled. A process that was frozen itself must first read the answers that arrived meanwhile. */
+/** Checks before a query counts as stalled. If this process was frozen itself, it first reads the answers that have arrived. */
 const checksPerTimeout = 4
 
 /** A client that knows its oldest unanswered query. */
@@ -34,19 +34,23 @@ export class TrackingClient extends pg.Client {
 }
 
 /**
- * Destroys the connection when one query has had no answer for `timeoutMs`, or a quarter more; callers get ETIMEDOUT. `timeoutMs` is longer than
- * the statement timeout, with which PostgreSQL ends queries itself. `isAtWork` tells if this query may take longer all the same.
+ * Destroys the connection when a query has had no answer for `timeoutMs` to 1.25 × `timeoutMs`; its callers get ETIMEDOUT. `timeoutMs` must exceed
+ * the statement timeout, at which PostgreSQL ends queries itself. `isExecuting` returns true if the query may take longer.
  */
-export function destroyWhenStalled(client: TrackingClient, timeoutMs: number, isAtWork: () => Promise<boolean> = async () => false): void {
+export function destroyWhenStalled(
+  client: TrackingClient,
+  timeoutMs: number,
+  isExecuting: () => Promise<boolean> = async () => false,
+): void {
   const { stream } = client.connection
   let query: object | null = null
-  let checks = 0
+  let checkCount = 0
   const check = async () => {
     const oldest = client.oldestQuery()
-    if (oldest !== query) checks = 0
+    if (oldest !== query) checkCount = 0
     query = oldest
-    if (!query || checks++ !== checksPerTimeout) return
-    if (await isAtWork().catch(() => false)) checks = 0
+    if (!query || checkCount++ !== checksPerTimeout) return
+    if (await isExecuting().catch(() => false)) checkCount = 0
     else if (client.oldestQuery() === query) stream.destroy(Object.assign(new Error('PostgreSQL does not answer'), { code: 'ETIMEDOUT' }))
   }
   const timer = setInterval(check, timeoutMs / checksPerTimeout).unref()

@@ -1,8 +1,8 @@
 /** Access to documents: users see their own, admins see all. */
 import type { Actor } from '../actor.ts'
 import { isAdmin } from '../actor.ts'
-import { compileStatement } from '../db/compiled-query.ts'
 import type { Db } from '../db/pool.ts'
+import { compileStatement } from '../db/statements.ts'
 import { AppError, type Code } from '../errors.ts'
 import { type Document, headLength, selectDocuments } from './view.ts'
 

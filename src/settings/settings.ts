@@ -1,9 +1,9 @@
 /** Settings of users, with defaults from the configuration. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { compileStatement } from '../db/compiled-query.ts'
 import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
+import { compileStatement } from '../db/statements.ts'
 import { AppError, invalid } from '../errors.ts'
 import type { PageInput, PageRequest } from '../http/pages.ts'
 

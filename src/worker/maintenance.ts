@@ -1,8 +1,8 @@
 /** Deletes expired rows and unused files. Runs once a day. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { deleteInBatches } from '../db/delete-in-batches.ts'
 import { Busy, withLock } from '../db/lock.ts'
+import { deleteInBatches } from '../db/statements.ts'
 import { purgeOrphans } from '../documents/purge.ts'
 import { isDue, recordSuccess } from '../jobs/last-success.ts'
 import { deleteRead } from '../notifications/notifications.ts'

@@ -9,7 +9,7 @@ import {
 } from '../src/cli/arguments/backup-source.ts'
 import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
-import { buildSummary } from '../src/cli/output/summary.ts'
+import { buildSummary } from '../src/cli/output/result-stream.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import { openLocalInstallation } from '../src/cli/runtime/installation.ts'

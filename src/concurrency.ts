@@ -1,14 +1,19 @@
 /**
- * Calls `work` for each item, at most `width` at once. After an error or an abort starts nothing more, waits for running calls, then throws.
+ * Calls `work` for each item, at most `concurrency` at once. After an error or an abort starts nothing more, waits for running calls, then throws.
  * p-map is not used because it rejects while calls are still running.
  */
-export async function mapConcurrently<T>(width: number, signal: AbortSignal, things: AsyncIterable<T>, work: (thing: T) => Promise<void>) {
-  const queue = things[Symbol.asyncIterator]()
+export async function mapConcurrently<T>(
+  items: Iterable<T> | AsyncIterable<T>,
+  concurrency: number,
+  work: (item: T) => Promise<void>,
+  signal?: AbortSignal,
+): Promise<void> {
+  const queue = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]()
   let hasFailed = false
-  const lane = async () => {
+  const runUntilEmpty = async () => {
     try {
       for (let next = await queue.next(); !next.done && !hasFailed; next = await queue.next()) {
-        signal.throwIfAborted()
+        signal?.throwIfAborted()
         await work(next.value)
       }
     } catch (error) {
@@ -16,7 +21,7 @@ export async function mapConcurrently<T>(width: number, signal: AbortSignal, thi
       throw error
     }
   }
-  const ended = await Promise.allSettled(Array.from({ length: width }, lane))
+  const results = await Promise.allSettled(Array.from({ length: concurrency }, runUntilEmpty))
   await queue.return?.()
-  for (const end of ended) if (end.status === 'rejected') throw end.reason
+  for (const result of results) if (result.status === 'rejected') throw result.reason
 }

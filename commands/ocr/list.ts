@@ -1,7 +1,6 @@
 import { type Command, Option } from 'commander'
 import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
-import { formatAge, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
-import { Offering } from '../../src/cli/arguments/suggested-values.ts'
+import { formatAge, parseDurationFlag, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
@@ -45,7 +44,7 @@ export const ocrQueueList = (cli: Cli): Command =>
     })
       .alias('ls')
       .addOption(
-        new Offering('--status <names>', 'only these, separated by commas: pending, processing, completed, failed, cancelled', [
+        new SuggestingOption('--status <names>', 'only these, separated by commas: pending, processing, completed, failed, cancelled', [
           ...documentStatuses,
           'cancelled',
         ]),

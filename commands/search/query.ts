@@ -1,10 +1,9 @@
 import type { Command } from 'commander'
 import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
-import { collectValues, parseCount } from '../../src/cli/arguments/flag-values.ts'
+import { collectValues, parseCount, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
 import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { type Conditions, parseClause, parseSortKey } from '../../src/cli/arguments/search-conditions.ts'
 import { findSourceId } from '../../src/cli/arguments/sources.ts'
-import { Offering } from '../../src/cli/arguments/suggested-values.ts'
 import { findOwnerId } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
@@ -70,7 +69,7 @@ export const searchQuery = (cli: Cli): Command =>
     .option('--mime <type>', 'only this media type; repeatable', collectValues, [])
     .option('--label <label>', 'only with this label (name or id); repeatable', collectValues, [])
     .addOption(
-      new Offering('--status <status>', 'only this status: pending, processing, fillMissingFields or failed; repeatable', documentStatuses)
+      new SuggestingOption('--status <status>', 'only this status: pending, processing, completed or failed; repeatable', documentStatuses)
         .argParser(collectValues)
         .default([]),
     )

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { isId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { buildSummary } from '../../src/cli/output/summary.ts'
+import { buildSummary } from '../../src/cli/output/result-stream.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 

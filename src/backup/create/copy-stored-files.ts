@@ -59,12 +59,12 @@ export async function copyStoredFiles(
     bytes += size ?? 0
     options.onProgress({ done: ++done, total: head.files, bytes, totalBytes: head.bytes })
   }
-  await mapConcurrently(sink.concurrency, options.signal, stored, ([sha256, size, address]) =>
+  const copyIfExists = ([sha256, size, address]: readonly [string, number, string]) =>
     copyOne(sha256, size, address).catch((error) => {
       if (!(error instanceof FileMissing)) throw error
       damaged.set(sha256, { problem: 'missing', actualSha256: '' })
-    }),
-  )
+    })
+  await mapConcurrently(stored, sink.concurrency, copyIfExists, options.signal)
   return { damaged, lostInStore }
 }
 

@@ -94,10 +94,7 @@ function trackDirectories(folder: string) {
       for (let each = path; !changed.has(each); each = dirname(each)) changed.add(each)
     },
     async flush(concurrency: number) {
-      const paths = async function* () {
-        yield* changed
-      }
-      await mapConcurrently(concurrency, new AbortController().signal, paths(), (path) => syncDirectory(join(folder, path)))
+      await mapConcurrently(changed, concurrency, (path) => syncDirectory(join(folder, path)))
     },
   }
 }

@@ -1,10 +1,9 @@
 /** Flags that select documents. */
 import { type Command, Option } from 'commander'
 import type { Client, Query } from '../../client/client.ts'
-import { parseDurationFlag } from './flag-values.ts'
+import { parseDurationFlag, SuggestingOption } from './flag-values.ts'
 import { findLabelIds } from './labels.ts'
 import { findSourceId } from './sources.ts'
-import { Offering } from './suggested-values.ts'
 import { findOwnerId } from './users.ts'
 
 /** Statuses of a document. */
@@ -25,7 +24,7 @@ export interface FilterFlags {
 export const addFilterFlags = (command: Command, end: '--to' | '--until' = '--to'): Command =>
   command
     .addOption(
-      new Offering('--status <names>', 'only these, separated by commas: pending, processing, completed, failed', documentStatuses),
+      new SuggestingOption('--status <names>', 'only these, separated by commas: pending, processing, completed, failed', documentStatuses),
     )
     .option('--source <source>', 'only from this source (name or id)')
     .option('--label <labels>', 'only with all these labels (names or ids, separated by commas)')

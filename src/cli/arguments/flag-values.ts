@@ -1,4 +1,5 @@
 /** Parsers of flag values. */
+import { Option } from 'commander'
 import { parseDuration } from '../../config/values.ts'
 import { usage } from '../runtime/exit.ts'
 
@@ -40,3 +41,13 @@ export function parseCount(flag: string, given: string, { min = 1, max = 999_999
 
 /** Collects the values of a repeatable option, for commander. */
 export const collectValues = (value: string, before: readonly string[] = []): string[] => [...before, value]
+
+/** Option with suggested values for completion. The server validates them, because one value may hold several. */
+export class SuggestingOption extends Option {
+  readonly suggestions: readonly string[]
+
+  constructor(flags: string, description: string, suggestions: readonly string[]) {
+    super(flags, description)
+    this.suggestions = suggestions
+  }
+}

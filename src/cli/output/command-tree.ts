@@ -1,6 +1,6 @@
 /** The command tree as data for completion scripts and manual pages. */
 import type { Argument, Command, Option } from 'commander'
-import { Offering } from '../arguments/suggested-values.ts'
+import { SuggestingOption } from '../arguments/flag-values.ts'
 import { type CommandHelp, helpOf } from './manual.ts'
 
 export interface CommandNode {
@@ -64,7 +64,7 @@ function describeFlag(option: Option, description: string): FlagSpec {
 
 const describeValue = (name: string, given: Argument | Option): ValueSpec => ({
   name,
-  choices: given.argChoices ?? (given instanceof Offering ? given.offers : []),
+  choices: given.argChoices ?? (given instanceof SuggestingOption ? given.suggestions : []),
   isFile: /\b(file|path|place|folder|backup)\b/.test(name),
   isVariadic: given.variadic,
 })

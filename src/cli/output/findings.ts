@@ -1,7 +1,7 @@
-/** Output of a check: findings as they arrive, and a summary. */
+/** Output of a check: its findings, and a summary. */
 import type { Cli } from '../runtime/context.ts'
-import { type Column, fillMissingFields, pickFields, pluralize, rejectUnknownFields, wrapText } from './output.ts'
-import { buildSummary } from './summary.ts'
+import { type Column, pluralize, wrapText } from './output.ts'
+import { openResultStream } from './result-stream.ts'
 
 export interface Findings<F extends object> {
   add(finding: F): void
@@ -17,31 +17,18 @@ export function startFindings<F extends object>(
   sentence: (finding: F) => string,
   id = 'document_id',
 ): Findings<F> {
-  const { format, isHuman, fields } = cli.options
-  rejectUnknownFields(fields, new Set([...columns.map(({ name }) => name), 'type']))
-  const isStreamed = isHuman || format === 'jsonl' || format === 'tsv'
-  const started = new Date()
-  const kept: F[] = []
+  const results = openResultStream<F>(cli, command, { type: 'finding', columns, id })
   let count = 0
-  const rows = () => kept.map((finding) => fillMissingFields(finding, fields))
   return {
     add(finding) {
-      if (!isStreamed) kept.push(finding)
-      else if (isHuman) cli.write(`${wrapText(sentence(finding), cli.options.width)}\n`)
-      else if (format === 'jsonl') cli.write(`${JSON.stringify(pickFields({ type: 'finding', ...finding }, fields))}\n`)
-      else cli.print([fillMissingFields(finding, fields)], { columns, isContinuation: count > 0 })
       count++
+      if (cli.options.isHuman) cli.write(`${wrapText(sentence(finding), cli.options.width)}\n`)
+      results.add(finding)
     },
     finish(more = {}, verdict = undefined) {
       if (count > 0 && cli.exit === 'OK') cli.exit = 'PARTIAL'
-      const summary = buildSummary(cli, command, { findings: count, ...more }, started)
-      // --fields applies to findings, not to the summary.
-      const usual = count > 0 ? pluralize(count, 'finding') : cli.exit === 'OK' ? '✓ all is well' : 'stopped before anything was found'
-      if (isHuman) cli.write(`${verdict ?? usual}     ${summary.duration_seconds.toFixed(1)} s\n`)
-      else if (format === 'json')
-        cli.write(`${JSON.stringify({ ...summary, items: kept.map((finding) => pickFields(finding, fields)) }, null, 2)}\n`)
-      else if (format === 'jsonl') cli.write(`${JSON.stringify(summary)}\n`)
-      else if (format !== 'tsv' || count === 0) cli.print(rows(), { columns, id })
+      const result = count > 0 ? pluralize(count, 'finding') : cli.exit === 'OK' ? '✓ no findings' : 'stopped; no findings so far'
+      results.finish({ findings: count, ...more }, verdict ?? result)
     },
   }
 }

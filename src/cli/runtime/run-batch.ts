@@ -1,5 +1,5 @@
 /** Runs one operation on many items, with an outcome for each. */
-
+import { mapConcurrently } from '../../concurrency.ts'
 import { type Batch, type BatchItem, type BatchOptions, startBatch } from '../output/batch-output.ts'
 import { formatFileError } from '../output/error-lines.ts'
 import type { Cli } from './context.ts'
@@ -14,7 +14,7 @@ export interface BatchRun<T> {
   readonly phase: string
   readonly items: readonly T[]
   /** key of the item: path or id */
-  keyOf(thing: T): string
+  keyOf(item: T): string
   /** concurrent operations; default 1 */
   readonly concurrency?: number
   readonly isDryRun?: boolean
@@ -22,13 +22,10 @@ export interface BatchRun<T> {
   readonly columns?: BatchOptions['columns']
   /** sum of bytes for the progress; null: unknown */
   readonly totalBytes?: number | null
-  /**
-   * Processes one item and reports its bytes. Null: the result follows later through `add`. An error becomes the result of the
-   * item, or ends the batch (isFatal).
-   */
-  run?(thing: T, onBytes: (bytes: number) => void): Promise<BatchItem | null>
+  /** Processes one item and reports its bytes. Null: `add` gets the result later. An error becomes the result, or ends the batch (isFatal). */
+  run?(item: T, onBytes: (bytes: number) => void): Promise<BatchItem | null>
   /** alternative to `run` if an item stands for several operations; its own errors end the batch */
-  runGroup?(thing: T, each: RunItem, onBytes: (bytes: number) => void): Promise<void>
+  runGroup?(item: T, runItem: RunItem, onBytes: (bytes: number) => void): Promise<void>
   /** number of operations; default: number of items */
   readonly total?: number
   /** output of an endless command, which finishes it itself */
@@ -38,18 +35,17 @@ export interface BatchRun<T> {
 }
 
 /**
- * Processes all items and prints results and summary. Starts nothing new after `cli.signal` aborted, and lets running operations finish. Throws
+ * Processes all items and prints results and summary. After `cli.signal` aborted it starts nothing new, and running operations finish. Throws
  * errors that would fail all other items too: not signed in, server unreachable, invalid option.
  */
 export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
   const batch = work.batch ?? startBatch(cli, work.command, work)
   const progress = cli.progress(work.phase)
   const failures = new Set<Exit>()
-  const queue = work.items.values()
   const total = work.total ?? work.items.length
   let fatal = null as { error: unknown } | null
-  /** requests were printed (--print-curl) */
-  let shown = null as { error: unknown } | null
+  /** set after requests were printed (--print-curl) */
+  let printed = null as { error: unknown } | null
   let done = 0
   let bytesDone = 0
   let added = 0
@@ -60,23 +56,23 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
     if (item.action === 'failed') failed++
     batch.add(item)
   }
-  const tell = (current: string): void => {
+  const updateProgress = (current: string): void => {
     const bytes = work.totalBytes === undefined ? {} : { bytes_done: bytesDone, bytes_total: work.totalBytes }
-    progress.update({ done: done, total, current, ...bytes })
+    progress.update({ done, total, current, ...bytes })
   }
   const isOver = (): boolean => cli.signal.aborted || fatal !== null
-  const onBytesOf = (key: string) => (bytes: number) => {
+  const countBytes = (key: string) => (bytes: number) => {
     bytesDone += bytes
-    tell(key)
+    updateProgress(key)
   }
-  const each: RunItem = async (key, run) => {
-    tell(key)
+  const runItem: RunItem = async (key, run) => {
+    updateProgress(key)
     try {
-      const item = await run(onBytesOf(key))
+      const item = await run(countBytes(key))
       if (item) add(item)
     } catch (error) {
       if (cli.signal.aborted && isAbort(error)) return false
-      if (isExpectedExit(error)) shown = { error }
+      if (isExpectedExit(error)) printed = { error }
       else if (isFatal(error)) fatal ??= { error }
       else {
         failures.add(exitOf(error))
@@ -84,40 +80,38 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
       }
     }
     done++
-    tell(key)
+    updateProgress(key)
     return !isOver()
   }
-  const one = async (thing: T): Promise<void> => {
-    const key = work.keyOf(thing)
-    if (work.run) {
-      await each(key, async (onBytes) => (await work.run?.(thing, onBytes)) ?? null)
-      return
-    }
-    await work.runGroup?.(thing, each, onBytesOf(key)).catch((error) => {
-      if (isExpectedExit(error)) shown = { error }
-      else if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error }
-    })
+  const runOne = async (item: T): Promise<void> => {
+    const key = work.keyOf(item)
+    if (work.run) await runItem(key, async (onBytes) => (await work.run?.(item, onBytes)) ?? null)
+    else
+      await work.runGroup?.(item, runItem, countBytes(key)).catch((error) => {
+        if (isExpectedExit(error)) printed = { error }
+        else if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error }
+      })
   }
-  const lane = async (): Promise<void> => {
-    for (const thing of queue) {
+  function* itemsUntilStop(): Generator<T> {
+    for (const item of work.items) {
       if (isOver()) return
-      await one(thing)
+      yield item
     }
   }
 
-  await Promise.all(Array.from({ length: work.concurrency ?? 1 }, lane))
+  await mapConcurrently(itemsUntilStop(), work.concurrency ?? 1, runOne)
   progress.done()
-  if (shown && !fatal) throw shown.error
+  if (printed && !fatal) throw printed.error
   try {
     await work.finish?.(add, fatal === null)
   } catch (error) {
     fatal ??= { error }
   }
-  const [only] = failures
+  const [firstFailure] = failures
   if (!work.batch) {
     if (fatal) cli.exit = exitOf(fatal.error)
     else if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
-    else if (only && failures.size === 1 && failed === added) cli.exit = only
+    else if (firstFailure && failures.size === 1 && failed === added) cli.exit = firstFailure
     if (!fatal || added > 0) batch.finish()
   }
   if (fatal) throw fatal.error
@@ -141,10 +135,10 @@ function isFatal(error: unknown): boolean {
 /** Converts an error to the error of an item, with the reason of a rejected value. */
 export function toItemError(error: unknown): NonNullable<BatchItem['error']> {
   const { code, message, details } = error as { code?: unknown; message: string; details?: { max_bytes?: unknown } }
-  const most = typeof details?.max_bytes === 'number' ? ` At most ${details.max_bytes} bytes.` : ''
+  const limit = typeof details?.max_bytes === 'number' ? ` At most ${details.max_bytes} bytes.` : ''
   return {
     code: typeof code === 'string' ? code : exitOf(error),
-    message: `${validationIssues(error)[0]?.message ?? formatFileError(message)}${most}`,
+    message: `${validationIssues(error)[0]?.message ?? formatFileError(message)}${limit}`,
   }
 }
 
@@ -155,17 +149,17 @@ export function validationIssues(error: unknown): { path: string; message: strin
 }
 
 /** Maps items one after the other. Requests that were printed (--print-curl) do not end the loop; their error is thrown after the last item. */
-export async function mapSequential<T, R>(things: Iterable<T>, work: (thing: T) => Promise<R>): Promise<R[]> {
+export async function mapSequential<T, R>(items: Iterable<T>, work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
-  let shown = null as { error: unknown } | null
-  for (const thing of things) {
+  let printed = null as { error: unknown } | null
+  for (const item of items) {
     try {
-      results.push(await work(thing))
+      results.push(await work(item))
     } catch (error) {
       if (!isExpectedExit(error)) throw error
-      shown = { error }
+      printed = { error }
     }
   }
-  if (shown) throw shown.error
+  if (printed) throw printed.error
   return results
 }

@@ -1,0 +1,62 @@
+/** Results of a long command: printed as they arrive if the format allows it, else at the end, followed by a summary. */
+import type { Cli } from '../runtime/context.ts'
+import { exits } from '../runtime/exit.ts'
+import { type Column, fillMissingFields, pickFields, rejectUnknownFields } from './output.ts'
+
+/** Builds the summary from the fields of `more`, the times and `cli.exit`, which must be set before. */
+export const buildSummary = (cli: Pick<Cli, 'exit'>, command: string, more: object, started: Date, finished = new Date()) => ({
+  type: 'summary',
+  command,
+  ...more,
+  started_at: started.toISOString(),
+  finished_at: finished.toISOString(),
+  duration_seconds: (finished.getTime() - started.getTime()) / 1000,
+  exit_code: exits[cli.exit][0],
+})
+
+export interface StreamOptions<T> {
+  /** field `type` of JSON lines */
+  readonly type: string
+  readonly columns: readonly Column<T>[]
+  /** names that --fields accepts beside the columns */
+  readonly optionalFields?: readonly string[]
+  /** field that `-o id` prints; default `id` */
+  readonly id?: string
+  /** runs until it is stopped: -o json prints JSON lines */
+  readonly isEndless?: boolean
+  readonly now?: () => Date
+}
+
+/** Starts the output for programs; people get `sentence` only. Throws Failure USAGE for an unknown field of --fields. */
+export function openResultStream<T extends object>(cli: Cli, command: string, options: StreamOptions<T>) {
+  const { type, columns, optionalFields = [], id, isEndless = false, now = () => new Date() } = options
+  const { isHuman, fields } = cli.options
+  const format = isEndless && cli.options.format === 'json' ? 'jsonl' : cli.options.format
+  rejectUnknownFields(fields, new Set([...columns.map(({ name }) => name), 'type', ...optionalFields]))
+  const shape = { columns, ...(id === undefined ? {} : { id }) }
+  const started = now()
+  const rows: T[] = []
+  let count = 0
+  return {
+    add(row: T): void {
+      if (isHuman) return
+      if (format === 'jsonl') cli.write(`${JSON.stringify(pickFields({ type, ...row }, fields))}\n`)
+      else if (format === 'tsv' || format === 'id') cli.print([fillMissingFields(row, fields)], { ...shape, isContinuation: count > 0 })
+      else rows.push(row)
+      count++
+    },
+    /** Prints the rows that are left and the summary with the fields of `more`. --fields does not apply to the summary. */
+    finish(more: object, sentence: string): void {
+      const summary = buildSummary(cli, command, more, started, now())
+      if (isHuman) cli.write(`${sentence}     ${summary.duration_seconds.toFixed(1)} s\n`)
+      else if (format === 'jsonl') cli.write(`${JSON.stringify(summary)}\n`)
+      else if (format === 'json')
+        cli.write(`${JSON.stringify({ ...summary, items: rows.map((row) => pickFields(row, fields)) }, null, 2)}\n`)
+      else if (count === 0 || (format !== 'tsv' && format !== 'id'))
+        cli.print(
+          rows.map((row) => fillMissingFields(row, fields)),
+          shape,
+        )
+    },
+  }
+}

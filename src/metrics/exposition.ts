@@ -5,7 +5,7 @@ export type Labels = Readonly<Record<string, string | number>>
 export interface Sample {
   labels?: Labels
   value: number
-  /** series of a histogram: `_bucket`, `_sum`, `_count` */
+  /** Series of a histogram: `_bucket`, `_sum` or `_count`. */
   suffix?: string
 }
 
@@ -19,8 +19,50 @@ export interface Family {
 
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
+/** Returns a family from its parts. */
+export const family = (name: string, type: Family['type'], help: string, samples: readonly Sample[]): Family => ({
+  name,
+  type,
+  help,
+  samples,
+})
+
 /** Returns a gauge with one sample. */
-export const gauge = (name: string, help: string, value: number): Family => ({ name, type: 'gauge', help, samples: [{ value }] })
+export const gauge = (name: string, help: string, value: number): Family => family(name, 'gauge', help, [{ value }])
+
+export interface Histogram {
+  observe(seconds: number): void
+  /** Number of observations. */
+  readonly count: number
+  samples(labels?: Labels): Sample[]
+}
+
+/** Opens an empty histogram. `bounds` are the upper bounds of its buckets, in seconds. */
+export function openHistogram(bounds: readonly number[]): Histogram {
+  const buckets: number[] = Array(bounds.length + 1).fill(0)
+  let sum = 0
+  let count = 0
+  return {
+    observe(seconds) {
+      const index = bounds.findIndex((bound) => seconds <= bound)
+      const bucket = index === -1 ? bounds.length : index
+      buckets[bucket] = (buckets[bucket] ?? 0) + 1
+      sum += seconds
+      count++
+    },
+    get count() {
+      return count
+    },
+    samples(labels = {}) {
+      let cumulated = 0
+      const steps = buckets.map((value, index) => {
+        cumulated += value
+        return { suffix: '_bucket', labels: { ...labels, le: bounds[index] ?? '+Inf' }, value: cumulated }
+      })
+      return [...steps, { suffix: '_sum', labels, value: sum }, { suffix: '_count', labels, value: count }]
+    },
+  }
+}
 
 /** Returns the text of all families that have samples. */
 export const render = (families: readonly Family[]): string =>
@@ -41,8 +83,4 @@ function labelText(labels: Labels): string {
 
 const escapeLabel = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
-function numberText(value: number): string {
-  if (value === Number.POSITIVE_INFINITY) return '+Inf'
-  if (value === Number.NEGATIVE_INFINITY) return '-Inf'
-  return String(value)
-}
+const numberText = (value: number): string => String(value).replace('Infinity', 'Inf').replace(/^I/, '+I')

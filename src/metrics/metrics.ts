@@ -5,26 +5,14 @@ import type { App } from '../app.ts'
 import type { Db } from '../db/pool.ts'
 import { cpuUsage, diskUsage, memoryUsage } from './host.ts'
 
-export interface SystemMetrics {
-  /** percent, as the next two */
-  cpu_usage: number
-  memory_usage: number
-  /** disk of the document store */
-  disk_usage: number
-  /** HTTP connections and WebSockets of all server processes */
-  active_connections: number
-  /** of this server process; for commands without a server: of the oldest server process, 0 if none runs */
-  uptime_seconds: number
-}
-
 /** A server process without a heartbeat for this long counts as dead. */
 const heartbeatTimeoutSeconds = 60
 
-export interface ConnectionCounts {
+interface ConnectionCounts {
   servers: number
   http: number
   ws: number
-  /** seconds since the oldest live process started, 0 if none runs */
+  /** Seconds since the oldest live process started; 0 if none runs. */
   uptime: number
 }
 
@@ -37,43 +25,34 @@ export async function countConnections(db: Db): Promise<ConnectionCounts> {
   return rows[0] as ConnectionCounts
 }
 
-/** Returns the usage of this host and the connections of all server processes. */
-export async function system(app: App, isServer: boolean): Promise<SystemMetrics> {
+/**
+ * Returns the usage of this host in percent and the connections of all server processes. The uptime is that of this process if it is a server,
+ * else that of the oldest live server.
+ */
+export async function system(app: App, isServer: boolean) {
   const [cpu_usage, disk_usage, { http, ws, uptime }] = await Promise.all([cpuUsage(), diskUsage(app.config), countConnections(app.db)])
   const uptime_seconds = isServer ? Math.floor(process.uptime()) : uptime
   return { cpu_usage, memory_usage: memoryUsage(), disk_usage, active_connections: http + ws, uptime_seconds }
 }
 
-export interface Day {
-  /** YYYY-MM-DD in UTC */
+interface Day {
+  /** YYYY-MM-DD in UTC. */
   date: string
   processed: number
   succeeded: number
   failed: number
   pages: number
-  /** seconds per document; null on a day without any */
+  /** Seconds per document; null on a day without any. */
   average_processing_time: number | null
-  /** 0 to 1; null without OCR results */
+  /** 0 to 1; null without OCR results. */
   average_confidence: number | null
-}
-
-export interface OcrAnalytics {
-  total_processed: number
-  /** 0 to 1; 0 before the first document */
-  success_rate: number
-  /** seconds per document */
-  average_processing_time: number
-  /** documents by language code; a document in several languages counts for each */
-  languages_used: Record<string, number>
-  /** the last 30 days, oldest first */
-  daily_stats: Day[]
 }
 
 const days = 30
 const dayMs = 86_400_000
 
-/** Returns OCR statistics of the documents that the actor can see. */
-export async function ocr(app: App, actor: Actor): Promise<OcrAnalytics> {
+/** Returns OCR statistics of the documents that the actor can see, with the last 30 days, oldest first. Durations are in seconds. */
+export async function ocr(app: App, actor: Actor) {
   const [groups, recent] = await Promise.all([countByLanguage(app, actor), countByDay(app, actor)])
   const sum = (of: (group: Group) => number) => groups.reduce((total, group) => total + of(group), 0)
   const succeeded = sum((group) => group.succeeded)
@@ -95,7 +74,7 @@ interface Group {
   language: string
   succeeded: number
   failed: number
-  /** total of the successful ones */
+  /** Total duration of successful jobs. */
   seconds: number
 }
 
@@ -125,15 +104,12 @@ async function countByDay(app: App, actor: Actor): Promise<Day[]> {
     from jobs j join documents d on d.id = j.document_id
     where j.kind = 'ocr' and j.status in ('completed', 'failed') and j.finished_at >= ${first} and ${isVisible(actor)}
     group by 1`.execute(app.db)
-  const found = new Map(rows.map((day) => [day.date, day]))
+  const dayByDate = new Map(rows.map((day) => [day.date, day]))
   return Array.from({ length: days }, (_, index) => {
     const date = new Date(first.getTime() + index * dayMs).toISOString().slice(0, 10)
-    const day = found.get(date) ?? { ...emptyDay, date }
-    return {
-      ...day,
-      average_processing_time: roundedOrNull(day.average_processing_time),
-      average_confidence: roundedOrNull(day.average_confidence),
-    }
+    const day = dayByDate.get(date) ?? { ...emptyDay, date }
+    const { average_processing_time: time, average_confidence: confidence } = day
+    return { ...day, average_processing_time: time && rounded(time), average_confidence: confidence && rounded(confidence) }
   })
 }
 
@@ -146,4 +122,3 @@ const isVisible = (actor: Actor) =>
     : sql<boolean>`exists (select from documents o where o.id = j.document_id and o.owner_id = ${actor.id})`
 
 const rounded = (value: number): number => Math.round(value * 10_000) / 10_000
-const roundedOrNull = (value: number | null): number | null => (value === null ? null : rounded(value))

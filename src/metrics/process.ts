@@ -2,30 +2,22 @@
 import { readdir } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
 import { readVersion } from '../version.ts'
-import { type Family, gauge } from './exposition.ts'
+import { type Family, family, gauge } from './exposition.ts'
 
 /** Returns the metrics that Prometheus clients export by convention. `now` is in milliseconds since 1970. */
 export async function processFamilies(now: number): Promise<Family[]> {
   const { user, system } = process.cpuUsage()
   const { rss, heapUsed, heapTotal } = process.memoryUsage()
-  const asked = performance.now()
+  const startedAt = performance.now()
   await setImmediate()
-  const lag = (performance.now() - asked) / 1000
+  const lag = (performance.now() - startedAt) / 1000
   const files = await readdir('/proc/self/fd').catch(() => null)
   return [
-    {
-      name: 'dms_build_info',
-      type: 'gauge',
-      help: 'Version of dms and Node.',
-      samples: [{ labels: { version: readVersion(), node: process.version }, value: 1 }],
-    },
-    { name: 'process_cpu_user_seconds_total', type: 'counter', help: 'User CPU time in seconds.', samples: [{ value: user / 1e6 }] },
-    {
-      name: 'process_cpu_system_seconds_total',
-      type: 'counter',
-      help: 'System CPU time in seconds.',
-      samples: [{ value: system / 1e6 }],
-    },
+    family('dms_build_info', 'gauge', 'Version of dms and Node.', [
+      { labels: { version: readVersion(), node: process.version }, value: 1 },
+    ]),
+    family('process_cpu_user_seconds_total', 'counter', 'User CPU time in seconds.', [{ value: user / 1e6 }]),
+    family('process_cpu_system_seconds_total', 'counter', 'System CPU time in seconds.', [{ value: system / 1e6 }]),
     gauge('process_resident_memory_bytes', 'Resident memory size in bytes.', rss),
     gauge('process_start_time_seconds', 'Start time of the process since the Unix epoch in seconds.', now / 1000 - process.uptime()),
     ...(files ? [gauge('process_open_fds', 'Number of open file descriptors.', files.length)] : []),

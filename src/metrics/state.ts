@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { isOcrPaused, kinds } from '../jobs/queue.ts'
-import { type Family, gauge } from './exposition.ts'
+import { type Family, family, gauge } from './exposition.ts'
 import { diskFree } from './host.ts'
 import { countConnections } from './metrics.ts'
 
@@ -11,11 +11,11 @@ const cacheMs = 60_000
 
 /** Returns a function that reads the metrics. Without the database it returns `dms_database_up 0` only. */
 export function openDatabaseMetrics(app: App): () => Promise<Family[]> {
-  let kept: { at: number; families: Family[] } | null = null
+  let cached: { at: number; families: Family[] } | null = null
   const totals = async (): Promise<Family[]> => {
     const now = app.monotonicMs()
-    if (!kept || now - kept.at >= cacheMs) kept = { at: now, families: await tableTotals(app) }
-    return kept.families
+    if (!cached || now - cached.at >= cacheMs) cached = { at: now, families: await tableTotals(app) }
+    return cached.families
   }
   return async () => {
     try {
@@ -42,43 +42,23 @@ async function queue({ db }: App): Promise<Family[]> {
   const finished = lastHour.rows.map(({ queue, result, ...row }) => ({ ...row, labels: { queue, result } }))
   const queues = new Set([...Object.values(kinds).map((kind): string => kind.queue), ...live.rows.map(({ queue }) => queue)])
   const rowOf = (queue: string, state: string) => live.rows.find((row) => row.queue === queue && row.state === state)
-  const each = (value: (queue: string) => number) => [...queues].map((queue) => ({ labels: { queue }, value: value(queue) }))
+  const ages = [...queues].map((queue) => ({ labels: { queue }, value: rowOf(queue, 'pending')?.age ?? 0 }))
+  const counts = [...queues].flatMap((queue) =>
+    ['pending', 'processing'].map((state) => ({ labels: { queue, state }, value: rowOf(queue, state)?.jobs ?? 0 })),
+  )
+  const finishedCounts = finished.map(({ labels, jobs }) => ({ labels, value: jobs }))
+  const durations = finished.flatMap(({ labels, median, slow }) => [
+    { labels: { ...labels, quantile: 0.5 }, value: median },
+    { labels: { ...labels, quantile: 0.95 }, value: slow },
+  ])
+  const pages = finished.reduce((sum, { pages }) => sum + pages, 0)
   return [
-    {
-      name: 'dms_jobs',
-      type: 'gauge',
-      help: 'Pending and running jobs.',
-      samples: [...queues].flatMap((queue) =>
-        ['pending', 'processing'].map((state) => ({ labels: { queue, state }, value: rowOf(queue, state)?.jobs ?? 0 })),
-      ),
-    },
-    {
-      name: 'dms_oldest_pending_job_age_seconds',
-      type: 'gauge',
-      help: 'Age of the oldest job that is ready to run.',
-      samples: each((queue) => rowOf(queue, 'pending')?.age ?? 0),
-    },
-    {
-      name: 'dms_jobs_finished_last_hour',
-      type: 'gauge',
-      help: 'Extraction jobs finished in the last hour.',
-      samples: finished.map(({ labels, jobs }) => ({ labels, value: jobs })),
-    },
-    {
-      name: 'dms_job_duration_last_hour_seconds',
-      type: 'gauge',
-      help: 'Duration of extraction jobs finished in the last hour.',
-      samples: finished.flatMap(({ labels, median, slow }) => [
-        { labels: { ...labels, quantile: 0.5 }, value: median },
-        { labels: { ...labels, quantile: 0.95 }, value: slow },
-      ]),
-    },
+    family('dms_jobs', 'gauge', 'Pending and running jobs.', counts),
+    family('dms_oldest_pending_job_age_seconds', 'gauge', 'Age of the oldest job that is ready to run.', ages),
+    family('dms_jobs_finished_last_hour', 'gauge', 'Extraction jobs finished in the last hour.', finishedCounts),
+    family('dms_job_duration_last_hour_seconds', 'gauge', 'Duration of extraction jobs finished in the last hour.', durations),
     gauge('dms_ocr_paused', '1 while OCR is paused.', (await isOcrPaused(db)) ? 1 : 0),
-    gauge(
-      'dms_ocr_pages_last_hour',
-      'Pages of extraction jobs finished in the last hour.',
-      finished.reduce((sum, { pages }) => sum + pages, 0),
-    ),
+    gauge('dms_ocr_pages_last_hour', 'Pages of extraction jobs finished in the last hour.', pages),
   ]
 }
 
@@ -98,17 +78,13 @@ async function connections({ db }: App): Promise<Family[]> {
     where datname = current_database() and application_name like 'dms%' group by 1`.execute(db)
   const { rows: workers } = await sql<{ alive: number }>`
     select count(*) as alive from workers where seen_at > now() - interval '30 seconds'`.execute(db)
+  const databaseConnections = rows.map(({ state, connections }) => ({ labels: { state }, value: connections }))
   return [
     gauge('dms_servers', 'Live server processes.', servers),
     gauge('dms_workers', 'Live workers.', workers[0]?.alive ?? 0),
     gauge('dms_http_connections', 'Open HTTP connections of all servers.', http),
     gauge('dms_ws_connections', 'Open WebSockets of all servers.', ws),
-    {
-      name: 'dms_db_pool_connections',
-      type: 'gauge',
-      help: 'Database connections of dms by state in pg_stat_activity.',
-      samples: rows.map(({ state, connections }) => ({ labels: { state }, value: connections })),
-    },
+    family('dms_db_pool_connections', 'gauge', 'Database connections of dms by state in pg_stat_activity.', databaseConnections),
   ]
 }
 
@@ -117,8 +93,9 @@ interface SourceState {
   status: string
   totals: Record<string, number>
   last_sync: number | null
-  /** seconds that a sync is overdue, and seconds that the last successful one took */
+  /** Seconds that a sync is overdue. */
   lag: number
+  /** Duration of the last successful sync, in seconds. */
   duration: number | null
 }
 
@@ -129,39 +106,28 @@ async function sources({ db }: App): Promise<Family[]> {
       (select extract(epoch from finished_at - started_at)::float8 from source_syncs
         where source_id = sources.id and state = 'completed' order by started_at desc limit 1) as duration
     from sources order by id`.execute(db)
+  const perSource = (name: string, help: string, valueOf: (row: SourceState) => number | null): Family => {
+    const samples = rows.map((row) => ({ labels: { source: row.id }, value: valueOf(row) ?? Number.NaN }))
+    return family(
+      name,
+      'gauge',
+      help,
+      samples.filter(({ value }) => !Number.isNaN(value)),
+    )
+  }
+  const files = rows.flatMap(({ id, totals }) =>
+    Object.entries(totals).map(([result, value]) => ({ labels: { source: id, result }, value })),
+  )
   return [
-    {
-      name: 'dms_source_last_success_timestamp_seconds',
-      type: 'gauge',
-      help: 'Time of the last sync of a source since the Unix epoch.',
-      samples: rows.flatMap(({ id, last_sync }) => (last_sync === null ? [] : [{ labels: { source: id }, value: last_sync }])),
-    },
-    {
-      name: 'dms_source_sync_lag_seconds',
-      type: 'gauge',
-      help: 'Seconds that a sync is overdue.',
-      samples: rows.map(({ id, lag }) => ({ labels: { source: id }, value: lag })),
-    },
-    {
-      name: 'dms_source_sync_duration_seconds',
-      type: 'gauge',
-      help: 'Duration of the last successful sync of a source.',
-      samples: rows.flatMap(({ id, duration }) => (duration === null ? [] : [{ labels: { source: id }, value: duration }])),
-    },
-    {
-      name: 'dms_source_files_total',
-      type: 'counter',
-      help: 'Files of a source by result, over all syncs.',
-      samples: rows.flatMap(({ id, totals }) =>
-        Object.entries(totals).map(([result, value]) => ({ labels: { source: id, result }, value })),
-      ),
-    },
-    {
-      name: 'dms_source_failing',
-      type: 'gauge',
-      help: '1 where the last sync of a source failed.',
-      samples: rows.map(({ id, status }) => ({ labels: { source: id }, value: status === 'error' ? 1 : 0 })),
-    },
+    perSource(
+      'dms_source_last_success_timestamp_seconds',
+      'Time of the last sync of a source since the Unix epoch.',
+      (row) => row.last_sync,
+    ),
+    perSource('dms_source_sync_lag_seconds', 'Seconds that a sync is overdue.', (row) => row.lag),
+    perSource('dms_source_sync_duration_seconds', 'Duration of the last successful sync of a source.', (row) => row.duration),
+    family('dms_source_files_total', 'counter', 'Files of a source by result, over all syncs.', files),
+    perSource('dms_source_failing', '1 where the last sync of a source failed.', ({ status }) => (status === 'error' ? 1 : 0)),
   ]
 }
 
@@ -176,33 +142,24 @@ async function tableTotals(app: App): Promise<Family[]> {
   const free = await diskFree(app.config)
   // The search index may be unavailable on its own.
   const indexed = await app.search.status().catch(() => null)
+  const statuses = ['pending', 'processing', 'completed', 'failed'].map((status) => ({
+    labels: { status },
+    value: documents.rows.find((row) => row.status === status)?.documents ?? 0,
+  }))
+  const failedJobs = failed.rows.map(({ code, jobs }) => ({ labels: { code }, value: jobs }))
+  const index = indexed && [
+    gauge('dms_search_index_documents', 'Documents in the search index.', indexed.documents),
+    gauge(
+      'dms_search_drift_documents',
+      'Missing documents of the search index plus entries without a document.',
+      indexed.missing + indexed.extra,
+    ),
+  ]
   return [
-    {
-      name: 'dms_documents',
-      type: 'gauge',
-      help: 'Documents.',
-      samples: ['pending', 'processing', 'completed', 'failed'].map((status) => ({
-        labels: { status },
-        value: documents.rows.find((row) => row.status === status)?.documents ?? 0,
-      })),
-    },
+    family('dms_documents', 'gauge', 'Documents.', statuses),
     gauge('dms_storage_bytes', 'Total size of stored files without duplicates.', stored.rows[0]?.bytes ?? 0),
     gauge('dms_storage_free_bytes', 'Free bytes on the disk of the document store.', free),
-    {
-      name: 'dms_jobs_failed',
-      type: 'gauge',
-      help: 'Failed extraction jobs by error code.',
-      samples: failed.rows.map(({ code, jobs }) => ({ labels: { code }, value: jobs })),
-    },
-    ...(indexed === null
-      ? []
-      : [
-          gauge('dms_search_index_documents', 'Documents in the search index.', indexed.documents),
-          gauge(
-            'dms_search_drift_documents',
-            'Documents missing from the search index plus entries without a document.',
-            indexed.missing + indexed.extra,
-          ),
-        ]),
+    family('dms_jobs_failed', 'gauge', 'Failed extraction jobs by error code.', failedJobs),
+    ...(index ?? []),
   ]
 }

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { type OcrAnalytics, ocr } from '../../src/metrics/metrics.ts'
+import { ocr } from '../../src/metrics/metrics.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
 import { openRecorder } from '../../src/server/http/request-metrics.ts'
 import { openMetricsPort } from '../../src/server/metrics-port.ts'
@@ -103,7 +103,7 @@ describe('GET /api/metrics/system', () => {
 describe('GET /api/metrics/ocr', () => {
   test('200 with zeros and thirty empty days, the last one today, before anything was read', async () => {
     const { app, asAda } = await startApp()
-    const analytics = await asAda.call<OcrAnalytics>('GET', '/api/metrics/ocr')
+    const analytics = await asAda.call<Awaited<ReturnType<typeof ocr>>>('GET', '/api/metrics/ocr')
     expect(analytics).toMatchObject({ total_processed: 0, success_rate: 0, average_processing_time: 0, languages_used: {} })
     expect(analytics.daily_stats).toHaveLength(30)
     expect(analytics.daily_stats.at(-1)).toEqual({
@@ -150,7 +150,7 @@ describe('GET /api/metrics/ocr', () => {
     await read(started, 'completed', 0, 1)
     const totals = await Promise.all(
       [started.asAda, started.asBob, started.asAdmin].map(
-        async (who) => (await who.call<OcrAnalytics>('GET', '/api/metrics/ocr')).total_processed,
+        async (who) => (await who.call<Awaited<ReturnType<typeof ocr>>>('GET', '/api/metrics/ocr')).total_processed,
       ),
     )
     expect(totals).toEqual([1, 0, 1])

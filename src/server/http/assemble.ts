@@ -36,7 +36,7 @@ import { allowOrigin } from './cors.ts'
 import { failure } from './error-answers.ts'
 import { shownPath } from './redact-path.ts'
 import { requestId } from './request-id.ts'
-import { type Answered, openRecorder, type Recorder } from './request-metrics.ts'
+import { type AnsweredRequest, openRecorder, type Recorder } from './request-metrics.ts'
 
 export interface Assembly {
   /** instead of all there are, for tests of the assembly itself */
@@ -46,7 +46,7 @@ export interface Assembly {
   /** remembers who is behind a token; without it the database is asked for each request */
   signIns?: AuthCache
   /** learns which requests are being handled */
-  eventLoop?: Pick<EventLoopWatch, 'began' | 'ended'>
+  eventLoop?: Pick<EventLoopWatch, 'onRequest' | 'onAnswer'>
   /** counts what is answered, where somebody else reads it too */
   recorder?: Recorder
 }
@@ -86,19 +86,19 @@ export function buildServer(
 ): H3 {
   const routes = routesOption ?? allRoutes(app, isDraining, recorder)
   const ipOf = openClientIp(app.config.server.trusted_proxies)
-  const answers = openAnswers(app.config, openAnswerBudget(app.config, recorder.answerBytes))
+  const answers = openAnswers(app.config, openAnswerBudget(app.config, recorder.addAnswerBytes))
   const origins = app.config.server.cors_origins
   const h3 = new H3({
     silent: true,
     onRequest(event) {
       recorder.onRequest()
-      eventLoop?.began(event)
+      eventLoop?.onRequest(event)
       event.context.startedAt = performance.now()
       requestId(event)
     },
     onError: (error, event) => failure(error, event, app.log, app.now()),
     onResponse(response, event) {
-      eventLoop?.ended(event)
+      eventLoop?.onAnswer(event)
       if (!event.context.isComplete) answers.complete(event, response)
       if (event.context.sunset) response.headers.set('deprecation', event.context.sunset.toUTCString())
       clearAuthCache(event, signIns)
@@ -184,7 +184,7 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
   }
 }
 
-function answered({ context, req }: H3Event, status: number): Answered {
+function answered({ context, req }: H3Event, status: number): AnsweredRequest {
   const { route, failure: code, startedAt = performance.now() } = context
   return { method: req.method, route, status, duration: (performance.now() - startedAt) / 1000, code }
 }

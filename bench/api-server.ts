@@ -55,14 +55,14 @@ process.on('message', async (message: { stop?: true; usage?: true; measure?: key
 })
 
 async function serveDms(): Promise<() => Promise<void>> {
-  const signIns = openAuthCache(app)
-  const { url, close } = await listen(buildServer(app, { signIns }), app.config)
+  const authCache = openAuthCache(app)
+  const { url, close } = await listen(buildServer(app, { authCache }), app.config)
   const iat = Math.floor(Date.now() / 1000)
   const token = await app.tokens.sign({ sub: actor.id ?? '', jti: randomUUID(), iat, exp: iat + 3600, ver: 1 })
   process.send?.({ base: url, token, paths })
   return async () => {
     await close(1000)
-    await signIns.close()
+    await authCache.close()
   }
 }
 

@@ -1,4 +1,4 @@
-/** The Idempotency-Key header: a request that is sent again does its work once. */
+/** Idempotency-Key header: a repeated request does its work once. */
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
@@ -6,7 +6,7 @@ import { clock, secondsAgo } from '../db/clock.ts'
 import type { Trx } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
 
-/** seconds that an answer is kept */
+/** Time for which answers are stored. */
 const lifetimeSeconds = 24 * 3600
 
 export interface StoredAnswer<T> {
@@ -14,15 +14,15 @@ export interface StoredAnswer<T> {
   answer: T
 }
 
-/** A request that may come twice. */
+/** A request with an Idempotency-Key. */
 export interface IdempotentRequest {
-  /** the Idempotency-Key header */
+  /** Value of the Idempotency-Key header. */
   key: string
-  /** of fingerprint() */
+  /** Result of fingerprint(). */
   fingerprint: string
 }
 
-/** SHA-256 of what a request asks for: two requests with the same one are the same request. The order of an object's keys does not count. */
+/** Returns the SHA-256 of the parts of a request. Equal requests have equal fingerprints, in any order of object keys. */
 export const fingerprint = (...parts: readonly unknown[]): string =>
   createHash('sha256').update(JSON.stringify(parts, sortKeys)).digest('hex')
 
@@ -30,9 +30,9 @@ const sortKeys = (_key: string, value: unknown): unknown =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort()) : value
 
 /**
- * Does `work` and keeps its answer for a day under the caller's key, or returns the answer that is kept. Two at once: the second waits for the
- * first one's transaction. Without `request` it just does `work`. Throws VALIDATION_ERROR for a malformed key, IDEMPOTENCY_KEY_REUSED where the
- * key was used for a request with another fingerprint.
+ * Returns the answer stored under the caller's key, or runs `work` and stores its answer for a day. Of two requests at once, the second waits
+ * for the transaction of the first. Without `request`, only runs `work`. Throws VALIDATION_ERROR for a malformed key and IDEMPOTENCY_KEY_REUSED
+ * for a key of another request.
  */
 export async function runOnce<T extends object>(
   trx: Trx,
@@ -52,14 +52,14 @@ export async function runOnce<T extends object>(
       conflict
         .columns(['caller', 'key'])
         .doUpdateSet((eb) => ({ fingerprint: eb.ref('excluded.fingerprint'), status: null, answer: null, created_at: clock }))
-        // Old, or from the future: the database clock was set back.
+        // Expired, or from the future because the database clock was set back.
         .where(
           sql<boolean>`idempotency_keys.created_at not between clock_timestamp() - make_interval(secs => ${lifetimeSeconds}) and clock_timestamp()`,
         ),
     )
     .returning('key')
     .executeTakeFirst()
-  const mine = trx.updateTable('idempotency_keys').where('caller', '=', caller).where('key', '=', key)
+  const ownKey = trx.updateTable('idempotency_keys').where('caller', '=', caller).where('key', '=', key)
   if (!claimed) {
     const first = await trx
       .selectFrom('idempotency_keys')
@@ -68,15 +68,15 @@ export async function runOnce<T extends object>(
       .where('key', '=', key)
       .executeTakeFirstOrThrow()
     if (first.fingerprint !== fingerprint)
-      throw new AppError('IDEMPOTENCY_KEY_REUSED', {}, 'The Idempotency-Key was used for another request within 24 hours: use a new one.')
+      throw new AppError('IDEMPOTENCY_KEY_REUSED', {}, 'The Idempotency-Key was used for another request within 24 hours. Use a new key.')
     return { status: first.status ?? 201, answer: first.answer as T }
   }
-  const done = await work()
-  await mine.set({ status: done.status, answer: JSON.stringify(done.answer) }).execute()
-  return done
+  const result = await work()
+  await ownKey.set({ status: result.status, answer: JSON.stringify(result.answer) }).execute()
+  return result
 }
 
-/** Deletes old keys; skips those that somebody else is deleting, since two who wait for each other in different orders would never end. */
+/** Deletes expired keys. Skips locked ones: two transactions that lock them in different orders would deadlock. */
 const deleteExpired = (trx: Trx) =>
   sql`delete from idempotency_keys where (caller, key) in
     (select caller, key from idempotency_keys where created_at < ${secondsAgo(lifetimeSeconds)} limit 1000 for update skip locked)`.execute(

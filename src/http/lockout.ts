@@ -1,4 +1,4 @@
-/** Locks for what is guessed at from many addresses: after some failures a key is locked, each time for twice as long. */
+/** Locks keys after repeated failures, to stop guessing from many addresses. Each lock of a day lasts twice as long as the one before. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { clock, secondsAgo } from '../db/clock.ts'
@@ -6,12 +6,11 @@ import type { Db, Trx } from '../db/pool.ts'
 import { AppError, type Code } from '../errors.ts'
 import type { Limit } from './rate-limit.ts'
 
-/** Seconds in which earlier locks make the next one longer; rate_hits keeps nothing for longer. */
+/** Time for which a lock counts towards the next one. It is also the retention of rate_hits. */
 const lockMemorySeconds = 86_400
 
 /**
- * Throws `code` with `retry_after_secs` while `key` is locked. The first lock within 24 hours lasts for the window of the limit, the second one
- * for twice that, and so on.
+ * Throws `code` with `retry_after_secs` while `key` is locked. The first lock within 24 hours lasts for the window of the limit.
  */
 export async function rejectLocked(app: App, key: string, limit: Limit, code: Code): Promise<void> {
   const wait = await remainingLockSeconds(app.db, key, limit)
@@ -19,8 +18,8 @@ export async function rejectLocked(app: App, key: string, limit: Limit, code: Co
 }
 
 /**
- * Counts a failure under `key` and locks it when that was the last one allowed; `onLock` runs in the same transaction, with the seconds of the
- * lock. Throws `code` where the key is locked: of failures at once no more are told than of failures in a row.
+ * Counts a failure under `key`, and locks the key after the last allowed one. `onLock` runs in the same transaction, with the seconds of the
+ * lock. Throws `code` if the key is locked, so that concurrent requests get no more guesses than sequential ones.
  */
 export async function countFailure(
   app: App,
@@ -55,12 +54,12 @@ export async function countFailure(
   if (wait > 0) throw new AppError(code, { retry_after_secs: wait })
 }
 
-/** Whole seconds for which the key is still locked; 0: it is not. Locks in the future, from before the clock was set back, count no more. */
-async function remainingLockSeconds(db: Db, key: string, { windowSeconds: window }: Limit): Promise<number> {
+/** Returns the remaining seconds of the lock, or 0. Locks in the future, from before the clock was set back, do not count. */
+async function remainingLockSeconds(db: Db, key: string, { windowSeconds }: Limit): Promise<number> {
   const { seconds } = await db
     .selectFrom('rate_hits')
     .select(
-      sql<number>`coalesce(greatest(0, ceil(extract(epoch from max(at) - ${clock}) + ${window} * power(2, count(*) - 1))), 0)::int`.as(
+      sql<number>`coalesce(greatest(0, ceil(extract(epoch from max(at) - ${clock}) + ${windowSeconds} * power(2, count(*) - 1))), 0)::int`.as(
         'seconds',
       ),
     )

@@ -1,20 +1,21 @@
-/** Multipart bodies, read as they come: files go to `receive` as streams, fields are collected. */
+/** Reads multipart bodies as streams. */
 import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import type { H3Event } from 'h3'
 import { AppError, invalid } from '../errors.ts'
-import { readChunks, rejectLargerThan } from './body.ts'
+import { readChunks, rejectLargerThan } from './input.ts'
 
 export interface MultipartLimits {
-  /** bytes of one file */
+  /** Maximum size of a file. */
   fileBytes: number
+  /** Maximum number of files. */
   files: number
-  /** the field that they go into */
+  /** Name of the field with the files. */
   field: string
-  /** bytes of the whole body */
+  /** Maximum size of the whole body. */
   totalBytes: number
-  /** milliseconds that the whole body may take */
+  /** Maximum time to receive the whole body. */
   timeoutMs: number
 }
 
@@ -24,15 +25,15 @@ export interface Part {
   source: Readable
 }
 
-/** Field values by name; of a repeated field the last counts. */
+/** Field values by name. The last of several fields with one name counts. */
 export type Fields = Record<string, string>
 
 const maxFields = 50
 const maxFieldBytes = 64 << 10
 
 /**
- * Reads the body to its end. `receive` is awaited for every file part before the answer; the first failure, an aborted connection
- * included, ends everything and is thrown. Throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, VALIDATION_ERROR.
+ * Reads the body and returns its fields. `receive` gets a stream for each file and is awaited. The first failure, also an aborted connection,
+ * stops all and is thrown. Throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE or VALIDATION_ERROR.
  */
 export async function readMultipart(event: H3Event, limits: MultipartLimits, receive: (part: Part) => Promise<void>): Promise<Fields> {
   rejectLargerThan(event, limits.totalBytes, limits.fileBytes)
@@ -48,11 +49,11 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
     else fields[name ?? ''] = value
   })
   parser.on('file', (field, source, { filename }) => {
-    // Without a listener an error of the part (a cut connection) would be an uncaught one.
+    // Without a listener, an error of the part (a broken connection) would be uncaught.
     source.on('error', () => {})
-    const done = receive({ field: field ?? '', filename: unescapeName(filename ?? ''), source })
-    received.push(done)
-    done.catch((error) => {
+    const receiving = receive({ field: field ?? '', filename: unescapeName(filename ?? ''), source })
+    received.push(receiving)
+    receiving.catch((error) => {
       abort(error)
       source.resume()
     })
@@ -62,26 +63,25 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   parser.on('partsLimit', () => abort(invalid('', 'too many parts')))
   parser.on('error', (error) => abort(malformed(error)))
 
-  const clock = setTimeout(() => abort(invalid('', `the upload took longer than ${limits.timeoutMs / 1000} s`)), limits.timeoutMs)
+  const timer = setTimeout(() => abort(invalid('', `the upload took longer than ${limits.timeoutMs / 1000} s`)), limits.timeoutMs)
   try {
     await pump(readChunks(event), parser, limits, stop.signal)
   } catch (error) {
     abort(error instanceof AppError ? error : malformed(error))
   } finally {
-    clearTimeout(clock)
+    clearTimeout(timer)
   }
-  // Also ends a part that was cut off in the middle: its reader gets an error, never a short file.
+  // Also destroys an incomplete part: its reader gets an error, never a truncated file.
   if (stop.signal.aborted) parser.destroy(new Error('the upload was refused'))
   await Promise.allSettled(received)
   if (stop.signal.aborted) throw stop.signal.reason
   return fields
 }
 
-/** Not a pipeline: that would destroy the request at the first failure, and with it the connection that the answer needs. */
+/** Writes the body to the parser. pipeline() would destroy the request on failure, and with it the connection that the answer needs. */
 async function pump(body: AsyncIterable<Uint8Array>, parser: busboy.Busboy, limits: MultipartLimits, signal: AbortSignal): Promise<void> {
   let size = 0
   for await (const chunk of body) {
-    // Seen with the next chunk at the latest: nothing is refused but while the client sends.
     signal.throwIfAborted()
     size += chunk.length
     if (size > limits.totalBytes) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: limits.fileBytes })
@@ -91,21 +91,21 @@ async function pump(body: AsyncIterable<Uint8Array>, parser: busboy.Busboy, limi
   await once(parser, 'close', { signal })
 }
 
-function openParser(event: H3Event, { fileBytes: fileSize, files }: MultipartLimits): busboy.Busboy {
+function openParser(event: H3Event, { fileBytes, files }: MultipartLimits): busboy.Busboy {
   const type = event.req.headers.get('content-type') ?? ''
   if (!/^multipart\/form-data\s*(?:;|$)/i.test(type)) throw new AppError('UNSUPPORTED_MEDIA_TYPE', { expected: 'multipart/form-data' })
   try {
     return busboy({
       headers: { 'content-type': type },
-      // Browsers and curl send names in UTF-8; the default would read them as latin1.
+      // Browsers and curl send names in UTF-8. The default is latin1.
       defParamCharset: 'utf8',
-      // The path part of a name is cut off where names are cleaned, and there for both kinds of slashes.
+      // documents/file-names.ts removes paths with both kinds of slashes.
       preservePath: true,
       highWaterMark: 1 << 20,
       fileHwm: 1 << 20,
-      // One byte more than allowed, so that staging sees the excess and not a silently cut file.
+      // One byte above the limit, so that staging detects the excess instead of storing a truncated file.
       limits: {
-        fileSize: fileSize + 1,
+        fileSize: fileBytes + 1,
         files,
         fields: maxFields,
         fieldSize: maxFieldBytes,
@@ -118,7 +118,7 @@ function openParser(event: H3Event, { fileBytes: fileSize, files }: MultipartLim
   }
 }
 
-/** Browsers, curl and our own client escape these three in names, and nothing else: not even the percent sign (WHATWG). */
+/** Decodes a file name. Browsers, curl and the dms client escape these three characters only (WHATWG HTML, multipart/form-data). */
 const unescapeName = (name: string): string => name.replaceAll('%22', '"').replaceAll('%0D', '\r').replaceAll('%0A', '\n')
 
 const malformed = (error: unknown): AppError => invalid('', `the body ended early or is malformed: ${(error as Error).message}`)

@@ -1,4 +1,4 @@
-/** The envelope of lists that come in pages, and cursors, which lead from each page to the next one. */
+/** Pagination of lists by page number and by cursor. */
 import { createHash } from 'node:crypto'
 import { type SelectQueryBuilder, sql } from 'kysely'
 import { z } from 'zod'
@@ -10,34 +10,34 @@ import { integerText } from './input.ts'
 export interface PageRequest {
   page: number
   per_page: number
-  /** `next_cursor` of another page: this one begins behind it */
+  /** `next_cursor` of the previous page. */
   cursor?: string | undefined
 }
 
-/** What a request says of the page that it wants; how long one is that it does not say is up to whoever asks (settings.paged). */
+/** Page parameters of a request. The caller sets the default of `per_page` from the user's settings. */
 export interface PageInput {
   page: number
   per_page?: number | undefined
   cursor?: string | undefined
 }
 
-/** `page` and `per_page` of a query string, with the configured maximum. */
+/** Query parameters `page` and `per_page`, with the configured maximum. */
 export const numberedPageQuery = ({ limits }: Config) => ({
   page: integerText(1, 1_000_000_000).default(1),
   per_page: integerText(1, limits.per_page_max).optional(),
 })
 
-/** Titles are part of a cursor where a list is sorted by them. */
+/** Query parameter `cursor`. It is long because a list sorted by title has titles in its cursors. */
 export const cursorField = z
   .string()
   .max(12_000)
   .optional()
   .describe('`pagination.next_cursor` of the previous page. Requires the same filters, `sort` and `order`, and excludes `page`.')
 
-/** `page`, `per_page` and `cursor` of a query string. */
+/** Query parameters `page`, `per_page` and `cursor`. */
 export const pageQuery = (config: Config) => ({ ...numberedPageQuery(config), cursor: cursorField })
 
-/** `per_page` and `cursor` of a list that is returned whole unless `per_page` is given. */
+/** Query parameters `per_page` and `cursor` of a list that is returned whole without `per_page`. */
 export const wholeQuery = ({ limits }: Config) => ({ per_page: integerText(1, limits.per_page_max).optional(), cursor: cursorField })
 
 export const PageNumbers = z.object({
@@ -51,41 +51,41 @@ export const PageNumbers = z.object({
 const nextCursor = z.string().nullable().describe('Cursor of the next page; null on the last page.')
 export const Pagination = PageNumbers.extend({ next_cursor: nextCursor })
 
-/** `pagination` of lists without page numbers. */
+/** Object `pagination` of lists without page numbers. */
 export const CursorPagination = z.object({ next_cursor: nextCursor })
 
 export const pageSchema = <T extends z.ZodType>(item: T) => z.object({ data: z.array(item), pagination: Pagination })
 
-/** The `pagination` object for a numbered page of a list with `total` entries. */
+/** Returns the `pagination` object of a numbered page of a list with `total` entries. */
 export function pageNumbers({ page, per_page }: PageRequest, total: number): z.infer<typeof PageNumbers> {
   const total_pages = Math.ceil(total / per_page)
   return { page, per_page, total, total_pages, has_next: page < total_pages, has_prev: page > 1 }
 }
 
-/** The `pagination` object of a page, with the cursor of the next one. `page` is 1 on a page that was requested by cursor. */
+/** Returns the `pagination` object of a page with the cursor of the next one. `page` is 1 for requests by cursor. */
 export function pagination(page: PageRequest, { total, next }: Pick<FetchedPage<unknown>, 'total' | 'next'>): z.infer<typeof Pagination> {
   const numbers = pageNumbers(page, total)
   return { ...numbers, ...(page.cursor === undefined ? {} : { has_next: next !== null, has_prev: false }), next_cursor: next }
 }
 
-/** Which rows to read: `limit` of them, either those behind a place in the order, or those after `offset`. */
+/** Range of rows to read: `limit` rows, either behind a position in the order or after `offset`. */
 export interface Slice {
   readonly limit: number
   readonly offset: number
-  /** the sort keys of a row */
+  /** Sort keys of the last row before the range. */
   readonly after: readonly unknown[] | null
 }
 
 export interface FetchedPage<Row> {
   readonly rows: Row[]
-  /** entries of the whole list; with a cursor, as they were when the walk began */
+  /** Number of entries of the whole list; with a cursor, at the start of the walk. */
   readonly total: number
-  /** the cursor of the next page; null: this is the last one */
+  /** Cursor of the next page; null on the last one. */
   readonly next: string | null
 }
 
 /**
- * Reads one page of a list. A cursor is bound to `order` and `filters`. `fetch` reads the rows of a slice in that order. Throws VALIDATION_ERROR
+ * Reads one page of a list. `fetch` reads the rows of a slice in `order`. A cursor is bound to `order` and `filters`; throws VALIDATION_ERROR
  * for a cursor of another list.
  */
 export async function fetchPage<Row extends RowWithCursorKey>(
@@ -97,12 +97,12 @@ export async function fetchPage<Row extends RowWithCursorKey>(
 ): Promise<FetchedPage<Row>> {
   const fingerprint = fingerprintList(order, filters)
   if (cursor !== undefined && page > 1) throw invalid('page', 'page and cursor exclude each other')
-  const place = cursor === undefined ? null : decodeCursor(cursor, order, fingerprint)
-  // One more than is shown tells whether there is a next page.
-  const slice = { limit: per_page + 1, offset: place ? 0 : (page - 1) * per_page, after: place?.key ?? null }
-  const [found, total] = await Promise.all([fetch(slice), place ? place.total : count()])
-  const rows = found.slice(0, per_page)
-  const last = found.length > per_page ? rows.at(-1) : undefined
+  const position = cursor === undefined ? null : decodeCursor(cursor, order, fingerprint)
+  // An additional row tells if there is a next page.
+  const slice = { limit: per_page + 1, offset: position ? 0 : (page - 1) * per_page, after: position?.key ?? null }
+  const [fetched, total] = await Promise.all([fetch(slice), position ? position.total : count()])
+  const rows = fetched.slice(0, per_page)
+  const last = fetched.length > per_page ? rows.at(-1) : undefined
   const next = last ? Buffer.from(`["${fingerprint}",${total},${last.cursor_key}]`).toString('base64url') : null
   return { rows, total, next }
 }
@@ -129,7 +129,7 @@ export interface WholeInput {
   cursor?: string | undefined
 }
 
-/** Reads a list whole, or one page of it if `per_page` is given. Its entries are not counted: `total` is 0. */
+/** Reads a whole list, or one page of it if `per_page` is set. Entries are not counted: `total` is 0. */
 export const fetchWhole = <Row extends RowWithCursorKey>(
   { per_page = Number.MAX_SAFE_INTEGER - 1, cursor }: WholeInput,
   order: Keyset,
@@ -147,10 +147,10 @@ function decodeCursor(cursor: string, order: Keyset, fingerprint: string): { tot
     value = null
   }
   const parsed = Cursor.safeParse(value)
-  if (!parsed.success) throw invalid('cursor', 'not a cursor: pass pagination.next_cursor as it came')
-  const [madeFor, total, key] = parsed.data
-  if (madeFor !== fingerprint || !order.isPosition(key))
-    throw invalid('cursor', 'the cursor of another list: repeat the filters, sort and order that it came with')
+  if (!parsed.success) throw invalid('cursor', 'not a cursor: pass pagination.next_cursor unchanged')
+  const [ownFingerprint, total, key] = parsed.data
+  if (ownFingerprint !== fingerprint || !order.isPosition(key))
+    throw invalid('cursor', 'the cursor of another list: repeat its filters, sort and order')
   return { total, key }
 }
 

@@ -1,4 +1,4 @@
-/** A route says on its own line who may call it, what goes in and what comes out; documentation and tests read the same line. */
+/** Route definitions: access, input and output of an endpoint. The API description and tests are generated from them. */
 import type { H3Event } from 'h3'
 import type { z } from 'zod'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
@@ -9,38 +9,38 @@ import { isId, parseInput, readJson, readJsonOrForm, readQuery } from './input.t
 declare module 'h3' {
   interface H3EventContext {
     actor?: Actor
-    /** the token that the actor came with */
+    /** Token of the actor. */
     session?: Session
     requestId?: string
-    /** of the client, after trusted proxies */
+    /** Address of the client, behind trusted proxies. */
     ip?: string
     startedAt?: number
-    /** path of the route that was found, with `:name` for parameters */
+    /** Path of the matched route, with `:name` for parameters. */
     route?: string
-    /** when that route goes away, where that is known */
+    /** Removal date of a deprecated route. */
     sunset?: Date | undefined
-    /** for the answer, names in lower case; `event.res.headers` does the same, five times as slowly */
+    /** Headers of the answer, with names in lower case. Five times as fast as `event.res.headers`. */
     headers?: Record<string, string>
-    /** the answer has what every answer carries */
+    /** The answer has the common headers already. */
     isComplete?: boolean
-    /** what the answer says went wrong */
+    /** Code of an error answer. */
     failure?: Code
-    /** what was refused in an answer that is none of a failure */
+    /** Code of a refusal whose answer is not an error. */
     refusal?: Code
-    /** what came in as a body, checked */
+    /** Validated body. */
     input?: unknown
-    /** what the audit log holds of the request besides its fields */
+    /** Additional details for the audit log. */
     auditDetails?: Record<string, unknown>
-    /** memory set aside for the answer (server/answer-budget.ts) */
+    /** Memory reserved for the answer (server/http/answer-budget.ts). */
     reservation?: { resize(bytes: number): void; grow(bytes: number): Promise<void>; release(): void }
-    /** asked from this very process, by whoever has the machine: no limits on calls */
+    /** The request comes from a command in this process. Call limits do not apply. */
     isLocal?: boolean
-    /** what this client is answered instead of the error body */
+    /** Returns the answer that this client gets instead of the error body. */
     explain?: (failure: AppError) => Response
   }
 }
 
-/** The token that somebody came with, as far as it tells whether it is still good. */
+/** Claims that tell if a token is still valid. */
 export type Session = Pick<Claims, 'sub' | 'jti' | 'exp' | 'ver'>
 
 export type Access = 'anyone' | 'user' | 'admin'
@@ -53,34 +53,34 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   description?: string
   query?: Query
   body?: Body
-  /** bytes that a JSON body may have here, where that is not what all routes have: `limits.max_body_size`, or `max_body_size_anonymous` */
+  /** Maximum size of a JSON body of signed-in callers. Default: `limits.max_body_size`. */
   maxBodyBytes?: number
-  /** the body may also come as a form of a page sends it */
+  /** The body may also be application/x-www-form-urlencoded. */
   acceptsForm?: boolean
-  /** request headers that it reads besides those of all routes, as documentation: what each is for */
+  /** Descriptions of the request headers of this route, for the API documentation. */
   headers?: Readonly<Record<string, string>>
-  /** path parameters that are ids, and what a malformed one answers */
+  /** Path parameters that are ids, with the error code for malformed ones. */
   ids?: Readonly<Record<string, Code>>
-  /** of the good answer; default 200, 204 without `answer` */
+  /** Status of success. Default: 200, or 204 without `answer`. */
   status?: number
   answer?: z.ZodType
-  /** good answers of other statuses */
+  /** Successful answers with other statuses. */
   otherAnswers?: Readonly<Record<number, z.ZodType>>
-  /** the answer may have megabytes: it waits until earlier ones of the same caller are taken */
+  /** The answer may have megabytes. It waits until the caller has read earlier ones. */
   isLarge?: boolean
-  /** media types of an answer that is not JSON */
+  /** Media types of answers other than JSON. */
   produces?: readonly string[]
-  /** a multipart body, as documentation: the fields besides files, and the field that files go into */
+  /** Fields and file field of a multipart body, for the API documentation. */
   form?: { fields: z.ZodType; file: string; many: boolean }
-  /** what an API token needs here, where method and door do not tell; `session`: no API token will do */
+  /** Scope that an API token needs. Default: by method and access. `session` excludes API tokens. */
   scope?: Scope | 'session'
-  /** an API token needs `read` as well: what the route makes lets others read */
+  /** API tokens also need the scope `read`, because the route lets others read. */
   needsRead?: boolean
-  /** whether it goes into the audit log, where method and scope do not tell */
+  /** Writes requests to the audit log or not. Default: by method and scope. */
   audit?: boolean
-  /** marks the route as deprecated, with the day it goes away */
+  /** Removal date of a deprecated route. */
   sunset?: Date
-  /** codes besides those that its door, ids, query and body can have anyway */
+  /** Error codes beyond those implied by access, ids, query and body. */
   errors?: readonly Code[]
 }
 
@@ -92,62 +92,59 @@ export interface Call<Query extends z.ZodType = z.ZodType, Body extends z.ZodTyp
   ip: string
 }
 
-type WithActor = { actor: Actor }
-
-/** Bytes that a JSON body may have. */
+/** Limits of JSON bodies, in bytes. */
 export interface BodyLimits {
-  /** no route passes this one */
+  /** Maximum for all routes. */
   max_request_size: number
   max_body_size: number
-  /** of callers who are not signed in */
+  /** Maximum for anonymous callers. */
   max_body_size_anonymous: number
 }
 
 export interface Route {
   access: Access
   method: Method
-  /** with `:name` for parameters */
+  /** Path with `:name` for parameters. */
   path: string
   shape: Shape<z.ZodType, z.ZodType>
   handle(event: H3Event, limits: BodyLimits): Promise<unknown>
 }
 
 type Spec = `${Method} /${string}`
-type Answer = unknown | Promise<unknown>
 
-/** A route for everybody; `actor` is there where somebody is signed in. */
+/** Defines a public route. `actor` is set for signed-in callers. */
 export const anyone = <Query extends z.ZodType, Body extends z.ZodType>(
   spec: Spec,
   shape: Shape<Query, Body>,
-  run: (call: Call<Query, Body> & Partial<WithActor>) => Answer,
+  run: (call: Call<Query, Body> & { actor?: Actor | undefined }) => unknown,
 ): Route => route('anyone', spec, shape, (call) => run({ ...call, actor: call.event.context.actor }))
 
-/** A route for whoever is signed in. */
+/** Defines a route for signed-in users. */
 export const user = <Query extends z.ZodType, Body extends z.ZodType>(
   spec: Spec,
   shape: Shape<Query, Body>,
-  run: (call: Call<Query, Body> & WithActor) => Answer,
+  run: (call: Call<Query, Body> & { actor: Actor }) => unknown,
 ): Route => route('user', spec, shape, (call) => run({ ...call, actor: requireActor(call.event) }), requireActor)
 
-/** A route for admins. */
+/** Defines a route for admins. */
 export const admin = <Query extends z.ZodType, Body extends z.ZodType>(
   spec: Spec,
   shape: Shape<Query, Body>,
-  run: (call: Call<Query, Body> & WithActor) => Answer,
+  run: (call: Call<Query, Body> & { actor: Actor }) => unknown,
 ): Route => route('admin', spec, shape, (call) => run({ ...call, actor: requireAdmin(call.event) }), requireAdmin)
 
 function route<Query extends z.ZodType, Body extends z.ZodType>(
-  door: Access,
+  access: Access,
   spec: Spec,
   shape: Shape<Query, Body>,
-  run: (call: Call<Query, Body>) => Answer,
+  run: (call: Call<Query, Body>) => unknown,
   checkAccess: (event: H3Event) => unknown = () => {},
 ): Route {
   const [method, path] = spec.split(' ') as [Method, string]
   const ids = Object.entries(shape.ids ?? {})
-  const scope = scopeOf(door, method, shape)
+  const scope = scopeOf(access, method, shape)
   return {
-    access: door,
+    access,
     method,
     path,
     shape,
@@ -167,7 +164,7 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
       }
       event.context.input = call.body
       const answer = await run(call)
-      if (scopes && !scopes.includes('read') && hidesAnswer(door, method, shape)) {
+      if (scopes && !scopes.includes('read') && hidesAnswer(access, method, shape)) {
         event.res.status = 204
         event.context.headers = {}
         return undefined
@@ -182,29 +179,29 @@ const readBody = (event: H3Event, shape: Shape<z.ZodType, z.ZodType>, limits: Bo
   (shape.acceptsForm ? readJsonOrForm : readJson)(event, maxBytesOf(event, shape, limits))
 
 function maxBytesOf({ context }: H3Event, { maxBodyBytes }: Shape<z.ZodType, z.ZodType>, limits: BodyLimits): number {
-  const isKnown = context.actor !== undefined || context.isLocal === true
-  return Math.min(limits.max_request_size, isKnown ? (maxBodyBytes ?? limits.max_body_size) : limits.max_body_size_anonymous)
+  const isTrusted = context.actor !== undefined || context.isLocal === true
+  return Math.min(limits.max_request_size, isTrusted ? (maxBodyBytes ?? limits.max_body_size) : limits.max_body_size_anonymous)
 }
 
-/** What an API token has to allow for a route; null: nothing, as the route is everybody's. */
-export function scopeOf(door: Access, method: Method, { scope }: Pick<Shape<z.ZodType, z.ZodType>, 'scope'>): Scope | 'session' | null {
+/** Returns the scope that an API token needs for a route; null for public routes. */
+export function scopeOf(access: Access, method: Method, { scope }: Pick<Shape<z.ZodType, z.ZodType>, 'scope'>): Scope | 'session' | null {
   if (scope) return scope
-  if (door === 'anyone') return null
-  if (door === 'admin') return 'admin'
+  if (access === 'anyone') return null
+  if (access === 'admin') return 'admin'
   return method === 'GET' ? 'read' : 'write'
 }
 
 /**
- * Whether a route answers API tokens without `read` with 204 and no body: its answer shows what was stored before. What a request itself
- * created (201) is shown to everybody.
+ * Tells if a route answers API tokens without `read` with 204 and no body, because its answer has stored data. The answer of 201 has only data
+ * of the request.
  */
-export const hidesAnswer = (door: Access, method: Method, shape: Shape<z.ZodType, z.ZodType>): boolean =>
-  shape.answer !== undefined && shape.status !== 201 && method !== 'GET' && scopeOf(door, method, shape) === 'write'
+export const hidesAnswer = (access: Access, method: Method, shape: Shape<z.ZodType, z.ZodType>): boolean =>
+  shape.answer !== undefined && shape.status !== 201 && method !== 'GET' && scopeOf(access, method, shape) === 'write'
 
 function requireScope(scopes: readonly Scope[], needed: Scope | 'session' | null): void {
   if (needed === null || scopes.some((scope) => scope === needed || (scope === 'write' && needed === 'upload'))) return
-  const why = needed === 'session' ? 'An API token cannot do that: sign in.' : `This API token lacks the scope "${needed}".`
-  throw new AppError('FORBIDDEN', { scope: needed }, why)
+  const message = needed === 'session' ? 'API tokens cannot do this: log in.' : `This API token lacks the scope "${needed}".`
+  throw new AppError('FORBIDDEN', { scope: needed }, message)
 }
 
 function requireActor(event: H3Event): Actor {

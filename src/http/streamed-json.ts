@@ -1,9 +1,9 @@
-/** Answers that are too large to be held whole: JSON in pieces, written while it is read. */
+/** Streams answers above 1 MB (docs/api.md, "Large answers"): a text of 20 million characters is never in memory as a whole. */
 
-/** A string of a JSON answer whose end is read while its beginning is sent. */
+/** String in a JSON answer. Its start is in memory and its rest is read while the start is sent. */
 export class StreamedText {
   readonly head: string
-  /** what follows, in UTF-8; a character may lie across two pieces */
+  /** Chunks in UTF-8. A character may span two chunks. */
   readonly rest: () => AsyncIterable<Uint8Array>
 
   constructor(head: string, rest: () => AsyncIterable<Uint8Array>) {
@@ -12,44 +12,40 @@ export class StreamedText {
   }
 }
 
-/** An answer whose bytes are made one piece after the other, each once the piece before it is on its way. */
+/** Answer in chunks. Each chunk is created after the one before it was sent. */
 export class StreamedAnswer {
-  readonly pieces: AsyncIterable<string | Uint8Array>
+  readonly chunks: AsyncIterable<string | Uint8Array>
   readonly headers: Readonly<Record<string, string>>
 
-  constructor(pieces: AsyncIterable<string | Uint8Array>, headers: Readonly<Record<string, string>>) {
-    this.pieces = pieces
+  constructor(chunks: AsyncIterable<string | Uint8Array>, headers: Readonly<Record<string, string>>) {
+    this.chunks = chunks
     this.headers = headers
   }
 }
 
 export const jsonType = 'application/json;charset=UTF-8'
 
-/** An answer of JSON whose value holds StreamedText, or asynchronous iterables in the place of arrays. */
-export const streamedJson = (value: object, headers: Readonly<Record<string, string>> = {}): StreamedAnswer =>
-  new StreamedAnswer(joinPieces(tokensOf(value)), { 'content-type': jsonType, ...headers })
+/** Returns a JSON answer from a value with StreamedText, or with asynchronous iterables as arrays. */
+export const streamedJson = (value: object): StreamedAnswer => new StreamedAnswer(joinTokens(tokensOf(value)), { 'content-type': jsonType })
 
-/** UTF-16 units that are made at once: more would hold up other requests for milliseconds. */
-const pieceLength = 1 << 17
+/** Minimum length of a chunk. Larger ones would delay other requests by milliseconds. */
+const chunkLength = 1 << 17
 
-/** JSON of a value of an answer, in pieces; lists at its top are written entry by entry. */
-export function* jsonPieces(value: object): Generator<string> {
-  const entries = Object.entries(value)
-  if (Array.isArray(value) || !entries.some(([, part]) => Array.isArray(part))) return yield JSON.stringify(value)
+/** Returns the JSON of a value in chunks. Arrays that are its direct members are serialized element by element. */
+export function* jsonChunks(value: object): Generator<string> {
+  const members = Object.entries(value).filter(([, member]) => member !== undefined)
+  if (Array.isArray(value) || !members.some(([, member]) => Array.isArray(member))) return yield JSON.stringify(value)
   let text = ''
-  let before = '{'
-  for (const [name, part] of entries) {
-    if (part === undefined) continue
-    text += `${before}${JSON.stringify(name)}:`
-    before = ','
-    if (!Array.isArray(part)) {
-      text += JSON.stringify(part)
+  for (const [memberIndex, [name, member]] of members.entries()) {
+    text += `${memberIndex === 0 ? '{' : ','}${JSON.stringify(name)}:`
+    if (!Array.isArray(member)) {
+      text += JSON.stringify(member)
       continue
     }
     text += '['
-    for (let at = 0; at < part.length; at++) {
-      text += at === 0 ? JSON.stringify(part[at]) : `,${JSON.stringify(part[at])}`
-      if (text.length < pieceLength) continue
+    for (const [index, element] of member.entries()) {
+      text += index === 0 ? JSON.stringify(element) : `,${JSON.stringify(element)}`
+      if (text.length < chunkLength) continue
       yield text
       text = ''
     }
@@ -60,28 +56,27 @@ export function* jsonPieces(value: object): Generator<string> {
 
 async function* tokensOf(value: unknown): AsyncGenerator<string> {
   if (value instanceof StreamedText) {
-    yield '"'
-    for (const piece of splitText(value.head)) yield escapeInString(piece)
+    yield `"${escapeInString(value.head)}`
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     for await (const bytes of value.rest())
-      for (let from = 0; from < bytes.length; from += pieceLength)
-        yield escapeInString(decoder.decode(bytes.subarray(from, from + pieceLength), { stream: true }))
+      for (let from = 0; from < bytes.length; from += chunkLength)
+        yield escapeInString(decoder.decode(bytes.subarray(from, from + chunkLength), { stream: true }))
     yield `${escapeInString(decoder.decode())}"`
   } else if (isList(value)) {
-    let before = '['
-    for await (const entry of value) {
-      yield before
-      yield* tokensOf(entry)
-      before = ','
+    let separator = '['
+    for await (const element of value) {
+      yield separator
+      yield* tokensOf(element)
+      separator = ','
     }
-    yield before === '[' ? '[]' : ']'
+    yield separator === '[' ? '[]' : ']'
   } else if (hasStreamed(value)) {
-    let before = '{'
-    for (const [name, part] of Object.entries(value)) {
-      if (part === undefined) continue
-      yield `${before}${JSON.stringify(name)}:`
-      yield* tokensOf(part)
-      before = ','
+    let separator = '{'
+    for (const [name, member] of Object.entries(value)) {
+      if (member === undefined) continue
+      yield `${separator}${JSON.stringify(name)}:`
+      yield* tokensOf(member)
+      separator = ','
     }
     yield '}'
   } else yield JSON.stringify(value)
@@ -91,26 +86,16 @@ const isList = (value: unknown): value is AsyncIterable<unknown> | unknown[] =>
   Array.isArray(value) || (typeof value === 'object' && value !== null && Symbol.asyncIterator in value)
 
 const hasStreamed = (value: unknown): value is object =>
-  typeof value === 'object' && value !== null && Object.values(value).some((part) => part instanceof StreamedText || isList(part))
+  typeof value === 'object' && value !== null && Object.values(value).some((member) => member instanceof StreamedText || isList(member))
 
 const escapeInString = (text: string): string => JSON.stringify(text).slice(1, -1)
 
-/** Small pieces that together are the text; none ends inside a surrogate pair. */
-function* splitText(text: string): Generator<string> {
-  for (let from = 0; from < text.length; ) {
-    let to = Math.min(from + pieceLength, text.length)
-    if (to < text.length && text.codePointAt(to - 1)! > 0xffff) to--
-    yield text.slice(from, to)
-    from = to
-  }
-}
-
-/** Joins small pieces, so that each write is worth its system call. */
-async function* joinPieces(tokens: AsyncIterable<string>): AsyncGenerator<string> {
+/** Joins tokens to chunks that are worth a system call. */
+async function* joinTokens(tokens: AsyncIterable<string>): AsyncGenerator<string> {
   let text = ''
   for await (const token of tokens) {
     text += token
-    if (text.length < pieceLength) continue
+    if (text.length < chunkLength) continue
     yield text
     text = ''
   }

@@ -1,16 +1,14 @@
-/** Long loops that let other requests pass. */
 import { setImmediate } from 'node:timers/promises'
 
-/** Awaited between two steps of a long loop. */
-export type Yielder = () => void | Promise<void>
+/** Lets other requests run if its time slice is over. A long loop awaits it after each step. */
+export type Yielder = () => Promise<void>
 
-/** Makes a function that gives the event loop back once `sliceMs` have passed since it last did; each step should take far less. */
+/** Opens a yielder. Each step of the loop should take much less than `sliceMs`. */
 export function openYielder(sliceMs = 10): Yielder {
   let startedAt = performance.now()
-  return () => {
+  return async () => {
     if (performance.now() - startedAt < sliceMs) return
-    return setImmediate().then(() => {
-      startedAt = performance.now()
-    })
+    await setImmediate()
+    startedAt = performance.now()
   }
 }

@@ -1,13 +1,13 @@
-/** How users are named in paths, queries and on the command line: by id, e-mail address or user name. */
+/** User identifiers in paths, queries and on the command line: id, email address or username. */
 import { isId } from './input.ts'
 
-/** Returns the form of a user name by which two names are compared. */
+/** Returns the normalized form of a username for comparison. */
 export const usernameKey = (username: string): string => username.trim().normalize('NFKC').toLowerCase().normalize('NFKC')
 
-/** Returns the form of an e-mail address by which two addresses are compared. */
+/** Returns the normalized form of an email address for comparison. */
 export const emailKey = (email: string): string => email.trim().toLowerCase()
 
-/** Returns the column of `users` to look an identifier up in, and the value. Text in the form of an id is never a name. */
+/** Returns the column of `users` and the value for a lookup. Text in the form of an id is never a username. */
 export function parseUserIdentifier(identifier: string): { column: 'id' | 'email_key' | 'username_key'; value: string } {
   const trimmed = identifier.trim()
   if (isId(trimmed)) return { column: 'id', value: trimmed.toLowerCase() }

@@ -106,8 +106,8 @@ async function sources({ db }: App): Promise<Family[]> {
       (select extract(epoch from finished_at - started_at)::float8 from source_syncs
         where source_id = sources.id and state = 'completed' order by started_at desc limit 1) as duration
     from sources order by id`.execute(db)
-  const perSource = (name: string, help: string, valueOf: (row: SourceState) => number | null): Family => {
-    const samples = rows.map((row) => ({ labels: { source: row.id }, value: valueOf(row) ?? Number.NaN }))
+  const perSource = (name: string, help: string, select: (row: SourceState) => number | null): Family => {
+    const samples = rows.map((row) => ({ labels: { source: row.id }, value: select(row) ?? Number.NaN }))
     return family(
       name,
       'gauge',

@@ -50,11 +50,11 @@ export async function runServer(config: Config, options: ServerOptions): Promise
         return options.printLine(`could start (${await summary(app)})`)
       }
       await createFirstAdmin(app, options.printLine)
-      const signIns = openAuthCache(app)
+      const authCache = openAuthCache(app)
       const began = (report: () => void) => {
         reportStatus = report
       }
-      await serve(app, signIns, options, began).finally(() => signIns.close())
+      await serve(app, authCache, options, began).finally(() => authCache.close())
     } finally {
       await app.close()
     }
@@ -81,7 +81,7 @@ async function retryUntilAvailable<T>(
 /** `began` is handed what says in the log how it is going. */
 async function serve(
   app: App,
-  signIns: AuthCache,
+  authCache: AuthCache,
   { signal, onForcedExit: lastly, env, printLine: say, readLevel: levelNow }: ServerOptions,
   began: (report: () => void) => void,
 ): Promise<void> {
@@ -91,7 +91,7 @@ async function serve(
   const eventLoop = watchEventLoop(log, { warnMs: config.server.event_loop_warn })
   const recorder = openRecorder(eventLoop.families)
   const metrics = config.metrics.enabled ? await openMetricsPort(app, recorder) : null
-  const h3 = buildServer(app, { isDraining: () => signal.aborted, signIns, recorder, eventLoop })
+  const h3 = buildServer(app, { isDraining: () => signal.aborted, authCache, recorder, eventLoop })
   const listening = await listen(h3, config, passed)
   const live = await openWebSockets(app, listening.server)
   const workerProcess = config.worker.embedded && !config.worker.in_server_process ? startWorkerProcess(config, log, env) : null

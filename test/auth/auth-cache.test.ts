@@ -11,9 +11,9 @@ async function twoServers() {
   const { app } = started
   const servers = await Promise.all(
     [1, 2].map(async () => {
-      const signIns = openAuthCache(app)
-      const { url, close } = await listen(buildServer(app, { signIns }), { ...app.config, server: { ...app.config.server, port: 0 } })
-      return { url, close: async () => Promise.all([close(1000), signIns.close()]) }
+      const authCache = openAuthCache(app)
+      const { url, close } = await listen(buildServer(app, { authCache }), { ...app.config, server: { ...app.config.server, port: 0 } })
+      return { url, close: async () => Promise.all([close(1000), authCache.close()]) }
     }),
   )
   const tokenOf = async ({ id, token_version }: { id: string; token_version: number }) => {

@@ -1,72 +1,70 @@
-/** Bytes of answers that their clients have not taken yet: limited for each caller and in all, so that nobody fills the memory by not reading. */
+/** Limits the bytes of unread answers per caller and in all, so that clients that do not read cannot fill the memory (docs/api.md, "Large answers"). */
 import type { Config } from '../../config/schema.ts'
 import { AppError } from '../../errors.ts'
 
-/** Memory that is set aside for one answer until it is sent. */
+/** Memory reserved for one answer until it is sent. */
 export interface Reservation {
-  /** The answer is read and has this size. */
+  /** Sets the size of an answer that was read. */
   resize(bytes: number): void
-  /** The answer is streamed and takes up to this much: waits for it as reserve() does. */
+  /** Grows the reservation to the size of a stream. Waits like reserve(). */
   grow(bytes: number): Promise<void>
-  /** Gives it back; a second time is harmless. */
+  /** Releases the memory. Repeatable. */
   release(): void
 }
 
 export interface AnswerBudget {
   /**
-   * Sets `bytes` aside for an answer that is about to be read from the database; waits up to ten seconds until earlier answers are sent. Where
-   * nothing is being sent, an answer passes that is larger than the limits. Throws RATE_LIMITED where the caller's own answers leave no room,
-   * SERVICE_UNAVAILABLE where those of all do. `maxReading`: answers that one caller has read from the database at the same time.
+   * Reserves `bytes` for an answer that will be read from the database. Waits up to ten seconds until earlier answers are sent. If none is being
+   * sent, an answer may exceed the limits. Throws RATE_LIMITED if the caller's own answers leave no room, and SERVICE_UNAVAILABLE if those of all
+   * do. `maxReading` limits the concurrent reads of the caller.
    */
   reserve(caller: string, bytes: number, maxReading: number): Promise<Reservation>
-  /** Counts an answer that is made already. */
+  /** Counts an answer that is complete. */
   add(caller: string, bytes: number): Reservation
 }
 
 const waitMs = 10_000
 const retryAfterSecs = 5
-/** Of one caller. */
+/** Maximum number of waiting answers of one caller. */
 const maxWaiting = 100
 
 interface Use {
   bytes: number
-  /** of that, for answers that are being sent */
+  /** Part of `bytes` for answers that are being sent. */
   sending: number
-  /** answers that are being read: their size is not known yet */
+  /** Number of answers that are being read. */
   reading: number
   waiting: number
 }
 
-interface Waiting {
+interface WaitingAnswer {
   caller: string
   bytes: number
   maxReading: number
   start(): void
 }
 
-/** Opens it with the limits of a configuration. `onChange` is told of each change of the sum, in bytes. */
+/** Opens a budget with the limits of a configuration. `onChange` gets each change of the sum, in bytes. */
 export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (bytes: number) => void = () => {}): AnswerBudget {
   const { answer_bytes_per_user: maxOfCaller, answer_bytes_total: maxTotal } = limits
   const uses = new Map<string, Use>()
   const all: Pick<Use, 'bytes' | 'sending'> = { bytes: 0, sending: 0 }
-  /** Those that have been read go first: they occupy memory while they wait. */
-  const growing = new Set<Waiting>()
-  const starting = new Set<Waiting>()
+  /** Answers that wait for grow(). They go first, because they were read and occupy memory. */
+  const growing = new Set<WaitingAnswer>()
+  const starting = new Set<WaitingAnswer>()
 
   const useOf = (caller: string): Use => {
-    const known = uses.get(caller)
-    if (known) return known
-    const use = { bytes: 0, sending: 0, reading: 0, waiting: 0 }
+    const use = uses.get(caller) ?? { bytes: 0, sending: 0, reading: 0, waiting: 0 }
     uses.set(caller, use)
     return use
   }
-  const forgetIdle = (caller: string, { bytes, reading, waiting }: Use) => {
+  const deleteIdle = (caller: string, { bytes, reading, waiting }: Use) => {
     if (bytes === 0 && reading === 0 && waiting === 0) uses.delete(caller)
   }
   const fits = ({ bytes: used, sending }: Pick<Use, 'bytes' | 'sending'>, bytes: number, max: number) =>
     sending === 0 ? used + bytes <= Math.max(max, bytes) : used + bytes <= max
   const canStart = (use: Use, bytes: number, maxReading: number) => use.reading < maxReading && fits(use, bytes, maxOfCaller)
-  /** Answers that were read and only wait for each other must not wait for ever: one of them passes. */
+  /** If no answer is being sent, one always passes: answers that were read must not wait for each other forever. */
   const canGrow = (use: Pick<Use, 'bytes' | 'sending'>, bytes: number, max: number) => use.sending === 0 || use.bytes + bytes <= max
   const startWaiting = () => {
     for (const one of growing) {
@@ -80,20 +78,20 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
       one.start()
     }
   }
-  /** Resolves when `start` was called, which takes what is waited for. */
-  const wait = async (queue: Set<Waiting>, use: Use, { start, ...what }: Waiting): Promise<void> => {
+  /** Waits until `start` was called, which takes the memory. */
+  const wait = async (queue: Set<WaitingAnswer>, use: Use, { start, ...request }: WaitingAnswer): Promise<void> => {
     if (use.waiting >= maxWaiting) throw refusal(true)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const one: Waiting = {
-      ...what,
+    const one: WaitingAnswer = {
+      ...request,
       start: () => {
         start()
         resolve()
       },
     }
-    const clock = setTimeout(() => {
+    const timer = setTimeout(() => {
       queue.delete(one)
-      const { bytes, maxReading } = what
+      const { bytes, maxReading } = request
       reject(refusal(queue === growing ? !canGrow(use, bytes, maxOfCaller) : !canStart(use, bytes, maxReading)))
     }, waitMs)
     use.waiting++
@@ -101,9 +99,9 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
     try {
       await promise
     } finally {
-      clearTimeout(clock)
+      clearTimeout(timer)
       use.waiting--
-      forgetIdle(what.caller, use)
+      deleteIdle(request.caller, use)
     }
   }
   const take = (caller: string, bytes: number, isReading: boolean): Reservation => {
@@ -118,7 +116,7 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
       const isFreed = next.bytes < held.bytes || next.reading < held.reading
       onChange(next.bytes - held.bytes)
       Object.assign(held, next)
-      forgetIdle(caller, use)
+      deleteIdle(caller, use)
       if (isFreed) startWaiting()
     }
     const send = (sent: number) => hold({ bytes: sent, sending: sent, reading: 0 })
@@ -138,7 +136,7 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
     add: (caller, bytes) => take(caller, bytes, false),
     async reserve(caller, bytes, maxReading) {
       const use = useOf(caller)
-      // Those who came earlier go first.
+      // Earlier requests go first.
       if (use.waiting === 0 && canStart(use, bytes, maxReading) && fits(all, bytes, maxTotal)) return take(caller, bytes, true)
       let reservation: Reservation | undefined
       const start = () => {
@@ -153,6 +151,6 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
 function refusal(isOwn: boolean): AppError {
   const details = { retry_after_secs: retryAfterSecs }
   return isOwn
-    ? new AppError('RATE_LIMITED', details, 'Read the answers to earlier requests first: too many bytes of them wait for you.')
-    : new AppError('SERVICE_UNAVAILABLE', details, 'Too many answers wait for their readers.')
+    ? new AppError('RATE_LIMITED', details, 'Too many bytes of earlier answers are unread. Read them first.')
+    : new AppError('SERVICE_UNAVAILABLE', details, 'Too many answers are unread by their clients.')
 }

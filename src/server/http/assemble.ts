@@ -1,4 +1,4 @@
-/** The whole API assembled: what happens to every request, then one line a domain. */
+/** Assembles the API: processing of every request, then one line per domain. */
 import { H3, type H3Event } from 'h3'
 import type { App } from '../../app.ts'
 import { routes as audit } from '../../audit/routes.ts'
@@ -33,25 +33,24 @@ import { authenticate, clearAuthCache } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { openClientIp } from './client-ip.ts'
 import { allowOrigin } from './cors.ts'
-import { failure } from './error-answers.ts'
-import { shownPath } from './redact-path.ts'
-import { requestId } from './request-id.ts'
-import { type AnsweredRequest, openRecorder, type Recorder } from './request-metrics.ts'
+import { errorAnswer } from './error-answers.ts'
+import { redactPath, requestId } from './request-log.ts'
+import { openRecorder, type Recorder } from './request-metrics.ts'
 
 export interface Assembly {
-  /** instead of all there are, for tests of the assembly itself */
+  /** Routes to serve. Default: all. */
   routes?: readonly Route[]
-  /** the server is about to stop: not ready for more */
+  /** Tells if the server is about to stop. */
   isDraining?: () => boolean
-  /** remembers who is behind a token; without it the database is asked for each request */
-  signIns?: AuthCache
-  /** learns which requests are being handled */
+  /** Caches the user of each token. Default: one query per request. */
+  authCache?: AuthCache
+  /** Gets requests in progress. */
   eventLoop?: Pick<EventLoopWatch, 'onRequest' | 'onAnswer'>
-  /** counts what is answered, where somebody else reads it too */
+  /** Counts answers. Default: a new recorder. */
   recorder?: Recorder
 }
 
-/** Every route there is, in the order of the specification. */
+/** Returns all routes, in the order of the specification. */
 export function allRoutes(app: App, isDraining = () => false, recorder = openRecorder()): Route[] {
   const routes: Route[] = [
     ...[
@@ -79,10 +78,10 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
   return routes
 }
 
-/** Builds the server around an App; `h3.request()` and a socket lead into the same thing. */
+/** Builds the server of an App, for `h3.request()` and for sockets. */
 export function buildServer(
   app: App,
-  { isDraining, signIns, eventLoop, recorder = openRecorder(), routes: routesOption }: Assembly = {},
+  { isDraining, authCache, eventLoop, recorder = openRecorder(), routes: routesOption }: Assembly = {},
 ): H3 {
   const routes = routesOption ?? allRoutes(app, isDraining, recorder)
   const ipOf = openClientIp(app.config.server.trusted_proxies)
@@ -96,58 +95,51 @@ export function buildServer(
       event.context.startedAt = performance.now()
       requestId(event)
     },
-    onError: (error, event) => failure(error, event, app.log, app.now()),
+    onError: (error, event) => errorAnswer(error, event, app.log, app.now()),
     onResponse(response, event) {
       eventLoop?.onAnswer(event)
-      if (!event.context.isComplete) answers.complete(event, response)
+      if (!event.context.isComplete) answers.addHeaders(event, response)
       if (event.context.sunset) response.headers.set('deprecation', event.context.sunset.toUTCString())
-      clearAuthCache(event, signIns)
+      clearAuthCache(event, authCache)
       if (origins.length > 0) allowOrigin(response.headers, event, origins)
-      // A path that cannot be decoded is refused before it begins.
+      // h3 refuses a path that cannot be decoded before onRequest.
       if (event.context.startedAt === undefined) recorder.onRequest()
-      recorder.onAnswer(answered(event, response.status))
+      const { route, failure: code, startedAt = performance.now() } = event.context
+      const duration = (performance.now() - startedAt) / 1000
+      recorder.onAnswer({ method: event.req.method, route, status: response.status, duration, code })
       if (app.config.log.access) logAccess(app, event, response.status)
     },
   })
-  const spendCall = openCallLimit(app)
-  const count = (event: H3Event): void | Promise<void> => {
+  const limitCalls = openCallLimit(app)
+  const countCall = async (event: H3Event): Promise<void> => {
     const { actor, ip = '' } = event.context
-    if (isCounted(event)) return spendCall(actor ? `user:${actor.id}` : `ip:${clientNetwork(ip)}`)
+    if (isCounted(event)) await limitCalls(actor ? `user:${actor.id}` : `ip:${clientNetwork(ip)}`)
   }
-  // Guessing tokens costs calls too.
-  const countAndRefuse = async (event: H3Event, refusal: unknown): Promise<never> => {
-    await count(event)
-    throw refusal
-  }
-  // No promise where the user and a call that is left are in memory, as with nearly all requests.
-  h3.use((event) => {
+  h3.use(async (event) => {
     event.context.ip ??= ipOf(event)
-    let looking: void | Promise<void>
     try {
-      looking = authenticate(app, event, signIns)
+      await authenticate(app, event, authCache)
     } catch (refusal) {
-      return countAndRefuse(event, refusal)
+      // Guesses of tokens count as calls.
+      await countCall(event)
+      throw refusal
     }
-    if (!looking) return count(event)
-    return looking.then(
-      () => count(event),
-      (refusal) => countAndRefuse(event, refusal),
-    )
+    await countCall(event)
   })
   h3.all('/ws', ({ url }) => {
     throw new AppError(url.pathname === '/ws' ? 'UPGRADE_REQUIRED' : 'NOT_FOUND')
   })
-  const audited = openAudit(app)
+  const runAudited = openAudit(app)
   for (const [path, methods] of byPath(routes)) {
-    const handle = dispatch(path, methods, app.config, answers, audited)
+    const handle = dispatch(path, methods, app.config, answers, runAudited)
     h3.all(path, handle)
-    // v1 is the API: both names lead to the same handlers.
+    // Both prefixes lead to the same handlers.
     if (path.startsWith('/api/')) h3.all(path.replace('/api/', '/api/v1/'), handle)
   }
   return h3
 }
 
-/** A preflight is the browser's own; whoever is at this machine is not limited. */
+/** Tells if a request counts as a call: not preflights, and not commands on this machine. */
 const isCounted = ({ context, req, url }: H3Event): boolean =>
   !context.isLocal && req.method !== 'OPTIONS' && url.pathname.startsWith('/api/')
 
@@ -160,7 +152,7 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
   return paths
 }
 
-function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, answers: Answers, audited: RunAudited) {
+function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, answers: Answers, runAudited: RunAudited) {
   const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
   const watched = new Set([...methods.values()].filter(isWatched))
   return async (event: H3Event) => {
@@ -175,25 +167,20 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
     event.context.sunset = route.shape.sunset
     const handle = () => route.handle(event, limits)
-    const run = route.shape.isLarge ? () => answers.large(event, handle) : handle
-    const answer = await (watched.has(route) ? audited(event, route, run) : run())
+    const run = route.shape.isLarge ? () => answers.readLarge(event, handle) : handle
+    const answer = await (watched.has(route) ? runAudited(event, route, run) : run())
     if (answer === undefined) return ''
-    if (!(answer instanceof Response)) return answers.of(event, answer as object)
+    if (!(answer instanceof Response)) return answers.toResponse(event, answer as object)
     event.context.reservation?.release()
     return answer
   }
-}
-
-function answered({ context, req }: H3Event, status: number): AnsweredRequest {
-  const { route, failure: code, startedAt = performance.now() } = context
-  return { method: req.method, route, status, duration: (performance.now() - startedAt) / 1000, code }
 }
 
 function logAccess(app: App, event: H3Event, status: number): void {
   const { requestId: request_id, ip, actor, startedAt = performance.now() } = event.context
   const duration_ms = Math.round((performance.now() - startedAt) * 10) / 10
   app.log.info(
-    { request_id, method: event.req.method, path: shownPath(event), status, duration_ms, ip, user_id: actor?.id ?? undefined },
+    { request_id, method: event.req.method, path: redactPath(event), status, duration_ms, ip, user_id: actor?.id ?? undefined },
     'request',
   )
 }

@@ -1,36 +1,35 @@
-/** Puts what is done through the API into the audit log, before whoever did it is answered. */
+/** Writes requests to the audit log before they are answered. */
 import type { H3Event } from 'h3'
 import type { App } from '../../app.ts'
 import { append, type NewEntry } from '../../audit/audit.ts'
 import { AppError, type Code, codes } from '../../errors.ts'
 import { type Route, scopeOf } from '../../http/route.ts'
 import * as users from '../../users/users.ts'
-import { requestId } from './request-id.ts'
+import { requestId } from './request-log.ts'
 
-/** Fields of requests whose values are told; of all others it is told that they were there. */
+/** Fields whose values are logged. Of other fields, only the name is logged. */
 const auditedFields = new Set(
   'username role disabled name scopes user type documents to max_views expires_at priority on_conflict dry_run on_duplicate'.split(' '),
 )
 
-/** There a username is half of what opens another server. */
+/** Fields of routes of sources, where the username is a credential for another server. */
 const auditedSourceFields: ReadonlySet<string> = new Set([...auditedFields].filter((name) => name !== 'username'))
-const none: ReadonlySet<string> = new Set()
 
-/** A request that is refused for anything else was a mistake, not an act. */
+/** Statuses of refusals that are logged. Others are mistakes in the request. */
 const auditedStatuses = new Set([401, 403, 409, 410, 429])
 
-/** Whether requests of that route are acts: what changes something, and every way to sign in. */
-export const isAudited = ({ method, access: door, shape }: Route): boolean =>
-  shape.audit ?? (method !== 'GET' && scopeOf(door, method, shape) !== 'read')
+/** Tells if requests of a route are logged: changes and logins. */
+export const isAudited = ({ method, access, shape }: Route): boolean =>
+  shape.audit ?? (method !== 'GET' && scopeOf(access, method, shape) !== 'read')
 
 const loginRoutes = new Set(['POST /api/auth/login', 'GET /api/auth/oidc/callback', 'POST /api/auth/oidc/exchange'])
 const linkGuessCodes = new Set<Code | null>(['SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_NOT_FOUND'])
 const isSharedLinkRoute = ({ path }: Route): boolean => path.startsWith('/api/public/shared/')
 
-/** Whether requests of that route pass here: acts, and where the address of a shared link can be guessed. */
+/** Tells if requests of a route need runAudited(): logged ones, and those with tokens of shared links that can be guessed. */
 export const isWatched = (route: Route): boolean => isAudited(route) || isSharedLinkRoute(route)
 
-/** Whether that answer was to a guess. Who comes too late, too often or twice has guessed nothing. */
+/** Tells if a refusal is of a wrong credential. Expired or repeated requests and rate limits are not. */
 function isGuess(route: Route, code: Code): boolean {
   if (isSharedLinkRoute(route)) return linkGuessCodes.has(code)
   return loginRoutes.has(`${route.method} ${route.path}`) && [401, 403].includes(codes[code][0])
@@ -38,17 +37,17 @@ function isGuess(route: Route, code: Code): boolean {
 
 export type RunAudited = (event: H3Event, route: Route, run: () => Promise<unknown>) => Promise<unknown>
 
-/** Runs routes that are watched; answers, or throws, what they do. */
+/** Returns the function that runs watched routes. It returns or throws their result. */
 export function openAudit(app: App): RunAudited {
   const write = batchWrites((entries: NewEntry[]) => append(app, entries))
-  const tell = async (event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<void> => {
+  const log = async (event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<void> => {
     if (isAudited(route)) await write(await buildEntry(app, event, route, outcome, code))
   }
   const refused = async (event: H3Event, route: Route, code: Code, isAudited: boolean): Promise<void> => {
-    // This very line is what fail2ban is told to look for.
+    // The filter of fail2ban in deploy/ matches this line.
     if (isGuess(route, code) && !event.context.isLocal)
       app.log.warn({ ip: event.context.ip ?? '', code, request_id: requestId(event) }, 'sign-in refused')
-    if (isAudited) await tell(event, route, 'refused', code)
+    if (isAudited) await log(event, route, 'refused', code)
   }
   return async (event, route, run) => {
     let answer: unknown
@@ -57,23 +56,27 @@ export function openAudit(app: App): RunAudited {
     } catch (error) {
       const code = error instanceof AppError ? error.code : 'INTERNAL_ERROR'
       const { status = 500 } = error as { status?: number }
-      // Whatever becomes of the log: what is answered is what went wrong first.
-      if (status >= 500) await tell(event, route, 'failed', code).catch((cause) => app.log.error({ err: cause }, 'not in the audit log'))
+      // A failure of the log does not replace the original error.
+      if (status >= 500) await log(event, route, 'failed', code).catch((cause) => app.log.error({ err: cause }, 'not in the audit log'))
       else await refused(event, route, code, auditedStatuses.has(status))
       throw error
     }
     const { refusal } = event.context
-    await (refusal ? refused(event, route, refusal, true) : tell(event, route, 'ok', null))
+    await (refusal ? refused(event, route, refusal, true) : log(event, route, 'ok', null))
     return answer
   }
 }
 
 async function buildEntry(app: App, event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<NewEntry> {
   const { actor, input, params = {}, ip = '' } = event.context
-  // Of what strangers send not even a name is kept: people type passwords into the wrong field.
-  const known = actor ? (route.path.startsWith('/api/sources') ? auditedSourceFields : auditedFields) : none
-  const fields = redactFields(input, known)
-  const query = redactFields(Object.fromEntries(event.url.searchParams), known)
+  // Of anonymous requests no value is logged: users type passwords into wrong fields.
+  const loggedFields: ReadonlySet<string> = actor
+    ? route.path.startsWith('/api/sources')
+      ? auditedSourceFields
+      : auditedFields
+    : new Set()
+  const fields = redactFields(input, loggedFields)
+  const query = redactFields(Object.fromEntries(event.url.searchParams), loggedFields)
   const who = actor ?? (await findClaimedUser(app, input))
   return {
     at: app.now(),
@@ -90,29 +93,28 @@ async function buildEntry(app: App, event: H3Event, route: Route, outcome: NewEn
   }
 }
 
-/** Who somebody said to be that did not get in, where there is such a user. */
+/** Returns the user named in a failed login, if it exists. */
 async function findClaimedUser(app: App, input: unknown): Promise<{ id: string; username: string } | undefined> {
   const name = (input as { username?: unknown; password?: unknown } | undefined)?.username
   return typeof name === 'string' && 'password' in (input as object) ? users.findByIdentifier(app.db, name) : undefined
 }
 
-/** The token of a shared link is a credential: no more of it is told than tells one from the other. */
+/** Returns a path parameter for the log. The token of a shared link is a credential and is cut to a prefix. */
 const target = ([name, value]: [string, string]): string => `${name}=${name === 'token' ? `${value.slice(0, 6)}…` : value.slice(0, 200)}`
 
-function redactFields(input: unknown, known: ReadonlySet<string>): Record<string, unknown> | null {
+function redactFields(input: unknown, loggedFields: ReadonlySet<string>): Record<string, unknown> | null {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return null
   const fields = Object.entries(input).filter(([, value]) => value !== undefined)
   if (fields.length === 0) return null
-  return Object.fromEntries(fields.slice(0, 50).map(([name, value]) => [name.slice(0, 100), known.has(name) ? shorten(value) : '…']))
+  return Object.fromEntries(fields.slice(0, 50).map(([name, value]) => [name.slice(0, 100), loggedFields.has(name) ? shorten(value) : '…']))
 }
 
-/** At most a line. */
 const shorten = (value: unknown): unknown => {
   const text = JSON.stringify(value)
   return text.length <= 200 ? value : `${text.slice(0, 200)}…`
 }
 
-/** One write at a time, each with all that came while the last one ran: the log is one chain, and would make everybody wait. */
+/** Batches items that arrive during a write into the next one. The log is a hash chain, which is appended to by one writer at a time. */
 function batchWrites<T>(write: (items: T[]) => Promise<void>): (item: T) => Promise<void> {
   let waiting: T[] = []
   let next: Promise<void> | null = null

@@ -1,4 +1,4 @@
-/** Who is behind a token, remembered for up to a second, so that a busy client costs one look a second instead of one a request. */
+/** Caches the user of each token for up to a second. Benchmark "one document" (bench/api.ts): most requests need no query for their user. */
 import { LRUCache } from 'lru-cache'
 import type { App } from '../../app.ts'
 import { authenticateToken } from '../../auth/auth.ts'
@@ -7,50 +7,42 @@ import { listen } from '../../db/listen.ts'
 type Authentication = Awaited<ReturnType<typeof authenticateToken>>
 
 export interface AuthCache {
-  /** Who is behind a token, if that is remembered: most requests need not wait. */
-  getCached(token: string): Authentication | undefined
-  /** Throws UNAUTHORIZED for a token that is not good. */
+  /** Returns the user and session of a token. Throws UNAUTHORIZED for an invalid one. */
   authenticate(token: string): Promise<Authentication>
-  /** Somebody's rights changed in this process: nothing remembered counts any more. */
+  /** Discards all entries, because this process changed somebody's rights. */
   clear(): void
   close(): Promise<void>
 }
 
-/** Milliseconds; changes elsewhere are heard of at once, and should that fail, count no later than this. */
+/** Maximum age of an entry. Notifications of other processes remove entries at once; the age limits the effect of a lost notification. */
 const maxAgeMs = 1000
 
-/** Remembers, and listens for whose rights change (the triggers of migration 0013 tell). */
+/** Opens the cache and listens to changes of users and sessions, which database triggers announce. */
 export function openAuthCache(app: App): AuthCache {
-  const cache = new LRUCache<string, Authentication & { until: number }>({ max: 10_000 })
-  let changes = 0
-  const evict = (shouldEvict: (one: Authentication) => boolean) => {
-    changes++
-    for (const [token, one] of cache.entries()) if (shouldEvict(one)) cache.delete(token)
+  const cache = new LRUCache<string, Authentication & { expiresAt: number }>({ max: 10_000 })
+  let changeCount = 0
+  const evict = (shouldEvict: (entry: Authentication) => boolean) => {
+    changeCount++
+    for (const [token, entry] of cache.entries()) if (shouldEvict(entry)) cache.delete(token)
   }
-  const forgetAll = () => evict(() => true)
+  const clear = () => evict(() => true)
   const onNotification = (payload: string) => {
-    const [word, userId] = payload.split(':')
-    if (word === 'session') evict(({ actor }) => actor.id === userId)
+    const [kind, userId] = payload.split(':')
+    if (kind === 'session') evict(({ actor }) => actor.id === userId)
   }
-  const listening = listen(app.database, app.log, 'dms_live', onNotification, forgetAll)
-
-  const remembered = (token: string) => {
-    const found = cache.get(token)
-    return found && found.until > app.monotonicMs() ? found : undefined
-  }
+  const listening = listen(app.database, app.log, 'dms_live', onNotification, clear)
   return {
-    getCached: remembered,
     async authenticate(token) {
-      const found = remembered(token)
-      if (found) return found
+      const cached = cache.get(token)
       const now = app.monotonicMs()
-      const before = changes
+      if (cached && cached.expiresAt > now) return cached
+      const changesBefore = changeCount
       const fresh = await authenticateToken(app, token)
-      // Something changed while we looked: what we saw may be from before.
-      if (changes === before) cache.set(token, { ...fresh, until: now + Math.min(maxAgeMs, fresh.remainingMs) })
+      // After a change during the query, its result may be outdated.
+      if (changeCount === changesBefore) cache.set(token, { ...fresh, expiresAt: now + Math.min(maxAgeMs, fresh.remainingMs) })
       return fresh
     },
-    clear: forgetAll,
+    clear,
     close: () => listening.close(),
   }
 }

@@ -1,34 +1,29 @@
 import type { H3Event } from 'h3'
 import type { App } from '../../app.ts'
 import { authenticateToken } from '../../auth/auth.ts'
-import { bearerToken } from '../../http/bearer.ts'
+import { bearerToken } from '../../http/input.ts'
 import type { AuthCache } from './auth-cache.ts'
 
-/** Where a token says nothing: a client that still sends its expired one must be able to sign in, refresh, and use public links. */
+/** Paths that ignore tokens: a client with an expired token must be able to log in, refresh it and open shared links. */
 const ignoredPaths = /^\/(?:healthz|readyz|api\/(?:v1\/)?(?:auth\/(?:login|refresh)|health|public\/.*))$/
 
-/** Whether a token sent to that path is not even looked at. */
+/** Tells if a path ignores tokens. */
 export const ignoresToken = (path: string): boolean => ignoredPaths.test(path)
 
-/** What may end somebody's rights or sessions. */
-const sessionChangingPaths = /^\/api\/(?:v1\/)?(?:auth|users)\//
-
-/** Puts who is asking into the event, at once where that is remembered. No token: nobody. Throws UNAUTHORIZED for a token that is not good. */
-export function authenticate(app: App, event: H3Event, signIns?: AuthCache): void | Promise<void> {
+/** Sets actor and session of a request with a token. Throws UNAUTHORIZED for an invalid token. */
+export async function authenticate(app: App, event: H3Event, authCache?: AuthCache): Promise<void> {
   if (event.context.actor || ignoresToken(event.url.pathname)) return
   const token = bearerToken(event)
   if (token === null) return
-  const remembered = signIns?.getCached(token)
-  if (!remembered) return (signIns ? signIns.authenticate(token) : authenticateToken(app, token)).then((found) => setActor(event, found))
-  setActor(event, remembered)
-}
-
-function setActor(event: H3Event, { actor, session }: Awaited<ReturnType<typeof authenticateToken>>): void {
+  const { actor, session } = await (authCache ? authCache.authenticate(token) : authenticateToken(app, token))
   event.context.actor = actor
   event.context.session = session
 }
 
-/** Before the answer leaves: whoever gets it and asks again is not met by what was remembered before. */
-export function clearAuthCache(event: H3Event, signIns: AuthCache | undefined): void {
-  if (signIns && event.req.method !== 'GET' && sessionChangingPaths.test(event.url.pathname)) signIns.clear()
+/** Paths that may change rights or end sessions. */
+const sessionChangingPaths = /^\/api\/(?:v1\/)?(?:auth|users)\//
+
+/** Clears the cache before the answer to a change of rights, so that the next request of its client sees the change. */
+export function clearAuthCache(event: H3Event, authCache: AuthCache | undefined): void {
+  if (authCache && event.req.method !== 'GET' && sessionChangingPaths.test(event.url.pathname)) authCache.clear()
 }

@@ -1,11 +1,11 @@
-/** Whose request it is: the socket's peer, or what trusted proxies say of it. */
+/** Address of the client: the peer of the socket, or the address reported by trusted proxies. */
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import type { H3Event } from 'h3'
 
 /** Returns the function that determines the client's address of a request. */
 export function openClientIp(trusted: readonly string[]): (event: H3Event) => string {
-  const behind = openForwardedIp(trusted)
-  return ({ req, runtime }) => behind(req.ip ?? runtime?.node?.req.socket.remoteAddress, req.headers.get('x-forwarded-for'))
+  const forwardedIp = openForwardedIp(trusted)
+  return ({ req, runtime }) => forwardedIp(req.ip ?? runtime?.node?.req.socket.remoteAddress, req.headers.get('x-forwarded-for'))
 }
 
 /**
@@ -19,13 +19,13 @@ export function openForwardedIp(trusted: readonly string[]): (peer: string | und
     if (trusted.length === 0) return peer
     const hops = (forwarded ?? '').split(',').map((hop) => normalizeAddress(hop))
     let client = peer
-    // What is no address is where a client wrote something of its own: nothing before it can be believed.
+    // The client wrote an entry that is not an address, and everything before it.
     while (blockListHas(proxies, client) && isIP(hops.at(-1) ?? '')) client = hops.pop() ?? client
     return client
   }
 }
 
-/** Whether an address is inside one of the networks (`10.0.0.0/8`, `::1`). */
+/** Tells if an address is in one of the networks (`10.0.0.0/8`, `::1`). */
 export const isWithin = (address: string, list: readonly string[]): boolean => blockListHas(networks(list), normalizeAddress(address))
 
 function networks(list: readonly string[]): BlockList {
@@ -41,7 +41,7 @@ function networks(list: readonly string[]): BlockList {
 const blockListHas = (blocks: BlockList, address: string): boolean =>
   isIP(address) !== 0 && blocks.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
 
-/** Without a port, as some proxies add it; IPv4 in IPv6 clothes is IPv4. */
+/** Removes brackets and the port, which some proxies add, and the IPv6 prefix of an IPv4 address. */
 const normalizeAddress = (address: string): string =>
   address
     .trim()

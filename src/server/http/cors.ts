@@ -1,10 +1,10 @@
-/** Which foreign pages may use the API: those of the configured origins, and by default none. */
+/** CORS headers for the origins in server.cors_origins; by default none. */
 import type { H3Event } from 'h3'
 
 const allowedHeaders = 'authorization, content-type, idempotency-key, if-match, if-none-match, if-range, range, x-request-id'
 const exposedHeaders = 'accept-ranges, content-disposition, content-range, deprecation, etag, repr-digest, retry-after, x-request-id'
 
-/** Says to the browser that the page may read the answer; `allow`: to a question beforehand, the methods of the path. */
+/** Allows the page to read the answer if its origin is configured. `allow` has the methods of the path for a preflight. */
 export function allowOrigin(headers: Headers, event: H3Event, origins: readonly string[], allow?: string): void {
   if (origins.length === 0) return
   if (!/\borigin\b/i.test(headers.get('vary') ?? '')) headers.append('vary', 'origin')

@@ -13,8 +13,6 @@ import * as jobs from '../jobs/queue.ts'
 import { type Credentials, decryptCredentials, encryptCredentials } from './credentials.ts'
 import { compileGlobs } from './globs.ts'
 import { assertTypeAllowed, originOf, type SourceTarget, validateAddress } from './open-source.ts'
-import { listActiveJobs } from './sync/enqueue-sync.ts'
-import * as folders from './sync/folder-tags.ts'
 import * as ledger from './sync/ledger.ts'
 import * as runs from './sync/run-records.ts'
 
@@ -130,7 +128,7 @@ export async function update(
       })
       .where('id', '=', id)
       .execute()
-    if (isUrlChanged || file_patterns || recursive !== source.recursive) await folders.deleteTags(trx, id)
+    if (isUrlChanged || file_patterns || recursive !== source.recursive) await ledger.deleteTags(trx, id)
     if (isUrlChanged) await ledger.resetVersions(trx, id)
     return get(app, actor, id, trx)
   })
@@ -144,7 +142,7 @@ export async function remove(app: App, actor: Actor, id: string, withDocuments: 
     await trx.deleteFrom('source_syncs').where('source_id', '=', id).execute()
     await jobs.cancel(
       trx,
-      (await listActiveJobs(trx, id)).map((job) => job.id),
+      (await runs.listActiveJobs(trx, id)).map((job) => job.id),
     )
     if (withDocuments) await documents.removeOfSource(trx, id)
     const { numDeletedRows } = await trx.deleteFrom('sources').where('id', '=', id).executeTakeFirst()
@@ -162,7 +160,7 @@ export async function disableAll(app: App, trx: Trx, ownerId: string): Promise<n
     .returning('id')
     .execute()
   for (const { id } of disabled) {
-    const live = await listActiveJobs(trx, id)
+    const live = await runs.listActiveJobs(trx, id)
     await jobs.cancel(
       trx,
       live.map((job) => job.id),

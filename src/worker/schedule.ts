@@ -2,7 +2,7 @@
 import type { App } from '../app.ts'
 import { purgeUncommitted } from '../documents/purge.ts'
 import { deleteExpiredEvents } from '../events.ts'
-import { enqueueDueSyncs } from '../sources/sync/enqueue-sync.ts'
+import { enqueueDueSyncs } from '../sources/sync/run-records.ts'
 import { maintainDaily } from './maintenance.ts'
 
 const minute = 60_000

@@ -199,7 +199,7 @@ test('an empty source, or one that cannot be listed, takes nothing for removed',
   await rename(root, `${root}-away`)
   const failed = await sync()
   expect(failed).toMatchObject({ state: 'failed', removed: 0, error: { code: 'SOURCE_NOT_FOUND_THERE' } })
-  expect(await asAdmin.sources.get(source.id)).toMatchObject({ status: 'error', last_error: expect.stringContaining('no such') })
+  expect(await asAdmin.sources.get(source.id)).toMatchObject({ status: 'error', last_error: expect.stringContaining('does not exist') })
   await rename(`${root}-away`, root)
   expect([...(await documents()).values()]).toMatchObject([{ metadata: {} }])
   await put('sub/a.txt', 'alpha')
@@ -330,7 +330,7 @@ test('cancel: a sync that waits or runs ends, what came stays, the next one goes
 
 test('the schedule queues what is due, and nothing twice; failures are left alone longer each time', async () => {
   const { app, asAdmin, source, runJobs, later, root, put } = await start({ sync_interval: 600 })
-  const { enqueueDueSyncs } = await import('../../src/sources/sync/enqueue-sync.ts')
+  const { enqueueDueSyncs } = await import('../../src/sources/sync/run-records.ts')
   const jobs = () => app.db.selectFrom('jobs').select('id').where('kind', '=', 'sync').execute()
   await put('a.txt', 'alpha')
   await Promise.all([enqueueDueSyncs(app), enqueueDueSyncs(app), enqueueDueSyncs(app)])

@@ -339,7 +339,7 @@ describe('lists', () => {
       async function* source() {
         yield* pieces
       }
-      for await (const some of readMultistatus(source(), 'text/xml')) all.push(...some)
+      await readMultistatus(source(), 'text/xml', (resource) => all.push(resource))
       return all
     }
     const expected = await read([body])

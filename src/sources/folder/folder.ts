@@ -13,13 +13,12 @@ import {
   type SourceLimits,
   type SourceType,
 } from '../../ports/source-type.ts'
+import { startConnectionChecks } from '../connection-checks.ts'
 
 /** Files examined concurrently. */
 const statBatchSize = 64
 /** Size of one read. */
 const readBytes = 256 << 10
-/** Paths shown by a connection test. */
-const sampleSize = 5
 
 export const folder: SourceType = {
   open(address, limits) {
@@ -55,25 +54,10 @@ function openFolder(configuredPath: string, { recursive }: SourceAddress, { loca
       }
     },
     async test(signal) {
-      const checks: { name: string; ok: boolean; message: string }[] = []
-      const sample: string[] = []
-      const runCheck = async (name: string, message: string, run: () => Promise<unknown>): Promise<boolean> => {
-        const failed = await run().then(
-          () => null,
-          (error) => toSourceFailure(error).message,
-        )
-        checks.push({ name, ok: failed === null, message: failed ?? message })
-        return failed === null
-      }
-      const collectSample = async () => {
-        for await (const entry of this.walk({ known: async () => null, signal })) {
-          if (entry.kind === 'file') sample.push(entry.file.path)
-          if (sample.length === sampleSize) return
-        }
-      }
-      if (await runCheck('folder', 'is there, and below one of sources.local_roots', () => resolveRoot(configuredPath, localRoots)))
-        await runCheck('listing', 'can be listed', collectSample)
-      return { checks, sample }
+      const { result, run, collectSample } = startConnectionChecks(toSourceFailure)
+      if (await run('folder', 'exists, and is below one of sources.local_roots', () => resolveRoot(configuredPath, localRoots)))
+        await run('listing', 'can be listed', () => collectSample(this.walk, signal))
+      return result
     },
     close: async () => {},
   }
@@ -96,8 +80,8 @@ function parseFileUrl(url: string): string {
 }
 
 /** Resolves symbolic links of the directory. The result must still be below one of the roots. */
-async function resolveRoot(given: string, localRoots: readonly string[]): Promise<string> {
-  const root = await realpath(given).catch((error) => {
+async function resolveRoot(configuredPath: string, localRoots: readonly string[]): Promise<string> {
+  const root = await realpath(configuredPath).catch((error) => {
     throw toSourceFailure(error)
   })
   const roots = await Promise.all(localRoots.map((each) => realpath(each).catch(() => null)))
@@ -167,8 +151,8 @@ async function openFile(root: string, file: SourceFile, signal: AbortSignal): Pr
   try {
     const found = await handle.stat({ bigint: true })
     // Checked after open(): a parent directory may have been replaced by a link.
-    const [real, there] = [await realpath(full), await stat(full, { bigint: true })]
-    if (real !== full || there.ino !== found.ino || there.dev !== found.dev || !found.isFile())
+    const [real, current] = [await realpath(full), await stat(full, { bigint: true })]
+    if (real !== full || current.ino !== found.ino || current.dev !== found.dev || !found.isFile())
       throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN', 'The file is a link, or lies behind one.')
     const { etag, modifiedAt } = toVersion(found)
     return { bytes: streamFile(handle, Number(found.size), etag, signal), etag, modifiedAt }
@@ -203,10 +187,10 @@ function toSourceFailure(error: unknown): SourceFailure {
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ENOENT':
     case 'ENOTDIR':
-      return new SourceFailure('SOURCE_NOT_FOUND_THERE', 'There is no such file or folder.')
+      return new SourceFailure('SOURCE_NOT_FOUND_THERE', 'The file or folder does not exist.')
     case 'EACCES':
     case 'EPERM':
-      return new SourceFailure('SOURCE_FORBIDDEN', 'It may not be read by the user that dms runs as.')
+      return new SourceFailure('SOURCE_FORBIDDEN', 'The account of dms may not read it.')
     case 'ELOOP':
       return new SourceFailure('SOURCE_ADDRESS_FORBIDDEN', 'The file is a link.')
     default:

@@ -7,8 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { getCACertificates } from 'node:tls'
 import { type Dispatcher, Pool } from 'undici'
 import { SourceFailure, type SourceLimits } from '../../ports/source-type.ts'
-import { ResponseFailure, toResponseFailure, toSourceFailure } from './failures.ts'
-import { getHeader, type RawResponse } from './headers.ts'
+import { getHeader, type RawResponse, ResponseFailure, toResponseFailure, toSourceFailure } from './responses.ts'
 import { type Guard, guardedConnector } from './ssrf-guard.ts'
 
 export interface SourceRequest {
@@ -77,7 +76,7 @@ export function openHttpClient(folder: URL, signIn: Authenticator, limits: Sourc
       } catch (error) {
         asked.signal.throwIfAborted()
         const failure = toSourceFailure(error)
-        const retryAfterMs = failure instanceof ResponseFailure ? failure.wait : null
+        const retryAfterMs = failure instanceof ResponseFailure ? failure.retryAfterMs : null
         if (!failure.isRetryable || attempt >= maxAttempts || (retryAfterMs ?? 0) > maxRetryAfterMs) throw failure
         if (retryAfterMs !== null) notBefore = Math.max(notBefore, performance.now() + retryAfterMs)
         await pause(firstRetryDelayMs * 2 ** (attempt - 1) * (0.5 + Math.random()), asked.signal)

@@ -1,9 +1,8 @@
 /** Reads the body of one file and verifies it against the listing and the response headers. */
 
 import { type SourceBody, SourceFailure, type SourceFile } from '../../ports/source-type.ts'
-import { toSourceFailure } from './failures.ts'
-import { normalizeEtag } from './headers.ts'
 import type { HttpClient, SourceResponse } from './http-client.ts'
+import { normalizeEtag, toSourceFailure } from './responses.ts'
 
 /** Names for which HTML is plausible. A name without an extension can be anything. */
 const canBeHtml = (path: string) => /\.(html?|xhtml|xht|shtml|mht|mhtml|php|aspx?|jsp|cgi)$/i.test(path) || !/\.[^/]*$/.test(path)

@@ -1,11 +1,11 @@
 /** Lists a bucket page by page (ListObjectsV2). */
 
-import { type SourceEntry, SourceFailure } from '../../ports/source-type.ts'
-import { isStorableTime, normalizeEtag } from '../http/headers.ts'
+import type { SourceEntry } from '../../ports/source-type.ts'
 import { type HttpClient, readResponse } from '../http/http-client.ts'
+import { isStorableTime, normalizeEtag } from '../http/responses.ts'
 import { isValidName, maxDepth, maxPathBytes, truncateForDisplay } from '../http/urls.ts'
+import { protocolFailure, readXml } from '../http/xml.ts'
 import { type BucketLocation, encodeKey } from './bucket-url.ts'
-import { readXml } from './xml.ts'
 
 export interface Page {
   readonly entries: readonly SourceEntry[]
@@ -17,6 +17,8 @@ export interface Page {
 
 /** Keys per page, the maximum of the protocol. */
 const pageSize = 1000
+/** A page of 1,000 percent-encoded keys of 1,024 bytes has 4 MB. */
+const pageFormat = { root: 'ListBucketResult', label: 'an S3 list', maxBodyBytes: 16 << 20, maxChildLength: 64 << 10 }
 
 /** Requests the page of `token` and reads it completely. Throws SourceFailure. */
 export async function listPage(
@@ -45,14 +47,14 @@ async function parsePage(body: AsyncIterable<Uint8Array>, prefix: string): Promi
   const summary: Partial<Record<string, string>> = {}
   let current: Record<string, string> = {}
   let firstFolder: string | null = null
-  await readXml(body, 'ListBucketResult', (path, text) => {
-    const [, outer = '', inner] = path.split('/')
-    if (inner === undefined && outer === 'Contents') {
+  await readXml(body, pageFormat, (path, text) => {
+    const [outer = '', inner] = path.split('/')
+    if (path === 'Contents') {
       objects.push(current)
       current = {}
-      if (objects.length > pageSize) throw protocolFailure(`The list has more than the ${pageSize} names that it was asked for.`)
+      if (objects.length > pageSize) throw protocolFailure(`The response has more than the requested ${pageSize} keys.`)
     } else if (outer === 'Contents' && inner !== undefined) current[inner] ??= text
-    else if (path === 'ListBucketResult/CommonPrefixes/Prefix') firstFolder ??= text
+    else if (path === 'CommonPrefixes/Prefix') firstFolder ??= text
     else if (inner === undefined) summary[outer] = text
   })
   const isTruncated = summary.IsTruncated?.trim()
@@ -109,4 +111,3 @@ const problem = (path: string, message: string): SourceEntry => ({
   code: 'SOURCE_PROTOCOL',
   message,
 })
-const protocolFailure = (message: string) => new SourceFailure('SOURCE_PROTOCOL', message)

@@ -2,10 +2,9 @@
 
 import { AwsV4Signer } from 'aws4fetch'
 import { type SourceAddress, SourceFailure, type SourceFailureCode } from '../../ports/source-type.ts'
-import { parseRetryAfter, ResponseFailure, toResponseFailure } from '../http/failures.ts'
-import { getHeader, type RawResponse } from '../http/headers.ts'
 import type { Authenticator } from '../http/http-client.ts'
-import { readXml } from './xml.ts'
+import { getHeader, parseRetryAfter, type RawResponse, ResponseFailure, toResponseFailure } from '../http/responses.ts'
+import { readXml } from '../http/xml.ts'
 
 const otherAddress = 'The bucket is at another address'
 const wrongSecret = 'The source refuses the signature: the secret of the access key (the password) is wrong.'
@@ -88,6 +87,8 @@ export function signatureAuth(
   }
 }
 
+const errorFormat = { root: 'Error', label: 'an S3 error', maxBodyBytes: 1 << 20, maxChildLength: 64 << 10 }
+
 interface S3Error {
   /** '' for none */
   readonly code: string
@@ -99,15 +100,15 @@ async function parseError(raw: RawResponse, timeout: number): Promise<S3Error> {
   const found = new Map<string, string>()
   const timer = setTimeout(() => raw.body.destroy(), timeout)
   try {
-    await readXml(raw.body, 'Error', (path, text) => void found.set(path, text))
+    await readXml(raw.body, errorFormat, (path, text) => void found.set(path, text))
   } catch {
     // The body is no S3 error: the status decides.
   } finally {
     clearTimeout(timer)
     raw.body.on('error', () => {}).destroy()
   }
-  const region = getHeader(raw, 'x-amz-bucket-region') ?? found.get('Error/Region') ?? ''
-  return { code: found.get('Error/Code')?.trim() ?? '', region: /^[a-z0-9-]{1,40}$/.test(region) ? region : null }
+  const region = getHeader(raw, 'x-amz-bucket-region') ?? found.get('Region') ?? ''
+  return { code: found.get('Code')?.trim() ?? '', region: /^[a-z0-9-]{1,40}$/.test(region) ? region : null }
 }
 
 function toFailure(raw: RawResponse, { code, region }: S3Error): ResponseFailure {

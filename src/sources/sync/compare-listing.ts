@@ -3,11 +3,9 @@ import { markSourceRestored } from '../../documents/source-removal.ts'
 import type { SourceEntry } from '../../ports/source-type.ts'
 import { filterMatching } from '../globs.ts'
 import type { FetchQueue } from './fetch-queue.ts'
-import * as folders from './folder-tags.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
-import type { FetchRequest, SyncContext } from './sync-context.ts'
-import { createMarks, isFlushDue, markUncertain, type WalkState } from './walk-state.ts'
+import { createMarks, type FetchRequest, isFlushDue, markUncertain, type SyncContext, type WalkState } from './sync-context.ts'
 
 /** Longest path that fits into an index row of the database, in bytes. */
 const maxPathBytes = 2000
@@ -69,7 +67,7 @@ export async function compareListing(
     }
   }
   // Moves are detected by files not seen in this run, so sightings must be written before new files are ingested.
-  if (requests.length > 0 || isFlushDue(state.marks) || hasChanges(changes)) await flushChanges(context, state, changes)
+  if (requests.length > 0 || isFlushDue(state) || hasChanges(changes)) await flushChanges(context, state, changes)
   await queue.add(requests.slice(0, left))
   return requests.length
 }
@@ -121,10 +119,9 @@ async function flushChanges({ app, sourceId, run }: SyncContext, state: WalkStat
     const documents = restored.flatMap(({ document_id }) => (document_id === null ? [] : [document_id]))
     await markSourceRestored(app, trx, documents)
     await ledger.markSeen(trx, sourceId, run.id, [...marks.paths, ...restored.map(({ path }) => path)])
-    await folders.markSeen(trx, sourceId, run.id, walked)
+    await ledger.recordTags(trx, sourceId, run.id, walked)
     for (const path of pruned) {
       unchangedBelow += await ledger.markSeenBelow(trx, sourceId, run.id, path)
-      await folders.markSeenBelow(trx, sourceId, run.id, path)
     }
     await runs.addCounts(trx, run, runs.sumCounts(counts, { ...marks.counts, unchanged: marks.counts.unchanged + unchangedBelow }), errors)
   })

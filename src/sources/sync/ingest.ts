@@ -5,10 +5,9 @@ import { markSourceRestored } from '../../documents/source-removal.ts'
 import { storeBatch } from '../../documents/store-batch.ts'
 import { compareLargeFiles } from '../../documents/stored-files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
-import type { FetchResult, Version } from './fetch-file.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
-import type { FetchRequest, SyncContext } from './sync-context.ts'
+import { type FetchRequest, type FetchResult, type SyncContext, unknownVersion, type Version } from './sync-context.ts'
 
 type Staged = Extract<FetchResult, { outcome: 'staged' }>
 
@@ -105,10 +104,8 @@ async function ingestKnownFile(
 
 /** Returns the entry of a file that could not be fetched. Its document stays unchanged. */
 function failedEntry({ request: { file, known }, outcome }: Exclude<FetchResult, Staged>): ledger.LedgerEntry {
-  // Without a version the next run fetches the file again.
-  const version = { etag: null, size: null, modifiedAt: null }
-  if (known?.outcome === 'stored') return toEntry(file.path, version, known.sha256, known.document_id, 'stored')
-  return toEntry(file.path, version, null, null, outcome)
+  if (known?.outcome === 'stored') return toEntry(file.path, unknownVersion, known.sha256, known.document_id, 'stored')
+  return toEntry(file.path, unknownVersion, null, null, outcome)
 }
 
 const toEntry = (

@@ -1,4 +1,4 @@
-/** Ledger of a source: version, document and last run of each file that was ingested. */
+/** Ledger of a source: version, document and last run of each ingested file, and tags (etags) of folders. */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
@@ -46,8 +46,10 @@ export async function markSeen(trx: Trx, sourceId: string, runId: string, paths:
     where source_id = ${sourceId} and path = any(${paths}::text[])`.execute(trx)
 }
 
-/** Marks all files below an unchanged folder as seen. Returns their number. */
+/** Marks all files and folders below an unchanged folder as seen. Returns the number of files. */
 export async function markSeenBelow(trx: Trx, sourceId: string, runId: string, folder: string): Promise<number> {
+  await sql`update source_folders set run_id = ${runId}, next_etag = etag
+    where source_id = ${sourceId} and (${folder} = '' or starts_with(path, ${`${folder}/`}))`.execute(trx)
   const { numAffectedRows } = await sql`update source_files set run_id = ${runId}
     where source_id = ${sourceId} and removed_at is null and run_id is distinct from ${runId}
       and (${folder} = '' or starts_with(path, ${`${folder}/`}))`.execute(trx)
@@ -173,4 +175,57 @@ export async function isEmpty(db: Db, sourceId: string): Promise<boolean> {
 /** Clears all recorded versions, so that the next run fetches every file again. */
 export async function resetVersions(trx: Trx, sourceId: string): Promise<void> {
   await trx.updateTable('source_files').set({ etag: null, size: null, modified_at: null }).where('source_id', '=', sourceId).execute()
+}
+
+/** Returns a function that looks up the tag of a folder at the last complete ingestion of everything below it. A full sync ignores all tags. */
+export const createTagLookup =
+  (db: Db, sourceId: string, isFull: boolean) =>
+  async (path: string): Promise<string | null> => {
+    if (isFull) return null
+    const row = await db
+      .selectFrom('source_folders')
+      .select('etag')
+      .where('source_id', '=', sourceId)
+      .where('path', '=', path)
+      .executeTakeFirst()
+    return row?.etag ?? null
+  }
+
+/** Returns true if the server of the source sends folder tags. Few kinds of servers do. */
+export const hasTags = async (db: Db, sourceId: string): Promise<boolean> =>
+  (await db.selectFrom('source_folders').select('path').where('source_id', '=', sourceId).limit(1).executeTakeFirst()) !== undefined
+
+/** Records the tags of completely listed folders. */
+export async function recordTags(trx: Trx, sourceId: string, runId: string, tags: ReadonlyMap<string, string>): Promise<void> {
+  if (tags.size === 0) return
+  await trx
+    .insertInto('source_folders')
+    .values([...tags].map(([path, next_etag]) => ({ source_id: sourceId, path, etag: null, next_etag, run_id: runId })))
+    .onConflict((conflict) =>
+      conflict
+        .columns(['source_id', 'path'])
+        .doUpdateSet((eb) => ({ next_etag: eb.ref('excluded.next_etag'), run_id: eb.ref('excluded.run_id') })),
+    )
+    .execute()
+}
+
+/**
+ * Commits the recorded tags at the end of a run, except those of folders with unfinished contents below: a failed or skipped file, or a folder
+ * that could not be listed.
+ */
+export async function commitTags(trx: Trx, sourceId: string, runId: string, uncertainPaths: readonly string[]): Promise<void> {
+  await sql`delete from source_folders where source_id = ${sourceId} and run_id is distinct from ${runId}`.execute(trx)
+  await sql`update source_folders set etag = next_etag where source_id = ${sourceId}`.execute(trx)
+  await sql`
+    with recursive left_over (path) as (
+      select path from source_files where source_id = ${sourceId} and outcome <> 'stored' and removed_at is null
+      union select unnest(${[...uncertainPaths]}::text[])
+      union select case when path ~ '/' then regexp_replace(path, '/[^/]*$', '') else '' end from left_over where path <> ''
+    )
+    delete from source_folders using left_over where source_id = ${sourceId} and source_folders.path = left_over.path`.execute(trx)
+}
+
+/** Deletes all tags, so that the next run enters every folder. */
+export async function deleteTags(trx: Trx, sourceId: string): Promise<void> {
+  await trx.deleteFrom('source_folders').where('source_id', '=', sourceId).execute()
 }

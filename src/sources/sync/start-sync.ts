@@ -5,8 +5,7 @@ import type { Row } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
 import * as jobs from '../../jobs/queue.ts'
 import { get, lockSource } from '../sources.ts'
-import { cancelRuns } from './end-run.ts'
-import { enqueueSync, listActiveJobs } from './enqueue-sync.ts'
+import { cancelRuns } from './finish-run.ts'
 import * as runs from './run-records.ts'
 
 /** Enqueues a sync. Returns the job id. Throws SOURCE_NOT_FOUND, SOURCE_SYNC_IN_PROGRESS, or CONFLICT for a disabled source. */
@@ -15,7 +14,7 @@ export async function startSync(app: App, actor: Actor, id: string, full: boolea
     const source = await lockSource(trx, actor, id)
     if (source.status === 'disabled') throw new AppError('CONFLICT', { status: 'disabled' }, 'The source is disabled.')
     const { is_syncing } = await get(app, actor, id, trx)
-    const [live] = await listActiveJobs(trx, id)
+    const [live] = await runs.listActiveJobs(trx, id)
     // A job that waits for a retry is replaced by one that runs now.
     const isWaiting = live?.status === 'pending' && live.attempts > 0 && !is_syncing
     if (isWaiting) await jobs.cancel(trx, [live.id])
@@ -23,7 +22,7 @@ export async function startSync(app: App, actor: Actor, id: string, full: boolea
       const job_id = live?.id ?? (await runs.findLatestRun(trx, id))?.id
       throw new AppError('SOURCE_SYNC_IN_PROGRESS', { job_id })
     }
-    return enqueueSync(trx, source, full)
+    return runs.enqueueSync(trx, source, full)
   })
 }
 
@@ -35,7 +34,7 @@ export async function cancelSync(app: App, actor: Actor, id: string): Promise<st
     const ended = await cancelRuns(app, trx, id)
     const live = await jobs.cancel(
       trx,
-      (await listActiveJobs(trx, id)).map((job) => job.id),
+      (await runs.listActiveJobs(trx, id)).map((job) => job.id),
     )
     const [job = ended > 0 ? latest?.id : undefined] = live
     if (job === undefined) throw new AppError('CONFLICT', {}, 'The source is not being synced.')
@@ -53,7 +52,7 @@ export interface SyncStatus extends Omit<Row<'source_syncs'>, 'id' | 'holder' | 
 /** Returns the progress of the active sync, or the result of the last one. Throws SOURCE_NOT_FOUND. */
 export async function syncStatus(app: App, actor: Actor, id: string): Promise<SyncStatus> {
   const { is_syncing } = await get(app, actor, id)
-  const [live] = await listActiveJobs(app.db, id)
+  const [live] = await runs.listActiveJobs(app.db, id)
   const latest = await runs.findLatestRun(app.db, id)
   const nothing = { ...runs.emptyCounts(), total: 0, current_file: null, errors: [], error_code: null, error_message: null }
   // Between the lock and the first write of a run, the latest row is still the previous run.

@@ -1,12 +1,13 @@
-/** Context of a running sync. */
+/** Context of a running sync, and the state of its walk. */
 import type { App } from '../../app.ts'
 import type { Role } from '../../db/schema.ts'
 import type { BatchOptions } from '../../documents/store-batch.ts'
 import type { Job } from '../../jobs/queue.ts'
+import type { StagedFile } from '../../ports/file-store.ts'
 import type { SourceConnection, SourceFile } from '../../ports/source-type.ts'
 import type { GlobMatcher } from '../globs.ts'
 import type { KnownFile } from './ledger.ts'
-import type { Run } from './run-records.ts'
+import * as runs from './run-records.ts'
 
 export interface SyncContext {
   app: App
@@ -14,7 +15,7 @@ export interface SyncContext {
   ownerId: string
   /** when the source was opened */
   ownerRole: Role
-  run: Run
+  run: runs.Run
   connection: SourceConnection
   globs: GlobMatcher
   /** owner and OCR settings of new documents */
@@ -38,4 +39,51 @@ export interface SyncOptions {
 export interface FetchRequest {
   file: SourceFile
   known: Pick<KnownFile, 'outcome' | 'sha256' | 'document_id' | 'removed_at'> | null
+}
+
+/** Identifies the version of a file. All null: unknown, so the next run fetches the file again. */
+export type Version = Pick<SourceFile, 'etag' | 'size' | 'modifiedAt'>
+export const unknownVersion: Version = { etag: null, size: null, modifiedAt: null }
+
+export type FetchResult = { request: FetchRequest } & (
+  | { outcome: 'staged'; staged: StagedFile; version: Version }
+  /** `isSourceWide`: the failure may concern the whole source */
+  | { outcome: 'skipped' | 'failed'; code: string; message: string; isSourceWide: boolean }
+)
+
+export interface WalkState {
+  /** listed files, including those below unchanged folders */
+  fileCount: number
+  hasFiles: boolean
+  /** paths that could not be listed; files at or below them are not marked as removed */
+  uncertainPaths: readonly string[]
+  /** false: the walk was ended early on purpose */
+  isComplete: boolean
+  /** unchanged files not yet marked in the ledger: a run without other changes never writes them */
+  marks: ReturnType<typeof createMarks>
+}
+
+/** Marks are flushed at this number or age, so that a resumed run does not start over. */
+const maxMarks = 20_000
+const maxMarkAgeMs = 1000
+/** More uncertain paths count as "the whole source". */
+const maxUncertainPaths = 1000
+
+export const createWalkState = (): WalkState => ({
+  fileCount: 0,
+  hasFiles: false,
+  uncertainPaths: [],
+  isComplete: true,
+  marks: createMarks(),
+})
+
+/** `counts` are already part of the run in memory; `since` is the time of the first mark (performance.now()). */
+export const createMarks = () => ({ paths: new Set<string>(), counts: runs.emptyCounts(), since: performance.now() })
+
+export const isFlushDue = ({ marks: { paths, since } }: WalkState): boolean =>
+  paths.size >= maxMarks || performance.now() - since > maxMarkAgeMs
+
+/** Records that nothing is known about the files at or below a path. */
+export function markUncertain(state: WalkState, path: string): void {
+  state.uncertainPaths = state.uncertainPaths.length < maxUncertainPaths ? [...state.uncertainPaths, path] : ['']
 }

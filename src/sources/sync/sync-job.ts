@@ -8,10 +8,11 @@ import { AppError } from '../../errors.ts'
 import type { Handler, Job } from '../../jobs/queue.ts'
 import { SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 import * as settings from '../../settings/settings.ts'
-import { compileGlobs, type GlobMatcher } from '../globs.ts'
+import { compileGlobs, filterMatching, type GlobMatcher } from '../globs.ts'
 import { findWithOwner, openSource } from '../open-source.ts'
-import { cancelRuns, failRun } from './end-run.ts'
-import { listPlannedFetches } from './plan-sync.ts'
+import { decideAction } from './compare-listing.ts'
+import { cancelRuns, failRun } from './finish-run.ts'
+import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
 import type { SyncContext, SyncOptions } from './sync-context.ts'
 import { syncSource } from './sync-walk.ts'
@@ -27,13 +28,11 @@ export const sync: Handler<'sync'> = {
       await run(app, source_id, job, options, jobLockTimeoutMs, signal)
     } catch (error) {
       if (signal.aborted) throw error
-      // Cancelled, or the source was deleted: nothing is left to do.
-      if (error instanceof runs.RunLost) return undefined
-      if (!(error instanceof Busy)) throw error
-      const latest = await runs.findLatestRun(app.db, source_id)
-      // Another process is syncing the source already.
-      if (latest?.id !== job.id) return undefined
-      throw new SourceFailure('SOURCE_BUSY', 'An earlier attempt of this sync is still running.', true)
+      if (error instanceof Busy) {
+        const latest = await runs.findLatestRun(app.db, source_id)
+        // Otherwise another run is syncing the source already.
+        if (latest?.id === job.id) throw new SourceFailure('SOURCE_BUSY', 'An earlier attempt of this sync is still running.', true)
+      } else if (!(error instanceof runs.RunLost)) throw error
     }
     return undefined
   },
@@ -65,21 +64,6 @@ export async function syncNow(
 function toProblem(error: unknown): { code: string; message: string } {
   if (error instanceof SourceFailure || error instanceof AppError) return error
   return { code: 'INTERNAL_ERROR', message: 'The sync failed because of an internal error.' }
-}
-
-/** Yields the files that a sync would fetch. Throws SourceFailure. */
-export async function* planSync(
-  app: App,
-  sourceId: string,
-  options: SyncOptions,
-  signal: AbortSignal,
-): AsyncGenerator<{ action: 'created' | 'updated'; file: SourceFile }> {
-  const context = await createContext(app, sourceId, options, signal)
-  try {
-    yield* listPlannedFetches(context)
-  } finally {
-    await context.connection.close()
-  }
 }
 
 async function run(
@@ -138,5 +122,46 @@ function compilePatterns(patterns: readonly string[]): GlobMatcher {
     return compileGlobs(patterns)
   } catch (error) {
     throw new SourceFailure('SOURCE_PATTERNS_INVALID', `file_patterns: ${(error as Error).message}. Change the patterns of the source.`)
+  }
+}
+
+/** Files compared with the ledger in one query. */
+const planBatchSize = 500
+
+interface PlannedFetch {
+  action: 'created' | 'updated'
+  file: SourceFile
+}
+
+/** Yields the files that a sync would fetch. Throws SourceFailure. */
+export async function* planSync(app: App, sourceId: string, options: SyncOptions, signal: AbortSignal): AsyncGenerator<PlannedFetch> {
+  const { connection, globs } = await createContext(app, sourceId, options, signal)
+  let batch: SourceFile[] = []
+  let left = options.maxFiles ?? Number.POSITIVE_INFINITY
+  async function* planBatch(): AsyncGenerator<PlannedFetch> {
+    const matchingPaths = await filterMatching(
+      globs,
+      batch.map(({ path }) => path),
+    )
+    const files = batch.filter(({ path }) => matchingPaths.has(path))
+    batch = []
+    const ledgerRows = await ledger.compareFiles(app.db, sourceId, null, files, options.full)
+    for (const file of files) {
+      const row = ledgerRows.get(file.path)
+      if (left === 0 || decideAction(row, options.full) !== 'fetch') continue
+      left--
+      yield { action: row?.document_id ? 'updated' : 'created', file }
+    }
+  }
+  try {
+    for await (const entry of connection.walk({ known: ledger.createTagLookup(app.db, sourceId, options.full), signal })) {
+      if (entry.kind === 'problem') throw new SourceFailure(entry.code, `${entry.path}: ${entry.message}`)
+      if (entry.kind === 'file') batch.push(entry.file)
+      if (batch.length >= planBatchSize) yield* planBatch()
+      if (left === 0) return
+    }
+    yield* planBatch()
+  } finally {
+    await connection.close()
   }
 }

@@ -3,13 +3,11 @@ import * as claims from '../../jobs/leases.ts'
 import { type SourceEntry, SourceFailure } from '../../ports/source-type.ts'
 import { assertOwnerRights, findWithOwner } from '../open-source.ts'
 import { compareListing, flushMarks } from './compare-listing.ts'
-import { completeRun } from './end-run.ts'
 import { type FetchQueue, openFetchQueue } from './fetch-queue.ts'
-import { finishRun } from './finish-run.ts'
-import * as folders from './folder-tags.ts'
+import { completeRun, finishRun } from './finish-run.ts'
+import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
-import type { SyncContext } from './sync-context.ts'
-import { createWalkState, type WalkState } from './walk-state.ts'
+import { createWalkState, type SyncContext, type WalkState } from './sync-context.ts'
 
 /** Entries compared with the ledger at once, and the maximum time that an entry waits. */
 const batchSize = 1000
@@ -109,7 +107,7 @@ const durationExceeded = (maxMs: number) =>
   )
 
 async function walk(context: SyncContext, state: WalkState, intake: FetchQueue): Promise<void> {
-  const { connection, options, signal } = context
+  const { app, sourceId, connection, options, signal } = context
   let batch: SourceEntry[] = []
   let batchStart = performance.now()
   let filesLeft = options.maxFiles ?? Number.POSITIVE_INFINITY
@@ -124,7 +122,7 @@ async function walk(context: SyncContext, state: WalkState, intake: FetchQueue):
     return filesLeft > 0
   }
   try {
-    for await (const entry of connection.walk({ known: folders.createTagLookup(context), signal })) {
+    for await (const entry of connection.walk({ known: ledger.createTagLookup(app.db, sourceId, options.full), signal })) {
       signal.throwIfAborted()
       batch.push(entry)
       if (batch.length < batchSize && performance.now() - batchStart < maxBatchWaitMs) continue

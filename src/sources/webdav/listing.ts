@@ -2,8 +2,7 @@
 
 import { type SourceEntry, SourceFailure, type SourceFailureCode, type SourceFile } from '../../ports/source-type.ts'
 import { type HttpClient, readResponse, type SourceRequest } from '../http/http-client.ts'
-import { truncateForDisplay, urlBelow } from '../http/urls.ts'
-import { createHrefResolver, isSameFolder } from './hrefs.ts'
+import { decodePath, maxDepth, maxPathBytes, truncateForDisplay, urlBelow } from '../http/urls.ts'
 import { type DavResource, readMultistatus } from './multistatus.ts'
 
 export interface Listing {
@@ -49,7 +48,7 @@ export async function listFolder(
     if (path !== '' && !isSameFolder(url, folderRequestUrl))
       throw new SourceFailure('SOURCE_PROTOCOL', 'The folder redirects to another place.')
     const from = url.pathname.endsWith('/') ? url : new URL(`${url.origin}${url.pathname}/`)
-    return collectListing(readMultistatus(body, header('content-type') ?? ''), from, path)
+    return collectListing((onResource) => readMultistatus(body, header('content-type') ?? '', onResource), from, path)
   })
 }
 
@@ -81,33 +80,33 @@ function createColumns() {
   }
 }
 
-async function collectListing(answer: AsyncIterable<DavResource[]>, url: URL, path: string): Promise<Listing> {
-  const place = createHrefResolver(url, path)
+async function collectListing(
+  read: (onResource: (resource: DavResource) => void) => Promise<void>,
+  url: URL,
+  path: string,
+): Promise<Listing> {
+  const resolveHref = createHrefResolver(url, path)
   const [files, folders] = [createColumns(), createColumns()]
   const problems: Extract<SourceEntry, { kind: 'problem' }>[] = []
   const names = new Set<string>()
-  let self: DavResource | null = null
-  let text = 0
+  const listed: { self?: DavResource } = {}
+  let textLength = 0
   const addProblem = (at: string, code: SourceFailureCode, message: string) => {
     if (problems.length < maxProblems) problems.push({ kind: 'problem', path: copyString(at), code, message })
   }
-  for await (const batch of answer) {
-    for (const thing of batch) {
-      const where = place(thing.href)
-      if (where.is === 'self') self ??= thing
-      if (where.is === 'wrong') addProblem(joinPath(path, truncateForDisplay(thing.href)), 'SOURCE_PROTOCOL', where.message)
-      if (where.is !== 'child' || names.has(where.name)) continue
-      text += where.name.length + (thing.etag?.length ?? 0)
-      if (text > maxTextLength) throw new SourceFailure('SOURCE_PROTOCOL', 'The folder holds more than can be listed.')
-      if (thing.status !== 200) {
-        addProblem(joinPath(path, where.name), ...statusFailure(thing.status))
-        continue
-      }
-      const kind = thing.isFolder ? folders : files
-      kind.add(thing, where.name)
-      names.add(kind.names.at(-1) as string)
-    }
-  }
+  await read((resource) => {
+    const target = resolveHref(resource.href)
+    if (target.is === 'self') listed.self ??= resource
+    if (target.is === 'wrong') addProblem(joinPath(path, truncateForDisplay(resource.href)), 'SOURCE_PROTOCOL', target.message)
+    if (target.is !== 'child' || names.has(target.name)) return
+    textLength += target.name.length + (resource.etag?.length ?? 0)
+    if (textLength > maxTextLength) throw new SourceFailure('SOURCE_PROTOCOL', 'The folder has too many entries to be listed.')
+    if (resource.status !== 200) return addProblem(joinPath(path, target.name), ...statusFailure(resource.status))
+    const columns = resource.isFolder ? folders : files
+    columns.add(resource, target.name)
+    names.add(columns.names.at(-1) as string)
+  })
+  const { self } = listed
   if (self && self.status !== 200) throw new SourceFailure(...statusFailure(self.status))
   if (self && !self.isFolder) throw new SourceFailure('SOURCE_PROTOCOL', 'The address is that of a file, not of a folder.')
   // A server whose disk is not mounted may send an empty list. An empty folder still lists itself.
@@ -137,3 +136,40 @@ function statusFailure(status: number): [SourceFailureCode, string] {
 const joinPath = (path: string, name: string) => (path === '' ? name : `${path}/${name}`)
 /** Copies a substring, so that the text it was cut from can be freed. */
 const copyString = (text: string) => Buffer.from(text).toString()
+
+/** Compares the decoded paths of two URLs. */
+const isSameFolder = (one: URL, other: URL): boolean => decodePath(one.pathname)?.join('/') === decodePath(other.pathname)?.join('/')
+
+/** Target of an href: the listed folder, an entry in it, something deeper, or an invalid place. */
+type HrefTarget = { is: 'self' } | { is: 'child'; name: string } | { is: 'deeper' } | { is: 'wrong'; message: string }
+
+/** Returns a function that resolves hrefs in the listing of `folder`; `path` is its path below the address. */
+function createHrefResolver(folder: URL, path: string): (href: string) => HrefTarget {
+  const base = decodePath(folder.pathname) ?? []
+  const depth = path === '' ? 0 : path.split('/').length
+  const room = maxPathBytes - Buffer.byteLength(path) - 1
+  return (href) => {
+    const absolute = /^(?:[a-z][a-z0-9+.-]*:)?\/\/([^/]*)(.*)$/is.exec(href)
+    // Behind a proxy, servers often send a wrong scheme or port. Requests go to the configured address anyway.
+    if (absolute && parseHost(absolute[1] ?? '') !== folder.hostname) return invalidHref('The name points at another server.')
+    const own = absolute ? absolute[2] || '/' : href
+    if (own === '') return invalidHref('The list holds something without a name.')
+    // Most hrefs begin with the requested path or are relative to it, so only their end is decoded.
+    const end = own.startsWith(folder.pathname) ? own.slice(folder.pathname.length) : own.startsWith('/') ? null : own
+    const parts = decodePath(end ?? own)
+    if (parts === null) return invalidHref('The name is not UTF-8, or holds “..”, a slash, a backslash or a control character.')
+    const depthOfBase = end === null ? base.length : 0
+    if (end === null && !base.every((part, index) => parts[index] === part))
+      return invalidHref('The name lies outside the folder that was listed.')
+    const name = parts[depthOfBase]
+    if (name === undefined) return { is: 'self' }
+    if (parts.length > depthOfBase + 1) return { is: 'deeper' }
+    if (Buffer.byteLength(name) > room) return invalidHref(`The path is longer than ${maxPathBytes} bytes.`)
+    if (depth >= maxDepth) return invalidHref(`The path is deeper than ${maxDepth} folders: is it a loop?`)
+    return { is: 'child', name }
+  }
+}
+
+const invalidHref = (message: string): HrefTarget => ({ is: 'wrong', message })
+
+const parseHost = (authority: string) => (URL.canParse(`http://${authority}`) ? new URL(`http://${authority}`).hostname : '')

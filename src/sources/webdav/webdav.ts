@@ -1,10 +1,10 @@
 /** Source type for folders of WebDAV servers (RFC 4918): Nextcloud, ownCloud, Apache, nginx, rclone and others. */
 
 import type { SourceAddress, SourceConnection, SourceEntry, SourceFailure, SourceLimits, SourceType } from '../../ports/source-type.ts'
-import { toSourceFailure } from '../http/failures.ts'
 import { openHttpClient } from '../http/http-client.ts'
 import { passwordAuth } from '../http/password-auth.ts'
 import { readBody } from '../http/read-body.ts'
+import { toSourceFailure } from '../http/responses.ts'
 import { assertHostAllowed, type Guard } from '../http/ssrf-guard.ts'
 import { testServer } from '../http/test-server.ts'
 import { folderUrl, urlBelow } from '../http/urls.ts'

@@ -1,6 +1,21 @@
-/** Maps transport errors and HTTP statuses to SourceFailure. */
+/** Reads header values of responses, and maps statuses and transport errors to SourceFailure. */
+import type { Dispatcher } from 'undici'
 import { SourceFailure } from '../../ports/source-type.ts'
-import { getHeader, type RawResponse } from './headers.ts'
+
+export type RawResponse = Dispatcher.ResponseData
+
+/** Returns a header, the first one of several. */
+export function getHeader({ headers }: RawResponse, name: string): string | undefined {
+  const value = headers[name]
+  return Array.isArray(value) ? value[0] : value
+}
+
+/** Removes the weak mark of an etag: Apache sends it only in the first second of a file's life. */
+export const normalizeEtag = (etag: string | undefined): string | null =>
+  etag?.replace(/^W\//, '').replace(/^""$/, '').slice(0, 512) || null
+
+/** Limits times to the years that PostgreSQL can store. */
+export const isStorableTime = (time: number) => time > -62_135_596_800_000 && time < 253_402_300_800_000
 
 /** Converts any error into a SourceFailure. The message contains nothing sent by the server. */
 export function toSourceFailure(error: unknown): SourceFailure {
@@ -20,13 +35,14 @@ export function toSourceFailure(error: unknown): SourceFailure {
   return unreachable('The connection to the source fails.', true)
 }
 
-/** A response that is not 2xx. `retryAfterMs`: from Retry-After; null without one. */
+/** A response that is not 2xx. */
 export class ResponseFailure extends SourceFailure {
-  readonly wait: number | null
+  /** from Retry-After; null without one */
+  readonly retryAfterMs: number | null
 
-  constructor(code: SourceFailure['code'], message: string | undefined, retry: boolean, wait: number | null = null) {
-    super(code, message, retry)
-    this.wait = wait
+  constructor(code: SourceFailure['code'], message: string | undefined, isRetryable: boolean, retryAfterMs: number | null = null) {
+    super(code, message, isRetryable)
+    this.retryAfterMs = retryAfterMs
   }
 }
 

@@ -129,7 +129,7 @@ describe('the nevers', () => {
     ['pdfjs-dist', /^src\/extract\//],
     ['@hyzyla/pdfium', /^src\/extract\//],
     ['meilisearch', /^src\/search\/engines\//],
-    ['saxes', /^src\/sources\/webdav\//],
+    ['saxes', /^src\/sources\/http\//],
     ['aws4fetch', /^src\/sources\/s3\//],
     ['jose', /^src\/auth\//],
     ['openid-client', /^src\/auth\//],

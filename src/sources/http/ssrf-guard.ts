@@ -7,27 +7,43 @@ import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
 import { SourceFailure } from '../../ports/source-type.ts'
 
-/** Never allowed: unspecified, link-local, multicast, reserved and broadcast addresses, and cloud metadata services. */
+/** Never allowed: unspecified, link-local, multicast, reserved, broadcast and Teredo addresses, and cloud metadata services. */
 const alwaysBlocked = blockList([
   ...['0.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4', '169.254.0.0/16', '100.100.100.200/32', '192.0.0.192/32'],
-  ...['::/128', 'ff00::/8', 'fe80::/10', 'fd00:ec2::254/128', 'fd20:ce::254/128'],
+  ...['::/128', 'ff00::/8', 'fe80::/10', 'fd00:ec2::254/128', 'fd20:ce::254/128', '2001::/32'],
 ])
 
-/** Private, shared (CGNAT), loopback, benchmark and documentation networks, and IPv6 forms of them. */
+/** Private, shared (CGNAT), loopback, benchmark and documentation networks. */
 const privateNetworks = blockList([
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '127.0.0.0/8', '192.0.0.0/24', '192.0.2.0/24'],
   ...['192.88.99.0/24', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
-  ...['::1/128', 'fc00::/7', 'fec0::/10', '64:ff9b:1::/48', '100::/64', '2001::/23', '2001:db8::/32', '3fff::/20', '5f00::/16'],
+  ...['::/96', 'fc00::/7', 'fec0::/10', '64:ff9b:1::/48', '100::/64', '2001::/23', '2001:db8::/32', '3fff::/20', '5f00::/16'],
 ])
 
-/** Returns true if an IP address (IPv6 without brackets) is allowed. An IPv4 address embedded in IPv6 is checked as well. */
+/** Returns a list of networks. An IPv4 network includes its IPv6 forms: mapped (as in BlockList), compatible, translated, NAT64 and 6to4. */
+function blockList(networks: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const network of networks) {
+    const [address = '', length] = network.split('/')
+    const bits = Number(length)
+    list.addSubnet(address, bits, address.includes(':') ? 'ipv6' : 'ipv4')
+    if (address.includes(':')) continue
+    const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)
+    list.addSubnet(`2002:${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}::`, 16 + bits, 'ipv6')
+    // ::/104 includes the loopback address ::1.
+    const prefixes = a === 0 ? ['::ffff:0:', '64:ff9b::'] : ['::', '::ffff:0:', '64:ff9b::']
+    for (const prefix of prefixes) list.addSubnet(`${prefix}${address}`, 96 + bits, 'ipv6')
+  }
+  return list
+}
+
+/** Returns true if an IP address (IPv6 without brackets) is allowed. */
 export function isAllowed(address: string, allowPrivateNetworks: boolean): boolean {
   const plain = address.replace(/%.*$/, '')
-  const inner = isIP(plain) === 6 ? extractIpv4(plain) : null
-  const all = inner === null ? [plain] : [plain, inner]
-  return (
-    isIP(plain) !== 0 && !all.some((each) => contains(alwaysBlocked, each) || (!allowPrivateNetworks && contains(privateNetworks, each)))
-  )
+  const family = isIP(plain)
+  if (family === 0) return false
+  const isListed = (list: BlockList) => list.check(plain, family === 6 ? 'ipv6' : 'ipv4')
+  return !isListed(alwaysBlocked) && (allowPrivateNetworks || !isListed(privateNetworks))
 }
 
 export interface Guard {
@@ -77,40 +93,4 @@ export function guardedLookup({ allowPrivateNetworks, lookup = systemLookup }: G
       else done(null, first.address, first.family)
     })
   }
-}
-
-function blockList(networks: readonly string[]): BlockList {
-  const list = new BlockList()
-  for (const network of networks) {
-    const [address = '', bits] = network.split('/')
-    list.addSubnet(address, Number(bits), address.includes(':') ? 'ipv6' : 'ipv4')
-  }
-  return list
-}
-
-const contains = (list: BlockList, address: string) => list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
-
-/** Returns the IPv4 address embedded in an IPv6 address (mapped, compatible, translated, NAT64, 6to4, Teredo), or null. */
-function extractIpv4(address: string): string | null {
-  const groups = parseIpv6Groups(address)
-  const [first = 0, second = 0] = groups
-  const dotted = (high = 0, low = 0) => [high >> 8, high & 255, low >> 8, low & 255].join('.')
-  const starts = (...start: number[]) => start.every((group, index) => groups[index] === group)
-  if (first === 0x2002) return dotted(second, groups[2])
-  if (starts(0x2001, 0)) return dotted(~(groups[6] ?? 0) & 0xffff, ~(groups[7] ?? 0) & 0xffff)
-  const isWrapped = starts(0, 0, 0, 0, 0, 0xffff) || starts(0, 0, 0, 0, 0xffff, 0) || starts(0x64, 0xff9b, 0, 0, 0, 0)
-  const isCompatible = starts(0, 0, 0, 0, 0, 0) && (groups[6] !== 0 || (groups[7] ?? 0) > 1)
-  return isWrapped || isCompatible ? dotted(groups[6], groups[7]) : null
-}
-
-/** Returns the eight 16-bit groups of a valid IPv6 address. */
-function parseIpv6Groups(address: string): number[] {
-  const plain = address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...bytes: string[]) => {
-    const [a = 0, b = 0, c = 0, d = 0] = bytes.slice(0, 4).map(Number)
-    return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`
-  })
-  const [head = '', tail = ''] = plain.split('::')
-  const numbers = (part: string) => (part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16)))
-  const [start, end] = [numbers(head), numbers(tail)]
-  return [...start, ...Array<number>(8 - start.length - end.length).fill(0), ...end]
 }

@@ -1,3 +1,4 @@
+/** The data folder, and the account that PostgreSQL runs as. */
 import { execFile } from 'node:child_process'
 import { chmod, mkdir, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -6,7 +7,6 @@ import { ConfigError } from '../../errors.ts'
 
 const run = promisify(execFile)
 
-/** Whom PostgreSQL runs as. */
 export interface Account {
   readonly name: string
   readonly uid: number
@@ -15,25 +15,26 @@ export interface Account {
 
 const isRoot = (): boolean => process.getuid?.() === 0
 
-/** Makes the data folder where it is missing (0700; 0711 as root, so that the database's account passes but lists nothing). Returns its real path. */
+/** Creates the data folder if it is missing (0700; 0711 as root, so that the database's account can pass but not list it). Returns its real path. */
 export async function openDataDir(dataDir: string): Promise<string> {
   const mode = isRoot() ? 0o711 : 0o700
-  const made = await mkdir(dataDir, { recursive: true, mode })
+  const topCreated = await mkdir(dataDir, { recursive: true, mode })
   const folder = await realpath(dataDir)
-  // a umask of 077 would have shut the account out of what was just made
-  if (made) for (let path = folder, top = dirname(await realpath(made)); path !== top; path = dirname(path)) await chmod(path, mode)
+  // With a umask of 077 the account could not pass the new folders.
+  if (topCreated)
+    for (let path = folder, top = dirname(await realpath(topCreated)); path !== top; path = dirname(path)) await chmod(path, mode)
   return folder
 }
 
 /**
- * The account to run PostgreSQL as, or undefined for our own: PostgreSQL refuses to run as root only. As root it is the owner of the
- * database or of the data folder, else `dms` or `postgres`, else a system account `dms` made now, else `nobody`. Throws ConfigError where
- * that account cannot reach the data folder, or where the database belongs to somebody else.
+ * Returns the account to run PostgreSQL as, which refuses to run as root; undefined: the account of this process. As root it is the owner of the
+ * database or of the data folder, else `dms` or `postgres`, else a new system account `dms`, else `nobody`. Throws ConfigError if
+ * the account cannot reach the data folder, or if another user owns the database.
  */
 export async function databaseAccount(dataDir: string): Promise<Account | undefined> {
   const database = await stat(join(dataDir, 'postgres')).catch(() => undefined)
   if (!isRoot()) {
-    await checkOwnedByUs(dataDir, database)
+    await checkOwner(dataDir, database)
     return undefined
   }
   const account = (await ownerOf(database)) ?? (await namedOwnerOf(dataDir)) ?? (await findOrCreateAccount())
@@ -41,16 +42,14 @@ export async function databaseAccount(dataDir: string): Promise<Account | undefi
   return account
 }
 
-async function checkOwnedByUs(dataDir: string, database: { uid: number } | undefined): Promise<void> {
+async function checkOwner(dataDir: string, database: { uid: number } | undefined): Promise<void> {
   const uid = process.getuid?.() ?? 0
-  if (database && database.uid !== uid) {
+  if (database && database.uid !== uid)
     throw new ConfigError([`${join(dataDir, 'postgres')} belongs to user ${database.uid}: run dms as that user or as root`])
-  }
-  if (!database && !(await nameOf(uid))) {
+  if (!database && !(await nameOf(uid)))
     throw new ConfigError([
       `user ${uid} has no name on this system, and PostgreSQL needs one: add a line to /etc/passwd, or set DATABASE_URL`,
     ])
-  }
 }
 
 const nameOf = (uid: number): Promise<string | undefined> =>
@@ -65,7 +64,7 @@ async function ownerOf(database: { uid: number; gid: number } | undefined): Prom
   return { name: (await nameOf(uid)) ?? String(uid), uid, gid }
 }
 
-/** initdb needs the account to have a name, which a number from a container's mount may lack. */
+/** Returns the owner if it has a name, which initdb needs. The owner of a container's mount may have none. */
 async function namedOwnerOf(folder: string): Promise<Account | undefined> {
   const { uid, gid } = await stat(folder)
   const name = uid === 0 ? undefined : await nameOf(uid)
@@ -73,13 +72,13 @@ async function namedOwnerOf(folder: string): Promise<Account | undefined> {
 }
 
 async function findOrCreateAccount(): Promise<Account> {
-  const known = (await lookUp('dms')) ?? (await lookUp('postgres'))
-  if (known) return known
+  const existing = (await lookUp('dms')) ?? (await lookUp('postgres'))
+  if (existing) return existing
   await createSystemAccount('dms')
   const account = (await lookUp('dms')) ?? (await lookUp('nobody'))
   if (!account)
     throw new ConfigError([
-      'PostgreSQL does not run as root, and there is no account dms, postgres or nobody: make one, or set DATABASE_URL',
+      'PostgreSQL does not run as root, and there is no account dms, postgres or nobody: create one, or set DATABASE_URL',
     ])
   return account
 }
@@ -93,20 +92,13 @@ async function lookUp(name: string): Promise<Account | undefined> {
   }
 }
 
+const useraddOptions = ['--system', '--user-group', '--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin']
+
 async function createSystemAccount(name: string): Promise<void> {
   try {
-    await run('useradd', [
-      '--system',
-      '--user-group',
-      '--no-create-home',
-      '--home-dir',
-      '/nonexistent',
-      '--shell',
-      '/usr/sbin/nologin',
-      name,
-    ])
+    await run('useradd', [...useraddOptions, name])
   } catch {
-    // busybox, as in Alpine; where this fails as well, nobody is next
+    // busybox, as in Alpine. If it fails too, the caller takes nobody.
     await run('adduser', ['-S', '-D', '-H', '-s', '/sbin/nologin', name]).catch(() => undefined)
   }
 }

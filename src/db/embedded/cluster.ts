@@ -1,3 +1,4 @@
+/** A database cluster: its folder, and the programs and the account that run a server on it. */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { lchown, lstat, mkdir, readdir, readFile } from 'node:fs/promises'
@@ -9,27 +10,26 @@ import { type Binaries, installBinaries } from './binaries.ts'
 import { createFolder } from './make-folder.ts'
 import { superuser } from './roles.ts'
 
-/** A database folder, with all that it takes to run a server on it. */
 export interface Cluster {
   readonly dataDir: string
   readonly folder: string
-  /** where its unix socket is; nobody but the account (and root) gets in */
+  /** folder of the Unix socket, accessible to the account and root only */
   readonly socketFolder: string
   readonly logFile: string
   readonly binaries: Binaries
-  /** undefined: our own */
+  /** undefined: the account of this process */
   readonly account: Account | undefined
 }
 
 export const port = 5432
 
-/** A socket's path may have 107 bytes (103 on macOS); the socket's own name takes 14. */
+/** The path of a socket has at most 107 bytes (103 on macOS), of which its name needs 14. */
 const maxSocketFolderBytes = 86
 
-/** The environment of PostgreSQL's programs: nothing of it depends on the machine. */
+/** The environment of PostgreSQL's programs, equal on every machine. */
 export const environment = { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
 
-/** Opens the database below the data folder, made first where there is none. Throws ConfigError where it cannot be used. */
+/** Opens the cluster below the data folder, and creates it first if there is none. Throws ConfigError if it cannot be used. */
 export async function openCluster(dataFolder: string): Promise<Cluster> {
   const dataDir = await openDataDir(dataFolder)
   const account = await databaseAccount(dataDir)
@@ -50,11 +50,11 @@ async function createDatabase(folder: string, binaries: Binaries, account: Accou
   const entries = await readdir(folder).catch(() => [])
   if (entries.length === 0) await createFolder(folder, (temporary) => initialise(temporary, binaries, account))
   const version = await readFile(join(folder, 'PG_VERSION'), 'utf8').catch(() => undefined)
-  if (version === undefined) throw new ConfigError([`${folder} is not a database of PostgreSQL: move it away`])
+  if (version === undefined) throw new ConfigError([`${folder} is not a PostgreSQL database: move it away`])
   if (Number(version) === binaries.major) return
   throw new ConfigError([
-    `${folder} was made by PostgreSQL ${version.trim()} and dms brings PostgreSQL ${binaries.major} along: ` +
-      `run the dms that made it, take a backup and restore it here, or set DATABASE_URL to a PostgreSQL ${version.trim()} that runs on this folder`,
+    `${folder} is of PostgreSQL ${version.trim()}, and the PostgreSQL ${binaries.major} of this dms cannot read it: ` +
+      `run the dms that created it, make a backup and restore it here, or set DATABASE_URL to a PostgreSQL ${version.trim()} that runs on this folder`,
   ])
 }
 
@@ -81,14 +81,14 @@ async function initialise(folder: string, binaries: Binaries, account: Account |
   })
 }
 
-/** Programs that do not run at all: a file system mounted noexec (EACCES), or a system without glibc (ENOENT). */
+/** Explains why a program cannot run at all: its file system is mounted noexec (EACCES), or there is no glibc (ENOENT). */
 export function explainUnusable({ code }: { code?: unknown }, binaries: Binaries): ConfigError | undefined {
   if (code !== 'EACCES' && code !== 'ENOENT') return undefined
-  const reason = code === 'EACCES' ? 'its file system is mounted noexec, or may not be reached' : 'it needs a system with glibc'
-  return new ConfigError([`the PostgreSQL that dms brings along cannot run from ${binaries.folder} (${reason}): set DATABASE_URL`])
+  const reason = code === 'EACCES' ? 'its file system is mounted noexec, or is not accessible' : 'it needs a system with glibc'
+  return new ConfigError([`the embedded PostgreSQL cannot run from ${binaries.folder} (${reason}): set DATABASE_URL`])
 }
 
-/** The end of what a program said, on one line. */
+/** Returns the end of a program's output, on one line. */
 export const lastLines = (output: string): string => output.trim().split('\n').slice(-8).join(' | ')
 
 async function openSocketFolder(dataDir: string, account: Account | undefined): Promise<string> {
@@ -100,9 +100,9 @@ async function openSocketFolder(dataDir: string, account: Account | undefined): 
   await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
   })
-  const found = await lstat(folder)
-  const isOurs = found.isDirectory() && (found.mode & 0o077) === 0 && (found.uid === uid || found.uid === account?.uid)
-  if (!isOurs) throw new ConfigError([`${folder} is to hold the database's socket, but it is not a private folder of ours: remove it`])
-  if (account && found.uid !== account.uid) await lchown(folder, account.uid, account.gid)
+  const stats = await lstat(folder)
+  const isPrivate = stats.isDirectory() && (stats.mode & 0o077) === 0 && (stats.uid === uid || stats.uid === account?.uid)
+  if (!isPrivate) throw new ConfigError([`${folder} cannot hold the database's socket: it is not a private folder of this user. Remove it`])
+  if (account && stats.uid !== account.uid) await lchown(folder, account.uid, account.gid)
   return folder
 }

@@ -1,3 +1,4 @@
+/** The embedded PostgreSQL: processes share one server, and the last one stops it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import type { Log } from '../../log/log.ts'
@@ -6,21 +7,20 @@ import { type Cluster, openCluster, port } from './cluster.ts'
 import { type Server, serverPid, startServer, stopServer } from './process.ts'
 import { applicationRole, database, ownerRole, prepareDatabase, superuser } from './roles.ts'
 
-/** The PostgreSQL that dms brings along, up and running until the last of its owners has released it. */
 export interface EmbeddedPostgres {
-  /** of the application's role */
+  /** for the application's role */
   readonly connection: EmbeddedAddress
-  /** of the role that owns the tables */
+  /** for the role that owns the tables */
   readonly ownerConnection: EmbeddedAddress
-  /** of the superuser: for tests and benchmarks, which make databases */
+  /** for the superuser: tests and benchmarks create databases */
   readonly superuserConnection: EmbeddedAddress
-  /** of the running server, such as 18.4 */
+  /** version of the running server, such as 18.4 */
   readonly version: string
-  /** Leaves it, and stops it when nobody else is in. Never throws. Close your own connections first. */
+  /** Stops the server if no other process uses it. Never throws. Close your own connections first. */
   release(): Promise<void>
 }
 
-/** `host` is the folder of its unix socket; there is no password, the socket is private */
+/** `host` is the folder of the Unix socket. There is no password: the socket is private. */
 export interface EmbeddedAddress {
   readonly host: string
   readonly port: number
@@ -28,27 +28,27 @@ export interface EmbeddedAddress {
   readonly database: string
 }
 
-/** Held shared by every owner; whoever gets it for itself alone is the last one. */
+/** Advisory lock that each owner holds shared. The last owner can lock it exclusively. */
 const ownership = 6_581_619
-/** Held while looking for the database and making it. */
+/** Advisory lock during the creation of the database. */
 const preparation = 6_581_620
 
 const stopTimeoutMs = 60_000
 
 /**
- * Starts the PostgreSQL below `<dataDir>/postgres` (made first where there is none), or joins it where another process has it running.
- * Should the server crash later, it is started again. `startTimeout` (ms, 60,000 unless told) bounds one start, recovery included.
- * Throws ConfigError where this machine or folder cannot run it, and Error with the server's last words where it does not come up.
+ * Joins the PostgreSQL of `<dataDir>/postgres`: creates the cluster and starts the server if needed, and starts it again after a crash.
+ * `startTimeoutMs` bounds one start with its recovery. Throws ConfigError if this machine or folder cannot run it, and Error with the end of
+ * the server's log if it does not start.
  */
 export async function joinEmbedded(options: { dataDir: string; log: Log; startTimeoutMs?: number }): Promise<EmbeddedPostgres> {
-  const { dataDir, log, startTimeoutMs: startTimeout = 60_000 } = options
+  const { dataDir, log, startTimeoutMs = 60_000 } = options
   const leaving = new AbortController()
   const cluster = await openCluster(dataDir)
-  let owner = await acquire(cluster, startTimeout, log, leaving.signal)
+  let owner = await acquire(cluster, startTimeoutMs, log, leaving.signal)
   let rejoining: Promise<void> | undefined
   watch()
 
-  /** Without its connection an owner counts as gone, and the next to leave would stop the server under it. */
+  /** An owner without its connection counts as gone: the next one to leave would stop the server. */
   function watch(): void {
     void owner.lost.then(() => {
       if (leaving.signal.aborted) return
@@ -58,15 +58,15 @@ export async function joinEmbedded(options: { dataDir: string; log: Log; startTi
   }
 
   async function rejoin(): Promise<void> {
-    for (let pause = 100; !leaving.signal.aborted; pause = Math.min(2 * pause, 30_000)) {
+    for (let delayMs = 100; !leaving.signal.aborted; delayMs = Math.min(2 * delayMs, 30_000)) {
       try {
-        owner = await acquire(cluster, startTimeout, log, leaving.signal)
+        owner = await acquire(cluster, startTimeoutMs, log, leaving.signal)
         rejoining = undefined
         return watch()
       } catch (error) {
         if (leaving.signal.aborted) return
         log.error({ err: error }, 'PostgreSQL does not come back, trying again')
-        await sleep(pause, undefined, { signal: leaving.signal }).catch(() => undefined)
+        await sleep(delayMs, undefined, { signal: leaving.signal }).catch(() => undefined)
       }
     }
   }
@@ -75,7 +75,7 @@ export async function joinEmbedded(options: { dataDir: string; log: Log; startTi
     leaving.abort()
     try {
       await rejoining
-      const last = rejoining ? await connectAsOwner(cluster, startTimeout) : owner
+      const last = rejoining ? await connectAsOwner(cluster, startTimeoutMs) : owner
       if (last) await leaveServer(last.client, cluster, log)
     } catch (error) {
       log.debug({ err: error }, 'PostgreSQL was gone before it was left')
@@ -96,17 +96,17 @@ export async function joinEmbedded(options: { dataDir: string; log: Log; startTi
 interface Owner {
   readonly client: Client
   readonly version: string
-  /** its connection has ended; kept from the start, because it may be lost before anybody watches */
+  /** Resolves when its connection has ended, which may be before watch(). */
   readonly lost: Promise<void>
 }
 
-/** Becomes an owner, whatever it takes: starts the server, waits for it, or waits until one that is stopping is gone and starts again. */
-async function acquire(cluster: Cluster, timeout: number, log: Log, signal: AbortSignal): Promise<Owner> {
+/** Becomes an owner. Starts the server if none runs, and waits while one starts or stops. */
+async function acquire(cluster: Cluster, timeoutMs: number, log: Log, signal: AbortSignal): Promise<Owner> {
   const start = performance.now()
   const elapsedMs = () => performance.now() - start
   let server: Server | undefined
-  for (; elapsedMs() < timeout; await sleep(Math.min(10 + elapsedMs() / 10, 250))) {
-    const owner = await connectAsOwner(cluster, timeout - elapsedMs())
+  for (; elapsedMs() < timeoutMs; await sleep(Math.min(10 + elapsedMs() / 10, 250))) {
+    const owner = await connectAsOwner(cluster, timeoutMs - elapsedMs())
     if (owner) {
       log.debug({ ms: Math.round(elapsedMs()), version: owner.version }, server ? 'started PostgreSQL' : 'joined PostgreSQL')
       if (server) await removeOtherBinaries(cluster.dataDir, cluster.binaries).catch(() => undefined)
@@ -117,11 +117,11 @@ async function acquire(cluster: Cluster, timeout: number, log: Log, signal: Abor
     server = (await serverPid(cluster)) === undefined ? await startServer(cluster) : undefined
   }
   throw new Error(
-    `PostgreSQL did not answer on ${cluster.socketFolder} within ${timeout} ms (a recovery after a crash goes on; see ${cluster.logFile})`,
+    `PostgreSQL did not answer on ${cluster.socketFolder} within ${timeoutMs} ms (a recovery after a crash goes on; see ${cluster.logFile})`,
   )
 }
 
-/** Connects and takes its share of the ownership; null where no server takes us right now. */
+/** Connects and takes the ownership lock; null if no server accepts connections now. */
 async function connectAsOwner(cluster: Cluster, timeoutMs: number): Promise<Owner | null> {
   const address = {
     host: cluster.socketFolder,
@@ -133,9 +133,9 @@ async function connectAsOwner(cluster: Cluster, timeoutMs: number): Promise<Owne
     connectionTimeoutMillis: Math.ceil(timeoutMs),
     lock_timeout: Math.ceil(timeoutMs),
   }
-  // The lock is in this database, so that the one of dms can be dropped and restored while the server is held.
+  // Not in the database of dms, so that it can be dropped and restored meanwhile.
   const client = new Client({ ...address, database: 'postgres' })
-  // an idle client that is cut off emits this; what follows is done on 'end'
+  // An idle client emits it when its connection is lost. watch() handles 'end'.
   client.on('error', () => undefined)
   const lost = new Promise<void>((resolve) => client.once('end', resolve))
   try {
@@ -165,10 +165,12 @@ async function leaveServer(client: Client, cluster: Cluster, log: Log): Promise<
   }
 }
 
-/** starting, stopping, crashed, full or held by one that stops it; no socket, or nobody behind it */
+/** Codes of a server that starts, stops, has crashed, is full or is about to be stopped; no socket, or nobody listens on it. */
 const transientCodes = new Set(['55P03', '57P01', '57P02', '57P03', '53300', 'ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EAGAIN'])
 
 function isTransient(error: unknown): boolean {
   const { code, message } = error as { code?: string; message: string }
-  return code === undefined ? /^Connection terminated|timeout expired/.test(message) : transientCodes.has(code)
+  return code === undefined
+    ? /^Connection terminated|timeout expired|encountered a connection error/.test(message)
+    : transientCodes.has(code)
 }

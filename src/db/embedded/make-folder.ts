@@ -1,11 +1,12 @@
+/** Creates folders atomically. */
 import { randomBytes } from 'node:crypto'
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { isAlive } from '../../is-alive.ts'
 
 /**
- * Makes a folder whole or not at all: under a temporary name (mode 0700), renamed once `fill` is through. Of several makers one wins and
- * the others discard theirs; a failing one leaves nothing behind, and what a killed one left is removed by the next.
+ * Creates a folder atomically: `fill` writes into a temporary folder (mode 0700), which is then renamed. If several processes do so, one wins and
+ * the others discard theirs. A failure leaves nothing behind; the next call removes the leftovers of a killed process.
  */
 export async function createFolder(folder: string, fill: (temporary: string) => Promise<void>): Promise<void> {
   await removeLeftovers(folder)

@@ -1,3 +1,4 @@
+/** The server process: starts it, stops it, and tells it from other programs. */
 import { execFile, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
 import { open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises'
@@ -7,15 +8,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { type Cluster, environment, explainUnusable, lastLines, port } from './cluster.ts'
 
-/** A server that we have started. */
 export interface Server {
-  /** Throws where it ended for good; false where it ended because another one is there or was; else true. */
+  /** Returns true while it starts, and false if it gave way to another server of this folder. Throws if it failed. */
   isStarting(): Promise<boolean>
 }
 
 const maxLogBytes = 10_000_000
+/** Age at which an empty lock file counts as abandoned. */
+const emptyLockMs = 5_000
 
-/** On the command line, so that a new dms brings new settings, and so that no file makes the database less durable or opens a port. */
+/** Settings are on the command line, so that a new dms changes them, and no file can make the database less durable or open a port. */
 const settings = (cluster: Cluster): Record<string, string | number> => ({
   listen_addresses: '',
   port,
@@ -25,7 +27,7 @@ const settings = (cluster: Cluster): Record<string, string | number> => ({
   full_page_writes: 'on',
   synchronous_commit: 'on',
   wal_compression: 'on',
-  // Nobody copies its log: what is made in one go, as an index is, need not be in there.
+  // The WAL is not replicated, so that a new index need not be logged.
   wal_level: 'minimal',
   max_wal_senders: 0,
   max_connections: 100,
@@ -33,20 +35,20 @@ const settings = (cluster: Cluster): Record<string, string | number> => ({
   work_mem: '8MB',
   maintenance_work_mem: '128MB',
   random_page_cost: 1.1,
-  // What is read is nearly always in the system's cache: to have another process read it costs more than to read it.
+  // Most reads hit the page cache of the system, where an I/O worker costs more than the read.
   io_method: 'sync',
   timezone: 'UTC',
   log_timezone: 'UTC',
   lc_messages: 'C',
 })
 
-/** In MB: a quarter of the memory that there is for us, of what is beyond 2 GB two fifths, and no more than 8 GB. What PostgreSQL does not hold itself it copies from the system's cache, page by page, each time that it is needed. */
+/** Returns the size of shared_buffers in MB: a quarter of the memory, or 40 % of the memory beyond 2 GB; 32 to 8,192. Other pages are copied from the system's cache at each use. */
 function sharedBuffers(): number {
   const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) / 2 ** 20
   return Math.round(Math.min(8192, Math.max(32, memory / 4, 0.4 * (memory - 2048))))
 }
 
-/** Starts the server in a session of its own: it outlives us, hears no Ctrl-C of our terminal and holds none of our descriptors. */
+/** Starts the server in its own session: it outlives this process, gets no Ctrl-C of the terminal, and inherits no descriptors. */
 export async function startServer(cluster: Cluster): Promise<Server> {
   await removeForeignLocks(cluster)
   const log = await openLogFile(cluster)
@@ -71,7 +73,7 @@ export async function startServer(cluster: Cluster): Promise<Server> {
       if (failure) throw failure
       if (child.exitCode === null && child.signalCode === null) return true
       const output = (await readFile(cluster.logFile)).subarray(start).toString()
-      // the other one is still on its way up or down, or its last children are
+      // Another server starts or stops, or its last child processes still run.
       if (child.exitCode === 0 || /lock file ".*" (already exists|is empty)|pre-existing shared memory block/.test(output)) return false
       throw new Error(
         `PostgreSQL did not start (${child.signalCode ?? `exit ${child.exitCode}`})${await spaceLeft(cluster)}: ${lastLines(output)}`,
@@ -80,7 +82,7 @@ export async function startServer(cluster: Cluster): Promise<Server> {
   }
 }
 
-/** Asks the server to end (connections are cut, nothing is lost) and waits, at most `patience` ms; false where it is not gone by then. */
+/** Stops the server, which closes its connections and loses nothing. Returns whether it has ended within `timeoutMs`. */
 export async function stopServer(cluster: Cluster, timeoutMs: number): Promise<boolean> {
   const pid = await serverPid(cluster)
   if (pid === undefined) return true
@@ -91,7 +93,7 @@ export async function stopServer(cluster: Cluster, timeoutMs: number): Promise<b
   return false
 }
 
-/** The process that serves this folder, or is about to, or is on its way out. */
+/** Returns the pid of the server of this folder, which may be starting or stopping. */
 export async function serverPid(cluster: Cluster): Promise<number | undefined> {
   const pid = await pidIn(join(cluster.folder, 'postmaster.pid'))
   return pid !== undefined && (await isServer(pid, cluster)) ? pid : undefined
@@ -102,20 +104,20 @@ async function pidIn(file: string): Promise<number | undefined> {
   return Number.parseInt(text, 10) || undefined
 }
 
-/** After a crash and a reboot a lock's number may be some other program's: PostgreSQL takes that for itself and would never start again. */
+/** Removes lock files that name another program. After a reboot PostgreSQL would take its pid for a running server, and never start again. */
 async function removeForeignLocks(cluster: Cluster): Promise<void> {
   for (const file of [join(cluster.folder, 'postmaster.pid'), join(cluster.socketFolder, `.s.PGSQL.${port}.lock`)]) {
-    const found = await stat(file).catch(() => undefined)
-    if (!found) continue
+    const stats = await stat(file).catch(() => undefined)
+    if (!stats) continue
     const pid = await pidIn(file)
-    // empty: its maker died between making and writing it, or is at it right now
-    const isForeign = pid === undefined ? Date.now() - found.mtimeMs > 5_000 : await isOtherProgram(pid, cluster)
-    // a number that changed meanwhile is a server that has just come up
+    // An empty file: its process is about to write the pid, or died before that.
+    const isForeign = pid === undefined ? Date.now() - stats.mtimeMs > emptyLockMs : await isOtherProgram(pid, cluster)
+    // If the pid has changed, a server has just started.
     if (isForeign && (await pidIn(file)) === pid) await rm(file, { force: true })
   }
 }
 
-/** A lock of nobody is left to PostgreSQL, which also looks for the orphans of its crashed server. */
+/** Returns whether a pid is of another program. False if there is none: PostgreSQL itself looks for orphans of a crashed server. */
 async function isOtherProgram(pid: number, cluster: Cluster): Promise<boolean> {
   return (await commandOf(pid)).length > 0 && !(await isServer(pid, cluster))
 }
@@ -124,12 +126,12 @@ async function isServer(pid: number, cluster: Cluster): Promise<boolean> {
   const command = await commandOf(pid)
   const folder = command[command.indexOf('-D') + 1]
   if (!command[0]?.endsWith('postgres') || !folder) return false
-  // compared as places, not as names: the same folder may be mounted twice
+  // By inode, not by name: a folder may be mounted twice.
   const [theirs, ours] = await Promise.all([stat(folder).catch(() => undefined), stat(cluster.folder)])
   return theirs ? theirs.dev === ours.dev && theirs.ino === ours.ino : folder === cluster.folder
 }
 
-/** Program and arguments; empty where there is no such process, or only its remains. */
+/** Returns the program and arguments of a process; empty if it does not exist or is a zombie. */
 async function commandOf(pid: number): Promise<string[]> {
   if (process.platform === 'linux') {
     const line = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
@@ -144,7 +146,7 @@ async function commandOf(pid: number): Promise<string[]> {
 }
 
 async function openLogFile({ logFile, account }: Cluster) {
-  // whoever owns the data folder must not make root write elsewhere
+  // O_NOFOLLOW: the owner of the data folder must not make root write elsewhere.
   const log = await open(logFile, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
   const { size } = await log.stat()
   if (size > maxLogBytes) await log.truncate()
@@ -153,8 +155,8 @@ async function openLogFile({ logFile, account }: Cluster) {
 }
 
 /**
- * The highest descriptor that a child of ours would inherit, at least 2. Above 2 that is what our own starter left open, such as the lock
- * of `flock … dms`, which would stay locked as long as the server runs: the log takes the place of all of them.
+ * Returns the highest descriptor that a child process would inherit, at least 2. Descriptors above 2 come from the parent, such as the lock
+ * of `flock … dms`, which the server would hold as long as it runs. The log file replaces all of them.
  */
 async function highestInherited(): Promise<number> {
   const closeOnExec = 0o2000000

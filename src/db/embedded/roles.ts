@@ -1,17 +1,17 @@
-/** The roles of the embedded PostgreSQL. Only the superuser may read files or start programs on this machine, and it serves nobody. */
+/** Roles of the embedded PostgreSQL. Only the superuser may read files or start programs on this machine, and no request uses it. */
 import { Client, type ClientConfig } from 'pg'
 
-/** made by initdb, and what everything belonged to at first: makes roles and databases, and holds the server */
+/** Created by initdb. Creates roles and databases, and holds the server's lock. */
 export const superuser = 'dms'
-/** owns the database and its tables: migrations, restores, throw-away databases */
+/** Owns the database and its tables: migrations, restores, temporary databases. */
 export const ownerRole = 'dms_owner'
-/** reads and writes rows; owns the tables of the search index, which it makes and drops while it runs */
+/** Reads and writes rows. Owns the tables of the search index, which it creates and drops. */
 export const applicationRole = 'dms_app'
 export const database = 'dms'
 
 /**
- * Makes the database and its roles where they are missing, and hands over what still belongs to the superuser. `client` is the superuser's, in
- * another database, and nobody else prepares meanwhile.
+ * Creates the database and its roles if they are missing, and transfers the superuser's objects to the owner. `client` is the superuser's,
+ * connected to another database. The caller holds a lock.
  */
 export async function prepareDatabase(client: Client, address: ClientConfig): Promise<void> {
   await client.query(`
@@ -19,7 +19,7 @@ export async function prepareDatabase(client: Client, address: ClientConfig): Pr
       if to_regrole('${ownerRole}') is null then create role ${ownerRole} login createdb; end if;
       if to_regrole('${applicationRole}') is null then
         create role ${applicationRole} login;
-        -- Who holds a lock, and since when, is part of what a command says that has to wait.
+        -- A command that waits for a lock reports its holder, and since when.
         grant pg_read_all_stats to ${applicationRole};
         grant ${applicationRole} to ${ownerRole};
       end if;
@@ -29,9 +29,9 @@ export async function prepareDatabase(client: Client, address: ClientConfig): Pr
   await transferOwnership(address)
 }
 
-/** Restores by older versions, or by hand, may have left the superuser with something at any time. */
+/** Transfers the superuser's objects to the owner, such as those of a restore by hand. */
 async function transferOwnership(address: ClientConfig): Promise<void> {
-  // Functions in the schema are the application's to make: none of them is found by name here.
+  // The application can create functions in the schema: none of them may be found by name here.
   const inside = new Client({ ...address, database, options: '-c search_path=pg_catalog' })
   inside.on('error', () => undefined)
   try {

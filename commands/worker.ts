@@ -59,7 +59,7 @@ export const worker = (cli: Cli): Command =>
         ...(name === undefined ? {} : { label: name }),
         signal,
         openHealth,
-        lastly: cli.onForcedExit,
-        levelNow: async () => (await loadServiceConfig(cli, settings)).config.log.level,
+        onForcedExit: cli.onForcedExit,
+        readLevel: async () => (await loadServiceConfig(cli, settings)).config.log.level,
       })
     })

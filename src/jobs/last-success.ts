@@ -4,15 +4,13 @@ import type { Db } from '../db/pool.ts'
 
 export type RecurringTask = 'backup' | 'maintenance' | 'rehearsal'
 
-/** Records a success at the database's current time. Does nothing on a schema without the table. */
+/** Records a success at the database's current time. Does nothing on an older schema without the table. */
 export async function recordSuccess(db: Db, name: RecurringTask): Promise<void> {
-  const { rows } = await sql<{ found: boolean }>`select to_regclass('runs') is not null as found`.execute(db)
-  if (!rows[0]?.found) return
-  await db
-    .insertInto('runs')
-    .values({ name, last_success_at: sql<Date>`now()` })
-    .onConflict((conflict) => conflict.column('name').doUpdateSet({ last_success_at: sql<Date>`now()` }))
-    .execute()
+  const { rows } = await sql<{ exists: boolean }>`select to_regclass('runs') is not null as exists`.execute(db)
+  if (!rows[0]?.exists) return
+  await sql`
+    insert into runs (name, last_success_at) values (${name}, now())
+    on conflict (name) do update set last_success_at = excluded.last_success_at`.execute(db)
 }
 
 /** Returns whether the task has not succeeded within the last `seconds`. */

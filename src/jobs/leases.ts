@@ -1,22 +1,21 @@
-/**
- * Job leases. Each lease increments the job's fencing token (`fence`). A worker that writes with an old token changes nothing.
- */
-import { sql } from 'kysely'
+/** Job leases. Each lease increments the job's fencing token (`fence`). A worker that writes with an old token changes nothing. */
+import { type RawBuilder, sql, type UpdateObject } from 'kysely'
 import type { Db, Trx } from '../db/pool.ts'
+import type { Schema } from '../db/schema.ts'
 import { type Job, type JobProblem, kinds, ocrPausedKey, priorities, type Queue } from './queue.ts'
 
 /**
- * Leases the next job of a queue for `lease` milliseconds; null where none can run. Takes the highest priority, and within it owners in turn.
+ * Leases the next job of a queue for `leaseMs`; null if none can run. Takes the highest priority, and within it owners in turn.
  * An owner has at most `maxRunning` running jobs of the queue (0: no limit). While OCR is paused, only helpers of running jobs are leased.
  */
-export async function leaseNext(db: Db, queue: Queue, worker: string, lease: number, maxRunning = 0): Promise<Job | null> {
-  const { rows } = await sql<Job>`select * from dms_claim_job(${queue}, ${worker}, ${lease}, ${maxRunning})`.execute(db)
+export async function leaseNext(db: Db, queue: Queue, worker: string, leaseMs: number, maxRunning = 0): Promise<Job | null> {
+  const { rows } = await sql<Job>`select * from dms_claim_job(${queue}, ${worker}, ${leaseMs}, ${maxRunning})`.execute(db)
   return rows[0] ?? null
 }
 
-/** Returns whether another owner's job of the same or a higher priority could run in place of this one; `maxRunning` as in leaseNext(). */
+/** Returns whether another owner's job of equal or higher priority could run in place of this one. `maxRunning`: see leaseNext(). */
 export async function shouldYield(db: Db, { queue, priority, owner_id }: Job, maxRunning = 0): Promise<boolean> {
-  // Both sides of the owner's own jobs: those are not read, however many there are.
+  // Index ranges before and after the owner's own jobs, of which there may be many.
   const other = (side: '<' | '>') => sql`
     (select owner_id from jobs where queue = ${queue} and status = 'pending' and priority = level and owner_id ${sql.raw(side)} ${owner_id}::uuid
       and run_at <= now() and not exists (select from users where id = jobs.owner_id and disabled)
@@ -29,36 +28,37 @@ export async function shouldYield(db: Db, { queue, priority, owner_id }: Job, ma
   return rows[0]?.is_awaited ?? false
 }
 
-/** Extends the lease. Returns false when it is lost: the job was cancelled, or another worker leased it. */
-export async function renewLease(db: Db, job: Job, lease: number): Promise<boolean> {
-  const { numUpdatedRows } = await whereLeased(db, job)
-    .set({ lease_until: sql<Date>`now() + ${lease} * interval '1 ms'` })
+/** Updates a job that is leased with this fencing token. Throws LeaseLost if the job was cancelled or another worker leased it. */
+async function updateLeased(db: Db, job: Job, values: UpdateObject<Schema, 'jobs'>): Promise<void> {
+  const { numUpdatedRows } = await db
+    .updateTable('jobs')
+    .set(values)
+    .where('id', '=', job.id)
+    .where('fence', '=', job.fence)
+    .where('status', '=', 'processing')
     .executeTakeFirst()
-  return numUpdatedRows === 1n
-}
-
-/** Extends the lease and locks its row until the transaction ends. Throws LeaseLost. */
-export async function lockLease(trx: Trx, job: Job, lease: number): Promise<void> {
-  await lockDocument(trx, job)
-  if (!(await renewLease(trx, job, lease))) throw new LeaseLost()
-}
-
-/** Stores the progress of a job in pages. Throws LeaseLost. */
-export async function setProgress(db: Db, job: Job, done: number, total: number): Promise<void> {
-  const { numUpdatedRows } = await whereLeased(db, job).set({ pages_done: done, pages_total: total }).executeTakeFirst()
   if (numUpdatedRows !== 1n) throw new LeaseLost()
 }
 
+const msFromNow = (ms: number): RawBuilder<Date> => sql<Date>`now() + ${ms} * interval '1 ms'`
+
+/** Extends the lease. Throws LeaseLost. */
+export const renewLease = (db: Db, job: Job, leaseMs: number): Promise<void> => updateLeased(db, job, { lease_until: msFromNow(leaseMs) })
+
+/** Extends the lease and locks its row until the transaction ends. Throws LeaseLost. */
+export async function lockLease(trx: Trx, job: Job, leaseMs: number): Promise<void> {
+  await lockDocument(trx, job)
+  await renewLease(trx, job, leaseMs)
+}
+
+/** Stores the progress of a job in pages. Throws LeaseLost. */
+export const setProgress = (db: Db, job: Job, done: number, total: number): Promise<void> =>
+  updateLeased(db, job, { pages_done: done, pages_total: total })
+
 /** Returns whether a job that helps this one is running. */
 export async function hasRunningHelpers(db: Db, job: Job): Promise<boolean> {
-  const helpers = await db
-    .selectFrom('jobs')
-    .select('id')
-    .where('parent_id', '=', job.id)
-    .where('status', '=', 'processing')
-    .limit(1)
-    .execute()
-  return helpers.length > 0
+  const { rows } = await sql`select from jobs where parent_id = ${job.id} and status = 'processing' limit 1`.execute(db)
+  return rows.length > 0
 }
 
 /** Stores the progress of the parent job while it is running. */
@@ -74,56 +74,47 @@ export async function setParentProgress(db: Db, job: Job, done: number, total: n
 /** Marks a job as completed. Throws LeaseLost, which rolls the caller's transaction back. */
 export async function completeJob(trx: Trx, job: Job): Promise<void> {
   await lockDocument(trx, job)
-  const { numUpdatedRows } = await whereLeased(trx, job)
-    .set({ status: 'completed', lease_until: null, finished_at: sql<Date>`now()` })
-    .executeTakeFirst()
-  if (numUpdatedRows !== 1n) throw new LeaseLost()
+  await updateLeased(trx, job, { status: 'completed', lease_until: null, finished_at: msFromNow(0) })
   if (!kinds[job.kind].keepsFinished) await trx.deleteFrom('jobs').where('id', '=', job.id).execute()
 }
 
-/** Records a failed attempt. Returns true when it was the last one. Throws LeaseLost. */
+/** Records a failed attempt. Returns whether it was the last one. Throws LeaseLost. */
 export async function failJob(trx: Trx, job: Job, problem: JobProblem): Promise<boolean> {
   await lockDocument(trx, job)
-  const final = !problem.isRetryable || job.attempts >= job.max_attempts
-  const { numUpdatedRows } = await whereLeased(trx, job)
-    .set({
-      error_code: problem.code,
-      error_message: problem.message,
-      lease_until: null,
-      worker: null,
-      ...(final
-        ? { status: 'failed', finished_at: sql<Date>`now()` }
-        : { status: 'pending', dedupe_key: null, run_at: sql<Date>`now() + ${backoffMs(job.attempts)} * interval '1 ms'` }),
-    })
-    .executeTakeFirst()
-  if (numUpdatedRows !== 1n) throw new LeaseLost()
+  const isFinal = !problem.isRetryable || job.attempts >= job.max_attempts
+  await updateLeased(trx, job, {
+    error_code: problem.code,
+    error_message: problem.message,
+    lease_until: null,
+    worker: null,
+    ...(isFinal
+      ? { status: 'failed', finished_at: msFromNow(0) }
+      : { status: 'pending', dedupe_key: null, run_at: msFromNow(backoffMs(job.attempts)) }),
+  })
   // A kind of a later version has no entry.
-  if (final && kinds[job.kind]?.keepsFinished === false) await trx.deleteFrom('jobs').where('id', '=', job.id).execute()
-  return final
+  if (isFinal && kinds[job.kind]?.keepsFinished === false) await trx.deleteFrom('jobs').where('id', '=', job.id).execute()
+  return isFinal
 }
 
-/** Returns a job to the queue for `delay` milliseconds later. The attempt does not count. Throws LeaseLost. */
-export async function releaseLease(trx: Trx, job: Job, delay = 0): Promise<void> {
+/** Returns a job to the queue, to run after `delayMs`. The attempt does not count. Throws LeaseLost. */
+export async function releaseLease(trx: Trx, job: Job, delayMs = 0): Promise<void> {
   await lockDocument(trx, job)
-  const { numUpdatedRows } = await whereLeased(trx, job)
-    .set((eb) => ({
-      status: 'pending',
-      attempts: eb('attempts', '-', 1),
-      run_at: sql<Date>`greatest(run_at, now() + ${delay} * interval '1 ms')`,
-      lease_until: null,
-      worker: null,
-      dedupe_key: null,
-    }))
-    .executeTakeFirst()
-  if (numUpdatedRows !== 1n) throw new LeaseLost()
+  await updateLeased(trx, job, {
+    status: 'pending',
+    attempts: sql<number>`attempts - 1`,
+    run_at: sql<Date>`greatest(run_at, ${msFromNow(delayMs)})`,
+    lease_until: null,
+    worker: null,
+    dedupe_key: null,
+  })
   await sql`select pg_notify('dms_jobs', 'ready')`.execute(trx)
 }
 
-/** Leases one job whose lease has expired, with a new fencing token; null where there is none. */
-export async function leaseExpired(db: Db, worker: string, lease: number): Promise<Job | null> {
+/** Leases one job whose lease has expired, with a new fencing token; null if there is none. */
+export async function leaseExpired(db: Db, worker: string, leaseMs: number): Promise<Job | null> {
   const { rows } = await sql<Job>`
     with lost as (select id from jobs where status = 'processing' and lease_until < now() limit 1 for update skip locked)
-    update jobs set fence = fence + 1, worker = ${worker}, lease_until = now() + ${lease} * interval '1 ms'
+    update jobs set fence = fence + 1, worker = ${worker}, lease_until = ${msFromNow(leaseMs)}
     from lost where jobs.id = lost.id returning jobs.*`.execute(db)
   return rows[0] ?? null
 }
@@ -144,17 +135,17 @@ export interface AbandonedJob extends Pick<Job, 'id' | 'kind' | 'worker' | 'docu
   since: number
 }
 
-/** Returns up to `most` jobs whose lease expired at least five minutes ago and that no worker has recovered. */
-export async function loadAbandoned(db: Db, most: number): Promise<AbandonedJob[]> {
+/** Returns at most `limit` jobs whose lease expired at least five minutes ago and that no worker has recovered. */
+export async function loadAbandoned(db: Db, limit: number): Promise<AbandonedJob[]> {
   const { rows } = await sql<AbandonedJob>`
     select id, kind, worker, document_id, fence, extract(epoch from now() - lease_until)::int as since from jobs
-    where status = 'processing' and (lease_until is null or lease_until < now() - interval '5 minutes') order by id limit ${most}`.execute(
+    where status = 'processing' and (lease_until is null or lease_until < now() - interval '5 minutes') order by id limit ${limit}`.execute(
     db,
   )
   return rows
 }
 
-/** Makes an abandoned job pending again. Returns false where a worker has leased it meanwhile. */
+/** Makes an abandoned job pending again. Returns false if a worker has leased it meanwhile. */
 export async function requeue(db: Db, { id, fence }: Pick<AbandonedJob, 'id' | 'fence'>): Promise<boolean> {
   const { numAffectedRows } = await sql`
     update jobs set status = 'pending', fence = fence + 1, lease_until = null, worker = null, dedupe_key = null
@@ -162,7 +153,7 @@ export async function requeue(db: Db, { id, fence }: Pick<AbandonedJob, 'id' | '
   return numAffectedRows === 1n
 }
 
-/** Returns the workers that hold leases, with the seconds since their last heartbeat (null: none known). */
+/** Returns the workers that hold leases, with the seconds since their last heartbeat (null: no heartbeat). */
 export async function loadLeaseHolders(db: Db): Promise<{ worker: string; silent: number | null }[]> {
   const { rows } = await sql<{ worker: string; silent: number | null }>`
     select worker, extract(epoch from now() - max(seen_at))::float8 as silent
@@ -173,7 +164,7 @@ export async function loadLeaseHolders(db: Db): Promise<{ worker: string; silent
 /** The job yields to other owners: it returns to the queue and keeps its progress. */
 export class Yielded extends Error {
   constructor() {
-    super('the job made room for others')
+    super('the job yielded to others')
     this.name = 'Yielded'
   }
 }
@@ -181,7 +172,7 @@ export class Yielded extends Error {
 /** The lease is lost: the job was cancelled, or another worker has it. */
 export class LeaseLost extends Error {
   constructor() {
-    super('the job is no longer ours')
+    super('the lease of the job is lost')
     this.name = 'LeaseLost'
   }
 }
@@ -194,8 +185,5 @@ export async function lockDocument(trx: Trx, { document_id }: Pick<Job, 'documen
   if (document_id !== null) await trx.selectFrom('documents').select('id').where('id', '=', document_id).forNoKeyUpdate().execute()
 }
 
-const whereLeased = (db: Db, job: Job) =>
-  db.updateTable('jobs').where('id', '=', job.id).where('fence', '=', job.fence).where('status', '=', 'processing')
-
-/** Milliseconds before try number attempts + 1: 5 s, 20 s, 45 s, … at most 10 minutes, spread by a quarter so that many do not come back at once. */
+/** Returns the time before the next attempt: 5 s, 20 s, 45 s, … at most 10 minutes, with 25 % jitter. */
 const backoffMs = (attempts: number): number => Math.min(600_000, 5_000 * attempts ** 2) * (0.75 + Math.random() / 2)

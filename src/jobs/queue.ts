@@ -27,10 +27,10 @@ export interface Payloads {
 export type Kind = keyof Payloads
 export type Queue = 'ocr' | 'sync' | 'index' | 'maintenance'
 
-/** Attempts for about a week: the work is caught up with once an unavailable index or disk is back. */
+/** Attempts for about a week, so that the job outlasts an unavailable index or disk. */
 const manyAttempts = 1000
 
-/** `keepsFinished`: finished jobs stay as history and for statistics. `maxAttempts`: default of enqueue(). */
+/** `keepsFinished`: finished jobs stay for history and statistics. `maxAttempts`: default of enqueue(). */
 export const kinds = {
   ocr: { queue: 'ocr', keepsFinished: true, maxAttempts: 3 },
   extract: { queue: 'ocr', keepsFinished: true, maxAttempts: 3 },
@@ -71,21 +71,21 @@ export interface Handler<K extends Kind> {
 }
 
 /** The owner id of jobs without an owner. */
-export const noOwner = '00000000-0000-0000-0000-000000000000'
+const noOwner = '00000000-0000-0000-0000-000000000000'
 
-export interface EnqueueOptions {
+interface EnqueueOptions {
   priority?: Priority
   documentId?: string
   parentId?: string
   /** for fair scheduling; default: the owner of the document, else none */
   ownerId?: string
-  /** no second job is added while one with this key is pending */
+  /** key of which at most one job is pending */
   dedupeKey?: string
   runAt?: Date
   maxAttempts?: number
 }
 
-/** Adds a job. Returns its id, or the id of the pending job with the same `dedupeKey`. */
+/** Adds a job. Returns its id, or the id of the pending job with equal `dedupeKey`. */
 export async function enqueue<K extends Kind>(trx: Trx, kind: K, payload: Payloads[K], options: EnqueueOptions = {}): Promise<string> {
   const [id = ''] = await enqueueMany(trx, kind, [{ payload, ...options }])
   return id
@@ -95,14 +95,14 @@ export async function enqueue<K extends Kind>(trx: Trx, kind: K, payload: Payloa
 export async function enqueueMany<K extends Kind>(
   trx: Trx,
   kind: K,
-  wanted: readonly (EnqueueOptions & { payload: Payloads[K] })[],
+  newJobs: readonly (EnqueueOptions & { payload: Payloads[K] })[],
 ): Promise<string[]> {
-  if (wanted.length === 0) return []
-  const jobs = wanted.map(({ payload, priority = 'normal', ...options }) => ({
+  if (newJobs.length === 0) return []
+  const jobs = newJobs.map(({ payload, priority = 'normal', ...options }) => ({
     payload,
     priority: priorities[priority],
     document_id: options.documentId ?? null,
-    /** whose owner it belongs to */
+    // The job belongs to the owner of this document.
     about_id: options.documentId ?? ('document_id' in payload ? payload.document_id : null),
     parent_id: options.parentId ?? null,
     owner_id: options.ownerId ?? null,
@@ -138,15 +138,11 @@ export async function cancel(trx: Trx, ids: readonly string[]): Promise<string[]
 
 /** Cancels all pending and running jobs of documents. */
 export async function cancelByDocument(trx: Trx, ...documentIds: string[]): Promise<void> {
-  const live = await trx
-    .selectFrom('jobs')
-    .select('id')
-    .where('document_id', 'in', documentIds)
-    .where('status', 'in', ['pending', 'processing'])
-    .execute()
+  const { rows } = await sql<{ id: string }>`
+    select id from jobs where document_id = any(${documentIds}) and status in ('pending', 'processing')`.execute(trx)
   await cancel(
     trx,
-    live.map(({ id }) => id),
+    rows.map(({ id }) => id),
   )
 }
 

@@ -1,4 +1,4 @@
-/** Whether anybody works, and doing it oneself where nobody does. */
+/** Runs jobs in this process while no other worker does. */
 import { availableParallelism, hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
@@ -6,64 +6,65 @@ import { secondsAgo } from '../db/clock.ts'
 import { hasExited, workerName } from './reap-workers.ts'
 import { startWorker, type Worker } from './worker.ts'
 
-/** A worker without work shows itself every 20 seconds; one that is silent for this long (ms) does not work. */
-const silenceTimeoutMs = 30_000
-/** Milliseconds between two looks for one. */
+/** Age of the last heartbeat at which a worker counts as stopped. An idle worker sends one every 20 seconds. */
+const heartbeatTimeoutSeconds = 30
 const checkIntervalMs = 10_000
 
-/** What was read may be found: the index is brought up to date before we leave, within this time (ms). */
+/** Time for indexing the extracted text before this process ends. */
 const indexTimeoutMs = 10_000
 
-export interface EnsuredWorker {
-  /** Gives back unharmed what is being read, and works no more; `atOnce` leaves the index to others as well. */
+interface EnsuredWorker {
+  /** Releases the documents in work and stops. Indexes the finished ones first, unless `atOnce`. */
   stop(atOnce: boolean): Promise<void>
-  /** Gives all back without waiting for anything: the process has to end now. */
+  /** Releases all jobs without waiting, before a forced exit. */
   releaseNow(): Promise<void>
 }
 
-/** Sees to it that documents are read until `stop()`: by whoever does already, else by this process. `onStart` tells of the latter. */
+/** Ensures until `stop()` that documents are processed: by another worker, or else by this process. `onStart`: this process begins. */
 export async function ensureWorker(app: App, onStart: () => void): Promise<EnsuredWorker> {
-  let own: { reading: Worker; indexing: Worker } | null = null
+  let own: { ocr: Worker; index: Worker } | null = null
   const check = async (): Promise<void> => {
     if (own || (await hasActiveWorker(app))) return
     own = await startBoth(app)
     onStart()
   }
   let checking = check()
-  const again = setInterval(() => {
+  const timer = setInterval(() => {
     checking = checking.then(check).catch((error: Error) => app.log.warn({ err: error.message }, 'the queue is out of reach'))
   }, checkIntervalMs)
   const stop = async (atOnce: boolean): Promise<void> => {
-    clearInterval(again)
+    clearInterval(timer)
     await checking.catch(() => {})
     if (!own) return
-    await own.reading.stop(0)
-    if (!atOnce) await Promise.race([own.indexing.idle(), sleep(indexTimeoutMs, undefined, { ref: false })])
-    await own.indexing.stop(0)
+    await own.ocr.stop(0)
+    if (!atOnce) await Promise.race([own.index.idle(), sleep(indexTimeoutMs, undefined, { ref: false })])
+    await own.index.stop(0)
   }
   await checking.catch(async (error) => {
     await stop(true)
     throw error
   })
-  const letGo = async (): Promise<void> => {
-    clearInterval(again)
-    if (own) await Promise.all([own.reading.releaseNow(), own.indexing.releaseNow()])
+  return {
+    stop,
+    async releaseNow() {
+      clearInterval(timer)
+      if (own) await Promise.all([own.ocr.releaseNow(), own.index.releaseNow()])
+    },
   }
-  return { stop, releaseNow: letGo }
 }
 
-/** Two, so that the one can be stopped while the other ends its work. */
+/** Starts two workers, so that indexing can continue after OCR was stopped. */
 async function startBoth(app: App) {
-  const reading = await startWorker(app, { queues: ['ocr'], concurrency: app.config.worker.concurrency || availableParallelism() })
+  const ocr = await startWorker(app, { queues: ['ocr'], concurrency: app.config.worker.concurrency || availableParallelism() })
   const name = `${workerName(hostname(), process.pid)}/index`
-  return { reading, indexing: await startWorker(app, { queues: ['index', 'maintenance'], concurrency: 1, name }) }
+  return { ocr, index: await startWorker(app, { queues: ['index', 'maintenance'], concurrency: 1, name }) }
 }
 
 async function hasActiveWorker({ db }: App): Promise<boolean> {
   const rows = await db
     .selectFrom('workers')
     .select(['name', 'queues'])
-    .where('seen_at', '>', secondsAgo(silenceTimeoutMs / 1000))
+    .where('seen_at', '>', secondsAgo(heartbeatTimeoutSeconds))
     .execute()
   return rows.some(({ name, queues }) => queues.includes('ocr') && !hasExited(name, hostname()))
 }

@@ -8,31 +8,30 @@ import { isDue, recordSuccess } from '../jobs/last-success.ts'
 import { deleteRead } from '../notifications/notifications.ts'
 import { deleteEnded } from '../shared-links/shared-links.ts'
 
-/** Each removes what is old, as the configuration says, and tells how much that was; `isDry`: would be. */
+/** Each step deletes expired data and returns the number of deletions; with `isDryRun` it only counts them. */
 const steps = {
   files: purgeOrphans,
-  links: ({ db, config }, isDry) => deleteEnded(db, config.maintenance.links_keep, isDry),
-  notifications: ({ db, config }, isDry) => deleteRead(db, config.maintenance.notifications_keep, isDry),
-  jobs: ({ db, config }, isDry) => deleteInBatches(db, 'jobs', finishedJobs(config.maintenance.jobs_keep), isDry),
-} as const satisfies Record<string, (app: App, isDry: boolean) => Promise<number>>
+  links: ({ db, config }, isDryRun) => deleteEnded(db, config.maintenance.links_keep, isDryRun),
+  notifications: ({ db, config }, isDryRun) => deleteRead(db, config.maintenance.notifications_keep, isDryRun),
+  jobs: ({ db, config }, isDryRun) => deleteInBatches(db, 'jobs', expiredJobs(config.maintenance.jobs_keep), isDryRun),
+} as const satisfies Record<string, (app: App, isDryRun: boolean) => Promise<number>>
 
 export type Step = keyof typeof steps
-/** In the order in which they are done. */
+/** All steps, in the order of their execution. */
 export const allSteps = Object.keys(steps) as readonly Step[]
 
-export type RemovedCounts = Partial<Record<Step, number>>
+type RemovedCounts = Partial<Record<Step, number>>
 
-/** Seconds between two rounds that nobody asked for. */
 const dailySeconds = 86_400
 
-/** Does these steps, one after the other; `isDry`: only looks. Throws Busy, as two must not do it at once. */
-export async function maintain(app: App, chosen: readonly Step[] = allSteps, isDry = false): Promise<RemovedCounts> {
+/** Runs maintenance steps and returns the number of deletions of each. `isDryRun`: only counts them. Throws Busy if another process runs it. */
+export async function maintain(app: App, chosen: readonly Step[] = allSteps, isDryRun = false): Promise<RemovedCounts> {
   const work = async (): Promise<RemovedCounts> => {
     const removed: RemovedCounts = {}
-    for (const step of chosen) removed[step] = await steps[step](app, isDry)
+    for (const step of chosen) removed[step] = await steps[step](app, isDryRun)
     return removed
   }
-  if (isDry) return work()
+  if (isDryRun) return work()
   return withLock(app.database, 'maintenance', 0, async () => {
     const removed = await work()
     if (chosen === allSteps) await recordSuccess(app.db, 'maintenance')
@@ -40,7 +39,7 @@ export async function maintain(app: App, chosen: readonly Step[] = allSteps, isD
   })
 }
 
-/** Once a day, whichever worker is first. */
+/** Runs maintenance if no worker has done it within a day. */
 export async function maintainDaily(app: App): Promise<void> {
   if (!(await isDue(app.db, 'maintenance', dailySeconds))) return
   try {
@@ -51,8 +50,8 @@ export async function maintainDaily(app: App): Promise<void> {
   }
 }
 
-/** The job of a document that failed stays as long as the document: it is what a retry begins with. */
-const finishedJobs = (age: number) => sql`
+/** Selects finished jobs. The job of a failed document stays as long as the document, because a retry starts from it. */
+const expiredJobs = (ageMs: number) => sql`
   select job.id from jobs job left join documents document on document.id = job.document_id
-  where job.status in ('completed', 'failed', 'cancelled') and job.finished_at < now() - ${age} * interval '1 ms'
+  where job.status in ('completed', 'failed', 'cancelled') and job.finished_at < now() - ${ageMs} * interval '1 ms'
     and (document.status is null or document.status <> 'failed')`

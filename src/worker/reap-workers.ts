@@ -1,25 +1,25 @@
 /** Expires the leases of dead workers early. If such a worker is alive after all, its old fencing token keeps it from writing. */
 import type { Db } from '../db/pool.ts'
 import { isAlive } from '../is-alive.ts'
-import * as claims from '../jobs/leases.ts'
+import * as leases from '../jobs/leases.ts'
 
-/** A worker with jobs sends a heartbeat each second. */
-const silenceTimeoutSeconds = 30
+/** Age of the last heartbeat at which a worker with jobs counts as dead. It sends one each second. */
+const heartbeatTimeoutSeconds = 30
 
 /** Returns the name of a worker: HOST/PID. */
 export const workerName = (host: string, pid: number): string => `${host}/${pid}`
 
 /** Returns whether the process of a worker of this host has exited. */
 export function hasExited(name: string, host: string): boolean {
-  const [theirs, pid] = name.split('/')
-  return theirs === host && !isAlive(Number(pid))
+  const [workerHost, pid] = name.split('/')
+  return workerHost === host && !isAlive(Number(pid))
 }
 
 /** Expires the leases of other workers without a recent heartbeat, or whose process on this host has exited. */
 export async function reapStaleWorkers(db: Db, self: string): Promise<void> {
   const [host = ''] = self.split('/')
-  const stale = (await claims.loadLeaseHolders(db)).filter(
-    ({ worker, silent }) => worker !== self && (silent === null || silent > silenceTimeoutSeconds || hasExited(worker, host)),
+  const stale = (await leases.loadLeaseHolders(db)).filter(
+    ({ worker, silent }) => worker !== self && (silent === null || silent > heartbeatTimeoutSeconds || hasExited(worker, host)),
   )
   await reap(
     db,
@@ -32,6 +32,6 @@ export const reapPredecessor = (db: Db, self: string): Promise<void> => reap(db,
 
 async function reap(db: Db, names: readonly string[]): Promise<void> {
   if (names.length === 0) return
-  await claims.expireLeases(db, names)
+  await leases.expireLeases(db, names)
   await db.deleteFrom('workers').where('name', 'in', names).execute()
 }

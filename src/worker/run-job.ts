@@ -1,10 +1,9 @@
 /** Runs one leased job and records its outcome. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
-import type { Trx } from '../db/pool.ts'
-import { isUnavailable } from '../db/pool.ts'
+import { isUnavailable, type Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import * as claims from '../jobs/leases.ts'
+import * as leases from '../jobs/leases.ts'
 import type * as jobs from '../jobs/queue.ts'
 import type { Log } from '../log/log.ts'
 import { ReadFailure } from '../ports/document-reader.ts'
@@ -17,20 +16,21 @@ import { handlers } from './handlers.ts'
 /** The worker stops: its running jobs return to the queue. */
 export class Stopped extends Error {}
 
-/** A server of a later version has enqueued the job. */
+/** The job is of a later version of dms. */
 class UnknownKind extends Error {}
 
-/** While the database is out of reach: how long to wait before it is asked again, and before a job that met with it is tried again. */
+/** Time until a transaction is retried while the database is unavailable. */
 const databaseRetryMs = 1000
+/** Time until a job is retried that failed because something was unavailable. */
 const unavailableDelayMs = 5000
-/** Until a job of an unknown kind is offered again, as it is meant for a worker of a later version. */
+/** Time until a job of an unknown kind can be leased again, by a worker of a later version. */
 const unknownKindDelayMs = 60_000
 
 type FinishJob = (trx: Trx) => Promise<void>
 
 /** Runs a job and records its outcome. `signal` aborts with LeaseLost or Stopped. Never rejects. */
 export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Promise<void> {
-  const started = performance.now()
+  const startedAt = performance.now()
   const log = app.log.child({ job: job.id, kind: job.kind, document_id: job.document_id ?? undefined, attempt: job.attempts })
   const handler = handlerOf(job)
   try {
@@ -38,25 +38,25 @@ export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Prom
     const commit = await handler.run(app, job, signal)
     let logFields: jobs.LogFields = {}
     await commitWithRetry(app, log, signal, async (trx) => {
-      await claims.completeJob(trx, job)
+      await leases.completeJob(trx, job)
       logFields = ((await commit?.(trx)) as jobs.LogFields | undefined) ?? {}
     })
-    log.info({ ...logFields, duration_ms: Math.round(performance.now() - started) }, 'job done')
+    log.info({ ...logFields, duration_ms: Math.round(performance.now() - startedAt) }, 'job done')
   } catch (error) {
     const cause = signal.aborted ? signal.reason : error
-    if (cause instanceof claims.LeaseLost) return log.info('job taken away')
-    await commitWithRetry(app, log, signal, chooseFinish(app, job, cause, log)).catch((late) => {
-      // The lease ends by itself; whoever finds it then goes on.
-      if (!(late instanceof claims.LeaseLost)) log.error({ err: late }, 'a job could not be put back')
+    if (cause instanceof leases.LeaseLost) return log.info('job taken away')
+    await commitWithRetry(app, log, signal, chooseFinish(app, job, cause, log)).catch((failure) => {
+      // After the lease has expired, another worker recovers the job.
+      if (!(failure instanceof leases.LeaseLost)) log.error({ err: failure }, 'a job could not be put back')
     })
   }
 }
 
-/** Returns a function that puts an unfinished job back into the queue. */
+/** Returns a function that returns an unfinished job to the queue. */
 export const releaseJob =
-  (app: App, job: jobs.Job, delay = 0): FinishJob =>
+  (app: App, job: jobs.Job, delayMs = 0): FinishJob =>
   async (trx) => {
-    await claims.releaseLease(trx, job, delay)
+    await leases.releaseLease(trx, job, delayMs)
     await handlerOf(job)?.released?.(app, trx, job)
   }
 
@@ -64,12 +64,12 @@ export const releaseJob =
 export const recordFailure =
   (app: App, job: jobs.Job, problem: jobs.JobProblem): FinishJob =>
   async (trx) => {
-    const final = await claims.failJob(trx, job, problem)
-    await handlerOf(job)?.failed?.(app, trx, job, problem, final)
+    const isFinal = await leases.failJob(trx, job, problem)
+    await handlerOf(job)?.failed?.(app, trx, job, problem, isFinal)
   }
 
 function chooseFinish(app: App, job: jobs.Job, cause: unknown, log: Log): FinishJob {
-  if (cause instanceof Stopped || cause instanceof claims.Yielded) return releaseJob(app, job)
+  if (cause instanceof Stopped || cause instanceof leases.Yielded) return releaseJob(app, job)
   if (cause instanceof UnknownKind) {
     log.warn('job of a kind that this version does not know, left for a later version')
     return releaseJob(app, job, unknownKindDelayMs)
@@ -94,14 +94,14 @@ function toProblem(error: unknown): jobs.JobProblem {
   return { code: 'INTERNAL_ERROR', message: 'The server failed while it worked on this.', isRetryable: true }
 }
 
-/** A statement timeout counts as an attempt, unlike an outage: the statement would take as long again. */
+/** Returns whether a statement timed out. Unlike an outage, it counts as an attempt, because the statement would take as long again. */
 const isTimeout = (error: unknown): boolean => (error as { code?: unknown }).code === '57014'
 
 /** Retries the transaction during a database outage. The lease is renewed meanwhile. */
-async function commitWithRetry(app: App, log: Log, signal: AbortSignal, ending: FinishJob): Promise<void> {
+async function commitWithRetry(app: App, log: Log, signal: AbortSignal, finish: FinishJob): Promise<void> {
   for (;;) {
     try {
-      return await app.db.transaction().execute(ending)
+      return await app.db.transaction().execute(finish)
     } catch (error) {
       if (!isUnavailable(error) || isTimeout(error) || signal.aborted) throw error
       log.warn({ err: (error as Error).message }, 'waiting for the database to end a job')

@@ -1,91 +1,92 @@
-/** A worker as the configuration wants it, and a process that is nothing else. */
+/** Runs a worker as the configuration says, in this process: for `dms worker`, and for the worker process of a server. */
 import { availableParallelism, hostname } from 'node:os'
 import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import type { Queue } from '../jobs/queue.ts'
 import { type Log, onSignals, openLog } from '../log/log.ts'
 import { openApp } from '../open-app.ts'
-import type { RunningJob } from './messages.ts'
 import { workerName } from './reap-workers.ts'
 import { startSchedule } from './schedule.ts'
+import type { RunningJob } from './supervisor.ts'
 import { startWorker, type Worker } from './worker.ts'
 
 export type { Worker }
 
-const known: readonly string[] = ['ocr', 'sync', 'index', 'maintenance'] satisfies Queue[]
-
-export interface WorkerRun {
-  /** ends once no job can be run now */
-  once: boolean
-  /** ends after so many jobs; undefined: never */
+interface WorkerLimits {
+  /** Default: no limit. */
   maxJobs?: number
-  /** follows host and process in its name */
+  /** Suffix of the worker's name, after host and process. */
   label?: string
-  signal: AbortSignal
-  /** Opens the port of worker.health_listen; null where it is not set. */
-  openHealth(app: App, isDraining: () => boolean): Promise<{ readonly url: string; close(): Promise<void> } | null>
-  /** takes what is to be done before everything ends at once */
-  lastly(work: () => Promise<void>): void
-  /** the level that the log shall have from now on, asked for on SIGHUP */
-  levelNow(): Promise<string>
 }
 
-/** Starts a worker for the configured queues, and what it has to see to besides. */
-export async function startConfigured(app: App, { maxJobs, label }: Pick<WorkerRun, 'maxJobs' | 'label'> = {}): Promise<Worker> {
-  const { queues, concurrency } = app.config.worker
-  const own = queues.filter((queue): queue is Queue => known.includes(queue))
+export interface WorkerRun extends WorkerLimits {
+  /** stops when no job can run now */
+  once: boolean
+  signal: AbortSignal
+  /** Opens the port of worker.health_listen; null if it is not configured. */
+  openHealth(app: App, isDraining: () => boolean): Promise<{ readonly url: string; close(): Promise<void> } | null>
+  /** Registers work that has to precede a forced exit. */
+  onForcedExit(work: () => Promise<void>): void
+  /** Reads the configured log level, on SIGHUP. */
+  readLevel(): Promise<string>
+}
+
+/** Starts a worker for the configured queues, with the schedule if it runs maintenance. */
+export async function startConfigured(app: App, { maxJobs, label }: WorkerLimits = {}): Promise<Worker> {
+  const { concurrency } = app.config.worker
+  const queues = app.config.worker.queues as readonly Queue[]
   const name = [workerName(hostname(), process.pid), ...(label === undefined ? [] : [label])].join('/')
-  const worker = await startWorker(app, { queues: own, concurrency: concurrency || availableParallelism(), name, maxJobs })
-  const schedule = own.includes('maintenance') ? startSchedule(app) : null
+  const worker = await startWorker(app, { queues, concurrency: concurrency || availableParallelism(), name, maxJobs })
+  const schedule = queues.includes('maintenance') ? startSchedule(app) : null
   return {
     ...worker,
-    async stop(timeout) {
+    async stop(timeoutMs) {
       await schedule?.stop()
-      await worker.stop(timeout)
+      await worker.stop(timeoutMs)
     },
   }
 }
 
-/** Works until `signal`, or as long as `run` says. */
+/** Runs `dms worker`: until `signal` aborts, or as long as `run` says. */
 export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
+  const { once, signal } = run
   const log = openLog(config.log)
   let worker: Worker | null = null
-  const tell = () => worker && report(log, worker)
-  await onSignals(log, { levelNow: run.levelNow, tell }, () =>
-    work(config, log, run, (started) => {
+  const tell = () => worker && logRunningJobs(log, worker)
+  await onSignals(log, { levelNow: run.readLevel, tell }, () =>
+    withApp(config, log, 'embedded', async (app) => {
+      const started = await startConfigured(app, run)
       worker = started
+      run.onForcedExit(() => started.releaseNow())
+      const health = await run.openHealth(app, () => signal.aborted)
+      log.info({ worker: started.name, queues: config.worker.queues, health: health?.url }, 'working')
+      await Promise.race([aborted(signal), started.reachedMaxJobs, ...(once ? [started.idle()] : [])])
+      await started.stop(config.worker.shutdown_timeout)
+      await health?.close()
     }),
   )
 }
 
-async function work(config: Config, log: Log, run: WorkerRun, began: (worker: Worker) => void): Promise<void> {
-  const { once, signal } = run
-  const app = await openApp(config, log, { migrate: 'embedded', hasStatementTimeout: false })
+/** Opens an App for `work`, and closes it. */
+export async function withApp(config: Config, log: Log, migrate: 'embedded' | 'never', work: (app: App) => Promise<void>): Promise<void> {
+  const app = await openApp(config, log, { migrate, hasStatementTimeout: false })
   try {
-    const worker = await startConfigured(app, run)
-    began(worker)
-    run.lastly(() => worker.releaseNow())
-    const health = await run.openHealth(app, () => signal.aborted)
-    log.info({ worker: worker.name, queues: config.worker.queues, health: health?.url }, 'working')
-    const stopped = new Promise<void>((resolve) =>
-      signal.aborted ? resolve() : signal.addEventListener('abort', () => resolve(), { once: true }),
-    )
-    await Promise.race([stopped, worker.reachedMaxJobs, ...(once ? [worker.idle()] : [])])
-    await worker.stop(config.worker.shutdown_timeout)
-    await health?.close()
+    await work(app)
   } finally {
     await app.close()
   }
 }
 
-/** A line for each running job: somebody asked. */
-function report(log: Log, worker: Worker): void {
+export const aborted = (signal: AbortSignal): Promise<unknown> =>
+  new Promise((resolve) => (signal.aborted ? resolve(null) : signal.addEventListener('abort', resolve, { once: true })))
+
+function logRunningJobs(log: Log, worker: Worker): void {
   const running = runningJobs(worker)
   for (const job of running) log.info({ ...job }, 'job runs')
   if (running.length === 0) log.info('no job runs')
 }
 
-/** What a worker is at, for logs and for its supervisor. */
+/** Returns the running jobs of a worker, for logs and for its supervisor. */
 export const runningJobs = (worker: Worker): RunningJob[] =>
   worker.running().map(({ job, since }) => ({
     job: job.id,

@@ -1,54 +1,76 @@
-/** Keeps the worker process of a server: starts it, starts it again after its end, and kills one that hangs. */
+/** Supervises the worker process of a server: starts it, restarts it after its end, and kills it when it hangs. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Config } from '../config/schema.ts'
 import type { Log } from '../log/log.ts'
-import { type Heartbeat, heartbeatIntervalMs, type RunningJob, type ToWorker } from './messages.ts'
 
-type Variables = Readonly<Record<string, string | undefined>>
+/** Messages of the server to its worker process. */
+export type ToWorker =
+  /** the first message */
+  | { readonly kind: 'start'; readonly config: Config; readonly parentPid: number }
+  /** lease no more jobs, wait for running ones, and exit */
+  | { readonly kind: 'stop'; readonly timeoutMs: number }
+  /** release the running jobs, and exit at once */
+  | { readonly kind: 'release' }
+  /** reopen the log file, and set the level */
+  | { readonly kind: 'reopen'; readonly level: string }
+
+export interface RunningJob {
+  readonly job: string
+  readonly kind: string
+  readonly document_id: string | undefined
+  readonly running_ms: number
+}
+
+/** The message that the main thread of the worker process sends each second. */
+export interface Heartbeat {
+  readonly running: readonly RunningJob[]
+}
+
+export const heartbeatIntervalMs = 1000
 
 export interface WorkerProcess {
-  /** what it did a second ago */
+  /** Returns the running jobs of the last heartbeat. */
   running(): readonly RunningJob[]
-  /** Opens its log file again and takes this level. */
+  /** Reopens its log file and sets the level. */
   reopen(level: string): void
-  /** Ends it; it takes no more jobs, and running ones have so many milliseconds. */
+  /** Stops the process. It leases no more jobs; running ones have `timeoutMs`. */
   stop(timeoutMs: number): Promise<void>
-  /** Ends it; it gives back what it runs at once. */
+  /** Stops the process. Its running jobs are released at once. */
   releaseNow(): Promise<void>
 }
 
-/** Source and build lie at different depths. */
+/** Source and build have different depths. */
 const program = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../../bin/dms.js' : '../bin/dms.js', import.meta.url))
 
-const firstRestartMs = 1000
-const longestRestartMs = 60_000
-/** A worker that ran for so long did not fail at its start: the next restart is a first one. */
+const minRestartMs = 1000
+const maxRestartMs = 60_000
+/** A worker that ran longer did not fail at its start, so that the restart delay begins anew. */
 const stableMs = 60_000
-/** After the timeout of its jobs, for closing what is open. */
+/** Time after the timeout of the jobs, to close connections. */
 const closeTimeoutMs = 10_000
 const releaseTimeoutMs = 2000
 
-/** The worker gets its settings, and the secrets among them, in a message. What other variables hold is no business of its readers. */
+/** Environment variables of the worker. It gets its settings, with their secrets, in a message; its readers must not see other variables. */
 const inheritedVariables =
   /^(PATH|HOME|USER|LOGNAME|LANG|LC_\w+|TZ|TMPDIR|JOURNAL_STREAM|NODE_\w+|SSL_CERT_\w+|LD_\w+|FAKETIME\w*|OMP_\w+|UV_\w+)$/
 
-/** Starts it without waiting until it works. `hangTimeoutMs` without a heartbeat of its main thread, and it is killed; 0: never. */
-export function startWorkerProcess(config: Config, log: Log, env: Variables): WorkerProcess {
+/** Starts the process without waiting until it works. Kills it after `worker.hang_timeout` without a heartbeat (0: never). */
+export function startWorkerProcess(config: Config, log: Log, env: Readonly<Record<string, string | undefined>>): WorkerProcess {
   const hangTimeoutMs = config.worker.hang_timeout
   const childEnv = Object.fromEntries(Object.entries(env).filter(([name]) => inheritedVariables.test(name)))
   let child: ChildProcess
   let exited: Promise<void>
   let running: readonly RunningJob[] = []
   let isStopping = false
-  let restartMs = firstRestartMs
+  let restartMs = minRestartMs
   let restart: NodeJS.Timeout | undefined
 
   function start(): void {
     const startedAt = performance.now()
     running = []
     const started = fork(program, ['worker', '--supervised'], {
-      // A group of its own: Ctrl-C is for the server, and a worker that hangs is killed with what it started.
+      // A process group of its own: Ctrl-C is for the server, and a hanging worker is killed with its child processes.
       detached: true,
       env: childEnv,
       serialization: 'advanced',
@@ -63,13 +85,13 @@ export function startWorkerProcess(config: Config, log: Log, env: Variables): Wo
         killGroup(started)
         resolve()
         if (isStopping) return
-        if (performance.now() - startedAt > stableMs) restartMs = firstRestartMs
+        if (performance.now() - startedAt > stableMs) restartMs = minRestartMs
         log.error({ pid: started.pid, code, signal, jobs: running, restart_ms: restartMs }, 'the worker process ended; starting it again')
         restart = setTimeout(start, restartMs)
-        restartMs = Math.min(2 * restartMs, longestRestartMs)
+        restartMs = Math.min(2 * restartMs, maxRestartMs)
       }
       started.once('exit', onEnd)
-      // One that could not be started has no exit.
+      // A process that could not be started emits no exit.
       started.once('error', () => started.pid === undefined && onEnd(null, null))
     })
     send({ kind: 'start', config, parentPid: process.pid })
@@ -84,7 +106,7 @@ export function startWorkerProcess(config: Config, log: Log, env: Variables): Wo
     })
     const timer = setInterval(() => {
       const now = performance.now()
-      // This process was stopped or busy itself: what the worker sent meanwhile is read after this.
+      // This process itself was frozen or busy: heartbeats that arrived meanwhile are read after this timer.
       if (now - checkedAt > 3 * heartbeatIntervalMs) heartbeatAt = now
       checkedAt = now
       if (hangTimeoutMs === 0 || now - heartbeatAt <= hangTimeoutMs) return
@@ -99,7 +121,7 @@ export function startWorkerProcess(config: Config, log: Log, env: Variables): Wo
     if (child.connected) child.send(message, () => {})
   }
 
-  /** Asks it to end, and kills it where it does not. */
+  /** Sends a message that ends the process, and kills it after `timeoutMs`. */
   async function end(message: ToWorker, timeoutMs: number): Promise<void> {
     isStopping = true
     clearTimeout(restart)
@@ -121,13 +143,13 @@ export function startWorkerProcess(config: Config, log: Log, env: Variables): Wo
   }
 }
 
-/** The worker leads a group; its readers have theirs, and end as soon as they miss it. */
+/** Kills the process group of the worker. Its readers have groups of their own, and end when the worker is gone. */
 function killGroup({ pid }: ChildProcess): void {
   if (pid === undefined) return
   try {
     process.kill(-pid, 'SIGKILL')
   } catch (error) {
-    // No such group: all of it is gone.
+    // ESRCH: the whole group has ended.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }

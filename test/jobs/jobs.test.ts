@@ -74,7 +74,7 @@ test('a worker that comes back late changes nothing: its job, its pages and its 
   expect(after).toMatchObject({ status: 'completed', content: 'text of page 1\n\ntext of page 2' })
 
   const inTransaction = (run: (trx: Parameters<typeof claims.completeJob>[0]) => Promise<unknown>) => app.db.transaction().execute(run)
-  expect(await claims.renewLease(app.db, late, minute)).toBe(false)
+  await expect(claims.renewLease(app.db, late, minute)).rejects.toThrow(claims.LeaseLost)
   await expect(inTransaction((trx) => claims.completeJob(trx, late))).rejects.toThrow(claims.LeaseLost)
   await expect(inTransaction((trx) => claims.failJob(trx, late, { code: 'X', message: 'x', isRetryable: true }))).rejects.toThrow(
     claims.LeaseLost,

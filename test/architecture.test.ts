@@ -18,6 +18,7 @@ const floors: readonly (readonly string[])[] = [
     'src/is-alive.ts',
     'src/version.ts',
     'src/concurrency.ts',
+    'src/edit-distance.ts',
   ],
   ['src/http/', 'src/jobs/', 'src/events.ts', 'src/app.ts'],
   [

@@ -2,8 +2,8 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { closest, distance } from 'fastest-levenshtein'
 import { parse, TomlError } from 'smol-toml'
+import { editDistance } from '../edit-distance.ts'
 import { settings } from './schema.ts'
 
 const sections = new Set([...settings.keys()].filter((key) => key.includes('.')).map((key) => key.split('.', 1)[0] ?? ''))
@@ -85,10 +85,13 @@ function findPositions(toml: string): Map<string, string> {
 const positionOf = (places: ReadonlyMap<string, string>, key: string): string =>
   places.get(key) ?? places.get(key.split('.')[0] ?? '') ?? '1:1'
 
-/** " — did you mean X?" where some known name is near, else ''. */
-export function suggest(name: string, known: Iterable<string>): string {
-  const best = closest(name, [...known])
-  return distance(name, best) <= Math.max(2, name.length / 3) ? ` — did you mean ${best}?` : ''
+/** Returns ` — did you mean X?` with the nearest known name, or '' if none is near. */
+export function suggest(name: string, names: Iterable<string>): string {
+  const maxDistance = Math.max(2, Math.floor(name.length / 3))
+  const [nearest] = [...names]
+    .map((other) => ({ other, distance: editDistance(name, other, maxDistance) }))
+    .sort((one, other) => one.distance - other.distance)
+  return nearest && nearest.distance <= maxDistance ? ` — did you mean ${nearest.other}?` : ''
 }
 
 /** The parser's message is followed by a picture of the lines; the first line is the reason. */

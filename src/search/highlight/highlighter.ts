@@ -1,64 +1,64 @@
-/** Shows where a query was found: substrings of the text, escaped for HTML, in which <mark> is the only markup. */
+/** Highlights matches: snippets are substrings of a text, escaped for HTML, with <mark> as the only markup. */
 
-import { type IsEnough, matchPositions, type Span } from './match-positions.ts'
+import { type IsComplete, matchPositions, type Span } from './match-positions.ts'
 import { compileMatcher, type MatcherOptions } from './matcher.ts'
 import { substringsIn } from './substrings.ts'
 
-/** What to mark; `substrings` wherever they stand, also inside of words. */
+/** Terms to highlight, and `substrings` to highlight even inside words. */
 export interface Marker extends MatcherOptions {
   readonly substrings?: readonly string[]
 }
 
 export interface SnippetOptions {
-  /** characters of one snippet, about */
+  /** approximate length of a snippet, in characters */
   readonly size: number
   readonly max: number
 }
 
-/** The best snippets of a text, most different terms first; none where nothing is found. Without its marks and entities a snippet is a substring of the text as it is. */
+/** Returns the best snippets of a text, those with most distinct terms first; none if nothing matches. */
 export type Highlighter = (text: string, options: SnippetOptions) => string[]
 
-/** Made once for all texts in which the same is marked. */
+/** Compiles a highlighter for many texts. */
 export function highlighter(marker: Marker): Highlighter {
   const { terms, substrings = [] } = marker
-  const wanted = compileMatcher(marker)
-  const most = terms.filter(({ negated }) => !negated).length
+  const matcher = compileMatcher(marker)
+  const termCount = terms.filter(({ negated }) => !negated).length
   return (text, { size, max }) => {
     const inside = substringsIn(text, substrings).map(({ start, end, substring }) => ({ start, end, term: terms.length + substring }))
-    const isEnough = substrings.length > 0 ? never : enough(most, size, max)
-    const spans = [...matchPositions(text, wanted, isEnough), ...inside].sort(inOrder)
-    return windows(spans, size)
-      .sort((one, other) => other.terms - one.terms || one.start - other.start)
+    const isComplete = substrings.length > 0 ? () => false : hasBestPassages(termCount, size, max)
+    const spans = [...matchPositions(text, matcher, isComplete), ...inside].sort(byOffset)
+    return passages(spans, size)
+      .sort((one, other) => other.termCount - one.termCount || one.start - other.start)
       .slice(0, max)
-      .map((window) => show(text, window, spans, size))
+      .map((passage) => toSnippet(text, passage, spans, size))
   }
 }
 
-const never: IsEnough = () => false
-
-/** Whether there are `max` windows with all of the terms: nothing that comes later is better. It is looked at where that may be so, and then again with a quarter more text each. */
-function enough(most: number, size: number, max: number): IsEnough {
-  let lookAt = 0
+/** Returns whether `max` passages contain all terms, so that no later one is better. Checks again only after a quarter more text, since each check is linear. */
+function hasBestPassages(termCount: number, size: number, max: number): IsComplete {
+  let checkAt = 0
   return (spans, upTo) => {
     const [first] = spans
-    if (!first || upTo < Math.max(lookAt, first.start + (max + 1) * size)) return false
-    lookAt = upTo + (upTo - first.start) / 4
-    const last = windows(spans.toSorted(inOrder), size).filter(({ terms }) => terms === most)[max - 1]
+    if (!first || upTo < Math.max(checkAt, first.start + (max + 1) * size)) return false
+    checkAt = upTo + (upTo - first.start) / 4
+    const last = passages(spans.toSorted(byOffset), size).filter((passage) => passage.termCount === termCount)[max - 1]
     return last !== undefined && Math.max(last.end, last.start + size) + size < upTo
   }
 }
 
-const inOrder = (one: Span, other: Span): number => one.start - other.start || one.end - other.end
+const byOffset = (one: Span, other: Span): number => one.start - other.start || one.end - other.end
 
-interface Window {
+/** A part of the text with adjacent matches. */
+interface Passage {
   readonly start: number
   readonly end: number
-  /** how many different ones */
-  readonly terms: number
+  /** number of distinct terms */
+  readonly termCount: number
 }
 
-function windows(spans: readonly Span[], size: number): Window[] {
-  const found: Window[] = []
+/** Groups spans, sorted by offset, into passages of at most `size` characters. */
+function passages(spans: readonly Span[], size: number): Passage[] {
+  const result: Passage[] = []
   for (let from = 0; from < spans.length; ) {
     const start = spans[from]!.start
     let to = from
@@ -69,51 +69,52 @@ function windows(spans: readonly Span[], size: number): Window[] {
       end = Math.max(end, spans[to]!.end)
       to++
     }
-    found.push({ start, end, terms: terms.size })
+    result.push({ start, end, termCount: terms.size })
     from = to
   }
-  return found
+  return result
 }
 
-function show(text: string, window: Window, spans: readonly Span[], size: number): string {
-  const spare = Math.max(0, size - (window.end - window.start))
-  const from = backToSpace(text, Math.max(0, window.start - Math.floor(spare / 3)), window.start)
-  const to = onToSpace(text, Math.min(text.length, window.end + Math.ceil((2 * spare) / 3)), window.end)
+function toSnippet(text: string, passage: Passage, spans: readonly Span[], size: number): string {
+  const spare = Math.max(0, size - (passage.end - passage.start))
+  const from = snippetStart(text, Math.max(0, passage.start - Math.floor(spare / 3)), passage.start)
+  const to = snippetEnd(text, Math.min(text.length, passage.end + Math.ceil((2 * spare) / 3)), passage.end)
   let html = ''
-  let at = from
-  for (const { start, end } of merged(spans.filter((span) => span.start >= from && span.end <= to))) {
-    html += `${escapeHtml(text.slice(at, start))}<mark>${escapeHtml(text.slice(start, end))}</mark>`
-    at = end
+  let offset = from
+  for (const { start, end } of mergeOverlaps(spans.filter((span) => span.start >= from && span.end <= to))) {
+    html += `${escapeHtml(text.slice(offset, start))}<mark>${escapeHtml(text.slice(start, end))}</mark>`
+    offset = end
   }
-  return html + escapeHtml(text.slice(at, to))
+  return html + escapeHtml(text.slice(offset, to))
 }
 
-function merged(spans: readonly Span[]): { start: number; end: number }[] {
-  const out: { start: number; end: number }[] = []
+function mergeOverlaps(spans: readonly Span[]): { start: number; end: number }[] {
+  const merged: { start: number; end: number }[] = []
   for (const { start, end } of spans) {
-    const last = out.at(-1)
+    const last = merged.at(-1)
     if (last && start < last.end) last.end = Math.max(last.end, end)
-    else out.push({ start, end })
+    else merged.push({ start, end })
   }
-  return out
+  return merged
 }
 
-/** The edges of a snippet are at spaces where there is one on the way to what it shows, and never inside of a character. */
-function backToSpace(text: string, edge: number, inner: number): number {
-  if (edge === 0) return 0
-  const space = text.slice(edge, inner).search(/\s/)
-  if (space >= 0) return edge + space + 1
-  return isInside(text, edge) ? edge + 1 : edge
+/** Moves the start of a snippet behind a space if there is one before the match, and never into a surrogate pair. */
+function snippetStart(text: string, offset: number, matchStart: number): number {
+  if (offset === 0) return 0
+  const space = text.slice(offset, matchStart).search(/\s/)
+  if (space >= 0) return offset + space + 1
+  return isInSurrogatePair(text, offset) ? offset + 1 : offset
 }
 
-function onToSpace(text: string, edge: number, inner: number): number {
-  if (edge === text.length) return edge
-  const space = text.slice(inner, edge).search(/\s\S*$/)
-  if (space >= 0) return inner + space
-  return isInside(text, edge) ? edge - 1 : edge
+/** Moves the end of a snippet before a space if there is one after the match, and never into a surrogate pair. */
+function snippetEnd(text: string, offset: number, matchEnd: number): number {
+  if (offset === text.length) return offset
+  const space = text.slice(matchEnd, offset).search(/\s\S*$/)
+  if (space >= 0) return matchEnd + space
+  return isInSurrogatePair(text, offset) ? offset - 1 : offset
 }
 
-const isInside = (text: string, at: number): boolean => (text.codePointAt(at - 1) ?? 0) > 0xffff
+const isInSurrogatePair = (text: string, offset: number): boolean => (text.codePointAt(offset - 1) ?? 0) > 0xffff
 
 const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (character) => entities[character]!)

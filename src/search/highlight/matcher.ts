@@ -1,82 +1,84 @@
-/** What is to be found in texts, looked up once for all of them. */
+/** Compiles query terms into tables for matching many texts. */
 import type { Term } from '../query/parser.ts'
 
-/** What to find; `expansions` are the words that count as one of the query, by that word. */
 export interface MatcherOptions {
   readonly terms: readonly Term[]
+  /** words that also match a word of the query, by that word */
   readonly expansions: ReadonlyMap<string, readonly string[]>
 }
 
 export interface Matcher {
   readonly terms: readonly Term[]
-  /** word -> terms that it answers alone */
-  readonly whole: ReadonlyMap<string, readonly number[]>
+  /** token -> indexes of the terms that it matches alone */
+  readonly words: ReadonlyMap<string, readonly number[]>
   readonly prefixes: readonly { readonly prefix: string; readonly term: number }[]
-  /** first word -> terms of several words */
-  readonly starts: ReadonlyMap<string, readonly number[]>
-  readonly isNothing: boolean
-  /** Whether any of these may begin with the run of a text that begins at `at`, alone or joined to others. */
-  readonly mayBegin: (text: string, at: number) => boolean
+  /** first token -> indexes of phrases */
+  readonly phrases: ReadonlyMap<string, readonly number[]>
+  readonly isEmpty: boolean
+  /** Returns whether a match can begin with the run at `offset`. May return true without a match, never false with one. */
+  readonly canBegin: (text: string, offset: number) => boolean
 }
 
 export function compileMatcher({ terms, expansions }: MatcherOptions): Matcher {
-  const whole = new Map<string, number[]>()
-  const starts = new Map<string, number[]>()
+  const words = new Map<string, number[]>()
+  const phrases = new Map<string, number[]>()
   const prefixes: { prefix: string; term: number }[] = []
+  const addWord = (word: string, term: number) => {
+    for (const one of new Set([word, ...(expansions.get(word) ?? [])])) add(words, one, term)
+  }
   for (const [term, { parts, joined, negated }] of terms.entries()) {
     if (negated) continue
-    if (joined) for (const word of new Set([joined, ...(expansions.get(joined) ?? [])])) put(whole, word, term)
+    if (joined) addWord(joined, term)
     const [first] = parts
     if (!first) continue
-    if (parts.length > 1) put(starts, first.text, term)
-    else for (const word of new Set([first.text, ...(expansions.get(first.text) ?? [])])) put(whole, word, term)
+    if (parts.length > 1) add(phrases, first.text, term)
+    else addWord(first.text, term)
     if (joined && parts.at(-1)!.prefix) prefixes.push({ prefix: joined, term })
     if (parts.length === 1 && first.prefix) prefixes.push({ prefix: first.text, term })
   }
-  const isNothing = whole.size + starts.size + prefixes.length === 0
-  const beginnings = beginningsOf(
-    [...whole.keys(), ...starts.keys()],
+  const isEmpty = words.size + phrases.size + prefixes.length === 0
+  const table = buildBigramTable(
+    [...words.keys(), ...phrases.keys()],
     prefixes.map(({ prefix }) => prefix),
   )
-  return { terms, whole, prefixes, starts, isNothing, mayBegin: (text, at) => mayBegin(beginnings, text, at) }
+  return { terms, words, prefixes, phrases, isEmpty, canBegin: (text, offset) => canBegin(table, text, offset) }
 }
 
-function put(map: Map<string, number[]>, word: string, term: number): void {
-  const known = map.get(word)
-  if (known) known.push(term)
+function add(map: Map<string, number[]>, word: string, term: number): void {
+  const terms = map.get(word)
+  if (terms) terms.push(term)
   else map.set(word, [term])
 }
 
-/** Characters of ASCII. */
-const ascii = 128
-/** In the place of a second letter: there is none, or it is not in ASCII, and what that is folded to is not known here. */
+const asciiCount = 128
+/** Stands for a missing second letter, and for one outside ASCII, whose normalized form is unknown here. */
 const none = 0
-/** The place of a character in ASCII: letters are made small, and what is none, and no digit, is as if it were not there. */
-const foldedAscii = Uint8Array.from({ length: ascii }, (_, code) => {
+/** Lower-case letter or digit for each ASCII character; `none` for others. */
+const normalizedAscii = Uint8Array.from({ length: asciiCount }, (_, code) => {
   const character = String.fromCharCode(code).toLowerCase()
   return /[a-z\d]/.test(character) ? character.charCodeAt(0) : none
 })
 
-/** The first two letters of words, each pair once, as one number: a table, because each word of each text is looked for in it. */
-function beginningsOf(words: readonly string[], prefixes: readonly string[]): Uint8Array {
-  const known = new Uint8Array(ascii * ascii)
+/** Returns a bitmap of the first two letters of words. A table, because every word of every text is looked up. */
+function buildBigramTable(words: readonly string[], prefixes: readonly string[]): Uint8Array {
+  const table = new Uint8Array(asciiCount * asciiCount)
   for (const word of [...words, ...prefixes]) {
     const first = word.charCodeAt(0)
-    if (first >= ascii) continue
-    known[first * ascii + none] = 1
-    known[first * ascii + (foldedAscii[word.charCodeAt(1)] ?? none)] = 1
+    if (first >= asciiCount) continue
+    table[first * asciiCount + none] = 1
+    table[first * asciiCount + (normalizedAscii[word.charCodeAt(1)] ?? none)] = 1
   }
   for (const prefix of prefixes) {
     const first = prefix.charCodeAt(0)
-    if (prefix.length === 1 && first < ascii) known.fill(1, first * ascii, (first + 1) * ascii)
+    if (prefix.length === 1 && first < asciiCount) table.fill(1, first * asciiCount, (first + 1) * asciiCount)
   }
-  return known
+  return table
 }
 
-function mayBegin(beginnings: Uint8Array, text: string, at: number): boolean {
-  const first = text.charCodeAt(at)
-  if (first >= ascii) return true
-  // Not asked for past the end of the text, nor of what is not in ASCII: a table is slow to say that it does not hold something.
-  const second = at + 1 < text.length ? text.charCodeAt(at + 1) : ascii
-  return beginnings[foldedAscii[first]! * ascii + (second < ascii ? foldedAscii[second]! : none)] === 1
+function canBegin(table: Uint8Array, text: string, offset: number): boolean {
+  const first = text.charCodeAt(offset)
+  if (first >= asciiCount) return true
+  // Out-of-range reads of a typed array are slow.
+  const second = offset + 1 < text.length ? text.charCodeAt(offset + 1) : asciiCount
+  return table[normalizedAscii[first]! * asciiCount + (second < asciiCount ? normalizedAscii[second]! : none)] === 1
 }

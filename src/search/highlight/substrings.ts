@@ -1,35 +1,36 @@
-/** Finds substrings of a text, no matter the case, the accents or how much space there is. */
+/** Finds substrings of a text, ignoring case, accents and the amount of white space. */
 import { normalizeText } from '../query/tokenizer.ts'
 
 export interface SubstringMatch {
-  /** in the text (UTF-16) */
+  /** start and end offset in the text, in UTF-16 units */
   readonly start: number
   readonly end: number
-  /** which of them */
+  /** index of the substring */
   readonly substring: number
 }
 
-/** What is longer than anything that can be asked for is so by its spaces, and not shown whole. */
-const longest = 2_000
+/** Maximum length of a match. Only white space can make one longer. */
+const maxMatchLength = 2_000
 
-/** Where the substrings stand, one after the other, each place once for each substring. Time is linear in the text for each substring (Knuth, Morris and Pratt 1977). */
+/** Returns the non-overlapping matches of each substring, in linear time per substring (Knuth, Morris and Pratt 1977). */
 export function substringsIn(text: string, substrings: readonly string[]): SubstringMatch[] {
   if (substrings.length === 0) return []
-  const { folded, starts, ends } = normalizeWithOffsets(text)
-  const collapsed = collapseSpaces(folded)
-  const known = new Map<string, SubstringMatch[]>()
+  const { normalized, startOf, endOf } = normalizeWithOffsets(text)
+  const collapsed = collapseSpaces(normalized)
+  const cache = new Map<string, SubstringMatch[]>()
   return substrings.flatMap((value, substring) => {
-    const wanted = normalizeText(value).replace(/\s+/g, ' ')
-    const found = known.get(wanted)?.map((same) => ({ ...same, substring })) ?? occurrences(collapsed, wanted, starts, ends, substring)
-    known.set(wanted, found)
-    return found
+    const pattern = normalizeText(value).replace(/\s+/g, ' ')
+    const matches =
+      cache.get(pattern)?.map((match) => ({ ...match, substring })) ?? occurrences(collapsed, pattern, startOf, endOf, substring)
+    cache.set(pattern, matches)
+    return matches
   })
 }
 
-/** A text whose spaces count as one, however many they are. */
+/** A text in which each run of white space is one space. */
 interface CollapsedText {
   readonly codes: Uint16Array
-  /** units of the text that each code stands for: first and last */
+  /** first and last unit of the text for each code */
   readonly first: Uint32Array
   readonly last: Uint32Array
 }
@@ -53,69 +54,66 @@ function collapseSpaces(text: string): CollapsedText {
 
 function occurrences(
   { codes, first, last }: CollapsedText,
-  wanted: string,
-  starts: (unit: number) => number,
-  ends: (unit: number) => number,
+  pattern: string,
+  startOf: (unit: number) => number,
+  endOf: (unit: number) => number,
   substring: number,
 ): SubstringMatch[] {
-  const found: SubstringMatch[] = []
-  if (wanted === '') return found
-  const shorter = prefixes(wanted)
+  const matches: SubstringMatch[] = []
+  if (pattern === '') return matches
+  const failure = failureFunction(pattern)
   let matched = 0
-  for (let at = 0; at < codes.length; at++) {
-    while (matched > 0 && wanted.charCodeAt(matched) !== codes[at]) matched = shorter[matched - 1]!
-    if (wanted.charCodeAt(matched) === codes[at]) matched++
-    if (matched < wanted.length) continue
+  for (let unit = 0; unit < codes.length; unit++) {
+    while (matched > 0 && pattern.charCodeAt(matched) !== codes[unit]) matched = failure[matched - 1]!
+    if (pattern.charCodeAt(matched) === codes[unit]) matched++
+    if (matched < pattern.length) continue
     matched = 0
-    // Of the spaces around what was found one on each side is enough.
-    const from = (wanted.length > 1 && wanted[0] === ' ' ? last : first)[at - wanted.length + 1]!
-    const to = (wanted.length > 1 && wanted.endsWith(' ') ? first : last)[at]!
-    const start = starts(from)
-    found.push({ start, end: Math.min(ends(to), start + longest), substring })
+    // A match includes only one of the spaces at each end.
+    const from = (pattern.length > 1 && pattern[0] === ' ' ? last : first)[unit - pattern.length + 1]!
+    const to = (pattern.length > 1 && pattern.endsWith(' ') ? first : last)[unit]!
+    const start = startOf(from)
+    matches.push({ start, end: Math.min(endOf(to), start + maxMatchLength), substring })
   }
-  return found
+  return matches
 }
 
-/** For each length of the beginning of a text that of the longest part which both begins and ends it. */
-function prefixes(text: string): Uint32Array {
-  const lengths = new Uint32Array(text.length)
-  for (let at = 1, length = 0; at < text.length; at++) {
-    while (length > 0 && text[at] !== text[length]) length = lengths[length - 1]!
-    if (text[at] === text[length]) length++
-    lengths[at] = length
+/** Returns, for each prefix, the length of its longest proper prefix that is also its suffix. */
+function failureFunction(pattern: string): Uint32Array {
+  const lengths = new Uint32Array(pattern.length)
+  for (let index = 1, length = 0; index < pattern.length; index++) {
+    while (length > 0 && pattern[index] !== pattern[length]) length = lengths[length - 1]!
+    if (pattern[index] === pattern[length]) length++
+    lengths[index] = length
   }
   return lengths
 }
 
-/** A pattern in which any space may be more or less; at the edges one is enough, and more would take quadratic time in a text full of spaces. */
+/** Replaces white space in a regular expression by any white space. At the ends one is enough; more would take quadratic time in a text full of spaces. */
 export const anySpace = (pattern: string): string => pattern.replace(/^\s+|\s+$/g, '\\s').replace(/\s+/g, '\\s+')
 
-const mark = /^\p{M}+/u
+const combiningMarks = /^\p{M}+/u
 
-/** The text as normalizeText() has it, and where each unit of that stands in the text itself. */
-function normalizeWithOffsets(text: string): { folded: string; starts(at: number): number; ends(at: number): number } {
-  const whole = normalizeText(text)
-  // Nothing was replaced by anything longer or shorter, as in all plain English.
-  if (whole.length === text.length && !/[^\p{ASCII}]/u.test(text)) return { folded: whole, starts: (at) => at, ends: (at) => at + 1 }
-  const known = new Map<string, string>()
-  const from: number[] = []
-  let folded = ''
-  let at = 0
+/** Normalizes a text, with functions that map units of the result to start and end offsets of the text. */
+function normalizeWithOffsets(text: string): { normalized: string; startOf(unit: number): number; endOf(unit: number): number } {
+  if (!/[^\p{ASCII}]/u.test(text)) return { normalized: normalizeText(text), startOf: (unit) => unit, endOf: (unit) => unit + 1 }
+  const cache = new Map<string, string>()
+  const offsets: number[] = []
+  let normalized = ''
+  let offset = 0
   for (const character of text) {
-    const now = known.get(character) ?? normalizeText(character)
-    known.set(character, now)
-    for (let unit = 0; unit < now.length; unit++) from.push(at)
-    folded += now
-    at += character.length
+    const replacement = cache.get(character) ?? normalizeText(character)
+    cache.set(character, replacement)
+    for (let unit = 0; unit < replacement.length; unit++) offsets.push(offset)
+    normalized += replacement
+    offset += character.length
   }
-  const widthAt = (start: number): number => String.fromCodePoint(text.codePointAt(start)!).length
   return {
-    folded,
-    starts: (unit) => from[unit]!,
-    ends: (unit) => {
-      const start = from[unit]!
-      const end = start + widthAt(start)
-      return end + (mark.exec(text.slice(end, end + 8))?.[0].length ?? 0)
+    normalized,
+    startOf: (unit) => offsets[unit]!,
+    endOf: (unit) => {
+      const start = offsets[unit]!
+      const end = start + String.fromCodePoint(text.codePointAt(start)!).length
+      return end + (combiningMarks.exec(text.slice(end, end + 8))?.[0].length ?? 0)
     },
   }
 }

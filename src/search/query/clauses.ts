@@ -1,30 +1,28 @@
-/** Conditions on fields, as they come in. */
+/** Schemas of the conditions and the order of an advanced search. */
 import { z } from 'zod'
 import type { SearchClause, SearchSort } from '../../ports/search-engine.ts'
 
 const maxClauses = 100
-const maxValue = 1_000
-const maxTogether = 10_000
-const maxKey = 255
+const maxValueLength = 1_000
+const maxTotalLength = 10_000
+const maxKeyLength = 255
 
 const fields = ['any', 'title', 'content', 'filename', 'labels', 'mime_type', 'status', 'source_id'] as const
 const sortable = ['score', 'created_at', 'updated_at', 'title', 'size', 'ocr_confidence'] as const
 
 const Field = z.union(
-  [z.enum(fields), z.templateLiteral(['metadata.', z.string().min(1).max(maxKey)])],
+  [z.enum(fields), z.templateLiteral(['metadata.', z.string().min(1).max(maxKeyLength)])],
   `one of ${fields.join(', ')}, metadata.KEY`,
 )
 
-const lengthOf = (text: string): number => [...text].length
-
-/** Of one sign NFKC can make eighteen, and all of them are looked for. */
-const normalLength = (text: string): number => text.normalize('NFKC').length
-
-/** Of metadata also numbers and what is true or false. */
+/** Metadata values can be numbers and booleans. */
 const Value = z
   .union([z.string(), z.number(), z.boolean()], 'a text, a number, true or false')
   .transform(String)
-  .refine((text) => text.length <= 2 * maxValue && lengthOf(text) <= maxValue, `at most ${maxValue.toLocaleString('en')} characters`)
+  .refine(
+    (text) => text.length <= 2 * maxValueLength && [...text].length <= maxValueLength,
+    `at most ${maxValueLength.toLocaleString('en')} characters`,
+  )
   .refine((text) => text.trim() !== '', 'is empty')
 
 const Clause: z.ZodType<SearchClause> = z.object({
@@ -35,17 +33,20 @@ const Clause: z.ZodType<SearchClause> = z.object({
 
 const clauses = z.array(Clause).max(maxClauses, `at most ${maxClauses} conditions`).default([])
 
-/** What must, should and must not be. */
+/** Length that counts towards the limit: NFKC expands one character to up to eighteen. */
+const countedLength = ({ value }: SearchClause): number => Math.max(value.length, value.normalize('NFKC').length)
+
+/** Clauses of a boolean query. */
 export const Clauses = z
   .object({ must: clauses, should: clauses, must_not: clauses })
   .refine(({ must, should, must_not }) => must.length + should.length + must_not.length <= maxClauses, `at most ${maxClauses} conditions`)
   .refine(
     ({ must, should, must_not }) =>
-      [...must, ...should, ...must_not].reduce((sum, { value }) => sum + Math.max(value.length, normalLength(value)), 0) <= 2 * maxTogether,
-    `the values have more than ${maxTogether.toLocaleString('en')} characters together`,
+      [...must, ...should, ...must_not].reduce((sum, clause) => sum + countedLength(clause), 0) <= 2 * maxTotalLength,
+    `the values have more than ${maxTotalLength.toLocaleString('en')} characters together`,
   )
 
-/** The first says most; the best, then the newest first where nothing is said. */
+/** Sort keys, the most significant first. Default: by score, then the newest first. */
 export const Sort: z.ZodType<SearchSort[]> = z
   .array(z.object({ field: z.enum(sortable), order: z.enum(['asc', 'desc']).default('desc') }))
   .max(sortable.length)

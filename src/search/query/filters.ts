@@ -1,4 +1,4 @@
-/** Which documents count, whatever their words are: those that the asker may see, and of them those of the types, labels and so on that were asked for. */
+/** Resolves filters by name to the filter of the search engine. Only here searches are restricted to documents that the actor may see. */
 import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import type { DocumentStatus } from '../../db/schema.ts'
@@ -8,7 +8,7 @@ import { parseUserIdentifier } from '../../http/user-identifier.ts'
 import { noFilter, type SearchFilter } from '../../ports/search-engine.ts'
 import { earliest, latest, type ParsedQuery } from './qualifiers.ts'
 
-/** As a client names them: labels by id or by name (no case), the owner by id or user name. */
+/** Filters of a request: labels by id or name (case-insensitive), the owner by id or user name. */
 export interface Filters {
   mime_types?: readonly string[] | undefined
   labels?: readonly string[] | undefined
@@ -20,10 +20,10 @@ export interface Filters {
   owner?: string | undefined
 }
 
-/** What the actor sees, and nothing else of anybody. */
+/** Returns the filter for all documents that the actor may see. */
 export const visibleTo = (actor: Actor): SearchFilter => ({ ...noFilter, ownerId: isAdmin(actor) ? null : actor.id })
 
-/** The filter for the engine, of what was asked and what was typed; null where nothing can pass it. Here and nowhere else users are kept to their own documents. */
+/** Combines the filters of a request with those in the query text. Returns null if no document can pass. Adds to `warnings`. */
 export async function resolveFilter(
   app: App,
   actor: Actor,
@@ -32,30 +32,30 @@ export async function resolveFilter(
   warnings: string[],
 ): Promise<SearchFilter | null> {
   const owners = [...new Set([filters.owner, typed.owner].filter((owner) => owner !== undefined && owner !== null))]
-  const ownerIds = [...new Set(await Promise.all(owners.map((owner) => ownerId(app, owner))))]
-  const asked = ownerIds[0] ?? null
+  const ownerIds = [...new Set(await Promise.all(owners.map((owner) => findUserId(app, owner))))]
+  const ownerId = ownerIds[0] ?? null
   if (typed.owner !== null) {
-    const meant = ownerIds.at(-1) ?? null
-    // Whether there is such a user is nobody's business but an admin's.
-    if (!isAdmin(actor) && meant !== actor.id) warnings.push(`owner:${typed.owner} is not you: you find what is yours`)
-    if (isAdmin(actor) && meant === null) warnings.push(`owner:${typed.owner} does not exist: nothing is theirs`)
+    const typedId = ownerIds.at(-1) ?? null
+    // Only admins may learn whether a user exists.
+    if (!isAdmin(actor) && typedId !== actor.id) warnings.push(`owner:${typed.owner} is not you: only your own documents are searched`)
+    if (isAdmin(actor) && typedId === null) warnings.push(`owner:${typed.owner} does not exist: no document matches`)
   }
-  if (ownerIds.length > 1 || (ownerIds.length > 0 && asked === null)) return null
-  if (!isAdmin(actor) && asked !== null && asked !== actor.id) return null
-  const wanted = [...(filters.labels ?? []), ...(filters.label_ids ?? []), ...typed.labels]
-  const labels = await Promise.all(wanted.map((label) => labelId(app, label)))
-  const notLabels = await Promise.all(typed.notLabels.map((label) => labelId(app, label)))
+  if (ownerIds.length > 1 || (ownerIds.length > 0 && ownerId === null)) return null
+  if (!isAdmin(actor) && ownerId !== null && ownerId !== actor.id) return null
+  const labelNames = [...(filters.labels ?? []), ...(filters.label_ids ?? []), ...typed.labels]
+  const labels = await Promise.all(labelNames.map((label) => findLabelId(app, label)))
+  const notLabels = await Promise.all(typed.notLabels.map((label) => findLabelId(app, label)))
   for (const label of typed.labels.filter((_, nth) => labels.at(nth - typed.labels.length) === null))
-    warnings.push(`label:${label} does not exist: nothing carries it`)
+    warnings.push(`label:${label} does not exist: no document has it`)
   for (const label of typed.notLabels.filter((_, nth) => notLabels[nth] === null))
-    warnings.push(`-label:${label} does not exist: nothing carries it`)
+    warnings.push(`-label:${label} does not exist: no document has it`)
   const labelIds = labels.filter((id) => id !== null)
   if (labelIds.length < labels.length) return null
   const mimeTypes = intersect(filters.mime_types ?? [], typed.types, isTypeOf)
   const status = intersect(filters.status ?? [], typed.status, (one, other) => one === other)
   if (mimeTypes === null || status === null) return null
   return {
-    ownerId: isAdmin(actor) ? asked : actor.id,
+    ownerId: isAdmin(actor) ? ownerId : actor.id,
     mimeTypes,
     notMimeTypes: typed.notTypes,
     labelIds,
@@ -64,12 +64,12 @@ export async function resolveFilter(
     sourceId: filters.source_id?.toLowerCase() ?? null,
     from: latest(filters.date_range?.from ?? null, typed.from),
     to: earliest(filters.date_range?.to ?? null, typed.to),
-    // What was not read by OCR has no confidence: 0 is to leave out nothing.
+    // Documents without OCR have no confidence: 0 must not exclude them.
     minConfidence: filters.min_confidence || null,
   }
 }
 
-/** What is in both lists, of which an empty one means anything; null where that is nothing. */
+/** Returns the intersection of two lists; null if it is empty. An empty list allows every value. */
 function intersect(
   one: readonly string[],
   other: readonly string[],
@@ -84,20 +84,20 @@ function intersect(
   return narrower.length === 0 ? null : [...new Set(narrower)]
 }
 
-/** Whether a type is another one, or of a family that is meant by `image/*`. */
+/** Returns whether a media type equals another one, or is of its family (`image/*`). */
 const isTypeOf = (type: string, wide: string): boolean => {
   const [narrow, other] = [type.toLowerCase(), wide.toLowerCase()]
   return narrow === other || (other.endsWith('/*') && narrow.startsWith(other.slice(0, -1)))
 }
 
-async function ownerId(app: App, owner: string): Promise<string | null> {
+async function findUserId(app: App, owner: string): Promise<string | null> {
   const { column, value } = parseUserIdentifier(owner)
   const user = await app.db.selectFrom('users').select('id').where(column, '=', value).executeTakeFirst()
   return user?.id ?? null
 }
 
-async function labelId(app: App, label: string): Promise<string | null> {
+async function findLabelId(app: App, label: string): Promise<string | null> {
   const column = isId(label) ? 'id' : 'name_key'
-  const found = await app.db.selectFrom('labels').select('id').where(column, '=', labelKey(label)).executeTakeFirst()
-  return found?.id ?? null
+  const row = await app.db.selectFrom('labels').select('id').where(column, '=', labelKey(label)).executeTakeFirst()
+  return row?.id ?? null
 }

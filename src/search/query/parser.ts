@@ -1,11 +1,11 @@
-/** What somebody typed into the search box, understood. */
+/** Parses queries into terms. */
 import { tokenize } from './tokenizer.ts'
 
 export interface Part {
   readonly text: string
-  /** words after the first part */
+  /** position after the first part, in words */
   readonly offset: number
-  /** whether words that only begin so count too */
+  /** matches every word with this prefix */
   readonly prefix: boolean
   /** whether it is known to stand for itself in documents, and not only to begin words */
   readonly isWord?: boolean
@@ -13,17 +13,17 @@ export interface Part {
   readonly begun?: readonly string[]
 }
 
-/** Something to be found, or (`negated`) not to be found: one word, or several in a row. */
+/** A word or a phrase that documents must contain, or must not contain (`negated`). */
 export interface Term {
   readonly parts: readonly Part[]
-  /** the parts written as one word, where they were typed together: e-mail, email */
+  /** the parts as one word, if they are joined: email of e-mail */
   readonly joined: string | null
   readonly negated: boolean
-  /** in quotation marks: only exactly this */
+  /** in quotation marks: no typos and no stems */
   readonly quoted: boolean
-  /** only there; null: wherever */
+  /** null: any field */
   readonly field: TermField | null
-  /** one of this and the term before is enough */
+  /** Alternative to the preceding term (OR). */
   readonly alternative: boolean
 }
 
@@ -33,21 +33,21 @@ export type TermField = (typeof termFields)[number]
 const item = new RegExp(`(-?)(?:(${termFields.join('|')}):(?=[^\\s]))?(?:"([^"]*)"?|([^\\s"]+))`, 'g')
 const quotes = /[“”„‟«»＂]/g
 
-/** A query with plain quotation marks. */
+/** Replaces typographic quotation marks with ". */
 export const normalizeQuotes = (query: string): string => query.replace(quotes, '"')
 
 const iban = /\b[a-z]{2}\d{2}(?: [a-z\d]{4})(?: (?=[a-z]*\d)[a-z\d]{4}){1,6}(?: (?=[a-z]*\d)[a-z\d]{1,4})\b/gi
 
-/** The terms of a query, each once; none where it holds no letter and no digit. Any text is a query: there are no mistakes. */
+/** Returns the distinct terms of a query; none if it has no letter and no digit. There are no syntax errors. */
 export function parse(query: string): Term[] {
-  const found = [...joinIbans(normalizeQuotes(query)).matchAll(item)]
-  // Signs behind it make the last word no other.
-  const last = found.findLastIndex(([, , , phrase, word]) => /[\p{L}\p{N}]/u.test(phrase ?? word ?? ''))
+  const items = [...joinIbans(normalizeQuotes(query)).matchAll(item)]
+  // The last word can be followed by punctuation.
+  const last = items.findLastIndex(([, , , phrase, word]) => /[\p{L}\p{N}]/u.test(phrase ?? word ?? ''))
   let isAfterOr = false
   const terms: Term[] = []
-  for (const [index, [whole, minus, field, phrase, word]] of found.entries()) {
+  for (const [index, [whole, minus, field, phrase, word]] of items.entries()) {
     const before = terms.at(-1)
-    const next = found[index + 1]
+    const next = items[index + 1]
     if (whole === 'OR' && before && !before.negated && next && next[1] === '') {
       isAfterOr = true
       continue
@@ -63,40 +63,40 @@ export function parse(query: string): Term[] {
 }
 
 type TermOptions = Omit<Term, 'parts' | 'joined'> & { readonly prefix: boolean }
-const unmarked: TermOptions = { negated: false, quoted: false, prefix: false, field: null, alternative: false }
+const plainTerm: TermOptions = { negated: false, quoted: false, prefix: false, field: null, alternative: false }
 
-/** The words of a text as terms, each once; signs mean nothing in it. */
+/** Returns the distinct words of a text as terms. Punctuation has no meaning. */
 export function termsOf(text: string): Term[] {
   return distinct(
     joinIbans(text)
       .split(/\s+/)
-      .flatMap((word) => termOf(word, unmarked) ?? []),
+      .flatMap((word) => termOf(word, plainTerm) ?? []),
   )
 }
 
-/** The words that terms are made of, as they were typed. */
+/** Returns the words of terms. */
 export const wordsOf = (terms: readonly Term[]): string[] => terms.flatMap(({ parts }) => parts.map(({ text }) => text))
 
-/** A text as one term; null where it holds no word. */
-export const phraseOf = (text: string): Term | null => termOf(text, { ...unmarked, quoted: true })
+/** Returns a text as one quoted term; null if it has no word. */
+export const phraseOf = (text: string): Term | null => termOf(text, { ...plainTerm, quoted: true })
 
-/** The groups of a number that is written in groups, in one. */
+/** Removes the spaces of IBANs. */
 const joinIbans = (text: string): string => text.replace(iban, (number) => number.replaceAll(' ', ''))
 
 const distinct = (terms: readonly Term[]): Term[] => [...new Map(terms.map((term) => [JSON.stringify(term), term])).values()]
 
 function termOf(text: string, { prefix, ...options }: TermOptions): Term | null {
-  const all = [...tokenize(text)]
-  const parts = all.filter((word, index) => word.form !== 'joined' && !(word.form === 'last' && all[index - 1]?.form === 'pair'))
+  const tokens = [...tokenize(text)]
+  const parts = tokens.filter(({ form }, index) => form !== 'joined' && !(form === 'last' && tokens[index - 1]?.form === 'pair'))
   const first = parts[0]
   const last = parts.at(-1)
   if (!first || !last) return null
-  const whole = all.find((word) => word.form === 'joined' && word.start === first.start && word.end === last.end)
+  const whole = tokens.find(({ form, start, end }) => form === 'joined' && start === first.start && end === last.end)
   return {
-    parts: parts.map((word) => ({
-      text: word.text,
-      offset: word.position - first.position,
-      prefix: word.form === 'last' || (prefix && word === last && word.form === 'word'),
+    parts: parts.map((token) => ({
+      text: token.text,
+      offset: token.position - first.position,
+      prefix: token.form === 'last' || (prefix && token === last && token.form === 'word'),
     })),
     joined: whole?.text ?? null,
     ...options,

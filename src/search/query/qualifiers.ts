@@ -1,9 +1,9 @@
-/** What of a query is no word but a filter, `type:pdf` and the like; and what in it is probably not meant as it was typed. */
+/** Separates the filters of a query (`type:pdf`) from its words, and warns of probable mistakes. */
 import type { DocumentStatus } from '../../db/schema.ts'
 import { normalizeQuotes, termFields } from './parser.ts'
 
 export interface ParsedQuery {
-  /** what is left: words, "phrases", -not, OR, title:word */
+  /** the query without its filters: words, "phrases", -not, OR, title:word */
   readonly text: string
   readonly types: readonly string[]
   readonly notTypes: readonly string[]
@@ -14,12 +14,12 @@ export interface ParsedQuery {
   readonly owner: string | null
   readonly from: Date | null
   readonly to: Date | null
-  /** whether any filter was typed */
+  /** the query has a filter */
   readonly isFiltered: boolean
   readonly warnings: readonly string[]
 }
 
-/** Names for types, as people call them. */
+/** Media types by short name. */
 const families: Readonly<Record<string, readonly string[]>> = {
   pdf: ['application/pdf'],
   image: ['image/*'],
@@ -52,8 +52,8 @@ const mimeType = /^[\w.+-]{1,100}\/(?:[\w.+-]{1,150}|\*)$/
 const statuses: readonly DocumentStatus[] = ['pending', 'processing', 'completed', 'failed']
 
 const item = /(-?)(?:([a-z_]+):(?=\S))?(?:"([^"]*)("?)|([^\s"]+))/gi
-/** Both edges of a word that is no field for sure: https://…, 10:30, C:\… */
-const noField = /^(?:\/\/|\\)/
+/** Values after which the word before the colon is not a field: https://…, C:\… */
+const notField = /^(?:\/\/|\\)/
 
 interface Draft {
   types: string[]
@@ -73,35 +73,35 @@ const qualifiers: Readonly<Record<string, Qualifier>> = {
   type: (draft, value, isNegated) => (isNegated ? draft.notTypes : draft.types).push(...typesOf(draft, value)),
   label: (draft, value, isNegated) => (isNegated ? draft.notLabels : draft.labels).push(value),
   status: (draft, value, isNegated) => {
-    if (isNegated) return refuse(draft, 'status')
+    if (isNegated) return warnNegated(draft, 'status')
     for (const one of value.toLowerCase().split(',')) {
       if (statuses.includes(one as DocumentStatus)) draft.status.push(one as DocumentStatus)
       else draft.warnings.push(`status:${one} is none of ${statuses.join(', ')}: ignored`)
     }
   },
   owner: (draft, value, isNegated) => {
-    if (isNegated) return refuse(draft, 'owner')
+    if (isNegated) return warnNegated(draft, 'owner')
     if (draft.owner !== null && draft.owner !== value) draft.warnings.push(`owner:${draft.owner} is ignored: only the last owner counts`)
     draft.owner = value
   },
   date: (draft, value, isNegated) => {
-    if (isNegated) return refuse(draft, 'date')
+    if (isNegated) return warnNegated(draft, 'date')
     const span = parseDateRange(value)
     if (!span) draft.warnings.push(`date:${value} is not of the form 2026, 2026-03, 2026-03-17, or two of them with .. between: ignored`)
     else {
-      if (span.from && span.to && span.from > span.to) draft.warnings.push(`date:${value} ends before it begins: nothing is of that time`)
+      if (span.from && span.to && span.from > span.to) draft.warnings.push(`date:${value} ends before it begins: no document matches`)
       draft.from = latest(draft.from, span.from)
       draft.to = earliest(draft.to, span.to)
     }
   },
 }
 
-/** A field may be typed as anything, also as __proto__ or constructor. */
+/** Returns the qualifier of a field, which is user input and may be __proto__. */
 const qualifierOf = (field: string): Qualifier | undefined => (Object.hasOwn(qualifiers, field) ? qualifiers[field] : undefined)
 
-const refuse = (draft: Draft, field: string): void => void draft.warnings.push(`-${field}: cannot be asked for: ignored`)
+const warnNegated = (draft: Draft, field: string): void => void draft.warnings.push(`-${field}: is not supported: ignored`)
 
-/** Takes a query apart. Any text is a query: what is wrong in it is said in `warnings`. */
+/** Parses the filters of a query. There are no syntax errors: `warnings` describe mistakes. */
 export function parseQualifiers(query: string): ParsedQuery {
   const draft: Draft = {
     types: [],
@@ -120,7 +120,7 @@ export function parseQualifiers(query: string): ParsedQuery {
   for (const [whole, minus, name = '', phrase, closing, word] of normalizeQuotes(query).matchAll(item)) {
     const field = name.toLowerCase()
     const value = phrase ?? word ?? ''
-    if (phrase !== undefined && closing === '') draft.warnings.push('a quotation mark is not closed: the phrase goes on to the end')
+    if (phrase !== undefined && closing === '') draft.warnings.push('a quotation mark is not closed: the phrase extends to the end')
     const qualifier = qualifierOf(field)
     if (qualifier && value.trim() !== '') {
       qualifier(draft, value.trim(), minus === '-')
@@ -130,34 +130,34 @@ export function parseQualifiers(query: string): ParsedQuery {
       continue
     }
     const empty = value.trim() === '' ? field : /^-?([a-z_]+):$/i.exec(value)?.[1]?.toLowerCase()
-    if (empty && (isTermField(empty) || qualifierOf(empty))) draft.warnings.push(`${empty}: has nothing behind it, and is no field then`)
-    if (whole === 'OR' && (isAfterFilter || !mayBeEither(rest.at(-1)))) draft.warnings.push('OR stands between two words: ignored here')
+    if (empty && (isTermField(empty) || qualifierOf(empty))) draft.warnings.push(`${empty}: has no value: searched as a word`)
+    if (whole === 'OR' && (isAfterFilter || !canBeAlternative(rest.at(-1))))
+      draft.warnings.push('OR stands between two words: ignored here')
     else {
       if (minus === '-' && rest.at(-1) === 'OR') dropOr(draft, rest)
-      if (field !== '' && !isTermField(field) && field.length > 1 && !noField.test(value))
-        draft.warnings.push(`${field}: is not a field; its words are searched for as they are`)
+      if (field !== '' && !isTermField(field) && field.length > 1 && !notField.test(value))
+        draft.warnings.push(`${field}: is not a field: searched as words`)
       rest.push(isTermField(field) ? `${minus}${field}:${whole.slice(minus!.length + name.length + 1)}` : whole)
     }
     isAfterFilter = false
   }
   if (rest.length > 1 && rest.at(-1) === 'OR') dropOr(draft, rest)
-  for (const [nth, text] of rest.entries()) if (!text.includes('"')) warnOfForeign(draft, text, nth === rest.length - 1)
+  for (const [nth, text] of rest.entries()) if (!text.includes('"')) warnOfSyntax(draft, text, nth === rest.length - 1)
   return { ...draft, text: rest.join(' '), isFiltered }
 }
 
 const isTermField = (field: string): boolean => (termFields as readonly string[]).includes(field)
 
-/** Whether something else may stand for it: a word or phrase that is looked for. */
-const mayBeEither = (text: string | undefined): boolean =>
+/** Returns whether OR can follow: a word or phrase that is not negated. */
+const canBeAlternative = (text: string | undefined): boolean =>
   text !== undefined && text !== 'OR' && !text.startsWith('-') && /[\p{L}\p{N}]/u.test(text)
 
-/** What other search boxes take for a sign, and this one for a word or for nothing. */
-function warnOfForeign({ warnings }: Draft, word: string, isLast: boolean): void {
-  if (word === 'AND') warnings.push('AND is searched for as a word: all words must match without it')
-  if (word === 'NOT') warnings.push('NOT is searched for as a word: -word leaves out')
-  const isBegun = isLast && /^[^*]*\*$/.test(word)
-  if (!isBegun && /[\p{L}\p{N}]\*|\*[\p{L}\p{N}]/u.test(word))
-    warnings.push('* stands for nothing: only the last word finds what begins so')
+/** Warns of operators of other search engines. */
+function warnOfSyntax({ warnings }: Draft, word: string, isLast: boolean): void {
+  if (word === 'AND') warnings.push('AND is searched as a word: all words must match without it')
+  if (word === 'NOT') warnings.push('NOT is searched as a word: use -word')
+  const isPrefix = isLast && /^[^*]*\*$/.test(word)
+  if (!isPrefix && /[\p{L}\p{N}]\*|\*[\p{L}\p{N}]/u.test(word)) warnings.push('* is ignored: only the last word is searched as a prefix')
 }
 
 function dropOr(draft: Draft, rest: string[]): void {
@@ -178,22 +178,22 @@ function typesOf(draft: Draft, value: string): string[] {
     })
 }
 
-/** From the first moment of the one to the last of the other, in UTC; null where either is no date. */
+/** Parses `PERIOD` or `PERIOD..PERIOD`, in UTC; null if either is not a date. */
 function parseDateRange(value: string): { from: Date | null; to: Date | null } | null {
   const [first = '', last, ...more] = value.split('..')
   if (more.length > 0 || value === '..') return null
-  const one = first === '' ? null : parsePeriod(first)
-  const other = last === undefined ? one : last === '' ? null : parsePeriod(last)
-  if (one === undefined || other === undefined) return null
-  return { from: one?.from ?? null, to: other?.to ?? null }
+  const begin = first === '' ? null : parsePeriod(first)
+  const end = last === undefined ? begin : last === '' ? null : parsePeriod(last)
+  if (begin === undefined || end === undefined) return null
+  return { from: begin?.from ?? null, to: end?.to ?? null }
 }
 
-/** A year, month or day, from its first moment to its last. */
+/** Returns the first and the last millisecond of a year, month or day. */
 function parsePeriod(text: string): { from: Date; to: Date } | undefined {
   const [, year, month, day] = /^(\d{4})(?:-(\d\d)(?:-(\d\d))?)?$/.exec(text) ?? []
   if (year === undefined) return undefined
   const at = new Date(`${year}-${month ?? '01'}-${day ?? '01'}T00:00:00.000Z`)
-  // Of 2026-02-30 JavaScript makes a day in March.
+  // JavaScript reads 2026-02-30 as a day in March.
   if (Number.isNaN(at.getTime()) || (day !== undefined && at.getUTCDate() !== Number(day)) || Number(year) === 0) return undefined
   const next = new Date(at)
   if (day !== undefined) next.setUTCDate(next.getUTCDate() + 1)
@@ -202,6 +202,7 @@ function parsePeriod(text: string): { from: Date; to: Date } | undefined {
   return { from: at, to: new Date(next.getTime() - 1) }
 }
 
-/** Of two first moments the one that counts. */
+/** Returns the later of two dates; null: no limit. */
 export const latest = (one: Date | null, other: Date | null): Date | null => (one && other ? (one > other ? one : other) : (one ?? other))
+/** Returns the earlier of two dates; null: no limit. */
 export const earliest = (one: Date | null, other: Date | null): Date | null => (one && other ? (one < other ? one : other) : (one ?? other))

@@ -1,7 +1,7 @@
 /**
- * Matches paths against the globs of a source. Users write the globs and remote servers the names, so matching must not backtrack: this matcher
- * simulates a nondeterministic automaton in time linear in the length of the path. picomatch compiles globs to backtracking expressions; it is
- * used only for the globs that a user gives to `dms documents upload` on the own machine.
+ * Matches paths against the globs of a source or an upload. Users write the globs and remote servers the names, so matching must not backtrack:
+ * this matcher simulates a nondeterministic automaton in time linear in the length of the path. picomatch is not used because it compiles globs
+ * to backtracking expressions.
  */
 import { setImmediate } from 'node:timers/promises'
 
@@ -48,10 +48,11 @@ const slash = '/'.codePointAt(0) as number
 
 /**
  * Compiles globs. A path matches if a positive glob matches (or none exists) and no glob with `!` does. Syntax: `*`, `?`, `[a-z]`, `{a,b}`, and
- * `**` for any directories; case-insensitive; a glob without a slash matches file names. Throws an Error with the reason.
+ * `**` for any directories; a glob without a slash matches file names. Throws an Error with the reason.
  */
-export function compileGlobs(patterns: readonly string[]): GlobMatcher {
-  const globs = patterns.map(parseGlob)
+export function compileGlobs(patterns: readonly string[], { isCaseSensitive = false } = {}): GlobMatcher {
+  const normalize = (text: string) => (isCaseSensitive ? text.normalize('NFC') : text.normalize('NFC').toLowerCase())
+  const globs = patterns.map((pattern) => parseGlob(normalize(pattern)))
   const length = globs.flatMap(({ expansions }) => expansions).reduce((sum, { length }) => sum + length, 0)
   if (length > maxLength) throw new Error(`the patterns have ${length} characters with all braces expanded; the maximum is ${maxLength}`)
   const compileSide = (isNegative: boolean) => {
@@ -66,7 +67,7 @@ export function compileGlobs(patterns: readonly string[]): GlobMatcher {
   return {
     matches(path) {
       if (!included.hasGlobs && !excluded.hasGlobs) return true
-      const codes = Array.from(path.normalize('NFC').toLowerCase(), (char) => char.codePointAt(0) as number)
+      const codes = Array.from(normalize(path), (char) => char.codePointAt(0) as number)
       const name = codes.slice(codes.lastIndexOf(slash) + 1)
       const matchesAny = (by: typeof included): boolean => by.name.accepts(name) || by.path.accepts(codes)
       return (!included.hasGlobs || matchesAny(included)) && !matchesAny(excluded)
@@ -92,10 +93,7 @@ export async function filterMatching(globs: GlobMatcher, paths: Iterable<string>
 
 function parseGlob(pattern: string): Glob {
   const isNegative = pattern.startsWith('!')
-  const text = (isNegative ? pattern.slice(1) : pattern)
-    .normalize('NFC')
-    .toLowerCase()
-    .replace(/^\.?\//, '')
+  const text = (isNegative ? pattern.slice(1) : pattern).replace(/^\.?\//, '')
   if (text === '') throw new Error('an empty pattern')
   return { isNegative, isName: !text.includes('/'), expansions: [...new Set(expandBraces(text))] }
 }

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import type { Context } from '../remote/contexts.ts'
 import { Failure } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
-import type { Env } from '../runtime/user-folders.ts'
+import type { Env } from '../runtime/private-file.ts'
 
 export type PasswordSource = Pick<Context, 'password_file' | 'password_command'>
 

@@ -2,7 +2,7 @@
 
 import type { Column } from '../output/output.ts'
 import type { Cli } from '../runtime/context.ts'
-import type { Env } from '../runtime/user-folders.ts'
+import type { Env } from '../runtime/private-file.ts'
 import { type Context, type Contexts, localContext } from './contexts.ts'
 import { loadContexts } from './contexts-file.ts'
 import { type Credentials, loadCredentials } from './credentials.ts'

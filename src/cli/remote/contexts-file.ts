@@ -1,8 +1,7 @@
 /** The file contexts.toml, which every command reads. */
 import { join } from 'node:path'
 import { Failure } from '../runtime/exit.ts'
-import { readPrivateFile, withFileLock, writePrivateFile } from '../runtime/private-file.ts'
-import { configFolder, type Env } from '../runtime/user-folders.ts'
+import { configFolder, type Env, readPrivateFile, withFileLock, writePrivateFile } from '../runtime/private-file.ts'
 import { type Context, type Contexts, localContext, parseServerUrl } from './contexts.ts'
 
 const pathOf = (env: Env): string => join(configFolder(env), 'contexts.toml')
@@ -36,7 +35,7 @@ export async function updateContexts(env: Env, change: (contexts: Contexts) => C
     const { current, byName } = await change(await loadContexts(env))
     const { stringify } = await import('smol-toml')
     const text = stringify({ ...(current === localContext ? {} : { current }), contexts: Object.fromEntries(byName) })
-    await writePrivateFile(path, `# Written by dms context and dms login; remarks do not stay.\n${text}\n`)
+    await writePrivateFile(path, `# Written by dms context and dms login; comments are lost.\n${text}\n`)
   })
 }
 

@@ -1,8 +1,7 @@
 /** Tokens of the contexts: credentials.json with mode 0600. */
 import { join } from 'node:path'
 import { Failure } from '../runtime/exit.ts'
-import { readPrivateFile, withFileLock, writePrivateFile } from '../runtime/private-file.ts'
-import { type Env, stateFolder } from '../runtime/user-folders.ts'
+import { type Env, readPrivateFile, stateFolder, withFileLock, writePrivateFile } from '../runtime/private-file.ts'
 
 export interface Credential {
   /** server that issued the token; it is sent to no other */
@@ -29,19 +28,13 @@ const pathOf = (env: Env): string => join(stateFolder(env), 'credentials.json')
 export async function loadCredentials(env: Env, warn?: (text: string) => void): Promise<Credentials> {
   const path = pathOf(env)
   const text = await readPrivateFile(path, true, warn)
-  const found = parsed(text ?? '{}')
-  // The message quotes nothing, because the file holds tokens.
-  if (typeof found !== 'object' || found === null)
-    throw new Failure('CONFIG', `${path} is not right`, { fix: `rm ${path}, then dms login` })
-  return found as Credentials
-}
-
-function parsed(text: string): unknown {
   try {
-    return JSON.parse(text)
+    const credentials: unknown = JSON.parse(text ?? '{}')
+    if (typeof credentials === 'object' && credentials !== null) return credentials as Credentials
   } catch {
-    return null
+    // Reported below. The message quotes nothing, because the file holds tokens.
   }
+  throw new Failure('CONFIG', `${path} is not a JSON object`, { fix: `rm ${path}, then dms login` })
 }
 
 /** Saves the credential of a context; undefined deletes it. Requires withCredentialsLock(). */

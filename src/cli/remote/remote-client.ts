@@ -4,7 +4,7 @@ import { type Client, type RemoteOptions, remoteClient } from '../../client/remo
 import { escapeControls } from '../../log/escape.ts'
 import { exitOf, Failure } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
-import type { Env } from '../runtime/user-folders.ts'
+import type { Env } from '../runtime/private-file.ts'
 import { openSession, type Session } from './session.ts'
 import type { Target } from './target.ts'
 

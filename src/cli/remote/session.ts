@@ -4,7 +4,7 @@ import type { Client } from '../../client/client.ts'
 import { describePasswordSource, hasPasswordSource, readPassword } from '../arguments/password-source.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
-import type { Env } from '../runtime/user-folders.ts'
+import type { Env } from '../runtime/private-file.ts'
 import { type Credential, createCredential, loadCredentials, saveCredential, withCredentialsLock } from './credentials.ts'
 import type { Target } from './target.ts'
 

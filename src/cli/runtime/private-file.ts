@@ -1,15 +1,26 @@
-/** Small files of one user that several commands may change concurrently. They are read and replaced as a whole. */
+/** Files of one user (XDG Base Directory Specification). Commands may change them concurrently; they are read and replaced as a whole. */
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { link, mkdir, open, readFile, realpath, rename, stat, unlink } from 'node:fs/promises'
-import { hostname } from 'node:os'
-import { dirname } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { isAlive } from '../../is-alive.ts'
+import { mkdir, open, realpath, rename, unlink } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { dirname, isAbsolute, join } from 'node:path'
 import { Failure } from './exit.ts'
+import { acquireFileLock } from './file-lock.ts'
 
-/** Locks older than `staleLockMs` belong to a stopped process. `lockTimeoutMs` limits the wait for a held lock. */
-export const staleLockMs = 120_000
+/** Environment variables of this process. */
+export type Env = Readonly<Record<string, string | undefined>>
+
+/** Folder of contexts.toml. */
+export const configFolder = ({ XDG_CONFIG_HOME }: Env): string => dmsFolder(XDG_CONFIG_HOME, '.config')
+
+/** Folder of credentials.json, locks and upload caches. */
+export const stateFolder = ({ XDG_STATE_HOME }: Env): string => dmsFolder(XDG_STATE_HOME, '.local/state')
+
+/** The specification requires relative paths to be ignored. */
+const dmsFolder = (base: string | undefined, fallback: string): string =>
+  join(base && isAbsolute(base) ? base : join(homedir(), fallback), 'dms')
+
+/** Limit of the wait for a held lock. */
 const lockTimeoutMs = 90_000
 
 /** Reads a file; null if it does not exist. With `isSecret` symbolic links are rejected, and `warn` is called if other users can read it. */
@@ -18,7 +29,7 @@ export async function readPrivateFile(path: string, isSecret = false, warn: (tex
     const file = await open(path, constants.O_RDONLY | (isSecret ? constants.O_NOFOLLOW : 0))
     try {
       if (isSecret && ((await file.stat()).mode & 0o077) !== 0)
-        warn(`warning: others on this machine can read ${path}   fix: chmod 600 ${path}`)
+        warn(`warning: other users of this machine can read ${path}   fix: chmod 600 ${path}`)
       return await file.readFile('utf8')
     } finally {
       await file.close()
@@ -26,7 +37,8 @@ export async function readPrivateFile(path: string, isSecret = false, warn: (tex
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code === 'ENOENT' || code === 'ENOTDIR') return null
-    if (code === 'ELOOP') throw new Failure('CONFIG', `${path} is a link; it has to be a file`)
+    if (code === 'ELOOP')
+      throw new Failure('CONFIG', `${path} is a symbolic link, and holds secrets`, { fix: 'replace the link by the file' })
     throw new Failure('CONFIG', message)
   }
 }
@@ -34,14 +46,14 @@ export async function readPrivateFile(path: string, isSecret = false, warn: (tex
 /** Replaces a file atomically with mode 0600. Follows a symbolic link unless `isSecret`. */
 export async function writePrivateFile(path: string, text: string, isSecret = false): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-  const place = isSecret ? path : await realpath(path).catch(() => path)
-  const temporary = `${place}.${randomBytes(6).toString('hex')}.tmp`
+  const target = isSecret ? path : await realpath(path).catch(() => path)
+  const temporary = `${target}.${randomBytes(6).toString('hex')}.tmp`
   const file = await open(temporary, 'wx', 0o600)
   try {
     await file.writeFile(text)
     await file.sync()
     await file.close()
-    await rename(temporary, place)
+    await rename(temporary, target)
   } catch (error) {
     await file.close().catch(() => {})
     await unlink(temporary).catch(() => {})
@@ -52,50 +64,11 @@ export async function writePrivateFile(path: string, text: string, isSecret = fa
 /** Runs `work` while holding the lock file of `path`. Throws Failure BUSY if the lock stays held. */
 export async function withFileLock<T>(path: string, work: () => Promise<T>): Promise<T> {
   const lock = `${path}.lock`
-  const mine = `${hostname()} ${process.pid} ${randomBytes(6).toString('hex')}`
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-  for (const late = performance.now() + lockTimeoutMs; !(await tryLock(lock, mine)); ) {
-    if (await removeStaleLock(lock)) continue
-    if (performance.now() > late) throw new Failure('BUSY', `${lock} is held by another dms`, { fix: `if there is none: rm ${lock}` })
-    await sleep(20 + Math.random() * 60)
-  }
+  const heldError = () => new Failure('BUSY', `another dms holds ${lock}`, { fix: `if no dms is running: rm ${lock}` })
+  const release = await acquireFileLock(lock, { deadline: performance.now() + lockTimeoutMs, heldError })
   try {
     return await work()
   } finally {
-    if ((await readFile(lock, 'utf8').catch(() => '')) === mine) await unlink(lock).catch(() => {})
+    await release()
   }
-}
-
-/** Creates the lock file with its owner (host and process first). Returns false if it exists. */
-export async function tryLock(lock: string, mine: string): Promise<boolean> {
-  try {
-    const file = await open(lock, 'wx', 0o600)
-    await file.writeFile(mine)
-    await file.close()
-    return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
-    throw error
-  }
-}
-
-/** Removes the lock of a dead process. Returns false if the lock is held. */
-export async function removeStaleLock(lock: string): Promise<boolean> {
-  const before = await readFile(lock, 'utf8').catch(() => null)
-  if (before === null) return true
-  const age = Date.now() - (await stat(lock).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs
-  const [host, pid] = before.split(' ')
-  // Processes of other hosts cannot be checked, and a new lock is empty until it is written: only the age counts for them.
-  const isLeft = age > staleLockMs || (host === hostname() && !isAlive(Number(pid)))
-  if (!isLeft) return false
-  const aside = `${lock}.${randomBytes(6).toString('hex')}`
-  try {
-    await rename(lock, aside)
-    // Another process has replaced the lock meanwhile: restore its lock.
-    if ((await readFile(aside, 'utf8')) !== before) await link(aside, lock)
-    await unlink(aside)
-  } catch {
-    // Another process has removed the lock.
-  }
-  return true
 }

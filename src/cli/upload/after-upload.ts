@@ -5,18 +5,18 @@ import { Failure, usage } from '../runtime/exit.ts'
 import type { FoundFile } from './find-files.ts'
 
 export interface AfterUpload {
-  /** files stay; otherwise they must match the content on the server */
+  /** files stay; otherwise the server must have their content */
   readonly isKept: boolean
   /** Deletes or moves the file. Throws Failure CONFLICT if it has changed since it was sent. */
   apply(file: FoundFile): Promise<void>
 }
 
 /** Parses keep, delete, or move:DIR. Throws Failure USAGE. */
-export function parseAfterUpload(given: string): AfterUpload {
-  if (given === 'keep') return { isKept: true, apply: async () => {} }
-  const remove = given === 'delete' ? unlink : null
-  const folder = /^move:(.+)$/s.exec(given)?.[1]
-  if (!remove && folder === undefined) throw usage(`--after-upload ${given}: keep, delete, or move:DIR`)
+export function parseAfterUpload(action: string): AfterUpload {
+  if (action === 'keep') return { isKept: true, apply: async () => {} }
+  const remove = action === 'delete' ? unlink : null
+  const folder = /^move:(.+)$/s.exec(action)?.[1]
+  if (!remove && folder === undefined) throw usage(`--after-upload ${action}: not keep, delete or move:DIR`)
   return {
     isKept: false,
     async apply(file) {
@@ -27,11 +27,11 @@ export function parseAfterUpload(given: string): AfterUpload {
   }
 }
 
-/** A scanner may still have been writing. */
+/** Throws Failure CONFLICT if the file has changed: a scanner may still have been writing. */
 async function rejectChanged({ path, size, mtimeNs }: FoundFile): Promise<void> {
-  const about = await stat(path, { bigint: true })
-  if (Number(about.size) !== size || String(about.mtimeNs) !== mtimeNs)
-    throw new Failure('CONFLICT', 'changed while it was being sent; it was uploaded as it was, and left where it is')
+  const stats = await stat(path, { bigint: true })
+  if (Number(stats.size) !== size || String(stats.mtimeNs) !== mtimeNs)
+    throw new Failure('CONFLICT', 'the file changed during its upload; the earlier content was uploaded, and the file stays')
 }
 
 /** Moves a file without replacing another: adds a number to the name if it is taken. */

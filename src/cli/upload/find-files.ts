@@ -2,7 +2,7 @@
 import { readdir, readFile, realpath, stat } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import picomatch from 'picomatch'
+import { compileGlobs, type GlobMatcher } from '../../sources/globs.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 
 export interface FindOptions {
@@ -27,68 +27,70 @@ export interface FoundFile {
   readonly error?: Error
 }
 
-type PathTest = (relativePath: string) => boolean
-
 interface Search {
   readonly options: FindOptions
-  readonly isIncluded: PathTest
-  readonly isExcluded: PathTest
-  readonly found: FoundFile[]
+  /** matches files to upload */
+  readonly files: GlobMatcher
+  /** matches folders to walk */
+  readonly folders: GlobMatcher
+  readonly results: FoundFile[]
 }
 
-/** Finds files in the given order, those of a folder sorted by name. Unreadable files are listed with their error. Throws Failure USAGE for a folder without `isRecursive`. */
+/**
+ * Finds files in the given order, those of a folder sorted by name. Lists unreadable files with their error. Throws Failure USAGE for a folder
+ * without `isRecursive` and for an invalid glob.
+ */
 export async function findFiles(paths: readonly string[], options: FindOptions): Promise<FoundFile[]> {
   const { include, exclude } = options
-  const search: Search = {
-    options,
-    isIncluded: include.length === 0 ? () => true : compileGlobs(include),
-    isExcluded: compileGlobs(exclude),
-    found: [],
-  }
+  const excluded = exclude.map((glob) => `!${glob}`)
+  const search: Search = { options, files: compile([...include, ...excluded]), folders: compile(excluded), results: [] }
   for (const path of paths) {
     try {
-      const about = await stat(path)
-      if (about.isDirectory() && !options.isRecursive) throw usage(`${path} is a folder`, 'pass -r to upload what is in it')
-      if (about.isDirectory()) await walk(path, path, search, new Set())
-      else if (!about.isFile()) throw new Error('neither a file nor a folder')
+      const stats = await stat(path)
+      if (stats.isDirectory() && !options.isRecursive) throw usage(`${path} is a folder`, 'pass -r to upload its files')
+      if (stats.isDirectory()) await walk(path, path, search, new Set())
+      else if (!stats.isFile()) throw new Error('neither a file nor a folder')
       else await addFile(path, basename(path), search)
-    } catch (problem) {
-      if (problem instanceof Failure) throw problem
-      search.found.push({ path, relativePath: basename(path), size: null, mtimeNs: '0', error: problem as Error })
+    } catch (error) {
+      if (error instanceof Failure) throw error
+      search.results.push({ path, relativePath: basename(path), size: null, mtimeNs: '0', error: error as Error })
     }
   }
-  return search.found
+  return search.results
 }
 
-/** Skips names that begin with a dot: partial files, trash, version control. `above`: real paths of the parent folders, against link cycles. */
-async function walk(root: string, folder: string, search: Search, above: ReadonlySet<string>): Promise<void> {
-  const place = await realpath(folder)
-  if (above.has(place)) return
-  const inside = new Set([...above, place])
+function compile(globs: readonly string[]): GlobMatcher {
+  try {
+    return compileGlobs(globs, { isCaseSensitive: true })
+  } catch (error) {
+    throw usage(`--include, --exclude: ${(error as Error).message}`)
+  }
+}
+
+/** Walks a folder. Skips names that begin with a dot: partial files, trash, version control. `parents`: real paths, against link cycles. */
+async function walk(root: string, folder: string, search: Search, parents: ReadonlySet<string>): Promise<void> {
+  const realFolder = await realpath(folder)
+  if (parents.has(realFolder)) return
+  const chain = new Set([...parents, realFolder])
   const entries = await readdir(folder, { withFileTypes: true })
   for (const entry of entries.sort((one, other) => (one.name < other.name ? -1 : 1))) {
     const path = join(folder, entry.name)
     const relativePath = relative(root, path)
     if (entry.name.startsWith('.') || (entry.isSymbolicLink() && !search.options.shouldFollowLinks)) continue
     try {
-      const about = await stat(path)
-      if (about.isDirectory() && !search.isExcluded(relativePath)) await walk(root, path, search, inside)
-      if (about.isFile()) await addFile(path, relativePath, search)
-    } catch (problem) {
-      search.found.push({ path, relativePath, size: null, mtimeNs: '0', error: problem as Error })
+      const stats = await stat(path)
+      if (stats.isDirectory() && search.folders.matches(relativePath)) await walk(root, path, search, chain)
+      if (stats.isFile()) await addFile(path, relativePath, search)
+    } catch (error) {
+      search.results.push({ path, relativePath, size: null, mtimeNs: '0', error: error as Error })
     }
   }
 }
 
-async function addFile(path: string, relativePath: string, { isIncluded, isExcluded, found }: Search): Promise<void> {
-  if (!isIncluded(relativePath) || isExcluded(relativePath)) return
+async function addFile(path: string, relativePath: string, { files, results }: Search): Promise<void> {
+  if (!files.matches(relativePath)) return
   const { size, mtimeNs } = await stat(path, { bigint: true })
-  found.push({ path, relativePath, size: Number(size), mtimeNs: String(mtimeNs) })
-}
-
-function compileGlobs(globs: readonly string[]): PathTest {
-  const tests = globs.map((glob) => ({ isPath: glob.includes('/'), test: picomatch(glob) }))
-  return (relativePath) => tests.some(({ isPath, test }) => test(isPath ? relativePath : basename(relativePath)))
+  results.push({ path, relativePath, size: Number(size), mtimeNs: String(mtimeNs) })
 }
 
 /** Reads paths from a file or standard input ("-"), one per line, or NUL-separated as `find -print0` writes them. Throws Failure USAGE. */

@@ -1,8 +1,8 @@
-/** Flags of commands that upload. */
+/** Flags of upload commands. */
 import { type Command, Option } from 'commander'
 import { collectValues, parseCount, parseDurationFlag, parseKeyValues } from '../arguments/flag-values.ts'
-import { createThrottle } from '../runtime/bandwidth-limit.ts'
 import { parseAfterUpload } from './after-upload.ts'
+import { createThrottle } from './send.ts'
 import type { UploadRun } from './upload.ts'
 
 export interface UploadFlags {

@@ -2,14 +2,16 @@
 import type { FoundFile } from './find-files.ts'
 
 /** Files whose SHA-256 are looked up with one request before the first is sent. */
-export interface LookupWindow {
+interface LookupWindow {
   readonly files: readonly FoundFile[]
-  /** result of the look-up: checksums by path, document ids by checksum */
+  /** result of the look-up */
   known: Promise<KnownDocuments> | null
 }
 
 export interface KnownDocuments {
+  /** checksums by path */
   readonly sums: ReadonlyMap<string, string>
+  /** document ids by checksum */
   readonly ids: ReadonlyMap<string, string>
 }
 
@@ -25,14 +27,14 @@ const mebibyteBytes = 1 << 20
 export const smallFileBytes = 8 * mebibyteBytes
 /** Limits of one request: the server accepts ten files, and proxies limit the size. */
 const maxPerRequest = { files: 10, bytes: 90 * mebibyteBytes }
-/** Limits of what is read before the first file of a window is sent. */
+/** Limits of a window: all its files are read before the first is sent. */
 const maxPerWindow = { files: 100, bytes: 256 * mebibyteBytes }
 
 /** Plans the requests. `isShared` false: one request per file. */
 export function planRequests(files: readonly FoundFile[], isShared: boolean): UploadRequest[] {
   return splitByLimits(files, maxPerWindow).flatMap((part) => {
     const window: LookupWindow = { files: part, known: null }
-    const isSmall = ({ size, error: problem }: FoundFile) => isShared && size !== null && size > 0 && size < smallFileBytes && !problem
+    const isSmall = ({ size, error }: FoundFile) => isShared && size !== null && size > 0 && size < smallFileBytes && !error
     const together = splitByLimits(part.filter(isSmall), maxPerRequest)
     const alone = part.filter((file) => !isSmall(file)).map((file) => [file])
     const order = (group: readonly FoundFile[]) => part.indexOf(group[0] as FoundFile)
@@ -41,13 +43,13 @@ export function planRequests(files: readonly FoundFile[], isShared: boolean): Up
 }
 
 /** Splits the files into parts within the limits. A single larger file is a part of its own. */
-function splitByLimits(files: readonly FoundFile[], most: { files: number; bytes: number }): FoundFile[][] {
+function splitByLimits(files: readonly FoundFile[], limits: { files: number; bytes: number }): FoundFile[][] {
   const parts: FoundFile[][] = []
   let bytes = 0
   for (const file of files) {
     const last = parts.at(-1)
     const size = file.size ?? 0
-    if (last && last.length < most.files && bytes + size <= most.bytes) {
+    if (last && last.length < limits.files && bytes + size <= limits.bytes) {
       last.push(file)
       bytes += size
     } else {

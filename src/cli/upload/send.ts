@@ -2,10 +2,11 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, Upload, UploadOptions } from '../../client/client.ts'
+import { parseSize } from '../../config/values.ts'
 import { AppError, type Code } from '../../errors.ts'
-import type { Throttle } from '../runtime/bandwidth-limit.ts'
-import { Failure } from '../runtime/exit.ts'
+import { Failure, usage } from '../runtime/exit.ts'
 import { validationIssues } from '../runtime/run-batch.ts'
 import type { FoundFile } from './find-files.ts'
 
@@ -17,6 +18,9 @@ export interface SentFile {
   readonly sha256: string
   readonly bytes: number
 }
+
+/** Delays until `bytes` may be sent. Concurrent transfers share it. SIGINT does not end the delay, because the current file is sent completely. */
+export type Throttle = (bytes: number) => Promise<void>
 
 export interface SendOptions {
   readonly client: Client
@@ -33,8 +37,12 @@ export async function sendFile(sending: SendOptions, file: FoundFile, onBytes: (
   const { id, created, document } = await client.documents
     .upload(reading.upload, { ...options, idempotencyKey: randomUUID() })
     .catch((error) => {
-      const [refused] = validationIssues(error)
-      throw refused?.path === 'owner' && options.owner === undefined ? missingOwnerError(refused.message) : error
+      const [issue] = validationIssues(error)
+      if (issue?.path !== 'owner' || options.owner !== undefined) throw error
+      // The operator of a server without a first admin: the document would have no owner.
+      throw new Failure('USAGE', `the documents have no owner: ${issue.message}`, {
+        fix: 'pass --owner USER, or first: dms users add NAME',
+      })
     })
   return verifyChecksum({ id, created, sha256: document.sha256, bytes: reading.bytes() }, reading.sum())
 }
@@ -58,7 +66,7 @@ export async function sendFiles(
       const { id, created, sha256 } = result
       return verifyChecksum({ id, created, sha256, bytes: reading.bytes() }, reading.sum())
     }
-    const { code, message } = result?.error ?? { code: 'INTERNAL_ERROR', message: 'the server did not tell what became of it' }
+    const { code, message } = result?.error ?? { code: 'INTERNAL_ERROR', message: 'the answer of the server has no result for this file' }
     throw new AppError(code as Code, {}, message)
   })
 }
@@ -86,10 +94,29 @@ function openReader({ stdinName, throttle }: SendOptions, { path, size }: FoundF
 }
 
 function verifyChecksum(sent: SentFile, sum: string): SentFile {
-  if (sent.sha256 !== sum) throw new Failure('FAILED', 'the server has other bytes than were read here (SHA-256 differs)')
+  if (sent.sha256 !== sum) throw new Failure('FAILED', 'the stored file differs from the local file (SHA-256)')
   return sent
 }
 
-/** Error for the operator of a server without a first admin: the document would have no owner. */
-const missingOwnerError = (reason: string): Failure =>
-  new Failure('USAGE', `whose documents are these? There is ${reason}`, { fix: 'pass --owner USER, or make one: dms users add' })
+/** Creates a throttle from "5MiB/s" or "5MiB"; undefined means no limit. Throws Failure USAGE. */
+export function createThrottle(rate: string | undefined): Throttle {
+  if (rate === undefined) return async () => {}
+  const bytesPerSecond = parseRate(rate)
+  let nextStart = performance.now()
+  return async (bytes) => {
+    const start = Math.max(nextStart, performance.now())
+    nextStart = start + (bytes / bytesPerSecond) * 1000
+    const delayMs = start - performance.now()
+    if (delayMs > 0) await sleep(delayMs)
+  }
+}
+
+function parseRate(rate: string): number {
+  try {
+    const bytes = parseSize(rate.replace(/\/s$/, ''))
+    if (bytes > 0) return bytes
+  } catch {
+    // Reported below with the name of the flag.
+  }
+  throw usage(`--limit-rate ${rate}: not a rate such as 500kB/s or 5MiB/s`)
+}

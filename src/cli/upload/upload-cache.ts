@@ -1,8 +1,8 @@
 /** Cache of SHA-256 checksums by path, size and modification time. A second run does not read unchanged files again. */
 import { createHash } from 'node:crypto'
 import { appendFile, mkdir, readFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
-import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
+import { type Env, stateFolder } from '../runtime/private-file.ts'
 import type { FoundFile } from './find-files.ts'
 
 interface Entry {
@@ -21,15 +21,13 @@ export interface UploadCache {
 }
 
 /** Returns the path of the cache: one per server and set of paths. */
-export function uploadCachePath(env: Readonly<Record<string, string | undefined>>, server: string, paths: readonly string[]): string {
-  const state = env.XDG_STATE_HOME
-  const folder = state && isAbsolute(state) ? state : join(env.HOME || homedir(), '.local', 'state')
-  const what = JSON.stringify([server, ...paths.map((path) => resolve(path)).sort()])
-  return join(folder, 'dms', 'uploads', `${createHash('sha256').update(what).digest('hex').slice(0, 32)}.jsonl`)
+export function uploadCachePath(env: Env, server: string, paths: readonly string[]): string {
+  const key = JSON.stringify([server, ...paths.map((path) => resolve(path)).sort()])
+  return join(stateFolder(env), 'uploads', `${createHash('sha256').update(key).digest('hex').slice(0, 32)}.jsonl`)
 }
 
-/** Opens or creates the cache. A write error disables it and calls `onProblem` once. */
-export async function openUploadCache(path: string, onProblem: (error: Error) => void): Promise<UploadCache> {
+/** Opens or creates the cache. A write error disables it and calls `onWriteError` once. */
+export async function openUploadCache(path: string, onWriteError: (error: Error) => void): Promise<UploadCache> {
   const entries = new Map((await readEntries(path)).map((entry) => [entry.path, entry]))
   let isBroken = false
   const write = async (text: string): Promise<void> => {
@@ -39,16 +37,16 @@ export async function openUploadCache(path: string, onProblem: (error: Error) =>
       await appendFile(path, text, { mode: 0o600 })
     } catch (error) {
       isBroken = true
-      onProblem(error as Error)
+      onWriteError(error as Error)
     }
   }
   return {
-    getSha256({ path: given, size, mtimeNs }) {
-      const entry = entries.get(resolve(given))
+    getSha256({ path, size, mtimeNs }) {
+      const entry = entries.get(resolve(path))
       return entry && entry.size === size && entry.mtime_ns === mtimeNs ? entry.sha256 : undefined
     },
-    async add({ path: given, size, mtimeNs }, sha256, id) {
-      const entry: Entry = { path: resolve(given), size: size ?? 0, mtime_ns: mtimeNs, sha256, id }
+    async add({ path: file, size, mtimeNs }, sha256, id) {
+      const entry: Entry = { path: resolve(file), size: size ?? 0, mtime_ns: mtimeNs, sha256, id }
       const before = entries.get(entry.path)
       if (before && JSON.stringify(before) === JSON.stringify(entry)) return
       entries.set(entry.path, entry)

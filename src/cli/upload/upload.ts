@@ -39,23 +39,24 @@ interface RunContext extends UploadRun {
 }
 
 /** Uploads files and prints results and summary. `client` null: dry run. Throws errors that end the batch. */
-export async function uploadFiles(cli: Cli, client: Client | null, files: readonly FoundFile[], how: UploadRun): Promise<void> {
+export async function uploadFiles(cli: Cli, client: Client | null, files: readonly FoundFile[], options: UploadRun): Promise<void> {
   const isRemote = cli.target.url !== null
   // A retried request must not create a document twice: requests are shared only if known content is skipped.
-  const groups = planRequests(files, isRemote && client !== null && how.shouldSkipKnown && how.options.title === undefined)
+  const isShared = isRemote && client !== null && options.shouldSkipKnown && options.options.title === undefined
   const waitingItems: BatchItem[] = []
-  const run = client ? { ...how, cli, isRemote, waitingItems, sendOptions: { ...how, client } } : null
+  const run = client ? { ...options, cli, isRemote, waitingItems, sendOptions: { ...options, client } } : null
   await runBatch(cli, {
-    command: how.command,
+    command: options.command,
     phase: 'upload',
-    items: groups,
+    items: planRequests(files, isShared),
     total: files.length,
     keyOf: ({ files: [first] }) => first?.path ?? '',
-    concurrency: how.concurrency,
+    concurrency: options.concurrency,
     isDryRun: client === null,
     totalBytes: files.some(({ path }) => path === '-') ? null : files.reduce((sum, { size }) => sum + (size ?? 0), 0),
-    ...(how.batch ? { batch: how.batch } : {}),
-    runGroup: (group, each, onBytes) => (run ? sendRequest(run, group, each, onBytes) : listRequest(how, group, each)),
+    ...(options.batch ? { batch: options.batch } : {}),
+    runGroup: (request, runItem, onBytes) =>
+      run ? sendRequest(run, request, runItem, onBytes) : simulateRequest(options, request, runItem),
     async finish(add, isReachable) {
       if (run && isReachable && waitingItems.length > 0) await addAfterWait(run, add)
       else for (const item of waitingItems) add(item)
@@ -63,38 +64,38 @@ export async function uploadFiles(cli: Cli, client: Client | null, files: readon
   })
 }
 
-async function listRequest(how: UploadRun, { files }: UploadRequest, each: RunItem): Promise<void> {
+async function simulateRequest(options: UploadRun, { files }: UploadRequest, runItem: RunItem): Promise<void> {
   for (const file of files) {
-    await each(file.path, async () => {
+    await runItem(file.path, async () => {
       if (file.error) throw file.error
-      return skipRecent(how, file) ?? { action: 'created', key: file.path, bytes: file.size ?? 0 }
+      return skipRecent(options, file) ?? { action: 'created', key: file.path, bytes: file.size ?? 0 }
     })
   }
 }
 
-async function sendRequest(run: RunContext, group: UploadRequest, each: RunItem, onBytes: (bytes: number) => void): Promise<void> {
-  group.window.known ??= findKnown(run, group.window.files)
-  const { sums, ids } = await group.window.known
-  const rest: FoundFile[] = []
-  for (const file of group.files) {
-    const sum = sums.get(file.path)
-    const id = sum && ids.get(sum)
-    const young = skipRecent(run, file)
-    if (!file.error && !young && !id) rest.push(file)
-    else if (
-      !(await each(file.path, async () => {
-        if (file.error) throw file.error
-        if (young || !id || !sum) return young
-        onBytes(file.size ?? 0)
-        return toItem(run, file, { id, sha256: sum, created: false, bytes: file.size ?? 0 })
-      }))
-    )
-      return
+async function sendRequest(run: RunContext, request: UploadRequest, runItem: RunItem, onBytes: (bytes: number) => void): Promise<void> {
+  request.window.known ??= findKnown(run, request.window.files)
+  const { sums, ids } = await request.window.known
+  const unknown: FoundFile[] = []
+  for (const file of request.files) {
+    const sha256 = sums.get(file.path)
+    const id = sha256 && ids.get(sha256)
+    const skipped = skipRecent(run, file)
+    if (!file.error && !skipped && !id) {
+      unknown.push(file)
+      continue
+    }
+    const canContinue = await runItem(file.path, async () => {
+      if (file.error) throw file.error
+      if (skipped || !id || !sha256) return skipped
+      onBytes(file.size ?? 0)
+      return toItem(run, file, { id, sha256, created: false, bytes: file.size ?? 0 })
+    })
+    if (!canContinue) return
   }
-  if (rest.length > 1 && (await sendTogether(run, rest, each, onBytes))) return
-  for (const file of rest) {
-    const isGoingOn = await each(file.path, async (onFileBytes) => toItem(run, file, await sendFile(run.sendOptions, file, onFileBytes)))
-    if (!isGoingOn) return
+  if (unknown.length > 1 && (await sendTogether(run, unknown, runItem, onBytes))) return
+  for (const file of unknown) {
+    if (!(await runItem(file.path, async (onFileBytes) => toItem(run, file, await sendFile(run.sendOptions, file, onFileBytes))))) return
   }
 }
 
@@ -102,7 +103,7 @@ async function sendRequest(run: RunContext, group: UploadRequest, each: RunItem,
 async function sendTogether(
   run: RunContext,
   files: readonly FoundFile[],
-  each: RunItem,
+  runItem: RunItem,
   onBytes: (bytes: number) => void,
 ): Promise<boolean> {
   let results: (() => SentFile)[]
@@ -110,12 +111,11 @@ async function sendTogether(
     results = await sendFiles(run.sendOptions, files, onBytes)
   } catch (error) {
     const { status, code } = error as { status?: unknown; code?: unknown }
-    // Rejected, or one file is unreadable: sending them one by one finds out which.
-    if (status === 400 || status === 413 || (status === undefined && ['ENOENT', 'EACCES', 'EIO', 'EISDIR'].includes(String(code))))
-      return false
+    const isRejected = status === 400 || status === 413
+    if (isRejected || (status === undefined && ['ENOENT', 'EACCES', 'EIO', 'EISDIR'].includes(String(code)))) return false
     throw error
   }
-  for (const [index, file] of files.entries()) await each(file.path, async () => toItem(run, file, (results[index] as () => SentFile)()))
+  for (const [index, file] of files.entries()) await runItem(file.path, async () => toItem(run, file, (results[index] as () => SentFile)()))
   return true
 }
 
@@ -131,27 +131,27 @@ async function toItem(run: RunContext, file: FoundFile, { id, created, sha256, b
   return null
 }
 
-function skipRecent({ minAgeMs: minAge }: UploadRun, { path, mtimeNs }: FoundFile): BatchItem | null {
-  const age = Date.now() - Number(BigInt(mtimeNs) / 1_000_000n)
-  if (minAge === 0 || path === '-' || age >= minAge) return null
-  return { action: 'skipped', key: path, reason: `changed less than ${minAge / 1000} s ago` }
+/** Returns the item of a file that changed too recently, else null. */
+function skipRecent({ minAgeMs }: UploadRun, { path, mtimeNs }: FoundFile): BatchItem | null {
+  const ageMs = Date.now() - Number(BigInt(mtimeNs) / 1_000_000n)
+  if (minAgeMs === 0 || path === '-' || ageMs >= minAgeMs) return null
+  return { action: 'skipped', key: path, reason: `changed less than ${minAgeMs / 1000} s ago` }
 }
 
 /** Looks up known content. Remote: hashes all files, unless they are few and small. Local: looks up cached checksums only. */
 async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> {
   const sums = new Map<string, string>()
   if (!run.shouldSkipKnown || run.cli.options.printCurl) return { sums, ids: new Map() }
-  const isWorthIt = run.isRemote && (files.length > 10 || files.some(({ size }) => (size ?? 0) >= smallFileBytes))
+  const shouldHash = run.isRemote && (files.length > 10 || files.some(({ size }) => (size ?? 0) >= smallFileBytes))
   for (const file of files) {
     if (run.cli.signal.aborted) break
     if (file.path === '-' || file.error || skipRecent(run, file)) continue
-    const sum = run.cache?.getSha256(file) ?? (isWorthIt ? await hashFile(file) : undefined)
-    if (sum !== undefined) sums.set(file.path, sum)
+    const sha256 = run.cache?.getSha256(file) ?? (shouldHash ? await hashFile(file) : undefined)
+    if (sha256 !== undefined) sums.set(file.path, sha256)
   }
+  if (sums.size === 0) return { sums, ids: new Map() }
   const { client, options } = run.sendOptions
-  const ids =
-    sums.size === 0 ? new Map<string, string>() : await client.documents.known([...new Set(sums.values())], { owner: options.owner })
-  return { sums, ids }
+  return { sums, ids: await client.documents.known([...new Set(sums.values())], { owner: options.owner }) }
 }
 
 /** Returns undefined for an unreadable file: sending it reports the error. */
@@ -180,7 +180,10 @@ async function addAfterWait({ cli, sendOptions, waitingItems }: RunContext, add:
 
 function waitOutcome(document: DocumentView | null): Partial<BatchItem> {
   if (!document)
-    return { action: 'failed', error: toItemError(Object.assign(new Error('it was deleted meanwhile'), { code: 'DOCUMENT_NOT_FOUND' })) }
+    return {
+      action: 'failed',
+      error: toItemError(Object.assign(new Error('the document was deleted during OCR'), { code: 'DOCUMENT_NOT_FOUND' })),
+    }
   const { status, error } = document
   return status === 'failed' ? { action: 'failed', status, ...(error ? { error } : {}) } : { status }
 }

@@ -1,5 +1,5 @@
 /** Continuous upload of new files in a folder. */
-import { type FSWatcher, watch } from 'node:fs'
+import { watch } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../client/client.ts'
 import type { Cli } from '../runtime/context.ts'
@@ -22,31 +22,32 @@ export interface WatchOptions {
 interface FileState {
   /** size and modification time */
   readonly state: string
-  /** first seen in this state, by performance.now() */
+  /** time of performance.now() of the first scan with this state */
   readonly sinceMs: number
   readonly isDone: boolean
 }
 
-/** Intervals: rescan against lost events, retry while the server is down, polling after events failed. */
+/** Intervals: rescan in case events were lost, retry while the server is down, polling after events failed. */
 const intervalsMs = { rescan: 60_000, serverDown: 30_000, fallbackPoll: 30_000 }
 
 /** Uploads until `signal` aborts. Throws errors that a retry cannot fix. */
-export async function watchFolder(cli: Cli, client: Client, watching: WatchOptions): Promise<void> {
-  const { signal, settleMs: settle, upload: uploading } = watching
-  const changes = openChanges(cli, watching)
-  let seen = new Map<string, FileState>()
+export async function watchFolder(cli: Cli, client: Client, options: WatchOptions): Promise<void> {
+  const { signal, settleMs } = options
+  const changes = openChanges(cli, options)
+  let states = new Map<string, FileState>()
   try {
     while (!signal.aborted) {
-      changes.forget()
-      const files = await findFiles([watching.folder], watching.find)
-      seen = updateStates(files, seen, settle)
-      const ready = files.filter(({ path, error: problem }) => !problem && isReady(seen.get(path), settle))
-      const isAway = ready.length > 0 && !(await tryUpload(cli, client, ready, uploading))
-      if (isAway) await sleep(intervalsMs.serverDown, undefined, { signal }).catch(() => {})
+      changes.reset()
+      const files = await findFiles([options.folder], options.find)
+      states = updateStates(files, states, settleMs)
+      const ready = files.filter(({ path, error }) => !error && isReady(states.get(path), settleMs))
+      const isUnreachable = ready.length > 0 && !(await tryUpload(cli, client, ready, options.upload))
+      if (isUnreachable) await sleep(intervalsMs.serverDown, undefined, { signal }).catch(() => {})
       else {
-        for (const { path } of ready) seen.set(path, { ...(seen.get(path) as FileState), isDone: true })
-        const waits = [...seen.values()].filter(({ isDone }) => !isDone).map(({ sinceMs: since }) => since + settle - performance.now())
-        await changes.next(Math.max(50, Math.min(changes.longest, ...waits)))
+        for (const { path } of ready) states.set(path, { ...(states.get(path) as FileState), isDone: true })
+        const pending = [...states.values()].filter(({ isDone }) => !isDone)
+        const delays = pending.map(({ sinceMs }) => sinceMs + settleMs - performance.now())
+        await changes.wait(Math.max(50, Math.min(changes.maxWaitMs, ...delays)))
       }
     }
   } finally {
@@ -55,28 +56,26 @@ export async function watchFolder(cli: Cli, client: Client, watching: WatchOptio
 }
 
 /** Updates the states of the files. Age before the first scan counts towards `settleMs`. */
-function updateStates(files: readonly FoundFile[], before: ReadonlyMap<string, FileState>, settle: number): Map<string, FileState> {
+function updateStates(files: readonly FoundFile[], before: ReadonlyMap<string, FileState>, settleMs: number): Map<string, FileState> {
   const now = performance.now()
   return new Map(
     files.map(({ path, size, mtimeNs }) => {
       const state = `${size} ${mtimeNs}`
-      const known = before.get(path)
-      const age = Date.now() - Number(BigInt(mtimeNs) / 1_000_000n)
-      return [
-        path,
-        known?.state === state ? known : { state, sinceMs: known ? now : now - Math.min(settle, Math.max(0, age)), isDone: false },
-      ]
+      const previous = before.get(path)
+      if (previous?.state === state) return [path, previous]
+      const ageMs = Date.now() - Number(BigInt(mtimeNs) / 1_000_000n)
+      return [path, { state, sinceMs: previous ? now : now - Math.min(settleMs, Math.max(0, ageMs)), isDone: false }]
     }),
   )
 }
 
-const isReady = (seen: FileState | undefined, settle: number): boolean =>
-  seen !== undefined && !seen.isDone && performance.now() - seen.sinceMs >= settle
+const isReady = (file: FileState | undefined, settleMs: number): boolean =>
+  file !== undefined && !file.isDone && performance.now() - file.sinceMs >= settleMs
 
 /** Uploads the files. Returns false if the server is unreachable. */
-async function tryUpload(cli: Cli, client: Client, files: readonly FoundFile[], uploading: UploadRun): Promise<boolean> {
+async function tryUpload(cli: Cli, client: Client, files: readonly FoundFile[], upload: UploadRun): Promise<boolean> {
   try {
-    await uploadFiles(cli, client, files, uploading)
+    await uploadFiles(cli, client, files, upload)
     return true
   } catch (error) {
     if (exitOf(error) !== 'UNAVAILABLE') throw error
@@ -86,35 +85,33 @@ async function tryUpload(cli: Cli, client: Client, files: readonly FoundFile[], 
 }
 
 /** Waits for file system events or a timeout. */
-function openChanges(cli: Cli, { folder, pollMs: poll, signal }: WatchOptions) {
+function openChanges(cli: Cli, { folder, pollMs, signal }: WatchOptions) {
   let hasChanged = false
   let wake = (): void => {}
-  let longest = poll ?? intervalsMs.rescan
-  const change = (): void => {
+  let maxWaitMs = pollMs ?? intervalsMs.rescan
+  const onChange = (): void => {
     hasChanged = true
     wake()
   }
-  const watcher = poll === null ? open(folder, change) : null
+  const watcher = pollMs === null ? watch(folder, { recursive: true }, onChange) : null
   watcher?.on('error', (error) => {
-    cli.warn(`the system tells of no changes any more (${error.message}); looking every ${intervalsMs.fallbackPoll / 1000} s`)
-    longest = intervalsMs.fallbackPoll
+    cli.warn(`file system events of ${folder} failed (${error.message}); scanning every ${intervalsMs.fallbackPoll / 1000} s`)
+    maxWaitMs = intervalsMs.fallbackPoll
   })
   return {
-    get longest() {
-      return longest
+    get maxWaitMs() {
+      return maxWaitMs
     },
-    forget() {
+    reset() {
       hasChanged = false
     },
     /** Resolves after a change, on abort of `signal`, or after `ms`. */
-    async next(ms: number): Promise<void> {
+    async wait(ms: number): Promise<void> {
       if (hasChanged || signal.aborted) return
-      const told = new AbortController()
-      wake = () => told.abort()
-      await sleep(ms, undefined, { signal: AbortSignal.any([told.signal, signal]) }).catch(() => {})
+      const changed = new AbortController()
+      wake = () => changed.abort()
+      await sleep(ms, undefined, { signal: AbortSignal.any([changed.signal, signal]) }).catch(() => {})
     },
     close: () => watcher?.close(),
   }
 }
-
-const open = (folder: string, change: () => void): FSWatcher => watch(folder, { recursive: true }, change)

@@ -3,10 +3,10 @@ import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeF
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { createThrottle } from '../../../src/cli/runtime/bandwidth-limit.ts'
 import { parseAfterUpload } from '../../../src/cli/upload/after-upload.ts'
 import { type FoundFile, findFiles } from '../../../src/cli/upload/find-files.ts'
 import { planRequests } from '../../../src/cli/upload/plan-requests.ts'
+import { createThrottle } from '../../../src/cli/upload/send.ts'
 import { openUploadCache, uploadCachePath } from '../../../src/cli/upload/upload-cache.ts'
 import { readBatch, startWay } from '../../support/both-ways.ts'
 import { bareEnvironment, executable, run } from '../../support/processes/run.ts'
@@ -85,7 +85,7 @@ test('--after-upload move keeps subfolders, never overwrites, and leaves a chang
   await appendFile(third.path, ' and more')
   await expect(parseAfterUpload('delete').apply(third)).rejects.toMatchObject({ exit: 'CONFLICT' })
   expect(await readFile(third.path, 'utf8')).toBe('third and more')
-  expect(() => parseAfterUpload('burn')).toThrow('keep, delete, or move:DIR')
+  expect(() => parseAfterUpload('burn')).toThrow('not keep, delete or move:DIR')
 })
 
 test('--limit-rate limits the total of all uploads; 2 for an invalid rate', async () => {

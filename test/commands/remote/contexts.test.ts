@@ -125,7 +125,7 @@ test('tokens are in a file with mode 0600, with a warning otherwise, and never i
   expect(await dms(['whoami'])).toMatchObject({ code: 0, stderr: expect.stringContaining('fix: chmod 600') })
   await rename(credentialsPath, join(home, 'elsewhere'))
   await symlink(join(home, 'elsewhere'), credentialsPath)
-  expect(await dms(['whoami'])).toMatchObject({ code: 78, stderr: expect.stringContaining('is a link') })
+  expect(await dms(['whoami'])).toMatchObject({ code: 78, stderr: expect.stringContaining('is a symbolic link') })
 })
 
 test('concurrent commands with an expired session sign in one after the other and keep the files intact', async () => {

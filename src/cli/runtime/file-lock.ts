@@ -1,0 +1,71 @@
+/** Lock files. Each holds its owner: host, process id, a random id, and words for messages. */
+import { randomBytes } from 'node:crypto'
+import { link, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isAlive } from '../../is-alive.ts'
+
+/** Age at which a lock belongs to a stopped process. */
+export const staleLockMs = 120_000
+
+export interface LockOptions {
+  /** time of performance.now() at which the wait for a held lock ends */
+  readonly deadline: number
+  /** creates the error for a lock that stays held */
+  readonly heldError: (owner: string) => Error
+  /** words after the owner, for messages */
+  readonly words?: string
+  readonly signal?: AbortSignal
+}
+
+/** Creates the lock file, and its folder. Returns a function that removes it. */
+export async function acquireFileLock(
+  lock: string,
+  { deadline, heldError, words = '', signal }: LockOptions,
+): Promise<() => Promise<void>> {
+  const owner = [hostname(), process.pid, randomBytes(6).toString('hex'), words].join(' ').trimEnd()
+  await mkdir(dirname(lock), { recursive: true, mode: 0o700 })
+  while (!(await tryLock(lock, owner))) {
+    if (await removeStaleLock(lock)) continue
+    if (performance.now() >= deadline) throw heldError(await readFile(lock, 'utf8').catch(() => ''))
+    await sleep(20 + Math.random() * 60, undefined, { signal })
+  }
+  return async () => {
+    if ((await readFile(lock, 'utf8').catch(() => '')) === owner) await unlink(lock).catch(() => {})
+  }
+}
+
+/** Returns false if the lock file exists. */
+async function tryLock(lock: string, owner: string): Promise<boolean> {
+  try {
+    const file = await open(lock, 'wx', 0o600)
+    await file.writeFile(owner)
+    await file.close()
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+/** Removes the lock of a dead process. Returns false if the lock is held. */
+async function removeStaleLock(lock: string): Promise<boolean> {
+  const before = await readFile(lock, 'utf8').catch(() => null)
+  if (before === null) return true
+  const ageMs = Date.now() - (await stat(lock).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs
+  const [host, pid] = before.split(' ')
+  // Processes of other hosts cannot be checked, and a new lock is empty until it is written: only the age counts for them.
+  const isStale = ageMs > staleLockMs || (host === hostname() && !isAlive(Number(pid)))
+  if (!isStale) return false
+  const aside = `${lock}.${randomBytes(6).toString('hex')}`
+  try {
+    await rename(lock, aside)
+    // Another process has replaced the lock meanwhile: restore its lock.
+    if ((await readFile(aside, 'utf8')) !== before) await link(aside, lock)
+    await unlink(aside)
+  } catch {
+    // Another process has removed the lock.
+  }
+  return true
+}

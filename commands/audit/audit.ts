@@ -1,9 +1,78 @@
-import type { Command } from 'commander'
-import { group } from '../../src/cli/output/manual.ts'
+import { type AuditFlags, addAuditFlags, auditColumns, listAuditEntries, parseAuditFilter } from '../../src/cli/output/audit-entries.ts'
+import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
+import { group, manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { auditExport } from './export.ts'
-import { auditList } from './list.ts'
-import { auditVerify } from './verify.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import type { Client } from '../../src/client/client.ts'
 
-export const audit = (cli: Cli): Command =>
-  group('audit', 'List, export and verify the audit log', [auditList(cli), auditExport(cli), auditVerify(cli)])
+export const audit = (cli: Cli) => group('audit', 'List, export and verify the audit log', [list(cli), exportLog(cli), verify(cli)])
+
+const list = (cli: Cli) =>
+  addLimitFlags(
+    addAuditFlags(
+      manual('list', {
+        summary: 'List audit entries, newest first',
+        examples: [
+          ['audit list', 'the newest 50'],
+          ['audit list --outcome refused --since 24h', 'refused attempts'],
+          ['audit list --actor ana --action DELETE --all -o csv', ''],
+        ],
+        exits: '0 listed · 2 bad filter · 4 not signed in · 5 not an admin · 69 server unreachable',
+      }).alias('ls'),
+    ),
+  ).action(async ({ limit, all, ...flags }: AuditFlags & ListFlags) => {
+    const max = parseLimit({ limit, all })
+    const filter = parseAuditFilter(flags)
+    await printList(cli, listAuditEntries(await cli.client(), filter, 'desc'), max, { columns: auditColumns })
+  })
+
+const exportLog = (cli: Cli) =>
+  addAuditFlags(
+    manual('export', {
+      summary: 'Export the audit log as JSON Lines, oldest first',
+      examples: [
+        ['audit export > audit.jsonl', ''],
+        ['audit export --since 1d | logger -t dms-audit', 'from cron, to syslog'],
+      ],
+      exits: '0 exported · 2 bad filter · 4 not signed in · 5 not an admin · 69 server unreachable',
+      notes: ['Ignores --output.'],
+    }),
+  ).action(async (flags: AuditFlags) => {
+    const filter = parseAuditFilter(flags)
+    for await (const entry of listAuditEntries(await cli.client(), filter, 'asc')) cli.write(`${JSON.stringify(entry)}\n`)
+  })
+
+type Verification = Awaited<ReturnType<Client['audit']['verify']>>
+
+const verificationColumns: Column<Verification>[] = [
+  { name: 'ok' },
+  { name: 'entries', align: 'right' },
+  { name: 'head', value: ({ head }) => (head ? `${head.seq}:${head.hash}` : '') },
+  { name: 'problem', value: ({ problem }) => (problem ? `entry ${problem.seq}: ${problem.message}` : '') },
+]
+
+const verify = (cli: Cli) =>
+  manual('verify', {
+    summary: 'Verify the hash chain of the audit log',
+    examples: [
+      ['audit verify', 'prints the head, to store on another machine'],
+      ['audit verify --head 1284:9f2c…', 'also checks that the log still contains this head'],
+    ],
+    exits: '0 intact · 2 bad --head · 3 entries changed, removed or truncated · 5 not an admin · 69 server unreachable',
+    notes: ['Somebody with write access to the database can rewrite the whole log. Only a head stored elsewhere detects that.'],
+  })
+    .option('--head <number:hash>', 'head printed by an earlier run')
+    .action(async ({ head }: { head?: string }) => {
+      const expectedHead = head === undefined ? null : parseHead(head)
+      const client = await cli.client()
+      const verification = await client.audit.verify(expectedHead)
+      cli.print(verification, { columns: verificationColumns })
+      if (!verification.ok) cli.exit = 'PARTIAL'
+    })
+
+function parseHead(head: string): { seq: number; hash: string } {
+  const [, seq, hash] = /^([1-9]\d*):([0-9a-f]{64})$/.exec(head) ?? []
+  if (seq === undefined || hash === undefined) throw usage(`--head ${head} is not NUMBER:HASH with a hash of 64 hexadecimal digits`)
+  return { seq: Number(seq), hash }
+}

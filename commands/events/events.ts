@@ -1,6 +1,126 @@
-import type { Command } from 'commander'
-import { group } from '../../src/cli/output/manual.ts'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
+import { isId, parseId } from '../../src/cli/arguments/ids.ts'
+import { findSourceId } from '../../src/cli/arguments/sources.ts'
+import { formatCell } from '../../src/cli/output/csv.ts'
+import { group, manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { eventsTail } from './tail.ts'
+import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { throwIfTimedOut } from '../../src/cli/runtime/wait.ts'
+import { setWatchExit } from '../../src/cli/runtime/watch.ts'
+import type { EventMessage } from '../../src/client/event-stream.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 
-export const events = (cli: Cli): Command => group('events', 'Follow events of the server', [eventsTail(cli)])
+interface Flags {
+  event?: string
+  document?: string
+  source?: string
+  until?: string
+  count?: string
+  replay?: boolean
+  reconnect: boolean
+}
+
+const eventNames = ['document_created', 'document_updated', 'notifications', 'ocr_progress', 'queue_status', 'sync_progress']
+
+export const events = (cli: Cli) => group('events', 'Follow events of the server', [tail(cli)])
+
+const tail = (cli: Cli) =>
+  manual('tail', {
+    summary: 'Print events as they happen',
+    examples: [
+      ['events tail', 'all events, until Ctrl-C'],
+      ['events tail --event document_created | jq -r --unbuffered .document_id', 'JSON Lines, for a script'],
+      ['events tail --document 0192f0c1-… --until ocr_progress:status=completed --replay --timeout 10m -q', 'until OCR has finished'],
+    ],
+    notes: [
+      `Events: ${eventNames.join(', ')}.`,
+      'A lost connection is reopened, and missed events are printed (the server keeps ten minutes).',
+      'Users receive their own events; admins receive all. Notifications are personal. On the server, without --url, events',
+      'are those of an admin or of the user of --as, and no running server is needed.',
+    ],
+    exits:
+      '0 --until or --count reached; without them: Ctrl-C (else 130) · 4 not signed in · 8 --timeout passed first · 69 connection lost · 75 too many connections · 143 SIGTERM',
+  })
+    .option('--event <names>', 'only these events, separated by commas')
+    .option('--document <id>', 'only events of this document')
+    .option('--source <source>', 'only events of this source (name or id)')
+    .option('--until <type[:field=value]>', 'exit after this event')
+    .option('--count <n>', 'exit after this many events')
+    .option('--replay', 'start with the events of the last ten minutes')
+    .option('--no-reconnect', 'exit when the connection is lost')
+    .action(async (flags: Flags) => {
+      const names = flags.event?.split(',').map((name) => name.trim()) ?? eventNames
+      const unknown = names.filter((name) => !eventNames.includes(name) && name !== 'notification')
+      if (unknown.length > 0) throw usage(`--event: unknown event ${unknown.join(', ')}; known events: ${eventNames.join(', ')}`)
+      const isLast = parseEnd(flags, names)
+      const subject = await resolveSubject(cli, flags)
+      const signal = cli.serviceSignal
+      if (cli.options.printCurl) throw usage('events tail cannot use --print-curl: curl has no WebSocket client')
+      const { openLocalEvents, openRemoteEvents } = await import('../../src/cli/remote/event-transports.ts')
+      const { url, ...target } = cli.target
+      const transport = await (url === null ? openLocalEvents(cli) : openRemoteEvents(cli, { ...target, url }))
+      const { eventStream } = await import('../../src/client/event-stream.ts')
+      const onReconnect = (reason: string, seconds: number) => {
+        if (!flags.reconnect) throw new Failure('UNAVAILABLE', `connection lost: ${reason}`)
+        cli.note(`connection lost: ${reason}; reconnecting in ${seconds} s`)
+      }
+      const stream = eventStream({ ...transport, events: names, isReplay: flags.replay === true, signal, onReconnect })
+      try {
+        for await (const event of stream) {
+          if (!isAbout(event, subject)) continue
+          printEvent(cli, event)
+          if (isLast(event)) return
+        }
+      } catch (error) {
+        if ((error as { status?: unknown }).status === 429) throw new Failure('BUSY', (error as Error).message)
+        throw error
+      }
+      const isAwaited = flags.until !== undefined || flags.count !== undefined
+      if (isAwaited) throwIfTimedOut(cli, 'no matching event within --timeout')
+      setWatchExit(cli, signal, isAwaited)
+    })
+
+/** Returns the ids of --document and --source, which may be a name. Throws Failure NOT_FOUND. */
+async function resolveSubject(cli: Cli, { document, source }: Flags): Promise<{ document?: string; source?: string }> {
+  return {
+    ...(document === undefined ? {} : { document: parseId(document, 'document') }),
+    ...(source === undefined ? {} : { source: isId(source) ? source.toLowerCase() : await findSourceId(await cli.client(), source) }),
+  }
+}
+
+const isAbout = ({ data }: EventMessage, { document, source }: { document?: string; source?: string }): boolean =>
+  (document === undefined || data.document_id === document) && (source === undefined || data.source_id === source || data.source === source)
+
+/** Returns a function that recognises the last event, after --until or --count. Throws Failure USAGE. */
+function parseEnd({ until, count }: Flags, names: readonly string[]): (event: EventMessage) => boolean {
+  const [, type, field, value] = /^(\w+)(?::(\w+)=(.*))?$/.exec(until ?? '') ?? []
+  if (until !== undefined && type === undefined)
+    throw usage(`--until "${until}" is not TYPE or TYPE:FIELD=VALUE, e.g. ocr_progress:status=completed`)
+  if (type !== undefined && !names.map(subscriptionOf).includes(subscriptionOf(type)))
+    throw usage(`--until ${until} never matches: the selected events are ${names.join(', ')}`)
+  let remaining = count === undefined ? Number.POSITIVE_INFINITY : parseCount('--count', count)
+  return (event) => {
+    remaining--
+    return (
+      remaining === 0 ||
+      (type !== undefined &&
+        subscriptionOf(event.type) === subscriptionOf(type) &&
+        (field === undefined || formatCell(event.data[field]) === value))
+    )
+  }
+}
+
+/** Returns the subscription of an event type: events `notification` belong to `notifications`. */
+const subscriptionOf = (type: string): string => (type === 'notification' ? 'notifications' : type)
+
+function printEvent(cli: Cli, event: EventMessage): void {
+  const received_at = new Date().toISOString()
+  if (!cli.options.isHuman) {
+    cli.write(`${JSON.stringify({ ...event, received_at })}\n`)
+    return
+  }
+  const { document_id, source_id, id, ...rest } = event.data
+  const subject = document_id ?? source_id ?? id ?? ''
+  const fields = Object.entries(rest).map(([name, value]) => `${name}=${formatCell(value)}`)
+  cli.write(`${escapeControls([event.timestamp.slice(11, 19), event.type.padEnd(16), subject, ...fields].join('  '))}\n`)
+}

@@ -1,19 +1,132 @@
-import type { Command } from 'commander'
-import { group } from '../../src/cli/output/manual.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
+import { findLabel } from '../../src/cli/arguments/labels.ts'
+import { confirm } from '../../src/cli/arguments/prompt.ts'
+import { group, manual } from '../../src/cli/output/manual.ts'
+import { columnsOf, type PlainColumn, pluralize } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { labelsAssign } from './assign.ts'
-import { labelsCreate } from './create.ts'
-import { labelsDelete } from './delete.ts'
-import { labelsList } from './list.ts'
-import { labelsUnassign } from './unassign.ts'
-import { labelsUpdate } from './update.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import type { ClientError } from '../../src/client/client.ts'
 
-export const labels = (cli: Cli): Command =>
-  group('labels', 'Manage labels', [
-    labelsList(cli),
-    labelsCreate(cli),
-    labelsUpdate(cli),
-    labelsDelete(cli),
-    labelsAssign(cli),
-    labelsUnassign(cli),
-  ])
+const columns: PlainColumn[] = [
+  { name: 'id', show: 'wide' },
+  ...columnsOf(['name', 'color']),
+  { name: 'document_count', title: 'DOCUMENTS', align: 'right' },
+  ...columnsOf(['created_by', 'created_at']),
+  { name: 'description', show: 'wide' },
+]
+
+export const labels = (cli: Cli) =>
+  group('labels', 'Manage labels', [list(cli), create(cli), update(cli), remove(cli), assign(cli), unassign(cli)])
+
+const list = (cli: Cli) =>
+  manual('list', {
+    summary: 'List labels with their number of documents',
+    examples: [
+      ['labels list', ''],
+      ["labels list -o json | jq -r '.[] | select(.document_count == 0) | .name'", 'unused labels'],
+      ['labels list --fields name,document_count -o csv', ''],
+    ],
+    exits: '0 listed · 4 not signed in · 69 server unreachable',
+  })
+    .alias('ls')
+    .action(async () => {
+      const client = await cli.client()
+      cli.print(await client.labels.list(), { columns })
+    })
+
+const create = (cli: Cli) =>
+  manual('create <name>', {
+    summary: 'Create a label',
+    examples: [
+      ['labels create invoices', ''],
+      ["labels create urgent --colour '#cc0000' --description 'today'", ''],
+      ['labels create inbox --if-absent -q', 'for a setup script'],
+    ],
+    exits: '0 created (or exists, with --if-absent) · 2 invalid value · 4 not signed in · 7 name taken',
+  })
+    .option('--colour <#rrggbb>', 'colour of the label (--color is for the terminal)', '#6b7280')
+    .option('--description <text>', 'description')
+    .option('--if-absent', 'succeed if a label of this name exists')
+    .action(async (name: string, flags: { colour: string; description?: string; ifAbsent?: boolean }) => {
+      const { colour: color, description, ifAbsent } = flags
+      const client = await cli.client()
+      const created = await client.labels.create({ name, color, description }).catch((error: ClientError) => {
+        if (ifAbsent && error.code === 'DUPLICATE_RESOURCE') return null
+        throw error
+      })
+      const label = created ?? (await findLabel(client, name))
+      const sentence = created ? `✓ Created label "${label.name}" (id ${label.id})` : `✓ Label "${label.name}" exists (id ${label.id})`
+      cli.print(label, { columns, sentence })
+    })
+
+const update = (cli: Cli) =>
+  manual('update <label>', {
+    summary: 'Change name, colour or description of a label',
+    examples: [
+      ['labels update invoices --name bills', ''],
+      ["labels update urgent --colour '#ff0000'", ''],
+    ],
+    exits: '0 changed · 2 invalid value · 5 not the owner, and not an admin · 6 no such label · 7 name taken',
+  })
+    .option('--name <name>', 'new name')
+    .option('--colour <#rrggbb>', 'new colour')
+    .option('--description <text>', 'new description')
+    .action(async (nameOrId: string, flags: { name?: string; colour?: string; description?: string }) => {
+      const { name, colour: color, description } = flags
+      if (Object.keys(flags).length === 0) throw usage('nothing to change', 'pass --name, --colour or --description')
+      const client = await cli.client()
+      const { id } = await findLabel(client, nameOrId)
+      const label = await client.labels.update(id, { name, description, color })
+      cli.print(label, { columns, sentence: `✓ Updated label "${label.name}"` })
+    })
+
+const remove = (cli: Cli) =>
+  manual('delete <label>', {
+    summary: 'Delete a label and keep its documents',
+    examples: [
+      ['labels delete inbox', 'asks first, with the number of documents'],
+      ['labels delete inbox --yes', 'for a script'],
+    ],
+    exits: '0 deleted · 2 no terminal to confirm on, and no --yes · 5 not the owner, and not an admin · 6 no such label',
+  })
+    .alias('rm')
+    .option('-y, --yes', 'delete without asking')
+    .action(async (nameOrId: string, { yes }: { yes?: boolean }) => {
+      const client = await cli.client()
+      const label = await findLabel(client, nameOrId)
+      if (!yes) await confirm(cli.options, `Delete label "${label.name}" of ${pluralize(label.document_count, 'document')}?`, '--yes')
+      await client.labels.delete(label.id)
+      cli.print(label, { columns, sentence: `✓ Deleted label "${label.name}"` })
+    })
+
+const assign = (cli: Cli) =>
+  manual('assign <label> <id...>', {
+    summary: 'Add a label to documents',
+    examples: [
+      ['labels assign invoices 0192f0c1-…', ''],
+      ['dms search query telecom -o id | dms labels assign telecom -', 'ids from a pipe'],
+    ],
+    exits: '0 added, or were labelled · 6 no such label or document; nothing was changed',
+  }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'assign'))
+
+const unassign = (cli: Cli) =>
+  manual('unassign <label> <id...>', {
+    summary: 'Remove a label from documents',
+    examples: [
+      ['labels unassign invoices 0192f0c1-…', ''],
+      ['dms documents list --label inbox --all -o id | dms labels unassign inbox -', 'ids from a pipe'],
+    ],
+    exits: '0 removed, or were not labelled · 6 no such label or document; nothing was changed',
+  }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'unassign'))
+
+async function changeDocuments(cli: Cli, nameOrId: string, given: readonly string[], change: 'assign' | 'unassign'): Promise<void> {
+  const ids = (await readIds(given)).map((id) => parseId(id, 'document'))
+  const client = await cli.client()
+  const { id, name } = await findLabel(client, nameOrId)
+  const changed = ids.length === 0 ? 0 : (await client.labels[change](id, ids)).assigned
+  const verb = change === 'assign' ? `Added label "${name}" to` : `Removed label "${name}" from`
+  cli.print(
+    { id, label: name, documents: ids.length, changed },
+    { columns: columnsOf(['label', 'documents', 'changed']), sentence: `✓ ${verb} ${changed} of ${ids.length} documents` },
+  )
+}

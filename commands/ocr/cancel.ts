@@ -1,19 +1,12 @@
-import type { Command } from 'commander'
-import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
+import { readIds } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { runBatch } from '../../src/cli/runtime/run-batch.ts'
+import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
 
-interface Flags {
-  pending?: boolean
-  yes?: boolean
-  dryRun?: boolean
-}
-
-export const ocrQueueCancel = (cli: Cli): Command =>
+export const cancel = (cli: Cli) =>
   manual('cancel [job...]', {
     summary: 'Cancel OCR jobs',
     examples: [
@@ -27,29 +20,13 @@ export const ocrQueueCancel = (cli: Cli): Command =>
     .option('--pending', 'all pending jobs, but no running ones')
     .option('-y, --yes', 'cancel without asking')
     .option('-n, --dry-run', 'list what would be cancelled')
-    .action(async (given: string[], { pending, yes, dryRun }: Flags) => {
-      if (!pending && given.length === 0) throw usage('no job given', 'pass job ids, or --pending')
-      const named = await readIds(given)
+    .action(async (jobs: string[], { pending, yes, dryRun }: { pending?: boolean; yes?: boolean; dryRun?: boolean }) => {
+      if (!pending && jobs.length === 0) throw usage('no job given', 'pass job ids, or --pending')
+      const ids = await readIds(jobs)
       const client = await cli.client()
-      const pendingIds = pending ? await pendingJobs(client) : []
+      const pendingIds = pending ? await Array.fromAsync(client.ocrQueue.list({ status: 'pending' }), ({ id }) => id) : []
       if (pendingIds.length > 0 && !yes && !dryRun) await confirm(cli.options, `Cancel all ${pendingIds.length} pending OCR jobs?`, '--yes')
-      await runBatch(cli, {
-        command: 'ocr queue cancel',
-        phase: 'cancelling',
-        items: [...new Set([...named, ...pendingIds])],
-        keyOf: (id) => id,
-        isDryRun: dryRun === true,
-        async run(key) {
-          const id = parseId(key, 'OCR job')
-          if (dryRun) await client.ocrQueue.get(id)
-          else await client.ocrQueue.cancel(id)
-          return { action: 'cancelled', key, id }
-        },
-      })
+      const batch = { command: 'ocr queue cancel', phase: 'cancelling', action: 'cancelled', noun: 'OCR job', isDryRun: dryRun }
+      const run = async ({ ocrQueue }: Client, id: string) => void (await (dryRun ? ocrQueue.get(id) : ocrQueue.cancel(id)))
+      await runIdBatch(cli, [...new Set([...ids, ...pendingIds])], { ...batch, run }, client)
     })
-
-async function pendingJobs(client: Client): Promise<string[]> {
-  const ids: string[] = []
-  for await (const { id } of client.ocrQueue.list({ status: 'pending' })) ids.push(id)
-  return ids
-}

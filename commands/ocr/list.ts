@@ -1,37 +1,25 @@
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
 import { formatAge, parseDurationFlag, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import type { Column } from '../../src/cli/output/output.ts'
+import { type Column, columnsOf } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import type { OcrJob } from '../../src/client/client.ts'
-
-interface Flags extends ListFlags {
-  status?: string
-  priority?: string
-  olderThan?: string
-}
 
 const columns: Column<OcrJob>[] = [
   { name: 'id', title: 'JOB' },
   { name: 'document_id', title: 'DOCUMENT' },
-  { name: 'title' },
-  { name: 'status' },
-  { name: 'priority' },
+  ...columnsOf(['title', 'status', 'priority']),
   { name: 'attempts', align: 'right' },
   { name: 'age', align: 'right', value: ({ created_at }) => formatAge(created_at, new Date()) },
   { name: 'error', value: ({ error }) => error && `${error.code}: ${error.message}` },
   { name: 'filename', show: 'wide' },
   { name: 'progress', show: 'wide', align: 'right', value: ({ progress }) => `${progress}%` },
-  { name: 'language', show: 'wide' },
-  { name: 'worker', show: 'wide' },
-  { name: 'created_at', title: 'CREATED', show: 'wide' },
-  { name: 'started_at', title: 'STARTED', show: 'wide' },
-  { name: 'completed_at', title: 'COMPLETED', show: 'wide' },
+  ...columnsOf(['language', 'worker', 'created_at', 'started_at', 'completed_at'], { show: 'wide' }),
 ]
 
-export const ocrQueueList = (cli: Cli): Command =>
+export const list = (cli: Cli) =>
   addLimitFlags(
     manual('list', {
       summary: 'List OCR jobs in the order of execution',
@@ -51,7 +39,7 @@ export const ocrQueueList = (cli: Cli): Command =>
       )
       .addOption(new Option('--priority <priority>', 'only this priority').choices(['low', 'normal', 'high', 'urgent']))
       .option('--older-than <duration>', 'queued longer ago than this, e.g. 1h'),
-  ).action(async (flags: Flags) => {
+  ).action(async (flags: ListFlags & { status?: string; priority?: string; olderThan?: string }) => {
     const limit = parseLimit(flags)
     const { status, priority, olderThan } = flags
     const before = olderThan === undefined ? null : new Date(Date.now() - parseDurationFlag('--older-than', olderThan)).toISOString()

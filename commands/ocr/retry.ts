@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { collectValues } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
@@ -31,7 +31,7 @@ interface Target {
 /** Maximum number of documents that are queued without confirmation. */
 const maxUnconfirmed = 100
 
-export const ocrQueueRetry = (cli: Cli): Command =>
+export const retry = (cli: Cli) =>
   manual('retry [job...]', {
     summary: 'Run OCR on documents again',
     examples: [
@@ -50,10 +50,10 @@ export const ocrQueueRetry = (cli: Cli): Command =>
     .addOption(new Option('--priority <priority>', 'priority of the jobs').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
     .option('-y, --yes', 'queue without asking')
     .option('-n, --dry-run', 'list what would be queued')
-    .action(async (given: string[], flags: Flags) => {
+    .action(async (ids: string[], flags: Flags) => {
       const { failed, document, language, priority, dryRun } = flags
-      if (!failed && document.length === 0 && given.length === 0) throw usage('no document given', 'pass job ids, --document or --failed')
-      const jobs = await readIds(given)
+      if (!failed && document.length === 0 && ids.length === 0) throw usage('no document given', 'pass job ids, --document or --failed')
+      const jobs = await readIds(ids)
       const client = await cli.client()
       const targets: Target[] = [
         ...jobs.map((key) => ({ key, document: null })),
@@ -67,7 +67,7 @@ export const ocrQueueRetry = (cli: Cli): Command =>
         phase: 'queueing',
         items: targets,
         keyOf: ({ key }) => key,
-        isDryRun: dryRun === true,
+        isDryRun: dryRun,
         async run({ key, document }) {
           const id = document === null ? await documentIdOfJob(client, parseId(key, 'OCR job')) : parseId(document, 'document')
           if (dryRun) return { action: 'queued', key, document_id: (await client.documents.get(id)).id }
@@ -86,9 +86,8 @@ async function documentIdOfJob(client: Client, job: string): Promise<string> {
 
 /** Returns the failed documents that have a failed or cancelled OCR job. */
 async function failedDocuments(client: Client): Promise<Target[]> {
-  const failed = new Set<string>()
-  for await (const { id } of client.documents.list({ status: 'failed', fields: 'id' })) failed.add(id)
-  const found = new Set<string>()
-  for await (const { document_id: id } of client.ocrQueue.list({ status: 'failed,cancelled' })) if (failed.has(id)) found.add(id)
-  return [...found].map((id) => ({ key: id, document: id }))
+  const failed = new Set(await Array.fromAsync(client.documents.list({ status: 'failed', fields: 'id' }), ({ id }) => id))
+  const documents = await Array.fromAsync(client.ocrQueue.list({ status: 'failed,cancelled' }), ({ document_id }) => document_id)
+  const ids = new Set(documents.filter((id) => failed.has(id)))
+  return [...ids].map((id) => ({ key: id, document: id }))
 }

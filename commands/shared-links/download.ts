@@ -1,7 +1,7 @@
 import { join } from 'node:path'
-import type { Command } from 'commander'
 import { readSecret } from '../../src/cli/arguments/secret.ts'
 import { manual } from '../../src/cli/output/manual.ts'
+import { columnsOf } from '../../src/cli/output/output.ts'
 import {
   bodyChunks,
   expectedContent,
@@ -21,7 +21,7 @@ interface Flags {
   passwordFile?: string
 }
 
-export const sharedLinksDownload = (cli: Cli): Command =>
+export const download = (cli: Cli) =>
   manual('download <link>', {
     summary: 'Download the file of a shared link',
     examples: [
@@ -37,10 +37,10 @@ export const sharedLinksDownload = (cli: Cli): Command =>
     .option('--clobber', 'replace an existing file')
     .option('--password-stdin', 'read the password from standard input')
     .option('--password-file <file>', 'read the password from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
-    .action(async (given: string, flags: Flags) => {
+    .action(async (link: string, flags: Flags) => {
       const { to = '.', clobber = false } = flags
       if (to === '-') rejectTerminal(cli)
-      const { token, publicLinks } = await resolveSharedLink(cli, given)
+      const { token, publicLinks } = await resolveSharedLink(cli, link)
       const needsPassword = cli.options.printCurl ? hasPassword(cli, flags) : (await publicLinks.get(token)).requires_password
       const response = await publicLinks.download(token, needsPassword ? await readPassword(cli, flags) : undefined)
       if (to === '-') return void (await writeToStdout(cli, response))
@@ -48,7 +48,7 @@ export const sharedLinksDownload = (cli: Cli): Command =>
       try {
         const path = 'file' in place ? place.file : join(place.folder, safeName(await parseFileName(response)))
         const saved = await saveFile(bodyChunks(response), path, expectedContent(response), clobber, () => cli.signal.throwIfAborted())
-        const columns = ['path', 'bytes', 'sha256'].map((name) => ({ name }))
+        const columns = columnsOf(['path', 'bytes', 'sha256'])
         cli.print({ path, ...saved }, { columns, id: 'path', sentence: `✓ ${path} (${saved.bytes} bytes)` })
       } finally {
         await response.body?.cancel().catch(() => {})

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { userColumns } from '../../src/cli/arguments/user-file.ts'
 import { formatCsv } from '../../src/cli/output/csv.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -6,7 +5,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 
 type ExportRow = Readonly<Partial<Record<(typeof userColumns)[number], string | boolean | null>>>
 
-export const usersExport = (cli: Cli): Command =>
+export const exportUsers = (cli: Cli) =>
   manual('export', {
     summary: 'Export all users in the format of `users import`',
     examples: [
@@ -29,10 +28,13 @@ export const usersExport = (cli: Cli): Command =>
 
 async function loadRows(cli: Cli): Promise<ExportRow[]> {
   const client = await cli.client()
-  const rows: ExportRow[] = []
-  for await (const { username, email, role, display_name, disabled } of client.users.list())
-    rows.push({ username, email, role, display_name, disabled })
-  return rows
+  return Array.fromAsync(client.users.list(), ({ username, email, role, display_name, disabled }) => ({
+    username,
+    email,
+    role,
+    display_name,
+    disabled,
+  }))
 }
 
 async function loadRowsWithHashes(cli: Cli): Promise<ExportRow[]> {

@@ -1,5 +1,4 @@
 import { open, writeFile } from 'node:fs/promises'
-import type { Command } from 'commander'
 import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../../src/cli/arguments/user-file.ts'
@@ -31,7 +30,7 @@ interface Flags extends RowOptions {
 /** Rows per request. Requests with --max-errors are small, to stop soon after the last allowed error. */
 const batchSizes = { default: 500, withMaxErrors: 20, atomic: 10_000 }
 
-export const usersImport = (cli: Cli): Command =>
+export const importUsers = (cli: Cli) =>
   manual('import <file|->', {
     summary: 'Create or update users from a file',
     examples: [

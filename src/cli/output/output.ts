@@ -11,7 +11,7 @@ export type Format = (typeof formats)[number]
 export interface Column<T = never> {
   /** field of the row, and name for --fields */
   readonly name: string
-  /** heading; default: the name in capitals */
+  /** heading; default: the name in capitals, without _AT */
   readonly title?: string
   /** `wide`: with -o wide only; `asked`: with --fields only */
   readonly show?: 'wide' | 'asked'
@@ -19,6 +19,13 @@ export interface Column<T = never> {
   /** value in table, tsv and csv instead of the field; json always prints the field */
   readonly value?: (row: T) => unknown
 }
+
+/** Column that shows its field unchanged. */
+export type PlainColumn = Omit<Column, 'value'>
+
+/** Returns columns with the properties of `common`. */
+export const columnsOf = (names: readonly string[], common: Omit<PlainColumn, 'name'> = {}): PlainColumn[] =>
+  names.map((name) => ({ name, ...common }))
 
 export interface Shape<T> {
   readonly columns: readonly Column<T>[]
@@ -112,7 +119,7 @@ export const fillMissingFields = <T extends object>(thing: T, fields: readonly s
 export const pickFields = (row: object, fields: readonly string[] | null): object =>
   fields ? Object.fromEntries(fields.map((name) => [name, (row as Row)[name] ?? null])) : row
 
-const titleOf = ({ name, title }: Column): string => title ?? name.toUpperCase()
+const titleOf = ({ name, title }: Column): string => title ?? name.replace(/_at$/, '').toUpperCase()
 
 const valuesOf = <T extends object>(rows: readonly (T & Row)[], columns: readonly Column<T>[]): unknown[][] =>
   rows.map((row) => columns.map(({ name, value }) => (value ? value(row) : row[name])))

@@ -1,5 +1,7 @@
 /** Runs one operation on many items, with an outcome for each. */
+import type { Client } from '../../client/client.ts'
 import { mapConcurrently } from '../../concurrency.ts'
+import { parseId } from '../arguments/ids.ts'
 import { type Batch, type BatchItem, type BatchOptions, startBatch } from '../output/batch-output.ts'
 import { formatFileError } from '../output/error-lines.ts'
 import type { Cli } from './context.ts'
@@ -13,11 +15,11 @@ export interface BatchRun<T> {
   readonly command: string
   readonly phase: string
   readonly items: readonly T[]
-  /** key of the item: path or id */
-  keyOf(item: T): string
+  /** returns the key of an item; default: the item, which is a path or an id */
+  keyOf?(item: T): string
   /** concurrent operations; default 1 */
   readonly concurrency?: number
-  readonly isDryRun?: boolean
+  readonly isDryRun?: boolean | undefined
   /** columns of the items; default: action, key, id, error */
   readonly columns?: BatchOptions['columns']
   /** sum of bytes for the progress; null: unknown */
@@ -84,7 +86,7 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
     return !isOver()
   }
   const runOne = async (item: T): Promise<void> => {
-    const key = work.keyOf(item)
+    const key = work.keyOf?.(item) ?? String(item)
     if (work.run) await runItem(key, async (onBytes) => (await work.run?.(item, onBytes)) ?? null)
     else
       await work.runGroup?.(item, runItem, countBytes(key)).catch((error) => {
@@ -115,6 +117,37 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
     if (!fatal || added > 0) batch.finish()
   }
   if (fatal) throw fatal.error
+}
+
+/** One operation on objects of the API that are given by id. */
+interface IdBatch {
+  readonly command: string
+  readonly phase: string
+  /** action of the results ("deleted") */
+  readonly action: string
+  /** name of the objects in errors ("document") */
+  readonly noun: string
+  readonly isDryRun?: boolean | undefined
+  /** Processes one object and returns further fields of its result, if it has any. */
+  run(client: Client, id: string): Promise<unknown>
+}
+
+/** Runs an operation on each of the ids and prints results and summary. `opened` is a client that is open already. */
+export async function runIdBatch(
+  cli: Cli,
+  ids: readonly string[],
+  { action, noun, run, ...batch }: IdBatch,
+  opened?: Client,
+): Promise<void> {
+  const client = opened ?? (await cli.client())
+  await runBatch(cli, {
+    ...batch,
+    items: ids,
+    async run(key) {
+      const id = parseId(key, noun)
+      return Object.assign({ action, key, id }, await run(client, id))
+    },
+  })
 }
 
 /** Returns the exit of a command that `signal` stopped. */

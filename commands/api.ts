@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { collectValues } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import { type ApiFlags, parseApiCall } from '../src/cli/remote/api-call.ts'
@@ -12,7 +11,7 @@ interface Flags extends ApiFlags {
   include?: boolean
 }
 
-export const api = (cli: Cli): Command =>
+export const api = (cli: Cli) =>
   manual('api <method> <path>', {
     summary: 'Send a request to the API and print the answer',
     examples: [

@@ -1,5 +1,4 @@
 import { createWriteStream } from 'node:fs'
-import type { Command } from 'commander'
 import { writeChunk } from '../src/backup/byte-streams.ts'
 import type { CheckName, Finding } from '../src/check/check.ts'
 import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
@@ -24,7 +23,7 @@ const columns: Column<Finding>[] = [
   ...['path', 'expected', 'actual'].map((name) => ({ name, show: 'wide' as const })),
 ]
 
-export const check = (cli: Cli): Command =>
+export const check = (cli: Cli) =>
   manual('check', {
     summary: 'Check tables, stored files and search index',
     examples: [

@@ -4,7 +4,7 @@ import { topics } from '../src/cli/output/topics.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 
 /** Builds the script from the command tree of this version. */
-export const completion = (cli: Cli, loadAll: () => Promise<Command>): Command =>
+export const completion = (cli: Cli, loadAll: () => Promise<Command>) =>
   manual('completion', {
     summary: 'Print a completion script for a shell',
     examples: [

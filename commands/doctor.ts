@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
 import { pluralize, wrapText } from '../src/cli/output/output.ts'
 import { listSettings } from '../src/cli/output/setting-rows.ts'
@@ -17,7 +16,7 @@ interface Flags {
   bundle?: string
 }
 
-export const doctor = (cli: Cli): Command =>
+export const doctor = (cli: Cli) =>
   manual('doctor', {
     summary: 'Diagnose an installation and suggest fixes',
     examples: [

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { exitOf } from '../src/cli/runtime/exit.ts'
@@ -12,7 +11,7 @@ interface Health {
   readonly checks?: Readonly<Record<string, string>>
 }
 
-export const healthcheck = (cli: Cli): Command =>
+export const healthcheck = (cli: Cli) =>
   manual('healthcheck', {
     summary: 'Check that a server answers: exit 0 or 1',
     examples: [

@@ -6,7 +6,7 @@ import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 
 /** Replaces commander's help command, which accepts only one word. */
-export const help = (cli: Cli, loadAll: () => Promise<Command>): Command =>
+export const help = (cli: Cli, loadAll: () => Promise<Command>) =>
   manual('help [command...]', {
     summary: 'Show help for a command or a topic',
     examples: [

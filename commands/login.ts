@@ -1,5 +1,4 @@
 import { resolve } from 'node:path'
-import type { Command } from 'commander'
 import { type PasswordSource, readPassword } from '../src/cli/arguments/password-source.ts'
 import { promptLine } from '../src/cli/arguments/prompt.ts'
 import { readSecret } from '../src/cli/arguments/secret.ts'
@@ -24,7 +23,7 @@ interface Flags {
   use: boolean
 }
 
-export const login = (cli: Cli): Command =>
+export const login = (cli: Cli) =>
   manual('login [url]', {
     summary: 'Sign in to a remote server and save it as a context',
     examples: [

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
 import { contextColumns, listContextRows, printContext } from '../src/cli/remote/context-rows.ts'
 import { type Context, findContext } from '../src/cli/remote/contexts.ts'
@@ -7,7 +6,7 @@ import { loadCredentials, saveCredential, withCredentialsLock } from '../src/cli
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 
-export const logout = (cli: Cli): Command =>
+export const logout = (cli: Cli) =>
   manual('logout [context]', {
     summary: 'End the session of a context and forget its credentials',
     examples: [

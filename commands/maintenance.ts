@@ -1,10 +1,9 @@
-import type { Command } from 'commander'
 import { startBatch } from '../src/cli/output/batch-output.ts'
 import { type CommandHelp, group, manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import type { Step } from '../src/worker/maintenance.ts'
 
-export const maintenance = (cli: Cli): Command =>
+export const maintenance = (cli: Cli) =>
   group('maintenance', 'Delete expired data', [
     maintenanceCommand(cli, 'run', null, {
       summary: 'Run all maintenance tasks',
@@ -50,7 +49,7 @@ export const maintenance = (cli: Cli): Command =>
   ])
 
 /** Builds a command that runs `steps`; null runs all. */
-const maintenanceCommand = (cli: Cli, name: string, steps: readonly Step[] | null, text: Omit<CommandHelp, 'exits'>): Command =>
+const maintenanceCommand = (cli: Cli, name: string, steps: readonly Step[] | null, text: Omit<CommandHelp, 'exits'>) =>
   manual(name, { ...text, exits: '0 done, or nothing to do · 69 database unreachable · 75 another run is in progress' })
     .option('-n, --dry-run', 'count what would be deleted')
     .action(async ({ dryRun: isDryRun = false }: { dryRun?: boolean }) => {

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import type { LostDocument } from '../src/backup/restore/find-lost-documents.ts'
 import {
   loadSignaturePolicy,
@@ -25,7 +24,7 @@ interface Flags extends SigningKeyFlags {
   keepSourcesEnabled?: boolean
 }
 
-export const restore = (cli: Cli): Command =>
+export const restore = (cli: Cli) =>
   manual('restore <backup>', {
     summary: 'Restore a backup into an empty database and store',
     examples: [

@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
@@ -15,7 +15,7 @@ interface Options {
   waitForDb: string
 }
 
-export const serve = (cli: Cli): Command =>
+export const serve = (cli: Cli) =>
   manual('serve', {
     summary: 'Start the HTTP server and a worker',
     examples: [

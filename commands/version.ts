@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
 import type { DatabaseVersion, ServerVersion } from '../src/cli/remote/versions.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
@@ -12,7 +11,7 @@ interface Versions {
   readonly database: DatabaseVersion | null
 }
 
-export const version = (cli: Cli): Command =>
+export const version = (cli: Cli) =>
   manual('version', {
     summary: 'Print the versions of client, server and database',
     examples: [

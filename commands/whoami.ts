@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { operator } from '../src/actor.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import { notSignedInError } from '../src/cli/remote/session.ts'
@@ -14,7 +13,7 @@ export interface Whoami {
   readonly token_expires_at: string | null
 }
 
-export const whoami = (cli: Cli): Command =>
+export const whoami = (cli: Cli) =>
   manual('whoami', {
     summary: 'Show the current server and user',
     examples: [

@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
@@ -15,7 +15,7 @@ interface Options {
   supervised?: boolean
 }
 
-export const worker = (cli: Cli): Command =>
+export const worker = (cli: Cli) =>
   manual('worker', {
     summary: 'Run background jobs: OCR, sync, index, maintenance',
     examples: [

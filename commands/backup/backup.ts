@@ -1,17 +1,66 @@
-import type { Command } from 'commander'
-import { group } from '../../src/cli/output/manual.ts'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
+import { confirm } from '../../src/cli/arguments/prompt.ts'
+import { group, manual } from '../../src/cli/output/manual.ts'
+import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { backupCreate } from './create.ts'
-import { backupList } from './list.ts'
-import { backupPrune } from './prune.ts'
-import { backupRehearse } from './rehearse.ts'
-import { backupVerify } from './verify.ts'
+import { runBatch } from '../../src/cli/runtime/run-batch.ts'
+import { create } from './create.ts'
+import { rehearse } from './rehearse.ts'
+import { verify } from './verify.ts'
 
-export const backup = (cli: Cli): Command =>
-  group('backup', 'Create, verify and prune backups', [
-    backupCreate(cli),
-    backupList(cli),
-    backupVerify(cli),
-    backupRehearse(cli),
-    backupPrune(cli),
-  ])
+export const backup = (cli: Cli) =>
+  group('backup', 'Create, verify and prune backups', [create(cli), list(cli), verify(cli), rehearse(cli), prune(cli)])
+
+const columns: PlainColumn[] = [
+  ...columnsOf(['name', 'created_at']),
+  ...columnsOf(['size', 'documents'], { align: 'right' }),
+  ...columnsOf(['schema', 'version', 'complete']),
+]
+
+const list = (cli: Cli) =>
+  manual('list', {
+    summary: 'List the backups in backup.path, newest first',
+    examples: [
+      ['backup list', ''],
+      ['backup list -o json | jq -r .[0].created_at', 'time of the last backup'],
+    ],
+    exits: '0 listed · 2 remote server given · 78 configuration invalid',
+  })
+    .alias('ls')
+    .action(async () => {
+      cli.rejectRemote('backup list')
+      const [{ config }, { listBackups }] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
+      cli.print(await listBackups(config.backup.path), { columns, id: 'name' })
+    })
+
+const prune = (cli: Cli) =>
+  manual('prune', {
+    summary: 'Delete old archives in backup.path',
+    examples: [
+      ['backup prune -n', 'dry run'],
+      ['backup prune --keep 14 --yes', 'from cron'],
+    ],
+    exits: '0 done, or nothing to do · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted',
+    notes: ['Deletes only archives named by dms (dms-<time>.tar), and unfinished ones older than an hour.'],
+  })
+    .option('--keep <number>', 'number of newest archives to keep (default: backup.keep)')
+    .option('-y, --yes', 'delete without asking')
+    .option('-n, --dry-run', 'list what would be deleted')
+    .action(async ({ keep, yes, dryRun }: { keep?: string; yes?: boolean; dryRun?: boolean }) => {
+      cli.rejectRemote('backup prune')
+      const [{ config }, repository] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
+      const count = keep === undefined ? config.backup.keep : parseCount('--keep', keep)
+      const backups = await repository.listPrunable(config.backup.path, count)
+      if (backups.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${backups.length} backups?`, '--yes')
+      await runBatch(cli, {
+        command: 'backup prune',
+        phase: 'deleting',
+        items: backups,
+        keyOf: ({ name }) => name,
+        isDryRun: dryRun,
+        async run({ name, size }) {
+          if (!dryRun) await repository.removeBackup(config.backup.path, name)
+          return { action: 'deleted', key: name, bytes: size }
+        },
+      })
+    })

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import type { BackupSink } from '../../src/backup/create/tar-sink.ts'
 import { signingKeySettings } from '../../src/cli/arguments/backup-source.ts'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
@@ -22,7 +22,7 @@ interface Flags {
   keyFile?: string
 }
 
-export const backupCreate = (cli: Cli): Command =>
+export const create = (cli: Cli) =>
   manual('create', {
     summary: 'Back up database and files while the server runs',
     examples: [

@@ -1,6 +1,5 @@
 import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Command } from 'commander'
 import {
   loadSignaturePolicy,
   rejectUrlPassword,
@@ -29,7 +28,7 @@ interface Problem {
   readonly problem: string
 }
 
-export const backupRehearse = (cli: Cli): Command =>
+export const rehearse = (cli: Cli) =>
   manual('rehearse [backup]', {
     summary: 'Restore a backup temporarily and compare it',
     examples: [

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { loadSignaturePolicy, resolveBackup, type SigningKeyFlags, signingKeySettings } from '../../src/cli/arguments/backup-source.ts'
 import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -11,7 +10,7 @@ interface Problem {
   readonly origin: 'backup' | 'store'
 }
 
-export const backupVerify = (cli: Cli): Command =>
+export const verify = (cli: Cli) =>
   manual('verify <backup>', {
     summary: 'Verify every checksum of a backup',
     examples: [

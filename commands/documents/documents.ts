@@ -1,35 +1,111 @@
-import type { Command } from 'commander'
-import { group } from '../../src/cli/output/manual.ts'
+import { type Command, Option } from 'commander'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
+import { confirm } from '../../src/cli/arguments/prompt.ts'
+import { group, manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure } from '../../src/cli/runtime/exit.ts'
+import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
+import { isFinished } from '../../src/cli/runtime/wait.ts'
+import type { Priority } from '../../src/jobs/queue.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 import { docs } from '../docs.ts'
-import { documentsDelete } from './delete.ts'
-import { documentsDownload } from './download.ts'
-import { documentsExport } from './export.ts'
-import { documentsGet } from './get.ts'
-import { documentsList } from './list.ts'
-import { documentsRetryOcr } from './retry-ocr.ts'
-import { documentsText } from './text.ts'
-import { documentsThumbnail } from './thumbnail.ts'
-import { documentsUpdate } from './update.ts'
-import { documentsUpload } from './upload.ts'
-import { documentsWait } from './wait.ts'
-import { documentsWatch } from './watch.ts'
+import { download, thumbnail } from './download.ts'
+import { exportDocuments } from './export.ts'
+import { get, list } from './list.ts'
+import { update } from './update.ts'
+import { upload } from './upload.ts'
+import { wait } from './wait.ts'
+import { watch } from './watch.ts'
 
-export const documents = (cli: Cli, loadAll: () => Promise<Command>): Command => {
-  const command = group('documents', 'Manage documents', [
-    documentsUpload(cli),
-    documentsWatch(cli),
-    documentsList(cli),
-    documentsGet(cli),
-    documentsText(cli),
-    documentsDownload(cli),
-    documentsThumbnail(cli),
-    documentsUpdate(cli),
-    documentsDelete(cli),
-    documentsExport(cli),
-    documentsRetryOcr(cli),
-    documentsWait(cli),
-  ]).alias('docs')
-  for (const each of docs(cli, loadAll)) command.addCommand(each, { hidden: true })
+export function documents(cli: Cli, loadAll: () => Promise<Command>): Command {
+  const verbs = [upload, watch, list, get, text, download, thumbnail, update, remove, exportDocuments, retryOcr, wait]
+  const command = group(
+    'documents',
+    'Manage documents',
+    verbs.map((verb) => verb(cli)),
+  ).alias('docs')
+  for (const verb of docs(cli, loadAll)) command.addCommand(verb, { hidden: true })
   return command
 }
+
+const text = (cli: Cli) =>
+  manual('text <id>', {
+    summary: 'Print the extracted text of a document',
+    examples: [
+      ['documents text 0192f0c1-… | grep -i total', ''],
+      ['documents text 0192f0c1-… > contract.txt', ''],
+      ['documents text 0192f0c1-… -o json | jq -r .content', 'for a script'],
+    ],
+    exits: '0 printed · 3 OCR failed; partial text was printed · 6 no such document · 8 OCR has not finished',
+  }).action(async (documentId: string) => {
+    const client = await cli.client()
+    const id = parseId(documentId, 'document')
+    if (cli.options.printCurl) return void (await client.documents.text(id))
+    const document = await client.documents.get(id)
+    const { status, error, content = '' } = document
+    if (!isFinished(document))
+      throw new Failure('PENDING', `document ${id} has no text yet: it is ${status}`, { fix: `dms documents wait ${id}` })
+    const { isJson, isTerminal } = cli.options
+    if (isJson) cli.print({ id, status, content }, { columns: [] })
+    else cli.write(isTerminal ? escapeText(content) : content)
+    if (status === 'failed')
+      throw new Failure('PARTIAL', `OCR of document ${id} failed: ${error?.message}`, { details: { code: error?.code } })
+  })
+
+/** Escapes control characters except line breaks and tabs. */
+const escapeText = (text: string): string =>
+  `${text
+    .split(/\r?\n|\f/)
+    .map((line) => line.split('\t').map(escapeControls).join('\t'))
+    .join('\n')}\n`
+
+const remove = (cli: Cli) =>
+  manual('delete <id...>', {
+    summary: 'Delete documents with text, comments and links',
+    examples: [
+      ['documents delete 0192f0c1-…', 'asks first'],
+      ['dms documents list --status failed --all -o id | dms documents delete - --yes', 'ids from a pipe'],
+      ['documents delete -n 0192f0c1-…', 'dry run'],
+    ],
+    exits: '0 deleted · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted · 6 no such document',
+    notes: ['Deletion is final: there is no trash.'],
+  })
+    .alias('rm')
+    .option('-y, --yes', 'delete without asking')
+    .option('-n, --dry-run', 'list what would be deleted')
+    .action(async (given: string[], { yes, dryRun }: { yes?: boolean; dryRun?: boolean }) => {
+      const ids = await readIds(given)
+      const subject = ids.length === 1 ? `document ${ids[0]}` : `${ids.length} documents`
+      if (!yes && !dryRun && ids.length > 0) await confirm(cli.options, `Delete ${subject} permanently?`, '--yes')
+      await runIdBatch(cli, ids, {
+        command: 'documents delete',
+        phase: 'deleting',
+        action: 'deleted',
+        noun: 'document',
+        isDryRun: dryRun,
+        run: async ({ documents }, id) => void (await (dryRun ? documents.get(id) : documents.delete(id))),
+      })
+    })
+
+const retryOcr = (cli: Cli) =>
+  manual('retry-ocr <id...>', {
+    summary: 'Run OCR on documents again',
+    examples: [
+      ['documents retry-ocr 0192f0c1-… --language deu+eng', ''],
+      ['dms documents list --status failed --all -o id | dms documents retry-ocr -', 'ids from a pipe'],
+      ['ocr queue retry --failed', 'all failed documents'],
+    ],
+    exits:
+      '0 queued · 2 language not installed · 3 some could not be queued · 6 no such document · 7 OCR is running · 69 server unreachable',
+  })
+    .option('--language <codes>', 'languages of the text, e.g. eng or deu+eng (default: as before)')
+    .addOption(new Option('--priority <priority>', 'priority of the jobs').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
+    .action(async (ids: string[], { language, priority }: { language?: string; priority: Priority }) =>
+      runIdBatch(cli, await readIds(ids), {
+        command: 'documents retry-ocr',
+        phase: 'queueing',
+        action: 'queued',
+        noun: 'document',
+        run: async ({ documents }, id) => ({ job_id: (await documents.retryOcr(id, { language, priority })).job_id }),
+      }),
+    )

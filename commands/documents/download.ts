@@ -1,10 +1,11 @@
 import { stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { type BatchItem, errorColumn } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import type { Column } from '../../src/cli/output/output.ts'
+import { type Column, columnsOf } from '../../src/cli/output/output.ts'
 import {
   bodyChunks,
   type DownloadTarget,
@@ -32,12 +33,11 @@ const columns: Column<BatchItem>[] = [
   { name: 'id', value: ({ id, key }) => id ?? key },
   { name: 'path' },
   { name: 'bytes', align: 'right' },
-  { name: 'sha256' },
-  { name: 'action' },
+  ...columnsOf(['sha256', 'action']),
   errorColumn,
 ]
 
-export const documentsDownload = (cli: Cli): Command =>
+export const download = (cli: Cli) =>
   manual('download <id...>', {
     summary: 'Download the files of documents',
     examples: [
@@ -66,15 +66,14 @@ export const documentsDownload = (cli: Cli): Command =>
         command: 'documents download',
         phase: 'download',
         items: ids,
-        keyOf: (id) => id,
         columns,
         totalBytes: null,
-        run: (id, moved) => download(client, parseId(id, 'document'), target, flags, usedPaths, moved),
+        run: (id, moved) => downloadDocument(client, parseId(id, 'document'), target, flags, usedPaths, moved),
       })
     })
 
 /** Downloads one document. `usedPaths` are the paths of this run: two documents never overwrite each other. */
-async function download(
+async function downloadDocument(
   client: Client,
   id: string,
   target: DownloadTarget,
@@ -117,3 +116,31 @@ async function fileName(client: Client, id: string, response: Response, { name }
   const { title } = await client.documents.get(id)
   return safeName(`${title.replaceAll(/[/\\]/g, '_')}${title.endsWith(extension) ? '' : extension}`)
 }
+
+export const thumbnail = (cli: Cli) =>
+  manual('thumbnail <id>', {
+    summary: 'Download a WebP thumbnail of the first page',
+    examples: [
+      ['documents thumbnail 0192f0c1-…', 'to the current folder, as 0192f0c1-….webp'],
+      ['documents thumbnail 0192f0c1-… --width 800 --height 800 --to page.webp', 'the largest size within 800 × 800'],
+      ['documents thumbnail 0192f0c1-… --to - | img2sixel', 'to a pipe'],
+    ],
+    exits: '0 downloaded · 2 invalid size · 6 no such document, or no thumbnail · 7 file exists · 69 server unreachable',
+  })
+    .option('--width <pixels>', 'maximum width (up to 1000)', '200')
+    .option('--height <pixels>', 'maximum height (up to 1000)', '200')
+    .option('--to <place>', 'file, folder, or - for standard output', '.')
+    .option('--clobber', 'replace an existing file')
+    .action(async (documentId: string, flags: { width: string; height: string; to: string; clobber?: boolean }) => {
+      const { width, height, to, clobber = false } = flags
+      const id = parseId(documentId, 'document')
+      const size = { width: parseCount('--width', width, { max: 1000 }), height: parseCount('--height', height, { max: 1000 }) }
+      if (to === '-') rejectTerminal(cli)
+      const client = await cli.client()
+      const response = await client.documents.thumbnail(id, size)
+      if (to === '-') return void (await writeToStdout(cli, response))
+      const place = await resolveDownloadTarget(to, 1)
+      const path = 'file' in place ? place.file : join(place.folder, `${id}.webp`)
+      const { bytes } = await saveFile(bodyChunks(response), path, expectedContent(response), clobber, () => {})
+      cli.print({ id, path, bytes }, { columns: columnsOf(['id', 'path', 'bytes']), sentence: `✓ ${path}` })
+    })

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -18,7 +17,7 @@ interface Flags extends Omit<FilterFlags, 'to'> {
   concurrency: string
 }
 
-export const documentsExport = (cli: Cli): Command =>
+export const exportDocuments = (cli: Cli) =>
   addFilterFlags(
     manual('export', {
       summary: 'Export documents and a manifest to a folder or tar',
@@ -55,7 +54,7 @@ export const documentsExport = (cli: Cli): Command =>
       const client = await cli.client()
       const query = {
         ...(await buildDocumentQuery(client, filters)),
-        fields: Object.keys(fieldsWithoutContent).join(','),
+        fields: fieldsWithoutContent.join(','),
         sort: 'created_at',
         order: 'asc',
       }

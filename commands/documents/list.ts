@@ -1,28 +1,28 @@
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import type { Column } from '../../src/cli/output/output.ts'
+import { type Column, columnsOf } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
+import { mapSequential } from '../../src/cli/runtime/run-batch.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
 
-export const documentColumns: Column<DocumentView>[] = [
-  { name: 'id' },
-  { name: 'title' },
-  { name: 'status' },
+const columns: Column<DocumentView>[] = [
+  ...columnsOf(['id', 'title', 'status']),
   { name: 'ocr_confidence', title: 'CONF', align: 'right', value: ({ ocr_confidence: share }) => share?.toFixed(2) },
   { name: 'labels' },
   { name: 'size', align: 'right' },
-  { name: 'created_at', title: 'CREATED' },
+  { name: 'created_at' },
   { name: 'filename', show: 'wide' },
   { name: 'mime_type', title: 'MIME', show: 'wide' },
   { name: 'owner', show: 'wide' },
   { name: 'source_id', title: 'SOURCE', show: 'wide' },
-  { name: 'updated_at', title: 'UPDATED', show: 'wide' },
+  { name: 'updated_at', show: 'wide' },
 ]
 
 /** Every field except the text, which may be megabytes. */
-export const fieldsWithoutContent = {
+const fields = {
   id: true,
   owner_id: true,
   owner: true,
@@ -46,13 +46,9 @@ export const fieldsWithoutContent = {
   updated_at: true,
   processed_at: true,
 } as const satisfies Record<Exclude<keyof DocumentView, 'content' | 'content_truncated'>, true>
+export const fieldsWithoutContent = Object.keys(fields)
 
-interface Flags extends ListFlags, FilterFlags {
-  sort: string
-  order: string
-}
-
-export const documentsList = (cli: Cli): Command =>
+export const list = (cli: Cli) =>
   addLimitFlags(
     addFilterFlags(
       manual('list', {
@@ -72,11 +68,49 @@ export const documentsList = (cli: Cli): Command =>
           .default('created_at'),
       )
       .addOption(new Option('--order <order>', 'sort order').choices(['asc', 'desc']).default('desc')),
-  ).action(async (flags: Flags) => {
+  ).action(async (flags: ListFlags & FilterFlags & { sort: string; order: string }) => {
     const limit = parseLimit(flags)
     const { sort, order } = flags
-    const fields = [...Object.keys(fieldsWithoutContent), ...(cli.options.fields?.includes('content') ? ['content'] : [])].join(',')
+    const fieldNames = cli.options.fields?.includes('content') ? [...fieldsWithoutContent, 'content'] : fieldsWithoutContent
     const client = await cli.client()
-    const query = { ...(await buildDocumentQuery(client, flags)), sort, order, fields, per_page: Math.min(limit, 100) }
-    await printList(cli, client.documents.list(query), limit, { columns: documentColumns })
+    const query = {
+      ...(await buildDocumentQuery(client, flags)),
+      sort,
+      order,
+      fields: fieldNames.join(','),
+      per_page: Math.min(limit, 100),
+    }
+    await printList(cli, client.documents.list(query), limit, { columns })
+  })
+
+/** Every field of a document, for the output of a single one. */
+export const allDocumentColumns: Column<DocumentView>[] = [
+  ...columnsOf(['id', 'title', 'filename', 'status']),
+  { name: 'error', value: ({ error }) => error && `${error.code}: ${error.message}` },
+  { name: 'mime_type', title: 'MIME' },
+  ...columnsOf(['size', 'sha256', 'owner', 'labels', 'language']),
+  { name: 'page_count', title: 'PAGES' },
+  { name: 'ocr_confidence', title: 'CONF' },
+  { name: 'duplicate_of' },
+  { name: 'source_id', title: 'SOURCE' },
+  ...columnsOf(['source_path', 'created_at', 'updated_at', 'processed_at', 'metadata']),
+  { name: 'content', show: 'asked' },
+]
+
+export const get = (cli: Cli) =>
+  manual('get <id...>', {
+    summary: 'Show documents',
+    examples: [
+      ['documents get 0192f0c1-…', 'one field per line'],
+      ['documents get 0192f0c1-… -o json | jq -r .sha256', 'all fields; the text is in "content"'],
+      ['documents get 0192f0c1-… 0192f0c2-… -o csv', 'several documents as a list'],
+    ],
+    exits: '0 shown · 4 not signed in · 6 no such document · 69 server unreachable',
+  }).action(async (given: string[]) => {
+    const ids = given.map((id) => parseId(id, 'document'))
+    const client = await cli.client()
+    const documents = await mapSequential(ids, (id) => client.documents.get(id))
+    const [first] = documents
+    if (first && documents.length === 1) cli.print(first, { columns: allDocumentColumns })
+    else cli.print(documents, { columns })
   })

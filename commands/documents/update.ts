@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { collectValues, parseKeyValues } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { findLabelIds } from '../../src/cli/arguments/labels.ts'
@@ -6,10 +5,10 @@ import { manual } from '../../src/cli/output/manual.ts'
 import { lookupPrinterOf } from '../../src/cli/remote/curl-lookup.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { mapSequential, runBatch } from '../../src/cli/runtime/run-batch.ts'
+import { mapSequential, runIdBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
-import { allDocumentColumns } from './get.ts'
+import { allDocumentColumns } from './list.ts'
 
 interface Flags {
   title?: string
@@ -30,7 +29,7 @@ interface Changes {
 /** Attempts to update a document that others change at the same time. */
 const maxAttempts = 5
 
-export const documentsUpdate = (cli: Cli): Command =>
+export const update = (cli: Cli) =>
   manual('update <id...>', {
     summary: 'Change title, labels or metadata of documents',
     examples: [
@@ -62,23 +61,15 @@ export const documentsUpdate = (cli: Cli): Command =>
       const changes: Changes = { title, metadata, added, removed }
       const [only] = ids
       if (only !== undefined && ids.length === 1) {
-        const document = await update(client, parseId(only, 'document'), changes)
+        const document = await updateDocument(client, parseId(only, 'document'), changes)
         return cli.print(document, { columns: allDocumentColumns, sentence: `✓ Updated "${document.title}"` })
       }
-      await runBatch(cli, {
-        command: 'documents update',
-        phase: 'changing',
-        items: ids,
-        keyOf: (id) => id,
-        async run(key) {
-          const { id } = await update(client, parseId(key, 'document'), changes)
-          return { action: 'updated', key, id }
-        },
-      })
+      const batch = { command: 'documents update', phase: 'changing', action: 'updated', noun: 'document' }
+      await runIdBatch(cli, ids, { ...batch, run: async (_, id) => void (await updateDocument(client, id, changes)) }, client)
     })
 
 /** Updates a document. The API replaces all labels, so If-Match protects concurrent changes and the update is retried. */
-async function update(client: Client, id: string, { title, metadata, added, removed }: Changes): Promise<DocumentView> {
+async function updateDocument(client: Client, id: string, { title, metadata, added, removed }: Changes): Promise<DocumentView> {
   if (added.length + removed.length === 0) return client.documents.update(id, { title, metadata })
   if (lookupPrinterOf(client)) return printRequests(client, id, { title, metadata, added, removed })
   for (let attempt = 1; ; attempt++) {

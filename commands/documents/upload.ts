@@ -1,5 +1,4 @@
 import { stat } from 'node:fs/promises'
-import type { Command } from 'commander'
 import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -22,7 +21,7 @@ interface Flags extends UploadFlags {
   dryRun?: boolean
 }
 
-export const documentsUpload = (cli: Cli): Command =>
+export const upload = (cli: Cli) =>
   addUploadFlags(
     manual('upload [path...]', {
       summary: 'Upload files; skip those that exist on the server',

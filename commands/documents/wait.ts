@@ -1,7 +1,7 @@
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import type { Column } from '../../src/cli/output/output.ts'
+import { type Column, columnsOf } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
 import { mapSequential } from '../../src/cli/runtime/run-batch.ts'
@@ -11,13 +11,11 @@ import type { DocumentView } from '../../src/documents/view.ts'
 type Row = Pick<DocumentView, 'id' | 'status' | 'title' | 'error'>
 
 const columns: Column<Row>[] = [
-  { name: 'id' },
-  { name: 'status' },
-  { name: 'title' },
+  ...columnsOf(['id', 'status', 'title']),
   { name: 'error', value: ({ error }) => error && `${error.code}: ${error.message}` },
 ]
 
-export const documentsWait = (cli: Cli): Command =>
+export const wait = (cli: Cli) =>
   manual('wait <id...>', {
     summary: 'Wait until OCR of documents has finished',
     examples: [

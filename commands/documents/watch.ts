@@ -1,5 +1,4 @@
 import { stat } from 'node:fs/promises'
-import type { Command } from 'commander'
 import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -14,7 +13,7 @@ interface Flags extends UploadFlags {
   poll?: string
 }
 
-export const documentsWatch = (cli: Cli): Command =>
+export const watch = (cli: Cli) =>
   addUploadFlags(
     manual('watch <folder>', {
       summary: 'Upload new files of a folder until stopped',

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
 import { collectValues, parseCount, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
 import { findLabel } from '../../src/cli/arguments/labels.ts'
@@ -44,7 +43,7 @@ const columns: Column<Hit>[] = [
 
 const perPage = 100
 
-export const searchQuery = (cli: Cli): Command =>
+export const query = (cli: Cli) =>
   manual('query [text...]', {
     summary: 'Search documents, best match first',
     examples: [

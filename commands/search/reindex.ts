@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import type { Command } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { isId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -22,7 +21,7 @@ interface Flags {
 
 const collectIds = (value: string, before: string[]): string[] => [...before, ...value.split(',')]
 
-export const searchReindex = (cli: Cli): Command =>
+export const reindex = (cli: Cli) =>
   manual('reindex', {
     summary: 'Rebuild the search index without downtime',
     examples: [

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -8,7 +7,7 @@ import type { Fault } from '../../src/search/verify.ts'
 
 const columns = ['document_id', 'problem', 'engine', 'field', 'query', 'left', 'lacks'].map((name) => ({ name }))
 
-export const searchVerify = (cli: Cli): Command =>
+export const verify = (cli: Cli) =>
   manual('verify', {
     summary: 'Compare the search index with the documents',
     examples: [

@@ -1,9 +1,8 @@
-import type { Command } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { findSource, selectSources } from '../../src/cli/arguments/sources.ts'
 import { type Batch, type BatchItem, errorColumn, startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import type { Column } from '../../src/cli/output/output.ts'
+import { type Column, columnsOf } from '../../src/cli/output/output.ts'
 import { lookupPrinterOf } from '../../src/cli/remote/curl-lookup.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { type Exit, Failure, usage } from '../../src/cli/runtime/exit.ts'
@@ -32,27 +31,19 @@ interface Flags {
 }
 
 const columns: Column<BatchItem>[] = [
-  { name: 'source' },
-  { name: 'state' },
-  { name: 'new', align: 'right' },
-  { name: 'changed', align: 'right' },
-  { name: 'unchanged', align: 'right' },
-  { name: 'skipped', align: 'right' },
-  { name: 'deleted', align: 'right' },
-  { name: 'failed', align: 'right' },
-  { name: 'bytes', align: 'right' },
+  ...columnsOf(['source', 'state']),
+  ...columnsOf(['new', 'changed', 'unchanged', 'skipped', 'deleted', 'failed', 'bytes'], { align: 'right' }),
   { name: 'duration_seconds', title: 'SECONDS', align: 'right' },
   { name: 'error', value: ({ error }) => error?.message },
 ]
 const planColumns: Column<BatchItem>[] = [
-  { name: 'action' },
-  { name: 'source' },
+  ...columnsOf(['action', 'source']),
   { name: 'key', title: 'PATH' },
   { name: 'bytes', align: 'right' },
   errorColumn,
 ]
 
-export const sourcesSync = (cli: Cli): Command =>
+export const sync = (cli: Cli) =>
   manual('sync [source...]', {
     summary: 'Fetch new and changed files from sources',
     examples: [

@@ -4,61 +4,7 @@ import { type Client, createClient } from '../../src/client/client.ts'
 import { allRoutes } from '../../src/server/http/assemble.ts'
 import { startApp, upload } from '../support/app.ts'
 
-const busy = (status: number, headers: Record<string, string> = {}) =>
-  Response.json({ error: { code: status === 429 ? 'RATE_LIMITED' : 'SERVICE_UNAVAILABLE', message: 'later' } }, { status, headers })
-
-/** A client of a server that gives these answers, one after the other (of the last one as many as it is asked for); what it was sent, and the pauses made. */
-function clientOf(...answers: (() => Response)[]) {
-  const bodies: string[] = []
-  const pauses: number[] = []
-  const client = createClient(
-    async (request) => {
-      bodies.push(await request.text())
-      const answer = answers.length > 1 ? answers.shift() : answers[0]
-      return (answer as () => Response)()
-    },
-    {
-      pause: async (seconds) => {
-        pauses.push(seconds)
-      },
-    },
-  )
-  return { client, bodies, pauses }
-}
-
-const created = () => Response.json({ id: 'x' }, { status: 201 })
-const file = { filename: 'a.txt', size: 3, open: () => [Buffer.from('abc')] }
-
-test('429 and 503 are asked again after the pause that the server names, the file being sent anew', async () => {
-  const { client, bodies, pauses } = clientOf(
-    () => busy(429, { 'retry-after': '12' }),
-    () => busy(503),
-    created,
-  )
-  expect(await client.documents.upload(file)).toMatchObject({ id: 'x', created: true })
-  expect(pauses).toEqual([12, 5])
-  expect(bodies.map((body) => body.includes('abc'))).toEqual([true, true, true])
-})
-
-test('429 is the answer once five minutes were waited in all, at once for a longer pause, and at once for what can be sent only once', async () => {
-  const patient = clientOf(() => busy(429, { 'retry-after': '100' }))
-  await expect(patient.client.documents.get('x')).rejects.toMatchObject({ status: 429, code: 'RATE_LIMITED' })
-  expect(patient.pauses).toEqual([100, 100, 100])
-  const long = clientOf(() => busy(429, { 'retry-after': '900' }))
-  await expect(long.client.documents.get('x')).rejects.toMatchObject({ status: 429 })
-  expect(long.pauses).toEqual([])
-  const pipe = clientOf(() => busy(503))
-  await expect(pipe.client.documents.upload({ ...file, size: null })).rejects.toMatchObject({ status: 503 })
-  expect(pipe.pauses).toEqual([])
-})
-
-test('other answers are never asked for again', async () => {
-  const { client, bodies, pauses } = clientOf(() => busy(500, { 'retry-after': '1' }))
-  await expect(client.documents.get('x')).rejects.toMatchObject({ status: 500 })
-  expect([bodies.length, pauses.length]).toEqual([1, 0])
-})
-
-/** What no method is for: the same thing under the name that older clients know, and what only browsers go to. */
+/** Routes without a method: old names of other routes, and pages for browsers. */
 const aliases = [
   'GET /api/auth/oidc/login',
   'GET /api/auth/oidc/callback',
@@ -78,6 +24,8 @@ const aliases = [
 ]
 
 /** Every method, called; ids need signs that a path must not take as its own. */
+const file = { filename: 'a.txt', size: 3, open: () => [Buffer.from('abc')] }
+
 const calls: Record<string, (client: Client) => unknown> = {
   'auth.login': ({ auth }) => auth.login('ada', 'secret'),
   'auth.register': ({ auth }) => auth.register({ username: 'ada', email: 'ada@example.org', password: 'secret' }),
@@ -185,7 +133,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'openapi.page': ({ openapi }) => openapi.page(),
 }
 
-test('every route has its method, and every method a route', async () => {
+test('every route has a method, and every method a route', async () => {
   const { app } = await startApp()
   const routes = allRoutes(app).map(({ method, path }) => ({
     name: `${method} ${path}`,
@@ -213,7 +161,7 @@ test('every route has its method, and every method a route', async () => {
   expect([...reached.values()].filter((name) => aliases.includes(name))).toEqual([])
 })
 
-test('what the methods answer is what the server has, of every domain', async () => {
+test('methods of every domain return the data of the server', async () => {
   const { asAda, asAdmin, asStranger, ada } = await startApp()
   const document = await upload(asAda, 'letter.txt', 'Dear Bob')
   const label = await asAda.labels.create({ name: 'post', color: '#aabbcc' })
@@ -240,68 +188,10 @@ test('what the methods answer is what the server has, of every domain', async ()
   await expect(asStranger.auth.profile()).rejects.toMatchObject({ status: 401, code: 'UNAUTHORIZED' })
 })
 
-test('the client loads nothing of the server: from the domains it takes types only', async () => {
+test('the client imports only types from the server', async () => {
   const folder = new URL('../../src/client/', import.meta.url)
   // local.ts is the server in this very process.
   const files = (await readdir(folder)).filter((name) => name !== 'local.ts')
   const lines = (await Promise.all(files.map((name) => readFile(new URL(name, folder), 'utf8')))).join('\n').split('\n')
   expect(lines.filter((line) => /\bfrom '\.\.\//.test(line) && !/^(?:import|export) type /.test(line))).toEqual([])
-})
-
-const lost = (code: string) => () => {
-  throw Object.assign(new Error(code), { code })
-}
-const answer = () => Response.json({ id: 'x' })
-
-test('a server that was not reached is tried again at growing distances, four times', async () => {
-  const { client, pauses } = clientOf(lost('ECONNREFUSED'))
-  await expect(client.labels.create({ name: 'a', color: '#123456' })).rejects.toMatchObject({ code: 'ECONNREFUSED' })
-  expect(pauses).toEqual([0.25, 0.5, 1, 2])
-})
-
-test('what broke on its way is sent again only where it does no harm to be done twice', async () => {
-  const reading = clientOf(lost('ECONNRESET'), answer)
-  expect(await reading.client.documents.get('x')).toEqual({ id: 'x' })
-  const making = clientOf(lost('ECONNRESET'), answer)
-  await expect(making.client.labels.create({ name: 'a', color: '#123456' })).rejects.toMatchObject({ code: 'ECONNRESET' })
-  const uploading = clientOf(lost('ECONNRESET'), created)
-  await expect(uploading.client.documents.upload(file)).rejects.toMatchObject({ code: 'ECONNRESET' })
-  const keyed = clientOf(lost('UND_ERR_SOCKET'), created)
-  expect(await keyed.client.documents.upload(file, { idempotencyKey: 'k' })).toMatchObject({ id: 'x' })
-  expect(keyed.bodies.map((body) => body.includes('abc'))).toEqual([true, true])
-  const wrong = clientOf(lost('DEPTH_ZERO_SELF_SIGNED_CERT'))
-  await expect(wrong.client.documents.get('x')).rejects.toMatchObject({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
-  expect([making, uploading, wrong].map(({ pauses }) => pauses)).toEqual([[], [], []])
-})
-
-test('a refused token is exchanged once; the missing password of a link is no refused token', async () => {
-  const refusal = (code: string) => Response.json({ error: { code, message: 'no' } }, { status: 401 })
-  const seen: (string | null)[] = []
-  const asked: (string | null)[] = []
-  const client = (code: string) =>
-    createClient(
-      async ({ headers }) => {
-        seen.push(headers.get('authorization'))
-        return refusal(code)
-      },
-      {
-        token: async () => 'old',
-        renew: async (refused) => {
-          asked.push(refused)
-          return 'new'
-        },
-      },
-    )
-  await expect(client('UNAUTHORIZED').documents.get('x')).rejects.toMatchObject({ status: 401 })
-  expect([seen, asked]).toEqual([['Bearer old', 'Bearer new'], ['old']])
-  await expect(client('SHARED_LINK_PASSWORD_REQUIRED').documents.get('x')).rejects.toMatchObject({ code: 'SHARED_LINK_PASSWORD_REQUIRED' })
-  await expect(client('UNAUTHORIZED').auth.login('ada', 'wrong')).rejects.toMatchObject({ status: 401 })
-  expect(asked).toEqual(['old'])
-})
-
-test('a path that leads to another server is refused before anything is sent', async () => {
-  const { client, bodies } = clientOf(answer)
-  for (const path of ['//elsewhere.example/api', 'https://elsewhere.example/api', '/\\elsewhere.example/api'])
-    await expect(client.send('GET', path)).rejects.toThrow('is not a path of')
-  expect(bodies).toEqual([])
 })

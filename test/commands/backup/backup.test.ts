@@ -1,17 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { chmod, mkdir, readdir, readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
-import pg from 'pg'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { migrate } from '../../../src/db/migrate.ts'
 import { openDatabase } from '../../../src/db/pool.ts'
-import { addressOf } from '../../../src/documents/stored-files.ts'
 import { openLog } from '../../../src/log/log.ts'
-import { startApp, upload } from '../../support/app.ts'
+import { upload } from '../../support/app.ts'
+import { rowsOf, someDocuments, summary } from '../../support/backups.ts'
 import { begin, connection, dms, emptyPlace, folder, here, opened, type Place } from '../../support/places.ts'
-import { startServer, storeFiles } from '../../support/servers/server.ts'
+import { startServer } from '../../support/servers/server.ts'
 
 const tables = [
   'users',
@@ -24,38 +22,6 @@ const tables = [
   'notifications',
   'user_settings',
 ]
-
-/** Returns the rows of an installation as text, to compare two installations. */
-async function rowsOf(place: Place, table: string): Promise<string[]> {
-  const client = await connection(place)
-  const { rows } = await client.query<{ row: string }>(`select to_jsonb(t)::text as row from ${table} t order by 1`)
-  return rows.map(({ row }) => row)
-}
-
-/** Locks a table until the returned function is called, which blocks COPY. */
-async function held(place: Place, table: string): Promise<() => Promise<void>> {
-  const client = new pg.Client({ connectionString: place.databaseUrl })
-  client.on('error', () => {})
-  await client.connect()
-  await client.query(`begin; lock table ${table} in access exclusive mode`)
-  const release = () => client.end()
-  onTestFinished(release)
-  return release
-}
-
-/** Creates an installation with three pending documents, two of them with equal bytes. */
-async function someDocuments() {
-  const started = await startApp()
-  const place: Place = { databaseUrl: started.databaseUrl, dataDir: started.dataDir }
-  const first = await upload(started.asAda, 'harbour.txt', 'Harbour fees for 2026')
-  await upload(started.asBob, 'harbour.txt', 'Harbour fees for 2026')
-  await upload(started.asAda, 'noise.bin', randomBytes(300_000))
-  // The maintenance job deletes the second copy of the equal bytes.
-  await started.runJobs(['maintenance'])
-  return { ...started, place, first }
-}
-
-const summary = (stdout: string) => JSON.parse(stdout) as Record<string, unknown>
 
 test('a backup during eight parallel uploads restores every document acknowledged before it, with related rows', {
   timeout: 120_000,
@@ -186,188 +152,6 @@ test('a backup of an older schema is migrated by the restore', async () => {
   expect(await app.db.selectFrom('rate_hits').selectAll().execute()).toEqual([])
   const { results } = await asOperator.call<{ results: object[] }>('GET', '/api/search?q=ago')
   expect(results).toHaveLength(1)
-})
-
-describe('damaged backups', () => {
-  test('a flipped byte, a truncated end, a foreign file: verify exits 3 with the problem, restore changes nothing', {
-    timeout: 120_000,
-  }, async () => {
-    const { place, dataDir } = await someDocuments()
-    const archive = join(dataDir, 'x.tar')
-    await here(place, ['backup', 'create', '--to', archive])
-    const whole = await readFile(archive)
-    const other = await emptyPlace()
-    const damage = async (bytes: Buffer, problem: RegExp) => {
-      await writeFile(archive, bytes)
-      const verified = await here(place, ['backup', 'verify', archive, '--json'])
-      expect([verified.code, JSON.stringify(summary(verified.stdout))]).toEqual([3, expect.stringMatching(problem)])
-      const restored = await here(other, ['restore', archive, '-q'])
-      expect([restored.code, restored.stderr]).toEqual([1, expect.stringContaining('nothing was restored')])
-      expect((await storeFiles(other.dataDir)).named).toEqual([])
-      const client = await connection(other)
-      expect((await client.query(`select from pg_tables where schemaname = 'public'`)).rows).toEqual([])
-    }
-    const flipped = Buffer.from(whole)
-    const at = whole.indexOf('Harbour fees for 2026', whole.indexOf('files/'))
-    flipped[at] = (flipped[at] ?? 0) ^ 1
-    await damage(flipped, /"problem":"corrupt"/)
-    const table = Buffer.from(whole)
-    table[whole.indexOf('ada@example.org')] = 'b'.charCodeAt(0)
-    await damage(table, /tables\/users\.000001.*"problem":"corrupt"/)
-    await damage(whole.subarray(0, whole.length - 5000), /ends/)
-    await damage(Buffer.from('this is no archive at all'.repeat(100)), /not an archive/)
-    await writeFile(archive, whole)
-    expect((await here(other, ['restore', archive, '-q'])).code).toBe(0)
-  })
-
-  test('a folder with a missing file or an extra byte: verify exits 3', async () => {
-    const { place, dataDir } = await someDocuments()
-    const to = join(dataDir, 'mirror')
-    await here(place, ['backup', 'create', '--format', 'dir', '--to', to])
-    const whole = JSON.parse((await here(place, ['backup', 'verify', to, '--json'])).stdout)
-    expect(whole).toMatchObject({
-      type: 'summary',
-      command: 'backup verify',
-      findings: 0,
-      backup: { documents: expect.any(Number) },
-      exit_code: 0,
-      items: [],
-    })
-    const files = (await readdir(join(to, 'files'), { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
-    const [first, second] = files.map((entry) => join(entry.parentPath, entry.name)) as [string, string]
-    await rm(first)
-    await truncate(second, 1)
-    const { code, stdout } = await here(place, ['backup', 'verify', to, '--json'])
-    expect(code).toBe(3)
-    const { items, ...summary } = JSON.parse(stdout) as { items: { problem: string }[]; findings: number; exit_code: number }
-    expect(items.map(({ problem }) => problem).sort()).toEqual(['corrupt', 'missing'])
-    expect(summary).toMatchObject({ findings: 2, exit_code: 3 })
-    expect((await here(place, ['backup', 'verify', to, '-o', 'id'])).stdout.trimEnd().split('\n')).toHaveLength(2)
-  })
-
-  test('a missing stored file: backup and restore exit 3, name it, and have all others', async () => {
-    const { place, app, first, dataDir } = await someDocuments()
-    const { sha256 } = await app.db.selectFrom('documents').select('sha256').where('id', '=', first.id).executeTakeFirstOrThrow()
-    await app.files.remove(await addressOf(app.db, sha256))
-    const archive = join(dataDir, 'x.tar')
-    const made = await here(place, ['backup', 'create', '--to', archive])
-    expect([made.code, made.stderr]).toEqual([3, expect.stringContaining(`warning: stored file ${sha256} is missing\n`)])
-    const verified = await here(place, ['backup', 'verify', archive, '--json'])
-    expect([verified.code, summary(verified.stdout).items]).toEqual([3, [expect.objectContaining({ problem: 'missing', origin: 'store' })]])
-    const other = await emptyPlace()
-    expect((await here(other, ['restore', archive, '-q'])).code).toBe(3)
-    const { stdout } = await here(other, ['check', '--json'])
-    expect((summary(stdout).items as { document_id: string }[]).map(({ document_id }) => document_id)).toContain(first.id)
-  })
-})
-
-test('7 for a database with users or a store with files, which stay untouched', async () => {
-  const { place, dataDir } = await someDocuments()
-  const archive = join(dataDir, 'x.tar')
-  await here(place, ['backup', 'create', '--to', archive])
-  const before = await rowsOf(place, 'documents')
-  const full = await here(place, ['restore', archive])
-  expect([full.code, full.stderr]).toEqual([7, expect.stringContaining('the database holds users')])
-  expect(await rowsOf(place, 'documents')).toEqual(before)
-  const database = await emptyPlace()
-  const files = await here({ ...database, dataDir }, ['restore', archive])
-  expect([files.code, files.stderr]).toEqual([7, expect.stringContaining('the document store holds files')])
-  expect((await storeFiles(dataDir)).named).toHaveLength(2)
-  expect((await here(place, ['backup', 'create', '--to', archive])).code).toBe(7)
-})
-
-test('6 for a missing backup, 2 for a password in a URL', async () => {
-  const place = await emptyPlace()
-  expect((await here(place, ['restore', 'nothing.tar'])).code).toBe(6)
-  expect((await here(place, ['backup', 'verify', 'nothing.tar'])).code).toBe(6)
-  const { code, stderr } = await here(place, ['restore', 'nothing.tar', '--to-database', 'postgres://dms:hunter2@db/dms'])
-  expect([code, stderr]).toEqual([2, expect.not.stringContaining('hunter2')])
-})
-
-describe('kill -9', () => {
-  test('a killed backup leaves no archive, and the next one is complete', async () => {
-    const { place, dataDir } = await someDocuments()
-    const shelf = join(dataDir, 'backups')
-    const mirror = join(dataDir, 'mirror')
-    await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror])
-    const release = await held(place, 'comments')
-    const archive = begin(place, ['backup', 'create'])
-    await expect.poll(() => readdir(shelf).catch(() => []), { timeout: 20_000 }).toEqual([expect.stringMatching(/\.tar\.partial$/)])
-    archive.kill('SIGKILL')
-    await archive.ended
-    const folders = await readdir(join(mirror, 'data'))
-    const second = begin(place, ['backup', 'create', '--format', 'dir', '--to', mirror, '--lock-timeout', '20s'])
-    await expect.poll(() => readdir(join(mirror, 'data')), { timeout: 20_000 }).toHaveLength(folders.length + 1)
-    second.kill('SIGKILL')
-    await second.ended
-    await release()
-    expect((await here(place, ['backup', 'verify', mirror])).code).toBe(0)
-    const listed = await here(place, ['backup', 'list', '--json'])
-    expect((JSON.parse(listed.stdout) as { complete: boolean }[]).filter(({ complete }) => complete)).toEqual([])
-    expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror, '--lock-timeout', '20s'])).code).toBe(0)
-    expect(await readdir(join(mirror, 'data'))).toHaveLength(1)
-    expect((await here(place, ['backup', 'verify', mirror])).code).toBe(0)
-  })
-
-  test('a killed restore leaves an empty database and a store that no server accepts; a second restore works', async () => {
-    const { place, dataDir, app } = await someDocuments()
-    const archive = join(dataDir, 'x.tar')
-    await here(place, ['backup', 'create', '--to', archive])
-    const bytes = await readFile(archive)
-    const other = await emptyPlace()
-    const child = begin(other, ['restore', '-'])
-    // All but the end: the restore waits for the rest with tables and files restored.
-    child.stdin.write(bytes.subarray(0, bytes.indexOf('SHA256SUMS\0') - 60))
-    await expect.poll(async () => (await storeFiles(other.dataDir)).named.length, { timeout: 20_000 }).toBe(2)
-    child.kill('SIGKILL')
-    await child.ended
-    const client = await connection(other)
-    await expect.poll(async () => (await client.query(`select from pg_tables where schemaname = 'public'`)).rows.length).toBe(0)
-    const served = await dms(other, ['serve', '--migrate', '--check'])
-    expect([served.code, served.stderr]).toEqual([78, expect.stringContaining('belongs to another database')])
-    await client.query('drop owned by current_user')
-    expect(await here(other, ['restore', archive, '-q'])).toMatchObject({ code: 0, stderr: '' })
-    expect((await here(other, ['check', '--sample', '100%'])).code).toBe(0)
-    expect((await storeFiles(other.dataDir)).named).toEqual((await storeFiles(app.config.data_dir)).named)
-  })
-})
-
-test('75 for a second backup, with the holder of the lock; a purge waits for the backup', async () => {
-  const { place, dataDir, app, asAda, asBob, first, runJobs } = await someDocuments()
-  const release = await held(place, 'comments')
-  const child = begin(place, ['backup', 'create', '--to', join(dataDir, 'x.tar')])
-  await expect.poll(() => existsSync(join(dataDir, 'x.tar.partial')), { timeout: 20_000 }).toBe(true)
-  const locks = () =>
-    connection(place).then((client) => client.query(`select from pg_stat_activity where application_name = 'dms backup snapshot'`))
-  await expect.poll(async () => (await locks()).rows.length, { timeout: 20_000 }).toBe(1)
-  const second = await here(place, ['backup', 'create', '--to', join(dataDir, 'y.tar')])
-  expect([second.code, second.stderr]).toEqual([
-    75,
-    expect.stringMatching(/backup: already running \(dms backup pid=\d+.*\n +fix: --lock-timeout 10m waits for it\n$/),
-  ])
-  expect((await readdir(dataDir)).filter((name) => name.startsWith('y.tar'))).toEqual([])
-  await app.db
-    .insertInto('jobs')
-    .values({ kind: 'purge', queue: 'maintenance', payload: JSON.stringify({ sha256: 'f'.repeat(64) }) })
-    .execute()
-  await app.db
-    .insertInto('file_removals')
-    .values({ address: 'f'.repeat(64) })
-    .execute()
-  await runJobs(['maintenance'])
-  const purges = () => app.db.selectFrom('jobs').select('status').where('kind', '=', 'purge').execute()
-  expect(await purges()).toEqual([{ status: 'pending' }])
-  await release()
-  expect(await child.ended).toBe(0)
-  for await (const { id } of asBob.documents.list()) await asBob.documents.delete(id)
-  await asAda.documents.delete(first.id)
-  await app.db
-    .updateTable('jobs')
-    .set({ run_at: new Date(0) })
-    .execute()
-  await runJobs()
-  expect(await purges()).toEqual([])
-  expect((await storeFiles(dataDir)).named).toHaveLength(1)
 })
 
 test('--format dir: writes new files, removes old ones, refuses foreign folders', async () => {

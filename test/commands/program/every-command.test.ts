@@ -4,88 +4,17 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
-import type { Command } from 'commander'
 import { expect, onTestFinished, test } from 'vitest'
-import { programFor, run as runHere, type Streams } from '../../../commands/program.ts'
+import { run as runHere } from '../../../commands/program.ts'
 import { displayWidth } from '../../../src/cli/output/table.ts'
 import { type Row, rows } from '../../support/data/every-row.ts'
 import { makeWorlds, type World } from '../../support/every-world.ts'
 import { isJson } from '../../support/is-json.ts'
 import { bareEnvironment, executable, hasProgram, runLineOnTerminal } from '../../support/processes/run.ts'
+import { screen } from '../../support/processes/screen.ts'
 import { startServer } from '../../support/servers/server.ts'
 
-interface Screen {
-  streams: Streams
-  stdout: () => string
-  stderr: () => string
-}
-
-/** Returns fake streams: standard output is a terminal of `columns`, or a pipe (null); standard error is a pipe and standard input is empty. */
-function screen(env: Record<string, string>, columns: number | null): Screen {
-  const said = { stdout: '', stderr: '' }
-  const stream = (name: keyof typeof said, isTTY: boolean) => ({
-    isTTY,
-    columns: columns ?? undefined,
-    write(text: string) {
-      said[name] += text
-      return true
-    },
-  })
-  const streams = { env, stdin: { isTTY: false }, stdout: stream('stdout', columns !== null), stderr: stream('stderr', false) }
-  return { streams: streams as unknown as Streams, stdout: () => said.stdout, stderr: () => said.stderr }
-}
-
-function leavesOf(command: Command, words: readonly string[] = []): { name: string; command: Command }[] {
-  if (command.commands.length === 0) return [{ name: words.join(' '), command }]
-  return command.commands.flatMap((each) => leavesOf(each, [...words, each.name()]))
-}
-
-const { program } = await programFor(screen({}, null).streams)
-const leaves = leavesOf(program)
 const worked = Object.entries(rows).flatMap(([name, row]) => ('elsewhere' in row ? [] : [{ name, row }]))
-
-test('every command has exactly one row in every-row.ts', () => {
-  expect(Object.keys(rows).sort()).toEqual(leaves.map(({ name }) => name).sort())
-})
-
-test('summaries are at most 60 characters, without a full stop', () => {
-  const all = ({ commands }: Command): Command[] => commands.flatMap((each) => [each, ...all(each)])
-  const summaries = all(program).map((each) => each.summary())
-  expect(summaries).not.toContain('')
-  expect(summaries.filter((summary) => summary.length > 60 || !/^[A-Z].*[^.]$/.test(summary))).toEqual([])
-})
-
-test('no command redefines a global flag', () => {
-  const flagsOf = ({ short, long }: Command['options'][number]): string[] => [short, long].filter((flag) => flag !== undefined)
-  const shared = new Set(program.options.flatMap(flagsOf))
-  const taken = leaves.flatMap(({ name, command }) =>
-    command.options.filter((option) => flagsOf(option).some((flag) => shared.has(flag))).map(({ flags }) => `${name} ${flags}`),
-  )
-  expect(taken).toEqual([])
-})
-
-test.each(leaves.map(({ name }) => name))(
-  '%s --help: usage, examples, exit codes; on 60 columns nothing wider but the usage and lines to be copied',
-  async (name) => {
-    const { streams, stdout } = screen({}, null)
-    expect(await runHere([...name.split(' '), '--help'], streams)).toBe(0)
-    expect(stdout()).toMatch(/^Usage: dms .*\nExamples:\n.*\nExit codes: 0 /s)
-    expect(stdout()).toContain(`dms ${name}`)
-    // Defaults are shown as typed, not as JavaScript values.
-    expect(stdout()).not.toMatch(/\(default: (\[|")/)
-    // An example must begin with `dms` or another program, not with a dms subcommand.
-    const copied = [...stdout().matchAll(/^ {2}\$ (\S+)/gm)].map(([, first = '']) => first)
-    expect(copied.filter((first) => program.commands.some((each) => each.name() === first))).toEqual([])
-    const narrow = screen({}, 60)
-    expect(await runHere([...name.split(' '), '--help'], narrow.streams)).toBe(0)
-    const wide = narrow
-      .stdout()
-      .split('\n')
-      .slice(1)
-      .filter((line) => displayWidth(line) > 60 && !line.startsWith('  $ '))
-    expect(wide).toEqual([])
-  },
-)
 
 /** Returns the arguments and the environment of a row. */
 async function lineOf(name: string, row: Row, world: World, way: 'here' | 'there') {

@@ -1,0 +1,57 @@
+import type { Command } from 'commander'
+import { expect, test } from 'vitest'
+import { programFor, run as runHere } from '../../../commands/program.ts'
+import { displayWidth } from '../../../src/cli/output/table.ts'
+import { rows } from '../../support/data/every-row.ts'
+import { screen } from '../../support/processes/screen.ts'
+
+function leavesOf(command: Command, words: readonly string[] = []): { name: string; command: Command }[] {
+  if (command.commands.length === 0) return [{ name: words.join(' '), command }]
+  return command.commands.flatMap((each) => leavesOf(each, [...words, each.name()]))
+}
+
+const { program } = await programFor(screen({}, null).streams)
+const leaves = leavesOf(program)
+
+test('every command has exactly one row in every-row.ts', () => {
+  expect(Object.keys(rows).sort()).toEqual(leaves.map(({ name }) => name).sort())
+})
+
+test('summaries are at most 60 characters, without a full stop', () => {
+  const all = ({ commands }: Command): Command[] => commands.flatMap((each) => [each, ...all(each)])
+  const summaries = all(program).map((each) => each.summary())
+  expect(summaries).not.toContain('')
+  expect(summaries.filter((summary) => summary.length > 60 || !/^[A-Z].*[^.]$/.test(summary))).toEqual([])
+})
+
+test('no command redefines a global flag', () => {
+  const flagsOf = ({ short, long }: Command['options'][number]): string[] => [short, long].filter((flag) => flag !== undefined)
+  const shared = new Set(program.options.flatMap(flagsOf))
+  const taken = leaves.flatMap(({ name, command }) =>
+    command.options.filter((option) => flagsOf(option).some((flag) => shared.has(flag))).map(({ flags }) => `${name} ${flags}`),
+  )
+  expect(taken).toEqual([])
+})
+
+test.each(leaves.map(({ name }) => name))(
+  '%s --help: usage, examples, exit codes; on 60 columns nothing wider but the usage and lines to be copied',
+  async (name) => {
+    const { streams, stdout } = screen({}, null)
+    expect(await runHere([...name.split(' '), '--help'], streams)).toBe(0)
+    expect(stdout()).toMatch(/^Usage: dms .*\nExamples:\n.*\nExit codes: 0 /s)
+    expect(stdout()).toContain(`dms ${name}`)
+    // Defaults are shown as typed, not as JavaScript values.
+    expect(stdout()).not.toMatch(/\(default: (\[|")/)
+    // An example must begin with `dms` or another program, not with a dms subcommand.
+    const copied = [...stdout().matchAll(/^ {2}\$ (\S+)/gm)].map(([, first = '']) => first)
+    expect(copied.filter((first) => program.commands.some((each) => each.name() === first))).toEqual([])
+    const narrow = screen({}, 60)
+    expect(await runHere([...name.split(' '), '--help'], narrow.streams)).toBe(0)
+    const wide = narrow
+      .stdout()
+      .split('\n')
+      .slice(1)
+      .filter((line) => displayWidth(line) > 60 && !line.startsWith('  $ '))
+    expect(wide).toEqual([])
+  },
+)

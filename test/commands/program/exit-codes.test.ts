@@ -1,0 +1,196 @@
+import { expect, test } from 'vitest'
+import { run as runHere, type Streams } from '../../../commands/program.ts'
+import { formatErrorJson, formatErrorLines } from '../../../src/cli/output/error-lines.ts'
+import { exitOf, exits, Failure } from '../../../src/cli/runtime/exit.ts'
+import { withLock } from '../../../src/db/lock.ts'
+import { AppError, ConfigError, invalid } from '../../../src/errors.ts'
+import { upload } from '../../support/app.ts'
+import { bareEnvironment, hasProgram, run, runOnTerminal } from '../../support/processes/run.ts'
+import { startServer, tokenFor } from '../../support/servers/server.ts'
+
+const withCode = (code: string, cause?: Error) => Object.assign(new Error('failed', { cause }), { code })
+const named = (name: string) => Object.assign(new Error('failed'), { name })
+
+test.each<[string, unknown, number]>([
+  ['an unexpected error', new Error('oops'), 1],
+  ['a thrown string', 'oops', 1],
+  ['500', new AppError('INTERNAL_ERROR'), 1],
+  ['400', invalid('email', 'is not an address'), 2],
+  ['a usage error', new Failure('USAGE', 'no'), 2],
+  ['401', new AppError('UNAUTHORIZED'), 4],
+  ['403', new AppError('FORBIDDEN'), 5],
+  ['404', new AppError('NOT_FOUND'), 6],
+  ['410 from a remote server', Object.assign(new Error('gone'), { status: 410, code: 'SHARED_LINK_EXPIRED' }), 6],
+  ['409', new AppError('DUPLICATE_RESOURCE'), 7],
+  ['a condition that is not met yet', new Failure('PENDING', 'no'), 8],
+  ['409 SOURCE_SYNC_RUNNING', Object.assign(new Error('running'), { status: 409, code: 'SOURCE_SYNC_RUNNING' }), 75],
+  ['429', new AppError('RATE_LIMITED'), 69],
+  ['503', new AppError('SERVICE_UNAVAILABLE'), 69],
+  ['a refused connection', withCode('ECONNREFUSED'), 69],
+  ['a refused connection inside a failed fetch', new TypeError('fetch failed', { cause: withCode('ECONNREFUSED') }), 69],
+  ['both addresses refused', new AggregateError([withCode('ECONNREFUSED'), withCode('ECONNREFUSED')]), 69],
+  ['a database that starts up', withCode('57P03'), 69],
+  ['a missing unix socket', Object.assign(withCode('ENOENT'), { syscall: 'connect' }), 69],
+  ['a missing file', Object.assign(withCode('ENOENT'), { syscall: 'open' }), 1],
+  ['a wrong database password', withCode('28P01'), 78],
+  ['a held lock', named('Busy'), 75],
+  ['a newer schema', named('NewerSchema'), 78],
+  ['an invalid configuration', new ConfigError(['no']), 78],
+  ['Ctrl-C at a question', named('ExitPromptError'), 130],
+])('%s', (_, error, code) => expect(exits[exitOf(error)][0]).toBe(code))
+
+test('an error is a line with the cause and the fix', () => {
+  expect(formatErrorLines(new Failure('PENDING', '2 migrations are pending', { fix: 'dms migrate' }), false)).toEqual([
+    'error: 2 migrations are pending',
+    '         fix: dms migrate',
+  ])
+  expect(formatErrorLines(invalid('email', 'is not an address'), false)).toEqual([
+    'error: The request is not valid.',
+    '         email: is not an address',
+  ])
+  expect(formatErrorLines(new ConfigError(['a', 'b']), false)).toEqual(['error: a', 'error: b'])
+  expect(formatErrorLines(new Error('odd\u001b[2J'), false)).toEqual(['error: odd\\x1b[2J'])
+  expect(formatErrorLines(new Error("ENOENT: no such file or directory, open 'a.csv'"), false)).toEqual([
+    'error: a.csv: no such file or directory',
+  ])
+  expect(formatErrorLines(new Error("X_FILE=/a: EACCES: permission denied, open '/a'"), false)).toEqual([
+    'error: X_FILE=/a: permission denied',
+  ])
+  expect(formatErrorLines(new Error("--to: EEXIST: file already exists, open 'a'"), false)).toEqual(['error: --to: a: file already exists'])
+  expect(formatErrorLines(named('ExitPromptError'), false)).toEqual(['error: the question was not answered'])
+  expect(formatErrorLines(new Error('odd'), true).join('\n')).toMatch(/^error: odd\n +at /)
+})
+
+test('an error as JSON is the error body of the API with the exit code', () => {
+  const now = new Date('2026-01-02T03:04:05Z')
+  const gone = Object.assign(new Error('gone'), { status: 410, code: 'SHARED_LINK_EXPIRED', details: { id: 1 }, request_id: 'r1' })
+  expect(JSON.parse(formatErrorJson(gone, now))).toEqual({
+    error: { code: 'SHARED_LINK_EXPIRED', message: 'gone', details: { id: 1 }, timestamp: '2026-01-02T03:04:05.000Z', request_id: 'r1' },
+    exit_code: 6,
+  })
+})
+
+test.each([
+  ['an unknown flag', ['version', '--nope'], "error: unknown option '--nope'\n"],
+  ['an unknown command, with a suggestion', ['versoin'], "error: unknown command 'versoin' — Did you mean version?\n"],
+  ['an unknown subcommand', ['config', 'chekc'], "error: unknown command 'chekc' — Did you mean check?\n"],
+  ['too many arguments', ['version', 'now'], /^error: too many arguments/],
+  ['a wrong format', ['version', '-o', 'xml'], /^error: option '-o, --output <format>' argument 'xml' is invalid/],
+  ['two targets', ['version', '--local', '--url', 'http://x'], /^error: option '--local' cannot be used with option '--url <url>'/],
+  [
+    'a worker that is wanted and not',
+    ['serve', '--with-worker', '--no-worker'],
+    /^error: option '--with-worker' cannot be used with option '--no-worker'/,
+  ],
+  ['a timeout that is none', ['version', '--timeout', 'soon'], /^error: --timeout: "soon" is not a duration/],
+  ['an unknown topic', ['help', 'nonsense'], 'error: unknown command or topic "nonsense"\n         fix: dms help\n'],
+])('2 for %s', async (_, args, stderr) => {
+  expect(await run(args)).toEqual({
+    code: 2,
+    signal: null,
+    stdout: '',
+    stderr: typeof stderr === 'string' ? stderr : expect.stringMatching(stderr),
+  })
+})
+
+test('2 for values that the API refuses, named by the typed flags; the request id only if a log has it', async () => {
+  const { app, url, ada, databaseUrl, dataDir } = await startServer()
+  const here = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
+  const there = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, ada) }
+  const refused = async (args: readonly string[], env: Record<string, string> = here) => {
+    const { code, stdout, stderr } = await run(args, { env })
+    expect([code, stdout]).toEqual([2, ''])
+    return stderr.trimEnd().split('\n')
+  }
+  const aDate = '--from nope: an RFC 3339 date or date and time'
+  const aStatus = /^error: --status bogus: .*"failed"/
+  expect(await refused(['search', 'query', 'x', '--from', 'nope'])).toEqual([`error: ${aDate}`])
+  expect(await refused(['documents', 'list', '--status', 'bogus', '--from', 'nope'])).toEqual([
+    expect.stringMatching(aStatus),
+    `error: ${aDate}`,
+  ])
+  expect(await refused(['search', 'query', 'x', '--status', 'failed', '--status', 'bogus'])).toEqual([expect.stringMatching(aStatus)])
+  expect(await refused(['documents', 'list', '--from', 'nope'], there)).toEqual([
+    `error: ${aDate}`,
+    expect.stringMatching(/^ +request id: [\w-]+$/),
+  ])
+  const [line = ''] = await refused(['labels', 'create', 'x', '--colour', 'red', '--json'])
+  expect(JSON.parse(line)).toMatchObject({
+    error: {
+      message: '--colour red: a colour of the form #RRGGBB',
+      details: { issues: [{ path: 'color', flag: '--colour red' }] },
+      request_id: null,
+    },
+  })
+  // A value from an argument keeps the field name of the API.
+  expect(await refused(['labels', 'create', 'x'.repeat(200)])).toEqual([
+    'error: The request is not valid.',
+    expect.stringMatching(/^ +name: /),
+  ])
+})
+
+test('every exit code but 130 and 143 (signals.test.ts) is returned by a command', async () => {
+  const { app, url, ada, admin, databaseUrl, dataDir, asAda, asAdmin } = await startServer()
+  await asAdmin.labels.create({ name: 'Inbox', color: '#112233' })
+  const { id } = await upload(asAda, 'a.txt', 'a')
+  const nowhere = '01900000-0000-7000-8000-000000000000'
+  const there = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, ada) }
+  const asRoot = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, admin) }
+  const here = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
+  const table: [code: number, words: string, env: Record<string, string>][] = [
+    [0, 'documents list', there],
+    [1, 'healthcheck', { DMS_URL: 'http://127.0.0.1:9' }],
+    [2, 'documents list --status lost', there],
+    [3, `documents delete ${id} ${nowhere} -y`, there],
+    [4, 'documents list', { ...there, DMS_TOKEN: 'of nobody' }],
+    [5, 'users list', there],
+    [6, `documents get ${nowhere}`, there],
+    [7, 'labels create Inbox', asRoot],
+    [8, 'events tail --count 1 --timeout 200ms', there],
+    [69, 'documents list', { ...there, DMS_URL: 'http://127.0.0.1:9' }],
+    [75, 'check', here],
+    [78, 'config check', { DMS_SERVER_PORT: 'none' }],
+  ]
+  await withLock(app.database, 'check', 0, async () => {
+    const deaf = { isTTY: false, write: () => true }
+    for (const [code, words, env] of table) {
+      // In this process, which is faster.
+      const streams = { env: bareEnvironment(env), stdin: { isTTY: false }, stdout: deaf, stderr: deaf } as unknown as Streams
+      expect([words, await runHere(words.split(' '), streams)]).toEqual([words, code])
+    }
+  })
+})
+
+test('2 for an invalid variable', async () => {
+  expect(await run(['version'], { env: { DMS_QUIET: 'perhaps' } })).toMatchObject({
+    code: 2,
+    stderr: 'error: DMS_QUIET: "perhaps" is neither true nor false\n',
+  })
+  expect(await run(['version'], { env: { DMS_TIMEOUT: 'soon' } })).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^error: DMS_TIMEOUT: "soon" is not a duration/),
+  })
+})
+
+test('2 for a server-only command with a remote target, and for --as with a remote target', async () => {
+  const url = 'http://127.0.0.1:1'
+  expect(await run(['migrate', '--url', url])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('"dms migrate" runs on the server only'),
+  })
+  expect(await run(['users', 'list', '--url', url, '--as', 'ada'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('--as ada works on this machine only'),
+  })
+  expect(await run(['users', 'list', '--url', 'dms.example.org'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('is not the URL of a server'),
+  })
+})
+
+const hasTerminal = hasProgram('script')
+if (!hasTerminal) process.stderr.write('skipped: without the program `script` there is no terminal to test on\n')
+
+test.skipIf(!hasTerminal)('2 for --reveal on a terminal without --yes', async () => {
+  expect(await runOnTerminal(['config', 'show', '--reveal'])).toMatchObject({ code: 2, stdout: expect.stringContaining('fix: pass --yes') })
+})

@@ -1,0 +1,99 @@
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { run } from '../../support/processes/run.ts'
+import { startServer } from '../../support/servers/server.ts'
+
+/** Runs a server that accepts connections and never answers. */
+async function withSilentServer(work: (url: string) => Promise<void>): Promise<void> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    await work(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  } finally {
+    server.close()
+    server.closeAllConnections()
+  }
+}
+
+test('69 soon after --timeout if the server does not answer', async () => {
+  await withSilentServer(async (url) => {
+    const started = performance.now()
+    expect(await run(['users', 'list', '--url', url, '--timeout', '1s'])).toMatchObject({
+      code: 69,
+      stdout: '',
+      stderr: expect.stringContaining('--timeout of 1 s'),
+    })
+    expect(performance.now() - started).toBeLessThan(10_000)
+  })
+})
+
+test('4 for a refused token from a variable, with the name of the variable and a fix', async () => {
+  const { url, dataDir } = await startServer()
+  const file = join(dataDir, 'token')
+  await writeFile(file, 'of nobody\n')
+  for (const [name, value, place] of [
+    ['DMS_TOKEN', 'of nobody', 'DMS_TOKEN:'],
+    ['DMS_TOKEN_FILE', file, `DMS_TOKEN_FILE=${file}:`],
+  ] as const)
+    for (const words of [['documents', 'list'], ['whoami'], ['events', 'tail']])
+      expect([name, words, await run(words, { env: { DMS_URL: url, [name]: value } })]).toMatchObject([
+        name,
+        words,
+        { code: 4, stdout: '', stderr: expect.stringMatching(`^error: ${url} refuses the token of ${place} .*\n +fix: dms login ${url},`) },
+      ])
+})
+
+test('69 after --timeout while an unreachable server is retried', async () => {
+  expect(await run(['users', 'list', '--url', 'http://127.0.0.1:1', '--timeout', '1s'])).toMatchObject({
+    code: 69,
+    stdout: '',
+    stderr: 'error: --timeout of 1 s has passed\n',
+  })
+})
+
+test('69 if nothing listens', async () => {
+  let gone = ''
+  await withSilentServer(async (url) => {
+    gone = url
+  })
+  // A link is fetched from its own server, without a local database.
+  const link = `${gone}/api/public/shared/abcdefghijklmnopqrstuvwx`
+  expect(await run(['shared-links', 'info', link])).toMatchObject({
+    code: 69,
+    stderr: expect.stringContaining(`${gone} cannot be reached`),
+  })
+  expect(await run(['users', 'list'], { env: { DMS_URL: gone } })).toMatchObject({
+    code: 69,
+    stdout: '',
+    stderr: expect.stringMatching(`^error: ${gone} cannot be reached: .*ECONNREFUSED.*\n +fix: dms --url ${gone} doctor\n$`),
+  })
+})
+
+test('69 with the name of a database that is missing, has no socket, or does not answer', async () => {
+  const silent = createTcpServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void silent.close())
+  await once(silent, 'listening')
+  const places = ['127.0.0.1:1/none', 'localhost/none?host=/nonexistent', `127.0.0.1:${(silent.address() as AddressInfo).port}/none`]
+  for (const place of places) {
+    const env = { DATABASE_URL: `postgres://nobody@${place}`, DMS_DATABASE_CONNECT_TIMEOUT: '1s' }
+    for (const words of [
+      ['users', 'list'],
+      ['migrate', 'check'],
+      ['backup', 'create', '--to', '-'],
+      ['worker', '--once'],
+    ])
+      expect([place, words, await run(words, { env })]).toMatchObject([
+        place,
+        words,
+        {
+          code: 69,
+          stdout: '',
+          stderr: expect.stringMatching(/^error: the database cannot be reached: .*\n {9}fix: dms doctor --only config,database\n$/),
+        },
+      ])
+  }
+})

@@ -4,7 +4,6 @@ import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery 
 
 type Comment = z.infer<typeof CommentAnswer>
 type SpanQuery = QueryOf<typeof Span>
-
 type Thread = z.infer<typeof ThreadAnswer>
 
 /** Comments on documents; `list` and `replies` return `limit` entries from `offset`. */

@@ -38,10 +38,7 @@ export interface Page<T> {
   pagination: z.infer<typeof Pagination>
 }
 
-/**
- * Yields all entries of a list. Fetches pages by cursor: an entry that exists throughout is yielded exactly once, whatever else is added or
- * removed.
- */
+/** Yields all entries of a list, page by page. An entry is yielded once, even if others are added or removed meanwhile. */
 export interface EntryStream<T> extends AsyncGenerator<T> {
   /** total number of entries at the first page; null before */
   total(): number | null
@@ -123,35 +120,32 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     if (response.status !== 401 || !renew || !isRepeatable || !isOwn) return response
     // Other 401 codes mean the password of a shared link.
     const { code } = await readError(response.clone())
-    const next = code === 'UNAUTHORIZED' ? await renew(bearer) : null
-    if (!next) return response
+    const renewed = code === 'UNAUTHORIZED' ? await renew(bearer) : null
+    if (!renewed) return response
     await response.arrayBuffer()
-    return attempt(method, path, init(), next)
+    return attempt(method, path, init(), renewed)
   }
-  /**
-   * Retries a request. `init` is called for each attempt, because a body can be read once. `isHarmless`: repeating the request has no
-   * further effect.
-   */
+  /** Retries a request. `init` is called for each attempt, because a body can be read once. */
   const request = async (
     method: string,
     path: string,
     init: () => RequestInit,
     isRepeatable = true,
-    isHarmless = idempotentMethods.has(method),
+    isIdempotent = idempotentMethods.has(method),
   ) => {
-    for (let waited = 0, lost = 0; ; ) {
+    for (let waitedSeconds = 0, failureCount = 0; ; ) {
       let seconds: number | null | undefined
       let reason: unknown
       try {
         const response = await authorized(method, path, init, isRepeatable)
         seconds = secondsToWait(response)
-        if (!pause || !isRepeatable || seconds === null || waited + seconds > maxWaitSeconds) return response
+        if (!pause || !isRepeatable || seconds === null || waitedSeconds + seconds > maxWaitSeconds) return response
         await response.arrayBuffer()
-        waited += seconds
+        waitedSeconds += seconds
       } catch (error) {
         reason = error
-        seconds = retryDelaysSeconds[lost++]
-        if (!pause || !isRepeatable || seconds === undefined || !isRetryable(error, isHarmless)) throw error
+        seconds = retryDelaysSeconds[failureCount++]
+        if (!pause || !isRepeatable || seconds === undefined || !isRetryable(error, isIdempotent)) throw error
       }
       await pause(seconds, reason)
     }
@@ -160,9 +154,9 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     request(method, path, () =>
       json === undefined ? { headers } : { headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(json) },
     )
-  const fetch: OpenConnection['fetch'] = async (...what) => requireOk(await send(...what))
-  const call: Connection['call'] = async <T>(...what: Parameters<Connection['call']>) => {
-    const response = await fetch(...what)
+  const fetch: OpenConnection['fetch'] = async (...args) => requireOk(await send(...args))
+  const call: Connection['call'] = async <T>(...args: Parameters<Connection['call']>) => {
+    const response = await fetch(...args)
     return (response.status === 204 ? undefined : await response.json()) as T
   }
   function list<T>(path: string, query: Query, field = 'data'): EntryStream<T> {
@@ -184,12 +178,9 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
   const upload: OpenConnection['upload'] = async (path, { fields, field, files }, idempotencyKey) => {
     const init = () => {
       const { body, contentType, contentLength } = multipart(fields, field, files)
-      const headers = new Headers({
-        'content-type': contentType,
-        ...(contentLength === null ? {} : { 'content-length': String(contentLength) }),
-      })
-      if (idempotencyKey) headers.set('idempotency-key', idempotencyKey)
-      return { headers, body, duplex: 'half' } as RequestInit
+      const length = contentLength === null ? {} : { 'content-length': String(contentLength) }
+      const key = idempotencyKey ? { 'idempotency-key': idempotencyKey } : {}
+      return { headers: { 'content-type': contentType, ...length, ...key }, body, duplex: 'half' } as RequestInit
     }
     const isRepeatable = files.every(({ size }) => size !== null)
     return requireOk(await request('POST', path, init, isRepeatable, idempotencyKey !== undefined))
@@ -212,10 +203,10 @@ const connectErrors = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGA
 const connectionErrors = /^(ECONNRESET|EPIPE|ETIMEDOUT|UND_ERR_SOCKET)$/
 
 /** Returns whether a failed request can be repeated without executing it twice. */
-function isRetryable(error: unknown, isHarmless: boolean): boolean {
+function isRetryable(error: unknown, isIdempotent: boolean): boolean {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
   const reason = String(code ?? cause?.code)
-  return connectErrors.test(reason) || (isHarmless && connectionErrors.test(reason))
+  return connectErrors.test(reason) || (isIdempotent && connectionErrors.test(reason))
 }
 
 /** Returns the seconds to wait after a 429 or 503, null for other responses. */
@@ -233,16 +224,16 @@ export const encode = (query: Query): string =>
 
 /** Appends a query string to a path. */
 export function withQuery(path: string, query: Query): string {
-  const asked = encode(query)
-  return asked ? `${path}?${asked}` : path
+  const encoded = encode(query)
+  return encoded ? `${path}?${encoded}` : path
 }
 
 /** Joins and encodes path segments: `pathOf('documents', id, 'text')`. */
 export const pathOf = (...parts: readonly string[]): string => `/api/${parts.map(encodeURIComponent).join('/')}`
 
 async function requireOk(response: Response): Promise<Response> {
-  if (response.ok) return response
-  throw await readError(response)
+  if (!response.ok) throw await readError(response)
+  return response
 }
 
 /** Reads the error of a failed response. */

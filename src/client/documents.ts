@@ -48,7 +48,7 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
     const response = await upload(pathOf('documents', 'bulk-upload'), { fields, field: 'files', files }, idempotencyKey)
     return (await response.json()) as z.infer<typeof BulkAnswer>
   },
-  /** Returns the sums (SHA-256, at most 1,000) that the owner has already, mapped to document ids. */
+  /** Maps checksums (SHA-256, at most 1,000) to documents of the owner. Unknown checksums are left out. */
   known: async (sha256: readonly string[], { owner }: { owner?: string | undefined } = {}): Promise<Map<string, string>> => {
     const { documents } = await call<z.infer<typeof DuplicatesAnswer>>('POST', pathOf('documents', 'known'), { sha256, owner })
     return new Map(documents.map((document) => [document.sha256, document.id]))
@@ -68,8 +68,8 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   pages: async (id: string): Promise<z.infer<typeof PagesAnswer>['pages']> =>
     (await call<z.infer<typeof PagesAnswer>>('GET', pathOf('documents', id, 'pages'))).pages,
   text: async (id: string): Promise<string> => (await fetch('GET', pathOf('documents', id, 'text'))).text(),
-  retryOcr: (id: string, how: z.input<typeof Retry> = {}): Promise<z.infer<typeof RetryAnswer>> =>
-    call('POST', pathOf('documents', id, 'retry-ocr'), how),
+  retryOcr: (id: string, options: z.input<typeof Retry> = {}): Promise<z.infer<typeof RetryAnswer>> =>
+    call('POST', pathOf('documents', id, 'retry-ocr'), options),
 })
 
 const formFields = ({ metadata, ...fields }: UploadOptions): Query => ({

@@ -1,4 +1,4 @@
-/** Event stream over the WebSocket. After a lost connection it reconnects and requests the events that it missed. */
+/** Event stream over a WebSocket. After a lost connection it reconnects and requests the missed events. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, WebSocket } from 'undici'
 import { ClientError } from './connection.ts'
@@ -27,7 +27,7 @@ export interface StreamOptions {
   /** ends the stream */
   readonly signal: AbortSignal
   /** called before each reconnection with the reason and the delay; throws to give up */
-  onReconnect(why: string, seconds: number): void
+  onReconnect(reason: string, seconds: number): void
 }
 
 interface CloseInfo {
@@ -49,10 +49,7 @@ const maxDelaySeconds = 30
 const unauthorizedCode = 4401
 const tooManyConnectionsCode = 4429
 
-/**
- * Yields events until `signal` aborts. Reconnects as often as necessary. Throws ClientError UNAUTHORIZED, RATE_LIMITED (too many
- * connections), VALIDATION_ERROR.
- */
+/** Yields events until `signal` aborts. Reconnects as often as necessary. Throws ClientError UNAUTHORIZED, RATE_LIMITED, VALIDATION_ERROR. */
 export async function* eventStream(options: StreamOptions): AsyncGenerator<EventMessage> {
   const progress: Progress = { seq: null, failures: 0 }
   let refused: string | null = null
@@ -87,13 +84,13 @@ async function* connection(
   let closed: { code: number; reason: string } | null = null
   let error: CloseInfo['error'] = null
   let wake = () => {}
-  const say = (message: object) => socket.send(JSON.stringify(message))
+  const sendMessage = (message: object) => socket.send(JSON.stringify(message))
   const since = progress.seq ?? (isReplay ? 0 : null)
   const stop = () => socket.close(1000)
-  socket.addEventListener('open', () => say({ type: 'auth', token }))
+  socket.addEventListener('open', () => sendMessage({ type: 'auth', token }))
   socket.addEventListener('message', ({ data }) => {
     const message = JSON.parse(String(data)) as EventMessage
-    if (message.type === 'auth_success') say({ type: 'subscribe', events, ...(since === null ? {} : { since }) })
+    if (message.type === 'auth_success') sendMessage({ type: 'subscribe', events, ...(since === null ? {} : { since }) })
     else if (message.type === 'subscribed') {
       progress.failures = 0
       // Replayed events follow this message and count only when they are received.

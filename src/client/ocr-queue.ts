@@ -16,8 +16,8 @@ export const ocrQueue = ({ call, list }: OpenConnection) => ({
   prioritise: (id: string, priority: Priority): Promise<OcrJob> => call('PUT', pathOf('ocr', 'queue', id, 'priority'), { priority }),
   cancel: (id: string): Promise<void> => call('DELETE', pathOf('ocr', 'queue', id)),
   /** Requeues failed jobs: all, or those with these ids. */
-  retry: (which: z.input<typeof RetryMany>): Promise<z.infer<typeof RetryManyAnswer>> =>
-    call('POST', pathOf('ocr', 'queue', 'retry'), which),
+  retry: (selection: z.input<typeof RetryMany>): Promise<z.infer<typeof RetryManyAnswer>> =>
+    call('POST', pathOf('ocr', 'queue', 'retry'), selection),
   /** Starts no job until resume(); for admins. */
   pause: (): Promise<OcrStatus> => call('POST', pathOf('ocr', 'queue', 'pause')),
   resume: (): Promise<OcrStatus> => call('POST', pathOf('ocr', 'queue', 'resume')),

@@ -5,14 +5,14 @@ import { type OpenConnection, pathOf, withQuery } from './connection.ts'
 
 export type SearchAnswer = z.infer<typeof Answer>
 
-interface Wanted {
+interface SearchOptions {
   filters?: z.input<typeof Filters>
   highlight?: boolean
   page?: number
   per_page?: number
 }
 
-export interface SearchConditions extends Wanted {
+export interface SearchConditions extends SearchOptions {
   query?: { must?: SearchClause[]; should?: SearchClause[]; must_not?: SearchClause[] }
   sort?: SearchSort[]
 }
@@ -23,7 +23,7 @@ export const search = ({ call }: OpenConnection) => ({
    * Searches by a query string: words are ANDed; "a phrase"; -not; one OR other; title:word; type:pdf label:name date:2026-01..2026-03.
    * Returns one page.
    */
-  query: (q: string, { filters, ...options }: Wanted & { fuzzy?: boolean } = {}): Promise<SearchAnswer> =>
+  query: (q: string, { filters, ...options }: SearchOptions & { fuzzy?: boolean } = {}): Promise<SearchAnswer> =>
     call('GET', withQuery(pathOf('search'), { q, ...options, filters: filters && JSON.stringify(filters) })),
   /** Searches by conditions on fields. Returns one page. */
   advanced: (conditions: SearchConditions): Promise<SearchAnswer> => call('POST', pathOf('search', 'advanced'), conditions),

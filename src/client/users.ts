@@ -15,10 +15,8 @@ export const users = ({ call, list }: OpenConnection) => ({
   create: (user: z.input<ReturnType<typeof newUser>>): Promise<User> => call('POST', pathOf('users'), user),
   update: (id: string, changes: z.input<ReturnType<typeof update>>): Promise<User> => call('PUT', pathOf('users', id), changes),
   /** Deletes a user. `documents` is 'delete', or 'transfer' with `to`. */
-  delete: (id: string, what: z.input<typeof Removal> = {}): Promise<void> => call('DELETE', withQuery(pathOf('users', id), what)),
-  /**
-   * Creates or updates many users; each row has its own result. `dry_run` changes nothing. `atomic` changes nothing if one row is invalid.
-   */
+  delete: (id: string, removal: z.input<typeof Removal> = {}): Promise<void> => call('DELETE', withQuery(pathOf('users', id), removal)),
+  /** Creates or updates users; each row has its own result. `atomic` changes nothing if one row is invalid. */
   import: (body: z.input<typeof ImportBody>, query: { dry_run?: boolean; atomic?: boolean } = {}): Promise<z.infer<typeof ImportAnswer>> =>
     call('POST', withQuery(pathOf('users', 'import'), query), body),
   /** Gets the groups from single sign-on; `identifier` is a user name or e-mail address. */

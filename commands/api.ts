@@ -1,3 +1,4 @@
+import { Option } from 'commander'
 import { collectValues } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import { type ApiFlags, parseApiCall } from '../src/cli/remote/api-call.ts'
@@ -5,11 +6,6 @@ import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import type { Client } from '../src/client/client.ts'
 import { readError } from '../src/client/connection.ts'
-
-interface Flags extends ApiFlags {
-  paginate?: boolean
-  include?: boolean
-}
 
 export const api = (cli: Cli) =>
   manual('api <method> <path>', {
@@ -29,12 +25,11 @@ export const api = (cli: Cli) =>
     .option('-F, --typed-field <name=json>', 'add a number, true, false, null, list or object', collectValues)
     .option('--input <file>', 'send this file as the body; - reads standard input')
     .option('-H, --http-header <name: value>', 'add a request header', collectValues)
-    .option('--paginate', 'fetch all pages of a list and print one array')
+    .addOption(new Option('--paginate', 'fetch all pages of a list and print one array').conflicts('include'))
     .option('-i, --include', 'print status and headers before the body')
-    .action(async (method: string, path: string, { paginate, include, ...flags }: Flags) => {
+    .action(async (method: string, path: string, { paginate, include, ...flags }: ApiFlags & { paginate?: boolean; include?: boolean }) => {
       const call = await parseApiCall(method, path, flags)
       if (paginate && call.method !== 'GET') throw usage(`--paginate needs GET, not ${call.method}`)
-      if (paginate && include) throw usage('--paginate and --include exclude each other')
       const client = await cli.client()
       if (paginate) return cli.write(`${JSON.stringify(await fetchPages(client, call.path), null, 2)}\n`)
       const response = call.body

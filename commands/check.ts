@@ -4,23 +4,15 @@ import type { CheckName, Finding } from '../src/check/check.ts'
 import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { startFindings } from '../src/cli/output/findings.ts'
 import { manual } from '../src/cli/output/manual.ts'
-import type { Column } from '../src/cli/output/output.ts'
+import { columnsOf } from '../src/cli/output/output.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import { exitOfAbort } from '../src/cli/runtime/run-batch.ts'
 import { escapeControls } from '../src/log/escape.ts'
 
-interface Flags {
-  sample: string
-  checks?: string
-  repair?: boolean
-  rejects?: string
-  lockTimeout: string
-}
-
-const columns: Column<Finding>[] = [
-  ...['severity', 'check', 'document_id', 'sha256', 'message', 'repaired'].map((name) => ({ name })),
-  ...['path', 'expected', 'actual'].map((name) => ({ name, show: 'wide' as const })),
+const columns = [
+  ...columnsOf(['severity', 'check', 'document_id', 'sha256', 'message', 'repaired']),
+  ...columnsOf(['path', 'expected', 'actual'], { show: 'wide' }),
 ]
 
 export const check = (cli: Cli) =>
@@ -45,7 +37,7 @@ export const check = (cli: Cli) =>
     .option('--repair', 'repair what can be rebuilt')
     .option('--rejects <file>', 'also write the findings to this file, as JSON Lines')
     .option('--lock-timeout <duration>', 'time to wait for another check', '0s')
-    .action(async (flags: Flags) => {
+    .action(async (flags: { sample: string; checks?: string; repair?: boolean; rejects?: string; lockTimeout: string }) => {
       const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       const [{ check, checks }, app] = await Promise.all([
         import('../src/check/check.ts'),
@@ -57,56 +49,40 @@ export const check = (cli: Cli) =>
       const findings = startFindings<Finding>(cli, 'check', columns, formatFinding)
       const progress = cli.progress('check')
       let written = Promise.resolve()
-      await runUntilStopped(cli, () =>
-        check(
-          app,
-          {
-            only,
-            repair: flags.repair === true,
-            lockTimeout,
-            sample,
-            signal: cli.signal,
-            onProgress: (done) => progress.update({ done: done }),
-          },
-          (finding) => {
-            findings.add(finding)
-            if (rejects)
-              written = written.then(() => writeChunk(rejects, Buffer.from(`${JSON.stringify({ type: 'finding', ...finding })}\n`)))
-          },
-        ),
-      )
+      const add = (finding: Finding) => {
+        findings.add(finding)
+        const line = Buffer.from(`${JSON.stringify({ type: 'finding', ...finding })}\n`)
+        if (rejects) written = written.then(() => writeChunk(rejects, line))
+      }
+      const onProgress = (done: number) => progress.update({ done })
+      const options = { only, repair: flags.repair === true, lockTimeout, sample, signal: cli.signal, onProgress }
+      // After a signal the findings so far are printed.
+      await check(app, options, add).catch((error) => {
+        if (!cli.signal.aborted) throw error
+      })
+      if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
       await written
       if (rejects) await new Promise((resolve) => rejects.end(resolve))
       progress.done()
       findings.finish({ checks: only })
     })
 
-/** Runs `work`. After a signal the command prints the findings so far and exits with the code of the signal. */
-async function runUntilStopped(cli: Cli, work: () => Promise<void>): Promise<void> {
-  try {
-    await work()
-  } catch (error) {
-    if (!cli.signal.aborted) throw error
-  }
-  if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
-}
-
 const formatFinding = ({ severity, check, document_id, sha256, message, repaired }: Finding): string =>
   `${severity === 'error' ? 'FAIL' : 'warn'}  ${check.padEnd(10)}  ${escapeControls(`${document_id ?? sha256 ?? ''} ${message}`.trim())}${repaired === null ? '' : `: ${escapeControls(repaired)}`}`
 
-function parseChecks(given: string | undefined, known: readonly CheckName[]): CheckName[] {
-  const asked = given?.split(',').map((name) => name.trim())
-  const unknown = asked?.filter((name) => !known.includes(name as CheckName)) ?? []
-  if (unknown.length > 0) throw usage(`--checks: unknown check ${unknown.join(', ')}; checks: ${known.join(', ')}`)
-  return known.filter((name) => asked === undefined || asked.includes(name))
+function parseChecks(list: string | undefined, all: readonly CheckName[]): CheckName[] {
+  const names = list?.split(',').map((name) => name.trim()) ?? all
+  const unknown = names.filter((name) => !all.some((check) => check === name))
+  if (unknown.length > 0) throw usage(`--checks: unknown check ${unknown.join(', ')}; checks: ${all.join(', ')}`)
+  return all.filter((check) => names.includes(check))
 }
 
 /** Returns the share of stored files (0 to 1) for --sample, a percentage or a number of files. */
-async function parseSample(given: string, app: Awaited<ReturnType<Cli['app']>>): Promise<number> {
-  const [, number, percent] = /^(\d+(?:\.\d+)?)(%)?$/.exec(given) ?? []
+async function parseSample(sample: string, app: Awaited<ReturnType<Cli['app']>>): Promise<number> {
+  const [, number, percent] = /^(\d+(?:\.\d+)?)(%)?$/.exec(sample) ?? []
   const value = Number(number)
   if (number === undefined || (percent && value > 100))
-    throw usage(`--sample ${given} is neither a percentage such as 10% nor a number of files`)
+    throw usage(`--sample ${sample} is neither a percentage such as 10% nor a number of files`)
   if (percent) return value / 100
   const { count } = await app.db
     .selectFrom('stored_files')

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { Option } from 'commander'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { contextColumns, findContextRow, listContextRows, printContext } from '../../src/cli/remote/context-rows.ts'
 import { type Context, findContext, localContext, parseContextName, parseServerUrl } from '../../src/cli/remote/contexts.ts'
@@ -66,7 +67,7 @@ const create = (cli: Cli) =>
   })
     .usage('[options] <name> --url <url>')
     .option('--username <name>', 'user name or e-mail address')
-    .option('--password-file <file>', 'file to read the password from')
+    .addOption(new Option('--password-file <file>', 'file to read the password from').conflicts('passwordCommand'))
     .option('--password-command <command>', 'command that prints the password')
     .action(async (newName: string, flags: PasswordFlags) => {
       const name = parseContextName(newName)
@@ -90,7 +91,6 @@ interface PasswordFlags {
 function parseContext(cli: Cli, { username, passwordFile, passwordCommand }: PasswordFlags): Context {
   const { url, caFile, isInsecureAllowed } = cli.options.requestedTarget
   if (url === null) throw usage('the context needs a server', 'pass --url URL')
-  if (passwordFile !== undefined && passwordCommand !== undefined) throw usage('--password-file and --password-command exclude each other')
   if ((passwordFile ?? passwordCommand) !== undefined && username === undefined)
     throw usage('--password-file and --password-command need --username', 'pass --username NAME')
   return {

@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises'
+import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { isId } from '../../src/cli/arguments/ids.ts'
 import { manual } from '../../src/cli/output/manual.ts'
+import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
@@ -18,6 +20,10 @@ interface Flags {
   batchSize?: string
   lockTimeout: string
 }
+
+/** Options that update some documents in the current index. */
+const partial = ['since', 'ids', 'idsFrom']
+const notQueueable = [...partial, 'inPlace', 'keepOld', 'dryRun', 'batchSize', 'lockTimeout']
 
 const collectIds = (value: string, before: string[]): string[] => [...before, ...value.split(',')]
 
@@ -38,13 +44,18 @@ export const reindex = (cli: Cli) =>
     ],
     exits: '0 done, or nothing to do · 2 bad flag · 69 database or search unreachable · 75 another reindex is running',
   })
-    .option('--if-needed', 'only if documents are missing or were indexed by another version')
+    .addOption(new Option('--if-needed', 'only if documents are missing or were indexed by another version').conflicts(partial))
     .option('--since <date>', 'update documents changed since this date (or RFC 3339 time) in the current index')
-    .option('--ids <id>', 'update these documents in the current index; comma-separated, repeatable', collectIds, [])
-    .option('--ids-from <file>', 'read ids from a file, one per line')
+    .addOption(
+      new Option('--ids <id>', 'update these documents in the current index; comma-separated, repeatable')
+        .argParser(collectIds)
+        .default([])
+        .conflicts('since'),
+    )
+    .addOption(new Option('--ids-from <file>', 'read ids from a file, one per line').conflicts('since'))
     .option('--in-place', 'write to the current index; needs no space for a second one')
-    .option('--keep-old', 'keep the old index until the next reindex (Meilisearch only)')
-    .option('--no-wait', 'queue a job for a worker and print its id')
+    .addOption(new Option('--keep-old', 'keep the old index until the next reindex (Meilisearch only)').conflicts([...partial, 'inPlace']))
+    .addOption(new Option('--no-wait', 'queue a job for a worker and print its id').conflicts(notQueueable))
     .option('-n, --dry-run', 'print the number of documents only')
     .option('--batch-size <n>', 'documents per batch (default: search.batch_size)')
     .option('--lock-timeout <duration>', 'time to wait for another reindex', '0s')
@@ -62,43 +73,16 @@ export const reindex = (cli: Cli) =>
       })
       progress.done()
       const { index } = await app.search.status()
-      const done = {
-        engine: app.search.name,
-        index,
-        documents,
-        skipped,
-        swapped,
-        ...(kept === undefined ? {} : { kept }),
-        dry_run: options.dryRun,
-      }
-      const summary = buildSummary(cli, 'search reindex', done, started)
-      cli.print(summary, {
-        columns: ['engine', 'documents', 'skipped', 'swapped', 'duration_seconds'].map((name) => ({ name })),
-        sentence: skipped
-          ? `nothing to do: all ${documents} documents are indexed`
-          : options.dryRun
-            ? `would index ${documents} documents`
-            : `indexed ${documents} documents in ${summary.duration_seconds.toFixed(1)} s${kept === undefined ? '' : `; the old index is kept as ${kept}`}`,
-      })
+      const fields = { engine: app.search.name, index, documents, skipped, swapped, kept, dry_run: options.dryRun }
+      const summary = buildSummary(cli, 'search reindex', fields, started)
+      let sentence = `indexed ${documents} documents in ${summary.duration_seconds.toFixed(1)} s`
+      if (skipped) sentence = `nothing to do: all ${documents} documents are indexed`
+      else if (options.dryRun) sentence = `would index ${documents} documents`
+      else if (kept !== undefined) sentence += `; the old index is kept as ${kept}`
+      cli.print(summary, { columns: columnsOf(['engine', 'documents', 'skipped', 'swapped', 'duration_seconds']), sentence })
     })
 
-/** Queues a reindex job. Throws Failure USAGE for options that such a job does not have. */
-async function enqueue(
-  cli: Cli,
-  { ifNeeded = false, ids, idsFrom, since, inPlace, keepOld, dryRun, batchSize, lockTimeout }: Flags,
-): Promise<void> {
-  const others = {
-    '--ids': ids.length > 0,
-    '--ids-from': idsFrom,
-    '--since': since,
-    '--in-place': inPlace,
-    '--keep-old': keepOld,
-    '--dry-run': dryRun,
-    '--batch-size': batchSize,
-    '--lock-timeout': lockTimeout !== '0s',
-  }
-  const [flag] = Object.entries(others).find(([, value]) => value) ?? []
-  if (flag) throw usage(`--no-wait and ${flag} exclude each other`)
+async function enqueue(cli: Cli, { ifNeeded = false }: Flags): Promise<void> {
   const app = await cli.app('search reindex')
   const { queueReindex } = await import('../../src/search/reindex.ts')
   cli.print([{ job_id: await queueReindex(app, ifNeeded) }], { columns: [{ name: 'job_id', title: 'JOB' }], id: 'job_id' })
@@ -111,17 +95,13 @@ async function parseOptions(flags: Flags) {
   const all = [...ids, ...listed].map((id) => id.trim().toLowerCase())
   const invalid = all.find((id) => !isId(id))
   if (invalid !== undefined) throw usage(`--ids: "${invalid}" is not an id`)
-  const hasIds = ids.length > 0 || idsFrom !== undefined
-  if ([hasIds, since !== undefined, ifNeeded].filter(Boolean).length > 1) throw usage('--if-needed, --since and --ids exclude each other')
-  if (keepOld && (hasIds || since !== undefined || inPlace))
-    throw usage('--keep-old needs a full reindex, without --ids, --since and --in-place')
   return {
     ifNeeded,
     inPlace,
     keepOld,
     dryRun,
     lockTimeout: parseDurationFlag('--lock-timeout', lockTimeout),
-    ...(hasIds ? { ids: all } : {}),
+    ...(ids.length > 0 || idsFrom !== undefined ? { ids: all } : {}),
     ...(since === undefined ? {} : { since: parseSince(since) }),
     ...(batchSize === undefined ? {} : { batchSize: parseCount('--batch-size', batchSize, { max: 10_000 }) }),
   }

@@ -1,5 +1,5 @@
 import { manual } from '../src/cli/output/manual.ts'
-import { pluralize, wrapText } from '../src/cli/output/output.ts'
+import { columnsOf, pluralize, wrapText } from '../src/cli/output/output.ts'
 import { listSettings } from '../src/cli/output/setting-rows.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
@@ -45,7 +45,7 @@ export const doctor = (cli: Cli) =>
       if (flags.list)
         return cli.print(
           checks.map(({ id, about }) => ({ id, about })),
-          { columns: [{ name: 'id' }, { name: 'about' }] },
+          { columns: columnsOf(['id', 'about']) },
         )
       if (flags.bundle !== undefined && !installation) throw usage('--bundle works on the server only')
       const { runChecks } = await import('../src/doctor/doctor.ts')
@@ -125,7 +125,7 @@ function formatDiagnosis({ id, status, message, fix, fixed }: Diagnosis, width: 
 }
 
 function printDiagnoses(cli: Cli, diagnoses: readonly Diagnosis[], verdict: string): void {
-  const columns = ['status', 'id', 'message', 'fix', 'fixed'].map((name) => ({ name }))
+  const columns = columnsOf(['status', 'id', 'message', 'fix', 'fixed'])
   if (cli.options.isHuman) cli.write(`${verdict}\n`)
   else if (cli.options.format === 'json') {
     const status = diagnoses.some((one) => one.status === 'fail') ? 'fail' : diagnoses.some((one) => one.status === 'warn') ? 'warn' : 'ok'

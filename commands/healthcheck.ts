@@ -1,4 +1,5 @@
 import { manual } from '../src/cli/output/manual.ts'
+import { columnsOf } from '../src/cli/output/output.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { exitOf } from '../src/cli/runtime/exit.ts'
 
@@ -29,7 +30,7 @@ export const healthcheck = (cli: Cli) =>
       }
       try {
         const health = await probe(cli, ready === true)
-        if (!cli.options.isQuiet) cli.print(health, { columns: [{ name: 'status' }, { name: 'url' }, { name: 'checks' }], id: 'status' })
+        if (!cli.options.isQuiet) cli.print(health, { columns: columnsOf(['status', 'url', 'checks']), id: 'status' })
         if (!['ok', 'degraded'].includes(health.status)) cli.exit = 'FAILED'
       } catch (error) {
         // Docker and load balancers know only 0 and 1.

@@ -3,6 +3,7 @@ import { type PasswordSource, readPassword } from '../src/cli/arguments/password
 import { promptLine } from '../src/cli/arguments/prompt.ts'
 import { readSecret } from '../src/cli/arguments/secret.ts'
 import { manual } from '../src/cli/output/manual.ts'
+import { columnsOf } from '../src/cli/output/output.ts'
 import { type Context, type Contexts, parseContextName, parseServerUrl } from '../src/cli/remote/contexts.ts'
 import { loadContexts, updateContexts } from '../src/cli/remote/contexts-file.ts'
 import { type Credential, saveCredential, withCredentialsLock } from '../src/cli/remote/credentials.ts'
@@ -157,13 +158,7 @@ function printCredential(cli: Cli, context: string, { url, username, role, expir
   cli.print(
     { context, url, username, role, token_expires_at: expires_at },
     {
-      columns: [
-        { name: 'context' },
-        { name: 'url' },
-        { name: 'username' },
-        { name: 'role' },
-        { name: 'token_expires_at', title: 'TOKEN_EXPIRES' },
-      ],
+      columns: columnsOf(['context', 'url', 'username', 'role', 'token_expires_at']),
       id: 'context',
       sentence: `✓ Signed in to ${url} as ${username} (${role}), context ${context}${until}`,
     },

@@ -8,6 +8,7 @@ import {
 } from '../src/cli/arguments/backup-source.ts'
 import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
+import { columnsOf } from '../src/cli/output/output.ts'
 import { buildSummary } from '../src/cli/output/result-stream.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
@@ -62,7 +63,7 @@ export const restore = (cli: Cli) =>
         throw usage(`--confirm ${flags.confirm}: the name of the database is "${name}"; nothing was changed`)
       const report = (counts: object, sentence: string, lists: object = {}) => {
         const summary = buildSummary(cli, 'restore', { dry_run: flags.dryRun === true, ...counts, ...lists }, started)
-        cli.print(summary, { columns: [...Object.keys(counts), 'duration_seconds'].map((name) => ({ name })), sentence })
+        cli.print(summary, { columns: columnsOf([...Object.keys(counts), 'duration_seconds']), sentence })
       }
       if (flags.dryRun) {
         await assertEmpty(places)

@@ -1,5 +1,6 @@
 import { operator } from '../src/actor.ts'
 import { manual } from '../src/cli/output/manual.ts'
+import { columnsOf } from '../src/cli/output/output.ts'
 import { notSignedInError } from '../src/cli/remote/session.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 
@@ -22,17 +23,8 @@ export const whoami = (cli: Cli) =>
     ],
     exits: '0 shown · 4 not signed in · 69 server unreachable',
   }).action(async () => {
-    const who = await loadWhoami(cli)
-    cli.print(who, {
-      columns: [
-        { name: 'context' },
-        { name: 'url' },
-        { name: 'username', title: 'USER' },
-        { name: 'role' },
-        { name: 'token_expires_at', title: 'TOKEN_EXPIRES' },
-      ],
-      id: 'username',
-    })
+    const columns = [...columnsOf(['context', 'url']), { name: 'username', title: 'USER' }, ...columnsOf(['role', 'token_expires_at'])]
+    cli.print(await loadWhoami(cli), { columns, id: 'username' })
   })
 
 async function loadWhoami(cli: Cli): Promise<Whoami> {
@@ -52,14 +44,9 @@ async function loadWhoami(cli: Cli): Promise<Whoami> {
     const { username, role } = await client.auth.profile().catch((error) => {
       throw (error as { status?: unknown }).status === 401 ? notSignedInError(there, false) : error
     })
-    const held = await client.session.account()
-    return {
-      context: name,
-      url,
-      username,
-      role,
-      token_expires_at: held ? held.expires_at : parseTokenExpiry((await client.session.token()) ?? ''),
-    }
+    const account = await client.session.account()
+    const token_expires_at = account ? account.expires_at : parseTokenExpiry((await client.session.token()) ?? '')
+    return { context: name, url, username, role, token_expires_at }
   } finally {
     await client.close()
   }

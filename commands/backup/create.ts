@@ -5,6 +5,7 @@ import type { BackupSink } from '../../src/backup/create/tar-sink.ts'
 import { signingKeySettings } from '../../src/cli/arguments/backup-source.ts'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
+import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
 import { listSettings } from '../../src/cli/output/setting-rows.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -54,19 +55,19 @@ export const create = (cli: Cli) =>
       if (flags.jobs !== undefined && flags.format !== 'dir') throw usage('--jobs needs --format dir: an archive is written sequentially')
       if (flags.to === '-' && flags.format === 'dir') throw usage('--format dir needs a folder, not standard output')
       const started = new Date()
-      const places = await openLocalInstallation(cli, 'backup create', signingKeySettings(flags))
-      const { place, sink } = await openSink(flags, jobs, places.config.backup.path)
+      const installation = await openLocalInstallation(cli, 'backup create', signingKeySettings(flags))
+      const { place, sink } = await openSink(flags, jobs, installation.config.backup.path)
       const [{ createBackup }, { filePath }, { readKey }] = await Promise.all([
         import('../../src/backup/create/create-backup.ts'),
         import('../../src/backup/manifest.ts'),
         import('../../src/backup/signature.ts'),
       ])
       const progress = cli.progress('backup')
-      const { manifest, lostInStore } = await createBackup(places, sink, {
+      const { manifest, lostInStore } = await createBackup(installation, sink, {
         withFiles: flags.files,
         settings: flags.includeConfig ? await loadSettings(cli) : null,
         withSecrets: flags.includeSecrets === true,
-        key: await readKey(places.config.backup.key_file),
+        key: await readKey(installation.config.backup.key_file),
         lockTimeoutMs,
         signal: cli.signal,
         onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
@@ -86,11 +87,8 @@ export const create = (cli: Cli) =>
       const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${summary.duration_seconds.toFixed(1)} s: ${place}`
       // With -q nothing is printed, so that cron sends no mail.
       if (place === '-' || (cli.options.isQuiet && cli.options.format === 'tsv')) return cli.note(sentence)
-      cli.print(summary, {
-        columns: ['place', 'documents', 'files', 'bytes', 'damaged', 'duration_seconds'].map((name) => ({ name })),
-        id: 'place',
-        sentence,
-      })
+      const columns = columnsOf(['place', 'documents', 'files', 'bytes', 'damaged', 'duration_seconds'])
+      cli.print(summary, { columns, id: 'place', sentence })
     })
 
 async function openSink({ to, format }: Flags, jobs: number, backupFolder: string): Promise<{ place: string; sink: BackupSink }> {
@@ -104,13 +102,13 @@ async function openSink({ to, format }: Flags, jobs: number, backupFolder: strin
     process.stdout.removeAllListeners('error').on('error', () => {})
     return { place: '-', sink: sinks.streamSink(process.stdout) }
   }
-  const given = to === undefined ? null : resolve(to)
+  const target = to === undefined ? null : resolve(to)
   if (format === 'dir') {
-    const place = given ?? join(backupFolder, defaultFolderName)
+    const place = target ?? join(backupFolder, defaultFolderName)
     return { place, sink: folderSink(place, jobs) }
   }
-  const isFolder = given === null || (await stat(given).catch(() => null))?.isDirectory() === true
-  const place = isFolder ? join(given ?? backupFolder, archiveName(new Date())) : given
+  const isFolder = target === null || (await stat(target).catch(() => null))?.isDirectory() === true
+  const place = isFolder ? join(target ?? backupFolder, archiveName(new Date())) : target
   return { place, sink: sinks.fileSink(place) }
 }
 

@@ -1,17 +1,12 @@
 import { stat } from 'node:fs/promises'
 import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
-import { startBatch } from '../../src/cli/output/batch-output.ts'
+import { type Batch, startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { lockFolders } from '../../src/cli/runtime/run-lock.ts'
 import { addUploadFlags, parseUploadFlags, type UploadFlags } from '../../src/cli/upload/flags.ts'
 import { watchFolder } from '../../src/cli/upload/watch-folder.ts'
-
-interface Flags extends UploadFlags {
-  settle: string
-  poll?: string
-}
 
 export const watch = (cli: Cli) =>
   addUploadFlags(
@@ -32,7 +27,7 @@ export const watch = (cli: Cli) =>
   )
     .option('--settle <duration>', 'time without changes before a file is sent', '10s')
     .option('--poll <duration>', 'scan the folder at this interval instead of relying on change events')
-    .action(async (folder: string, flags: Flags) => {
+    .action(async (folder: string, flags: UploadFlags & { settle: string; poll?: string }) => {
       const settle = parseDurationFlag('--settle', flags.settle)
       const poll = flags.poll === undefined ? null : Math.max(200, parseDurationFlag('--poll', flags.poll))
       const uploading = parseUploadFlags('documents watch', flags)
@@ -44,29 +39,19 @@ export const watch = (cli: Cli) =>
       await lockFolders(cli, 'documents watch', [folder], parseDurationFlag('--lock-timeout', flags.lockTimeout))
       const client = await cli.client()
       const batch = startBatch(cli, 'documents watch', { isEndless: true })
+      const add: Batch['add'] = (item) => {
+        if (cli.options.isHuman && item.action !== 'failed') cli.write(`${item.action}  ${item.key}\n`)
+        batch.add(item)
+      }
+      const { include, exclude } = flags
       cli.note(`watching ${folder}`)
       await watchFolder(cli, client, {
         folder,
         settleMs: settle,
         pollMs: poll,
         signal,
-        find: {
-          isRecursive: true,
-          shouldFollowLinks: flags.followSymlinks === true,
-          include: flags.include,
-          exclude: flags.exclude,
-        },
-        upload: {
-          ...uploading,
-          cache: null,
-          batch: {
-            ...batch,
-            add(item) {
-              if (cli.options.isHuman && item.action !== 'failed') cli.write(`${item.action}  ${item.key}\n`)
-              batch.add(item)
-            },
-          },
-        },
+        find: { isRecursive: true, shouldFollowLinks: flags.followSymlinks === true, include, exclude },
+        upload: { ...uploading, cache: null, batch: { ...batch, add } },
       })
       batch.finish()
     })

@@ -1,11 +1,12 @@
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
+import { columnsOf } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 import type { Fault } from '../../src/search/verify.ts'
 
-const columns = ['document_id', 'problem', 'engine', 'field', 'query', 'left', 'lacks'].map((name) => ({ name }))
+const columns = columnsOf(['document_id', 'problem', 'engine', 'field', 'query', 'left', 'lacks'])
 
 export const verify = (cli: Cli) =>
   manual('verify', {

@@ -14,9 +14,7 @@ import { safeName, saveFile } from '../../src/cli/remote/save-file.ts'
 import { resolveSharedLink } from '../../src/cli/remote/shared-link-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
-interface Flags {
-  to?: string
-  clobber?: boolean
+interface PasswordFlags {
   passwordStdin?: boolean
   passwordFile?: string
 }
@@ -37,7 +35,7 @@ export const download = (cli: Cli) =>
     .option('--clobber', 'replace an existing file')
     .option('--password-stdin', 'read the password from standard input')
     .option('--password-file <file>', 'read the password from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
-    .action(async (link: string, flags: Flags) => {
+    .action(async (link: string, flags: PasswordFlags & { to?: string; clobber?: boolean }) => {
       const { to = '.', clobber = false } = flags
       if (to === '-') rejectTerminal(cli)
       const { token, publicLinks } = await resolveSharedLink(cli, link)
@@ -55,8 +53,8 @@ export const download = (cli: Cli) =>
       }
     })
 
-const readPassword = (cli: Cli, { passwordStdin: isStdin, passwordFile: file }: Flags): Promise<string> =>
+const readPassword = (cli: Cli, { passwordStdin: isStdin, passwordFile: file }: PasswordFlags): Promise<string> =>
   readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable: 'DMS_LINK_PASSWORD' })
 
-const hasPassword = ({ env }: Cli, { passwordStdin, passwordFile }: Flags): boolean =>
+const hasPassword = ({ env }: Cli, { passwordStdin, passwordFile }: PasswordFlags): boolean =>
   passwordStdin === true || Boolean(passwordFile ?? env.DMS_LINK_PASSWORD ?? env.DMS_LINK_PASSWORD_FILE)

@@ -28,7 +28,7 @@ interface Installation {
 
 let installation: Promise<Installation> | undefined
 
-/** Packs dms and installs the archive globally into a folder, from a registry on 127.0.0.1; once for all tests of this file. */
+/** Packs dms, installs it globally from a registry on 127.0.0.1, and prunes it; once for all tests of this file. */
 async function install(): Promise<Installation> {
   const folder = await mkdtemp(join(tmpdir(), 'dms-package-'))
   installed.push(folder)
@@ -50,7 +50,9 @@ async function install(): Promise<Installation> {
     await registry.stop()
     await Promise.all([sources, join(folder, 'cache')].map((path) => rm(path, { recursive: true, force: true })))
   }
-  return { folder, package: join(prefix, 'lib/node_modules/dms'), command: join(prefix, 'bin/dms') }
+  const installation = { folder, package: join(prefix, 'lib/node_modules/dms'), command: join(prefix, 'bin/dms') }
+  await start(process.execPath, [join(installation.package, 'bin/prune-packages.js')], { env })
+  return installation
 }
 
 const installed: string[] = []
@@ -97,6 +99,8 @@ test('npm install --global of the packed dms installs the build, without sources
   const { devDependencies } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { devDependencies: object }
   const present = Object.keys(devDependencies).filter((name) => existsSync(join(folder, 'node_modules', name)))
   expect(present).toEqual([])
+  const { stdout } = await start('du', ['-s', '--block-size=1MB', folder])
+  expect(Number.parseInt(stdout, 10)).toBeLessThan(400)
 }, 300_000)
 
 test('the installed dms says its version and help, migrates, stores, reads and finds, and is a client for others', async () => {

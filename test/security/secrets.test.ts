@@ -38,11 +38,16 @@ const refusals: string[] = []
 const tokens: Record<string, string> = {}
 let linkToken = ''
 
-/** What processes show to whoever asks the system: all of the tree, and the environment of those that the server has started. */
+/**
+ * Reads what processes show to other users: the command lines of the tree, and the environments of the server's children. A fork that has not
+ * executed its program yet still shows command line and environment of the server, for the server's own user alone.
+ */
 function look(): void {
-  for (const { pid, command } of processTree(served.pid)) {
+  const tree = processTree(served.pid)
+  const server = tree.find(({ pid }) => pid === served.pid)
+  for (const { pid, command } of tree) {
     commandLines.add(command)
-    if (pid !== served.pid) environments.add(read(`/proc/${pid}/environ`))
+    if (command !== server?.command) environments.add(read(`/proc/${pid}/environ`))
   }
 }
 
@@ -126,7 +131,7 @@ async function sources(): Promise<void> {
     await send('POST', '/api/sources/test', { type: 'webdav', url, ...credentials })
     await send('POST', '/api/sources/test', { type: 'webdav', url: `http://${sourceUser}:${sourcePassword}@127.0.0.1/`, ...credentials })
     await send('POST', `/api/sources/${made.answer.id}/sync`, {})
-    await expect.poll(async () => (await send('GET', `/api/sources/${made.answer.id}`)).answer.status).toBe('error')
+    await expect.poll(async () => (await send('GET', `/api/sources/${made.answer.id}`)).answer.status, { timeout: 30_000 }).toBe('error')
   } finally {
     dav.close()
   }

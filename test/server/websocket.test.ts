@@ -271,11 +271,12 @@ describe('five connections a user', () => {
       sql`update servers set seen_at = now() - ${seconds} * interval '1 second' where id in (select server_id from live_places)`.execute(
         dms.app.db,
       )
-    await age(45)
-    expect((await (await dms.open(1)).join(token)).type).toBe('auth_success')
-    expect((await (await dms.open(1)).join(token)).type).toBe('auth_success')
-    expect((await (await dms.open(1)).join(token)).type).toBe('error')
-    await sql`delete from servers where ws_connections = 0 and id = (select server_id from live_places group by 1 order by count(*) desc limit 1)`.execute(
+    for (const answer of ['auth_success', 'auth_success', 'error']) {
+      // Before each: a slow machine needs more than the five seconds until the server counts as dead.
+      await age(45)
+      expect((await (await dms.open(1)).join(token)).type).toBe(answer)
+    }
+    await sql`delete from servers where id = (select server_id from live_places group by 1 order by count(*) desc limit 1)`.execute(
       dms.app.db,
     )
     for (let number = 0; number < 2; number++) expect((await (await dms.open(1)).join(token)).type).toBe('auth_success')

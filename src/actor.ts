@@ -1,19 +1,19 @@
-/** Who is asking: a signed-in user or admin, or the operator at the shell (id null). */
+/** The caller: a signed-in user or admin, or the operator at the shell (id null). */
 export interface Actor {
   readonly id: string | null
   readonly role: 'admin' | 'user'
   readonly username: string
-  /** where the actor sits, where that is not the API: `cli:` and the name of the machine's user */
+  /** origin if not the API: `cli:` and the name of the system user */
   readonly via?: string
-  /** what the API token allows that the actor came with; without it everything that the role does */
+  /** scopes of the API token; without a token the role decides alone */
   readonly scopes?: readonly Scope[]
 }
 
-/** What an API token can allow: `read` what changes nothing, `upload` new documents, `write` every change, `admin` what is an admin's. */
+/** Scopes of API tokens: `read` for reads, `upload` for new documents, `write` for every change, `admin` for the rights of an admin. */
 export const scopes = ['read', 'upload', 'write', 'admin'] as const
 export type Scope = (typeof scopes)[number]
 
-/** Whoever sits at the shell of this machine: allowed everything, owner of nothing. */
+/** The operator at the shell of the server, who may do everything and owns nothing. */
 export const operator: Actor = { id: null, role: 'admin', username: 'operator' }
 
 export const isAdmin = (actor: Actor): boolean => actor.role === 'admin'

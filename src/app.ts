@@ -1,4 +1,4 @@
-/** What every part of dms is handed: made once, by open-app.ts; never reached for globally. */
+/** The dependencies of every part of dms. open-app.ts creates them once; there are no globals. */
 import type { Config } from './config/schema.ts'
 import type { Database, Db } from './db/pool.ts'
 import type { Log } from './log/log.ts'
@@ -13,27 +13,27 @@ export interface App {
   readonly config: Config
   readonly log: Log
   readonly db: Db
-  /** the same database for short reads on their own: fast, no transactions */
+  /** pipelined connection for short reads, without transactions */
   readonly reads: Db
-  /** for what needs a connection of its own: LISTEN, locks */
+  /** opens single connections, for LISTEN and locks */
   readonly database: Database
   readonly files: FileStore
   readonly search: SearchEngine
-  /** null: OCR is switched off */
+  /** null: OCR is disabled */
   readonly ocr: OcrSetup | null
-  /** reads for jobs, one file per core */
+  /** reader for jobs, one file per core */
   readonly reader: DocumentReader
-  /** reads for requests that somebody waits for */
+  /** reader for interactive requests */
   readonly previewer: DocumentReader
   /** null: no mail server is configured */
   readonly mailer: Mailer | null
-  /** null: people sign in by password */
+  /** null: users sign in by password */
   readonly identities: IdentityProvider | null
   readonly tokens: Tokens
   readonly encryptedTokens: EncryptedTokens
   readonly passwords: PasswordHasher
-  /** for what is shown and recorded; stored limits and expiries are judged by the database clock (db/clock.ts) */
+  /** Time for display and records. Limits and expiries use the database clock (db/clock.ts). */
   now(): Date
-  /** milliseconds of a clock that nobody sets: for time spans within this process */
+  /** Milliseconds of a monotonic clock, for durations within this process. */
   monotonicMs(): number
 }

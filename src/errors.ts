@@ -47,7 +47,7 @@ export const codes = {
 
 export type Code = keyof typeof codes
 
-/** A failure the caller is told about. Any other Error is a bug and answers INTERNAL_ERROR. */
+/** A failure that is reported to the caller. Any other Error is a bug and becomes INTERNAL_ERROR. */
 export class AppError extends Error {
   readonly code: Code
   readonly status: number
@@ -62,10 +62,10 @@ export class AppError extends Error {
   }
 }
 
-/** A VALIDATION_ERROR about one field, in the shape that schema problems have too. */
+/** Returns a VALIDATION_ERROR about one field, in the form of schema errors. */
 export const invalid = (path: string, message: string): AppError => new AppError('VALIDATION_ERROR', { issues: [{ path, message }] })
 
-/** A configuration that cannot be run with; the shell exits 78. Every problem is listed, not only the first. */
+/** An invalid configuration, with all its problems. The command line exits with 78. */
 export class ConfigError extends Error {
   readonly problems: readonly string[]
 

@@ -17,7 +17,7 @@ export type EventType = keyof Events
 /** The NOTIFY channel of servers: `event` (new events), `queue` (the OCR queue changed), `session:USER` (a user's rights changed). */
 export const channel = 'dms_live'
 
-/** Retention of events, for clients that reconnect and ask for those since. */
+/** Retention of events, for clients that reconnect and request those that they missed. */
 export const retentionMs = 10 * 60_000
 
 /** Publishes an event to its owner (null: none) and to all admins when the transaction commits. */

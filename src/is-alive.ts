@@ -1,4 +1,4 @@
-/** Whether a process of this host runs; one that we may not signal does. */
+/** Returns whether a process of this host runs, even if this user may not signal it. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)

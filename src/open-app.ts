@@ -1,4 +1,4 @@
-/** The only place where parts are chosen and joined. */
+/** The composition root: chooses the adapters and opens the App. */
 import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { openEncryptedTokens } from './auth/encrypted-tokens.ts'
 import { openTokens } from './auth/jwt.ts'
 import type { Config } from './config/schema.ts'
 import { readOrCreateSecret } from './config/secret-file.ts'
-import { loadStates, migrate, NewerSchema, PendingMigrations } from './db/migrate.ts'
+import { migrate, PendingMigrations, pendingUpTo } from './db/migrate.ts'
 import { type Address, openDatabase } from './db/pool.ts'
 import { type OwnedDatabase, openOwnedDatabase } from './db/schema-owner.ts'
 import { ConfigError } from './errors.ts'
@@ -23,24 +23,23 @@ import { engines } from './search/engines/registry.ts'
 import { openPasswords } from './users/passwords.ts'
 
 export interface OpenOptions {
-  /** `embedded`: only the database that dms brings along is migrated by itself */
+  /** `embedded`: migrates the embedded database only, unless database.auto_migrate is set */
   migrate: 'always' | 'embedded' | 'never'
-  /** connections keep to the configured statement timeout; off for long-running work */
+  /** applies the configured statement timeout; false for long-running work */
   hasStatementTimeout?: boolean
-  /** the clock */
   now?: () => Date
   monotonicMs?: () => number
 }
 
 export interface OpenedDatabase extends OwnedDatabase {
-  /** the PostgreSQL that dms brings along, rather than one of the administrator's */
+  /** true for the embedded PostgreSQL, false for an external one */
   isEmbedded: boolean
 }
 
-/** Joins everything into an App; `close()` gives all of it back. Throws ConfigError, PendingMigrations, NewerSchema, Busy. */
+/** Opens an App, which must be closed. Throws ConfigError, PendingMigrations, NewerSchema, Busy. */
 export async function openApp(config: Config, log: Log, options: OpenOptions): Promise<App & { close(): Promise<void> }> {
   const closers: (() => Promise<void>)[] = []
-  const closing = async () => {
+  const closeAll = async () => {
     for (const close of closers.splice(0).reverse()) await close()
   }
   try {
@@ -55,7 +54,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     const ocr = config.ocr.enabled
       ? await findOcr({ engine: config.ocr.engine, dataPath: config.ocr.data_path || join(config.data_dir, 'tessdata') })
       : null
-    const reader = openReaderFor(config, log, ocr, readerSlots(config), 'reading')
+    const reader = openReaderFor(config, log, ocr, config.worker.concurrency || availableParallelism(), 'reading')
     const previewer = openReaderFor(config, log, null, 1, 'previews')
     closers.push(
       () => reader.close(),
@@ -83,24 +82,24 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       passwords: openPasswords(),
       now: options.now ?? (() => new Date()),
       monotonicMs: options.monotonicMs ?? (() => performance.now()),
-      close: closing,
+      close: closeAll,
     }
   } catch (error) {
-    await closing()
+    await closeAll()
     throw error
   }
 }
 
-/** The database and the document store alone, whatever state the schema is in: what backup and restore work on. */
+/** The database and the document store alone, with any schema, for backup and restore. */
 export interface Installation {
-  /** with `storage.path` filled in */
+  /** with a resolved `storage.path` */
   readonly config: Config
   readonly log: Log
   readonly database: OpenedDatabase
   readonly files: FileStore
 }
 
-/** Opens them; nothing is migrated, and the two may belong to different dms. Throws ConfigError. */
+/** Opens both without migrating. They may belong to different installations. Throws ConfigError. */
 export async function openInstallation(config: Config, log: Log): Promise<Installation & { close(): Promise<void> }> {
   const storage = { ...config.storage, path: storeFolder(config) }
   const database = await openConfiguredDatabase(config, log, false)
@@ -114,7 +113,7 @@ export async function openInstallation(config: Config, log: Log): Promise<Instal
   }
 }
 
-/** Connects to the configured database, or starts or joins the embedded one. */
+/** Connects to the configured database, or joins the embedded one. */
 export async function openConfiguredDatabase(config: Config, log: Log, hasStatementTimeout: boolean): Promise<OpenedDatabase> {
   const { url, migration_url, pool_max, connect_timeout, statement_timeout, ssl_ca } = config.database
   const statementTimeoutMs = hasStatementTimeout ? statement_timeout : 0
@@ -148,18 +147,12 @@ async function closeOnFailure<T>(opening: Promise<T>, close: () => Promise<void>
 }
 
 async function migrateSchema(database: OpenedDatabase, config: Config, log: Log, when: OpenOptions['migrate']): Promise<void> {
-  const states = await loadStates(database.db)
-  const newer = states.filter(({ unknown }) => unknown)
-  if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))
-  const pending = states.filter(({ applied_at }) => applied_at === null)
+  const pending = await pendingUpTo(database.db)
   if (pending.length === 0) return
   const isAllowed = when === 'always' || (when === 'embedded' && (database.isEmbedded || config.database.auto_migrate))
-  if (!isAllowed) throw new PendingMigrations(pending.map(({ name }) => name))
+  if (!isAllowed) throw new PendingMigrations(pending)
   await database.asOwner((owner) => migrate(owner, config.database.lock_timeout, (name) => log.info({ migration: name }, 'migrated')))
 }
-
-/** One reader a core, unless told otherwise. */
-const readerSlots = (config: Config): number => config.worker.concurrency || availableParallelism()
 
 function openReaderFor({ ocr, data_dir }: Config, log: Log, setup: OcrSetup | null, slots: number, name: string): DocumentReader {
   return openReader({
@@ -179,12 +172,12 @@ function openReaderFor({ ocr, data_dir }: Config, log: Log, setup: OcrSetup | nu
   })
 }
 
-/** The configured secret, or one that is made once and kept. */
+/** Loads the configured secret, or the generated one. */
 async function loadJwtSecret({ auth, data_dir }: Config): Promise<Uint8Array> {
   if (auth.jwt_secret !== '') return Buffer.from(auth.jwt_secret)
   const path = join(data_dir, 'jwt_secret')
   const secret = await readOrCreateSecret(path, 48)
   if (secret.length < 32)
-    throw new ConfigError([`${path}: holds ${secret.length} characters; at least 32 are needed (remove the file to have one made)`])
+    throw new ConfigError([`${path}: ${secret.length} characters; at least 32 are needed. Remove the file to generate a new one`])
   return Buffer.from(secret)
 }

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs'
 
-/** Returns the text of a file of the package, by its path from the package's root. Throws where it does not exist. */
+/** Reads a file of the package by its path from the root. Throws if it does not exist. */
 export const readPackageFile = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 
-/** The version in package.json. */
+/** Returns the version in package.json. */
 export function readVersion(): string {
   return (JSON.parse(readPackageFile('package.json')) as { version: string }).version
 }
 
-/** The commit that is checked out where dms runs from a repository; null where it was installed as a package. */
+/** Returns the commit if dms runs from a repository; null if it was installed as a package. */
 export function readCommit(): string | null {
   try {
     const head = readPackageFile('.git/HEAD').trim()

@@ -6,9 +6,9 @@ import type { Handler } from '../jobs/queue.ts'
 import { SearchFailure } from '../ports/search-engine.ts'
 import { enqueueReindex, indexDocuments, reindex as runReindex } from './reindex.ts'
 
-/** Documents that are done with one; the others of the queue wait for so long. */
+/** Maximum number of other documents that one job indexes. Other jobs of the queue wait meanwhile. */
 const batchSize = 100
-/** As of a job that failed because the engine was out of reach. */
+/** Error code of jobs that failed because the engine was unavailable. */
 const engineUnavailable = 'SERVICE_UNAVAILABLE'
 
 export const index: Handler<'index'> = {
@@ -18,7 +18,7 @@ export const index: Handler<'index'> = {
     try {
       await indexDocuments(app, [document_id, ...others.map(({ payload }) => payload.document_id)])
     } catch (error) {
-      // What is wrong with another is no reason not to do this one.
+      // The failure may be about another document of the batch.
       if (others.length === 0 || (error instanceof AppError && !(error instanceof SearchFailure))) throw error
       await indexDocuments(app, [document_id])
       return (trx) => retryBatchNow(trx, job, engineUnavailable)
@@ -33,7 +33,7 @@ export const index: Handler<'index'> = {
   },
 }
 
-/** Milliseconds until it is looked again whether somebody else has done it. */
+/** Delay of the next attempt while another process rebuilds the index. */
 const retryMs = 60_000
 
 export const reindex: Handler<'reindex'> = {

@@ -1,4 +1,4 @@
-/** Rebuilds the search index, and follows the changes made meanwhile. */
+/** Rebuilds the search index without downtime, and reports its state. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
@@ -9,21 +9,21 @@ import * as jobs from '../jobs/queue.ts'
 import type { IndexRebuild, IndexStatus } from '../ports/search-engine.ts'
 
 export interface ReindexOptions {
-  /** do nothing where the index holds every document in today's form */
+  /** do nothing if the index contains every document in the current form */
   ifNeeded?: boolean
-  /** only documents that changed since then, in the index in force */
+  /** only documents changed since this time, in the active index */
   since?: Date
-  /** only these, in the index in force; one that is gone is taken out */
+  /** only these documents, in the active index; deleted ones are removed */
   ids?: readonly string[]
-  /** write into the index in force instead of making a new one beside it */
+  /** write into the active index instead of building a new one */
   inPlace?: boolean
-  /** keep the index that was in force until now, where the engine can, until the next run */
+  /** keep the old index until the next run, if the engine can */
   keepOld?: boolean
-  /** only say what would be done */
+  /** only report what would be done */
   dryRun?: boolean
-  /** documents at once; search.batch_size where nothing is said */
+  /** documents per batch; default: search.batch_size */
   batchSize?: number
-  /** milliseconds to wait for another run before Busy is thrown */
+  /** milliseconds to wait for another run before throwing Busy */
   lockTimeout?: number
   signal?: AbortSignal
   onProgress?: (done: number, total: number) => void
@@ -31,37 +31,37 @@ export interface ReindexOptions {
 
 export interface ReindexResult {
   documents: number
-  /** there was nothing to do */
+  /** nothing had to be done */
   skipped: boolean
-  /** a new index came into force */
+  /** a new index is active */
   swapped: boolean
-  /** what the old one is called from now on, where it was kept */
+  /** name of the old index, if it was kept */
   kept?: string
 }
 
 export interface IndexHealth extends IndexStatus {
   engine: string
-  /** documents in the database */
+  /** number of documents in the database */
   database: number
-  /** entries that are missing, and that are too many; these do not make up for those */
+  /** number of missing and of extra entries, added */
   drift: number
-  /** changes of documents that are not in the index yet, and of them those that have been tried in vain */
+  /** number of changed documents to be indexed, and of those that have failed before */
   waiting: number
   failing: number
 }
 
-const nothingNew = { skipped: false, swapped: false }
+const unchanged = { skipped: false, swapped: false }
 
-/** How the index stands to the database. Throws SERVICE_UNAVAILABLE. */
+/** Compares the index with the database. Throws SERVICE_UNAVAILABLE. */
 export async function status(app: App): Promise<IndexHealth> {
   const [index, database, changes] = await Promise.all([app.search.status(), documentCount(app), waitingChanges(app)])
   return { ...index, engine: app.search.name, database, drift: index.missing + index.extra, ...changes }
 }
 
-/** Brings the index up to date with documents; a new index that is being next hears of them too. */
+/** Indexes documents, and records them for a rebuild in progress. */
 export async function indexDocuments(app: App, documentIds: readonly string[]): Promise<void> {
   const ids = [...new Set(documentIds)].sort()
-  // Noted first: whoever finds no rebuild here reads the documents before that rebuild does.
+  // Recorded first: if no rebuild runs now, a later one reads the documents after this.
   await sql`
     insert into search_changes (document_id) select id from search_rebuild cross join unnest(${ids}::uuid[]) id order by id
     on conflict do nothing`.execute(app.db)
@@ -69,37 +69,37 @@ export async function indexDocuments(app: App, documentIds: readonly string[]): 
 }
 
 /**
- * Makes the index anew beside the one in force, which answers all the while; or writes (some) documents into that. Throws Busy, SERVICE_UNAVAILABLE.
- * Whatever ends it before its end leaves the old index in force; the next run removes what it left.
+ * Builds a new index while the active one answers searches, or indexes (some) documents in the active one. Throws Busy, SERVICE_UNAVAILABLE.
+ * If it is interrupted, the old index stays active; the next run removes the unfinished one.
  */
 export function reindex(app: App, options: ReindexOptions = {}): Promise<ReindexResult> {
   return withLock(app.database, 'search.reindex', options.lockTimeout ?? 0, async () => {
     const { ids, since, dryRun = false } = options
-    if (ids) return refreshThese(app, ids, options)
+    if (ids) return refreshDocuments(app, ids, options)
     if (options.ifNeeded) {
       const { documents, drift, outdated } = await status(app)
-      if (drift === 0 && outdated === 0) return { ...nothingNew, documents, skipped: true }
+      if (drift === 0 && outdated === 0) return { ...unchanged, documents, skipped: true }
     }
     const total = await documentCount(app, since)
-    if (dryRun) return { ...nothingNew, documents: total }
+    if (dryRun) return { ...unchanged, documents: total }
     if (since || options.inPlace) {
-      const documents = await walk(app, options, total, (batch) => app.search.refresh(batch))
-      return { ...nothingNew, documents }
+      const documents = await forEachBatch(app, options, total, (batch) => app.search.refresh(batch))
+      return { ...unchanged, documents }
     }
     return rebuildAll(app, options, total)
   })
 }
 
-/** Leaves it to a worker; the id of the job, which is gone once it has ended. `ifNeeded`: as of ReindexOptions. */
+/** Enqueues a rebuild and returns the id of the job, which is deleted at its end. `ifNeeded`: see ReindexOptions. */
 export function queueReindex(app: App, ifNeeded: boolean): Promise<string> {
   return app.db.transaction().execute((trx) => enqueueReindex(trx, { anew: !ifNeeded }))
 }
 
-/** One waiting job of a kind is enough. */
+/** Enqueues a rebuild, unless one is pending. */
 export const enqueueReindex = (trx: Trx, payload: jobs.Payloads['reindex'], runAt?: Date): Promise<string> =>
   jobs.enqueue(trx, 'reindex', payload, { dedupeKey: payload.anew ? 'reindex anew' : 'reindex', ...(runAt ? { runAt } : {}) })
 
-async function refreshThese(
+async function refreshDocuments(
   app: App,
   ids: readonly string[],
   { dryRun, signal, onProgress, ...options }: ReindexOptions,
@@ -110,7 +110,7 @@ async function refreshThese(
     await app.search.refresh(ids.slice(start, start + size))
     onProgress?.(Math.min(start + size, ids.length), ids.length)
   }
-  return { ...nothingNew, documents: ids.length }
+  return { ...unchanged, documents: ids.length }
 }
 
 async function rebuildAll(app: App, options: ReindexOptions, total: number): Promise<ReindexResult> {
@@ -119,17 +119,17 @@ async function rebuildAll(app: App, options: ReindexOptions, total: number): Pro
   try {
     next = await app.search.rebuild()
     const { put, keptAs } = next
-    if (options.keepOld && keptAs === undefined) throw invalid('keep_old', `the ${app.search.name} engine keeps no old index`)
-    const from = { id: leastId }
-    await walk(app, options, total, put, from)
-    const documents = await catchUp(app, options, next, from)
+    if (options.keepOld && keptAs === undefined) throw invalid('keep_old', `the ${app.search.name} engine cannot keep the old index`)
+    const cursor = { id: leastId }
+    await forEachBatch(app, options, total, put, cursor)
+    const documents = await catchUp(app, options, next, cursor)
     options.signal?.throwIfAborted()
     await next.swap(options.keepOld)
-    // What a job wrote into the old index in the last moment.
+    // Changes that a job wrote into the old index just before the swap.
     await applyChanges(app, options, next)
     await stopChangeLog(app)
     await applyChanges(app, options, next)
-    return { ...nothingNew, documents, swapped: true, ...(options.keepOld && keptAs ? { kept: keptAs } : {}) }
+    return { ...unchanged, documents, swapped: true, ...(options.keepOld && keptAs ? { kept: keptAs } : {}) }
   } catch (error) {
     await next?.discard().catch(() => {})
     await stopChangeLog(app).catch(() => {})
@@ -139,20 +139,20 @@ async function rebuildAll(app: App, options: ReindexOptions, total: number): Pro
 
 const leastId = '00000000-0000-0000-0000-000000000000'
 
-/** Every document in the order of ids, from behind `from`, which is moved on. */
-async function walk(
+/** Calls `put` with every document after `cursor`, in batches by id. Advances `cursor` and returns the number of documents. */
+async function forEachBatch(
   app: App,
   { since, signal, onProgress, ...options }: ReindexOptions,
   total: number,
   put: (ids: readonly string[]) => Promise<void>,
-  from: { id: string } = { id: leastId },
+  cursor: { id: string } = { id: leastId },
 ): Promise<number> {
   for (let done = 0; ; ) {
     signal?.throwIfAborted()
     const rows = await app.db
       .selectFrom('documents')
       .select('id')
-      .where('id', '>', from.id)
+      .where('id', '>', cursor.id)
       .$if(since !== undefined, (query) => query.where('updated_at', '>=', since!))
       .orderBy('id')
       .limit(batchSize(app, options))
@@ -160,29 +160,29 @@ async function walk(
     if (rows.length === 0) return done
     await put(rows.map(({ id }) => id))
     done += rows.length
-    from.id = rows.at(-1)!.id
+    cursor.id = rows.at(-1)!.id
     onProgress?.(done, Math.max(done, total))
   }
 }
 
-/** Milliseconds between two looks at whether the new index holds as many documents as the database, and how many looks. */
+/** Interval and number of the comparisons of the new index with the database. */
 const catchUpIntervalMs = 200
 const maxCatchUps = 50
 
-/** Until the new index holds every document; how many. Documents come and go meanwhile. */
-async function catchUp(app: App, options: ReindexOptions, next: IndexRebuild, from: { id: string }): Promise<number> {
+/** Indexes changes until the new index contains every document. Returns the number of documents. */
+async function catchUp(app: App, options: ReindexOptions, next: IndexRebuild, cursor: { id: string }): Promise<number> {
   for (let attempt = 1; ; attempt++) {
-    await walk(app, { ...options, onProgress: () => {} }, 0, next.put, from)
+    await forEachBatch(app, { ...options, onProgress: () => {} }, 0, next.put, cursor)
     await applyChanges(app, options, next)
     const [documents, expected] = [await next.settle(), await documentCount(app)]
     if (documents === expected) return documents
-    if (attempt === maxCatchUps) throw new Error(`the new index holds ${documents} documents of ${expected}; the old one stays in force`)
+    if (attempt === maxCatchUps) throw new Error(`the new index has ${documents} of ${expected} documents; the old one stays active`)
     options.signal?.throwIfAborted()
     await sleep(catchUpIntervalMs)
   }
 }
 
-/** Has changes noted from now on. */
+/** Records changed documents from now on, for the rebuild. */
 async function startChangeLog(app: App): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await trx.deleteFrom('search_changes').execute()

@@ -7,12 +7,12 @@ import { resolvePage } from '../settings/settings.ts'
 import { Clauses, Sort } from './query/clauses.ts'
 import * as search from './search.ts'
 
-/** Checked here, because it comes in a string inside of a string: PostgreSQL keeps neither U+0000 nor half of a surrogate pair. */
+/** Rejects text that PostgreSQL cannot store. The JSON of a query parameter is not checked before. */
 const name = z
   .string()
   .min(1)
   .max(255)
-  .refine((text) => !text.includes('\0') && text.isWellFormed(), 'holds U+0000 or half of a surrogate pair')
+  .refine((text) => !text.includes('\0') && text.isWellFormed(), 'contains U+0000 or half of a surrogate pair')
 const names = listOf(name, 100)
 const id = z.guid('an id')
 
@@ -35,7 +35,7 @@ const q = z
   .string('what to search for')
   .max(4000)
   .refine((text) => [...text].length <= 1000, 'at most 1,000 characters')
-  .refine((text) => text.trim() !== '', 'holds no word')
+  .refine((text) => text.trim() !== '', 'contains no word')
   .meta({ maxLength: 1000, pattern: '\\S' })
 
 const Result = z.object({
@@ -60,12 +60,12 @@ export const Answer = z.object({
   took_ms: z.number(),
 })
 
-/** Of documents that are like one: nothing in them is marked. */
+/** Similar documents, without highlights. */
 export const SimilarAnswer = z.object({ results: z.array(Result) })
 
 export const Suggestions = z.object({ suggestions: z.array(z.object({ text: z.string(), documents: z.int() })) })
 
-/** As in a query string, but numbers. */
+/** Page parameters in a JSON body. */
 const pageBody = ({ limits }: App['config']) => ({
   page: z.int().min(1).max(1_000_000_000).default(1),
   per_page: z.int().min(1).max(limits.per_page_max).optional(),
@@ -118,8 +118,8 @@ export const routes = (app: App): Route[] => [
       }),
       answer: Answer,
     },
-    async ({ actor, body: { query, ...asked } }) =>
-      search.advanced(app, actor, { ...query, ...asked, ...(await resolvePage(app, actor, asked)) }),
+    async ({ actor, body: { query, ...options } }) =>
+      search.advanced(app, actor, { ...query, ...options, ...(await resolvePage(app, actor, options)) }),
   ),
   user(
     'GET /api/search/suggest',

@@ -1,4 +1,4 @@
-/** Searching documents. */
+/** Searches documents. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { requireDocumentName } from '../documents/access.ts'
@@ -22,7 +22,7 @@ export interface Search extends SearchOptions {
   fuzzy: boolean
 }
 
-/** See AdvancedQuery of the port. */
+/** A boolean query; see AdvancedQuery of the port. */
 export interface AdvancedSearch extends SearchOptions {
   must: readonly SearchClause[]
   should: readonly SearchClause[]
@@ -32,7 +32,7 @@ export interface AdvancedSearch extends SearchOptions {
 
 export interface SearchResults {
   results: readonly SearchHit[]
-  /** what of the query was probably not meant as it was parsed */
+  /** probable mistakes in the query */
   warnings: readonly string[]
   total: number
   total_capped: boolean
@@ -41,28 +41,28 @@ export interface SearchResults {
   took_ms: number
 }
 
-/** What the actor may see and matches, best first. Throws VALIDATION_ERROR for a page past the window, SERVICE_UNAVAILABLE. */
+/** Returns the matching documents that the actor may see, best first. Throws VALIDATION_ERROR for a page past the limit, SERVICE_UNAVAILABLE. */
 export async function search(app: App, actor: Actor, { q, fuzzy, ...options }: Search): Promise<SearchResults> {
   const parsed = parseQualifiers(q)
   const isWordless = parse(parsed.text).length === 0
   const isListing = parsed.isFiltered && isWordless
-  const isLeftOut = isWordless && (parsed.text !== '' || !parsed.isFiltered)
-  const warnings = isLeftOut
-    ? [...parsed.warnings, `no word in it${isListing ? ' besides the filters' : ': nothing is found'}`]
+  const hasOnlyPunctuation = isWordless && (parsed.text !== '' || !parsed.isFiltered)
+  const warnings = hasOnlyPunctuation
+    ? [...parsed.warnings, `the query has no word${isListing ? ' besides its filters' : ': no document matches'}`]
     : parsed.warnings
   return find(app, actor, options, { ...parsed, warnings }, (options) =>
     isListing ? app.search.advanced({ ...options, ...noConditions }) : app.search.search({ ...options, text: parsed.text, fuzzy }),
   )
 }
 
-/** Filters alone list what passes them. */
+/** A query of filters alone: all documents that pass them. */
 const noConditions = { must: [], should: [], mustNot: [], sort: [{ field: 'score', order: 'desc' }] } as const
 
-/** Searches by conditions on fields, in the requested order. Throws as search() does. */
+/** Searches by conditions on fields, in the requested order. Throws VALIDATION_ERROR for a page past the limit, SERVICE_UNAVAILABLE. */
 export const advanced = (app: App, actor: Actor, { must, should, must_not, sort, ...options }: AdvancedSearch): Promise<SearchResults> =>
   find(app, actor, options, parseQualifiers(''), (options) => app.search.advanced({ ...options, must, should, mustNot: must_not, sort }))
 
-/** The documents most like one that the actor may see, best first. Throws DOCUMENT_NOT_FOUND, SERVICE_UNAVAILABLE. */
+/** Returns the documents most similar to one, best first. Throws DOCUMENT_NOT_FOUND, SERVICE_UNAVAILABLE. */
 export async function similar(app: App, actor: Actor, documentId: string, limit: number): Promise<readonly SearchHit[]> {
   const { id } = await requireDocumentName(app.db, actor, documentId)
   return app.search.similar({ documentId: id, filter: visibleTo(actor), limit })
@@ -70,23 +70,23 @@ export async function similar(app: App, actor: Actor, documentId: string, limit:
 
 type EngineOptions = { filter: SearchFilter; highlight: boolean; offset: number; limit: number; maxResults: number }
 
-const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
+const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
 
 async function find(
   app: App,
   actor: Actor,
   { filters, highlight, page, per_page }: SearchOptions,
   parsed: ParsedQuery,
-  ask: (options: EngineOptions) => Promise<SearchAnswer>,
+  query: (options: EngineOptions) => Promise<SearchAnswer>,
 ): Promise<SearchResults> {
   const start = performance.now()
   const maxResults = app.config.limits.search_max_results
   const offset = (page - 1) * per_page
-  if (offset >= maxResults) throw invalid('page', `only the first ${maxResults} results can be paged through`)
+  if (offset >= maxResults) throw invalid('page', `only the first ${maxResults} results have pages`)
   const warnings = [...parsed.warnings]
   const filter = await resolveFilter(app, actor, filters, parsed, warnings)
   const limit = Math.min(per_page, maxResults - offset)
-  const { hits, total, isCapped, facets } = filter ? await ask({ filter, highlight, offset, limit, maxResults }) : nothing
+  const { hits, total, isCapped, facets } = filter ? await query({ filter, highlight, offset, limit, maxResults }) : noHits
   return {
     results: hits,
     warnings: [...new Set(warnings)],

@@ -8,7 +8,7 @@ import type { App } from '../src/app.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { openLog } from '../src/log/log.ts'
 import { openApp } from '../src/open-app.ts'
-import { remake } from '../src/search/engines/meilisearch/rebuild.ts'
+import { startRebuild } from '../src/search/engines/meilisearch/rebuild.ts'
 import { openServer } from '../src/search/engines/meilisearch/server.ts'
 import { status } from '../src/search/reindex.ts'
 import { buildServer } from '../src/server/http/assemble.ts'
@@ -60,7 +60,7 @@ async function load(app: App): Promise<void> {
   if (drift === 0) return console.log(`Meilisearch: ${there} documents are there`)
   const start = performance.now()
   const server = openServer({ url, apiKey, timeout, maxResults: config.limits.search_max_results, log })
-  const made = await remake({ db, server, batchSize }, index)
+  const made = await startRebuild({ db, server, batchSize }, index)
   const documents = await db.selectFrom('documents').select('id').orderBy('id').execute()
   for (let from = 0; from < documents.length; from += batchSize) await made.put(documents.slice(from, from + batchSize).map(({ id }) => id))
   await made.settle()

@@ -157,7 +157,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     await reindex(app)
     await remove(meilisearch)
     const error = (await asAda.search.query('delta').catch((error: unknown) => error)) as AppError
-    expect([error.status, error.message]).toEqual([503, 'The search index is not made yet: dms search reindex'])
+    expect([error.status, error.message]).toEqual([503, 'The search index does not exist. Fix: dms search reindex'])
     await expect(app.search.check()).rejects.toThrow('dms search reindex')
     await expect(app.search.refresh([first])).rejects.toThrow('dms search reindex')
     expect(await status(app)).toMatchObject({ documents: 0, missing: 1001 })

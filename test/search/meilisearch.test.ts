@@ -4,9 +4,9 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { AppError } from '../../src/errors.ts'
 import { noFilter, type SearchFilter, type SearchQuery } from '../../src/ports/search-engine.ts'
 import { entryOf, maxParts } from '../../src/search/engines/meilisearch/document.ts'
-import { asked, filterOf, isExpressible } from '../../src/search/engines/meilisearch/query.ts'
-import { exactAttributes, isSet, settings } from '../../src/search/engines/meilisearch/settings.ts'
-import { read, written } from '../../src/search/engines/meilisearch/word-encoding.ts'
+import { filterOf, isExpressible, toMeilisearchQuery } from '../../src/search/engines/meilisearch/query.ts'
+import { exactAttributes, includesSettings, settings } from '../../src/search/engines/meilisearch/settings.ts'
+import { decodeWord, encodeWord } from '../../src/search/engines/meilisearch/word-encoding.ts'
 import { openPostgres } from '../../src/search/engines/postgres/engine.ts'
 import { parse } from '../../src/search/query/parser.ts'
 import { reindex, status } from '../../src/search/reindex.ts'
@@ -255,18 +255,18 @@ test('a task that failed, was cancelled or is not known is not taken for done, a
 })
 
 test('words are written so that no server cuts them, and beginnings stay beginnings', () => {
-  expect(['house', 'élan', '2026', 'елка', 'οδοσ'].map(written)).toEqual(['qhouse', 'qélan', 'q2026', 'ѵелка', 'ϟοδοσ'])
-  expect(written('日本')).toBe('z065e50672c')
-  expect(written('日本').startsWith(written('日'))).toBe(true)
-  expect(written('xелка')).toMatch(/^z[0-9a-f]+$/)
-  for (const word of ['house', 'елка', 'οδοσ', '日本', '😀x']) expect(read(written(word))).toBe(word)
+  expect(['house', 'élan', '2026', 'елка', 'οδοσ'].map(encodeWord)).toEqual(['qhouse', 'qélan', 'q2026', 'ѵелка', 'ϟοδοσ'])
+  expect(encodeWord('日本')).toBe('z065e50672c')
+  expect(encodeWord('日本').startsWith(encodeWord('日'))).toBe(true)
+  expect(encodeWord('xелка')).toMatch(/^z[0-9a-f]+$/)
+  for (const word of ['house', 'елка', 'οδοσ', '日本', '😀x']) expect(decodeWord(encodeWord(word))).toBe(word)
   for (const long of ['a'.repeat(255), 'ß'.repeat(255), '語'.repeat(255), '😀'.repeat(100)])
-    expect(Buffer.byteLength(written(long))).toBeLessThanOrEqual(250)
+    expect(Buffer.byteLength(encodeWord(long))).toBeLessThanOrEqual(250)
 })
 
 test('a query is put so that only what may be mistyped or go on stands without quotation marks', () => {
   const ask = (text: string, fuzzy = false) => {
-    const { q, attributes } = asked(parse(text), fuzzy)
+    const { q, attributes } = toMeilisearchQuery(parse(text), fuzzy)
     return [q, attributes === null ? 'everywhere' : 'exact']
   }
   expect(ask('annual report')).toEqual(['"qannual" qreport', 'exact'])
@@ -327,10 +327,10 @@ test('a long text is cut into attributes that all are searched, phrases across t
 
 test('settings are compared by what we want of them', () => {
   const wanted = settings(1000)
-  expect(isSet(wanted, { ...structuredClone(wanted), stopWords: [], typoTolerance: { ...wanted.typoTolerance, disableOnWords: [] } })).toBe(
-    true,
-  )
-  expect(isSet(wanted, settings(2000))).toBe(false)
-  expect(isSet(wanted, { ...wanted, rankingRules: ['words'] })).toBe(false)
-  expect(isSet(wanted, null)).toBe(false)
+  expect(
+    includesSettings(wanted, { ...structuredClone(wanted), stopWords: [], typoTolerance: { ...wanted.typoTolerance, disableOnWords: [] } }),
+  ).toBe(true)
+  expect(includesSettings(wanted, settings(2000))).toBe(false)
+  expect(includesSettings(wanted, { ...wanted, rankingRules: ['words'] })).toBe(false)
+  expect(includesSettings(wanted, null)).toBe(false)
 })

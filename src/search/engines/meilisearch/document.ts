@@ -1,52 +1,52 @@
-/** A document as Meilisearch is given it. */
-import { setImmediate as breathe } from 'node:timers/promises'
+/** Converts documents to entries of a Meilisearch index. */
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { type Token, tokenize } from '../../query/tokenizer.ts'
 import type { Indexed } from '../postgres/index-documents.ts'
-import { isMeantByTypos, written } from './word-encoding.ts'
+import { canBeTypoTarget, encodeWord } from './word-encoding.ts'
 
-/** Goes up when what is written per document changes, so that `search reindex --if-needed` sees old entries. */
+/** Version of the form of entries, by which `search reindex --if-needed` finds outdated ones. Increment it with each change. */
 export const indexVersion = 1
 
-/** Meilisearch knows 65,535 places per attribute, so a long text is cut into several; phrases up to `overlap` words are found across a cut. */
+/** Maximum number of words of a content attribute; Meilisearch has 65,535 positions per attribute. Phrases up to the overlap match across two. */
 const maxWords = 60_000
-const overlap = 128
+const overlapWords = 128
 export const maxParts = 64
-/** In a list each word takes eight places. */
-const maxListed = 8_000
+/** Maximum number of words of a list attribute, in which each word takes eight positions. */
+const maxListWords = 8_000
 export const maxLists = 32
-/** A long text is read in steps, between which others get their turn. */
+/** Words after which a long text yields to the event loop. */
 const stepWords = 10_000
 
 export type Entry = { readonly id: string } & Readonly<Record<string, unknown>>
 
-/** Texts become words separated by spaces; `joined_…`: e-mail as one word; `loose_…`: each word that tolerates typos once, the only attributes in which Meilisearch looks for them. */
+/** Returns the entry of a document. Texts are encoded words; `joined_…`: joined tokens; `loose_…`: distinct words with typo tolerance, which only these attributes have. */
 export async function entryOf(document: Indexed): Promise<Entry> {
   const { id, owner_id, source_id, created_at, ocr_confidence, mime_type, status, label_ids, label_names } = document
   const joined = new Set<string>()
-  const loose = new Set<string>()
-  let read = 0
+  const fuzzy = new Set<string>()
+  let tokenCount = 0
 
-  /** The words of a text, in pieces. */
-  const cut = async (text: string, most = Number.POSITIVE_INFINITY): Promise<string[]> => {
-    const pieces: string[][] = [[]]
+  /** Encodes a text, in parts of at most `maxPartWords`. */
+  const encode = async (text: string, maxPartWords = Number.POSITIVE_INFINITY): Promise<string[]> => {
+    const parts: string[][] = [[]]
     for (const word of tokenize(text)) {
-      if (++read % stepWords === 0) await breathe()
-      if (word.form === 'joined') joined.add(written(word.text))
-      if (isWhole(word) && isMeantByTypos(word.text)) loose.add(written(word.text))
+      if (++tokenCount % stepWords === 0) await yieldToEventLoop()
+      if (word.form === 'joined') joined.add(encodeWord(word.text))
+      if (isWhole(word) && canBeTypoTarget(word.text)) fuzzy.add(encodeWord(word.text))
       if (word.form === 'joined') continue
-      const last = pieces.at(-1)!
-      if (last.length < most) last.push(written(word.text))
-      else pieces.push([...last.slice(-overlap), written(word.text)])
+      const last = parts.at(-1)!
+      if (last.length < maxPartWords) last.push(encodeWord(word.text))
+      else parts.push([...last.slice(-overlapWords), encodeWord(word.text)])
     }
-    return pieces.map((piece) => piece.join(' '))
+    return parts.map((part) => part.join(' '))
   }
-  const line = async (text: string): Promise<string> => (await cut(text))[0]!
+  const encodeLine = async (text: string): Promise<string> => (await encode(text))[0]!
 
-  const title = await line(document.title)
-  const filename = await line(document.filename)
+  const title = await encodeLine(document.title)
+  const filename = await encodeLine(document.filename)
   const label_words: string[] = []
-  for (const name of label_names) label_words.push(await line(name))
-  const content = await cut(document.content, maxWords)
+  for (const name of label_names) label_words.push(await encodeLine(name))
+  const content = await encode(document.content, maxWords)
   return {
     id,
     version: indexVersion,
@@ -65,7 +65,7 @@ export async function entryOf(document: Indexed): Promise<Entry> {
     filename,
     ...numbered('content', content.slice(0, maxParts)),
     ...numbered('joined', lists(joined)),
-    ...numbered('loose', lists(loose)),
+    ...numbered('loose', lists(fuzzy)),
   }
 }
 
@@ -75,13 +75,15 @@ const numbered = <T>(name: string, values: readonly T[]): Record<string, T> =>
   Object.fromEntries(values.map((value, index) => [`${name}_${index}`, value]))
 
 function lists(all: ReadonlySet<string>): string[][] {
-  const rest = [...all].slice(0, maxLists * maxListed)
-  return Array.from({ length: Math.ceil(rest.length / maxListed) }, (_, index) => rest.slice(index * maxListed, (index + 1) * maxListed))
+  const rest = [...all].slice(0, maxLists * maxListWords)
+  return Array.from({ length: Math.ceil(rest.length / maxListWords) }, (_, index) =>
+    rest.slice(index * maxListWords, (index + 1) * maxListWords),
+  )
 }
 
 const firstMillisecond = Date.UTC(2020)
 
-/** What puts newer ids behind older ones: the time in a UUID of version 7, to a 4096th of a millisecond, as a number that loses nothing. */
+/** Returns the time of a UUIDv7 in 1/4096 ms, as a safe integer that sorts documents by age. */
 function sequence(id: string): number {
   const hex = id.replaceAll('-', '')
   return (Number.parseInt(hex.slice(0, 12), 16) - firstMillisecond) * 4096 + Number.parseInt(hex.slice(13, 16), 16)

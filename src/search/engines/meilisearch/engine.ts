@@ -1,4 +1,4 @@
-/** Search by a Meilisearch server. What that cannot be asked is searched in PostgreSQL's index, which is kept beside it. */
+/** Search by a Meilisearch server. Queries that it cannot express use the PostgreSQL index, which is also maintained. */
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import { AppError } from '../../../errors.ts'
@@ -9,42 +9,42 @@ import { hits, type Shown } from '../postgres/hits.ts'
 import { spellings } from '../postgres/vocabulary.ts'
 import { indexVersion } from './document.ts'
 import { send } from './index-documents.ts'
-import { type Asked, asked, filterOf, isExpressible } from './query.ts'
-import { nextOf, remake } from './rebuild.ts'
+import { filterOf, isExpressible, type MeilisearchQuery, toMeilisearchQuery } from './query.ts'
+import { nextIndexName, startRebuild } from './rebuild.ts'
 import { openServer, type ServerOptions } from './server.ts'
 import { contents } from './verify.ts'
 
 export interface MeilisearchOptions extends ServerOptions {
   readonly db: Db
-  /** the index in PostgreSQL */
+  /** the PostgreSQL engine */
   readonly postgres: SearchEngine
-  /** what the index is called */
+  /** name of the index */
   readonly index: string
-  /** documents that are sent at once */
+  /** documents per request */
   readonly batchSize: number
 }
 
-const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
+const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
 
-/** Opens the engine; the server is spoken to once it is needed. */
+/** Opens the engine. It sends no request before it is used. */
 export function openMeilisearch({ db, postgres, index, batchSize, ...options }: MeilisearchOptions): SearchEngine {
   const server = openServer(options)
   const target = { db, server, batchSize }
 
   const search = async (query: SearchQuery): Promise<SearchAnswer> => {
     const terms = parse(query.text)
-    if (terms.length === 0) return nothing
+    if (terms.length === 0) return noHits
     if (!isExpressible(terms)) return postgres.search(query)
     const filter = filterOf(query.filter)
-    if (filter === null) return nothing
+    if (filter === null) return noHits
     // What needs nothing of each other goes on together.
-    const [found, how] = await Promise.all([find(asked(terms, query.fuzzy), filter, query), shown(db, terms, query)])
-    if (found === null) return whereThereIsNoIndex()
+    const [found, how] = await Promise.all([find(toMeilisearchQuery(terms, query.fuzzy), filter, query), shown(db, terms, query)])
+    if (found === null) return answerWithoutIndex()
     const [facets, page] = await Promise.all([found.facets(), hits(db, found.page, how)])
     return { hits: page, total: found.total, isCapped: found.isCapped, facets }
   }
 
-  const find = async ({ q, attributes }: Asked, filter: string[], { offset, limit, maxResults }: SearchQuery) => {
+  const find = async ({ q, attributes }: MeilisearchQuery, filter: string[], { offset, limit, maxResults }: SearchQuery) => {
     const how = {
       filter,
       matchingStrategy: 'all' as const,
@@ -52,7 +52,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       ...(attributes ? { attributesToSearchOn: [...attributes] } : {}),
     }
     const page = { offset, limit, attributesToRetrieve: ['id'], showRankingScore: true, facets: ['mime_type', 'labels'] }
-    const answer = await server.askIfThere(index, (index) => index.search(q, { ...how, ...page }))
+    const answer = await server.requestExisting(index, (index) => index.search(q, { ...how, ...page }))
     if (answer === null) return null
     const { hits, estimatedTotalHits, facetDistribution: { mime_type, labels } = {} } = answer
     const isCapped = estimatedTotalHits > maxResults
@@ -61,24 +61,24 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       total: Math.min(estimatedTotalHits, maxResults),
       isCapped,
       facets: async (): Promise<SearchAnswer['facets']> => {
-        if (!isCapped) return { mime_types: inOrder(mime_type), labels: inOrder(labels) }
-        // Of all that match Meilisearch has counted; of those that can be paged through we do.
+        if (!isCapped) return { mime_types: sortCounts(mime_type), labels: sortCounts(labels) }
+        // Meilisearch counts all matches. Facets are of those that have pages.
         const counted = { ...how, limit: maxResults, attributesToRetrieve: ['mime_type', 'labels'] }
-        const { hits } = await server.ask(index, (index) => index.search(q, counted))
+        const { hits } = await server.request(index, (index) => index.search(q, counted))
         return facetsOf(hits as unknown as Counted[])
       },
     }
   }
 
-  /** Nobody who has documents is told that there are none. */
-  const whereThereIsNoIndex = async (): Promise<SearchAnswer> => {
-    if (await isEmpty(db)) return nothing
-    throw notMade()
+  /** Returns no hits if there are no documents. Throws SERVICE_UNAVAILABLE otherwise. */
+  const answerWithoutIndex = async (): Promise<SearchAnswer> => {
+    if (await isEmpty(db)) return noHits
+    throw missingIndex()
   }
 
   const status = async (): Promise<IndexStatus> => {
     const [own, known] = await Promise.all([
-      server.askIfThere(index, async (index) => {
+      server.requestExisting(index, async (index) => {
         const [{ numberOfDocuments }, { total }, { updatedAt }] = await Promise.all([
           index.getStats(),
           index.getDocuments({ filter: `version = ${indexVersion}`, limit: 0, fields: ['id'] }),
@@ -89,9 +89,9 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       postgres.status(),
     ])
     const { documents, outdated, updatedAt } = own ?? { documents: 0, outdated: 0, updatedAt: null }
-    // Its ids would have to be fetched to be compared: that is left to whoever looks through contents().
+    // Only counts are compared here; verify() compares ids.
     const drift = known.documents + known.outdated + known.missing - known.extra - documents - outdated
-    // A document is whole only where both have it.
+    // A document counts as indexed if both indexes contain it.
     return {
       index,
       documents: Math.min(documents, known.documents),
@@ -107,10 +107,10 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     name: 'meilisearch',
     async refresh(ids) {
       await postgres.refresh(ids)
-      const isThere = (await server.askIfThere(index, (index) => index.getRawInfo())) !== null
-      const wanted = isThere ? ids : [...ids, ...(await fewDocuments(db))]
+      const exists = (await server.requestExisting(index, (index) => index.getRawInfo())) !== null
+      const refreshed = exists ? ids : [...ids, ...(await loadInitialDocuments(db))]
       await server.prepare(index)
-      for (const task of await send(target, index, wanted)) await server.finished(task)
+      for (const task of await send(target, index, refreshed)) await server.waitForTask(task)
     },
     search,
     advanced: (query) => postgres.advanced(query),
@@ -119,17 +119,20 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     status,
     contents: () => [contents(db, server, index), ...postgres.contents()],
     async rebuild() {
-      const own = await remake(target, index)
+      const own = await startRebuild(target, index)
       const other = await postgres.rebuild()
       return {
-        keptAs: nextOf(index),
+        keptAs: nextIndexName(index),
         async put(ids) {
           await other.put(ids)
           await own.put(ids)
         },
         async settle() {
           await own.settle()
-          const [there, { numberOfDocuments }] = await Promise.all([other.settle(), server.ask(nextOf(index), (next) => next.getStats())])
+          const [there, { numberOfDocuments }] = await Promise.all([
+            other.settle(),
+            server.request(nextIndexName(index), (next) => next.getStats()),
+          ])
           return Math.min(there, numberOfDocuments)
         },
         async swap(keepOld) {
@@ -144,21 +147,21 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     },
     async check() {
       await server.check()
-      const there = await server.askIfThere(index, (index) => index.search('', { limit: 0 }))
-      if (there === null) await whereThereIsNoIndex()
+      const there = await server.requestExisting(index, (index) => index.search('', { limit: 0 }))
+      if (there === null) await answerWithoutIndex()
     },
   }
 }
 
-const notMade = () => new AppError('SERVICE_UNAVAILABLE', {}, 'The search index is not made yet: dms search reindex')
+const missingIndex = () => new AppError('SERVICE_UNAVAILABLE', {}, 'The search index does not exist. Fix: dms search reindex')
 
-/** Documents that are put into a new index while it is already searched. */
-const few = 1000
+/** Maximum number of documents that refresh() puts into a missing index. */
+const maxInitialDocuments = 1000
 
-/** All documents; with more an index that holds but the latest would hide the others, so that nothing begins one but a reindex. */
-async function fewDocuments(db: Db): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`select id from documents limit ${few + 1}`.execute(db)
-  if (rows.length > few) throw notMade()
+/** Returns all documents for a new index. Throws if there are too many: only a reindex may create their index, since an incomplete one hides documents. */
+async function loadInitialDocuments(db: Db): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`select id from documents limit ${maxInitialDocuments + 1}`.execute(db)
+  if (rows.length > maxInitialDocuments) throw missingIndex()
   return rows.map(({ id }) => id)
 }
 
@@ -188,11 +191,11 @@ function facetsOf(documents: readonly Counted[]): SearchAnswer['facets'] {
   const count = (values: readonly string[]) => {
     const counts = new Map<string, number>()
     for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1)
-    return inOrder(Object.fromEntries(counts))
+    return sortCounts(Object.fromEntries(counts))
   }
   return { mime_types: count(documents.map(({ mime_type }) => mime_type)), labels: count(documents.flatMap(({ labels }) => labels)) }
 }
 
-/** The most frequent first. */
-const inOrder = (counts: Readonly<Record<string, number>> = {}): Record<string, number> =>
+/** Sorts counts, the largest first. */
+const sortCounts = (counts: Readonly<Record<string, number>> = {}): Record<string, number> =>
   Object.fromEntries(Object.entries(counts).sort(([one, many], [other, more]) => more - many || (one < other ? -1 : 1)))

@@ -1,4 +1,4 @@
-/** Brings an index of Meilisearch up to date with documents. */
+/** Indexes documents in Meilisearch. */
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import { batches, documentsOf } from '../postgres/index-documents.ts'
@@ -8,14 +8,14 @@ import type { Server } from './server.ts'
 export interface Target {
   readonly db: Db
   readonly server: Server
-  /** documents that are sent at once */
+  /** documents per request */
   readonly batchSize: number
 }
 
-/** Bytes of text that are sent at once: Meilisearch takes 100 MB, and words are sent about twice. */
+/** Maximum size of the texts of a request. Meilisearch accepts 100 MB; words are sent about twice. */
 const maxBytes = 10_000_000
 
-/** Sends these documents to the index, or has them removed where they are gone; the numbers of the tasks to wait for. */
+/** Sends documents to the index, and removes deleted ones. Returns the ids of the tasks to wait for. */
 export async function send({ db, server, batchSize }: Target, index: string, documentIds: readonly string[]): Promise<number[]> {
   const ids = [...new Set(documentIds)].sort()
   const tasks: number[] = []
@@ -26,15 +26,15 @@ export async function send({ db, server, batchSize }: Target, index: string, doc
 
 async function sendBatch(db: Db, server: Server, index: string, ids: readonly string[]): Promise<number[]> {
   return db.transaction().execute(async (trx) => {
-    // One at a time for a document, until it is in Meilisearch's queue, and it is read only then: the last in the queue has seen the latest.
+    // Locked per document and read under the lock until the task is enqueued, so that the last task has the latest version.
     await sql`select pg_advisory_xact_lock(hashtext('dms meilisearch'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)
     const entries: Entry[] = []
     for (const document of await documentsOf(trx, ids)) entries.push(await entryOf(document))
     const there = new Set(entries.map(({ id }) => id))
     const gone = ids.filter((id) => !there.has(id))
     const tasks: number[] = []
-    if (entries.length > 0) tasks.push(await server.order((client) => client.index(index).addDocuments(entries)))
-    if (gone.length > 0) tasks.push(await server.order((client) => client.index(index).deleteDocuments(gone)))
+    if (entries.length > 0) tasks.push(await server.enqueue((client) => client.index(index).addDocuments(entries)))
+    if (gone.length > 0) tasks.push(await server.enqueue((client) => client.index(index).deleteDocuments(gone)))
     return tasks
   })
 }

@@ -1,17 +1,17 @@
-/** From terms and filters to what Meilisearch is asked. */
+/** Converts terms and filters to a Meilisearch query. */
 import type { SearchFilter } from '../../../ports/search-engine.ts'
 import type { Term } from '../../query/parser.ts'
 import { maxTypos } from '../../query/typos.ts'
 import { exactAttributes } from './settings.ts'
-import { minSizeForTypos, written } from './word-encoding.ts'
+import { encodeWord, minSizeForTypos } from './word-encoding.ts'
 
-/** Meilisearch reads ten words and phrases and forgets the rest. */
+/** Maximum number of terms. Meilisearch ignores words and phrases after the tenth. */
 const maxTerms = 9
 
-/** Whether Meilisearch can be asked for these terms: it knows no OR, no words in one field among others, and no phrase that goes on; e-mail is both a phrase and a word. */
+/** Returns whether Meilisearch can express the terms. It has no OR, no fields for single terms, no prefixes in phrases, and no joined words. */
 export const isExpressible = (terms: readonly Term[]): boolean =>
   terms.length <= maxTerms &&
-  terms.filter(isBegun).length <= 1 &&
+  terms.filter(isPrefix).length <= 1 &&
   terms.every(
     ({ field, alternative, joined, parts }) =>
       field === null &&
@@ -19,46 +19,48 @@ export const isExpressible = (terms: readonly Term[]): boolean =>
       joined === null &&
       (parts.length === 1 || parts.every(({ offset, prefix }, index) => offset === index && !prefix)),
   ) &&
-  !terms.some((term) => isBegun(term) && term.negated)
+  !terms.some((term) => isPrefix(term) && term.negated)
 
-const isBegun = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix
+const isPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix
 
-export interface Asked {
+export interface MeilisearchQuery {
   readonly q: string
-  /** where to look; null: everywhere, also for typos */
+  /** attributes to search; null: all, with typo tolerance */
   readonly attributes: readonly string[] | null
 }
 
 /**
- * In quotation marks Meilisearch takes a word exactly; without, with typos, and the last also as a prefix. So only those stand without that may be mistyped,
- * or the one that is but begun, behind which nothing follows. The latter would still be looked for with typos, but for the attributes.
+ * Returns the Meilisearch query of terms. Meilisearch matches quoted words exactly, others with typos, and the last one also as a prefix. So all words
+ * are quoted except fuzzy ones and the prefix, which comes last. `attributes` exclude typos of the prefix.
  */
-export function asked(terms: readonly Term[], fuzzy: boolean): Asked {
-  const isLoose = ({ parts: [part], quoted, negated }: Term) => fuzzy && !quoted && !negated && maxTypos(part!.text) > 0
-  const begun = terms.find(isBegun)
-  const rest = terms.filter((term) => term !== begun)
-  const loose = rest.filter((term) => term.parts.length === 1 && isLoose(term))
-  const exact = rest.filter((term) => !loose.includes(term))
-  const word = ({ parts: [part] }: Term) => written(part!.text)
-  const phrase = ({ parts, negated }: Term) => `${negated ? '-' : ''}"${parts.map(({ text }) => written(text)).join(' ')}"`
+export function toMeilisearchQuery(terms: readonly Term[], fuzzy: boolean): MeilisearchQuery {
+  const isFuzzy = ({ parts: [part], quoted, negated }: Term) => fuzzy && !quoted && !negated && maxTypos(part!.text) > 0
+  const prefix = terms.find(isPrefix)
+  const rest = terms.filter((term) => term !== prefix)
+  const fuzzyTerms = rest.filter((term) => term.parts.length === 1 && isFuzzy(term))
+  const exact = rest.filter((term) => !fuzzyTerms.includes(term))
+  const word = ({ parts: [part] }: Term) => encodeWord(part!.text)
+  const phrase = ({ parts, negated }: Term) => `${negated ? '-' : ''}"${parts.map(({ text }) => encodeWord(text)).join(' ')}"`
   return {
-    // A space behind the last word says that it is whole.
-    q: `${[...loose.map(word), ...exact.map(phrase)].join(' ')} ${begun ? word(begun) : ''}`.trimStart(),
-    attributes: begun && loose.length === 0 && !isLoose(begun) && word(begun).length >= minSizeForTypos.oneTypo ? exactAttributes : null,
+    // After a space the last word is no prefix.
+    q: `${[...fuzzyTerms.map(word), ...exact.map(phrase)].join(' ')} ${prefix ? word(prefix) : ''}`.trimStart(),
+    attributes:
+      prefix && fuzzyTerms.length === 0 && !isFuzzy(prefix) && word(prefix).length >= minSizeForTypos.oneTypo ? exactAttributes : null,
   }
 }
 
-/** The filter; null where nothing can pass it. Owners are kept apart here: everything that Meilisearch is asked to find passes through. */
+/** Returns the filter expressions, which restrict every search to the owner's documents; null if no document can pass. */
 export function filterOf(filter: SearchFilter): string[] | null {
   const { ownerId, mimeTypes, notMimeTypes, labelIds, notLabelIds, status, sourceId, from, to, minConfidence } = filter
-  const types = mimeTypes.filter(isPlain)
-  if (types.length < Math.min(1, mimeTypes.length) || ![...labelIds, ...status, sourceId ?? '', ownerId ?? ''].every(isPlain)) return null
+  const types = mimeTypes.filter(isUnescaped)
+  if (types.length < Math.min(1, mimeTypes.length) || ![...labelIds, ...status, sourceId ?? '', ownerId ?? ''].every(isUnescaped))
+    return null
   return [
     ...(ownerId === null ? [] : [`owner_id = "${ownerId}"`]),
     ...(types.length === 0 ? [] : [`(${types.map(ofType).join(' OR ')})`]),
-    ...notMimeTypes.filter(isPlain).map((type) => `NOT ${ofType(type)}`),
+    ...notMimeTypes.filter(isUnescaped).map((type) => `NOT ${ofType(type)}`),
     ...labelIds.map((id) => `label_ids = "${id}"`),
-    ...notLabelIds.filter(isPlain).map((id) => `NOT label_ids = "${id}"`),
+    ...notLabelIds.filter(isUnescaped).map((id) => `NOT label_ids = "${id}"`),
     ...(status.length === 0 ? [] : [`status IN [${status.map((one) => `"${one}"`).join(', ')}]`]),
     ...(sourceId === null ? [] : [`source_id = "${sourceId}"`]),
     ...(from === null ? [] : [`created_at >= ${from.getTime()}`]),
@@ -67,7 +69,7 @@ export function filterOf(filter: SearchFilter): string[] | null {
   ]
 }
 
-/** What no document has would have to be quoted: ids, types and states are plain. */
-const isPlain = (value: string): boolean => /^[\w.+*/-]*$/.test(value)
+/** Returns whether a value needs no escaping. All ids, media types and states of documents need none. */
+const isUnescaped = (value: string): boolean => /^[\w.+*/-]*$/.test(value)
 
 const ofType = (type: string): string => (type.endsWith('/*') ? `mime_family = "${type.slice(0, -2)}"` : `mime_type = "${type}"`)

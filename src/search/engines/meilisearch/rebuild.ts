@@ -1,47 +1,47 @@
-/** Makes an index of Meilisearch anew beside the one in force, and puts it in its place. */
+/** Builds a new Meilisearch index, and swaps it with the active one. */
 import type { IndexSwap } from 'meilisearch'
 import { send, type Target } from './index-documents.ts'
 
 export interface Rebuild {
   put(documentIds: readonly string[]): Promise<void>
-  /** Resolves once all that was put can be found. */
+  /** Resolves when searches find all documents that were put. */
   settle(): Promise<void>
-  /** The old one is removed, or kept under the name of the new one. */
+  /** Activates the new index. The old one is removed, or kept under the name of the new one. */
   swap(keepOld?: boolean): Promise<void>
   discard(): Promise<void>
 }
 
-/** Batches that wait to be indexed while the next is read. */
-const ahead = 3
+/** Maximum number of unfinished tasks while the next batch is read. */
+const maxPendingTasks = 3
 
-/** The index that is made beside `index`. */
-export const nextOf = (index: string): string => `${index}_next`
+/** Returns the name of the new index during a rebuild. */
+export const nextIndexName = (index: string): string => `${index}_next`
 
-/** Begins; what an interrupted one left is removed. */
-export async function remake(target: Target, index: string): Promise<Rebuild> {
+/** Starts a rebuild. Removes the new index of an interrupted one. */
+export async function startRebuild(target: Target, index: string): Promise<Rebuild> {
   const { server } = target
-  const next = nextOf(index)
+  const next = nextIndexName(index)
   await server.remove(next)
   await server.prepare(next)
-  const waiting: number[] = []
-  let inForce = false
+  const tasks: number[] = []
+  let isActive = false
   let isKept = false
-  const settle = async (most: number) => {
-    while (waiting.length > most) await server.finished(waiting.shift()!)
+  const waitForTasks = async (maxPending: number) => {
+    while (tasks.length > maxPending) await server.waitForTask(tasks.shift()!)
   }
   return {
     async put(ids) {
-      waiting.push(...(await send(target, inForce ? index : next, ids)))
-      await settle(inForce ? 0 : ahead)
+      tasks.push(...(await send(target, isActive ? index : next, ids)))
+      await waitForTasks(isActive ? 0 : maxPendingTasks)
     },
-    settle: () => settle(0),
+    settle: () => waitForTasks(0),
     async swap(keepOld = false) {
-      await settle(0)
+      await waitForTasks(0)
       await server.prepare(index)
-      // Older servers know no `rename`.
+      // Older servers reject `rename`, which the type requires.
       const pair = { indexes: [index, next] } as unknown as IndexSwap
-      await server.finished(await server.order((client) => client.swapIndexes([pair])))
-      inForce = true
+      await server.waitForTask(await server.enqueue((client) => client.swapIndexes([pair])))
+      isActive = true
       isKept = keepOld
       if (!isKept) await server.remove(next)
     },

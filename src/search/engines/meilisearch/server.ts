@@ -1,16 +1,16 @@
-/** The Meilisearch server: what it refuses, or does not answer, is SERVICE_UNAVAILABLE; what it is told to do it has done when the call returns. */
+/** Client of a Meilisearch server. Refusals and outages become SERVICE_UNAVAILABLE. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type EnqueuedTask, type Index, Meilisearch, MeilisearchApiError, MeilisearchError, type Task } from 'meilisearch'
 import { AppError } from '../../../errors.ts'
 import type { Log } from '../../../log/log.ts'
 import { SearchFailure } from '../../../ports/search-engine.ts'
 import type { Entry } from './document.ts'
-import { isSet, settings } from './settings.ts'
+import { includesSettings, settings } from './settings.ts'
 
 export interface ServerOptions {
   readonly url: string
   readonly apiKey: string
-  /** milliseconds for one request */
+  /** milliseconds per request */
   readonly timeout: number
   readonly maxResults: number
   readonly log: Log
@@ -18,111 +18,111 @@ export interface ServerOptions {
 
 export interface Server {
   /** Sends a request to an index. Throws SERVICE_UNAVAILABLE. */
-  ask<T>(index: string, ask: (index: Index<Entry>) => Promise<T>): Promise<T>
+  request<T>(index: string, send: (index: Index<Entry>) => Promise<T>): Promise<T>
   /** Sends a request to an index; null if the index does not exist. Throws SERVICE_UNAVAILABLE. */
-  askIfThere<T>(index: string, ask: (index: Index<Entry>) => Promise<T>): Promise<T | null>
-  /** Has something done; resolves once it is in the queue, in which things are done in their order. Waits while that is long. */
-  order(order: (server: Meilisearch) => PromiseLike<EnqueuedTask>): Promise<number>
-  /** Resolves once it is done; throws SERVICE_UNAVAILABLE where it failed. */
-  finished(task: number): Promise<void>
-  /** Makes the index, or sets it up, where that is not so. */
+  requestExisting<T>(index: string, send: (index: Index<Entry>) => Promise<T>): Promise<T | null>
+  /** Enqueues a task and returns its id. Tasks run in order. Waits while the queue is long. */
+  enqueue(create: (server: Meilisearch) => PromiseLike<EnqueuedTask>): Promise<number>
+  /** Waits until a task has succeeded. Throws SERVICE_UNAVAILABLE if it fails. */
+  waitForTask(task: number): Promise<void>
+  /** Creates the index if it is missing, and updates its settings. */
   prepare(index: string): Promise<void>
-  /** Removes the index, which may not be there. */
+  /** Removes the index if it exists. */
   remove(index: string): Promise<void>
-  /** Throws SERVICE_UNAVAILABLE where the server is not one that we can work with. */
+  /** Throws SERVICE_UNAVAILABLE if the server is unreachable or too old. */
   check(): Promise<void>
 }
 
-/** The first version whose settings and filters are all there. */
-const oldest = [1, 12] as const
-/** Milliseconds between two looks at what is being done: short at first. */
-const firstLook = 4
-const slowestLook = 250
-/** Milliseconds after which what was ordered is not waited for any more; it is asked for again later. */
-const patience = 15 * 60_000
-/** Things that wait to be done on the server; with more nothing is added. */
-const maxWaiting = 100
+/** The first version with all settings and filters. */
+const minVersion = [1, 12] as const
+/** Interval of status requests for a task, which grows. */
+const minPollMs = 4
+const maxPollMs = 250
+/** Time after which a task is given up. The job is retried later. */
+const taskTimeoutMs = 15 * 60_000
+/** Maximum number of enqueued tasks on the server before a new one. */
+const maxEnqueued = 100
 
 export function openServer({ url, apiKey, timeout, maxResults, log }: ServerOptions): Server {
-  // Packed answers come in pieces, between which TCP lets 40 ms pass.
+  // Compressed responses arrive in chunks, which Nagle's algorithm delays by 40 ms.
   const requestInit = { headers: { 'accept-encoding': 'identity' } }
   const client = new Meilisearch({ host: url, timeout, requestInit, ...(apiKey === '' ? {} : { apiKey }) })
-  let isKnownToFit = false
+  let isVersionChecked = false
 
-  const attempt = async <T>(what: () => Promise<T>): Promise<T> => {
+  const attempt = async <T>(call: () => Promise<T>): Promise<T> => {
     try {
-      return await what()
+      return await call()
     } catch (error) {
       if (!(error instanceof MeilisearchError) && !(error instanceof SyntaxError)) throw error
-      log.warn({ err: reason(error) }, 'Meilisearch does not do what it is asked')
+      log.warn({ err: reason(error) }, 'a request to Meilisearch failed')
       throw unavailable(error)
     }
   }
 
   const finished = async (uid: number): Promise<Task> => {
-    const until = performance.now() + patience
-    for (let pause = firstLook; ; pause = Math.min(pause * 1.5, slowestLook)) {
+    const deadline = performance.now() + taskTimeoutMs
+    for (let delayMs = minPollMs; ; delayMs = Math.min(delayMs * 1.5, maxPollMs)) {
       const task = await client.tasks.getTask(uid)
       if (task.status !== 'enqueued' && task.status !== 'processing') return task
-      if (performance.now() > until) throw new AppError('SERVICE_UNAVAILABLE', {}, 'The search engine takes too long.')
-      await sleep(pause)
+      if (performance.now() > deadline) throw new AppError('SERVICE_UNAVAILABLE', {}, 'The search engine takes too long.')
+      await sleep(delayMs)
     }
   }
 
-  const succeeded = async (uid: number, pardoned = ''): Promise<void> => {
+  const succeeded = async (uid: number, expectedError = ''): Promise<void> => {
     const { status, error } = await finished(uid)
-    if (status === 'succeeded' || error?.code === pardoned) return
-    log.warn({ task: uid, status, error }, 'Meilisearch failed to do what it was asked')
+    if (status === 'succeeded' || error?.code === expectedError) return
+    log.warn({ task: uid, status, error }, 'a task of Meilisearch failed')
     throw new SearchFailure(error?.message ?? status)
   }
 
-  const room = async (): Promise<void> => {
+  const waitForQueue = async (): Promise<void> => {
     for (;;) {
       const { total } = await client.tasks.getTasks({ statuses: ['enqueued'], limit: 1 })
-      if (total <= maxWaiting) return
-      await sleep(slowestLook)
+      if (total <= maxEnqueued) return
+      await sleep(maxPollMs)
     }
   }
 
-  const fits = async (): Promise<void> => {
-    if (isKnownToFit) return
+  const checkVersion = async (): Promise<void> => {
+    if (isVersionChecked) return
     const { pkgVersion } = await client.getVersion()
     const [major = 0, minor = 0] = pkgVersion.split('.').map(Number)
-    if (major < oldest[0] || (major === oldest[0] && minor < oldest[1])) {
-      throw new AppError('SERVICE_UNAVAILABLE', {}, `Meilisearch ${pkgVersion} is too old: ${oldest.join('.')} or newer is needed.`)
+    if (major < minVersion[0] || (major === minVersion[0] && minor < minVersion[1])) {
+      throw new AppError('SERVICE_UNAVAILABLE', {}, `Meilisearch ${pkgVersion} is too old: ${minVersion.join('.')} or newer is needed.`)
     }
-    isKnownToFit = true
+    isVersionChecked = true
   }
 
-  const settingsOf = (index: string) => ifThere(client.index(index).getSettings())
+  const settingsOf = (index: string) => nullIfMissing(client.index(index).getSettings())
 
   return {
-    ask: (index, ask) => attempt(() => ask(client.index(index))),
-    askIfThere: (index, ask) => attempt(() => ifThere(ask(client.index(index)))),
-    order: (order) =>
+    request: (index, send) => attempt(() => send(client.index(index))),
+    requestExisting: (index, send) => attempt(() => nullIfMissing(send(client.index(index)))),
+    enqueue: (create) =>
       attempt(async () => {
-        await room()
-        return (await order(client)).taskUid
+        await waitForQueue()
+        return (await create(client)).taskUid
       }),
-    finished: (uid) => attempt(() => succeeded(uid)),
+    waitForTask: (uid) => attempt(() => succeeded(uid)),
     prepare: (index) =>
       attempt(async () => {
-        await fits()
-        let found = await settingsOf(index)
-        if (found === null) {
+        await checkVersion()
+        let current = await settingsOf(index)
+        if (current === null) {
           await succeeded((await client.createIndex(index, { primaryKey: 'id' })).taskUid, 'index_already_exists')
-          found = await settingsOf(index)
+          current = await settingsOf(index)
         }
-        const wanted = settings(maxResults)
-        if (!isSet(wanted, found)) await succeeded((await client.index(index).updateSettings(wanted)).taskUid)
+        const target = settings(maxResults)
+        if (!includesSettings(target, current)) await succeeded((await client.index(index).updateSettings(target)).taskUid)
       }),
     remove: (index) => attempt(async () => succeeded((await client.deleteIndex(index)).taskUid, 'index_not_found')),
-    check: () => attempt(fits),
+    check: () => attempt(checkVersion),
   }
 }
 
-/** What an index says; null where there is none. */
-async function ifThere<T>(answer: Promise<T>): Promise<T | null> {
+/** Returns the response of an index; null if the index does not exist. */
+async function nullIfMissing<T>(answer: Promise<T>): Promise<T | null> {
   try {
     return await answer
   } catch (error) {
@@ -131,7 +131,7 @@ async function ifThere<T>(answer: Promise<T>): Promise<T | null> {
   }
 }
 
-/** What is at the bottom of it, in a line. */
+/** Returns the message of the innermost cause. */
 const reason = (error: Error): string => (error.cause instanceof Error ? reason(error.cause) : error.message)
 
 const unavailable = (cause: Error): AppError => {

@@ -1,14 +1,14 @@
-/** How an index of Meilisearch is set up. */
+/** Settings of a Meilisearch index. */
 import type { Settings } from 'meilisearch'
 import { maxLists, maxParts } from './document.ts'
 import { minSizeForTypos } from './word-encoding.ts'
 
 const numbered = (name: string, count: number): string[] => Array.from({ length: count }, (_, index) => `${name}_${index}`)
 
-/** Where words are found as they are typed, what weighs most first. */
+/** Attributes without typo tolerance, the most relevant first. */
 export const exactAttributes = ['title', 'label_words', 'filename', ...numbered('content', maxParts), ...numbered('joined', maxLists)]
 
-/** `maxResults`: limits.search_max_results */
+/** Returns the settings. `maxResults`: limits.search_max_results. */
 export const settings = (maxResults: number): Settings => ({
   searchableAttributes: [...exactAttributes, ...numbered('loose', maxLists)],
   filterableAttributes: [
@@ -26,18 +26,18 @@ export const settings = (maxResults: number): Settings => ({
   displayedAttributes: ['id', 'labels', 'mime_type'],
   rankingRules: ['words', 'typo', 'attribute', 'proximity', 'exactness', 'sequence:desc'],
   typoTolerance: { enabled: true, minWordSizeForTypos: minSizeForTypos, disableOnAttributes: exactAttributes.toSorted() },
-  // One more than can be had tells that there are more.
+  // One more than the limit tells that there are more.
   pagination: { maxTotalHits: maxResults + 1 },
   faceting: { maxValuesPerFacet: 1000 },
-  // Words come folded: what builds of Meilisearch know of single languages would make them differ.
+  // Words are normalized already. Language support differs between builds of Meilisearch.
   localizedAttributes: [{ attributePatterns: ['*'], locales: ['eng'] }],
   facetSearch: false,
 })
 
-/** Whether everything in `wanted` is so in `found`, which may hold more. */
-export function isSet(wanted: unknown, found: unknown): boolean {
-  if (typeof wanted !== 'object' || wanted === null) return wanted === found
-  if (typeof found !== 'object' || found === null) return false
-  if (Array.isArray(wanted) && (!Array.isArray(found) || wanted.length !== found.length)) return false
-  return Object.entries(wanted).every(([key, value]) => isSet(value, (found as Record<string, unknown>)[key]))
+/** Returns whether `current` contains all settings of `expected`. */
+export function includesSettings(expected: unknown, current: unknown): boolean {
+  if (typeof expected !== 'object' || expected === null) return expected === current
+  if (typeof current !== 'object' || current === null) return false
+  if (Array.isArray(expected) && (!Array.isArray(current) || expected.length !== current.length)) return false
+  return Object.entries(expected).every(([key, value]) => includesSettings(value, (current as Record<string, unknown>)[key]))
 }

@@ -1,11 +1,11 @@
-/** How an index of Meilisearch stands to the documents, entry by entry. */
+/** Compares a Meilisearch index with the documents. */
 import { type Index, MeilisearchApiError } from 'meilisearch'
 import type { Db } from '../../../db/pool.ts'
 import type { EntryFault, IndexContents } from '../../../ports/search-engine.ts'
 import { documentsOf } from '../postgres/index-documents.ts'
 import { type Entry, entryOf, indexVersion } from './document.ts'
 import type { Server } from './server.ts'
-import { read } from './word-encoding.ts'
+import { decodeWord } from './word-encoding.ts'
 
 export const contents = (db: Db, server: Server, index: string): IndexContents => ({
   engine: 'meilisearch',
@@ -13,14 +13,14 @@ export const contents = (db: Db, server: Server, index: string): IndexContents =
   faults: (ids) => faults(db, server, index, ids),
 })
 
-/** Ids that are asked for at once. */
-const batch = 5_000
+/** Ids per request. */
+const pageSize = 5_000
 
 async function* ids(server: Server, index: string): AsyncGenerator<string[]> {
-  for (let offset = 0; ; offset += batch) {
-    const page = await server.askIfThere(index, (index) => index.getDocuments({ fields: ['id'], offset, limit: batch }))
+  for (let offset = 0; ; offset += pageSize) {
+    const page = await server.requestExisting(index, (index) => index.getDocuments({ fields: ['id'], offset, limit: pageSize }))
     if (page === null || page.results.length === 0) return
-    // What others have put there need not have an id that is a text.
+    // Entries of other programs can have numbers as ids.
     yield page.results.map(({ id }) => String(id))
   }
 }
@@ -28,17 +28,18 @@ async function* ids(server: Server, index: string): AsyncGenerator<string[]> {
 async function faults(db: Db, server: Server, index: string, ids: readonly string[]): Promise<EntryFault[]> {
   const known = await db.transaction().execute((trx) => documentsOf(trx, ids.filter(isId)))
   const documents = new Map(known.map((document) => [document.id, document]))
-  const found: EntryFault[] = []
+  const faults: EntryFault[] = []
   for (const id of ids) {
-    const entry = await server.askIfThere(index, (index) => entryIn(index, id))
+    const entry = await server.requestExisting(index, (index) => entryIn(index, id))
     const document = documents.get(id)
-    if (!entry !== !document) found.push({ document_id: id, problem: entry ? 'extra' : 'missing', left: [], lacks: [] })
+    if (!entry !== !document) faults.push({ document_id: id, problem: entry ? 'extra' : 'missing', left: [], lacks: [] })
     if (!entry || !document || entry.version !== indexVersion) continue
-    const [there, wanted] = [wordsOf(entry), wordsOf(await entryOf(document))]
-    const [left, lacks] = [shown([...there].filter((one) => !wanted.has(one))), shown([...wanted].filter((one) => !there.has(one)))]
-    if (left.length + lacks.length > 0) found.push({ document_id: id, problem: 'stale', left, lacks })
+    const [actual, expected] = [wordsOf(entry), wordsOf(await entryOf(document))]
+    const left = describe([...actual].filter((one) => !expected.has(one)))
+    const lacks = describe([...expected].filter((one) => !actual.has(one)))
+    if (left.length + lacks.length > 0) faults.push({ document_id: id, problem: 'stale', left, lacks })
   }
-  return found
+  return faults
 }
 
 const isId = (text: string): boolean => /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text)
@@ -53,14 +54,14 @@ async function entryIn(index: Index<Entry>, id: string): Promise<Entry | null> {
 }
 
 const fields = ['title', 'label_words', 'filename', 'content', 'joined', 'loose']
-/** What each entry has of its own, or what is there twice. */
-const unread = ['id', 'version', 'sequence', 'mime_family', 'labels']
+/** Fields that are not compared: they are unique to the entry or redundant. */
+const ignoredFields = ['id', 'version', 'sequence', 'mime_family', 'labels']
 
-/** Each word of an entry with its field, and each value with its name. */
+/** Returns the words of an entry with their fields, and its values with their names. */
 function wordsOf(entry: Entry): Set<string> {
   const all = new Set<string>()
   for (const [name, value] of Object.entries(entry)) {
-    if (unread.includes(name) || value === null) continue
+    if (ignoredFields.includes(name) || value === null) continue
     const field = name.replace(/_\d+$/, '')
     for (const one of [value].flat()) {
       if (!fields.includes(field)) all.add(`:${name}:${String(one)}`)
@@ -72,13 +73,13 @@ function wordsOf(entry: Entry): Set<string> {
 
 const values: Readonly<Record<string, string>> = { owner_id: 'owner', mime_type: 'type', label_ids: 'label', source_id: 'source' }
 
-/** As somebody reads them, each once. */
-const shown = (some: readonly string[]): string[] =>
+/** Returns the distinct words and values in readable form. */
+const describe = (words: readonly string[]): string[] =>
   [
     ...new Set(
-      some.map((one) => {
+      words.map((one) => {
         const [, name, value] = /^:(\w+):(.*)$/s.exec(one) ?? []
-        return name === undefined ? read(one.slice(one.indexOf(' ') + 1)) : `${values[name] ?? name}:${value}`
+        return name === undefined ? decodeWord(one.slice(one.indexOf(' ') + 1)) : `${values[name] ?? name}:${value}`
       }),
     ),
   ].sort()

@@ -1,8 +1,8 @@
-/** How words are written for Meilisearch: already cut and folded, so that it finds what our own index would, whatever languages its build knows. */
+/** Encodes tokens as words that every build of Meilisearch tokenizes equally, so that it finds the documents that the PostgreSQL index finds. */
 
 /**
- * Every word begins with a letter that hardly any word has in it, of its own script (Meilisearch cuts where the script changes): so no word is two others
- * put together, and a typo in the first letter counts like any other.
+ * First letter of the encoded words of a script. It is of that script, because Meilisearch splits words at a change of script, and rare, so that
+ * no encoded word is a concatenation of two. Typos in the first letter of the word then count like others.
  */
 const scripts: readonly (readonly [RegExp, string])[] = [
   [/^[\p{sc=Latin}0-9]+$/u, 'q'],
@@ -10,31 +10,31 @@ const scripts: readonly (readonly [RegExp, string])[] = [
   [/^\p{sc=Greek}+$/u, 'ϟ'],
 ]
 
-/** Characters of one word; Meilisearch leaves words of more than 250 bytes out. */
+/** Maximum length of a word, in characters. Meilisearch ignores words of more than 250 bytes. */
 const maxLength = 80
-const maxOther = 45
+const maxOtherLength = 45
 
-/** A folded word as Meilisearch is given it, in documents and in queries: its beginning is written as the beginning of what it is written as. */
-export function written(word: string): string {
+/** Encodes a normalized word. The encoding of a prefix is a prefix of the encoding. */
+export function encodeWord(word: string): string {
   const [, first] = scripts.find(([script]) => script.test(word)) ?? []
   if (first !== undefined) return first + [...word].slice(0, maxLength).join('')
-  // Other scripts would be cut by rules that differ from build to build.
-  const codes = [...word].slice(0, maxOther).map((character) => character.codePointAt(0)!.toString(16).padStart(5, '0'))
+  // Tokenization of other scripts differs between builds.
+  const codes = [...word].slice(0, maxOtherLength).map((character) => character.codePointAt(0)!.toString(16).padStart(5, '0'))
   return `z${codes.join('')}`
 }
 
-/** The word that was written so, as far as it was not cut. */
-export function read(text: string): string {
+/** Decodes a word, which may be truncated. */
+export function decodeWord(text: string): string {
   if (!text.startsWith('z')) return text.slice(1)
   return (text.slice(1).match(/.{5}/g) ?? []).map((code) => String.fromCodePoint(Number.parseInt(code, 16))).join('')
 }
 
-/** Letters of the shortest word that a typo may have turned into one that tolerates typos. */
-const shortest = 4
+/** Minimum length of a word within one typo of a word with typo tolerance. */
+const minLength = 4
 
-/** Whether a word of a document can be what a mistyped one was meant to be. */
-export const isMeantByTypos = (word: string): boolean =>
-  word.length >= shortest && /^\p{L}+$/u.test(word) && scripts.some(([script]) => script.test(word))
+/** Returns whether a word of a document can match a query word with typos. */
+export const canBeTypoTarget = (word: string): boolean =>
+  word.length >= minLength && /^\p{L}+$/u.test(word) && scripts.some(([script]) => script.test(word))
 
-/** For words of 5 letters, and of 9. */
+/** Encoded lengths from which one or two typos are tolerated: 5 and 9 letters. */
 export const minSizeForTypos = { oneTypo: 6, twoTypos: 10 }

@@ -27,7 +27,20 @@ const lines: Record<string, string[]> = {
   'dms completion bash': [values.program, 'completion', 'bash'],
 }
 // The last two are files of the build: all for a server in this process, and for one elsewhere (build.js).
-const heavy = ['pg', 'kysely', 'h3', 'zod', 'undici', 'pino', 'sharp', 'pdfjs-dist', 'tesseract.js', 'meilisearch', 'here', 'there']
+const heavy = [
+  'pg',
+  'kysely',
+  'h3',
+  'zod',
+  'undici',
+  'pino',
+  'sharp',
+  'pdfjs-dist',
+  'tesseract.js',
+  'meilisearch',
+  'in-process',
+  'over-http',
+]
 
 const folder = mkdtempSync(join(tmpdir(), 'dms-bench-'))
 try {

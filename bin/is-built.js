@@ -1,22 +1,22 @@
-const { readFileSync, statSync } = process.getBuiltinModule('node:fs')
+import { readFileSync, statSync } from 'node:fs'
 
-/** Where a build says of which files it was made. */
+/** File in which a build lists the files that it was made from. */
 export const stampFile = 'dist/sources.json'
 
 /**
- * Whether the build in `root`, which ends with a slash, was made of exactly the files that are there now.
- * `isCommand` false: of those that `dms` without a command is made of; to look at all takes some milliseconds.
+ * Returns whether the build in `root`, which ends with a slash, was made from exactly the present files.
+ * `isCommand` false: checks only the files of `dms` without a command, which is faster.
  */
 export function isBuilt(root, isCommand) {
   try {
     const { program, others } = JSON.parse(readFileSync(root + stampFile, 'utf8'))
-    return program.every(isSame) && (!isCommand || others.every(isSame))
+    return program.every(isUnchanged) && (!isCommand || others.every(isUnchanged))
   } catch {
     return false
   }
 
-  function isSame([path, size, changed]) {
-    const now = statSync(root + path)
-    return now.size === size && now.mtimeMs === changed
+  function isUnchanged([path, size, mtimeMs]) {
+    const stats = statSync(root + path)
+    return stats.size === size && stats.mtimeMs === mtimeMs
   }
 }

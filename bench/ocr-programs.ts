@@ -61,9 +61,9 @@ export const ours =
   (setup: OcrSetup, folder: string): Program =>
   async ({ pdf, truths }) => {
     const minute = 60_000
-    const limits = { outlineTimeout: minute, pageTimeout: minute, thumbnailTimeout: minute, maxPages: 500, maxPixels: 60e6, dpi: 200 }
+    const limits = { outlineTimeoutMs: minute, pageTimeoutMs: minute, thumbnailTimeoutMs: minute, maxPages: 500, maxPixels: 60e6, dpi: 200 }
     const log = openLog({ level: 'warn', format: 'pretty' })
-    const reader = openReader({ slots: 0, tempDir: folder, log, ocr: setup, limits: { ...limits, memory: 1.5e9 } })
+    const reader = openReader({ slots: 0, tempDir: folder, log, ocr: setup, limits: { ...limits, memoryBytes: 1.5e9 } })
     const file = { path: pdf, filename: 'scan.pdf', mimeType: 'application/pdf' }
     try {
       await Promise.all(Array.from({ length: reader.slots }, () => reader.page(file, 1, 'eng')))

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import * as claims from '../jobs/leases.ts'
-import { queueStranded, stranded } from '../ocr/stranded-documents.ts'
+import { listStranded, queueStranded } from '../ocr/stranded-documents.ts'
 import { reindex } from '../search/search.ts'
 import type { CheckResult, CheckScope } from './check-result.ts'
 
@@ -30,7 +30,7 @@ export async function* references(app: App): AsyncGenerator<CheckResult> {
 
 /** Yields documents that wait for OCR or extraction without a job. */
 export async function* status(app: App): AsyncGenerator<CheckResult> {
-  for (const { id, status } of await stranded(app.db, maxRows)) {
+  for (const { id, status } of await listStranded(app.db, maxRows)) {
     yield {
       severity: 'error',
       message: `is ${status}, but has no job`,

@@ -2,7 +2,7 @@
 import { ReadFailure } from '../ports/document-reader.ts'
 import { detectType, headBytes } from './detect.ts'
 import { type ByteSource, type Contents, type OpenedDocument, openTextOnly } from './opened-document.ts'
-import { decode, removeInvalidCharacters } from './readers/decode.ts'
+import { decode, maxTextLength, removeInvalidCharacters } from './readers/decode.ts'
 import { decodeHtml, readHtml } from './readers/html.ts'
 import { openImage } from './readers/image.ts'
 import { openMail } from './readers/mail.ts'
@@ -11,7 +11,6 @@ import { detectArchiveType, findFamily, openOffice } from './readers/office/offi
 import { detectOleType, openDoc, openMsg, openPpt, openXls } from './readers/office/old-office.ts'
 import { readRtf } from './readers/office/rtf.ts'
 import type { PdfTools } from './readers/pdf/pdf.ts'
-import { maxTextLength } from './readers/text-sink.ts'
 
 /** How deep files may lie inside files. */
 const maxDepth = 3

@@ -1,3 +1,4 @@
+/** Installed OCR engines, languages and the names of languages. */
 import { readdir } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
@@ -5,22 +6,20 @@ import { ConfigError } from '../errors.ts'
 import type { OcrSetup } from '../ports/ocr-engine.ts'
 import { findTesseract } from './tesseract-program.ts'
 
-const require = createRequire(import.meta.url)
+/** Folders in which Linux distributions install models. */
+const systemFolders = ['/usr/share/tesseract-ocr/5/tessdata', '/usr/share/tesseract-ocr/4.00/tessdata', '/usr/share/tessdata']
+/** Models that detect orientation or equations instead of text. */
+const nonLanguages = new Set(['osd', 'equ'])
 
-/** Where Linux distributions put models. */
-const usualFolders = ['/usr/share/tesseract-ocr/5/tessdata', '/usr/share/tesseract-ocr/4.00/tessdata', '/usr/share/tessdata']
-/** Models that tell script and orientation or find equations: nobody writes in them. */
-const notLanguages = new Set(['osd', 'equ'])
-
-export interface OcrOptions {
+interface OcrOptions {
   engine: 'auto' | OcrSetup['engine']
-  /** a folder of the admin's own `<code>.traineddata` or `<code>.traineddata.gz`; it need not exist */
+  /** folder of `<code>.traineddata` or `<code>.traineddata.gz` files of the administrator; may be missing */
   dataPath: string
 }
 
 /**
- * Finds the engine and the languages of this machine; `auto` takes the tesseract program where it is installed.
- * A language is taken from the admin's folder, else from the system, else from npm. Throws ConfigError where the wanted engine is not here.
+ * Finds the engine and the languages of this machine. `auto` prefers the tesseract program if it is installed.
+ * The administrator's folder takes precedence over the system's, and this over npm packages. Throws ConfigError if the engine is not installed.
  */
 export async function findOcr({ engine, dataPath }: OcrOptions): Promise<OcrSetup> {
   const program = await findTesseract()
@@ -28,29 +27,46 @@ export async function findOcr({ engine, dataPath }: OcrOptions): Promise<OcrSetu
     throw new ConfigError(['ocr.engine is "tesseract-native", but there is no tesseract program of version 4 or later on the PATH'])
   }
   const languages: Map<string, { path: string; gzip: boolean }> = new Map()
-  for (const folder of [dataPath, ...(program?.folders ?? []), ...usualFolders, ...(await npmFolders())]) {
-    for (const [code, gzip] of await modelsIn(folder)) {
-      if (!languages.has(code)) languages.set(code, { path: resolve(folder), gzip })
+  for (const folder of [dataPath, ...(program?.folders ?? []), ...systemFolders, ...(await npmFolders())]) {
+    for (const name of await listNames(folder)) {
+      const [, code, gz] = /^(\w+)\.traineddata(\.gz)?$/.exec(name) ?? []
+      if (code && !nonLanguages.has(code) && !languages.has(code)) languages.set(code, { path: resolve(folder), gzip: gz !== undefined })
     }
   }
   if (engine === 'tesseract-js' || !program) return { engine: 'tesseract-js', command: null, languages }
   return { engine: 'tesseract-native', command: program.command, languages }
 }
 
-/** One folder for each `@tesseract.js-data` package that npm has put within our reach. */
+/** Returns the model folders of all installed `@tesseract.js-data` packages. */
 async function npmFolders(): Promise<string[]> {
-  const scopes = (require.resolve.paths('@tesseract.js-data/eng') ?? []).map((folder) => join(folder, '@tesseract.js-data'))
-  const packages = await Promise.all(scopes.map(async (scope) => (await names(scope)).map((code) => join(scope, code, '4.0.0_best_int'))))
-  return packages.flat()
+  const packageFolders = createRequire(import.meta.url).resolve.paths('@tesseract.js-data/eng') ?? []
+  const scopes = packageFolders.map((folder) => join(folder, '@tesseract.js-data'))
+  const models = await Promise.all(scopes.map(async (scope) => (await listNames(scope)).map((code) => join(scope, code, '4.0.0_best_int'))))
+  return models.flat()
 }
 
-async function modelsIn(folder: string): Promise<[code: string, gzip: boolean][]> {
-  const matches = (await names(folder)).map((name) => /^(\w+)\.traineddata(\.gz)?$/.exec(name))
-  return matches.flatMap((match) => (match && !notLanguages.has(match[1]!) ? [[match[1]!, match[2] !== undefined]] : []))
-}
+/** Returns the sorted names in a folder; none if it cannot be read. */
+const listNames = async (folder: string): Promise<string[]> => (await readdir(folder).catch(() => [])).sort()
 
-const names = (folder: string): Promise<string[]> =>
-  readdir(folder).then(
-    (found) => found.sort(),
-    () => [],
-  )
+/** Names of Tesseract codes that are not in ISO 639. */
+const tesseractNames: Record<string, string> = {
+  deu_latf: 'German (Fraktur)',
+  frk: 'German (Fraktur)',
+  enm: 'Middle English',
+  frm: 'Middle French',
+}
+const scripts: Record<string, string> = { sim: 'Hans', tra: 'Hant', latn: 'Latn', cyrl: 'Cyrl' }
+const suffixes: Record<string, string> = { old: ' (old)', vert: ' (vertical)', frak: ' (Fraktur)' }
+
+/** Returns the English name of a Tesseract code, such as German for `deu` or Simplified Chinese for `chi_sim`. Unknown codes are returned unchanged. */
+export function languageName(code: string): string {
+  if (tesseractNames[code]) return tesseractNames[code]
+  const [language = '', ...rest] = code.split('_')
+  const tag = [language === 'chi' ? 'zho' : language, ...rest.flatMap((part) => scripts[part] ?? [])].join('-')
+  const suffix = rest.map((part) => suffixes[part] ?? '').join('')
+  try {
+    return (new Intl.DisplayNames(['en'], { type: 'language', fallback: 'none' }).of(tag) ?? code) + suffix
+  } catch {
+    return code + suffix
+  }
+}

@@ -1,134 +1,121 @@
-/** The job that reads a document: outline first, then the pages that need OCR, one after the other and shared with helpers. */
+/** Jobs that extract the text of a document: first the outline, then page by page the pages that need OCR, shared with helper jobs. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
-import * as reading from '../documents/extraction-result.ts'
-import { withAddress } from '../documents/stored-files.ts'
-import * as claims from '../jobs/leases.ts'
-import type { Handler, Job } from '../jobs/queue.ts'
+import * as extraction from '../documents/extraction-result.ts'
+import * as leases from '../jobs/leases.ts'
+import type { Handler, Job, JobProblem } from '../jobs/queue.ts'
 import * as jobs from '../jobs/queue.ts'
-import type { FileToRead } from '../ports/document-reader.ts'
+import { notify } from '../notifications/notifications.ts'
 import { ReadFailure, type ReadFailureCode } from '../ports/document-reader.ts'
-import { tellOwner } from './notify-owner.ts'
-import { readPages } from './ocr-pages.ts'
+import { type DocumentToRead, readPages, withOpenFile } from './ocr-pages-job.ts'
 
-/** More helpers than this do not make one document faster: the cores are elsewhere needed too. */
+type ExtractionJob = Job<'ocr' | 'extract'>
+
+/** Maximum number of helper jobs of a document. More would not make it faster. */
 const maxHelpers = 16
+const helperPollMs = 100
 
-/** Reads with OCR where pages need it. */
-export const ocr: Handler<'ocr'> = { run: (app, job, signal) => read(app, job, signal, true), failed, released }
+/** Extracts the text layer, and recognizes the pages without one. */
+export const ocr: Handler<'ocr'> = { run: (app, job, signal) => run(app, job, signal, app.ocr !== null), failed, released }
 
-/** Reads only what the file itself carries. */
-export const extract: Handler<'extract'> = { run: (app, job, signal) => read(app, job, signal, false), failed, released }
+/** Extracts the text layer only. */
+export const extract: Handler<'extract'> = { run: (app, job, signal) => run(app, job, signal, false), failed, released }
 
-async function read(
+async function run(
   app: App,
-  job: Job<'ocr' | 'extract'>,
+  job: ExtractionJob,
   signal: AbortSignal,
   withOcr: boolean,
 ): Promise<((trx: Trx) => Promise<jobs.LogFields>) | undefined> {
-  const document = await reading.findReadable(app.db, job.document_id ?? '')
+  const document = await extraction.findReadable(app.db, job.document_id ?? '')
   if (!document) return undefined
-  await fenced(app, job, (trx) => reading.startExtraction(app, trx, document))
-  const { path, release } = await withAddress(app.db, document.sha256, (address) => app.files.openLocal(address))
-  try {
-    const file = { path, filename: document.filename, mimeType: document.mime_type }
-    if (!(await reading.hasOutline(app.db, document.id))) await takeOutline(app, job, document.id, file, signal, withOcr)
-    await readRest(app, job, document, file, signal)
-  } finally {
-    await release()
-  }
+  await withLease(app, job, (trx) => extraction.startExtraction(app, trx, document))
+  await withOpenFile({ app, job, document, signal }, async (reading) => {
+    if (!(await extraction.hasOutline(app.db, document.id))) {
+      const outline = await app.reader.outline(reading.file, { signal })
+      await withLease(app, job, (trx) => extraction.recordOutline(app, trx, document.id, outline, withOcr))
+    }
+    await readAllPages(reading, job)
+  })
   return async (trx) => {
-    const { pages, confidence } = await reading.finishExtraction(app, trx, document.id, null)
-    await tellOwner(app, trx, job, null)
+    const { pages, confidence } = await extraction.finishExtraction(app, trx, document.id, null)
+    await notifyOwner(app, trx, job, null)
     return { language: job.payload.language, pages, ...(confidence === null ? {} : { confidence: Number(confidence.toFixed(3)) }) }
   }
 }
 
-async function takeOutline(app: App, job: Job, id: string, file: FileToRead, signal: AbortSignal, withOcr: boolean): Promise<void> {
-  const outline = await app.reader.outline(file, { signal })
-  await fenced(app, job, (trx) => reading.recordOutline(app, trx, id, outline, withOcr && app.ocr !== null))
-}
-
-async function readRest(
-  app: App,
-  job: Job<'ocr' | 'extract'>,
-  document: reading.ReadableDocument,
-  file: FileToRead,
-  signal: AbortSignal,
-): Promise<void> {
-  const { free } = await reading.countPages(app.db, document.id)
+/** Reads the pages that are left and waits for those of helpers. Throws ReadFailure if a page failed. */
+async function readAllPages(reading: DocumentToRead, job: ExtractionJob): Promise<void> {
+  const { app, document, signal } = reading
+  const count = () => extraction.countPages(app.db, document.id)
+  const { free } = await count()
   if (free === 0) return
-  await callHelpers(app, job, document.id, free)
-  const tell = () => tellProgress(app, job, document)
-  await tell()
-  const started = performance.now()
-  const done = async () => {
-    await tell()
-    if (performance.now() - started < app.config.ocr.turn || !(await claims.shouldYield(app.db, job))) return
-    if ((await reading.countPages(app.db, document.id)).free > 0) throw new claims.Yielded()
+  await enqueueHelpers(app, job, document.id, Math.min(maxHelpers, free - 1))
+  const reportProgress = async () => {
+    const { done, total } = await extraction.publishProgress(app, document)
+    await leases.setProgress(app.db, job, done, total)
   }
-  await readPages(app, document.id, file, job.payload.language, signal, done)
-  await othersDone(app, job, document, file, signal, tell, done)
-  const failed = await reading.findFailedPage(app.db, document.id)
-  if (failed)
-    throw new ReadFailure(
-      failed.error_code as ReadFailureCode,
-      `Page ${failed.page}: ${failed.error_message}`,
-      failed.error_code === 'READ_CRASHED',
-    )
+  const startMs = performance.now()
+  const onPage = async () => {
+    await reportProgress()
+    if (performance.now() - startMs < app.config.ocr.turn || !(await leases.shouldYield(app.db, job))) return
+    if ((await count()).free > 0) throw new leases.Yielded()
+  }
+  await reportProgress()
+  for (;;) {
+    await readPages(reading, onPage)
+    const { free, claimed } = await count()
+    if (free > 0) continue
+    if (claimed === 0) break
+    if (await leases.hasRunningHelpers(app.db, job)) await sleep(helperPollMs, undefined, { signal })
+    // The helpers of these pages have died or lost their leases.
+    else await extraction.releaseAllPages(app.db, document.id)
+  }
+  await reportProgress()
+  const failed = await extraction.findFailedPage(app.db, document.id)
+  if (!failed) return
+  const code = failed.error_code as ReadFailureCode
+  throw new ReadFailure(code, `Page ${failed.page}: ${failed.error_message}`, code === 'READ_CRASHED')
 }
 
-/** Other slots, here and on other hosts, can take pages too; whoever comes late finds none and goes. */
-async function callHelpers(app: App, job: Job<'ocr' | 'extract'>, documentId: string, pages: number): Promise<void> {
-  const helpers = Math.min(maxHelpers, pages - 1)
+/** Enqueues helper jobs, which other slots and hosts can run. A helper that starts too late finds no free page and ends. */
+async function enqueueHelpers(app: App, job: ExtractionJob, documentId: string, count: number): Promise<void> {
   const options = { documentId, parentId: job.id, priority: jobs.priorityName(job.priority), runAt: job.created_at, maxAttempts: 1 }
-  await fenced(app, job, async (trx) => {
-    for (let helper = 0; helper < helpers; helper++)
+  await withLease(app, job, async (trx) => {
+    for (let helper = 0; helper < count; helper++)
       await jobs.enqueue(trx, 'pages', { language: job.payload.language }, { ...options, dedupeKey: `pages:${job.id}:${helper}` })
   })
 }
 
-/** Waits for pages that helpers still have, and takes over those of helpers that fell silent. */
-async function othersDone(
-  app: App,
-  job: Job<'ocr' | 'extract'>,
-  document: reading.ReadableDocument,
-  file: FileToRead,
-  signal: AbortSignal,
-  tell: () => Promise<void>,
-  done: () => Promise<void>,
-): Promise<void> {
-  for (;;) {
-    const { free, claimed } = await reading.countPages(app.db, document.id)
-    if (free > 0) await readPages(app, document.id, file, job.payload.language, signal, done)
-    else if (claimed === 0) return tell()
-    // A helper that was lost, with its worker or its claim, leaves pages that look taken.
-    else if (!(await claims.hasRunningHelpers(app.db, job))) await reading.releaseAllPages(app.db, document.id)
-    else await sleep(100, undefined, { signal })
-  }
-}
-
-async function tellProgress(app: App, job: Job, document: reading.ReadableDocument): Promise<void> {
-  const { done, total } = await reading.publishProgress(app, document)
-  await claims.setProgress(app.db, job, done, total)
-}
-
-/** A transaction that counts only while the job is ours. */
-async function fenced(app: App, job: Job, work: (trx: Trx) => Promise<void>): Promise<void> {
+/** Runs a transaction that commits only while the job holds its lease. Throws LeaseLost. */
+async function withLease(app: App, job: Job, work: (trx: Trx) => Promise<void>): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    await claims.lockLease(trx, job, app.config.worker.lease)
+    await leases.lockLease(trx, job, app.config.worker.lease)
     await work(trx)
   })
 }
 
-async function failed(app: App, trx: Trx, job: Job<'ocr' | 'extract'>, problem: jobs.JobProblem, final: boolean): Promise<void> {
+async function failed(app: App, trx: Trx, job: ExtractionJob, problem: JobProblem, final: boolean): Promise<void> {
   const id = job.document_id ?? ''
-  if (!final) return reading.resetToPending(app, trx, id)
-  await reading.finishExtraction(app, trx, id, problem)
-  await tellOwner(app, trx, job, problem)
+  if (!final) return extraction.resetToPending(app, trx, id)
+  await extraction.finishExtraction(app, trx, id, problem)
+  await notifyOwner(app, trx, job, problem)
 }
 
-async function released(app: App, trx: Trx, job: Job<'ocr' | 'extract'>): Promise<void> {
-  await reading.resetToPending(app, trx, job.document_id ?? '')
+async function released(app: App, trx: Trx, job: ExtractionJob): Promise<void> {
+  await extraction.resetToPending(app, trx, job.document_id ?? '')
+}
+
+/** Notifies the owner of the final result of OCR; `problem` null: success. Jobs without OCR notify nobody. */
+async function notifyOwner(app: App, trx: Trx, job: ExtractionJob, problem: JobProblem | null): Promise<void> {
+  if (job.kind !== 'ocr') return
+  const document = await extraction.findReadable(trx, job.document_id ?? '')
+  if (!document) return
+  const { id, owner_id, filename } = document
+  const data = { document_id: id }
+  if (problem === null)
+    return notify(app, trx, owner_id, 'ocr_completed', { title: 'OCR completed', message: `${filename} has been read.`, data })
+  const message = `${filename} could not be read: ${problem.message}`
+  return notify(app, trx, owner_id, 'ocr_failed', { title: 'OCR failed', message, data: { ...data, code: problem.code } })
 }

@@ -1,4 +1,4 @@
-/** The OCR queue as people see it: what waits, what runs, what went wrong, and how to change that. */
+/** The OCR queue: its state, its jobs, and changes to them. */
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
@@ -6,10 +6,10 @@ import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Trx } from '../db/pool.ts'
 import type { JobStatus, Row } from '../db/schema.ts'
 import { requireDocument } from '../documents/access.ts'
-import * as reading from '../documents/extraction-result.ts'
+import * as extraction from '../documents/extraction-result.ts'
 import { AppError } from '../errors.ts'
 import { type FetchedPage, fetchPage, type PageRequest } from '../http/pages.ts'
-import * as claims from '../jobs/leases.ts'
+import * as leases from '../jobs/leases.ts'
 import * as jobs from '../jobs/queue.ts'
 import { checkLanguage } from '../settings/settings.ts'
 
@@ -26,13 +26,12 @@ export interface Status {
   failed: number
   /** seconds per document over the last 24 hours */
   average_processing_time: number
-  /** null: nothing is to be done, or nothing is done as the queue is paused */
+  /** null: the queue is empty or paused */
   estimated_completion: Date | null
-  /** no job is begun until somebody resumes it */
   paused: boolean
 }
 
-/** Counts and rates of the whole queue that the actor may see. */
+/** Returns counts and rates of the jobs that the actor may see. */
 export async function status(app: App, actor: Actor): Promise<Status> {
   const now = app.now()
   const paused = await jobs.isOcrPaused(app.db)
@@ -51,18 +50,18 @@ export async function status(app: App, actor: Actor): Promise<Status> {
     where j.kind = 'ocr' and (${isAdmin(actor)} or d.owner_id = ${actor.id})`.execute(app.db)
   const { pages_left, pages_per_second, ...counts } = rows[0]!
   const isIdle = counts.pending + counts.processing === 0
-  // Before anything was measured: two seconds a page, which is a dense page on one core.
+  // Without a measured rate: two seconds per page, as for a dense page on one core.
   const seconds = pages_left / (pages_per_second ?? 0.5)
   return { ...counts, estimated_completion: isIdle || paused ? null : new Date(now.getTime() + seconds * 1000), paused }
 }
 
-/** From now on no OCR job is begun; what runs goes on to its end. The queue as it is then. */
+/** Pauses the queue: running jobs continue, no other job starts. Returns the new status. */
 export async function pause(app: App, actor: Actor): Promise<Status> {
   await app.db.transaction().execute(jobs.pauseOcr)
   return status(app, actor)
 }
 
-/** The end of that. */
+/** Resumes the queue. Returns the new status. */
 export async function resume(app: App, actor: Actor): Promise<Status> {
   await app.db.transaction().execute(jobs.resumeOcr)
   return status(app, actor)
@@ -71,11 +70,10 @@ export async function resume(app: App, actor: Actor): Promise<Status> {
 export interface ListOptions extends PageRequest {
   status?: readonly JobStatus[] | undefined
   priority?: jobs.Priority | undefined
-  /** `next`: what runs, what runs next, what is over */
   sort: (typeof sortable)[number]
 }
 
-/** When the jobs that wait have their turns: what cannot run yet comes after the rest of its priority, and who was served last after all others. */
+/** Position of each pending job: one job per owner in each round. Within a priority, jobs that cannot run yet come last. */
 const turns = sql<{ id: string }>`(
   select w.id, w.owner_id, (w.run_at > now() or coalesce(u.disabled, false))::int as held, coalesce(w.owner_id <= t.owner_id, false)::int as served,
     row_number() over (partition by w.priority, w.owner_id order by w.run_at, w.id) as round
@@ -84,11 +82,11 @@ const turns = sql<{ id: string }>`(
 
 const lastKey = { by: 'jobs.id', type: 'id', order: 'asc' } as const
 const orders = {
-  /** what runs, what runs next, what is over */
+  /** running jobs, then pending jobs in the order in which they will run, then finished ones */
   next: keyset(
     { by: sql`case jobs.status when 'processing' then 0 when 'pending' then 1 else 2 end`, type: 'integer', order: 'asc' },
     { by: 'jobs.priority', type: 'integer', order: 'desc' },
-    // Of what waits the oldest job of each owner in turn, then the second of each.
+    // Round robin: the oldest job of each owner, then the second of each.
     { by: sql`turns.held`, type: 'integer', order: 'asc', nulls: 'last' },
     { by: sql`turns.round`, type: 'integer', order: 'asc', nulls: 'last' },
     { by: sql`turns.served`, type: 'integer', order: 'asc', nulls: 'last' },
@@ -101,13 +99,13 @@ const orders = {
 }
 export const sortable = Object.keys(orders) as (keyof typeof orders)[]
 
-/** One page of jobs. Throws VALIDATION_ERROR for a cursor of another list. */
+/** Returns a page of jobs. Throws VALIDATION_ERROR for a cursor of another list. */
 export function list(
   app: App,
   actor: Actor,
   { status, priority, sort, ...page }: ListOptions,
 ): Promise<FetchedPage<Item & RowWithCursorKey>> {
-  let query = seen(app, actor)
+  let query = visibleJobs(app, actor)
   if (status?.length) query = query.where('jobs.status', 'in', status)
   if (priority) query = query.where('jobs.priority', '=', jobs.priorities[priority])
   const order = orders[sort]
@@ -118,7 +116,7 @@ export function list(
     ({ limit, offset, after }) =>
       order
         .orderBy(
-          (after ? query.where(order.isAfter(after)) : query).$if(sort === 'next', (found) => found.leftJoin(turns, 'turns.id', 'jobs.id')),
+          (after ? query.where(order.isAfter(after)) : query).$if(sort === 'next', (rows) => rows.leftJoin(turns, 'turns.id', 'jobs.id')),
         )
         .selectAll('jobs')
         .select(['documents.filename', 'documents.title'])
@@ -131,9 +129,9 @@ export function list(
   )
 }
 
-/** One job. Throws OCR_JOB_NOT_FOUND. */
+/** Returns a job. Throws OCR_JOB_NOT_FOUND. */
 export async function get(app: App, actor: Actor, id: string): Promise<Item> {
-  const item = await seen(app, actor)
+  const item = await visibleJobs(app, actor)
     .selectAll('jobs')
     .select(['documents.filename', 'documents.title'])
     .where('jobs.id', '=', id)
@@ -143,38 +141,41 @@ export async function get(app: App, actor: Actor, id: string): Promise<Item> {
   return item
 }
 
-const seen = (app: App, actor: Actor) =>
+const visibleJobs = (app: App, actor: Actor) =>
   app.db
     .selectFrom('jobs')
     .innerJoin('documents', 'documents.id', 'jobs.document_id')
     .where('jobs.kind', '=', 'ocr')
     .$if(!isAdmin(actor), (query) => query.where('documents.owner_id', '=', actor.id))
 
-/** Throws FORBIDDEN: with a priority above everybody's turns a user would keep all others waiting. */
+/** Throws FORBIDDEN for `urgent` of a user, who would delay the jobs of all others. */
 function checkPriority(actor: Actor, priority: jobs.Priority): void {
   if (priority === 'urgent' && !isAdmin(actor))
     throw new AppError('FORBIDDEN', {}, 'The priority urgent is for admins; high is the highest of others.')
 }
 
-/** Moves a waiting job. Throws OCR_JOB_NOT_FOUND, FORBIDDEN for `urgent` of a normal user, CONFLICT. */
-export async function prioritise(app: App, actor: Actor, id: string, priority: jobs.Priority): Promise<Item> {
+/** Changes the priority of a pending job. Throws OCR_JOB_NOT_FOUND, FORBIDDEN for `urgent` of a user, CONFLICT. */
+export async function setPriority(app: App, actor: Actor, id: string, priority: jobs.Priority): Promise<Item> {
   await get(app, actor, id)
   checkPriority(actor, priority)
   await jobs.setPriority(app.db, id, priority)
   return get(app, actor, id)
 }
 
-/** Cancels a job, waiting or running; its document is `failed` from then on. Throws OCR_JOB_NOT_FOUND, CONFLICT. */
+/** Cancels a pending or running job and sets its document to `failed`. Throws OCR_JOB_NOT_FOUND, CONFLICT. */
 export async function cancel(app: App, actor: Actor, id: string): Promise<void> {
   const { document_id } = await get(app, actor, id)
   await app.db.transaction().execute(async (trx) => {
-    await claims.lockDocument(trx, { document_id })
+    await leases.lockDocument(trx, { document_id })
     if ((await jobs.cancel(trx, [id])).length === 0) throw new AppError('CONFLICT', {}, 'The job is finished already.')
-    await reading.finishExtraction(app, trx, document_id ?? '', { code: 'OCR_CANCELLED', message: 'The OCR job was cancelled.' })
+    await extraction.finishExtraction(app, trx, document_id ?? '', { code: 'OCR_CANCELLED', message: 'The OCR job was cancelled.' })
   })
 }
 
-/** Reads a document anew. A job that waits is replaced. Throws DOCUMENT_NOT_FOUND, FORBIDDEN for `urgent` of a normal user, CONFLICT while one runs, VALIDATION_ERROR. */
+/**
+ * Queues OCR of a document again, in place of a pending job. Returns the id of the job.
+ * Throws DOCUMENT_NOT_FOUND, FORBIDDEN for `urgent` of a user, CONFLICT while a job runs, VALIDATION_ERROR.
+ */
 export async function retry(
   app: App,
   actor: Actor,
@@ -187,13 +188,13 @@ export async function retry(
   const code = language ?? document.language
   checkLanguage(app, code)
   if (!app.ocr) throw new AppError('CONFLICT', {}, 'OCR is switched off on this server.')
-  return app.db.transaction().execute((trx) => again(app, trx, documentId, code, priority))
+  return app.db.transaction().execute((trx) => requeueDocument(app, trx, documentId, code, priority))
 }
 
-async function again(app: App, trx: Trx, documentId: string, language: string, priority: jobs.Priority): Promise<string> {
-  // Two retries at once: the second waits here, then sees the first one's job.
-  const found = await trx.selectFrom('documents').select('id').where('id', '=', documentId).forUpdate().executeTakeFirst()
-  if (!found) throw new AppError('DOCUMENT_NOT_FOUND')
+async function requeueDocument(app: App, trx: Trx, documentId: string, language: string, priority: jobs.Priority): Promise<string> {
+  // The lock makes concurrent retries wait for each other: the second one replaces the job of the first.
+  const document = await trx.selectFrom('documents').select('id').where('id', '=', documentId).forUpdate().executeTakeFirst()
+  if (!document) throw new AppError('DOCUMENT_NOT_FOUND')
   const live = await trx
     .selectFrom('jobs')
     .select(['id', 'status'])
@@ -207,21 +208,21 @@ async function again(app: App, trx: Trx, documentId: string, language: string, p
     trx,
     live.map(({ id }) => id),
   )
-  await reading.restartExtraction(app, trx, documentId, language)
+  await extraction.restartExtraction(app, trx, documentId, language)
   return jobs.enqueue(trx, 'ocr', { language }, { documentId, priority, maxAttempts: app.config.ocr.max_attempts })
 }
 
-/** Queues failed jobs' documents again: all that failed, or the given jobs. Returns how many. */
-export async function retryMany(app: App, actor: Actor, which: { status: 'failed' } | { ids: readonly string[] }): Promise<number> {
-  let query = seen(app, actor).select(['jobs.document_id', 'documents.language']).distinct().where('documents.status', '=', 'failed')
-  query = 'ids' in which ? query.where('jobs.id', 'in', which.ids) : query.where('jobs.status', '=', 'failed')
+/** Queues the documents of failed jobs again: of all failed jobs, or of those with the given ids. Returns their number. */
+export async function retryMany(app: App, actor: Actor, selection: { status: 'failed' } | { ids: readonly string[] }): Promise<number> {
+  let query = visibleJobs(app, actor).select(['jobs.document_id', 'documents.language']).distinct().where('documents.status', '=', 'failed')
+  query = 'ids' in selection ? query.where('jobs.id', 'in', selection.ids) : query.where('jobs.status', '=', 'failed')
   let queued = 0
   for (const { document_id, language } of await query.execute()) {
     const job = await app.db
       .transaction()
-      .execute((trx) => again(app, trx, document_id ?? '', language, 'normal'))
+      .execute((trx) => requeueDocument(app, trx, document_id ?? '', language, 'normal'))
       .catch((error) => {
-        // Gone or being read since we looked: not what was asked for any more.
+        // The document was deleted or is being read meanwhile.
         if (error instanceof AppError && error.status < 500) return null
         throw error
       })

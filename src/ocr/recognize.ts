@@ -1,15 +1,62 @@
+/** OCR of one page: prepares its image and corrects its orientation. */
+import sharp from 'sharp'
 import type { OcrEngine, OcrText, PageImage } from '../ports/ocr-engine.ts'
+import { type GrayImage, invertIfDark, normalizeIllumination } from './illumination.ts'
 
-/** Upside-down text is "read" with a confidence of 0.2 to 0.4, upright text hardly ever below 0.7. */
-const doubtful = 0.6
+/** Plausible lengths of the longer side, in inches. Outside of it the file states a wrong resolution. */
+const plausibleInches = { min: 4, max: 48 }
+/** Programs write 72 or 96 dpi by default. Below `belowDpi` only sheets that fit a scanner are plausible. */
+const lowResolution = { belowDpi: 150, maxInches: 17 }
+const a4Inches = { short: 8.27, long: 11.69 }
+/** Share of a photo that the page covers. */
+const pageShare = 0.8
+const minDpi = 70
+/** Letters are too small for Tesseract below `belowDpi`. Upscaling reduces the CER from 16 to 0.3 % at 72 dpi, from 0.8 to 0.1 % at 96. */
+const upscale = { belowDpi: 110, toDpi: 150 }
+/** Pixels above `aboveDpi` only cost a fifth of the time; even six-point print loses nothing. */
+const downscale = { aboveDpi: 240, toDpi: 200 }
+const maxPixels = 24_000_000
+/** Upside-down text has a confidence of 0.2 to 0.4, upright text rarely below 0.7. */
+const minConfidence = 0.6
+
+/** Prepares gray pixels for OCR: suitable resolution, dark text on light paper, even illumination. `dpi` null: the file states none. */
+export async function prepareImage({ dpi: statedDpi, ...image }: GrayImage & { dpi: number | null }): Promise<PageImage> {
+  const dpi = estimateDpi(image, statedDpi)
+  const targetDpi = dpi > downscale.aboveDpi ? downscale.toDpi : dpi < upscale.belowDpi ? upscale.toDpi : dpi
+  const factor = Math.min(targetDpi / dpi, Math.sqrt(maxPixels / (image.width * image.height)))
+  const scaled = factor === 1 ? image : await resize(image, factor)
+  const scaledDpi = Math.round(dpi * factor)
+  return { ...normalizeIllumination(invertIfDark(scaled), scaledDpi), dpi: scaledDpi }
+}
+
+/** Returns the stated resolution if it is plausible, else that of a photographed A4 page. */
+function estimateDpi({ width, height }: GrayImage, statedDpi: number | null): number {
+  const [short, long] = width < height ? [width, height] : [height, width]
+  if (statedDpi !== null) {
+    const maxInches = statedDpi < lowResolution.belowDpi ? lowResolution.maxInches : plausibleInches.max
+    if (long >= statedDpi * plausibleInches.min && long <= statedDpi * maxInches) return statedDpi
+  }
+  return Math.max(minDpi, Math.round(Math.min(long / a4Inches.long, short / a4Inches.short) * pageShare))
+}
+
+async function resize({ gray, width, height }: GrayImage, factor: number): Promise<GrayImage> {
+  const size = { width: Math.max(1, Math.round(width * factor)), height: Math.max(1, Math.round(height * factor)) }
+  const image = sharp(gray, { raw: { width, height, channels: 1 }, limitInputPixels: false })
+  const pixels = await image
+    .resize({ ...size, fit: 'fill', kernel: 'cubic' })
+    .toColourspace('b-w')
+    .raw()
+    .toBuffer()
+  return { gray: pixels, ...size }
+}
 
 /**
- * Reads one page whichever way up it lies. `language` is one or more installed codes joined by `+`. Throws ReadFailure.
- * Tesseract itself turns pages that lie on their side, but half of them the wrong way; only a doubtful result costs a second look from the other end.
+ * Recognizes a page in any orientation. `language` is one or more installed codes joined by `+`. Throws ReadFailure.
+ * Tesseract turns pages that lie on their side, but half of them upside down. A low confidence costs a second pass, turned by 180 degrees.
  */
 export async function recognizePage(engine: OcrEngine, page: PageImage, language: string): Promise<OcrText> {
-  const first = await engine.recognize(page, language)
-  if (first.confidence === null || first.confidence >= doubtful) return first
+  const result = await engine.recognize(page, language)
+  if (result.confidence === null || result.confidence >= minConfidence) return result
   const turned = await engine.recognize({ ...page, gray: page.gray.toReversed() }, language)
-  return (turned.confidence ?? 0) > first.confidence ? turned : first
+  return (turned.confidence ?? 0) > result.confidence ? turned : result
 }

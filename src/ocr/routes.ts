@@ -5,7 +5,7 @@ import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
 import * as jobs from '../jobs/queue.ts'
 import { resolvePage } from '../settings/settings.ts'
-import { languageName } from './language-name.ts'
+import { languageName } from './languages.ts'
 import * as ocr from './ocr.ts'
 import { recover } from './stranded-documents.ts'
 
@@ -78,14 +78,14 @@ export const routes = (app: App): Route[] => {
     answer: RetryAnswer,
     errors: ['CONFLICT', 'FORBIDDEN'],
   } as const
-  const again = async (actor: Parameters<typeof ocr.retry>[1], id: string, { language, priority }: z.infer<typeof Retry>) => ({
+  const queueAgain = async (actor: Parameters<typeof ocr.retry>[1], id: string, { language, priority }: z.infer<typeof Retry>) => ({
     message: 'OCR queued.',
     job_id: await ocr.retry(app, actor, id, language, priority),
   })
 
   return [
-    user('POST /api/documents/:id/retry-ocr', retry, ({ actor, param, body }) => again(actor, param('id'), body)),
-    user('POST /api/documents/:id/ocr/retry', retry, ({ actor, param, body }) => again(actor, param('id'), body)),
+    user('POST /api/documents/:id/retry-ocr', retry, ({ actor, param, body }) => queueAgain(actor, param('id'), body)),
+    user('POST /api/documents/:id/ocr/retry', retry, ({ actor, param, body }) => queueAgain(actor, param('id'), body)),
     user('GET /api/ocr/queue/status', { summary: 'Get counts and rates of the OCR queue', answer: StatusAnswer }, async ({ actor }) =>
       statusView(await ocr.status(app, actor)),
     ),
@@ -136,25 +136,15 @@ export const routes = (app: App): Route[] => {
         answer: ItemAnswer,
         errors: ['CONFLICT', 'FORBIDDEN'],
       },
-      async ({ actor, param, body }) => view(await ocr.prioritise(app, actor, param('id'), body.priority)),
+      async ({ actor, param, body }) => view(await ocr.setPriority(app, actor, param('id'), body.priority)),
     ),
     user('DELETE /api/ocr/queue/:id', { summary: 'Cancel an OCR job', ids, errors: ['CONFLICT'] }, ({ actor, param }) =>
       ocr.cancel(app, actor, param('id')),
     ),
-    user(
-      'GET /api/ocr/languages',
-      {
-        summary: 'List the installed OCR languages',
-        answer: LanguagesAnswer,
-      },
-      () => ({
-        languages: [...(app.ocr?.languages.keys() ?? [])]
-          .filter((code) => code !== 'osd')
-          .sort()
-          .map((code) => ({ code, name: languageName(code) })),
-        default: app.config.ocr.default_language,
-      }),
-    ),
+    user('GET /api/ocr/languages', { summary: 'List the installed OCR languages', answer: LanguagesAnswer }, () => ({
+      languages: [...(app.ocr?.languages.keys() ?? [])].sort().map((code) => ({ code, name: languageName(code) })),
+      default: app.config.ocr.default_language,
+    })),
   ]
 }
 

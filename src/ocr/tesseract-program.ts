@@ -1,3 +1,4 @@
+/** Search for the tesseract program. */
 import { execFile } from 'node:child_process'
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, dirname, isAbsolute, join } from 'node:path'
@@ -5,39 +6,37 @@ import { promisify } from 'node:util'
 import { environment } from '../config/environment.ts'
 
 const run = promisify(execFile)
+const timeoutMs = 10_000
 
-/** milliseconds */
-const timeout = 10_000
-
-export interface TesseractProgram {
+interface TesseractProgram {
   /** absolute path */
   readonly command: string
-  /** where it may keep its models */
+  /** folders that may contain its models */
   readonly folders: readonly string[]
 }
 
-/** The tesseract program on the PATH, of version 4 or later (the first with LSTM networks); null where there is none that runs. */
+/** Finds the tesseract program on the PATH. null: missing, broken, or older than version 4, the first one with LSTM networks. */
 export async function findTesseract(): Promise<TesseractProgram | null> {
   try {
-    const command = onPath('tesseract')
+    const command = findOnPath('tesseract')
     if (command === null) return null
-    // Without TESSDATA_PREFIX, which may be meant for somebody else.
-    const list = await run(command, ['--list-langs'], { env: { LC_ALL: 'C' }, timeout })
-    const told = /^List of .* in "(.+)"/m.exec(list.stdout + list.stderr)?.[1]
-    // Those that say the folder are of version 5 or later; to ask takes another process.
-    if (told === undefined && (await majorOf(command)) < 4) return null
-    return { command, folders: [...(told ? [told] : []), join(dirname(command), '../share/tessdata')] }
+    // Without TESSDATA_PREFIX, which may be set for another program.
+    const { stdout, stderr } = await run(command, ['--list-langs'], { env: { LC_ALL: 'C' }, timeout: timeoutMs })
+    const folder = /^List of .* in "(.+)"/m.exec(stdout + stderr)?.[1]
+    // Version 5 prints the folder. A second process asks older ones for their version.
+    if (folder === undefined && (await readMajorVersion(command)) < 4) return null
+    return { command, folders: [...(folder ? [folder] : []), join(dirname(command), '../share/tessdata')] }
   } catch {
     return null
   }
 }
 
-async function majorOf(command: string): Promise<number> {
-  const version = await run(command, ['--version'], { timeout })
-  return Number(/tesseract v?(\d+)/.exec(version.stdout + version.stderr)?.[1] ?? 0)
+async function readMajorVersion(command: string): Promise<number> {
+  const { stdout, stderr } = await run(command, ['--version'], { timeout: timeoutMs })
+  return Number(/tesseract v?(\d+)/.exec(stdout + stderr)?.[1] ?? 0)
 }
 
-function onPath(name: string): string | null {
+function findOnPath(name: string): string | null {
   const folders = (environment().PATH ?? '').split(delimiter).filter((folder) => isAbsolute(folder))
   return folders.map((folder) => join(folder, name)).find(isProgram) ?? null
 }

@@ -6,8 +6,7 @@ import { type AddressInfo, createServer as createListener, type Server } from 'n
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { forkConfined } from '../../src/extract/process/reader-process.ts'
-import { nodeKeepsFromNetwork, withoutNetwork } from '../../src/extract/process/sandbox.ts'
+import { forkSandboxed, nodeKeepsFromNetwork, withoutNetwork } from '../../src/extract/process/sandbox.ts'
 import { startApp, upload } from '../support/app.ts'
 import { zip } from '../support/data/office-files.ts'
 import { pdf } from '../support/data/pdf-file.ts'
@@ -76,10 +75,10 @@ async function takenOver(startsPrograms: boolean, isolation: readonly string[] |
   const anywhere = await listening(createListener().listen(0))
   await listening(createListener().listen(socket))
   const program = fileURLToPath(new URL('../support/processes/reader-taken-over.ts', import.meta.url))
-  const child = forkConfined({
+  const child = forkSandboxed({
     program,
     rights: { writable, readable: [home, program], startsPrograms },
-    memory: 1e9,
+    memoryBytes: 1e9,
     cpuSeconds: 600,
     isolation,
   })

@@ -2,12 +2,12 @@ import sharp from 'sharp'
 import { describe, expect, test } from 'vitest'
 import { openFile, type Tools, toReadFailure } from '../../src/extract/extract.ts'
 import { bytesSource } from '../../src/extract/opened-document.ts'
-import { loadPdfium, type OpenPictures } from '../../src/extract/readers/pdf/pdfium.ts'
+import { loadPdfium, type OpenPdfium } from '../../src/extract/readers/pdf/pdfium.ts'
 import { bmp, claimedPng, eml, image, ole, scan, tiff } from '../support/data/files.ts'
 import { docx, epub, openDocument, packedSpaces, paragraph, pptx, xlsx, zip } from '../support/data/office-files.ts'
 import { pdf } from '../support/data/pdf-file.ts'
 
-let pdfium: Promise<OpenPictures> | undefined
+let pdfium: Promise<OpenPdfium> | undefined
 const tools: Tools = {
   limits: { maxPages: 3, maxPixels: 4_000_000, dpi: 100 },
   pdfium: () => {

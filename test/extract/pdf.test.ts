@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { openFile, type Tools, toReadFailure } from '../../src/extract/extract.ts'
 import { bytesSource, type Limits } from '../../src/extract/opened-document.ts'
-import { parsePdfDate } from '../../src/extract/readers/iso-date.ts'
-import { loadPdfium, type OpenPictures } from '../../src/extract/readers/pdf/pdfium.ts'
+import { parsePdfDate } from '../../src/extract/readers/pdf/pdf-text.ts'
+import { loadPdfium, type OpenPdfium } from '../../src/extract/readers/pdf/pdfium.ts'
 import { assessTextLayer, joinTexts } from '../../src/extract/text-layer.ts'
 import { image, scan } from '../support/data/files.ts'
 import { pdf } from '../support/data/pdf-file.ts'
 
-let pdfium: Promise<OpenPictures> | undefined
+let pdfium: Promise<OpenPdfium> | undefined
 const tools = (limits: Partial<Limits> = {}): Tools => ({
   limits: { maxPages: 10, maxPixels: 20_000_000, dpi: 150, ...limits },
   pdfium: () => {

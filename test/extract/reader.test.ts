@@ -37,10 +37,10 @@ afterAll(() => rmSync(folder, { recursive: true }))
 function reader(limits: Partial<ReaderSettings['limits']> = {}, slots = 1, setup = ocr): DocumentReader {
   mkdirSync(tempDir, { recursive: true })
   const all = {
-    outlineTimeout: 30_000,
-    pageTimeout: 30_000,
-    thumbnailTimeout: 30_000,
-    memory: 1e9,
+    outlineTimeoutMs: 30_000,
+    pageTimeoutMs: 30_000,
+    thumbnailTimeoutMs: 30_000,
+    memoryBytes: 1e9,
     maxPages: 10,
     maxPixels: 2e7,
     dpi: 150,
@@ -145,7 +145,7 @@ describe('a reader', () => {
 
 describe('a file that does not end', () => {
   test('READ_TIMEOUT at the limit; the next file is read', async () => {
-    const { outline } = reader({ outlineTimeout: 3000 })
+    const { outline } = reader({ outlineTimeoutMs: 3000 })
     const start = performance.now()
     expect(await failureOf(outline(endless()))).toEqual(['READ_TIMEOUT', false])
     expect(performance.now() - start).toBeLessThan(3500)
@@ -153,7 +153,7 @@ describe('a file that does not end', () => {
   })
 
   test('READ_OUT_OF_MEMORY above the limit', async () => {
-    expect(await failureOf(reader({ memory: 40e6 }).outline(endless()))).toEqual(['READ_OUT_OF_MEMORY', false])
+    expect(await failureOf(reader({ memoryBytes: 40e6 }).outline(endless()))).toEqual(['READ_OUT_OF_MEMORY', false])
   })
 
   test('is let go within 100 ms of an abort, with its reason', async () => {
@@ -170,7 +170,7 @@ describe('a file that does not end', () => {
   })
 
   test('a wait for a free slot is let go too', async () => {
-    const { outline } = reader({ outlineTimeout: 1000 })
+    const { outline } = reader({ outlineTimeoutMs: 1000 })
     const first = failureOf(outline(endless()))
     const controller = new AbortController()
     const second = outline(text(), { signal: controller.signal })

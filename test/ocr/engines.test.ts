@@ -5,10 +5,8 @@ import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { ConfigError } from '../../src/errors.ts'
 import { engines } from '../../src/ocr/engines/registry.ts'
-import { languageName } from '../../src/ocr/language-name.ts'
-import { findOcr } from '../../src/ocr/languages.ts'
-import { prepare } from '../../src/ocr/prepare-image.ts'
-import { recognizePage } from '../../src/ocr/recognize.ts'
+import { findOcr, languageName } from '../../src/ocr/languages.ts'
+import { prepareImage, recognizePage } from '../../src/ocr/recognize.ts'
 import { findTesseract } from '../../src/ocr/tesseract-program.ts'
 import type { OcrEngine, OcrSetup, PageImage } from '../../src/ports/ocr-engine.ts'
 import { pageImage } from '../support/data/page-image.ts'
@@ -78,13 +76,13 @@ describe.each(Object.keys(engines) as OcrSetup['engine'][])('%s', (name) => {
     test('the words of a page lit from one corner, which are lost without preparation', async () => {
       const page = await pageImage(letter, { margin: 90 })
       const photo = { ...page, gray: page.gray.map((value, at) => (30 + value * 0.8) * light((at % page.width) / page.width)) }
-      const { text } = await engine.recognize(prepare(photo), 'eng')
+      const { text } = await engine.recognize(await prepareImage(photo), 'eng')
       for (const word of words) expect(text).toContain(word)
     })
 
     test('the words of a coarse page, white on black', async () => {
       const page = await pageImage(letter, { dpi: 72 })
-      const { text } = await engine.recognize(prepare({ ...page, gray: page.gray.map((value) => 255 - value) }), 'eng')
+      const { text } = await engine.recognize(await prepareImage({ ...page, gray: page.gray.map((value) => 255 - value) }), 'eng')
       for (const word of words) expect(text).toContain(word)
     })
 
@@ -189,17 +187,17 @@ describe('preparing a page', () => {
     ['without a resolution it is taken as a photo of A4', [4960, 7016, null], [2067, 2923, 200]],
     ['a claim of 72 dpi for a page of 48 inches is not believed', [2480, 3508, 72], [2480, 3508, 240]],
     ['a drawing of 33 inches at 150 dpi keeps its small print', [3508, 4967, 150], [3508, 4967, 150]],
-  ] as const)('%s', (_, [width, height, dpi], [newWidth, newHeight, newDpi]) => {
-    const page = prepare({ ...paper(width, height), dpi })
+  ] as const)('%s', async (_, [width, height, dpi], [newWidth, newHeight, newDpi]) => {
+    const page = await prepareImage({ ...paper(width, height), dpi })
     expect([page.width, page.height, page.dpi]).toEqual([newWidth, newHeight, newDpi])
     expect(page.gray).toHaveLength(newWidth * newHeight)
     expect(page.gray.every((value) => value === 240)).toBe(true)
   })
 
-  test('a page with an even light is handed on untouched', () => {
+  test('a page with even illumination is returned unchanged', async () => {
     const scan = { ...paper(1000, 1400), dpi: 200 }
     for (let at = 0; at < scan.gray.length; at += 13) scan.gray[at] = 20
-    expect(prepare(scan).gray).toBe(scan.gray)
+    expect((await prepareImage(scan)).gray).toBe(scan.gray)
   })
 })
 

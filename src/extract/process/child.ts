@@ -1,15 +1,15 @@
-/** The program in a reader process: does what the server asks for, one work at a time. */
+/** Program of a reader process: does the works that the server sends, one at a time. */
 import { setPriority } from 'node:os'
 import type { Setup, WorkMessage } from './messages.ts'
 import { deadlineCell, killGroup, startWatchdog } from './start-watchdog.ts'
 
-/** Lower than the server's, so that reading never makes users wait. */
+/** Scheduling priority below the server's, so that requests do not wait for extraction. */
 const niceness = 10
 
 const [parentPid, memoryBytes] = process.argv.slice(2).map(Number) as [number, number]
 const deadlineNs = deadlineCell()
 
-// Before anything that takes time: the server may be gone already.
+// Checked before anything slow: the server may have ended already.
 process.on('disconnect', killGroup)
 if (!process.connected || process.ppid !== parentPid) killGroup()
 setPriority(niceness)

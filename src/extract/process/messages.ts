@@ -1,5 +1,4 @@
-/** The messages between the server and its reader processes. */
-
+/** Messages between the server and its reader processes. */
 import type { FileToRead, OutlinePage, ReadFailureCode, ReadPage } from '../../ports/document-reader.ts'
 import type { OcrSetup } from '../../ports/ocr-engine.ts'
 import type { Box, Limits } from '../opened-document.ts'
@@ -21,7 +20,7 @@ export interface WorkMessage {
   readonly timeoutMs: number
 }
 
-/** What a reader process writes to standard error before it ends itself. */
+/** Lines that the watchdog writes to standard error before it kills the process. */
 export const memoryNotice = 'reader process: out of memory\n'
 export const timeoutNotice = 'reader process: the work took too long\n'
 

@@ -1,38 +1,36 @@
-/** A folder for each reader process, removed with it, or by the next reader if nobody was left to do it. */
+/** Folders of reader processes. Those of dead servers are removed at the next start. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { isAlive } from '../../is-alive.ts'
 
-/** Process ids come again, in containers at once; with the time of start they do not. */
 const host = hostname().replace(/[^\w.]/g, '_')
-const ownName = `reader-${host}-${process.pid}-${Math.round(performance.timeOrigin)}-`
+/** Contains the start time, because process ids recur, in containers immediately. */
+const ownPrefix = `reader-${host}-${process.pid}-${Math.round(performance.timeOrigin)}-`
 const pattern = /^reader-(.+)-(\d+)-(\d+)-[^-]+$/
 
-/** Makes a folder of a new name below `tempDir`. */
+/** Makes a folder with a unique name below `tempDir`. */
 export function makeReaderFolder(tempDir: string): string {
   mkdirSync(tempDir, { recursive: true })
-  return mkdtempSync(join(tempDir, ownName))
+  return mkdtempSync(join(tempDir, ownPrefix))
 }
 
-/** Removes a folder with all that is in it. */
+/** Removes a folder and its content. */
 export const removeReaderFolder = (folder: string): Promise<void> =>
   rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 })
 
-/** Removes the folders of this host's readers whose server is dead. */
+/** Removes the folders of dead servers on this host. Does nothing if `tempDir` cannot be listed. */
 export function removeStaleFolders(tempDir: string): void {
-  for (const name of namesIn(tempDir)) {
-    const [, madeOn, pid] = pattern.exec(name) ?? []
-    if (madeOn !== host || name.startsWith(ownName)) continue
-    if (Number(pid) === process.pid || !isAlive(Number(pid))) rmSync(join(tempDir, name), { recursive: true, force: true })
-  }
-}
-
-function namesIn(folder: string): string[] {
+  let names: string[]
   try {
-    return readdirSync(folder)
+    names = readdirSync(tempDir)
   } catch {
-    return []
+    return
+  }
+  for (const name of names) {
+    const [, creator, pid] = pattern.exec(name) ?? []
+    if (creator !== host || name.startsWith(ownPrefix)) continue
+    if (Number(pid) === process.pid || !isAlive(Number(pid))) rmSync(join(tempDir, name), { recursive: true, force: true })
   }
 }

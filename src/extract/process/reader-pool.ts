@@ -1,96 +1,82 @@
-/** Reads users' files in processes that can be killed: a bad file costs one of them, never the server. */
+/** Pool of reader processes. A bad file costs one of them, never the server. */
 import { availableParallelism } from 'node:os'
 import type { Log } from '../../log/log.ts'
 import { type DocumentReader, ReadFailure } from '../../ports/document-reader.ts'
 import type { OcrSetup } from '../../ports/ocr-engine.ts'
+import type { Limits } from '../opened-document.ts'
 import type { Answer, Work } from './messages.ts'
 import { removeStaleFolders } from './reader-folders.ts'
 import { type ReaderProcess, startProcess } from './reader-process.ts'
 import { withoutNetwork } from './sandbox.ts'
 
 export interface ReaderSettings {
-  /** files read at the same time; 0: as many as there are cores */
+  /** number of files read at the same time; 0: one per core */
   slots: number
-  /** below it the processes have their folders */
+  /** parent of the folders of the processes */
   tempDir: string
   log: Log
-  /** null: pages are never recognised */
+  /** null: no OCR */
   ocr: OcrSetup | null
-  limits: {
-    /** milliseconds */
-    outlineTimeout: number
-    /** milliseconds */
-    pageTimeout: number
-    /** milliseconds */
-    thumbnailTimeout: number
-    /** bytes that one process and those it starts may hold */
-    memory: number
-    /** pages of one file that OCR reads */
-    maxPages: number
-    /** pixels of one decoded picture */
-    maxPixels: number
-    /** of rendered PDF pages */
-    dpi: number
+  limits: Limits & {
+    outlineTimeoutMs: number
+    pageTimeoutMs: number
+    thumbnailTimeoutMs: number
+    /** memory of one process and its children */
+    memoryBytes: number
   }
 }
 
-/** how long a process without work is kept warm */
-const idleTime = 60_000
+/** Time after which a process without work is stopped. */
+const idleTimeoutMs = 60_000
 
-/** Opens the reader; processes start with the first work. `close()` resolves when none of them, and nothing of theirs, is left. */
-export function openReader({ slots: wanted, tempDir, log, ocr, limits }: ReaderSettings): DocumentReader {
-  const slots = wanted > 0 ? wanted : availableParallelism()
+/** Opens the reader. Processes start with the first work; close() resolves when all of them and their folders are gone. */
+export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }: ReaderSettings): DocumentReader {
+  const { outlineTimeoutMs, pageTimeoutMs, thumbnailTimeoutMs, memoryBytes, ...documentLimits } = limits
+  const slots = configuredSlots > 0 ? configuredSlots : availableParallelism()
   const idle = new Map<ReaderProcess, NodeJS.Timeout>()
   const all = new Set<ReaderProcess>()
   const waiting: (() => void)[] = []
-  let working = 0
+  let busySlots = 0
   let isClosed = false
   let isolation: readonly string[] | null | undefined
+  const maxTimeoutMs = Math.max(outlineTimeoutMs, pageTimeoutMs, thumbnailTimeoutMs)
+  const settings = { tempDir, log, ocr, memoryBytes, maxTimeoutMs, limits: documentLimits }
   removeStaleFolders(tempDir)
 
-  const settings = {
-    tempDir,
-    log,
-    ocr,
-    memory: limits.memory,
-    longestWorkMs: Math.max(limits.outlineTimeout, limits.pageTimeout, limits.thumbnailTimeout),
-    limits: { maxPages: limits.maxPages, maxPixels: limits.maxPixels, dpi: limits.dpi },
-  }
-
-  /** First come, first served. */
-  async function turn(signal?: AbortSignal): Promise<void> {
-    if (working < slots) {
-      working++
+  /** Waits for a slot, first come, first served. */
+  async function acquireSlot(signal?: AbortSignal): Promise<void> {
+    if (busySlots < slots) {
+      busySlots++
       return
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const giveUp = (): void => {
-      const place = waiting.indexOf(resolve)
-      if (place < 0) return
-      waiting.splice(place, 1)
+    const onAbort = (): void => {
+      const position = waiting.indexOf(resolve)
+      if (position < 0) return
+      waiting.splice(position, 1)
       reject(signal?.reason)
     }
     waiting.push(resolve)
-    signal?.addEventListener('abort', giveUp, { once: true })
-    await promise.finally(() => signal?.removeEventListener('abort', giveUp))
+    signal?.addEventListener('abort', onAbort, { once: true })
+    await promise.finally(() => signal?.removeEventListener('abort', onAbort))
   }
 
-  function pass(): void {
+  function releaseSlot(): void {
     const next = waiting.shift()
     if (next) next()
-    else working--
+    else busySlots--
   }
 
-  /** A process that has the file open already, else any that is idle, else a new one. */
-  function take(path: string): ReaderProcess {
-    const usable = [...idle.keys()]
-    const chosen = usable.find((process) => process.lastPath === path) ?? usable[0]
+  /** Returns an idle process, preferably one that has the file open, else a new one. */
+  function takeProcess(path: string): ReaderProcess {
+    const candidates = [...idle.keys()]
+    const chosen = candidates.find((process) => process.lastPath === path) ?? candidates[0]
     if (chosen) {
       clearTimeout(idle.get(chosen))
       idle.delete(chosen)
       if (!chosen.isWorn) return chosen
-      end(chosen)
-      return take(path)
+      stop(chosen)
+      return takeProcess(path)
     }
     if (isolation === undefined) isolation = withoutNetwork()
     const started = startProcess({ ...settings, isolation })
@@ -98,69 +84,69 @@ export function openReader({ slots: wanted, tempDir, log, ocr, limits }: ReaderS
     return started
   }
 
-  function giveBack(process: ReaderProcess): void {
+  function returnProcess(process: ReaderProcess): void {
     if (isClosed || process.isWorn) {
-      end(process)
+      stop(process)
       return
     }
-    const clock = setTimeout(() => {
+    const timer = setTimeout(() => {
       idle.delete(process)
-      end(process)
-    }, idleTime)
-    idle.set(process, clock.unref())
+      stop(process)
+    }, idleTimeoutMs)
+    idle.set(process, timer.unref())
   }
 
-  function end(process: ReaderProcess): void {
+  function stop(process: ReaderProcess): void {
     void process.stop().then(() => all.delete(process))
   }
 
-  async function run(work: Work, timeout: number, signal?: AbortSignal): Promise<Answer> {
+  async function run(work: Work, timeoutMs: number, signal?: AbortSignal): Promise<Answer> {
     signal?.throwIfAborted()
-    await turn(signal)
+    await acquireSlot(signal)
     try {
-      if (isClosed) throw closed()
-      const process = take(work.file.path)
+      if (isClosed) throw closedFailure()
+      const process = takeProcess(work.file.path)
       try {
-        const answer = await process.run(work, timeout, signal)
-        giveBack(process)
+        const answer = await process.run(work, timeoutMs, signal)
+        returnProcess(process)
         return answer
       } catch (problem) {
-        end(process)
-        throw isClosed && problem instanceof ReadFailure ? closed() : problem
+        stop(process)
+        throw isClosed && problem instanceof ReadFailure ? closedFailure() : problem
       }
     } finally {
-      pass()
+      releaseSlot()
     }
   }
 
-  async function ask<K extends 'outline' | 'page' | 'thumbnail'>(
+  /** Runs a work and returns the part `kind` of the answer. Throws ReadFailure. */
+  async function request<K extends Work['kind']>(
     kind: K,
-    work: Work,
-    timeout: number,
+    work: Omit<Extract<Work, { kind: K }>, 'kind'>,
+    timeoutMs: number,
     signal?: AbortSignal,
   ): Promise<Extract<Answer, Record<K, unknown>>[K]> {
-    const answer = await run(work, timeout, signal)
+    const answer = await run({ kind, ...work } as unknown as Work, timeoutMs, signal)
     if ('failure' in answer) throw new ReadFailure(answer.failure.code, answer.failure.message, answer.failure.retry)
     return (answer as Extract<Answer, Record<K, unknown>>)[kind]
   }
 
   return {
     slots,
-    outline: (file, { signal } = {}) => ask('outline', { kind: 'outline', file }, limits.outlineTimeout, signal),
+    outline: (file, { signal } = {}) => request('outline', { file }, outlineTimeoutMs, signal),
     async page(file, page, language, { signal } = {}) {
       if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR on this machine.')
       const missing = language.split('+').filter((code) => !ocr.languages.has(code))
       if (missing.length > 0) throw new ReadFailure('OCR_LANGUAGE_MISSING', `The OCR language ${missing.join(', ')} is not installed.`)
-      return ask('page', { kind: 'page', file, page, language }, limits.pageTimeout, signal)
+      return request('page', { file, page, language }, pageTimeoutMs, signal)
     },
-    thumbnail: (file, box, type, { signal } = {}) =>
-      ask('thumbnail', { kind: 'thumbnail', file, box, type }, limits.thumbnailTimeout, signal),
+    thumbnail: (file, box, type, { signal } = {}) => request('thumbnail', { file, box, type }, thumbnailTimeoutMs, signal),
     async close() {
       isClosed = true
-      for (const clock of idle.values()) clearTimeout(clock)
+      for (const timer of idle.values()) clearTimeout(timer)
       idle.clear()
       for (const next of waiting.splice(0)) {
-        working++
+        busySlots++
         next()
       }
       await Promise.all([...all].map((process) => process.stop()))
@@ -168,4 +154,4 @@ export function openReader({ slots: wanted, tempDir, log, ocr, limits }: ReaderS
   }
 }
 
-const closed = (): ReadFailure => new ReadFailure('READ_CRASHED', 'The reader is closed.', true)
+const closedFailure = (): ReadFailure => new ReadFailure('READ_CRASHED', 'The reader is closed.', true)

@@ -1,64 +1,59 @@
-/** One reader process: started, given work, watched, killed. */
-import { type ChildProcess, fork } from 'node:child_process'
-import { mkdirSync, rmSync, symlinkSync } from 'node:fs'
+/** One reader process: starts it, gives it work, watches its limits, kills it. */
+import type { ChildProcess } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import { resolve as absolute, extname, join } from 'node:path'
+import { extname, join, resolve as toAbsolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Log } from '../../log/log.ts'
 import { ReadFailure } from '../../ports/document-reader.ts'
 import { type Answer, type Setup, timeoutNotice, type Work, type WorkMessage } from './messages.ts'
-import { residentMemory } from './process-memory.ts'
 import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
+import { forkSandboxed, type Rights } from './sandbox.ts'
 
-import { path, permissions, type Rights, withLimits } from './sandbox.ts'
-
-const memoryInterval = 500
-/** what a process may do before it is replaced: parsers leak */
+const memoryPollMs = 500
+/** Maximum works of a process before it is replaced, because parsers leak memory. */
 const maxWorks = 200
-/** and how long it may work in all */
+/** Maximum time that a process works before it is replaced. */
 const maxWorkMs = 15 * 60_000
-/** Writable memory that Node, its threads and WebAssembly map without touching it: 1.7 GB measured with OCR of a page of 35 megapixels. */
-const mappedBytes = 3 * 1024 ** 3
-const complaintLength = 4000
-const own = fileURLToPath(import.meta.url)
-const program = fileURLToPath(new URL(`./child${extname(own)}`, import.meta.url))
+const maxStderrLength = 4000
+const program = fileURLToPath(new URL(`./child${extname(fileURLToPath(import.meta.url))}`, import.meta.url))
 
 export interface ProcessSettings extends Setup {
   readonly tempDir: string
   readonly log: Log
-  /** bytes that the process and those it starts may hold */
-  readonly memory: number
-  /** the longest timeout of one work */
-  readonly longestWorkMs: number
-  /** what `withoutNetwork()` found */
+  /** resident memory that the process and its children may hold together */
+  readonly memoryBytes: number
+  /** the longest timeout of a work */
+  readonly maxTimeoutMs: number
+  /** result of withoutNetwork() */
   readonly isolation: readonly string[] | null
 }
 
 export interface ReaderProcess {
-  /** The file of the last work: what it opened is still warm. */
+  /** File of the last work. The process keeps it open. */
   readonly lastPath: string | null
-  /** Whether it should do no more work. */
+  /** Whether the process has ended or must be replaced. */
   readonly isWorn: boolean
-  /** Does one work. Rejects with ReadFailure, or with the signal's reason; the process is dead then, unless the failure was its answer. */
-  run(work: Work, timeout: number, signal?: AbortSignal): Promise<Answer>
-  /** Ends the process and all that it started; resolves when nothing of them is left, and never rejects. */
+  /** Does one work. Rejects with ReadFailure, or with the signal's reason; after either the process is dead. */
+  run(work: Work, timeoutMs: number, signal?: AbortSignal): Promise<Answer>
+  /** Kills the process and its children. Resolves when they are gone and their folder is removed. Never rejects. */
   stop(): Promise<void>
 }
 
-/** Starts a process in a group and a folder of its own, with nothing of our environment. */
-export function startProcess({ tempDir, log, memory, longestWorkMs, isolation, ...setup }: ProcessSettings): ReaderProcess {
+/** Starts a process in a sandbox and a folder of its own. */
+export function startProcess({ tempDir, log, memoryBytes, maxTimeoutMs, isolation, ...setup }: ProcessSettings): ReaderProcess {
   const folder = makeReaderFolder(tempDir)
-  // Garbage collection and compilation have threads beside the main one.
-  const cpuSeconds = (2 * (maxWorkMs + longestWorkMs)) / 1000
-  const child = forkConfined({ program, rights: rightsFor(setup, folder), memory, cpuSeconds, isolation })
+  // Twice the working time: garbage collection and compilation run in other threads.
+  const cpuSeconds = (2 * (maxWorkMs + maxTimeoutMs)) / 1000
+  const child = forkSandboxed({ program, rights: rightsFor(setup, folder), memoryBytes, cpuSeconds, isolation })
   let lastPath: string | null = null
   let link = ''
   let works = 0
   let workedMs = 0
   let isEnded = false
-  let complaint = ''
+  let stderr = ''
   child.stderr?.on('data', (chunk: Buffer) => {
-    complaint = (complaint + chunk.toString()).slice(-complaintLength)
+    stderr = (stderr + chunk.toString()).slice(-maxStderrLength)
     log.debug({ pid: child.pid, text: chunk.toString().trim() }, 'reader process')
   })
   const ended = exitOf(child)
@@ -69,27 +64,27 @@ export function startProcess({ tempDir, log, memory, longestWorkMs, isolation, .
     })
     .catch((problem: unknown) => log.warn({ pid: child.pid, problem: String(problem) }, 'a reader process left something behind'))
   if (child.connected) child.send(setup, () => {})
-  idle(child)
+  setReferenced(child, false)
 
   const stop = (): Promise<void> => {
     if (!isEnded) {
-      busy(child)
+      setReferenced(child, true)
       killGroup(child)
     }
     return ended
   }
 
-  /** Puts the file where the process may read it, and nothing that it was handed before; answers where. */
-  function handOver(path: string): string {
+  /** Links the file into the folder of the process, in place of the previous one. Returns the link. */
+  function linkFile(path: string): string {
     if (path === lastPath) return link
     if (link !== '') rmSync(link, { force: true })
     link = join(folder, `file-${works}`)
-    symlinkSync(absolute(path), link)
+    symlinkSync(toAbsolute(path), link)
     lastPath = path
     return link
   }
 
-  async function run(work: Work, timeout: number, signal?: AbortSignal): Promise<Answer> {
+  async function run(work: Work, timeoutMs: number, signal?: AbortSignal): Promise<Answer> {
     works++
     const startMs = performance.now()
     const { promise, resolve, reject } = Promise.withResolvers<Answer>()
@@ -98,32 +93,32 @@ export function startProcess({ tempDir, log, memory, longestWorkMs, isolation, .
       void stop()
     }
     const onAbort = (): void => kill(signal?.reason)
-    const onExit = (): void => reject(crash(complaint))
+    const onClose = (): void => reject(exitFailure(stderr))
     const onError = (problem: Error): void => kill(new ReadFailure('READ_CRASHED', `The reader process failed: ${problem.message}`, true))
-    const clock = setTimeout(() => kill(new ReadFailure('READ_TIMEOUT')), timeout)
-    const watch = setInterval(() => {
-      if (residentMemory(child.pid ?? 0) > memory) kill(new ReadFailure('READ_OUT_OF_MEMORY'))
-    }, memoryInterval)
+    const timer = setTimeout(() => kill(new ReadFailure('READ_TIMEOUT')), timeoutMs)
+    const memoryPoll = setInterval(() => {
+      if (residentMemory(child.pid ?? 0) > memoryBytes) kill(new ReadFailure('READ_OUT_OF_MEMORY'))
+    }, memoryPollMs)
     signal?.addEventListener('abort', onAbort, { once: true })
     child.once('message', resolve as (message: unknown) => void)
-    // After the last of standard error, which tells why.
-    child.once('close', onExit)
+    // Emitted after the end of standard error, which contains the reason.
+    child.once('close', onClose)
     child.once('error', onError)
-    busy(child)
+    setReferenced(child, true)
     try {
-      if (isEnded || !child.connected) throw crash(complaint)
-      const message: WorkMessage = { work: { ...work, file: { ...work.file, path: handOver(work.file.path) } }, timeoutMs: timeout }
-      child.send(message, (problem) => problem && kill(crash(complaint)))
+      if (isEnded || !child.connected) throw exitFailure(stderr)
+      const message: WorkMessage = { work: { ...work, file: { ...work.file, path: linkFile(work.file.path) } }, timeoutMs }
+      child.send(message, (problem) => problem && kill(exitFailure(stderr)))
       return await promise
     } finally {
       workedMs += performance.now() - startMs
-      clearTimeout(clock)
-      clearInterval(watch)
+      clearTimeout(timer)
+      clearInterval(memoryPoll)
       signal?.removeEventListener('abort', onAbort)
       child.off('message', resolve)
-      child.off('close', onExit)
+      child.off('close', onClose)
       child.off('error', onError)
-      idle(child)
+      setReferenced(child, false)
     }
   }
 
@@ -132,14 +127,15 @@ export function startProcess({ tempDir, log, memory, longestWorkMs, isolation, .
       return lastPath
     },
     get isWorn() {
-      return isEnded || !child.connected || works >= maxWorks || workedMs >= maxWorkMs || residentMemory(child.pid ?? 0) > (memory * 2) / 3
+      const isTooLarge = () => residentMemory(child.pid ?? 0) > (memoryBytes * 2) / 3
+      return isEnded || !child.connected || works >= maxWorks || workedMs >= maxWorkMs || isTooLarge()
     },
     run,
     stop,
   }
 }
 
-/** Settles when the process is gone; one that could not be started never exits. */
+/** Resolves when the process has ended. A process that could not be started emits no exit. */
 function exitOf(child: ChildProcess): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   child.once('exit', () => resolve())
@@ -149,34 +145,7 @@ function exitOf(child: ChildProcess): Promise<void> {
   return promise
 }
 
-export interface ConfinedProgram {
-  /** a module; it finds our pid and `memory` in its arguments */
-  readonly program: string
-  readonly rights: Rights
-  /** bytes that it may hold: the limit of its heap; with what is mapped and never touched, that of its writable memory */
-  readonly memory: number
-  /** processor time after which the kernel kills it */
-  readonly cpuSeconds: number
-  readonly isolation: readonly string[] | null
-}
-
-/** Starts a program of ours with a channel to it, as the leader of a group, in the folder that it may write to, and with none of our environment. */
-export function forkConfined({ program, rights, memory, cpuSeconds, isolation }: ConfinedProgram): ChildProcess {
-  const cwd = rights.writable
-  const limits = withLimits({ cpuSeconds, dataBytes: memory + mappedBytes })
-  const [execPath = '', ...before] = [...(isolation ?? []), ...limits, process.execPath]
-  return fork(program, [String(process.pid), String(memory)], {
-    cwd,
-    detached: true,
-    serialization: 'advanced',
-    execPath,
-    execArgv: [...before, `--max-old-space-size=${Math.ceil(memory / 1024 / 1024)}`, ...permissions(rights)],
-    env: { PATH: path, HOME: cwd, TMPDIR: cwd, LC_ALL: 'C.UTF-8', OMP_THREAD_LIMIT: '1', VIPS_CONCURRENCY: '1' },
-    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-  })
-}
-
-/** It writes to a folder inside of its own: through a link that it may write to, the file itself could be changed. */
+/** Makes a writable subfolder: in a writable folder of links, the linked file itself could be changed. */
 function rightsFor({ ocr }: Setup, folder: string): Rights {
   const writable = join(folder, 'own')
   mkdirSync(writable)
@@ -184,33 +153,46 @@ function rightsFor({ ocr }: Setup, folder: string): Rights {
   return { writable, readable: [folder, ...new Set(models)], startsPrograms: ocr?.engine === 'tesseract-native' }
 }
 
-/** The process leads a group, so that programs it started end with it. */
+/** Kills the group that the process leads, with the programs that it started. */
 function killGroup({ pid }: ChildProcess): void {
   if (pid === undefined) return
   try {
     process.kill(-pid, 'SIGKILL')
   } catch (problem) {
-    // No such group: all of it is gone.
+    // ESRCH: all of the group has ended.
     if ((problem as NodeJS.ErrnoException).code !== 'ESRCH') throw problem
   }
 }
 
-function crash(complaint: string): ReadFailure {
-  if (complaint.includes(timeoutNotice)) return new ReadFailure('READ_TIMEOUT')
-  if (/out of memory|allocation failed/i.test(complaint)) return new ReadFailure('READ_OUT_OF_MEMORY')
+/** Returns the failure for a process that ended by itself, by its last output. */
+function exitFailure(stderr: string): ReadFailure {
+  if (stderr.includes(timeoutNotice)) return new ReadFailure('READ_TIMEOUT')
+  if (/out of memory|allocation failed/i.test(stderr)) return new ReadFailure('READ_OUT_OF_MEMORY')
   return new ReadFailure('READ_CRASHED', undefined, true)
 }
 
-/** An idle process does not keep ours from ending. */
-function idle(child: ChildProcess): void {
-  child.unref()
-  child.channel?.unref()
-  ;(child.stderr as Socket | null)?.unref()
+/** Sets whether the process keeps this one from ending. Only a working one does. */
+function setReferenced(child: ChildProcess, isReferenced: boolean): void {
+  for (const handle of [child, child.channel, child.stderr as Socket | null]) {
+    if (isReferenced) handle?.ref()
+    else handle?.unref()
+  }
 }
 
-/** What is waited for does. */
-function busy(child: ChildProcess): void {
-  child.ref()
-  child.channel?.ref()
-  ;(child.stderr as Socket | null)?.ref()
+/** Returns the resident bytes of a process and its descendants; 0 except on Linux. */
+function residentMemory(pid: number): number {
+  const kilobytes = Number(/^VmRSS:\s+(\d+) kB/m.exec(orEmpty(() => readFileSync(`/proc/${pid}/status`, 'utf8')))?.[1] ?? 0)
+  const threads = orEmpty(() => readdirSync(`/proc/${pid}/task`))
+  const lists = Array.from(threads, (thread) => orEmpty(() => readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')))
+  const children = lists.flatMap((list) => list.split(' ').filter(Boolean).map(Number))
+  return children.reduce((sum, child) => sum + residentMemory(child), kilobytes * 1024)
+}
+
+/** Returns '' if `read` throws, as for processes and threads that have ended. */
+function orEmpty<T>(read: () => T): T | '' {
+  try {
+    return read()
+  } catch {
+    return ''
+  }
 }

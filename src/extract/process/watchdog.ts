@@ -1,6 +1,6 @@
 /**
- * A thread of each reader process and of the worker process of a server. Kills the process and all that it started when the parent is gone,
- * when the work takes too long, or when the process holds too much memory. It works while the main thread is stuck, and needs nothing of the parent.
+ * Watchdog thread of reader processes and of the worker process of a server. Kills the process group when the parent has ended, when the work
+ * takes too long, or when the process holds too much memory. Works while the main thread is stuck.
  */
 import { writeSync } from 'node:fs'
 import { setInterval } from 'node:timers'
@@ -8,21 +8,21 @@ import { workerData } from 'node:worker_threads'
 import { memoryNotice, timeoutNotice } from './messages.ts'
 
 export interface WatchdogData {
-  /** told by the parent: one that is gone before this process starts cannot be asked for any more */
+  /** passed by the parent, because the parent may end before this process can read it */
   readonly parentPid: number
   /** resident bytes that this process may hold */
   readonly memoryBytes: number
-  /** one element: when the work must be done, on the clock of process.hrtime; 0 without work */
+  /** one element: deadline of the work on the clock of process.hrtime; 0: no work */
   readonly deadlineNs: BigInt64Array
 }
 
 const intervalMs = 250
-/** The parent ends work at its timeout. This is for a parent that cannot. */
+/** Delay after the timeout, at which the parent itself kills the process. */
 const graceNs = 2_000_000_000n
 const { parentPid, memoryBytes, deadlineNs } = workerData as WatchdogData
 
 function check(): void {
-  // Whoever takes over an orphan ran before its parent ended, so it never has the same pid: the time of start need not be compared.
+  // The process that adopts an orphan ran before the parent ended, so it cannot have its pid.
   if (process.ppid !== parentPid) kill()
   if (process.memoryUsage.rss() > memoryBytes) kill(memoryNotice)
   const deadline = Atomics.load(deadlineNs, 0)
@@ -33,7 +33,7 @@ function kill(notice = ''): void {
   try {
     if (notice !== '') writeSync(2, notice)
   } catch {
-    // Nobody reads any more.
+    // The parent no longer reads.
   }
   process.kill(-process.pid, 'SIGKILL')
 }

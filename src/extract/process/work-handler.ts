@@ -1,24 +1,23 @@
-/** Reads files for the server, in the main thread of a reader process. */
+/** Handles the works of a reader process, in its main thread. */
 import { statSync } from 'node:fs'
 import sharp from 'sharp'
 import { engines } from '../../ocr/engines/registry.ts'
-import { prepare } from '../../ocr/prepare-image.ts'
-import { recognizePage } from '../../ocr/recognize.ts'
+import { prepareImage, recognizePage } from '../../ocr/recognize.ts'
 import { type FileToRead, ReadFailure, type ReadPage } from '../../ports/document-reader.ts'
 import type { OcrEngine } from '../../ports/ocr-engine.ts'
 import { type OpenedFile, openFile, toReadFailure } from '../extract.ts'
 import { fileSource } from '../opened-document.ts'
 import { removeInvalidCharacters } from '../readers/decode.ts'
-import { loadPdfium, type OpenPictures } from '../readers/pdf/pdfium.ts'
+import { loadPdfium, type OpenPdfium } from '../readers/pdf/pdfium.ts'
 import { joinTexts } from '../text-layer.ts'
 import type { Answer, Setup, Work } from './messages.ts'
 
 sharp.concurrency(1)
 sharp.cache(false)
 
-/** Returns a function that does one work at a time and never rejects. The engines, and the file of the last work, stay open between calls. */
+/** Returns a function that does one work at a time and never rejects. Keeps the engines and the last file open between works. */
 export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise<Answer> {
-  let pdfium: Promise<OpenPictures> | undefined
+  let pdfium: Promise<OpenPdfium> | undefined
   let engine: Promise<OcrEngine> | undefined
   let last: { key: string; opened: OpenedFile } | undefined
   const tools = {
@@ -43,19 +42,16 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
     return opened
   }
 
-  function openedEngine(): Promise<OcrEngine> {
-    if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR engine.')
-    engine ??= engines[ocr.engine](ocr, process.cwd())
-    return engine
-  }
-
   async function readPage(opened: OpenedFile, number: number, language: string): Promise<ReadPage> {
     const picture = await opened.picture(number)
     if (!picture) return { text: '', confidence: null, width: null, height: null }
+    if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR engine.')
+    engine ??= engines[ocr.engine](ocr, process.cwd())
     const { gray, width, height, dpi } = picture
-    const { text, confidence } = await recognizePage(await openedEngine(), prepare({ gray, width, height, dpi }), language)
-    const whole = picture.isTrusted ? joinTexts(picture.text, text) : text || picture.text
-    return { text: removeInvalidCharacters(whole), confidence, ...picture.page }
+    const image = await prepareImage({ gray, width, height, dpi })
+    const { text, confidence } = await recognizePage(await engine, image, language)
+    const joined = picture.isTrusted ? joinTexts(picture.text, text) : text || picture.text
+    return { text: removeInvalidCharacters(joined), confidence, ...picture.page }
   }
 
   async function handle(work: Work): Promise<Answer> {
@@ -64,10 +60,9 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
     if (work.kind === 'page') return { page: await readPage(opened, work.page, work.language) }
     return { thumbnail: await opened.thumbnail(work.box, work.type) }
   }
-  return (work) => handle(work).catch(failureAnswer)
-}
-
-function failureAnswer(problem: unknown): Answer {
-  const { code, message, isRetryable: retry } = toReadFailure(problem)
-  return { failure: { code, message, retry } }
+  return (work) =>
+    handle(work).catch((problem) => {
+      const { code, message, isRetryable: retry } = toReadFailure(problem)
+      return { failure: { code, message, retry } }
+    })
 }

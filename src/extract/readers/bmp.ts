@@ -1,4 +1,4 @@
-/** Windows bitmaps, which libvips does not read. */
+/** Decoder of Windows bitmaps, which libvips does not support. */
 import { ReadFailure } from '../../ports/document-reader.ts'
 
 const corruptFailure = (): ReadFailure => new ReadFailure('FILE_CORRUPT', 'The bitmap is damaged.')
@@ -15,7 +15,7 @@ interface Header {
   masks: readonly number[]
 }
 
-/** Decodes to RGB rows from the top: 1 to 32 bits a pixel, plain, with bit fields, or run-length encoded with 8 bits. Missing rows stay white. */
+/** Decodes to RGB rows from the top: 1 to 32 bits per pixel, bit fields, or 8-bit run-length encoding. Missing rows stay white. */
 export function decodeBmp(bytes: Uint8Array, maxPixels: number): { pixels: Uint8Array; width: number; height: number } {
   const header = readHeader(bytes)
   const { width, height } = header
@@ -23,13 +23,13 @@ export function decodeBmp(bytes: Uint8Array, maxPixels: number): { pixels: Uint8
   const pixels = new Uint8Array(width * height * 3).fill(255)
   const rows =
     header.compression === 1
-      ? { bits: 8, data: unpackRuns(bytes.subarray(header.start), width, height) }
+      ? { bits: 8, data: decodeRunLengths(bytes.subarray(header.start), width, height) }
       : { bits: header.bits, data: bytes.subarray(header.start) }
   const stride = header.compression === 1 ? width : Math.ceil((width * rows.bits) / 32) * 4
   for (let row = 0; row < height; row++) {
     if ((row + 1) * stride > rows.data.length) break
     const y = header.isTopDown ? row : height - 1 - row
-    paintRow(rows.data.subarray(row * stride, (row + 1) * stride), pixels.subarray(y * width * 3, (y + 1) * width * 3), header)
+    decodeRow(rows.data.subarray(row * stride, (row + 1) * stride), pixels.subarray(y * width * 3, (y + 1) * width * 3), header)
   }
   return { pixels, width, height }
 }
@@ -38,15 +38,15 @@ function readHeader(bytes: Uint8Array): Header {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   if (bytes.length < 26) throw corruptFailure()
   const size = view.getUint32(14, true)
-  const isOld = size === 12
-  if (!isOld && (size < 40 || bytes.length < 54)) throw corruptFailure()
-  const width = isOld ? view.getUint16(18, true) : view.getInt32(18, true)
-  const high = isOld ? view.getInt16(20, true) : view.getInt32(22, true)
-  const bits = view.getUint16(isOld ? 24 : 28, true)
-  const compression = isOld ? 0 : view.getUint32(30, true)
+  const isCoreHeader = size === 12
+  if (!isCoreHeader && (size < 40 || bytes.length < 54)) throw corruptFailure()
+  const width = isCoreHeader ? view.getUint16(18, true) : view.getInt32(18, true)
+  const signedHeight = isCoreHeader ? view.getInt16(20, true) : view.getInt32(22, true)
+  const bits = view.getUint16(isCoreHeader ? 24 : 28, true)
+  const compression = isCoreHeader ? 0 : view.getUint32(30, true)
   if (
     width < 1 ||
-    high === 0 ||
+    signedHeight === 0 ||
     ![1, 4, 8, 16, 24, 32].includes(bits) ||
     ![0, 1, 3].includes(compression) ||
     (compression === 1 && bits !== 8)
@@ -61,17 +61,17 @@ function readHeader(bytes: Uint8Array): Header {
   return {
     start: view.getUint32(10, true),
     width,
-    height: Math.abs(high),
-    isTopDown: high < 0,
+    height: Math.abs(signedHeight),
+    isTopDown: signedHeight < 0,
     bits,
     compression,
     palette: bytes.subarray(14 + size),
-    paletteStep: isOld ? 3 : 4,
+    paletteStep: isCoreHeader ? 3 : 4,
     masks,
   }
 }
 
-function paintRow(row: Uint8Array, out: Uint8Array, { width, bits, palette, paletteStep, masks }: Header): void {
+function decodeRow(row: Uint8Array, out: Uint8Array, { width, bits, palette, paletteStep, masks }: Header): void {
   for (let x = 0; x < width; x++) {
     if (bits <= 8) {
       const index = (row[(x * bits) >> 3]! >> (8 - bits - ((x * bits) & 7))) & ((1 << bits) - 1)
@@ -90,12 +90,12 @@ function paintRow(row: Uint8Array, out: Uint8Array, { width, bits, palette, pale
 function extractField(value: number, mask: number): number {
   if (mask === 0) return 0
   const shift = 31 - Math.clz32(mask & -mask)
-  const most = mask >>> shift
-  return Math.round((((value & mask) >>> shift) * 255) / most)
+  const max = mask >>> shift
+  return Math.round((((value & mask) >>> shift) * 255) / max)
 }
 
-/** Run-length encoding of 8 bits: pairs of count and value; count 0 escapes to ends, jumps and literal runs. */
-function unpackRuns(data: Uint8Array, width: number, height: number): Uint8Array {
+/** Decodes RLE8: pairs of count and value. Count 0 escapes to line ends, jumps and literal runs. */
+function decodeRunLengths(data: Uint8Array, width: number, height: number): Uint8Array {
   const out = new Uint8Array(width * height)
   let x = 0
   let y = 0

@@ -1,10 +1,10 @@
-/** Bytes of text in any common encoding, decoded. */
+/** Decoding and cleaning of text. */
 import chardet from 'chardet'
 import iconv from 'iconv-lite'
 
 const sampleBytes = 64 * 1024
 
-/** The encoding that a byte order mark announces, and its length; null without one. */
+/** Returns the encoding and length of a byte order mark, null if there is none. */
 export function byteOrderMark(bytes: Uint8Array): { encoding: string; length: number } | null {
   const [a, b, c, d] = bytes
   if (a === 0xef && b === 0xbb && c === 0xbf) return { encoding: 'utf-8', length: 3 }
@@ -15,7 +15,7 @@ export function byteOrderMark(bytes: Uint8Array): { encoding: string; length: nu
   return null
 }
 
-/** Whether the bytes are UTF-8; a character cut off at the end is forgiven when they are only the head of a file. */
+/** Returns whether the bytes are valid UTF-8. `isHead` permits an incomplete character at the end. */
 export function isUtf8(bytes: Uint8Array, isHead = false): boolean {
   try {
     new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: isHead })
@@ -25,7 +25,7 @@ export function isUtf8(bytes: Uint8Array, isHead = false): boolean {
   }
 }
 
-/** Tells UTF-16 and UTF-32 without a mark by where their zero bytes are; null for anything else. */
+/** Detects UTF-16 and UTF-32 without a byte order mark by the positions of zero bytes. Returns null for other encodings. */
 export function wideEncoding(bytes: Uint8Array): string | null {
   const sample = bytes.subarray(0, 4096 & ~3)
   const units = Math.floor(sample.length / 4)
@@ -40,7 +40,7 @@ export function wideEncoding(bytes: Uint8Array): string | null {
   return null
 }
 
-/** Decodes with an encoding by name; null where nobody knows the name. */
+/** Decodes by the name of an encoding. Returns null for an unknown name. */
 export function decodeAs(bytes: Uint8Array, encoding: string): string | null {
   try {
     return new TextDecoder(encoding).decode(bytes)
@@ -49,13 +49,13 @@ export function decodeAs(bytes: Uint8Array, encoding: string): string | null {
   }
 }
 
-/** Decodes by mark, by UTF-8, by the declared name, by the pattern of the bytes, in this order. Never fails. */
+/** Decodes by byte order mark, as UTF-8, by the declared encoding, or by a guess, in this order. Never throws. */
 export function decode(bytes: Uint8Array, declared?: string | null): string {
   const mark = byteOrderMark(bytes)
   if (mark) return removeInvalidCharacters(decodeAs(bytes.subarray(mark.length), mark.encoding) ?? '')
   const wide = wideEncoding(bytes)
   if (wide) return removeInvalidCharacters(decodeAs(bytes, wide) ?? '')
-  // Seven-bit encodings such as ISO-2022-JP are valid UTF-8 too, so that an escape sequence asks for a closer look.
+  // Seven-bit encodings such as ISO-2022-JP are valid UTF-8 too, and contain escape sequences.
   if (isUtf8(bytes) && !bytes.includes(0x1b)) return removeInvalidCharacters(new TextDecoder().decode(bytes))
   const declaredText = declared ? decodeAs(bytes, declared) : null
   if (declaredText !== null) return removeInvalidCharacters(declaredText)
@@ -63,13 +63,13 @@ export function decode(bytes: Uint8Array, declared?: string | null): string {
   return removeInvalidCharacters(decodeAs(bytes, guessed) ?? iconv.decode(Buffer.from(bytes), 'windows-1252'))
 }
 
-/** Takes out what no database stores: NUL and halves of surrogate pairs. */
+/** Removes characters that PostgreSQL cannot store: NUL and lone surrogates. */
 export function removeInvalidCharacters(text: string): string {
   const whole = text.isWellFormed() ? text : text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, '')
   return whole.includes('\0') ? whole.replaceAll('\0', '') : whole
 }
 
-/** Makes readable lines of gathered text: single spaces, no more than one empty line, nothing around. */
+/** Normalizes white space: single spaces, at most one empty line, none at the ends. */
 export const normalizeWhitespace = (text: string): string =>
   removeInvalidCharacters(text)
     .replace(/\r\n?/g, '\n')
@@ -77,3 +77,33 @@ export const normalizeWhitespace = (text: string): string =>
     .replace(/[ \t]+\n/g, '\n')
     .replace(/\n{3,}/g, '\n\n')
     .trim()
+
+/** Maximum length of the text of a file, in characters. */
+export const maxTextLength = 20_000_000
+
+export interface TextSink {
+  add(text: string): void
+  /** Whether the text has reached its maximum length. */
+  readonly isFull: boolean
+  text(): string
+}
+
+/** Excess over `maxTextLength`, so that the caller sees that the text was too long. */
+const overflowLength = 1000
+
+/** Creates a collector of text. Drops text beyond `maxLength`, which protects against endless markup. */
+export function createTextSink(maxLength = maxTextLength + overflowLength): TextSink {
+  const parts: string[] = []
+  let length = 0
+  return {
+    add(text) {
+      if (length >= maxLength || text === '') return
+      parts.push(length + text.length > maxLength ? text.slice(0, maxLength - length) : text)
+      length += text.length
+    },
+    get isFull() {
+      return length >= maxLength
+    },
+    text: () => parts.join(''),
+  }
+}

@@ -1,11 +1,11 @@
-/** Books: the chapters in reading order. */
+/** Reader of EPUB books. */
 
+import { createTextSink } from './decode.ts'
 import { decodeHtml, readHtml } from './html.ts'
 import { decodeXml, walkXml } from './markup.ts'
-import { createTextSink } from './text-sink.ts'
 import { type Archive, resolvePart } from './zip.ts'
 
-/** Where the container says that the book's own description is; '' where it says nothing. */
+/** Returns the path of the package document, '' if the container names none. */
 export function findPackagePath(archive: Archive): string {
   let path = ''
   walkXml(decodeXml(archive.readPart('META-INF/container.xml') ?? new Uint8Array()), {
@@ -16,15 +16,15 @@ export function findPackagePath(archive: Archive): string {
   return path
 }
 
-/** Reads the chapters that the spine lists. */
+/** Reads the chapters in the order of the spine. */
 export function readEpub(archive: Archive): string {
-  const description = findPackagePath(archive)
+  const packagePath = findPackagePath(archive)
   const files = new Map<string, string>()
   const chapters: string[] = []
-  walkXml(decodeXml(archive.readPart(description) ?? new Uint8Array()), {
+  walkXml(decodeXml(archive.readPart(packagePath) ?? new Uint8Array()), {
     open(name, { id = '', href = '', idref = '' }) {
       if (name.endsWith('itemref')) chapters.push(idref)
-      else if (name.endsWith('item')) files.set(id, resolvePart(description, href.replace(/#.*/, '')))
+      else if (name.endsWith('item')) files.set(id, resolvePart(packagePath, href.replace(/#.*/, '')))
     },
   })
   const sink = createTextSink()

@@ -1,33 +1,32 @@
-/** Pictures: one page each, several in a TIFF. */
+/** Reader of images: one page each, several in a TIFF. */
 import sharp, { type Metadata, type Sharp } from 'sharp'
 import { type OutlinePage, ReadFailure } from '../../ports/document-reader.ts'
 import type { Box, ByteSource, Contents, Limits, OpenedDocument, Picture } from '../opened-document.ts'
 import { decodeBmp } from './bmp.ts'
-import { readTiffPages } from './tiff-pages.ts'
 
-/** Smaller than any letter that can be read. */
+/** Minimum side of an image for OCR. */
 const minSidePixels = 8
-/** Densities that formats write when nobody knew one. */
+/** Densities that programs write by default. */
 const unknownDensities = new Set([0, 1, 25, 72, 96])
 
-/** Reduces to 8-bit gray on white, one byte a pixel. */
+/** Converts to 8-bit gray on white, one byte per pixel. */
 export async function toGray(image: Sharp): Promise<{ gray: Uint8Array; width: number; height: number }> {
   const flat = image.flatten({ background: '#ffffff' }).grayscale().toColourspace('b-w')
   const { data, info } = await flat.raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true })
   return { gray: info.channels === 1 ? data : data.filter((_, i) => i % info.channels === 0), width: info.width, height: info.height }
 }
 
-/** Encodes inside the box, on white, without what the original says of itself. */
+/** Encodes an image inside the box, on white, without metadata. */
 export const encodeThumbnail = async (image: Sharp, { width, height }: Box, type: 'image/webp' | 'image/jpeg'): Promise<Uint8Array> => {
   const small = image.resize({ width, height, fit: 'inside', withoutEnlargement: true }).flatten({ background: '#ffffff' })
   return type === 'image/webp' ? small.webp({ quality: 80 }).toBuffer() : small.jpeg({ quality: 80 }).toBuffer()
 }
 
-/** Opens a picture. Its methods throw ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
+/** Opens an image. Its methods throw ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
 export function openImage(source: ByteSource, mimeType: string, limits: Limits): OpenedDocument {
   let image: Promise<{ open(page?: number): Sharp; metadata: Metadata }> | undefined
 
-  /** The header decides whether the rest is decoded at all. */
+  /** Reads the header only. Pixels are decoded after their number was checked. */
   async function load() {
     const bytes = mimeType === 'image/bmp' ? null : source.read()
     const raw = bytes ? null : decodeBmp(source.read(), limits.maxPixels)
@@ -55,22 +54,22 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
     return assertPixelLimit({ width: autoOrient?.width ?? width, height: autoOrient?.height ?? height })
   }
 
-  async function sizes(): Promise<{ count: number; sizes: Box[] }> {
+  async function readSizes(): Promise<{ count: number; sizes: Box[] }> {
     const { metadata } = await getImage()
-    const plain = metadata.format === 'tiff' ? readTiffPages(source.read(), limits.maxPages) : null
-    if (plain) return { count: plain.count, sizes: plain.sizes.map(assertPixelLimit) }
-    const found: Box[] = []
+    const tiff = metadata.format === 'tiff' ? readTiffPages(source.read(), limits.maxPages) : null
+    if (tiff) return { count: tiff.count, sizes: tiff.sizes.map(assertPixelLimit) }
+    const sizes: Box[] = []
     const count = pageCount(metadata)
-    while (found.length < Math.min(count, limits.maxPages)) found.push(await sizeOf(found.length).catch(throwReadFailure))
-    return { count, sizes: found }
+    while (sizes.length < Math.min(count, limits.maxPages)) sizes.push(await sizeOf(sizes.length).catch(throwReadFailure))
+    return { count, sizes }
   }
 
   return {
     async contents(): Promise<Contents> {
-      const { count, sizes: found } = await sizes()
-      const pages = found.map((size, i): OutlinePage => ({ page: i + 1, text: '', needsOcr: isReadable(size), ...size }))
-      const { width = null, height = null } = found[0] ?? {}
-      const skipped = count - found.length
+      const { count, sizes } = await readSizes()
+      const pages = sizes.map((size, i): OutlinePage => ({ page: i + 1, text: '', needsOcr: isReadable(size), ...size }))
+      const { width = null, height = null } = sizes[0] ?? {}
+      const skipped = count - sizes.length
       return { metadata: { width, height, page_count: count, ...(skipped > 0 && { pages_without_ocr: skipped }) }, pages }
     },
 
@@ -97,7 +96,7 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
 
 const isReadable = ({ width, height }: Box): boolean => Math.min(width, height) >= minSidePixels
 
-/** Frames of an animation are one picture; pages of a TIFF are pages. */
+/** Returns the number of pages. The frames of an animation are one page. */
 const pageCount = ({ format, pages = 1 }: Metadata): number => (format === 'tiff' ? pages : 1)
 
 function throwReadFailure(problem: unknown): never {
@@ -105,4 +104,40 @@ function throwReadFailure(problem: unknown): never {
   const message = problem instanceof Error ? problem.message : String(problem)
   if (/pixel limit/i.test(message)) throw new ReadFailure('FILE_TOO_COMPLEX', 'The picture has more pixels than allowed.')
   throw new ReadFailure('FILE_CORRUPT', `The picture cannot be decoded: ${message.split('\n')[0]}`)
+}
+
+const tags = { width: 256, height: 257, orientation: 274 } as const
+/** Lowest orientation that swaps width and height. */
+const firstSwapped = 5
+
+/**
+ * Reads the sizes of at most `limit` TIFF pages, after rotation, from their directories. Returns null for a BigTIFF.
+ * libvips walks through all directories for each page.
+ */
+function readTiffPages(bytes: Uint8Array, limit: number): { count: number; sizes: Box[] } | null {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const isLittle = bytes[0] === 0x49
+  if (bytes.length < 8 || view.getUint16(2, isLittle) !== 42) return null
+  const offsets = new Set<number>()
+  const sizes: Box[] = []
+  for (let at = view.getUint32(4, isLittle); at > 0 && at + 2 <= bytes.length && !offsets.has(at); ) {
+    offsets.add(at)
+    const entries = view.getUint16(at, isLittle)
+    const end = at + 2 + entries * 12
+    if (end + 4 > bytes.length) break
+    if (sizes.length < limit) sizes.push(readTiffSize(view, at + 2, end, isLittle))
+    at = view.getUint32(end, isLittle)
+  }
+  return { count: offsets.size, sizes }
+}
+
+function readTiffSize(view: DataView, start: number, end: number, isLittle: boolean): Box {
+  const values = new Map<number, number>()
+  for (let at = start; at < end; at += 12) {
+    const isShort = view.getUint16(at + 2, isLittle) === 3
+    values.set(view.getUint16(at, isLittle), isShort ? view.getUint16(at + 8, isLittle) : view.getUint32(at + 8, isLittle))
+  }
+  const width = values.get(tags.width) ?? 0
+  const height = values.get(tags.height) ?? 0
+  return (values.get(tags.orientation) ?? 1) >= firstSwapped ? { width: height, height: width } : { width, height }
 }

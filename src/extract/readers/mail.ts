@@ -1,15 +1,14 @@
-/** Mail: headers, body, and what is attached, read like any other file. */
+/** Reader of mail: headers, body and attachments, which are read like other files. */
 import PostalMime, { type Address, type Attachment, type Email } from 'postal-mime'
 import { type OutlinePage, ReadFailure } from '../../ports/document-reader.ts'
 import { type ByteSource, bytesSource, type Contents, type OpenedDocument, type Picture } from '../opened-document.ts'
-import { byteOrderMark, decode, normalizeWhitespace, wideEncoding } from './decode.ts'
+import { byteOrderMark, createTextSink, decode, normalizeWhitespace, wideEncoding } from './decode.ts'
 import { readHtml } from './html.ts'
-import { createTextSink } from './text-sink.ts'
 
 const maxAttachments = 100
 const maxMessages = 10_000
 
-/** Opens a file inside the file; null where it is too deep. */
+/** Opens an attached file; null if it is nested too deeply. */
 export type OpenPart = (source: ByteSource) => Promise<OpenedDocument | null>
 
 interface AttachmentPage {
@@ -17,7 +16,7 @@ interface AttachmentPage {
   page: number
 }
 
-/** Opens a message, or a box of them. Pages after the first are attached pictures and scans that need OCR. */
+/** Opens a message or an mbox. Pages after the first are attached images and scans that need OCR. */
 export function openMail(source: ByteSource, isMbox: boolean, openPart: OpenPart): OpenedDocument {
   let read: Promise<{ contents: Contents; attachmentPages: AttachmentPage[] }> | undefined
 
@@ -50,11 +49,11 @@ export function openMail(source: ByteSource, isMbox: boolean, openPart: OpenPart
   return {
     contents: async () => (await loaded()).contents,
     async picture(page): Promise<Picture | null> {
-      const place = (await loaded()).attachmentPages[page - 2]
-      if (!place) return null
-      const opened = await openPart(toSource(place.attachment))
+      const attachmentPage = (await loaded()).attachmentPages[page - 2]
+      if (!attachmentPage) return null
+      const opened = await openPart(toSource(attachmentPage.attachment))
       try {
-        return (await opened?.picture(place.page)) ?? null
+        return (await opened?.picture(attachmentPage.page)) ?? null
       } finally {
         opened?.close()
       }
@@ -66,11 +65,11 @@ export function openMail(source: ByteSource, isMbox: boolean, openPart: OpenPart
   }
 }
 
-async function parseEmails(stored: Uint8Array, isBox: boolean): Promise<Email[]> {
+async function parseEmails(stored: Uint8Array, isMbox: boolean): Promise<Email[]> {
   const emails: Email[] = []
   const isWide = byteOrderMark(stored) ?? wideEncoding(stored)
   const bytes = isWide ? Buffer.from(decode(stored)) : stored
-  for (const message of isBox ? splitMbox(bytes) : [bytes])
+  for (const message of isMbox ? splitMbox(bytes) : [bytes])
     emails.push(await PostalMime.parse(message, { rfc822Attachments: true }).catch(throwReadFailure))
   return emails
 }
@@ -80,7 +79,7 @@ function throwReadFailure(problem: unknown): never {
   throw new ReadFailure(/exceeded/.test(message) ? 'FILE_TOO_COMPLEX' : 'FILE_CORRUPT', `The message cannot be read: ${message}`)
 }
 
-/** Cuts a box at its `From ` lines. */
+/** Splits an mbox at its `From ` lines. */
 function splitMbox(bytes: Uint8Array): Uint8Array[] {
   const box = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   const starts: number[] = []
@@ -97,7 +96,7 @@ const toSource = ({ content, filename, mimeType }: Attachment): ByteSource => {
   return bytesSource(bytes, filename ?? (mimeType === 'message/rfc822' ? 'message.eml' : ''))
 }
 
-/** A part that cannot be read is named and left: the mail around it is still worth finding. */
+/** Reads an attachment. Returns no text if it cannot be read. */
 async function readPart(attachment: Attachment, openPart: OpenPart): Promise<{ text: string; pages: OutlinePage[] }> {
   const opened = await openPart(toSource(attachment)).catch(() => null)
   try {
@@ -131,7 +130,7 @@ function messageText(email: Email): string {
 
 function metadataOf(email: Email): Record<string, unknown> {
   const from = addressText(email.from && [email.from])
-  const found = {
+  const metadata = {
     title: email.subject,
     subject: email.subject,
     author: from,
@@ -142,5 +141,5 @@ function metadataOf(email: Email): Record<string, unknown> {
     message_id: email.messageId,
     attachment_count: email.attachments.length || undefined,
   }
-  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined && value !== ''))
+  return Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== undefined && value !== ''))
 }

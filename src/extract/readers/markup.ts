@@ -1,7 +1,6 @@
-/** XML as a stream of events: no tree, no recursion, no DTD, no entities but the five. */
+/** XML and HTML as a stream of events, without a tree, recursion, DTDs or entities of the document. */
 import { type Handler, Parser } from 'htmlparser2'
-import { byteOrderMark, decode, normalizeWhitespace } from './decode.ts'
-import { createTextSink } from './text-sink.ts'
+import { byteOrderMark, createTextSink, decode, normalizeWhitespace } from './decode.ts'
 
 export interface XmlEvents {
   open?(name: string, attributes: Record<string, string>): void
@@ -9,18 +8,18 @@ export interface XmlEvents {
   close?(name: string): void
 }
 
-/** Walks through a document, or until `isEnough()`; broken markup is walked as far as it makes sense. */
+/** Parses XML to its end, or until `isEnough()`. Broken markup is parsed as far as possible. */
 export const walkXml = (xml: string, { open, text, close }: XmlEvents, isEnough?: () => boolean): void =>
   parseMarkup(xml, { onopentag: open, ontext: text, onclosetag: close }, true, isEnough)
 
-/** Decodes by mark or declaration. */
+/** Decodes by byte order mark or XML declaration. */
 export function decodeXml(bytes: Uint8Array): string {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, 200)).toString('latin1')
   const declared = byteOrderMark(bytes) ? null : /^\s*<\?xml[^>]*encoding=["']([\w.:-]+)["']/.exec(head)?.[1]
   return decode(bytes, declared)
 }
 
-/** What an XML document of any kind says: its character data, an element a line. */
+/** Returns the character data of any XML document, one element per line. */
 export function xmlToText(xml: string): string {
   const sink = createTextSink()
   let depth = 0
@@ -28,7 +27,7 @@ export function xmlToText(xml: string): string {
     open: () => {
       depth++
     },
-    // Outside of the root there is nothing but the rest of a document type.
+    // Text outside of the root is the rest of a document type.
     text: (part) => depth > 0 && sink.add(part),
     close: () => {
       depth--
@@ -39,20 +38,42 @@ export function xmlToText(xml: string): string {
   return normalizeWhitespace(sink.text().replace(/\n\s*\n/g, '\n'))
 }
 
-/** The parser's time grows with the square of the depth; no honest document comes near. */
+/** Maximum depth of elements. The time of the parser grows with the square of the depth. */
 const maxDepth = 2000
 const chunkLength = 1024 * 1024
 
-/** From `maxDepth` on, elements have no inside: what follows is still read, as if it were flat. */
-class ShallowParser extends Parser {
-  protected override isVoidElement(name: string): boolean {
-    return (this as unknown as { stack: readonly string[] }).stack.length >= maxDepth || super.isVoidElement(name)
+/** Treats elements below `maxDepth` as void, so that their content is parsed as if it were flat. */
+class DepthLimitedParser extends Parser {
+  constructor(handler: Partial<Handler>, xmlMode: boolean) {
+    let depth = 0
+    /** between the name of a tag and the end of the tag */
+    let isInTag = false
+    let isVoid = false
+    const counting: Partial<Handler> = {
+      ...handler,
+      onopentagname() {
+        depth++
+        isInTag = true
+      },
+      onclosetag(name, isImplied) {
+        isInTag = false
+        if (name !== '') depth--
+        handler.onclosetag?.(name, isImplied)
+      },
+    }
+    super(counting, { xmlMode, decodeEntities: true })
+    // The parser asks twice for a tag, before and after its attributes, and needs one answer for both.
+    this.isVoidElement = (name) => {
+      if (!isInTag) isVoid = depth >= maxDepth || super.isVoidElement(name)
+      isInTag = false
+      return isVoid
+    }
   }
 }
 
 /** Parses to the end, or until `isEnough()`. */
 export function parseMarkup(text: string, handler: Partial<Handler>, xmlMode: boolean, isEnough: () => boolean = () => false): void {
-  const parser = new ShallowParser(handler, { xmlMode, decodeEntities: true })
+  const parser = new DepthLimitedParser(handler, xmlMode)
   for (let at = 0; at < text.length && !isEnough(); at += chunkLength) parser.write(text.slice(at, at + chunkLength))
   parser.end()
 }

@@ -1,16 +1,16 @@
-/** ZIP files as office programs write them, opened with an eye on how much comes out. */
+/** Reader of ZIP archives with a limit on the unpacked size. */
 import { constants, inflateRawSync } from 'node:zlib'
 import { ReadFailure } from '../../ports/document-reader.ts'
 
 const maxEntries = 50_000
-/** bytes of all parts together that we unpack of one file */
+/** Maximum unpacked size of all parts of a file together. */
 const maxUnpackedBytes = 256 * 1024 * 1024
 const signatures = { entry: 0x02014b50, file: 0x04034b50, end: 0x06054b50, end64: 0x06064b50, locator64: 0x07064b50 } as const
 const zip64Placeholder = 0xffffffff
 
 export interface Archive {
   readonly names: readonly string[]
-  /** The unpacked bytes of a part; null where there is none. Throws ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX. */
+  /** Returns the unpacked bytes of a part, null if there is none. Throws ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX. */
   readPart(name: string): Uint8Array | null
 }
 
@@ -19,11 +19,11 @@ interface Entry {
   readonly isEncrypted: boolean
   readonly method: number
   readonly packed: number
-  /** where it begins: as the directory says, or moved as the directory itself has moved */
+  /** candidates for its position: shifted like the directory, and as stated */
   readonly offsets: readonly number[]
 }
 
-/** Reads the directory at the end; parts are unpacked when asked for. Throws ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
+/** Opens an archive. Parts are unpacked on demand. Throws ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
 export function openArchive(bytes: Uint8Array): Archive {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   const entries = new Map<string, Entry>()
@@ -41,7 +41,7 @@ export function openArchive(bytes: Uint8Array): Archive {
   }
 }
 
-const corruptFailure = (what: string): ReadFailure => new ReadFailure('FILE_CORRUPT', `The file cannot be unpacked: ${what}.`)
+const corruptFailure = (reason: string): ReadFailure => new ReadFailure('FILE_CORRUPT', `The file cannot be unpacked: ${reason}.`)
 
 function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Entry> {
   const { count, start, shift } = findDirectory(view)
@@ -66,50 +66,50 @@ function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Entry> {
   }
 }
 
-/** The end record lies in the last 64 KB, behind a comment of any length. */
+/** Finds the directory by its end record, which is in the last 64 KiB, before a comment. */
 function findDirectory(view: DataView): { count: number; start: number; shift: number } {
   for (let at = view.byteLength - 22; at >= Math.max(0, view.byteLength - 65_558); at--) {
     if (view.getUint32(at, true) !== signatures.end) continue
     const count = view.getUint16(at + 10, true)
     const start = view.getUint32(at + 16, true)
-    const isBig = (start === zip64Placeholder || count === 0xffff) && at >= 20 && view.getUint32(at - 20, true) === signatures.locator64
-    // Bytes that were put before the archive, or lost there, move everything: the directory ends where its end record begins.
+    const isZip64 = (start === zip64Placeholder || count === 0xffff) && at >= 20 && view.getUint32(at - 20, true) === signatures.locator64
+    // Bytes added or lost before the archive shift all offsets. The directory ends where its end record begins.
     const shift = at - view.getUint32(at + 12, true) - start
-    if (!isBig) return { count, start: Math.max(0, start + shift), shift }
-    const big = Number(view.getBigUint64(at - 12, true))
-    if (big + 56 > view.byteLength || view.getUint32(big, true) !== signatures.end64) throw corruptFailure('its directory is damaged')
-    return { count: Number(view.getBigUint64(big + 32, true)), start: Number(view.getBigUint64(big + 48, true)), shift: 0 }
+    if (!isZip64) return { count, start: Math.max(0, start + shift), shift }
+    const end64 = Number(view.getBigUint64(at - 12, true))
+    if (end64 + 56 > view.byteLength || view.getUint32(end64, true) !== signatures.end64) throw corruptFailure('its directory is damaged')
+    return { count: Number(view.getBigUint64(end64 + 32, true)), start: Number(view.getBigUint64(end64 + 48, true)), shift: 0 }
   }
   throw corruptFailure('its end is missing')
 }
 
-/** Replaces the numbers that did not fit 32 bits, or whose writer did not know them yet, by those of the extra field. */
+/** Replaces placeholders in the sizes by the 64-bit numbers of the extra field. */
 function readZip64Sizes(view: DataView, start: number, end: number, sizes: { unpacked: number; packed: number; offset: number }) {
-  const known = { ...sizes }
+  const resolved = { ...sizes }
   for (let at = start; at + 4 <= end; at += 4 + view.getUint16(at + 2, true)) {
     if (view.getUint16(at, true) !== 1) continue
     let value = at + 4
     for (const key of ['unpacked', 'packed', 'offset'] as const) {
-      if (known[key] !== zip64Placeholder || value + 8 > end) continue
-      known[key] = Number(view.getBigUint64(value, true))
+      if (resolved[key] !== zip64Placeholder || value + 8 > end) continue
+      resolved[key] = Number(view.getBigUint64(value, true))
       value += 8
     }
   }
-  return known
+  return resolved
 }
 
-function unpack(bytes: Uint8Array, view: DataView, { name, method, packed, offsets, isEncrypted }: Entry, most: number): Uint8Array {
+function unpack(bytes: Uint8Array, view: DataView, { name, method, packed, offsets, isEncrypted }: Entry, maxBytes: number): Uint8Array {
   if (isEncrypted) throw new ReadFailure('FILE_ENCRYPTED')
   const offset = offsets.find((at) => at >= 0 && at + 30 <= bytes.length && view.getUint32(at, true) === signatures.file)
   if (offset === undefined) throw corruptFailure(`${name} is missing`)
   const start = offset + 30 + view.getUint16(offset + 26, true) + view.getUint16(offset + 28, true)
   const data = bytes.subarray(start, start + packed)
-  if (most <= 0 || (method === 0 && data.length > most)) throw tooLargeFailure()
+  if (maxBytes <= 0 || (method === 0 && data.length > maxBytes)) throw tooLargeFailure()
   if (method === 0) return data
-  if (method !== 8) throw corruptFailure(`${name} is packed in an unknown way`)
+  if (method !== 8) throw corruptFailure(`${name} uses an unknown compression method`)
   try {
-    // What is cut off still gives the text before the cut.
-    return inflateRawSync(data, { maxOutputLength: most, finishFlush: constants.Z_SYNC_FLUSH })
+    // Z_SYNC_FLUSH returns the beginning of truncated data.
+    return inflateRawSync(data, { maxOutputLength: maxBytes, finishFlush: constants.Z_SYNC_FLUSH })
   } catch (problem) {
     if (problem instanceof RangeError) throw tooLargeFailure()
     throw corruptFailure(`${name} is damaged`)
@@ -118,7 +118,7 @@ function unpack(bytes: Uint8Array, view: DataView, { name, method, packed, offse
 
 const tooLargeFailure = (): ReadFailure => new ReadFailure('FILE_TOO_COMPLEX', `The file unpacks to more than ${maxUnpackedBytes} bytes.`)
 
-/** Resolves a relation's target against the part that names it: `ppt/slides/slide1.xml` + `../notesSlides/n.xml`. */
+/** Resolves the target of a relation against the part that contains it: `ppt/slides/slide1.xml` + `../notesSlides/n.xml`. */
 export function resolvePart(from: string, target: string): string {
   if (target.startsWith('/')) return target.slice(1)
   const path = from.split('/').slice(0, -1)

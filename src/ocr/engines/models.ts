@@ -1,3 +1,4 @@
+/** Model files of Tesseract. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -5,56 +6,50 @@ import { gunzip } from 'node:zlib'
 import { ReadFailure } from '../../ports/document-reader.ts'
 import type { OcrSetup } from '../../ports/ocr-engine.ts'
 
-const unzip = promisify(gunzip)
-
-/** bytes; the largest models that exist unpack to about 70 MB */
-const largestModel = 256 * 1024 * 1024
+/** Maximum size of an unpacked model. The largest existing ones have about 70 MB. */
+const maxModelBytes = 256 * 1024 * 1024
 
 export interface Models {
-  /** holds `<code>.traineddata`, unpacked, of every language provided so far */
+  /** Holds `<code>.traineddata`, unpacked, of every provided language. */
   readonly folder: string
-  /** Puts the models of `language` (codes joined by `+`) there. Throws ReadFailure OCR_LANGUAGE_MISSING, or OCR_FAILED where a model is damaged. */
+  /** Adds the models of `language` (codes joined by `+`). Throws ReadFailure OCR_LANGUAGE_MISSING, OCR_FAILED for a damaged model. */
   provide(language: string): Promise<void>
   close(): Promise<void>
 }
 
-/** Gathers models from wherever they are installed in one private folder below `parent`, because Tesseract takes all languages of a page from one. */
+/** Opens a private folder of models below `parent`, because Tesseract takes all languages of a page from one folder. */
 export async function openModels(languages: OcrSetup['languages'], parent: string): Promise<Models> {
   const folder = await mkdtemp(join(parent, 'tessdata-'))
   const provided = new Set<string>()
-
-  async function provideOne(code: string): Promise<void> {
-    if (provided.has(code)) return
-    const found = languages.get(code)
-    if (!found) throw new ReadFailure('OCR_LANGUAGE_MISSING', `The OCR language ${code} is not installed.`)
-    const source = join(found.path, `${code}.traineddata${found.gzip ? '.gz' : ''}`)
-    const target = join(folder, `${code}.traineddata`)
-    const model = await readModel(source, found.gzip).catch((error: Error) => {
-      throw new ReadFailure('OCR_FAILED', `The model ${source} cannot be read: ${error.message}`)
-    })
-    await writeFile(target, model)
-    provided.add(code)
-  }
-
   return {
     folder,
     async provide(language) {
-      for (const code of language.split('+')) await provideOne(code)
+      for (const code of language.split('+')) {
+        if (provided.has(code)) continue
+        const location = languages.get(code)
+        if (!location) throw new ReadFailure('OCR_LANGUAGE_MISSING', `The OCR language ${code} is not installed.`)
+        const source = join(location.path, `${code}.traineddata${location.gzip ? '.gz' : ''}`)
+        const model = await readModel(source, location.gzip).catch((error: Error) => {
+          throw new ReadFailure('OCR_FAILED', `The model ${source} cannot be read: ${error.message}`)
+        })
+        await writeFile(join(folder, `${code}.traineddata`), model)
+        provided.add(code)
+      }
     },
     close: () => rm(folder, { recursive: true, force: true }),
   }
 }
 
-async function readModel(path: string, gzip: boolean): Promise<Buffer> {
+async function readModel(path: string, isGzip: boolean): Promise<Buffer> {
   const file = await readFile(path)
-  const model = gzip ? await unzip(file, { maxOutputLength: largestModel }) : file
+  const model = isGzip ? await promisify(gunzip)(file, { maxOutputLength: maxModelBytes }) : file
   if (!hasNetwork(model)) throw new Error('it is damaged, or has no LSTM network')
   return model
 }
 
 /**
- * Whether these bytes are laid out as a model with an LSTM network: a count, then the offset of each part or -1.
- * Asked first, because Tesseract ends its whole process over some damaged models.
+ * Returns whether the bytes have the layout of a model with an LSTM network: a count, then the offset of each part or -1.
+ * Checked first, because some damaged models abort the whole process of Tesseract.
  */
 function hasNetwork(model: Buffer): boolean {
   const networkPart = 17

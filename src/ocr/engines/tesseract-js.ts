@@ -1,37 +1,98 @@
-import type { OcrEngine, OcrSetup } from '../../ports/ocr-engine.ts'
+/** OCR engine: Tesseract as WebAssembly, from npm. Works offline on every platform. */
+import type { Worker as Thread } from 'node:worker_threads'
+import { createWorker, OEM, PSM } from 'tesseract.js'
+import { ReadFailure } from '../../ports/document-reader.ts'
+import type { OcrEngine, OcrSetup, OcrText } from '../../ports/ocr-engine.ts'
 import { openModels } from './models.ts'
-import { startTesseractWorker, type TesseractWorker } from './tesseract-worker.ts'
-import { toTiff } from './tiff.ts'
+import { tesseractVariables, toTiff } from './tesseract-input.ts'
 
-/** Tesseract as WebAssembly, brought along by npm: works everywhere, offline. Its thread stays warm between pages. Private files go below `folder`. */
+/** Maximum time to load a model, which usually takes 250 ms. */
+const loadTimeoutMs = 30_000
+
+/** Opens the engine. Its thread stays loaded between pages. Private files go below `folder`. */
 export async function openTesseractJs({ languages }: OcrSetup, folder = process.cwd()): Promise<OcrEngine> {
   const models = await openModels(languages, folder)
   let worker: TesseractWorker | null = null
-  let loaded = ''
+  let loadedLanguage = ''
 
   async function workerFor(language: string): Promise<TesseractWorker> {
     await models.provide(language)
-    if (!worker) worker = await startTesseractWorker(language, models.folder)
-    else if (loaded !== language) await worker.switchTo(language)
-    loaded = language
+    if (!worker) worker = await startWorker(language, models.folder)
+    else if (loadedLanguage !== language) await worker.loadLanguage(language)
+    loadedLanguage = language
     return worker
+  }
+
+  /** Drops a failed thread; the next page starts another. */
+  function dropWorker(error: unknown): never {
+    worker = null
+    throw error
   }
 
   return {
     name: 'tesseract-js',
     async recognize(page, language) {
-      const ready = await workerFor(language).catch(forget)
-      return ready.read(toTiff(page), page.dpi).catch(forget)
+      const ready = await workerFor(language).catch(dropWorker)
+      return ready.recognize(toTiff(page), page.dpi).catch(dropWorker)
     },
     async close() {
       await worker?.stop()
       await models.close()
     },
   }
+}
 
-  /** A thread that failed is gone; the next page starts another. */
-  function forget(error: unknown): never {
-    worker = null
-    throw error
+interface TesseractWorker {
+  /** Loads another language. Its model must be in the folder. */
+  loadLanguage(language: string): Promise<void>
+  recognize(image: Buffer, dpi: number): Promise<OcrText>
+  stop(): Promise<void>
+}
+
+/**
+ * Starts a thread of tesseract.js on the models in `folder`. Calls throw ReadFailure OCR_FAILED when the thread fails or ends.
+ * The library itself leaves promises pending when a model is damaged or the thread dies, and throws in its own message handler.
+ */
+async function startWorker(language: string, folder: string): Promise<TesseractWorker> {
+  const failure = Promise.withResolvers<never>()
+  failure.promise.catch(() => {})
+  const orFailure = <T>(work: Promise<T>): Promise<T> => Promise.race([work, failure.promise])
+
+  let thread: Thread | undefined
+  // The library returns its thread only after the model was loaded, which is too late to stop it.
+  process.once('worker', (started) => {
+    thread = started.on('error', fail).on('exit', () => fail('its thread ended'))
+  })
+  const stop = async () => {
+    thread?.removeAllListeners('message')
+    await thread?.terminate()
+  }
+  function fail(reason: unknown): void {
+    failure.reject(new ReadFailure('OCR_FAILED', `OCR failed: ${reason instanceof Error ? reason.message : reason}`))
+    void stop()
+  }
+
+  async function withLoadTimeout<T>(work: Promise<T>): Promise<T> {
+    const timer = setTimeout(() => fail('the model did not load in time'), loadTimeoutMs)
+    return orFailure(work).finally(() => clearTimeout(timer))
+  }
+  const parameters = { ...tesseractVariables, tessedit_pageseg_mode: PSM.AUTO }
+  const options = { langPath: folder, gzip: false, cacheMethod: 'none', errorHandler: fail }
+  const worker = await withLoadTimeout(createWorker(language, OEM.LSTM_ONLY, options))
+  await orFailure(worker.setParameters(parameters))
+
+  return {
+    async loadLanguage(next) {
+      await withLoadTimeout(worker.reinitialize(next, OEM.LSTM_ONLY))
+      await orFailure(worker.setParameters(parameters))
+    },
+    async recognize(image, dpi) {
+      await orFailure(worker.setParameters({ user_defined_dpi: String(dpi) }))
+      // The mean of the words is free. A mean weighted by letters needs TSV, which costs three percent of a page.
+      const { data } = await orFailure(worker.recognize(image))
+      const text = data.text.trim().replace(/\n\s*\n/g, '\n\n')
+      return { text, confidence: text === '' ? null : data.confidence / 100 }
+    },
+    stop,
   }
 }

@@ -1,33 +1,35 @@
+/** OCR engine: the tesseract program of this machine, run once for each page. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { ReadFailure } from '../../ports/document-reader.ts'
-import type { OcrEngine, OcrSetup, PageImage } from '../../ports/ocr-engine.ts'
+import type { OcrEngine, OcrSetup, OcrText, PageImage } from '../../ports/ocr-engine.ts'
 import { openModels } from './models.ts'
-import { settings } from './settings.ts'
-import { toTiff } from './tiff.ts'
-import { readTsv } from './tsv.ts'
+import { tesseractVariables, toTiff } from './tesseract-input.ts'
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
-/** bytes of output that no page reaches */
-const largestOutput = 32 * 1024 * 1024
-const header = 'level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n'
+/** Maximum output of a page, in bytes. */
+const maxOutputBytes = 32 * 1024 * 1024
+const tsvHeader = 'level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n'
 
 /**
- * One thread: without the limit Tesseract spins on every core, which makes a page five times as dear.
- * And memory that is kept, not given back to the system and fetched again many times a page.
+ * OMP_THREAD_LIMIT: with more threads Tesseract spins on every core, and a page costs five times the processor time.
+ * MALLOC_*: keeps freed memory in the process instead of returning it to the system many times a page.
  */
 const env = { OMP_THREAD_LIMIT: '1', LC_ALL: 'C', MALLOC_TRIM_THRESHOLD_: '1000000000', MALLOC_MMAP_THRESHOLD_: '1000000000' }
 
-/** The tesseract program of this machine, run once for each page. Private files go below `folder`. */
+/** Opens the engine. Private files go below `folder`. */
 export async function openTesseractNative({ command, languages }: OcrSetup, folder = process.cwd()): Promise<OcrEngine> {
   const program = command ?? 'tesseract'
   const models = await openModels(languages, folder)
   // A file, because the program reads a pipe byte by byte.
   const image = join(models.folder, 'page.tif')
-  const variables = Object.entries({ ...settings, tessedit_create_tsv: '1' }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const variables = Object.entries({ ...tesseractVariables, tessedit_create_tsv: '1' }).flatMap(([name, value]) => [
+    '-c',
+    `${name}=${value}`,
+  ])
   let running: Child | null = null
 
   async function run(page: PageImage, language: string): Promise<string> {
@@ -38,7 +40,7 @@ export async function openTesseractNative({ command, languages }: OcrSetup, fold
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     running = child
-    return output(child).finally(() => {
+    return readOutput(child).finally(() => {
       running = null
     })
   }
@@ -48,8 +50,8 @@ export async function openTesseractNative({ command, languages }: OcrSetup, fold
     async recognize(page, language) {
       await models.provide(language)
       const tsv = await run(page, language)
-      if (!tsv.startsWith(header)) throw new ReadFailure('OCR_FAILED', `OCR failed: ${program} gave no result.`)
-      return readTsv(tsv.slice(header.length))
+      if (!tsv.startsWith(tsvHeader)) throw new ReadFailure('OCR_FAILED', `OCR failed: ${program} gave no result.`)
+      return parseTsv(tsv.slice(tsvHeader.length))
     },
     async close() {
       running?.kill('SIGKILL')
@@ -58,28 +60,50 @@ export async function openTesseractNative({ command, languages }: OcrSetup, fold
   }
 }
 
-/** What the program prints; throws ReadFailure OCR_FAILED where it ends badly or never stops talking. */
-async function output(child: Child): Promise<string> {
-  const ended = Promise.withResolvers<void>()
-  const fail = (why: string, retry = false) => ended.reject(new ReadFailure('OCR_FAILED', `OCR failed: ${why}`, retry))
+/** Returns the standard output. Throws ReadFailure OCR_FAILED if the program fails or prints too much. */
+async function readOutput(child: Child): Promise<string> {
+  const exit = Promise.withResolvers<void>()
+  const fail = (reason: string, isRetryable = false) => exit.reject(new ReadFailure('OCR_FAILED', `OCR failed: ${reason}`, isRetryable))
   const chunks: Buffer[] = []
   let size = 0
-  let complaint = ''
+  let stderr = ''
   child.stdout.on('data', (chunk: Buffer) => {
     size += chunk.length
-    if (size <= largestOutput) return chunks.push(chunk)
+    if (size <= maxOutputBytes) return chunks.push(chunk)
     child.kill('SIGKILL')
     return fail('the program printed too much.')
   })
   child.stderr.on('data', (chunk: Buffer) => {
-    complaint = (complaint + chunk.toString()).slice(-500)
+    stderr = (stderr + chunk.toString()).slice(-500)
   })
   child.on('error', (error) => fail(error.message))
   child.on('close', (status, signal) => {
-    if (status === 0) ended.resolve()
-    else
-      fail(signal ? `the program was ended by ${signal}.` : `the program ended with status ${status}. ${complaint.trim()}`, signal !== null)
+    if (status === 0) exit.resolve()
+    else if (signal) fail(`the program was ended by ${signal}.`, true)
+    else fail(`the program ended with status ${status}. ${stderr.trim()}`)
   })
-  await ended.promise
+  await exit.promise
   return Buffer.concat(chunks).toString()
+}
+
+/** Parses TSV without its header: joins words to lines, separates paragraphs by an empty line, weighs the confidence by letters. */
+function parseTsv(tsv: string): OcrText {
+  let text = ''
+  let characters = 0
+  let confidence = 0
+  let [lastParagraph, lastLine] = ['', '']
+  for (const row of tsv.split('\n')) {
+    const [level, , block, paragraphNumber, lineNumber, , , , , , percent, raw] = row.split('\t')
+    const word = raw?.trim()
+    if (level !== '5' || !word) continue
+    const paragraph = `${block}.${paragraphNumber}`
+    const line = `${paragraph}.${lineNumber}`
+    if (text !== '') text += line === lastLine ? ' ' : paragraph === lastParagraph ? '\n' : '\n\n'
+    text += word
+    ;[lastParagraph, lastLine] = [paragraph, line]
+    const length = [...word].length
+    characters += length
+    confidence += length * Math.min(100, Math.max(0, Number(percent) || 0))
+  }
+  return { text, confidence: characters === 0 ? null : confidence / characters / 100 }
 }

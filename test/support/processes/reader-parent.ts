@@ -25,8 +25,8 @@ const reader = startProcess({
   tempDir,
   log: openLog({ level: 'silent', format: 'json' }),
   ocr,
-  memory,
-  longestWorkMs: timeoutMs,
+  memoryBytes: memory,
+  maxTimeoutMs: timeoutMs,
   limits: { maxPages: 10, maxPixels: 1e7, dpi: 100 },
   isolation: ['/bin/sh', '-c', `sleep ${startDelay}; exec "$@"`, 'delayed', ...(withoutNetwork() ?? [])],
 })

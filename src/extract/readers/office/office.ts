@@ -1,4 +1,4 @@
-/** Office documents that are ZIP files: which reader for which, and what they say of themselves. */
+/** Reader of office documents in ZIP archives: chooses the format and reads the metadata. */
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { typeByExtension } from '../../mime-types.ts'
 import { type ByteSource, type OpenedDocument, openTextOnly } from '../../opened-document.ts'
@@ -12,7 +12,7 @@ import { readXlsx } from './spreadsheet.ts'
 
 type Family = 'word' | 'sheet' | 'slides' | 'open-document' | 'epub'
 
-/** Which of the families a type belongs to; null for none. */
+/** Returns the format family of a type, null for other types. */
 export function findFamily(mimeType: string): Family | null {
   if (mimeType === typeByExtension.epub) return 'epub'
   if (mimeType.includes('opendocument')) return 'open-document'
@@ -22,7 +22,7 @@ export function findFamily(mimeType: string): Family | null {
   return null
 }
 
-/** The type of a ZIP file by all of its entries, for files whose beginning did not tell; null where it is just a ZIP file. */
+/** Detects the type of an office document by all of its entries. Returns null for other ZIP files. */
 export function detectArchiveType(bytes: Uint8Array): string | null {
   const archive = openArchive(bytes)
   const declared = declaredType(archive)
@@ -36,7 +36,7 @@ export function detectArchiveType(bytes: Uint8Array): string | null {
 const declaredType = (archive: Archive): string | null =>
   /^application\/[\w.+-]+/.exec(Buffer.from(readOptionalPart(archive, 'mimetype')).toString('latin1'))?.[0] ?? null
 
-/** A part without which the document can still be read: empty where it is missing or damaged. */
+/** Reads a part that the document does not need. Returns no bytes if it is missing or damaged. */
 function readOptionalPart(archive: Archive, name: string): Uint8Array {
   try {
     return archive.readPart(name) ?? new Uint8Array()
@@ -45,14 +45,14 @@ function readOptionalPart(archive: Archive, name: string): Uint8Array {
   }
 }
 
-/** Opens a document of any of the families. Its contents() throws ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX. */
+/** Opens an office document. Its contents() throws ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX. */
 export const openOffice = (source: ByteSource, family: Family): OpenedDocument =>
   openTextOnly(async () => {
     const archive = openArchive(source.read())
-    return { text: read(archive, family), metadata: readProperties(archive, family) }
+    return { text: readText(archive, family), metadata: readProperties(archive, family) }
   })
 
-function read(archive: Archive, family: Family): string {
+function readText(archive: Archive, family: Family): string {
   if (family === 'open-document') return readOpenDocument(archive)
   if (family === 'epub') return readEpub(archive)
   const main = findMainPart(archive)
@@ -80,7 +80,7 @@ const propertyNames: Readonly<Record<string, string>> = {
   'meta:generator': 'producer',
 }
 
-/** What the document says of itself, dates as ISO dates. */
+/** Reads the metadata. Dates become ISO dates. */
 function readProperties(archive: Archive, family: Family): Record<string, unknown> {
   const parts =
     family === 'epub' ? [findPackagePath(archive)] : family === 'open-document' ? ['meta.xml'] : ['docProps/core.xml', 'docProps/app.xml']
@@ -97,8 +97,8 @@ function readProperties(archive: Archive, family: Family): Record<string, unknow
         value += text
       },
       close() {
-        const found = key && normalizeWhitespace(value)
-        if (key && found) metadata[key] ??= key === 'created' || key === 'modified' ? toIsoDate(found) : found
+        const text = key && normalizeWhitespace(value)
+        if (key && text) metadata[key] ??= key === 'created' || key === 'modified' ? toIsoDate(text) : text
         key = undefined
       },
     })

@@ -1,17 +1,16 @@
-/** Office documents from before 2007, and Outlook messages: all of them compound files. */
+/** Readers of office documents from before 2007 and of Outlook messages. */
 import WordExtractor from 'word-extractor'
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { typeByExtension } from '../../mime-types.ts'
 import { type ByteSource, type OpenedDocument, openTextOnly } from '../../opened-document.ts'
-import { decodeAs, normalizeWhitespace } from '../decode.ts'
-import { createTextSink } from '../text-sink.ts'
+import { createTextSink, decodeAs, normalizeWhitespace } from '../decode.ts'
 import { type Ole, openOle } from './ole.ts'
 import { readXls } from './xls.ts'
 
-/** The type of a compound file by its streams; null where it is of no kind that we know. Throws ReadFailure. */
+/** Detects the type of a compound file by its streams. Returns null for an unknown type. Throws ReadFailure. */
 export function detectOleType(bytes: Uint8Array): string | null {
   const { names } = openOle(bytes)
-  const has = (...wanted: string[]): boolean => wanted.some((name) => names.includes(name))
+  const has = (...streams: string[]): boolean => streams.some((name) => names.includes(name))
   if (has('EncryptedPackage')) throw new ReadFailure('FILE_ENCRYPTED')
   if (has('WordDocument')) return typeByExtension.doc!
   if (has('Workbook', 'Book')) return typeByExtension.xls!
@@ -29,20 +28,20 @@ async function readDoc(bytes: Uint8Array): Promise<string> {
     const message = problem instanceof Error ? problem.message : String(problem)
     throw new ReadFailure(/encrypt|password/i.test(message) ? 'FILE_ENCRYPTED' : 'FILE_CORRUPT', `The document cannot be read: ${message}`)
   })
-  const as = { filterUnicode: false }
+  const options = { filterUnicode: false }
   const parts = [
-    document.getHeaders({ ...as, includeFooters: false }),
-    document.getBody(as),
-    document.getTextboxes(as),
-    document.getFootnotes(as),
-    document.getEndnotes(as),
-    document.getAnnotations(as),
-    document.getFooters(as),
+    document.getHeaders({ ...options, includeFooters: false }),
+    document.getBody(options),
+    document.getTextboxes(options),
+    document.getFootnotes(options),
+    document.getEndnotes(options),
+    document.getAnnotations(options),
+    document.getFooters(options),
   ]
   return normalizeWhitespace(parts.filter((part) => part.trim() !== '').join('\n'))
 }
 
-/** Text atoms of PowerPoint: a record is kind and size; containers (version 15) are stepped into. */
+/** Reads the text atoms. A record has a type and a size; containers (version 15) contain records. */
 function readPpt(ole: Ole): string {
   const bytes = ole.stream('PowerPoint Document')
   if (!bytes) throw new ReadFailure('FILE_CORRUPT', 'The presentation has no slides.')
@@ -57,11 +56,11 @@ function readPpt(ole: Ole): string {
     if (kind === 4008) sink.add(`${decodeAs(data, 'windows-1252')}\n`)
     at += 8 + (isContainer ? 0 : size)
   }
-  // \v is a line break inside a paragraph, \r ends one.
+  // \v is a line break in a paragraph, \r its end.
   return normalizeWhitespace(sink.text().replace(/[\v\r]/g, '\n'))
 }
 
-/** Streams of an Outlook message by the number of the property; 001F is UTF-16, 001E eight bits. */
+/** Property numbers of an Outlook message. Streams end in 001F for UTF-16, 001E for 8 bits. */
 const properties = { subject: '0037', from: '0C1A', to: '0E04', cc: '0E03', body: '1000' } as const
 
 function readMsg(ole: Ole): { text: string; metadata: Record<string, unknown> } {

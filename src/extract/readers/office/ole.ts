@@ -1,15 +1,15 @@
-/** Compound files (OLE), the container of old office documents and Outlook messages. */
+/** Reader of compound files (OLE), the container of old office documents and Outlook messages. */
 import { ReadFailure } from '../../../ports/document-reader.ts'
 
 const signature = 'd0cf11e0a1b11ae1'
-/** sector numbers from here on are marks, not places */
+/** Lowest sector number with a special meaning, such as the end of a chain. */
 const firstSpecialSector = 0xfffffffa
 const maxEntries = 100_000
 
 export interface Ole {
-  /** Paths of all streams, storages joined by `/`. */
+  /** Paths of all streams, with `/` between storages. */
   readonly names: readonly string[]
-  /** Content of the stream, cut where the file is damaged; null where there is none. */
+  /** Returns the content of a stream, truncated at damage; null if there is none. */
   stream(name: string): Uint8Array | null
 }
 
@@ -61,20 +61,20 @@ function toUint32Array(bytes: Uint8Array): Uint32Array {
   return Uint32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getUint32(i * 4, true))
 }
 
-/** The allocation table: for each sector the one that follows. */
+/** Reads the allocation table: for each sector the next one. */
 function readAllocationTable(view: DataView, length: number, sectorSize: number): Uint32Array {
-  const most = Math.ceil(length / sectorSize)
+  const sectors = Math.ceil(length / sectorSize)
   const parts: number[] = []
   for (let i = 0; i < 109; i++) parts.push(view.getUint32(76 + i * 4, true))
   const perSector = sectorSize / 4
   let next = view.getUint32(68, true)
-  for (let count = 0; next < firstSpecialSector && count < most; count++) {
+  for (let count = 0; next < firstSpecialSector && count < sectors; count++) {
     const at = (next + 1) * sectorSize
     if (at + sectorSize > length) break
     for (let i = 0; i < perSector - 1; i++) parts.push(view.getUint32(at + i * 4, true))
     next = view.getUint32(at + (perSector - 1) * 4, true)
   }
-  const table = new Uint32Array(most + perSector).fill(0xffffffff)
+  const table = new Uint32Array(sectors + perSector).fill(0xffffffff)
   parts.forEach((number, part) => {
     const at = (number + 1) * sectorSize
     if (number >= firstSpecialSector || at + sectorSize > length) return
@@ -84,7 +84,7 @@ function readAllocationTable(view: DataView, length: number, sectorSize: number)
   return table
 }
 
-/** Sector numbers of a chain, never more than there are: a damaged chain may be a circle. */
+/** Returns the sectors of a chain, at most as many as exist, because a damaged chain can be circular. */
 function followChain(start: number, table: Uint32Array): number[] {
   const chain: number[] = []
   for (let at = start; at < firstSpecialSector && at < table.length && chain.length < table.length; at = table[at]!) chain.push(at)
@@ -111,12 +111,12 @@ function readDirectory(bytes: Uint8Array): Entry[] {
 
 function listStreams(entries: readonly Entry[]): Map<string, Entry> {
   const streams = new Map<string, Entry>()
-  const seen = new Set<number>([0])
+  const visited = new Set<number>([0])
   const waiting: { index: number; path: string }[] = [{ index: entries[0]!.child, path: '' }]
   for (let next = waiting.pop(); next; next = waiting.pop()) {
     const entry = entries[next.index]
-    if (!entry || seen.has(next.index)) continue
-    seen.add(next.index)
+    if (!entry || visited.has(next.index)) continue
+    visited.add(next.index)
     const { path } = next
     waiting.push({ index: entry.right, path }, { index: entry.left, path })
     if (entry.kind === 1) waiting.push({ index: entry.child, path: `${path}${entry.name}/` })

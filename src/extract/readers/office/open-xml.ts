@@ -1,8 +1,6 @@
-/** Word documents and presentations of the Open XML family, and what all of that family have in common. */
-
-import { normalizeWhitespace } from '../decode.ts'
+/** Reader of Open XML documents and presentations. Also parts that all Open XML formats share. */
+import { createTextSink, normalizeWhitespace, type TextSink } from '../decode.ts'
 import { decodeXml, walkXml, type XmlEvents } from '../markup.ts'
-import { createTextSink, type TextSink } from '../text-sink.ts'
 import { type Archive, resolvePart } from '../zip.ts'
 
 export interface Relation {
@@ -11,7 +9,7 @@ export interface Relation {
   readonly target: string
 }
 
-/** The relations of a part, targets resolved. */
+/** Reads the internal relations of a part, with resolved targets. */
 export function readRelations(archive: Archive, part: string): Relation[] {
   const slash = part.lastIndexOf('/') + 1
   const bytes = archive.readPart(`${part.slice(0, slash)}_rels/${part.slice(slash)}.rels`)
@@ -26,18 +24,18 @@ export function readRelations(archive: Archive, part: string): Relation[] {
   return relations
 }
 
-/** The part that the package calls its document. */
+/** Returns the main part of the package. */
 export const findMainPart = (archive: Archive): string | null =>
   readRelations(archive, '').find(({ type }) => type === 'officeDocument')?.target ?? null
 
-/** Text runs of WordprocessingML and DrawingML in document order; deleted text and the duplicates for old programs are left out. */
+/** Adds the text runs of WordprocessingML and DrawingML. Skips deleted text and fallbacks for old programs. */
 export function addRuns(sink: TextSink, xml: string): void {
-  let muted = 0
+  let hiddenDepth = 0
   let inText = false
   let inCell = 0
   const events: XmlEvents = {
     open(name) {
-      if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') muted++
+      if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth++
       else if (name === 'w:t' || name === 'a:t') inText = true
       else if (name === 'w:tab' || name === 'a:tab') sink.add('\t')
       else if (name === 'w:br' || name === 'w:cr' || name === 'a:br') sink.add('\n')
@@ -45,10 +43,10 @@ export function addRuns(sink: TextSink, xml: string): void {
       else if (name === 'w:tc' || name === 'a:tc') inCell++
     },
     text(text) {
-      if (inText && muted === 0) sink.add(text)
+      if (inText && hiddenDepth === 0) sink.add(text)
     },
     close(name) {
-      if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') muted--
+      if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth--
       else if (name === 'w:t' || name === 'a:t') inText = false
       else if (name === 'w:tc' || name === 'a:tc') {
         inCell--
@@ -69,7 +67,7 @@ const addParts = (sink: TextSink, archive: Archive, names: readonly string[]): v
   }
 }
 
-/** Headers, body with text boxes, notes, comments, footers. */
+/** Reads headers, body with text boxes, notes, comments and footers. */
 export function readDocx(archive: Archive): string {
   const main = findMainPart(archive) ?? 'word/document.xml'
   const related = readRelations(archive, main)
@@ -79,7 +77,7 @@ export function readDocx(archive: Archive): string {
   return normalizeWhitespace(sink.text())
 }
 
-/** Slides in the order of the show, each with its notes and comments. */
+/** Reads the slides in order, each with its notes and comments. */
 export function readPptx(archive: Archive): string {
   const main = findMainPart(archive) ?? 'ppt/presentation.xml'
   const targets = new Map(readRelations(archive, main).map(({ id, target }) => [id, target]))

@@ -1,9 +1,7 @@
-/** Rich Text Format: control words, code pages, Unicode, and destinations that are no text. */
-import { decodeAs, normalizeWhitespace } from '../decode.ts'
-import { parsePdfDate } from '../iso-date.ts'
-import { createTextSink } from '../text-sink.ts'
+/** Reader of Rich Text Format. */
+import { createTextSink, decodeAs, normalizeWhitespace } from '../decode.ts'
 
-/** Destinations without text of the document. Every `\*` destination is one too, but for those in `kept`. */
+/** Destinations without document text. Destinations marked by `\*` are skipped too, except those in `textDestinations`. */
 const skippedDestinations = new Set(
   'fonttbl colortbl stylesheet listtable listoverridetable rsidtbl generator pict object objdata themedata colorschememapping datastore latentstyles info filetbl revtbl xmlnstbl mmathPr pntext fldinst bkmkstart bkmkend field_type nonshppict'.split(
     ' ',
@@ -30,7 +28,7 @@ const symbols: Readonly<Record<string, string>> = {
   emspace: ' ',
   enspace: ' ',
 }
-/** Windows character sets as fonts name them, and their code pages. */
+/** Code pages of the character sets of fonts. */
 const charsets: Readonly<Record<number, string>> = {
   0: 'windows-1252',
   77: 'macintosh',
@@ -62,12 +60,12 @@ const maxDepth = 10_000
 
 interface Group {
   isSkipped: boolean
-  /** characters that follow `\u` for programs that do not know it */
+  /** number of fallback characters after `\u`, for readers without Unicode */
   fallback: number
   font: number
 }
 
-/** Reads the document and, of its info group, title, author and the like. */
+/** Reads text and metadata. */
 export function readRtf(bytes: Uint8Array): { text: string; metadata: Record<string, unknown> } {
   const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
   return { text: extractText(source), metadata: extractMetadata(source) }
@@ -115,8 +113,8 @@ function extractText(source: string): string {
     isStarred = false
   }
 
-  for (let found = token.exec(source); found && !sink.isFull; found = token.exec(source)) {
-    const [, word, value, hex, symbol, brace, text] = found
+  for (let match = token.exec(source); match && !sink.isFull; match = token.exec(source)) {
+    const [, word, value, hex, symbol, brace, text] = match
     if (brace === '{') {
       flush()
       if (stack.length >= maxDepth) break
@@ -146,38 +144,24 @@ function extractText(source: string): string {
   return normalizeWhitespace(sink.text())
 }
 
-/** The info group is small and flat, so that patterns do. */
+/** Reads title, author and the like from the info group, which is small and flat. */
 function extractMetadata(source: string): Record<string, unknown> {
   const start = source.indexOf('{\\info')
   if (start < 0) return {}
   const info = source.slice(start, start + 10_000)
   const metadata: Record<string, unknown> = {}
-  for (const [word, key] of [
-    ['title', 'title'],
-    ['author', 'author'],
-    ['subject', 'subject'],
-    ['keywords', 'keywords'],
-  ] as const) {
-    const value = new RegExp(`\\{\\\\${word} ([^{}]{1,1000})\\}`).exec(info)?.[1]
+  for (const key of ['title', 'author', 'subject', 'keywords']) {
+    const value = new RegExp(`\\{\\\\${key} ([^{}]{1,1000})\\}`).exec(info)?.[1]
     const text = value && extractText(value)
     if (text) metadata[key] = text
   }
-  for (const [word, key] of [
-    ['creatim', 'created'],
-    ['revtim', 'modified'],
-  ] as const) {
-    const parts = new RegExp(
-      `\\{\\\\${word}\\\\yr(\\d{4})\\\\mo(\\d{1,2})\\\\dy(\\d{1,2})(?:\\\\hr(\\d{1,2}))?(?:\\\\min(\\d{1,2}))?`,
-    ).exec(info)
-    const date =
-      parts &&
-      parsePdfDate(
-        parts
-          .slice(1)
-          .map((part = '0') => part.padStart(2, '0'))
-          .join(''),
-      )
-    if (date) metadata[key] = date
+  for (const [word, key] of Object.entries({ creatim: 'created', revtim: 'modified' })) {
+    const pattern = `\\{\\\\${word}\\\\yr(\\d{4})\\\\mo(\\d{1,2})\\\\dy(\\d{1,2})(?:\\\\hr(\\d{1,2}))?(?:\\\\min(\\d{1,2}))?`
+    const parts = new RegExp(pattern).exec(info)
+    if (!parts) continue
+    const [year, month, day, hour, minute] = parts.slice(1).map((part = '0') => part.padStart(2, '0'))
+    const date = new Date(`${year}-${month}-${day}T${hour}:${minute}:00Z`)
+    if (!Number.isNaN(date.getTime())) metadata[key] = date.toISOString()
   }
   return metadata
 }

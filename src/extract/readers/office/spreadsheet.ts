@@ -1,8 +1,6 @@
-/** Spreadsheets of the Open XML family: a line a row, cells apart by tabs. */
-
-import { removeInvalidCharacters } from '../decode.ts'
+/** Reader of Open XML spreadsheets: one line per row, tabs between cells. */
+import { createTextSink, removeInvalidCharacters, type TextSink } from '../decode.ts'
 import { decodeXml, walkXml, type XmlEvents } from '../markup.ts'
-import { createTextSink, type TextSink } from '../text-sink.ts'
 import type { Archive } from '../zip.ts'
 import { addRuns, findMainPart, readRelations } from './open-xml.ts'
 
@@ -64,7 +62,7 @@ function readSharedStrings(xml: string): string[] {
   return strings
 }
 
-/** Which cell styles show a number as a date or time. */
+/** Returns the indexes of the cell styles that format a number as date or time. */
 function readDateStyles(xml: string): ReadonlySet<number> {
   const formats = new Map<string, string>()
   const styles = new Set<number>()
@@ -90,7 +88,7 @@ function readDateStyles(xml: string): ReadonlySet<number> {
 const isDate = (id: number, format: string | undefined): boolean =>
   format === undefined ? (id >= 14 && id <= 22) || (id >= 45 && id <= 47) : /[ymdhs]/i.test(format.replace(/"[^"]*"|\[[^\]]*\]|\\./g, ''))
 
-/** A day number since 1899-12-30 as date, with the time where there is one. */
+/** Formats a day number since 1899-12-30 as date, with the time if there is one. */
 function formatSerialDate(serial: number): string {
   const time = new Date(Math.round((serial - 25_569) * 86_400) * 1000)
   if (Number.isNaN(time.getTime())) return String(serial)
@@ -132,7 +130,7 @@ function formatCell(value: string, type: string, isDated: boolean, strings: read
   if (type !== 'n') return value
   const number = Number(value)
   if (Number.isNaN(number)) return value
-  // The file holds 0.1 as 0.10000000000000001: what the user typed has at most 15 digits.
+  // Excel stores 0.1 as 0.10000000000000001 and shows at most 15 digits.
   return isDated ? formatSerialDate(number) : String(Number(number.toPrecision(15)))
 }
 

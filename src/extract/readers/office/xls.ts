@@ -1,7 +1,6 @@
-/** Excel workbooks from before 2007 (BIFF5 to BIFF8): sheet names and cells. */
+/** Reader of Excel workbooks from before 2007 (BIFF5 to BIFF8). */
 import { ReadFailure } from '../../../ports/document-reader.ts'
-import { decodeAs, removeInvalidCharacters } from '../decode.ts'
-import { createTextSink, type TextSink } from '../text-sink.ts'
+import { createTextSink, decodeAs, removeInvalidCharacters, type TextSink } from '../decode.ts'
 import type { Ole } from './ole.ts'
 
 const recordTypes = {
@@ -15,8 +14,8 @@ const recordTypes = {
   richLabel: 0xd6,
   sharedLabel: 0xfd,
   number: 0x203,
-  decodeRk: 0x27e,
-  compacts: 0xbd,
+  rk: 0x27e,
+  multipleRk: 0xbd,
   formulaString: 0x207,
   formula: 0x06,
 } as const
@@ -25,11 +24,11 @@ interface BiffRecord {
   kind: number
   data: Uint8Array
   view: DataView
-  /** the records that continue this one */
+  /** data of continuation records */
   rest: Uint8Array[]
 }
 
-/** Reads all sheets: a line a row, cells apart by tabs. Dates stay numbers. Throws ReadFailure. */
+/** Reads the names and cells of all sheets: one line per row, tabs between cells. Dates stay numbers. Throws ReadFailure. */
 export function readXls(ole: Ole): string {
   const bytes = ole.stream('Workbook') ?? ole.stream('Book')
   if (!bytes) throw new ReadFailure('FILE_CORRUPT', 'The file has no workbook.')
@@ -71,7 +70,7 @@ function* readRecords(bytes: Uint8Array): Generator<BiffRecord> {
 
 const decodeAnsi = (bytes: Uint8Array): string => decodeAs(bytes, 'windows-1252') ?? ''
 
-/** A string whose length is one byte. */
+/** Reads a string with a length of one byte. */
 function readShortString(data: Uint8Array, at: number): string {
   const length = data[at] ?? 0
   return data[at + 1]
@@ -79,7 +78,7 @@ function readShortString(data: Uint8Array, at: number): string {
     : decodeAnsi(data.subarray(at + 2, at + 2 + length))
 }
 
-/** Adds the cells of a record; answers the row that the text is in now. */
+/** Adds the cells of a record. Returns the current row of the text. */
 function addCell(sink: TextSink, { kind, data, view }: BiffRecord, strings: readonly string[], isWide: boolean, row: number): number {
   const cell = (text: string, at: number): number => {
     sink.add(`${at === row ? '\t' : '\n'}${text}`)
@@ -91,14 +90,14 @@ function addCell(sink: TextSink, { kind, data, view }: BiffRecord, strings: read
     return cell(readLongString(data, 6, isWide), view.getUint16(0, true))
   if (kind === recordTypes.formulaString && size >= 3) return cell(readLongString(data, 0, isWide), row)
   if (kind === recordTypes.number && size >= 14) return cell(formatNumber(view.getFloat64(6, true)), view.getUint16(0, true))
-  if (kind === recordTypes.decodeRk && size >= 10) return cell(formatNumber(compact(view.getUint32(6, true))), view.getUint16(0, true))
-  // The result of a formula is a number unless the last two bytes of it are ones; texts follow in a record of their own.
+  if (kind === recordTypes.rk && size >= 10) return cell(formatNumber(decodeRk(view.getUint32(6, true))), view.getUint16(0, true))
+  // The result of a formula is a number unless its last two bytes are 0xffff. Text results follow in a record of their own.
   if (kind === recordTypes.formula && size >= 14 && view.getUint16(12, true) !== 0xffff)
     return cell(formatNumber(view.getFloat64(6, true)), view.getUint16(0, true))
-  if (kind === recordTypes.compacts && size >= 6) {
+  if (kind === recordTypes.multipleRk && size >= 6) {
     let now = row
     for (let at = 4; at + 6 <= size - 2; at += 6) {
-      const text = formatNumber(compact(view.getUint32(at + 2, true)))
+      const text = formatNumber(decodeRk(view.getUint32(at + 2, true)))
       sink.add(`${now === view.getUint16(0, true) ? '\t' : '\n'}${text}`)
       now = view.getUint16(0, true)
     }
@@ -107,7 +106,7 @@ function addCell(sink: TextSink, { kind, data, view }: BiffRecord, strings: read
   return row
 }
 
-/** A string whose length is two bytes. */
+/** Reads a string with a length of two bytes. */
 function readLongString(data: Uint8Array, at: number, isWide: boolean): string {
   const length = (data[at] ?? 0) + (data[at + 1] ?? 0) * 256
   if (!isWide) return decodeAnsi(data.subarray(at + 2, at + 2 + length))
@@ -119,15 +118,15 @@ function readLongString(data: Uint8Array, at: number, isWide: boolean): string {
 
 const formatNumber = (value: number): string => String(Number(value.toPrecision(15)))
 
-/** Numbers in four bytes: an integer or the upper half of a double, either in hundredths or not. */
-function compact(value: number): number {
+/** Decodes an RK number: an integer or the upper half of a double, optionally in hundredths. */
+function decodeRk(value: number): number {
   const view = new DataView(new ArrayBuffer(8))
   view.setUint32(4, value & 0xfffffffc, true)
   const number = value & 2 ? (value | 0) >> 2 : view.getFloat64(0, true)
   return value & 1 ? number / 100 : number
 }
 
-/** The table of strings. Where a record ends inside a string, the next begins with a new byte of flags. */
+/** Reads the shared strings. If a record ends inside a string, the next one starts with a new byte of flags. */
 function readSharedStrings(blocks: readonly Uint8Array[]): string[] {
   const strings: string[] = []
   let block = 0

@@ -1,33 +1,35 @@
-/** The text that a PDF carries, by PDF.js. */
+/** Text, metadata and attachments of a PDF, by PDF.js. */
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import './rendering-globals.ts'
-import { getDocument, InvalidPDFException, PasswordException, type PDFDocumentProxy } from 'pdfjs-dist/legacy/build/pdf.mjs'
+import type { PDFDocumentProxy } from 'pdfjs-dist/legacy/build/pdf.mjs'
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { normalizeWhitespace } from '../decode.ts'
-import { parsePdfDate } from '../iso-date.ts'
+
+// PDF.js warns on import if these browser classes are missing. Only rendering uses them, and PDFium renders the pages.
+class Unused {}
+Object.assign(globalThis, { DOMMatrix: Unused, Path2D: Unused })
+const { getDocument, InvalidPDFException, PasswordException } = await import('pdfjs-dist/legacy/build/pdf.mjs')
 
 const maxAttachments = 100
 
-/** One page: its text, untouched, and its size in points as the reader sees it. */
+/** A page: its unchanged text and its size in points, after rotation. */
 export interface PdfText {
   readonly text: string
   readonly width: number
   readonly height: number
 }
 
-export interface PdfTexts {
+export interface PdfTextDocument {
   readonly pageCount: number
   metadata(): Promise<Record<string, unknown>>
-  /** Text of one page, counted from 1, with what was typed into forms and notes. */
+  /** Returns the text of a page, counted from 1, with the values of form fields and the texts of notes. */
   page(number: number): Promise<PdfText>
-  /** Files inside the file. */
   attachments(): Promise<{ filename: string; bytes: Uint8Array }[]>
   close(): Promise<void>
 }
 
-/** Opens a PDF for its text; `bytes` is given away. Throws ReadFailure FILE_ENCRYPTED, FILE_CORRUPT. */
-export async function openTexts(bytes: Uint8Array): Promise<PdfTexts> {
+/** Opens a PDF for its text. Takes ownership of `bytes`. Throws ReadFailure FILE_ENCRYPTED, FILE_CORRUPT. */
+export async function openPdfText(bytes: Uint8Array): Promise<PdfTextDocument> {
   const library = dirname(createRequire(import.meta.url).resolve('pdfjs-dist/package.json'))
   const loading = getDocument({
     data: bytes,
@@ -46,74 +48,68 @@ export async function openTexts(bytes: Uint8Array): Promise<PdfTexts> {
   if (document.numPages < 1) throw new ReadFailure('FILE_CORRUPT', 'The PDF has no pages.')
   return {
     pageCount: document.numPages,
-    metadata: () => metadataOf(document),
-    page: (number) => textOf(document, number),
-    attachments: () => attachmentsOf(document),
+    metadata: () => readMetadata(document),
+    page: (number) => readPageText(document, number),
+    attachments: () => readAttachments(document),
     close: () => loading.destroy(),
-  }
-}
-
-async function textOf(document: PDFDocumentProxy, number: number): Promise<PdfText> {
-  const page = await document.getPage(number)
-  const { width, height } = page.getViewport({ scale: 1 })
-  try {
-    const content = await page.getTextContent()
-    const text = content.items.map((item) => ('str' in item ? item.str + (item.hasEOL ? '\n' : '') : '')).join('')
-    return { text: [text, ...(await typedInto(page))].join('\n'), width, height }
-  } finally {
-    page.cleanup()
   }
 }
 
 type Page = Awaited<ReturnType<PDFDocumentProxy['getPage']>>
 
-/** Values of form fields and texts of notes, which are not part of the page's own text. */
-async function typedInto(page: Page): Promise<string[]> {
+async function readPageText(document: PDFDocumentProxy, number: number): Promise<PdfText> {
+  const page = await document.getPage(number)
+  const { width, height } = page.getViewport({ scale: 1 })
+  try {
+    const content = await page.getTextContent()
+    const text = content.items.map((item) => ('str' in item ? item.str + (item.hasEOL ? '\n' : '') : '')).join('')
+    return { text: [text, ...(await readAnnotations(page))].join('\n'), width, height }
+  } finally {
+    page.cleanup()
+  }
+}
+
+/** Returns the values of form fields and the texts of notes, which are not part of the text content. */
+async function readAnnotations(page: Page): Promise<string[]> {
   const annotations = await page.getAnnotations().catch(() => [])
   return annotations.flatMap(({ fieldValue, fieldType, contentsObj }) => {
-    const value =
-      fieldType === 'Btn'
-        ? ''
-        : [fieldValue]
-            .flat()
-            .filter((part) => typeof part === 'string')
-            .join(' ')
-    return [value, typeof contentsObj?.str === 'string' ? contentsObj.str : ''].filter((part) => part !== '')
+    const values = fieldType === 'Btn' ? [] : [fieldValue].flat().filter((value) => typeof value === 'string')
+    return [values.join(' '), typeof contentsObj?.str === 'string' ? contentsObj.str : ''].filter((text) => text !== '')
   })
 }
 
-const infoKeys = {
-  Title: 'title',
-  Author: 'author',
-  Subject: 'subject',
-  Keywords: 'keywords',
-  Creator: 'creator',
-  Producer: 'producer',
-} as const
+const infoKeys = { Title: 'title', Author: 'author', Subject: 'subject', Keywords: 'keywords', Creator: 'creator', Producer: 'producer' }
+const dateKeys = { CreationDate: 'created', ModDate: 'modified' }
 
-async function metadataOf(document: PDFDocumentProxy): Promise<Record<string, unknown>> {
+async function readMetadata(document: PDFDocumentProxy): Promise<Record<string, unknown>> {
   const { info } = (await document.getMetadata().catch(() => ({ info: {} }))) as { info: Record<string, unknown> }
-  const found: Record<string, unknown> = {}
+  const metadata: Record<string, unknown> = {}
   for (const [key, name] of Object.entries(infoKeys)) {
-    const value = info[key]
-    if (typeof value === 'string' && normalizeWhitespace(value) !== '') found[name] = normalizeWhitespace(value)
+    const value = typeof info[key] === 'string' ? normalizeWhitespace(info[key]) : ''
+    if (value !== '') metadata[name] = value
   }
-  for (const [key, name] of [
-    ['CreationDate', 'created'],
-    ['ModDate', 'modified'],
-  ] as const) {
+  for (const [key, name] of Object.entries(dateKeys)) {
     const date = parsePdfDate(info[key])
-    if (date) found[name] = date
+    if (date) metadata[name] = date
   }
-  return { ...found, page_count: document.numPages }
+  return { ...metadata, page_count: document.numPages }
 }
 
-async function attachmentsOf(document: PDFDocumentProxy): Promise<{ filename: string; bytes: Uint8Array }[]> {
+async function readAttachments(document: PDFDocumentProxy): Promise<{ filename: string; bytes: Uint8Array }[]> {
   const files: { filename: string; bytes: Uint8Array }[] = []
-  const listed = await document.getAttachments().catch(() => null)
-  for (const [id, { filename }] of [...(listed ?? [])].slice(0, maxAttachments)) {
+  const attachments = await document.getAttachments().catch(() => null)
+  for (const [id, { filename }] of [...(attachments ?? [])].slice(0, maxAttachments)) {
     const content: unknown = await document.getAttachmentContent(id).catch(() => null)
     if (content instanceof Uint8Array) files.push({ filename, bytes: content })
   }
   return files
+}
+
+/** Converts `D:20240229120000+01'00'` to an ISO date. Returns null for anything else. */
+export function parsePdfDate(value: unknown): string | null {
+  const parts = typeof value === 'string' && /^(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z)|([+-]\d\d)'?(\d\d)?)?/.exec(value)
+  if (!parts) return null
+  const [, year, month = '01', day = '01', hour = '00', minute = '00', second = '00', , zoneHour, zoneMinute = '00'] = parts
+  const time = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}${zoneHour ? `${zoneHour}:${zoneMinute}` : 'Z'}`)
+  return Number.isNaN(time.getTime()) ? null : time.toISOString()
 }

@@ -1,4 +1,4 @@
-/** PDF: text where there is text, pictures of the pages where there is none. */
+/** PDF reader: the text layer, and images of the pages without one. */
 import sharp from 'sharp'
 import { type OutlinePage, ReadFailure } from '../../../ports/document-reader.ts'
 import {
@@ -12,78 +12,76 @@ import {
 } from '../../opened-document.ts'
 import { assessTextLayer, requiresOcr } from '../../text-layer.ts'
 import { encodeThumbnail, toGray } from '../image.ts'
-import { openTexts, type PdfText, type PdfTexts } from './pdf-text.ts'
-import type { OpenPictures, PdfPage, PdfPictures, Survey } from './pdfium.ts'
+import { openPdfText, type PdfText, type PdfTextDocument } from './pdf-text.ts'
+import type { OpenPdfium, PdfiumDocument, PdfPage } from './pdfium.ts'
 
-/** A page tree may claim any number of pages. */
-const mostPages = 20_000
+/** Maximum number of pages. A crafted page tree can state any number. */
+const maxPages = 20_000
 const pointsPerInch = 72
-/** Cards and labels are rendered larger than their size on paper asks. */
-const leastSide = 1000
+/** Minimum longer side of a rendered page, in pixels. Small pages, such as labels, get a higher resolution. */
+const minLongSide = 1000
 
 export interface PdfTools {
   readonly limits: Limits
-  pdfium(): Promise<OpenPictures>
-  /** Forgets a PDFium that failed inside; the next pdfium() loads a new one. */
+  pdfium(): Promise<OpenPdfium>
+  /** Drops a failed instance of PDFium; the next pdfium() loads another. */
   dropPdfium(): void
-  /** Opens a file inside the file; null where it is too deep. */
+  /** Opens an attached file; null if it is nested too deeply. */
   openPart(part: ByteSource): Promise<OpenedDocument | null>
 }
 
 /** Opens a PDF. Its methods throw ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX, READ_CRASHED. */
 export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
-  let texts: Promise<PdfTexts> | undefined
-  let pictures: Promise<PdfPictures> | undefined
+  let texts: Promise<PdfTextDocument> | undefined
+  let images: Promise<PdfiumDocument> | undefined
 
-  const openedTexts = (): Promise<PdfTexts> => {
-    texts ??= openTexts(source.read())
+  const openTexts = (): Promise<PdfTextDocument> => {
+    texts ??= openPdfText(source.read())
     return texts
   }
-  const openedPictures = (): Promise<PdfPictures> => {
-    pictures ??= tools.pdfium().then((open) => open(source.read()))
-    return pictures
+  const openImages = (): Promise<PdfiumDocument> => {
+    images ??= tools.pdfium().then((open) => open(source.read()))
+    return images
   }
 
-  /** Works on a page, counted from 1. An instance of PDFium that aborts is replaced once: many failures are of its past, not of this file. */
-  async function onPage<T>(number: number, work: (page: PdfPage) => T, isAgain = false): Promise<T> {
+  /** Calls `work` with a page, counted from 1. Retries once with a new PDFium if the instance fails, because an earlier file may have damaged it. */
+  async function onPage<T>(number: number, work: (page: PdfPage) => T, isRetry = false): Promise<T> {
     try {
-      const page = (await openedPictures()).page(number - 1)
+      const page = (await openImages()).page(number - 1)
       const result = work(page)
       page.close()
       return result
     } catch (problem) {
       if (problem instanceof ReadFailure) throw problem
-      pictures = undefined
+      images = undefined
       tools.dropPdfium()
-      if (isAgain) throw new ReadFailure('READ_CRASHED', `Drawing page ${number} failed: ${problem}`)
+      if (isRetry) throw new ReadFailure('READ_CRASHED', `Rendering page ${number} failed: ${problem}`)
       return onPage(number, work, true)
     }
   }
 
-  /** What is on a page besides the layer; null where it cannot be drawn, so that OCR would not help either. */
-  const look = (number: number): Promise<Survey | null> => onPage(number, (page) => page.survey()).catch(() => null)
-
-  async function pagesOf(document: PdfTexts): Promise<{ pages: OutlinePage[]; skipped: number; damaged: number }> {
+  async function readPages(document: PdfTextDocument): Promise<{ pages: OutlinePage[]; skipped: number; damaged: number }> {
     const pages: OutlinePage[] = []
     let damaged = 0
-    let wanting = 0
+    let ocrPages = 0
     for (let number = 1; number <= document.pageCount; number++) {
-      const found = await document.page(number).catch(() => null)
-      const layer = assessTextLayer(found?.text ?? '')
-      const drawn = layer.isConclusive ? null : await look(number)
-      const wants = drawn !== null && requiresOcr(layer, drawn)
-      if (wants) wanting++
-      else if (layer.text === '' && (!found || !drawn)) damaged++
-      const needsOcr = wants && wanting <= tools.limits.maxPages
-      pages.push({ page: number, text: layer.text, needsOcr, width: found?.width ?? null, height: found?.height ?? null })
+      const content = await document.page(number).catch(() => null)
+      const layer = assessTextLayer(content?.text ?? '')
+      // A page that cannot be surveyed cannot be rendered for OCR either.
+      const survey = layer.isConclusive ? null : await onPage(number, (page) => page.survey()).catch(() => null)
+      const isForOcr = survey !== null && requiresOcr(layer, survey)
+      if (isForOcr) ocrPages++
+      else if (layer.text === '' && (!content || !survey)) damaged++
+      const needsOcr = isForOcr && ocrPages <= tools.limits.maxPages
+      pages.push({ page: number, text: layer.text, needsOcr, width: content?.width ?? null, height: content?.height ?? null })
     }
-    return { pages, skipped: Math.max(0, wanting - tools.limits.maxPages), damaged }
+    return { pages, skipped: Math.max(0, ocrPages - tools.limits.maxPages), damaged }
   }
 
-  async function attached(document: PdfTexts): Promise<OutlinePage[]> {
+  async function readAttachments(document: PdfTextDocument): Promise<OutlinePage[]> {
     const parts: OutlinePage[] = []
     for (const part of await document.attachments()) {
-      const text = `${part.filename}\n${await textOfPart(bytesSource(part.bytes, part.filename), tools).catch(() => '')}`.trim()
+      const text = `${part.filename}\n${await readAttachmentText(bytesSource(part.bytes, part.filename), tools).catch(() => '')}`.trim()
       parts.push({ page: document.pageCount + parts.length + 1, text, needsOcr: false, width: null, height: null })
     }
     return parts
@@ -91,21 +89,21 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
 
   return {
     async contents(): Promise<Contents> {
-      const document = await openedTexts()
-      if (document.pageCount > mostPages)
-        throw new ReadFailure('FILE_TOO_COMPLEX', `The PDF claims ${document.pageCount} pages; ${mostPages} are allowed.`)
-      const { pages, skipped, damaged } = await pagesOf(document)
+      const document = await openTexts()
+      if (document.pageCount > maxPages)
+        throw new ReadFailure('FILE_TOO_COMPLEX', `The PDF has ${document.pageCount} pages; ${maxPages} are allowed.`)
+      const { pages, skipped, damaged } = await readPages(document)
       if (damaged === pages.length) throw new ReadFailure('FILE_CORRUPT', 'No page of the PDF can be read.')
-      const gaps = { ...(skipped > 0 && { pages_without_ocr: skipped }), ...(damaged > 0 && { pages_damaged: damaged }) }
-      const metadata = { ...(await document.metadata()), ...gaps }
-      return { metadata, pages: [...pages, ...(await attached(document))] }
+      const gapCounts = { ...(skipped > 0 && { pages_without_ocr: skipped }), ...(damaged > 0 && { pages_damaged: damaged }) }
+      const metadata = { ...(await document.metadata()), ...gapCounts }
+      return { metadata, pages: [...pages, ...(await readAttachments(document))] }
     },
 
     async picture(number): Promise<Picture | null> {
-      const found = await openedTexts()
+      const content = await openTexts()
         .then((document) => document.page(number))
         .catch((): PdfText | null => null)
-      const layer = assessTextLayer(found?.text ?? '')
+      const layer = assessTextLayer(content?.text ?? '')
       const { jpeg, ...size } = await onPage(number, (page) => ({ jpeg: page.jpeg(), width: page.width, height: page.height }))
       const direct = jpeg && (await toGray(sharp(jpeg, { limitInputPixels: tools.limits.maxPixels, failOn: 'none' })).catch(() => null))
       const picture = direct
@@ -116,41 +114,41 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
 
     async thumbnail(box, type) {
       const { pixels, width, height } = await onPage(1, (page) => {
-        const size = within(page, box)
+        const size = fitInside(page, box)
         return { ...size, pixels: page.render(size.width, size.height, 'rgba') }
       })
       return encodeThumbnail(sharp(pixels, { raw: { width, height, channels: 4 } }), box, type)
     },
 
     close() {
-      pictures?.then((document) => document.close()).catch(() => {})
+      images?.then((document) => document.close()).catch(() => {})
       texts?.then((document) => document.close()).catch(() => {})
-      pictures = undefined
+      images = undefined
       texts = undefined
     },
   }
 }
 
 function renderGray(page: PdfPage, { dpi, maxPixels }: Limits) {
-  const { width: across, height: down } = page
-  if (!(across > 0 && down > 0)) throw new ReadFailure('FILE_CORRUPT', 'The page has no size.')
-  const wanted = Math.max(dpi / pointsPerInch, Math.min(leastSide / Math.max(across, down), (4 * dpi) / pointsPerInch))
-  const scale = Math.min(wanted, Math.sqrt(maxPixels / (across * down)))
-  const width = Math.max(1, Math.floor(across * scale))
-  const height = Math.max(1, Math.floor(down * scale))
-  if (width * height > maxPixels) throw new ReadFailure('FILE_TOO_COMPLEX', 'The page is too long to be drawn.')
+  if (!(page.width > 0 && page.height > 0)) throw new ReadFailure('FILE_CORRUPT', 'The page has no size.')
+  const scaleOfDpi = dpi / pointsPerInch
+  const scaleOfSmallPage = Math.min(minLongSide / Math.max(page.width, page.height), 4 * scaleOfDpi)
+  const scale = Math.min(Math.max(scaleOfDpi, scaleOfSmallPage), Math.sqrt(maxPixels / (page.width * page.height)))
+  const width = Math.max(1, Math.floor(page.width * scale))
+  const height = Math.max(1, Math.floor(page.height * scale))
+  if (width * height > maxPixels) throw new ReadFailure('FILE_TOO_COMPLEX', 'The page is too long to be rendered.')
   return { gray: page.render(width, height, 'gray'), width, height, dpi: Math.round(scale * pointsPerInch) }
 }
 
-/** The largest whole pixels inside the box with the page's proportions. */
-function within(page: Box, box: Box): Box {
+/** Returns the largest size in whole pixels that fits the box and keeps the proportions of the page. */
+function fitInside(page: Box, box: Box): Box {
   const scale = Math.min(box.width / page.width, box.height / page.height)
-  const side = (length: number, most: number): number => Math.min(most, Math.max(1, Math.round(length * scale) || 1))
+  const side = (length: number, max: number): number => Math.min(max, Math.max(1, Math.round(length * scale) || 1))
   return { width: side(page.width, box.width), height: side(page.height, box.height) }
 }
 
-/** What a file inside the PDF says; pictures in it are not looked at. */
-async function textOfPart(part: ByteSource, { openPart }: PdfTools): Promise<string> {
+/** Returns the text of an attached file. Images in it are not recognized. */
+async function readAttachmentText(part: ByteSource, { openPart }: PdfTools): Promise<string> {
   const opened = await openPart(part)
   try {
     return ((await opened?.contents())?.pages ?? []).map(({ text }) => text).join('\n')

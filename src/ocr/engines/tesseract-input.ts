@@ -1,20 +1,24 @@
+/** Input that both Tesseract engines share: variables and the page as a file. */
 import type { PageImage } from '../../ports/ocr-engine.ts'
+
+/** Tesseract variables. Disables the search for fixed pitch, which the LSTM networks do not use. */
+export const tesseractVariables = { textord_all_prop: '1' }
 
 const [short, long] = [3, 4]
 
 /**
- * The page as an uncompressed TIFF file: a header in front of the pixels, so that nobody has to compress and decompress millions of them.
+ * Returns the page as an uncompressed TIFF: a header in front of the pixels, so that nothing is compressed or decompressed.
  * Tesseract takes a twentieth longer for PGM, which it reads byte by byte.
  */
 export function toTiff({ gray, width, height }: PageImage): Buffer {
   const fields = [
     [256, long, width],
     [257, long, height],
-    [258, short, 8], // bits a pixel
+    [258, short, 8], // bits per sample
     [259, short, 1], // no compression
     [262, short, 1], // 0 is black
-    [273, long, 0], // where the pixels start: behind this header
-    [277, short, 1], // samples a pixel
+    [273, long, 0], // offset of the pixels: the length of this header
+    [277, short, 1], // samples per pixel
     [278, long, height], // rows in the only strip
     [279, long, gray.length],
   ] as const

@@ -1,0 +1,99 @@
+/** Objects of a PDF page: a survey of them, and scans that consist of one JPEG. */
+import { type PdfiumModule, readBytes, readFloats } from './pdfium-module.ts'
+
+const objectTypes = { text: 1, path: 2, image: 3, shading: 4, form: 5 } as const
+const maxObjects = 20_000
+const maxFormDepth = 5
+
+/** Counts of the objects on a page. */
+export interface Survey {
+  readonly texts: number
+  /** share of the page that images cover, 0 to 1 */
+  readonly imageShare: number
+  /** line and curve segments of all paths: a frame has 5, a word as outlines hundreds */
+  readonly segments: number
+}
+
+interface Rectangle {
+  left: number
+  bottom: number
+  right: number
+  top: number
+}
+
+const areaOf = ({ left, bottom, right, top }: Rectangle): number => Math.max(0, right - left) * Math.max(0, top - bottom)
+
+const intersect = (a: Rectangle, b: Rectangle): Rectangle => ({
+  left: Math.max(a.left, b.left),
+  bottom: Math.max(a.bottom, b.bottom),
+  right: Math.min(a.right, b.right),
+  top: Math.min(a.top, b.top),
+})
+
+function pageBounds(pdfium: PdfiumModule, page: number): Rectangle | null {
+  const box = readFloats(pdfium, 4, (pointer) => pdfium._FPDF_GetPageBoundingBox(page, pointer))
+  return box && { left: box[0]!, top: box[1]!, right: box[2]!, bottom: box[3]! }
+}
+
+function objectBounds(pdfium: PdfiumModule, object: number): Rectangle | null {
+  const box = readFloats(pdfium, 4, (p) => pdfium._FPDFPageObj_GetBounds(object, p, p + 4, p + 8, p + 12))
+  return box && { left: box[0]!, bottom: box[1]!, right: box[2]!, top: box[3]! }
+}
+
+/** Counts the objects of a page, in forms too, up to limits of number and depth. */
+export function surveyPage(pdfium: PdfiumModule, page: number): Survey {
+  const box = pageBounds(pdfium, page)
+  let [objects, texts, segments, imageArea] = [0, 0, 0, 0]
+  const visit = (object: number, depth: number, formBounds: Rectangle | null): void => {
+    if (++objects > maxObjects || !object) return
+    const type = pdfium._FPDFPageObj_GetType(object)
+    // Bounds inside a form are in units of the form: the bounds of the form stand for those of its images.
+    const bounds = type === objectTypes.image || type === objectTypes.form ? (formBounds ?? objectBounds(pdfium, object)) : null
+    if (type === objectTypes.text) texts++
+    if (type === objectTypes.path) segments += Math.max(0, pdfium._FPDFPath_CountSegments(object))
+    if (type === objectTypes.shading) segments++
+    if (type === objectTypes.image && bounds && box) imageArea += areaOf(intersect(bounds, box))
+    if (type !== objectTypes.form || depth >= maxFormDepth) return
+    const count = pdfium._FPDFFormObj_CountObjects(object)
+    for (let i = 0; i < count && objects <= maxObjects; i++) visit(pdfium._FPDFFormObj_GetObject(object, i), depth + 1, bounds)
+  }
+  const count = pdfium._FPDFPage_CountObjects(page)
+  for (let i = 0; i < count && objects <= maxObjects; i++) visit(pdfium._FPDFPage_GetObject(page, i), 0, null)
+  const pageArea = box ? areaOf(box) : 0
+  return { texts, imageShare: pageArea > 0 ? Math.min(1, imageArea / pageArea) : 0, segments }
+}
+
+/** Returns the JPEG of a page that consists of one upright, opaque JPEG of its size; null for other pages. */
+export function readPageJpeg(pdfium: PdfiumModule, page: number): Uint8Array<ArrayBuffer> | null {
+  if (pdfium._FPDFPage_CountObjects(page) !== 1 || pdfium._FPDFPage_GetAnnotCount(page) > 0 || pdfium._FPDFPage_GetRotation(page) !== 0)
+    return null
+  const object = pdfium._FPDFPage_GetObject(page, 0)
+  if (pdfium._FPDFPageObj_GetType(object) !== objectTypes.image || pdfium._FPDFPageObj_HasTransparency(object)) return null
+  const matrix = readFloats(pdfium, 6, (pointer) => pdfium._FPDFPageObj_GetMatrix(object, pointer))
+  const box = pageBounds(pdfium, page)
+  const bounds = objectBounds(pdfium, object)
+  if (!matrix || !box || !bounds || !isUpright(matrix)) return null
+  // A smaller image lies on the page. A larger one is partly hidden.
+  if (areaOf(intersect(bounds, box)) < 0.95 * areaOf(box) || areaOf(bounds) > 1.05 * areaOf(box)) return null
+  if (pdfium._FPDFImageObj_GetImageFilterCount(object) !== 1 || readFilterName(pdfium, object) !== 'DCTDecode') return null
+  const bytes = readBytes(pdfium, (buffer, size) => pdfium._FPDFImageObj_GetImageDataRaw(object, buffer, size))
+  return bytes && isGrayOrColor(bytes) ? bytes : null
+}
+
+const isUpright = ([a, b, c, d]: number[]): boolean => a! > 0 && d! > 0 && Math.abs(b!) < 0.01 * a! && Math.abs(c!) < 0.01 * d!
+
+function readFilterName(pdfium: PdfiumModule, object: number): string {
+  const bytes = readBytes(pdfium, (buffer, size) => pdfium._FPDFImageObj_GetImageFilter(object, 0, buffer, size))
+  return bytes ? Buffer.from(bytes).toString('latin1').replaceAll('\0', '') : ''
+}
+
+/** Returns whether a JPEG has one or three components. Those with four are mostly inverted, which only the renderer can tell. */
+function isGrayOrColor(jpeg: Uint8Array): boolean {
+  for (let at = 2; at + 9 < jpeg.length && jpeg[at] === 0xff; ) {
+    const marker = jpeg[at + 1]!
+    if (marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc)
+      return jpeg[at + 9] === 1 || jpeg[at + 9] === 3
+    at += 2 + jpeg[at + 2]! * 256 + jpeg[at + 3]!
+  }
+  return false
+}

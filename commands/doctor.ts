@@ -101,11 +101,11 @@ async function loadRemoteChecks(cli: Cli, url: string): Promise<Check[]> {
 
 function selectChecks(checks: readonly Check[], { only, skip }: Flags): Check[] {
   const ids = checks.map(({ id }) => id)
-  const parseIds = (flag: string, given: string | undefined) => {
-    const asked = given?.split(',').map((id) => id.trim()) ?? null
-    const unknown = asked?.filter((id) => !ids.includes(id)) ?? []
+  const parseIds = (flag: string, list: string | undefined) => {
+    const selected = list?.split(',').map((id) => id.trim()) ?? null
+    const unknown = selected?.filter((id) => !ids.includes(id)) ?? []
     if (unknown.length > 0) throw usage(`${flag}: unknown check ${unknown.join(', ')}; checks: ${ids.join(', ')}`)
-    return asked
+    return selected
   }
   const [included, skipped] = [parseIds('--only', only), parseIds('--skip', skip)]
   return checks.filter(({ id }) => (included === null || included.includes(id)) && !skipped?.includes(id))

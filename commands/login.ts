@@ -57,11 +57,11 @@ export const login = (cli: Cli) =>
     .option('--no-use', 'keep the current context')
     .action(async (given: string | undefined, flags: Flags) => {
       const contexts = await loadContexts(cli.env)
-      const there = resolveServer(cli, given)
-      const name = chooseName(there.url, flags, contexts)
+      const server = resolveServer(cli, given)
+      const name = chooseName(server.url, flags, contexts)
       const saved = contexts.byName.get(name)
       const source = parsePasswordSource(flags)
-      const credential = await signIn(cli, there, flags, source, saved)
+      const credential = await signIn(cli, server, flags, source, saved)
       if (!flags.store) {
         const { token, expires_at } = credential
         return cli.options.isJson ? cli.print({ token, expires_at }, { columns: [] }) : cli.write(`${token}\n`)
@@ -72,7 +72,7 @@ export const login = (cli: Cli) =>
       const context: Context = {
         ...before,
         ...(flags.savePasswordSource ? { password_file: undefined, password_command: undefined, ...source } : {}),
-        url: there.url,
+        url: server.url,
         username: flags.username ?? saved?.username ?? credential.username,
         ...(caFile === undefined ? {} : { ca_file: caFile }),
         ...(isInsecure ? { insecure_http: true } : {}),
@@ -130,12 +130,12 @@ function parsePasswordSource({ passwordFile, passwordCommand, passwordStdin, wit
 
 async function signIn(
   cli: Cli,
-  there: RemoteTarget,
+  server: RemoteTarget,
   flags: Flags,
   source: PasswordSource,
   saved: Context | undefined,
 ): Promise<Credential> {
-  const located = { ...there, caFile: there.caFile ?? saved?.ca_file ?? null }
+  const located = { ...server, caFile: server.caFile ?? saved?.ca_file ?? null }
   if (cli.options.printCurl) {
     const { createCurlClient } = await import('../src/cli/remote/curl-client.ts')
     const { auth } = createCurlClient(located, cli.write)

@@ -18,10 +18,10 @@ export const logout = (cli: Cli) =>
     exits: '0 signed out, or was not signed in · 3 forgotten here, but the server did not answer · 6 no such context',
   })
     .option('--all', 'every context')
-    .action(async (given: string | undefined, { all }: { all?: boolean }) => {
-      if (all && given !== undefined) throw usage('a context and --all exclude each other')
+    .action(async (contextName: string | undefined, { all }: { all?: boolean }) => {
+      if (all && contextName !== undefined) throw usage('a context and --all exclude each other')
       const contexts = await loadContexts(cli.env)
-      const names = all ? [...contexts.byName.keys()] : [given ?? currentName(cli)]
+      const names = all ? [...contexts.byName.keys()] : [contextName ?? currentName(cli)]
       for (const name of names) await endSession(cli, name, findContext(contexts, name))
       const rows = (await listContextRows(await loadContexts(cli.env), cli.env)).filter(({ name }) => names.includes(name))
       const sentence = names.map((name) => `✓ Signed out of ${name}`)
@@ -41,9 +41,9 @@ async function endSession(cli: Cli, name: string, context: Context): Promise<voi
     await createCurlClient({ url: context.url, caFile: context.ca_file ?? null }, cli.write).auth.logout()
   }
   await withCredentialsLock(cli.env, async () => {
-    const held = (await loadCredentials(cli.env))[name]
+    const credential = (await loadCredentials(cli.env))[name]
     await saveCredential(cli.env, name, undefined)
-    if (held?.url === context.url) await revoke(cli, name, context, held.token)
+    if (credential?.url === context.url) await revoke(cli, name, context, credential.token)
   })
   await updateContexts(cli.env, ({ current, byName }) => {
     const { password_file: _file, password_command: _command, ...rest } = byName.get(name) ?? context

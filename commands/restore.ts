@@ -51,14 +51,14 @@ export const restore = (cli: Cli) =>
     .option('--no-reindex', 'leave the index to `dms search reindex`; search finds nothing until then')
     .option('-n, --dry-run', 'read only the head of the backup')
     .option('--lock-timeout <duration>', 'time to wait for a migration or another restore', '0s')
-    .action(async (given: string, flags: Flags) => {
+    .action(async (location: string, flags: Flags) => {
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       const settings = overridesOf(flags)
-      const source = await resolveBackup(cli, given)
+      const source = await resolveBackup(cli, location)
       const started = new Date()
-      const places = await openLocalInstallation(cli, 'restore', settings)
+      const installation = await openLocalInstallation(cli, 'restore', settings)
       const { readDatabaseName, assertEmpty, restoreBackup } = await import('../src/backup/restore/restore.ts')
-      const name = await readDatabaseName(places)
+      const name = await readDatabaseName(installation)
       if (flags.confirm !== undefined && flags.confirm !== name)
         throw usage(`--confirm ${flags.confirm}: the name of the database is "${name}"; nothing was changed`)
       const report = (counts: object, sentence: string, lists: object = {}) => {
@@ -66,14 +66,14 @@ export const restore = (cli: Cli) =>
         cli.print(summary, { columns: columnsOf([...Object.keys(counts), 'duration_seconds']), sentence })
       }
       if (flags.dryRun) {
-        await assertEmpty(places)
+        await assertEmpty(installation)
         const { readHead } = await import('../src/backup/backup-source.ts')
         const { created_at, dms, documents, files, bytes } = await readHead(source)
         return report({ created_at, documents, files, bytes }, `would restore ${documents} documents of ${created_at} (dms ${dms})`)
       }
-      const policy = await loadSignaturePolicy(places.config.backup.key_file, flags)
+      const policy = await loadSignaturePolicy(installation.config.backup.key_file, flags)
       const progress = cli.progress('restore')
-      const { manifest, ignored, skipped, lost, keptSecrets, disabledSources } = await restoreBackup(places, source, {
+      const { manifest, ignored, skipped, lost, keptSecrets, disabledSources } = await restoreBackup(installation, source, {
         ...policy,
         lockTimeoutMs,
         skipsDamaged: flags.skipDamaged === true,

@@ -34,15 +34,15 @@ async function loadWhoami(cli: Cli): Promise<Whoami> {
     return { context: name, url, username, role, token_expires_at: null }
   }
   if (cli.options.printCurl) await (await cli.client()).auth.profile()
-  const there = { ...target, name, url }
+  const server = { ...target, name, url }
   const [{ openRemoteClient }, { parseTokenExpiry }] = await Promise.all([
     import('../src/cli/remote/remote-client.ts'),
     import('../src/cli/remote/sign-in.ts'),
   ])
-  const client = await openRemoteClient(there, cli.connectOptions)
+  const client = await openRemoteClient(server, cli.connectOptions)
   try {
     const { username, role } = await client.auth.profile().catch((error) => {
-      throw (error as { status?: unknown }).status === 401 ? notSignedInError(there, false) : error
+      throw (error as { status?: unknown }).status === 401 ? notSignedInError(server, false) : error
     })
     const account = await client.session.account()
     const token_expires_at = account ? account.expires_at : parseTokenExpiry((await client.session.token()) ?? '')

@@ -51,8 +51,8 @@ export const rehearse = (cli: Cli) =>
     .action(async (given: string | undefined, flags: Flags) => {
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       rejectUrlPassword(flags.toDatabase)
-      const places = await openLocalInstallation(cli, 'backup rehearse', signingKeySettings(flags))
-      const { config, log, database } = places
+      const installation = await openLocalInstallation(cli, 'backup rehearse', signingKeySettings(flags))
+      const { config, log, database } = installation
       const source = await resolveBackup(cli, given === undefined || given === 'latest' ? await latestBackup(config) : given)
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)
       const [{ rehearseRestore }, { BackupDamaged }, { withLock }, { recordSuccess }] = await Promise.all([
@@ -108,9 +108,9 @@ export const rehearse = (cli: Cli) =>
 /** Returns the path of the newest complete backup in backup.path. Throws Failure NOT_FOUND. */
 async function latestBackup(config: Config): Promise<string> {
   const { listBackups } = await import('../../src/backup/backup-repository.ts')
-  const found = (await listBackups(config.backup.path)).find(({ complete }) => complete)
-  if (!found) throw new Failure('NOT_FOUND', `no backup in ${config.backup.path}`, { fix: 'dms backup create, or give a path' })
-  return join(config.backup.path, found.name)
+  const newest = (await listBackups(config.backup.path)).find(({ complete }) => complete)
+  if (!newest) throw new Failure('NOT_FOUND', `no backup in ${config.backup.path}`, { fix: 'dms backup create, or give a path' })
+  return join(config.backup.path, newest.name)
 }
 
 /** Opens a temporary installation in `folder` for `work` and removes it afterwards, also after a failure. */

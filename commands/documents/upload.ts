@@ -63,24 +63,19 @@ export const upload = (cli: Cli) =>
       const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       if (!dryRun && flags.recursive) await lockFolders(cli, 'documents upload', await foldersOf(paths), lockTimeout)
       const client = dryRun ? null : await (wait ? openClientWithWorker(cli, 'documents upload --wait') : cli.client())
-      const isJournaled = flags.resume ?? (flags.recursive === true && uploading.afterUpload.isKept)
-      const journal = client && isJournaled ? await journalOf(cli, paths, uploading.options.owner) : null
-      await uploadFiles(cli, client, files, {
-        ...uploading,
-        options: { ...uploading.options, title },
-        stdinName,
-        shouldWait: wait,
-        cache: journal,
-      })
+      const isCached = flags.resume ?? (flags.recursive === true && uploading.afterUpload.isKept)
+      const cache = client && isCached ? await openCache(cli, paths, uploading.options.owner) : null
+      const options = { ...uploading.options, title }
+      await uploadFiles(cli, client, files, { ...uploading, options, stdinName, shouldWait: wait, cache })
     })
 
 async function foldersOf(paths: readonly string[]): Promise<string[]> {
-  const about = await Promise.all(paths.map(async (path) => ({ path, isFolder: (await stat(path).catch(() => null))?.isDirectory() })))
-  return about.flatMap(({ path, isFolder }) => (isFolder ? [path] : []))
+  const isFolder = await Promise.all(paths.map(async (path) => (await stat(path).catch(() => null))?.isDirectory()))
+  return paths.filter((_, index) => isFolder[index])
 }
 
 /** Opens the upload cache of earlier runs with these paths, server and user. */
-async function journalOf(cli: Cli, paths: readonly string[], owner = ''): Promise<UploadCache> {
+async function openCache(cli: Cli, paths: readonly string[], owner = ''): Promise<UploadCache> {
   const { url } = cli.target
   const server = url ?? (await cli.config()).config.data_dir
   return openUploadCache(uploadCachePath(cli.env, JSON.stringify([server, cli.options.as, owner]), paths), (error) => {
@@ -96,12 +91,8 @@ async function collectFiles(paths: readonly string[], flags: Flags): Promise<Fou
     if (stdinName === undefined) throw usage('standard input needs a file name', 'pass --stdin-name NAME')
     if (process.stdin.isTTY) throw usage('"-" reads a file from standard input, which is a terminal', 'pipe a file into the command')
   }
-  const options = {
-    isRecursive: flags.recursive === true,
-    shouldFollowLinks: flags.followSymlinks === true,
-    include: flags.include,
-    exclude: flags.exclude,
-  }
+  const { recursive = false, followSymlinks = false, include, exclude } = flags
+  const options = { isRecursive: recursive, shouldFollowLinks: followSymlinks, include, exclude }
   const listed = filesFrom === undefined ? [] : await readPathList(filesFrom, flags[0] === true)
   const files = await findFiles([...paths.filter((path) => path !== '-'), ...listed], options)
   return paths.includes('-') ? [{ path: '-', relativePath: '', size: null, mtimeNs: '0' }, ...files] : files

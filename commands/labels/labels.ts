@@ -119,8 +119,8 @@ const unassign = (cli: Cli) =>
     exits: '0 removed, or were not labelled · 6 no such label or document; nothing was changed',
   }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'unassign'))
 
-async function changeDocuments(cli: Cli, nameOrId: string, given: readonly string[], change: 'assign' | 'unassign'): Promise<void> {
-  const ids = (await readIds(given)).map((id) => parseId(id, 'document'))
+async function changeDocuments(cli: Cli, nameOrId: string, idArguments: readonly string[], change: 'assign' | 'unassign'): Promise<void> {
+  const ids = (await readIds(idArguments)).map((id) => parseId(id, 'document'))
   const client = await cli.client()
   const { id, name } = await findLabel(client, nameOrId)
   const changed = ids.length === 0 ? 0 : (await client.labels[change](id, ids)).assigned

@@ -135,14 +135,13 @@ function byConditions(text: string, flags: Flags, filters: Filters): Search {
 
 /** Returns the filters without labels, owner and source, whose names need a look-up. */
 function parseFilters({ mime, status, from, to, minConfidence }: Flags): Filters {
-  const range = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
   return {
     mime_types: mime,
     labels: [],
     // The server validates the status.
     status: status as NonNullable<Filters['status']>,
-    date_range: range,
-    ...(minConfidence === undefined ? {} : { min_confidence: Number(minConfidence) }),
+    date_range: { from, to },
+    min_confidence: minConfidence === undefined ? undefined : Number(minConfidence),
   }
 }
 
@@ -150,20 +149,19 @@ async function collectHits(client: Client, search: Search, limit: number) {
   const hits: Hit[] = []
   const size = Math.min(limit, perPage)
   for (let page = 1; ; page++) {
-    const found = await search(client, page, size)
-    hits.push(...found.results)
-    if (hits.length >= limit || !found.pagination.has_next)
-      return { hits: hits.slice(0, limit), total: found.total, isCapped: found.total_capped, warnings: found.warnings }
+    const answer = await search(client, page, size)
+    hits.push(...answer.results)
+    if (hits.length >= limit || !answer.pagination.has_next)
+      return { hits: hits.slice(0, limit), total: answer.total, isCapped: answer.total_capped, warnings: answer.warnings }
   }
 }
 
-function printFacets(cli: Cli, found: SearchAnswer): void {
-  const { isJson } = cli.options
-  for (const warning of found.warnings) cli.warn(warning)
-  const rows = Object.entries(found.facets).flatMap(([facet, counts]) =>
+function printFacets(cli: Cli, answer: SearchAnswer): void {
+  for (const warning of answer.warnings) cli.warn(warning)
+  const rows = Object.entries(answer.facets).flatMap(([facet, counts]) =>
     Object.entries(counts).map(([name, count]) => ({ facet, name, count })),
   )
-  if (isJson) cli.print(found, { columns: [] })
+  if (cli.options.isJson) cli.print(answer, { columns: [] })
   else cli.print(rows, { columns: [{ name: 'facet' }, { name: 'name' }, { name: 'count', align: 'right' }], id: 'name' })
 }
 

@@ -42,9 +42,9 @@ export const download = (cli: Cli) =>
       const needsPassword = cli.options.printCurl ? hasPassword(cli, flags) : (await publicLinks.get(token)).requires_password
       const response = await publicLinks.download(token, needsPassword ? await readPassword(cli, flags) : undefined)
       if (to === '-') return void (await writeToStdout(cli, response))
-      const place = await resolveDownloadTarget(to, 1)
+      const target = await resolveDownloadTarget(to, 1)
       try {
-        const path = 'file' in place ? place.file : join(place.folder, safeName(await parseFileName(response)))
+        const path = 'file' in target ? target.file : join(target.folder, safeName(await parseFileName(response)))
         const saved = await saveFile(bodyChunks(response), path, expectedContent(response), clobber, () => cli.signal.throwIfAborted())
         const columns = columnsOf(['path', 'bytes', 'sha256'])
         cli.print({ path, ...saved }, { columns, id: 'path', sentence: `✓ ${path} (${saved.bytes} bytes)` })

@@ -67,35 +67,35 @@ export const sync = (cli: Cli) =>
     .option('--concurrency <n>', 'parallel downloads per source (default: sources.concurrency)')
     .option('--max-files <n>', 'maximum number of files to fetch')
     .option('--lock-timeout <duration>', 'time to wait for a running sync of the source', '0s')
-    .action(async (given: string[], flags: Flags) => {
+    .action(async (names: string[], flags: Flags) => {
       const { all = false, due = false, dryRun = false } = flags
-      if (Number(all) + Number(due) + Number(given.length > 0) !== 1) throw usage('give either source names, --all or --due')
-      const isHere = cli.target.url === null
-      if (!isHere) refuseLocalOptions(flags)
+      if (Number(all) + Number(due) + Number(names.length > 0) !== 1) throw usage('give either source names, --all or --due')
+      const isLocal = cli.target.url === null
+      if (!isLocal) refuseLocalOptions(flags)
       if (!flags.wait && dryRun) throw usage('--no-wait and --dry-run exclude each other')
       // The getter installs the signal handler: from here on a signal ends the sync, not the process.
       void cli.signal
-      if (!flags.wait || cli.options.printCurl) return enqueue(cli, await cli.client(), given, flags)
-      if (!isHere) {
+      if (!flags.wait || cli.options.printCurl) return enqueue(cli, await cli.client(), names, flags)
+      if (!isLocal) {
         const client = await cli.client()
-        return syncAll(cli, await listSelected(client, given, flags), given, (source, progress) =>
+        return syncAll(cli, await listSelected(client, names, flags), names, (source, progress) =>
           syncOnServer(cli, client, source, flags.full === true, progress),
         )
       }
       const app = await cli.app('sources sync', { hasStatementTimeout: false })
       const { openLocalClient } = await import('../../src/cli/remote/local-client.ts')
       const client = await openLocalClient(app, cli.options.as)
-      const sources = await listSelected(client, given, flags)
+      const sources = await listSelected(client, names, flags)
       const options = parseOptions(flags, app.config.sources.concurrency)
-      if (!dryRun) return syncAll(cli, sources, given, (source, progress) => syncInProcess(cli, app, client, source, options, progress))
+      if (!dryRun) return syncAll(cli, sources, names, (source, progress) => syncInProcess(cli, app, client, source, options, progress))
       const { planSync } = await import('../../src/sources/sync/sync-job.ts')
       await listPlan(cli, sources, (source) => planSync(app, source.id, options, cli.signal))
     })
 
 /** Throws Failure USAGE for options that a remote sync does not have. */
 function refuseLocalOptions({ dryRun, concurrency, maxFiles, lockTimeout }: Flags): void {
-  const given = { '--dry-run': dryRun, '--concurrency': concurrency, '--max-files': maxFiles, '--lock-timeout': lockTimeout !== '0s' }
-  const [flag] = Object.entries(given).find(([, value]) => value) ?? []
+  const values = { '--dry-run': dryRun, '--concurrency': concurrency, '--max-files': maxFiles, '--lock-timeout': lockTimeout !== '0s' }
+  const [flag] = Object.entries(values).find(([, value]) => value) ?? []
   if (flag) throw usage(`${flag} works on the server only`, 'omit it, or pass --local')
 }
 
@@ -108,10 +108,10 @@ function parseOptions({ full = false, concurrency, maxFiles, lockTimeout = '0s' 
   }
 }
 
-async function listSelected(client: Client, given: readonly string[], { due }: Flags): Promise<Source[]> {
-  if (lookupPrinterOf(client) && given.length > 0) return mapSequential(given, (name) => findSource(client, name))
+async function listSelected(client: Client, names: readonly string[], { due }: Flags): Promise<Source[]> {
+  if (lookupPrinterOf(client) && names.length > 0) return mapSequential(names, (name) => findSource(client, name))
   const sources = await client.sources.list()
-  if (given.length > 0) return selectSources(sources, given)
+  if (names.length > 0) return selectSources(sources, names)
   const now = new Date().toISOString()
   return sources.filter(({ status, next_sync }) => status !== 'disabled' && (!due || (next_sync !== null && next_sync <= now)))
 }
@@ -168,8 +168,8 @@ function formatItem(item: BatchItem): string {
   return `${key}   ✓  ${parts.join(' · ')}     ${(duration_seconds as number).toFixed(1)} s`
 }
 
-async function enqueue(cli: Cli, client: Client, given: readonly string[], flags: Flags): Promise<void> {
-  const rows = await mapSequential(await listSelected(client, given, flags), async ({ id, name }) => {
+async function enqueue(cli: Cli, client: Client, names: readonly string[], flags: Flags): Promise<void> {
+  const rows = await mapSequential(await listSelected(client, names, flags), async ({ id, name }) => {
     const { job_id } = await client.sources.sync(id, { full: flags.full === true })
     return { source: name, source_id: id, job_id }
   })

@@ -59,25 +59,19 @@ export const importUsers = (cli: Cli) =>
     .option('--passwords-out <file>', 'write generated passwords to this CSV file (mode 0600, never overwritten)')
     .option('--rejects <file>', 'write bad rows to this file, with _line, _field, _code and _error')
     .option('--atomic', 'import all rows or none')
-    .option('--max-errors <n>', 'stop after this many bad rows')
+    .addOption(new Option('--max-errors <n>', 'stop after this many bad rows').conflicts('atomic'))
     .option('--lock-timeout <duration>', 'time to wait for another import', '0s')
     .option('-n, --dry-run', 'check everything, change nothing')
     .action(async (file: string, flags: Flags) => {
       if ((flags.passwords === 'generate') !== (flags.passwordsOut !== undefined))
         throw usage('--passwords generate and --passwords-out FILE must be used together')
-      const maxErrors = parseMaxErrors(flags)
+      const maxErrors = flags.maxErrors === undefined ? Number.POSITIVE_INFINITY : parseCount('--max-errors', flags.maxErrors)
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       const rows = (await readUserRows(file, flags)).map((row) => prepareRow(row, flags))
       if (flags.atomic && rows.length > batchSizes.atomic)
         throw usage(`--atomic is limited to ${batchSizes.atomic} rows; the file has ${rows.length}`)
       await runExclusively(cli, lockTimeoutMs, (client) => importRows(cli, client, rows, { ...flags, maxErrors }, file))
     })
-
-function parseMaxErrors({ maxErrors, atomic }: Flags): number {
-  if (maxErrors === undefined) return Number.POSITIVE_INFINITY
-  if (atomic) throw usage('--max-errors and --atomic exclude each other')
-  return parseCount('--max-errors', maxErrors)
-}
 
 /** Runs `work` with a client. On the server it holds the import lock. */
 async function runExclusively(cli: Cli, lockTimeoutMs: number, work: (client: Client) => Promise<void>): Promise<void> {
@@ -98,9 +92,7 @@ function prepareRow({ location, fields }: UserRow, { passwords, defaultRole }: F
   return { location, fields: { ...(defaultRole ? { role: defaultRole } : {}), ...others, ...secrets } }
 }
 
-interface Importing extends Omit<Flags, 'maxErrors'> {
-  maxErrors: number
-}
+type Importing = Omit<Flags, 'maxErrors'> & { maxErrors: number }
 
 async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], flags: Importing, file: string): Promise<void> {
   const batch = startBatch(cli, 'users import', { isDryRun: flags.dryRun === true })
@@ -179,13 +171,9 @@ async function generatePasswords(
   file: Awaited<ReturnType<typeof createPasswordFile>> | null,
 ): Promise<unknown[]> {
   const { generatePassword } = await import('../../src/users/passwords.ts')
-  const { results } = await send(
-    client,
-    rows.map(({ fields }) => fields),
-    flags,
-    true,
-  )
-  const users = rows.map(({ fields }, index) =>
+  const allFields = rows.map(({ fields }) => fields)
+  const { results } = await send(client, allFields, flags, true)
+  const users = allFields.map((fields, index) =>
     results[index]?.action === 'created' ? { ...(fields as Fields), password: generatePassword() } : fields,
   )
   const isRejected = flags.atomic && results.some(({ action }) => action === 'failed')

@@ -40,7 +40,7 @@ export const api = (cli: Cli) =>
       await printBody(cli, response)
     })
 
-/** Returns the items of all pages. The list is the only array in an answer; its name does not matter. */
+/** Returns the items of all pages. The only array in an answer is the list. */
 async function fetchPages(client: Client, path: string): Promise<unknown[]> {
   const url = new URL(path, 'http://dms')
   const all: unknown[] = []

@@ -12,7 +12,7 @@ export interface FirstWord {
   readonly load: () => Promise<(cli: Cli, loadAll: () => Promise<Command>) => Command>
 }
 
-/** In the order of `dms --help`. */
+/** Commands in the order of `dms --help`. */
 export const firstWords: Readonly<Record<string, FirstWord>> = {
   serve: { summary: 'Start the HTTP server and a worker', load: async () => (await import('./serve.ts')).serve },
   worker: { summary: 'Run background jobs: OCR, sync, index, maintenance', load: async () => (await import('./worker.ts')).worker },

@@ -113,7 +113,7 @@ function selectChecks(checks: readonly Check[], { only, skip }: Flags): Check[] 
 
 const statusLabels = { ok: 'ok  ', warn: 'warn', fail: 'FAIL', skip: 'skip' } as const
 
-/** Columns before the message. */
+/** Width of the columns before the message. */
 const indent = 19
 
 /** Formats one check. The fix stays on one line, because users copy it. */

@@ -109,7 +109,7 @@ function addFlags(program: Command, cli: CliRuntime, terminal: Pick<Terminal, 'e
 const subcommandTerm: Help['subcommandTerm'] = (command) =>
   command.parent?.parent ? Help.prototype.subcommandTerm(command) : [command.name(), ...command.aliases()].join('|')
 
-/** Shows a default as the user would type it, and omits the empty default of repeatable flags. */
+/** Shows a default as it is typed, and omits the empty default of repeatable flags. */
 const optionDescription: Help['optionDescription'] = (option) => {
   const { defaultValue, defaultValueDescription } = option
   if (Array.isArray(defaultValue) && defaultValue.length === 0) return option.description

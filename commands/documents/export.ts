@@ -45,19 +45,15 @@ export const exportDocuments = (cli: Cli) =>
     .option('--concurrency <n>', 'parallel downloads, to a folder', '4')
     .action(async (flags: Flags) => {
       const { to, withText = false, deleteExtra = false, allowEmpty = false, clobber = false, concurrency, until, ...others } = flags
-      const filters: FilterFlags = { ...others, ...(until === undefined ? {} : { to: until }) }
+      const filters: FilterFlags = { ...others, to: until }
       const isTar = to === '-' || to.endsWith('.tar')
       if (isTar && deleteExtra) throw usage('--delete-extra needs a folder, not an archive')
       if (allowEmpty && !deleteExtra) throw usage('--allow-empty needs --delete-extra')
       const concurrencyCount = parseCount('--concurrency', concurrency, { max: 64 })
       if (to === '-') rejectTerminal(cli)
       const client = await cli.client()
-      const query = {
-        ...(await buildDocumentQuery(client, filters)),
-        fields: fieldsWithoutContent.join(','),
-        sort: 'created_at',
-        order: 'asc',
-      }
+      const order = { sort: 'created_at', order: 'asc' }
+      const query = { ...(await buildDocumentQuery(client, filters)), fields: fieldsWithoutContent.join(','), ...order }
       const documents: DocumentView[] = await Array.fromAsync(client.documents.list(query))
       if (isTar) {
         const { exportToStdout, exportToTar } = await import('../../src/cli/export/tar.ts')

@@ -109,7 +109,7 @@ function byWords(q: string, flags: Flags, filters: Filters): Search {
   return (client, page, per_page) => client.search.query(q, { ...shared, page, per_page })
 }
 
-/** Throws Failure USAGE for query syntax in the text of an advanced search, which would be taken as words. */
+/** Throws Failure USAGE for query syntax in the text of an advanced search, which treats it as words. */
 async function refuseSyntax(text: string): Promise<void> {
   const [{ parse }, { parseQualifiers }] = await Promise.all([
     import('../../src/search/query/parser.ts'),
@@ -133,7 +133,7 @@ function byConditions(text: string, flags: Flags, filters: Filters): Search {
   return (client, page, per_page) => client.call('POST', '/api/search/advanced', { ...shared, page, per_page })
 }
 
-/** Returns the filters without labels, owner and source, whose names need a look-up. */
+/** Returns the filters except labels, owner and source, which need a look-up by name. */
 function parseFilters({ mime, status, from, to, minConfidence }: Flags): Filters {
   return {
     mime_types: mime,

@@ -166,7 +166,7 @@ function parseRemoval(documents: string | undefined): { documents?: 'delete' | '
   return { documents: 'transfer', to }
 }
 
-/** Throws Failure USAGE if another name is typed or the question cannot be asked. */
+/** Confirms by the user name. Throws Failure USAGE for another name, or without a terminal. */
 async function confirmName(cli: Cli, { username }: UserView, confirmed: string | undefined): Promise<void> {
   const name = confirmed ?? (await promptLine(cli.options, `Type "${username}" to delete this user:`, `--confirm ${username}`))
   if (name.trim() !== username) throw usage(`"${name}" is not "${username}": nothing was changed`)

@@ -1,17 +1,17 @@
-/** Whether it runs, and whether it can serve. */
+/** Liveness and readiness. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { loadStates as migrations } from '../db/migrate.ts'
+import { loadStates } from '../db/migrate.ts'
 import { anyone, type Route } from '../http/route.ts'
 
 const State = z.enum(['ok', 'fail'])
 export const Ready = z.object({ status: z.enum(['ok', 'degraded', 'unavailable', 'draining']), checks: z.record(z.string(), State) })
 
-/** A worker that has not been seen for this long is not there; by the database's clock. */
-const workerSilenceTimeout = '30 seconds'
-/** Milliseconds for each check: who asks wants to know now, and what hangs does not serve. */
+/** Time without a heartbeat after which a worker counts as dead. */
+const workerHeartbeatTimeout = '30 seconds'
+/** Maximum time of a check. A check that takes longer has failed. */
 const checkTimeoutMs = 3000
 
 export const routes = (app: App, isDraining: () => boolean): Route[] => [
@@ -35,43 +35,41 @@ export const routes = (app: App, isDraining: () => boolean): Route[] => [
   ),
 ]
 
-/** Database, schema and storage decide; search and worker only degrade. */
+/** Returns the result of all checks. Database, schema and storage are required; without search or a worker the status is degraded. */
 export async function readiness(app: App): Promise<z.infer<typeof Ready>> {
   const [database, schema, storage, search, worker] = await Promise.all([
-    state(app.db.selectFrom('instance').select('key').limit(1).execute()),
-    state(isMigrated(app)),
-    state(app.files.check()),
-    state(app.search.check()),
-    state(hasWorker(app)),
+    stateOf(app.db.selectFrom('instance').select('key').limit(1).execute()),
+    stateOf(isMigrated(app)),
+    stateOf(app.files.check()),
+    stateOf(app.search.check()),
+    stateOf(hasWorker(app)),
   ])
   const checks = { database, schema, storage, search, worker }
   const isServing = [database, schema, storage].every((check) => check === 'ok')
-  const isWhole = search === 'ok' && worker === 'ok'
-  return { status: !isServing ? 'unavailable' : isWhole ? 'ok' : 'degraded', checks }
+  const isComplete = search === 'ok' && worker === 'ok'
+  return { status: !isServing ? 'unavailable' : isComplete ? 'ok' : 'degraded', checks }
 }
 
-async function state(check: Promise<unknown>): Promise<'ok' | 'fail'> {
-  const late = new AbortController()
-  try {
-    await Promise.race([check, sleep(checkTimeoutMs, undefined, { signal: late.signal }).then(() => Promise.reject(new Error('too late')))])
-    return 'ok'
-  } catch {
-    return 'fail'
-  } finally {
-    late.abort()
-  }
+async function stateOf(check: Promise<unknown>): Promise<'ok' | 'fail'> {
+  const timer = new AbortController()
+  const timeout = sleep(checkTimeoutMs, 'fail' as const, { signal: timer.signal })
+  const result = check.then(
+    () => 'ok' as const,
+    () => 'fail' as const,
+  )
+  return Promise.race([result, timeout]).finally(() => timer.abort())
 }
 
 async function isMigrated({ db }: App): Promise<void> {
-  const wrong = (await migrations(db)).filter(({ applied_at, unknown }) => unknown || applied_at === null)
-  if (wrong.length > 0) throw new Error('the schema is not current')
+  const isCurrent = (await loadStates(db)).every(({ applied_at, unknown }) => !unknown && applied_at !== null)
+  if (!isCurrent) throw new Error('the schema is not current')
 }
 
 async function hasWorker({ db }: App): Promise<void> {
   await db
     .selectFrom('workers')
     .select('name')
-    .where('seen_at', '>', sql<Date>`now() - ${workerSilenceTimeout}::interval`)
+    .where('seen_at', '>', sql<Date>`now() - ${workerHeartbeatTimeout}::interval`)
     .limit(1)
     .executeTakeFirstOrThrow()
 }

@@ -1,4 +1,4 @@
-/** Opens the port (or socket) and, at the end, closes it without cutting anybody off. */
+/** Opens the port or socket of the server, and closes it after requests in flight have ended. */
 import { chmod, readFile, stat, unlink } from 'node:fs/promises'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
@@ -12,38 +12,38 @@ import { tuneConnections } from './http/connections.ts'
 import { describePortOwner } from './port-owner.ts'
 
 export interface RunningServer {
-  /** http://127.0.0.1:8080, or unix:/run/dms.sock */
+  /** `http://127.0.0.1:8080` or `unix:/run/dms.sock`. */
   readonly url: string
   readonly server: Server
-  /** Reads the certificate again, for connections from now on. Rejects, and keeps the old one, where that is no good. */
+  /** Loads the certificate again for new connections. Rejects, and keeps the old one, if it is invalid. */
   renewCertificate(): Promise<void>
-  /** Takes nothing new, lets requests in flight end for `timeout` milliseconds, then cuts what is left. */
-  close(timeout: number): Promise<void>
+  /** Closes the port, waits up to `timeoutMs` for requests in flight, then closes all connections. */
+  close(timeoutMs: number): Promise<void>
 }
 
-/** Serves; on the socket `passed` (its file's number), where somebody has opened one for us. Throws ConfigError where the address cannot be had, Error where another process has it. */
-export async function listen(h3: H3, config: Config, passed: number | null = null): Promise<RunningServer> {
+/** Starts the server on its address, or on the file descriptor `passedFd` of systemd. Throws ConfigError for an unusable address and Error for a used one. */
+export async function listen(h3: H3, config: Config, passedFd: number | null = null): Promise<RunningServer> {
   const handler = toNodeHandler(h3) as unknown as RequestListener
-  const { server, url } = await openServer(handler, config, passed)
+  const { server, url } = await openServer(handler, config, passedFd)
   tuneConnections(server, handler, config.server.request_timeout)
   const renewCertificate = async () => {
     const tls = await loadTls(config)
     if (tls) (server as unknown as SecureServer).setSecureContext(tls)
   }
-  return { url, server, renewCertificate, close: (timeout) => close(server, timeout) }
+  return { url, server, renewCertificate, close: (timeoutMs) => close(server, timeoutMs) }
 }
 
-/** Takes the address that listen() would, and gives it back; a socket that somebody has opened for us is had. Throws as listen() does. */
-export async function tryListening(config: Config, passed: number | null = null): Promise<void> {
-  if (passed !== null) return
+/** Checks that listen() would succeed. Throws like listen(). */
+export async function tryListening(config: Config, passedFd: number | null = null): Promise<void> {
+  if (passedFd !== null) return
   const { server } = await openServer((_, response) => void response.writeHead(503, { connection: 'close' }).end(), config, null)
   await close(server, 0)
 }
 
 type Opened = Promise<{ server: Server; url: string }>
 
-function openServer(handler: RequestListener, config: Config, passed: number | null): Opened {
-  if (passed !== null) return openPassedSocket(handler, config, passed)
+function openServer(handler: RequestListener, config: Config, passedFd: number | null): Opened {
+  if (passedFd !== null) return openPassedSocket(handler, config, passedFd)
   return config.server.socket === '' ? openPort(handler, config) : openSocket(handler, config.server.socket)
 }
 
@@ -58,7 +58,7 @@ async function openPort(handler: RequestListener, config: Config): Opened {
 async function openPassedSocket(handler: RequestListener, config: Config, fd: number): Opened {
   const tls = await loadTls(config)
   const server = tls ? createSecureServer(tls, handler) : createServer(handler)
-  await open(server, (ready) => server.listen({ fd }, ready), 'the socket of systemd cannot be had')
+  await open(server, (ready) => server.listen({ fd }, ready), 'cannot listen on the socket of systemd')
   const address = server.address()
   return {
     server,
@@ -75,7 +75,7 @@ async function loadTls({ server: { tls_cert, tls_key } }: Config): Promise<Tls> 
   return tls_cert === '' ? null : { cert: await readPem(tls_cert), key: await readPem(tls_key) }
 }
 
-/** Every option said: left alone, listhen takes another port when this one is taken, prints banners and exits on SIGTERM. */
+/** Opens a port with listhen. By default, listhen would choose another port if this one is used, print banners and exit on SIGTERM. */
 async function openFixedPort(handler: RequestListener, hostname: string, port: number, tls: Tls): Promise<Server> {
   const options = { hostname, port: { port, alternativePortRange: [], ports: [], random: false, verbose: false }, https: tls ?? false }
   const quiet = {
@@ -98,7 +98,7 @@ async function openFixedPort(handler: RequestListener, hostname: string, port: n
   }
 }
 
-/** A port that somebody else has may be free at the next start; anything else, a certificate too, is wrong in the configuration. */
+/** Returns Error for a port used by another process, which may be free at the next start, and ConfigError for anything else, such as a certificate. */
 async function explainPortError(hostname: string, port: number, thrown: Error): Promise<Error> {
   const probe = createServer()
   const error = await open(probe, (ready) => probe.listen(port, hostname, ready), '').then(
@@ -107,15 +107,15 @@ async function explainPortError(hostname: string, port: number, thrown: Error): 
   )
   probe.close()
   if (error?.code !== 'EADDRINUSE')
-    return new ConfigError([`server.port: ${port} on ${hostname} cannot be had (${(error ?? thrown).message})`])
+    return new ConfigError([`server.port: cannot listen on ${port} of ${hostname} (${(error ?? thrown).message})`])
   const owner = await describePortOwner(port)
   return new Error(`port ${port} on ${hostname} is in use${owner ? ` (${owner})` : ''}`)
 }
 
-/** Port 0 is the system's to choose, which listhen would not let it. */
+/** Opens a port chosen by the system, which listhen does not support. */
 async function openAnyPort(handler: RequestListener, host: string, tls: Tls): Promise<Server> {
   const server = tls ? createSecureServer(tls, handler) : createServer(handler)
-  await open(server, (ready) => server.listen(0, host, ready), `server.port: none on ${host} can be had`)
+  await open(server, (ready) => server.listen(0, host, ready), `server.port: cannot listen on any port of ${host}`)
   return server
 }
 
@@ -133,15 +133,15 @@ const open = (server: Server, begin: (ready: () => void) => void, problem: strin
 async function openSocket(handler: RequestListener, path: string): Opened {
   const server = createServer(handler)
   await removeStaleSocket(path)
-  await open(server, (ready) => server.listen(path, ready), `server.socket: ${path} cannot be had`)
+  await open(server, (ready) => server.listen(path, ready), `server.socket: cannot listen on ${path}`)
   await chmod(path, 0o660)
   return { server, url: `unix:${path}` }
 }
 
-/** A socket that nobody listens on any more is what a crash left; anything else stays, and listening fails. */
+/** Removes a socket without a listener, which a crash left. Anything else stays, and listening fails. */
 async function removeStaleSocket(path: string): Promise<void> {
   const isSocket = await stat(path).then(
-    (found) => found.isSocket(),
+    (stats) => stats.isSocket(),
     () => false,
   )
   if (!isSocket) return
@@ -152,14 +152,14 @@ async function removeStaleSocket(path: string): Promise<void> {
   if (!isServed) await unlink(path)
 }
 
-async function close(server: Server, timeout: number): Promise<void> {
-  const cut = setTimeout(() => server.closeAllConnections(), timeout)
-  // Again and again: a kept-alive connection whose request has just ended is idle from then on.
+async function close(server: Server, timeoutMs: number): Promise<void> {
+  const timer = setTimeout(() => server.closeAllConnections(), timeoutMs)
+  // Repeats, because a keep-alive connection becomes idle when its request ends.
   const closeIdle = setInterval(() => server.closeIdleConnections(), 50)
   await new Promise<void>((resolve) => {
     server.close(() => resolve())
     server.closeIdleConnections()
   })
-  clearTimeout(cut)
+  clearTimeout(timer)
   clearInterval(closeIdle)
 }

@@ -1,4 +1,4 @@
-/** /ws for one process alone: on a socket in a folder that nobody else may enter. It needs no server to run. */
+/** WebSockets for one process without a server, on a socket in a private folder. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import type { App } from '../app.ts'
 import { openWebSockets } from './websocket/websocket.ts'
 
-/** Opens it; `path` is that of the socket. */
-export async function openPrivately(app: App): Promise<{ readonly path: string; close(): Promise<void> }> {
+/** Opens /ws on a new socket and returns its path. */
+export async function openLocalSocket(app: App): Promise<{ readonly path: string; close(): Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'dms-events-'))
   const path = join(folder, 'socket')
   const server = createServer()

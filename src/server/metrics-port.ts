@@ -1,4 +1,4 @@
-/** /metrics on a port of its own, for those who must not reach the API. */
+/** /metrics on a separate port, for Prometheus servers without access to the API. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,12 +10,12 @@ import type { Recorder } from './http/request-metrics.ts'
 import { openMetricsText } from './metrics.ts'
 
 export interface MetricsPort {
-  /** http://127.0.0.1:9464 */
+  /** `http://127.0.0.1:9464`. */
   readonly url: string
   close(): void
 }
 
-/** Opens metrics.listen; whoever reaches it may read, with the token where one is configured. Throws ConfigError where the address cannot be had. */
+/** Opens metrics.listen, protected by metrics.token if it is set. Throws ConfigError for an unusable address. */
 export async function openMetricsPort(app: App, recorder: Recorder): Promise<MetricsPort> {
   const { listen, token } = app.config.metrics
   const text = openMetricsText(app, recorder)
@@ -27,15 +27,15 @@ export async function openMetricsPort(app: App, recorder: Recorder): Promise<Met
   }
   const server = createServer((request, response) => {
     answer(request, response).catch((error) => {
-      app.log.error({ err: error }, 'metrics failed')
+      app.log.error({ err: error }, 'metrics request failed')
       response.writeHead(500).end()
     })
   })
-  const place = parseHostPort(listen)
-  if (!place) throw new ConfigError(['metrics.listen: is not set'])
-  const { host, port } = place
+  const address = parseHostPort(listen)
+  if (!address) throw new ConfigError(['metrics.listen: is not set'])
+  const { host, port } = address
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (error) => reject(new ConfigError([`metrics.listen: ${listen} cannot be had (${error.message})`])))
+    server.once('error', (error) => reject(new ConfigError([`metrics.listen: cannot listen on ${listen} (${error.message})`])))
     server.listen(port, host, resolve)
   })
   return {

@@ -9,7 +9,7 @@ import { openDatabaseMetrics } from '../metrics/state.ts'
 import { isWithin } from './http/client-ip.ts'
 import type { Recorder } from './http/request-metrics.ts'
 
-/** Makes the function that writes all there is to tell: of requests, of this process, of the whole installation. */
+/** Returns a function that renders the metrics of requests, of this process and of the installation. */
 export function openMetricsText(app: App, recorder: Recorder): () => Promise<string> {
   const state = openDatabaseMetrics(app)
   return async () => {
@@ -18,7 +18,6 @@ export function openMetricsText(app: App, recorder: Recorder): () => Promise<str
   }
 }
 
-/** What Prometheus asks for. */
 export function routes(app: App, recorder: Recorder): Route[] {
   const text = openMetricsText(app, recorder)
   return [
@@ -30,15 +29,15 @@ export function routes(app: App, recorder: Recorder): Route[] {
         errors: ['UNAUTHORIZED', 'FORBIDDEN'],
       },
       async ({ actor, event, ip }) => {
-        if (!mayRead(app, event, actor, ip)) throw new AppError(actor ? 'FORBIDDEN' : 'UNAUTHORIZED')
+        if (!canRead(app, event, actor, ip)) throw new AppError(actor ? 'FORBIDDEN' : 'UNAUTHORIZED')
         return new Response(await text(), { headers: { 'content-type': contentType } })
       },
     ),
   ]
 }
 
-/** A proxy that nobody declared makes the whole world look like its own host: what it forwards counts as from outside. */
-function mayRead({ config: { server } }: App, { req }: H3Event, actor: Actor | undefined, ip: string): boolean {
+/** Tells if a caller may read metrics. Requests through an undeclared proxy count as external, because all have the address of the proxy. */
+function canRead({ config: { server } }: App, { req }: H3Event, actor: Actor | undefined, ip: string): boolean {
   if (actor && isAdmin(actor)) return true
   const isForwarded = ['x-forwarded-for', 'forwarded', 'x-real-ip'].some((header) => req.headers.has(header))
   if (isForwarded && server.trusted_proxies.length === 0) return false

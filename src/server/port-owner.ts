@@ -1,9 +1,9 @@
-/** Who listens on a port of this machine, as far as this process may see it (Linux only). */
+/** Finds the process that listens on a port (Linux only). */
 import { readdir, readFile, readlink } from 'node:fs/promises'
 
-/** "pid 4242, node"; null where nobody can be seen. */
+/** Returns text such as "pid 4242, node", or null if the process is not visible. */
 export async function describePortOwner(port: number): Promise<string | null> {
-  const sockets = new Set((await Promise.all(['tcp', 'tcp6'].map((family) => listening(family, port)))).flat())
+  const sockets = new Set((await Promise.all(['tcp', 'tcp6'].map((family) => listeningSockets(family, port)))).flat())
   if (sockets.size === 0) return null
   const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
   for (const pid of pids) {
@@ -16,8 +16,8 @@ export async function describePortOwner(port: number): Promise<string | null> {
   return null
 }
 
-/** Sockets that listen there, as links of open files name them. */
-async function listening(family: string, port: number): Promise<string[]> {
+/** Returns the listening sockets of a port as link targets in /proc/PID/fd. */
+async function listeningSockets(family: string, port: number): Promise<string[]> {
   const table = await readFile(`/proc/net/${family}`, 'utf8').catch(() => '')
   const end = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
   return table

@@ -1,4 +1,4 @@
-/** A server from start to stop. */
+/** Runs a server from start to stop. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
@@ -16,24 +16,24 @@ import { type AuthCache, openAuthCache } from './http/auth-cache.ts'
 import { openRecorder } from './http/request-metrics.ts'
 import { listen, tryListening } from './listen.ts'
 import { openMetricsPort } from './metrics-port.ts'
-import { passedSocket, serviceManager } from './systemd.ts'
+import { passedSocketFd, serviceManager } from './systemd.ts'
 import { openWebSockets } from './websocket/websocket.ts'
 
 export interface ServerOptions {
   migrate: OpenOptions['migrate']
-  /** milliseconds that the database may take to come up */
+  /** Maximum time to wait for the database. */
   waitForDatabaseMs: number
-  /** do everything that can fail, then stop without serving */
+  /** Checks everything that can fail, without serving. */
   checkOnly: boolean
-  /** aborts: stop, and let what runs end */
+  /** Stops the server after requests and jobs in progress. */
   signal: AbortSignal
-  /** takes what is to be done before everything ends at once */
+  /** Registers work for a forced exit. */
   onForcedExit(work: () => Promise<void>): void
-  /** the variables of this process, for what systemd says in them */
+  /** Variables of this process, some of which systemd sets. */
   env: Readonly<Record<string, string | undefined>>
-  /** one line to whoever started it */
+  /** Prints a line to the user who started the server. */
   printLine(line: string): void
-  /** the level that the log shall have from now on, asked for on SIGHUP */
+  /** Reads the log level again, on SIGHUP. */
   readLevel(): Promise<string>
 }
 
@@ -46,60 +46,57 @@ export async function runServer(config: Config, options: ServerOptions): Promise
     try {
       if (options.checkOnly) {
         if (config.metrics.enabled) (await openMetricsPort(app, openRecorder())).close()
-        await tryListening(config, passedSocket(options.env))
+        await tryListening(config, passedSocketFd(options.env))
         return options.printLine(`could start (${await summary(app)})`)
       }
       await createFirstAdmin(app, options.printLine)
       const authCache = openAuthCache(app)
-      const began = (report: () => void) => {
+      const onStart = (report: () => void) => {
         reportStatus = report
       }
-      await serve(app, authCache, options, began).finally(() => authCache.close())
+      await serve(app, authCache, options, onStart).finally(() => authCache.close())
     } finally {
       await app.close()
     }
   })
 }
 
-/** Tries again each second for as long as the database may take. */
-async function retryUntilAvailable<T>(
-  { waitForDatabaseMs: waitForDatabase, signal, printLine: say }: ServerOptions,
-  open: () => Promise<T>,
-): Promise<T> {
-  const deadline = performance.now() + waitForDatabase
+/** Retries each second until `waitForDatabaseMs` is over. */
+async function retryUntilAvailable<T>({ waitForDatabaseMs, signal, printLine }: ServerOptions, open: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + waitForDatabaseMs
   for (let isPrinted = false; ; isPrinted = true) {
     try {
       return await open()
     } catch (error) {
       if (!isUnavailable(error) || performance.now() >= deadline || signal.aborted) throw error
-      if (!isPrinted) say(`waiting for the database: ${(error as Error).message}`)
+      if (!isPrinted) printLine(`waiting for the database: ${(error as Error).message}`)
     }
     await sleep(1000, undefined, { signal })
   }
 }
 
-/** `began` is handed what says in the log how it is going. */
+/** Serves until `signal`. `onStart` gets a function that logs the status. */
 async function serve(
   app: App,
   authCache: AuthCache,
-  { signal, onForcedExit: lastly, env, printLine: say, readLevel: levelNow }: ServerOptions,
-  began: (report: () => void) => void,
+  { signal, onForcedExit, env, printLine, readLevel }: ServerOptions,
+  onStart: (report: () => void) => void,
 ): Promise<void> {
   const { config, log } = app
   const manager = serviceManager(env, log)
-  const passed = passedSocket(env)
+  const fd = passedSocketFd(env)
   const eventLoop = watchEventLoop(log, { warnMs: config.server.event_loop_warn })
   const recorder = openRecorder(eventLoop.families)
   const metrics = config.metrics.enabled ? await openMetricsPort(app, recorder) : null
   const h3 = buildServer(app, { isDraining: () => signal.aborted, authCache, recorder, eventLoop })
-  const listening = await listen(h3, config, passed)
+  const listening = await listen(h3, config, fd)
   const live = await openWebSockets(app, listening.server)
   const workerProcess = config.worker.embedded && !config.worker.in_server_process ? startWorkerProcess(config, log, env) : null
   const worker = workerProcess ?? (config.worker.embedded ? await startConfigured(app) : null)
-  if (worker) lastly(() => worker.releaseNow())
+  if (worker) onForcedExit(() => worker.releaseNow())
   const status = `listening on ${listening.url} (${await summary(app)}${worker ? '' : ', no worker'})`
-  say(status)
-  began(() => {
+  printLine(status)
+  onStart(() => {
     listening.server.getConnections((_, connections) =>
       log.info(
         {
@@ -114,22 +111,22 @@ async function serve(
     )
   })
   await manager.ready(status)
-  const unwatch = manager.startWatchdog(() => app.db.selectNoFrom(sql`1`.as('one')).execute())
-  const renew = () => {
-    listening.renewCertificate().catch((error) => log.error({ err: error }, 'the certificate stays as it was'))
-    // What is wrong with the configuration is logged by onSignals().
-    levelNow().then(
+  const stopWatchdog = manager.startWatchdog(() => app.db.selectNoFrom(sql`1`.as('one')).execute())
+  const reload = () => {
+    listening.renewCertificate().catch((error) => log.error({ err: error }, 'cannot load the certificate; the old one stays in use'))
+    // onSignals() logs errors of the configuration.
+    readLevel().then(
       (level) => workerProcess?.reopen(level),
       () => {},
     )
   }
-  process.on('SIGHUP', renew)
+  process.on('SIGHUP', reload)
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
   log.info('stopping')
-  process.off('SIGHUP', renew)
-  unwatch()
+  process.off('SIGHUP', reload)
+  stopWatchdog()
   const { drain_delay, shutdown_timeout } = config.server
-  // Both at once: what is being read is given back soon enough while answers are still on their way.
+  // The worker stops while answers are sent.
   const close = () => Promise.all([listening.close(shutdown_timeout), live.close()])
   await Promise.all([manager.stopping(), sleep(drain_delay).then(close), worker?.stop(shutdown_timeout)])
   metrics?.close()
@@ -142,8 +139,10 @@ async function summary({ db, search, ocr }: App): Promise<string> {
   return `schema ${schema}, search ${search.name}, ocr ${ocr ? `${ocr.engine} ${languages.join('+')}` : 'off'}`
 }
 
-async function createFirstAdmin(app: App, say: ServerOptions['printLine']): Promise<void> {
-  const made = await ensureFirstAdmin(app)
-  if (made)
-    say(`first admin: ${app.config.auth.admin_username}, password ${made.password} (also in ${app.config.data_dir}/initial-admin-password)`)
+async function createFirstAdmin(app: App, printLine: ServerOptions['printLine']): Promise<void> {
+  const admin = await ensureFirstAdmin(app)
+  if (admin)
+    printLine(
+      `first admin: ${app.config.auth.admin_username}, password ${admin.password} (also in ${app.config.data_dir}/initial-admin-password)`,
+    )
 }

@@ -1,12 +1,12 @@
-/** This server process among all that share the database: a row that says it is alive, and what hangs on that. */
+/** Heartbeat of a server process: its row in `servers`, on which its connection slots depend. */
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 
-/** Milliseconds between two signs of life, and the silence after which a server counts as dead. */
 const heartbeatIntervalMs = 20_000
+/** Time without a heartbeat after which a server counts as dead. */
 export const heartbeatTimeoutMs = 50_000
-/** Milliseconds after which others know what was opened or closed here. */
+/** Maximum time until changed numbers of connections are reported. */
 const changeIntervalMs = 1000
 
 export interface OpenConnections {
@@ -15,24 +15,24 @@ export interface OpenConnections {
 }
 
 export interface ServerHeartbeat {
-  /** the server's, for as long as it runs */
+  /** Id of this server process. */
   readonly id: string
-  /** Says that it is alive, now. Returns whether others had given it up: then all that hung on the row is gone. */
+  /** Sends a heartbeat. Returns true if other servers had removed the row, and its slots with it. */
   sendHeartbeat(): Promise<boolean>
-  /** Says that it is gone. */
+  /** Stops the heartbeat and removes the row. */
   close(): Promise<void>
 }
 
-/** Makes the server known to the others. `count` says what is open; `beaten` is called after each sign of life. Throws where the database is out of reach. */
+/** Sends the first heartbeat and starts the timer. `onHeartbeat` runs after each later one. Throws if the database is unavailable. */
 export async function startServerHeartbeat(
   { db, log }: App,
   count: () => Promise<OpenConnections>,
-  onHeartbeat: (presence: ServerHeartbeat, wasLost: boolean) => Promise<void>,
+  onHeartbeat: (heartbeat: ServerHeartbeat, wasLost: boolean) => Promise<void>,
 ): Promise<ServerHeartbeat> {
   const id = randomUUID()
-  let isKnown = false
+  let isRegistered = false
   let reported: OpenConnections = { http: 0, ws: 0 }
-  const presence: ServerHeartbeat = {
+  const heartbeat: ServerHeartbeat = {
     id,
     async sendHeartbeat() {
       const { http, ws } = await count()
@@ -42,8 +42,8 @@ export async function startServerHeartbeat(
           values (${id}, ${http}, ${ws}, now() - ${process.uptime()} * interval '1 s')
         on conflict (id) do update set http_connections = ${http}, ws_connections = ${ws}, seen_at = now()
         returning xmax = 0 as is_new`.execute(db)
-      const wasLost = isKnown && rows[0]?.is_new === true
-      isKnown = true
+      const wasLost = isRegistered && rows[0]?.is_new === true
+      isRegistered = true
       reported = { http, ws }
       return wasLost
     },
@@ -60,19 +60,19 @@ export async function startServerHeartbeat(
     reported = { http, ws }
     await db.updateTable('servers').set({ http_connections: http, ws_connections: ws }).where('id', '=', id).execute()
   }
-  const every = (milliseconds: number, what: () => Promise<void>) =>
+  const every = (intervalMs: number, run: () => Promise<void>) =>
     setInterval(() => {
-      round = round.then(what).catch((error) => log.warn({ err: (error as Error).message }, 'could not say that this server is alive'))
-    }, milliseconds)
+      round = round.then(run).catch((error) => log.warn({ err: (error as Error).message }, 'cannot send the heartbeat of this server'))
+    }, intervalMs)
   const timers = [
-    every(heartbeatIntervalMs, async () => onHeartbeat(presence, await presence.sendHeartbeat())),
+    every(heartbeatIntervalMs, async () => onHeartbeat(heartbeat, await heartbeat.sendHeartbeat())),
     every(changeIntervalMs, reportChange),
   ]
   try {
-    await presence.sendHeartbeat()
+    await heartbeat.sendHeartbeat()
   } catch (error) {
     for (const timer of timers) clearInterval(timer)
     throw error
   }
-  return presence
+  return heartbeat
 }

@@ -25,11 +25,11 @@ export async function openRemoteEvents(cli: Cli, there: RemoteTarget): Promise<E
 /** Opens a WebSocket in this process, as the user of --as or as an admin. Needs no running server. */
 export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
   const app = await cli.app('events tail', { hasStatementTimeout: false })
-  const { openPrivately } = await import('../../server/local-socket.ts')
+  const { openLocalSocket } = await import('../../server/local-socket.ts')
   const { as } = cli.options
   const user = as === null ? await findAdmin(app) : await users.findByIdentifier(app.db, as)
   if (!user) throw usage(`there is no user "${as}" to act as`)
-  const live = await openPrivately(app)
+  const live = await openLocalSocket(app)
   cli.onEnd(() => live.close())
   const agent = new Agent({ connect: { socketPath: live.path } })
   cli.onEnd(() => agent.destroy())

@@ -1,4 +1,4 @@
-/** Examples made from schemas, so that none can be wrong. */
+/** Derives examples from JSON schemas. */
 
 export interface JsonSchema {
   type?: string | string[]
@@ -27,7 +27,7 @@ const strings: Readonly<Record<string, string>> = {
   uri: 'https://dms.example.org',
 }
 
-/** A value that the schema allows, with every property filled in. */
+/** Returns a value that the schema allows, with all properties. */
 export function exampleOf(schema: JsonSchema): unknown {
   if (schema.examples?.length) return schema.examples[0]
   if (schema.default !== undefined) return schema.default

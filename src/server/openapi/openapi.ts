@@ -1,4 +1,7 @@
-/** The API described from the very lines that define it (OpenAPI 3.1). */
+/**
+ * Describes the API in OpenAPI 3.1 from its route definitions. Zod converts the schemas; a zod OpenAPI library would still need these lines for
+ * error codes by route, examples, security and parameters.
+ */
 import { z } from 'zod'
 import { type Code, codes } from '../../errors.ts'
 import { hidesAnswer, type Route } from '../../http/route.ts'
@@ -30,7 +33,7 @@ const ErrorBody = z.object({
   retry_after_secs: z.int().optional(),
 })
 
-/** The whole document. `publicUrl`: where clients reach the server. */
+/** Returns the OpenAPI document. `publicUrl` is the address for clients. */
 export function describe(routes: readonly Route[], publicUrl: string, version: string) {
   const paths: Record<string, Record<string, Operation>> = {}
   for (const route of routes) {
@@ -56,28 +59,28 @@ export function describe(routes: readonly Route[], publicUrl: string, version: s
   }
 }
 
-/** `put_notifications_readAll`: words of one segment run together, segments do not, so no two routes share a name. */
+/** Returns a unique name such as `put_notifications_readAll`: words of a segment in camel case, segments separated by underscores. */
 const operationIdOf = (method: string, path: string): string =>
   [method.toLowerCase(), ...path.split('/').filter((part) => part !== '' && part !== 'api')]
     .map((part) => part.replaceAll(/[^a-zA-Z0-9]+(\w?)/g, (_, letter: string) => letter.toUpperCase()))
     .join('_')
 
 function operation(route: Route): Operation {
-  const { shape, method, path, access: door } = route
+  const { shape, method, path, access } = route
   const bodies = requestOf(route)
   return {
     operationId: operationIdOf(method, path),
     tags: [path.split('/')[2] ?? path.slice(1)],
-    summary: door === 'admin' ? `${shape.summary} (admins)` : shape.summary,
+    summary: access === 'admin' ? `${shape.summary} (admins)` : shape.summary,
     ...(shape.description ? { description: shape.description } : {}),
     ...(shape.sunset ? { deprecated: true as const } : {}),
-    ...(door === 'anyone' ? {} : { security: [{ bearer: [] }] }),
+    ...(access === 'anyone' ? {} : { security: [{ bearer: [] }] }),
     parameters: [...pathParameters(route), ...queryParameters(shape.query), ...headerParameters(shape.headers)],
     ...(bodies ? { requestBody: bodies } : {}),
     responses: {
       ...errorResponses(route),
       ...successResponses(route),
-      ...(hidesAnswer(door, method, shape) ? { 204: { description: 'Done, for an API token without the scope `read`; no body.' } } : {}),
+      ...(hidesAnswer(access, method, shape) ? { 204: { description: 'Done, for an API token without the scope `read`; no body.' } } : {}),
     },
   }
 }
@@ -107,12 +110,12 @@ function queryParameters(query: z.ZodType | undefined): object[] {
   }))
 }
 
-function requestOf({ shape: { body, form, acceptsForm: takesForm } }: Route): Operation['requestBody'] {
+function requestOf({ shape: { body, form, acceptsForm } }: Route): Operation['requestBody'] {
   if (body) {
     const schema = schemaOf(body, 'input')
     const media = { schema, example: exampleOf(schema) }
     const required = !body.safeParse({}).success
-    return { required, content: { 'application/json': media, ...(takesForm ? { 'application/x-www-form-urlencoded': media } : {}) } }
+    return { required, content: { 'application/json': media, ...(acceptsForm ? { 'application/x-www-form-urlencoded': media } : {}) } }
   }
   if (!form) return undefined
   const fields = schemaOf(form.fields, 'input')
@@ -122,11 +125,14 @@ function requestOf({ shape: { body, form, acceptsForm: takesForm } }: Route): Op
 }
 
 function successResponses({
-  shape: { answer, otherAnswers: also = {}, status, produces, summary, headers = {} },
+  shape: { answer, otherAnswers = {}, status, produces, summary, headers = {} },
 }: Route): Operation['responses'] {
-  const others = Object.entries(also).map(([other, type]) => [other, isRedirect(other) ? redirectAnswer : jsonAnswer(type, summary)])
+  const others = Object.entries(otherAnswers).map(([other, type]) => [
+    other,
+    isRedirect(other) ? redirectAnswer : jsonAnswer(type, summary),
+  ])
   return {
-    ...goodAnswer(answer, status, produces, summary),
+    ...successAnswer(answer, status, produces, summary),
     ...('Range' in headers ? { 206: { description: 'The requested range.', content: bytesOf(produces) } } : {}),
     ...('If-None-Match' in headers ? { 304: { description: 'Not modified; no body.' } } : {}),
     ...Object.fromEntries(others),
@@ -139,7 +145,7 @@ const redirectAnswer = { description: 'Redirect to Location, without a body.' }
 
 const bytesOf = (types: readonly string[] = []): Media => Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }]))
 
-function goodAnswer(
+function successAnswer(
   answer: z.ZodType | undefined,
   status: number | undefined,
   produces: readonly string[] | undefined,
@@ -156,22 +162,22 @@ function jsonAnswer(answer: z.ZodType, description: string) {
   return { description, content: { 'application/json': { schema, example: exampleOf(schema) } } }
 }
 
-/** Every code that a route can answer: what its door, ids and input imply, and what it says itself. */
-function codesOf({ access: door, path, shape }: Route): Set<Code> {
+/** Returns all error codes of a route: those implied by its access, ids and input, and its own. */
+function codesOf({ access, path, shape }: Route): Set<Code> {
   const isCounted = path.startsWith('/api/')
   const readsToken = !ignoresToken(path)
   return new Set<Code>([
     'HEADERS_TOO_LARGE',
     ...(shape.query || shape.body || shape.form ? (['VALIDATION_ERROR'] as const) : []),
-    // Also where no token is needed: one that is sent all the same must be good.
+    // Public routes refuse invalid tokens too.
     ...(readsToken ? (['UNAUTHORIZED'] as const) : []),
-    // An API token may lack the scope; besides, admins' doors are closed to users.
-    ...(door === 'anyone' ? [] : (['FORBIDDEN'] as const)),
+    // An API token may lack the scope, and users may not call routes for admins.
+    ...(access === 'anyone' ? [] : (['FORBIDDEN'] as const)),
     ...Object.values(shape.ids ?? {}),
     ...(shape.body || shape.form ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const) : []),
     ...(shape.errors ?? []),
     ...(isCounted ? (['RATE_LIMITED'] as const) : []),
-    // Counting calls and reading tokens ask the database.
+    // The call limit and tokens need the database.
     ...(isCounted || readsToken ? (['INTERNAL_ERROR', 'SERVICE_UNAVAILABLE'] as const) : []),
   ])
 }
@@ -190,14 +196,14 @@ function errorResponses(route: Route): Operation['responses'] {
 
 function failureExample(code: Code): z.infer<typeof ErrorBody> {
   const [status, message] = codes[code]
-  const wait = status === 429 ? { retry_after_secs: 30 } : {}
+  const retryAfter = status === 429 ? { retry_after_secs: 30 } : {}
   const issues =
     code === 'VALIDATION_ERROR' ? { issues: [{ path: 'name', message: 'Too small: expected string to have >=1 characters' }] } : {}
-  const error = { code, message, details: { ...wait, ...issues }, timestamp: '2026-01-31T12:00:00.000Z', request_id: '0c6f1f9e' }
-  return { error, ...wait }
+  const error = { code, message, details: { ...retryAfter, ...issues }, timestamp: '2026-01-31T12:00:00.000Z', request_id: '0c6f1f9e' }
+  return { error, ...retryAfter }
 }
 
-/** The schema of a value as it comes in or goes out; what JSON Schema cannot say of it (a refinement) is left out. */
+/** Returns the JSON Schema of an input or output, without refinements, which JSON Schema cannot express. */
 function schemaOf(type: z.ZodType, io: 'input' | 'output'): JsonSchema {
   const { $schema: _, ...schema } = z.toJSONSchema(type, { io, target: 'draft-2020-12', unrepresentable: 'any' }) as JsonSchema & {
     $schema?: string

@@ -1,4 +1,4 @@
-/** The API on a page: made from its description, with nothing from elsewhere and no script. */
+/** Renders the OpenAPI document as a web page without scripts and external resources. */
 import { createHash } from 'node:crypto'
 import type { describe } from './openapi.ts'
 
@@ -18,10 +18,10 @@ section{padding:.2rem 1rem 1rem;border-top:1px solid var(--line)}
 h3{font-size:.9rem;margin:1rem 0 .3rem}table{border-collapse:collapse;width:100%;font-size:.9rem}td{padding:.25rem .8rem .25rem 0;vertical-align:top}
 pre{background:#8881;border-radius:.4rem;padding:.7rem;overflow:auto;font-size:.82rem;line-height:1.4;margin:.3rem 0}`
 
-/** What the page needs its browser to allow: this one style sheet. */
+/** Content-Security-Policy that allows the style sheet of the page only. */
 export const docsPolicy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; frame-ancestors 'none'`
 
-/** The whole page as HTML. */
+/** Returns the page as HTML. */
 export function docsPage(description: Description): string {
   const operations = Object.entries(description.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, ...operation })),
@@ -38,8 +38,8 @@ function entry({ path, method, summary, description, security, parameters, reque
   const inputs = (
     parameters as { name: string; in: string; required: boolean; schema: { type?: string; enum?: unknown[]; default?: unknown } }[]
   ).map(
-    ({ name, in: place, required, schema }) =>
-      `<tr><td><code>${escaped(name)}</code><td>${escaped(place)}${required ? ', required' : ''}<td>${escaped(schema.enum?.join(' | ') ?? schema.type ?? '')}${schema.default === undefined ? '' : `, default ${escaped(String(schema.default))}`}`,
+    ({ name, in: location, required, schema }) =>
+      `<tr><td><code>${escaped(name)}</code><td>${escaped(location)}${required ? ', required' : ''}<td>${escaped(schema.enum?.join(' | ') ?? schema.type ?? '')}${schema.default === undefined ? '' : `, default ${escaped(String(schema.default))}`}`,
   )
   const bodies = Object.entries(requestBody?.content ?? {}).map(
     ([type, { example, schema }]) => `<h3>Body: ${escaped(type)}</h3>${code(example ?? schema.properties)}`,

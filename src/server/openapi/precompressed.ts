@@ -1,4 +1,7 @@
-/** Answers that never change while the server runs: made once, compressed once, and told apart by strong ETags. */
+/**
+ * Constant answers, rendered and compressed once. The OpenAPI document is public and large: rendering it for each request would let anonymous
+ * clients block the server (`bench/attackers.ts`).
+ */
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
@@ -12,13 +15,13 @@ interface Representation {
   etag: string
 }
 
-/** Makes the function that answers with `make()`, which is called for the first request. `headers`: of every answer, names in lower case. */
-export function precompressed(make: () => string, headers: Readonly<Record<string, string>>): (event: H3Event) => Promise<Response> {
-  let made: Promise<Record<Encoding, Representation>> | undefined
+/** Returns a request handler for the text of `render`, which is called at the first request. `headers` have names in lower case. */
+export function precompressed(render: () => string, headers: Readonly<Record<string, string>>): (event: H3Event) => Promise<Response> {
+  let cached: Promise<Record<Encoding, Representation>> | undefined
   return async ({ req }) => {
-    made ??= representations(Buffer.from(make()))
+    cached ??= representations(Buffer.from(render()))
     const encoding = encodingFor(req.headers.get('accept-encoding') ?? '')
-    const { body, etag } = (await made)[encoding]
+    const { body, etag } = (await cached)[encoding]
     const all = { ...headers, etag, vary: 'accept-encoding', 'cache-control': 'no-cache' }
     if (matchesEtag(req.headers.get('if-none-match'), etag)) return new Response(null, { status: 304, headers: all })
     return new Response(req.method === 'HEAD' ? null : new Uint8Array(body), {
@@ -35,14 +38,14 @@ async function representations(identity: Buffer): Promise<Record<Encoding, Repre
   ])
   return {
     identity: { body: identity, etag: `"${hash}"` },
-    // Other bytes are another representation, and a strong ETag names one (RFC 9110, 8.8.3).
+    // Each representation has its own strong ETag (RFC 9110, 8.8.3).
     br: { body: br, etag: `"${hash}-br"` },
     gzip: { body: gz, etag: `"${hash}-gzip"` },
   }
 }
 
-/** Returns the encoding of an Accept-Encoding header that weighs most, the smaller one of two (RFC 9110, 12.5.3). */
-export function encodingFor(header: string): Encoding {
+/** Returns the encoding with the highest weight in Accept-Encoding, and of several the smallest (RFC 9110, 12.5.3). */
+function encodingFor(header: string): Encoding {
   const weights = new Map(header.split(',').map(weightOf))
   const weightOfOne = (name: Encoding): number => weights.get(name) ?? weights.get('*') ?? (name === 'identity' ? Number.MIN_VALUE : 0)
   const [best] = (['br', 'gzip', 'identity'] as const)
@@ -53,6 +56,6 @@ export function encodingFor(header: string): Encoding {
 
 function weightOf(item: string): [name: string, weight: number] {
   const [name = '', ...parameters] = item.toLowerCase().split(';')
-  const given = parameters.map((parameter) => /^\s*q\s*=\s*([\d.]+)\s*$/.exec(parameter)?.[1]).find((q) => q !== undefined)
-  return [name.trim(), given === undefined ? 1 : Number(given)]
+  const weight = parameters.map((parameter) => /^\s*q\s*=\s*([\d.]+)\s*$/.exec(parameter)?.[1]).find((q) => q !== undefined)
+  return [name.trim(), weight === undefined ? 1 : Number(weight)]
 }

@@ -11,12 +11,12 @@ const headers = {
   'Accept-Encoding': 'Supports br and gzip.',
 } as const
 
-/** The routes that describe the others; made when first asked for, since few servers ever are. */
+/** Returns the routes of the API documentation, which is rendered at the first request. */
 export function documentation(app: App, all: () => readonly Route[]): Route[] {
-  let made: ReturnType<typeof describe> | undefined
+  let cached: ReturnType<typeof describe> | undefined
   const description = () => {
-    made ??= describe(all(), app.config.server.public_url, readVersion())
-    return made
+    cached ??= describe(all(), app.config.server.public_url, readVersion())
+    return cached
   }
   const json = precompressed(() => JSON.stringify(description()), { 'content-type': 'application/json;charset=UTF-8' })
   const page = precompressed(() => docsPage(description()), {

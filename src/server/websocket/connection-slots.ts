@@ -1,13 +1,13 @@
-/** The places that a user's connections take, counted over all server processes. A place lives as long as its server does. */
+/** Connection slots of users, counted over all server processes. A slot ends with its server. */
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Db } from '../../db/pool.ts'
 import { heartbeatTimeoutMs } from '../server-heartbeat.ts'
 
-/** Takes a place under an id of your choice; false when the user has no free one. Throws where the server's own row is gone. */
+/** Takes a slot under a new id. Returns false if the user has no free one. Throws a foreign key violation if the row of the server is gone. */
 export function takeSlot({ db, config }: App, id: string, userId: string, serverId: string): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
-    // One after the other for each user: two at once cannot both have the last place.
+    // Serializes the connections of a user: two at once cannot both take the last slot.
     await sql`select pg_advisory_xact_lock(hashtextextended(${`live:${userId}`}, 0))`.execute(trx)
     const { rows } = await sql`
       insert into live_places (id, user_id, server_id)
@@ -20,12 +20,12 @@ export function takeSlot({ db, config }: App, id: string, userId: string, server
   })
 }
 
-/** Gives a place back; without effect when it was never taken. */
+/** Releases a slot. Has no effect if it was not taken. */
 export async function releaseSlot(db: Db, id: string): Promise<void> {
   await db.deleteFrom('live_places').where('id', '=', id).execute()
 }
 
-/** Gives back all places of a server but these, and those of this very moment: what could not be given back at its time. */
+/** Releases slots of a server whose release failed: all except `ids` and those taken in the last ten seconds. */
 export async function releaseOthers(db: Db, serverId: string, ids: readonly string[]): Promise<void> {
   await sql`delete from live_places where server_id = ${serverId} and not id = any(${ids}::uuid[])
     and taken_at < now() - interval '10 seconds'`.execute(db)

@@ -1,11 +1,11 @@
-/** The events of all processes in the one order that everybody sees them in, as they come and as they were. */
+/** Events of all processes in the order of their commits: new ones as they arrive, and earlier ones on request. */
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import { type EventType, retentionMs } from '../../events.ts'
 
 export interface LiveEvent {
-  /** its place in the order of commits: the `seq` of clients */
+  /** Position in the order of commits, `seq` for clients. */
   position: number
   type: EventType
   user_id: string | null
@@ -14,56 +14,56 @@ export interface LiveEvent {
 }
 
 export interface Feed {
-  /** the position of the last event that was handed out */
+  /** Position of the last delivered event. */
   readonly last: number
-  /** Begins with what comes from now on; without effect while it runs. */
+  /** Starts with events from now on. Has no effect while it runs. */
   start(): Promise<void>
-  /** Hands out nothing any more, and asks nothing of the database. */
+  /** Stops deliveries and queries. */
   stop(): void
-  /** Looks for new events. Once it resolves, all that were committed when it was called have been handed out. */
+  /** Delivers all events that were committed before the call. */
   poll(): Promise<void>
-  /** Earlier events of these types that concern the actor, after `since` and up to `until`, in order. */
+  /** Returns events of these types that the actor may see, after position `since` and up to `until`, in order. */
   loadMissed(actor: Actor, types: readonly EventType[], since: number, until: number): AsyncIterable<LiveEvent>
 }
 
 const pageSize = 500
 const columns = sql`position, type, user_id, data, at`
 
-/** Whether an event is for this user. Notifications are personal also for admins; the queue is counted for each user, and as a whole for admins. */
+/** Tells if a user may see an event. Admins see all but the notifications of others, and of the queue only the total counts. */
 export function isVisibleTo({ type, user_id }: LiveEvent, actor: Actor): boolean {
   if (type === 'notification') return user_id === actor.id
   if (type === 'queue_status') return user_id === (isAdmin(actor) ? null : actor.id)
   return isAdmin(actor) || user_id === actor.id
 }
 
-/** Opens the feed; `hand` gets each event once, in order. */
+/** Opens the feed. `onEvent` gets each event once, in order. */
 export function openFeed({ db }: App, onEvent: (event: LiveEvent) => void): Feed {
   let last = 0
-  let isOn = false
+  let isRunning = false
   let polling: Promise<void> | null = null
   let next: Promise<void> | null = null
 
   const pollOnce = async () => {
     await sql`select dms_order_events()`.execute(db)
-    while (isOn) {
+    while (isRunning) {
       const { rows } = await sql<LiveEvent>`
         select ${columns} from events where position > ${last} order by position limit ${pageSize}`.execute(db)
       for (const event of rows) {
-        // A feed that was started anew meanwhile is past these.
+        // A restarted feed is past these events.
         if (event.position <= last) continue
         last = event.position
         onEvent(event)
       }
       const isLast = rows.length < pageSize
-      // The result of a query may be in the old generation already, where it would keep these until the next full collection (F25).
+      // The result may be in V8's old generation, where it would retain these events until a full collection (F25).
       rows.length = 0
       if (isLast) return
     }
   }
 
-  /** One at a time; whoever asks during one waits for the next, which sees what this one may have missed. */
-  const look = (): Promise<void> => {
-    if (!isOn) return Promise.resolve()
+  /** Runs one query at a time. A call during a query waits for the next one, which sees events that the first may have missed. */
+  const poll = (): Promise<void> => {
+    if (!isRunning) return Promise.resolve()
     if (!polling) {
       polling = pollOnce().finally(() => {
         polling = null
@@ -74,7 +74,7 @@ export function openFeed({ db }: App, onEvent: (event: LiveEvent) => void): Feed
       .catch(() => {})
       .then(() => {
         next = null
-        return look()
+        return poll()
       })
     return next
   }
@@ -84,7 +84,7 @@ export function openFeed({ db }: App, onEvent: (event: LiveEvent) => void): Feed
     await sql`select dms_order_events()`.execute(db)
     const { rows } = await sql<{ last: number | null }>`select max(position) as last from events`.execute(db)
     last = Math.max(last, rows[0]?.last ?? 0)
-    isOn = true
+    isRunning = true
   }
 
   return {
@@ -92,16 +92,16 @@ export function openFeed({ db }: App, onEvent: (event: LiveEvent) => void): Feed
       return last
     },
     async start() {
-      if (isOn) return
+      if (isRunning) return
       starting ??= startAtEnd().finally(() => {
         starting = null
       })
       await starting
     },
     stop() {
-      isOn = false
+      isRunning = false
     },
-    poll: look,
+    poll,
     async *loadMissed(actor, types, since, until) {
       for (let after = since; ; ) {
         const { rows } = await sql<LiveEvent>`

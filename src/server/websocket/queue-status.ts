@@ -1,11 +1,11 @@
-/** Tells subscribers how the OCR queue stands: when it changed, at most once a second, whichever of the servers looks. */
+/** Publishes counts of the OCR queue to subscribers when they change, at most once per second over all servers. */
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import { publishMany } from '../../events.ts'
 
 export interface QueueWatch {
-  /** The queue may have changed. */
+  /** Schedules a count, because the queue may have changed. */
   onChange(): void
   close(): Promise<void>
 }
@@ -17,37 +17,37 @@ interface Counts {
   completed: number
 }
 
-/** Milliseconds between two looks, over all servers. A look at a very long queue is followed by a pause of ten times what it took. */
+/** Minimum time between two counts, over all servers. A slow count of a long queue is followed by a pause of ten times its duration. */
 const intervalMs = 1000
 
-/** Watches for as long as `isWanted`: without subscribers nobody counts. */
+/** Watches the queue. Counts only while there are subscribers. */
 export function watchQueue({ db, log }: App, hasSubscribers: () => boolean): QueueWatch {
   let timer: NodeJS.Timeout | null = null
   let reporting = Promise.resolve()
-  let restsUntil = 0
+  let pauseEndsAt = 0
   let isClosed = false
 
   const reportChange = async () => {
     const started = performance.now()
     timer = null
-    const isDone = await db.transaction().execute(publishCounts)
-    restsUntil = performance.now() + Math.max(intervalMs, 10 * (performance.now() - started))
-    // Another server has just looked, perhaps too early to see the change.
-    if (!isDone) changed()
+    const isCounted = await db.transaction().execute(publishCounts)
+    pauseEndsAt = performance.now() + Math.max(intervalMs, 10 * (performance.now() - started))
+    // Another server has just counted, perhaps before the change.
+    if (!isCounted) onChange()
   }
 
-  const changed = () => {
+  const onChange = () => {
     if (timer || isClosed || !hasSubscribers()) return
     timer = setTimeout(
       () => {
-        reporting = reportChange().catch((error) => log.warn({ err: (error as Error).message }, 'the queue could not be counted'))
+        reporting = reportChange().catch((error) => log.warn({ err: (error as Error).message }, 'cannot count the OCR queue'))
       },
-      Math.max(0, restsUntil - performance.now()),
+      Math.max(0, pauseEndsAt - performance.now()),
     )
   }
 
   return {
-    onChange: changed,
+    onChange,
     async close() {
       isClosed = true
       if (timer) clearTimeout(timer)
@@ -56,7 +56,7 @@ export function watchQueue({ db, log }: App, hasSubscribers: () => boolean): Que
   }
 }
 
-/** Publishes the counts that are not what they were, for everybody's jobs (admins) and for each user's; false when it is too early for that. */
+/** Publishes changed counts, in total for admins and for each user. Returns false if the last count was too recent. */
 async function publishCounts(trx: Trx): Promise<boolean> {
   const { rows: due } = await sql`
     update queue_counts set at = clock_timestamp()
@@ -71,11 +71,11 @@ async function publishCounts(trx: Trx): Promise<boolean> {
         or jobs.status = 'completed' and jobs.finished_at >= date_trunc('day', now(), 'UTC'))
       group by grouping sets ((), (documents.owner_id))
     ), changed as (
-      select key, coalesce(counted.user_id, told.user_id) as user_id, coalesce(counted.pending, 0) as pending,
+      select key, coalesce(counted.user_id, previous.user_id) as user_id, coalesce(counted.pending, 0) as pending,
         coalesce(counted.processing, 0) as processing, coalesce(counted.completed, 0) as completed
-      from counted full join queue_counts told using (key)
+      from counted full join queue_counts previous using (key)
       where (coalesce(counted.pending, 0), coalesce(counted.processing, 0), coalesce(counted.completed, 0))
-        is distinct from (told.pending, told.processing, told.completed)
+        is distinct from (previous.pending, previous.processing, previous.completed)
     )
     insert into queue_counts (key, user_id, pending, processing, completed)
     select key, user_id, pending, processing, completed from changed

@@ -1,4 +1,4 @@
-/** One WebSocket, from its opening to its end: who it belongs to, what it wants to hear, and how much it has not read yet. */
+/** One WebSocket: authentication, subscriptions, replay and flow control. */
 import { randomUUID } from 'node:crypto'
 import type { Peer } from 'crossws'
 import type { Actor } from '../../actor.ts'
@@ -11,147 +11,152 @@ import type { Session as TokenSession } from '../../http/route.ts'
 import { type Feed, isVisibleTo, type LiveEvent } from './event-feed.ts'
 import { type EventName, parseMessage, renderError, renderEvent, typeOf } from './messages.ts'
 
-/** What the server around a socket does for it. */
+/** Services of the server for its sockets. */
 export interface SocketContext {
   app: App
   feed: Feed
-  /** milliseconds to authenticate in */
+  /** Maximum time until authentication. */
   authTimeoutMs: number
-  /** Takes one of the user's places; false when none is free. */
-  take(slot: string, userId: string): Promise<boolean>
-  /** Gives a place back; never throws. */
-  releaseSlot(place: string): void
-  /** Ends the socket if its session has ended since the token was read. */
+  /** Takes a connection slot of the user. Returns false if none is free. */
+  takeSlot(slot: string, userId: string): Promise<boolean>
+  /** Releases a slot. Never throws. */
+  releaseSlot(slot: string): void
+  /** Closes the socket if its session has ended since the token was verified. */
   recheck(socket: Socket): Promise<void>
-  /** Somebody wants to hear of the queue. */
+  /** Reports a subscription to the queue. */
   onQueueSubscribed(): void
 }
 
 export interface Session {
   actor: Actor
   claims: TokenSession
-  /** when its token expires, by app.monotonicMs() */
-  endsAt: number
+  /** Expiry of the token by app.monotonicMs(). */
+  expiresAt: number
 }
 
 export interface Socket {
-  /** of the client, after trusted proxies */
+  /** Address of the client, behind trusted proxies. */
   readonly ip: string
-  /** null: nobody has signed in */
+  /** Null before authentication. */
   readonly session: Session | null
-  /** the id of the place that it takes of its user's; null: none */
-  readonly place: string | null
+  /** Id of its connection slot, or null. */
+  readonly slot: string | null
   isSubscribed(type: EventType): boolean
-  /** Takes what the client says; null stands for bytes that are no text. */
+  /** Handles a message of the client; null stands for a binary frame. */
   receive(text: string | null): void
-  /** Sends an event if the client wants it and may have it. */
+  /** Sends an event if the client has subscribed to it and may see it. */
   offer(event: LiveEvent, text: () => string): void
-  /** What the session's user is from now on. */
+  /** Replaces the user of the session. */
   setActor(actor: Actor): void
-  /** Ends it if its time is over. */
+  /** Closes the socket if its token or the time to authenticate has expired. */
   checkExpiry(): void
-  end(code: number, reason: string): void
-  /** Tells the client why, and ends it. */
-  refuse(code: Code, close: number, message?: string): void
-  /** The connection is gone. */
-  closed(): void
+  close(code: number, reason: string): void
+  /** Sends an error and closes the socket. */
+  refuse(code: Code, closeCode: number, message?: string): void
+  /** Releases resources after the connection is closed. */
+  onClose(): void
 }
 
-/** Bytes waiting for the client: above the first it reads too slowly, above the second older events wait until it has caught up. */
+/** Maximum of unread bytes. A client that reads more slowly is disconnected (F25). */
 const maxBufferedBytes = 1_000_000
+/** Unread bytes at which a replay waits for the client. */
 const drainThresholdBytes = 256_000
-/** Messages waiting to be handled. */
+/** Maximum number of unhandled messages. */
 const maxUnhandled = 32
-/** Milliseconds for the client to answer our close. */
-const patience = 5000
+/** Time for the client to answer a close frame. */
+const closeTimeoutMs = 5000
 
 /** Opens a socket on a connection. */
-export function openSocket(around: SocketContext, peer: Peer, ip: string): Socket {
-  const { app, feed } = around
+export function openSocket(context: SocketContext, peer: Peer, ip: string): Socket {
+  const { app, feed } = context
   const openedAt = performance.now()
-  /** the types, with the names that the client gave them */
+  /** Subscribed types with their names in messages of the client. */
   const subscriptions = new Map<EventType, EventName>()
   let session: Session | null = null
-  let place: string | null = null
-  let isOver = false
-  let cut: NodeJS.Timeout | undefined
-  /** live events that come while older ones are still being sent */
-  let held: { texts: string[]; size: number } | null = null
+  let slot: string | null = null
+  let isClosed = false
+  let closeTimer: NodeJS.Timeout | undefined
+  /** Live events that wait for the end of a replay. */
+  let replayBuffer: { texts: string[]; size: number } | null = null
   let unhandled = 0
   let handling = Promise.resolve()
 
   const send = (text: string) => {
-    if (isOver) return
+    if (isClosed) return
     peer.send(text)
-    if (peer.bufferedAmount > maxBufferedBytes) end(1013, 'reads too slowly')
+    if (peer.bufferedAmount > maxBufferedBytes) close(1013, 'reads too slowly')
   }
 
-  const leave = () => {
-    isOver = true
+  const release = () => {
+    isClosed = true
     subscriptions.clear()
-    held = null
-    if (place) around.releaseSlot(place)
-    place = null
+    replayBuffer = null
+    if (slot) context.releaseSlot(slot)
+    slot = null
   }
 
-  const end = (code: number, reason: string) => {
-    if (isOver) return
-    leave()
+  const close = (code: number, reason: string) => {
+    if (isClosed) return
+    release()
     peer.close(code, reason)
-    cut = setTimeout(() => peer.terminate(), patience)
+    closeTimer = setTimeout(() => peer.terminate(), closeTimeoutMs)
   }
 
-  const refuse = (code: Code, close: number, message?: string) => {
+  const refuse = (code: Code, closeCode: number, message?: string) => {
     send(renderError(code, message))
-    end(close, code)
+    close(closeCode, code)
   }
 
   const authenticate = async (token: string) => {
     const { actor, session: claims, remainingMs } = await authenticateToken(app, token)
-    const endsAt = app.monotonicMs() + remainingMs
+    const expiresAt = app.monotonicMs() + remainingMs
     if (actor.id === null) throw new AppError('UNAUTHORIZED')
     if (actor.scopes && !actor.scopes.includes('read')) throw new AppError('FORBIDDEN', {}, 'This API token lacks the scope "read".')
     if (session && session.actor.id !== actor.id) return send(renderError('FORBIDDEN', 'This connection belongs to another user.'))
-    if (!place) {
-      const own = randomUUID()
-      place = own
-      const isFree = await around.take(own, actor.id)
-      // Gone while we waited: what was taken only now must be given back now.
-      if (isOver) return around.releaseSlot(own)
-      if (!isFree) {
-        place = null
-        return refuse('RATE_LIMITED', 4429, `${app.config.limits.ws_connections_per_user} connections are open already.`)
+    if (!slot) {
+      const newSlot = randomUUID()
+      slot = newSlot
+      const isTaken = await context.takeSlot(newSlot, actor.id)
+      // The connection was closed meanwhile.
+      if (isClosed) return context.releaseSlot(newSlot)
+      if (!isTaken) {
+        slot = null
+        return refuse(
+          'RATE_LIMITED',
+          4429,
+          `${app.config.limits.ws_connections_per_user} connections are open already, the maximum of limits.ws_connections_per_user.`,
+        )
       }
     }
-    session = { actor, claims, endsAt }
+    session = { actor, claims, expiresAt }
     await feed.start()
-    await around.recheck(socket)
+    await context.recheck(socket)
     send(JSON.stringify({ type: 'auth_success', user_id: actor.id }))
   }
 
-  /** With the place where what is heard live begins: who loses the connection before any event came has it for `since`. */
+  /** Sends the subscriptions with the position from which events are live, for `since` after a lost connection. */
   const sendSubscriptions = () => send(JSON.stringify({ type: 'subscribed', events: [...subscriptions.values()], seq: feed.last }))
 
   const subscribe = async ({ actor }: Session, names: readonly EventName[], since: number | null) => {
     if (since !== null) await feed.poll()
-    const fresh = names.filter((name) => !subscriptions.has(typeOf(name)))
-    for (const name of fresh) subscriptions.set(typeOf(name), name)
+    const newNames = names.filter((name) => !subscriptions.has(typeOf(name)))
+    for (const name of newNames) subscriptions.set(typeOf(name), name)
     sendSubscriptions()
-    const types = fresh.map(typeOf)
-    if (types.includes('queue_status')) around.onQueueSubscribed()
-    // From this very moment on, what is handed out is held back: earlier events end where it begins.
+    const types = newNames.map(typeOf)
+    if (types.includes('queue_status')) context.onQueueSubscribed()
+    // Live events are buffered from here on, and the replay ends at this position.
     if (since !== null && types.length > 0) await replay(actor, types, since, feed.last)
   }
 
   const replay = async (actor: Actor, types: readonly EventType[], since: number, until: number) => {
-    held = { texts: [], size: 0 }
+    replayBuffer = { texts: [], size: 0 }
     for await (const event of feed.loadMissed(actor, types, since, until)) {
       send(renderEvent(event))
       if (peer.bufferedAmount > drainThresholdBytes) await peer.waitForDrain({ threshold: drainThresholdBytes })
-      if (isOver) return
+      if (isClosed) return
     }
-    const texts = held?.texts ?? []
-    held = null
+    const texts = replayBuffer?.texts ?? []
+    replayBuffer = null
     for (const text of texts) send(text)
   }
 
@@ -161,12 +166,12 @@ export function openSocket(around: SocketContext, peer: Peer, ip: string): Socke
   }
 
   const handle = async (text: string | null) => {
-    if (isOver) return
-    const said = parseMessage(text)
-    if (said.type === 'auth') await authenticate(said.token)
-    else if (!session) throw new AppError('UNAUTHORIZED', {}, 'Say who you are first: {"type":"auth","token":"…"}.')
-    else if (said.type === 'subscribe') await subscribe(session, said.events, said.since ?? null)
-    else unsubscribe(said.events)
+    if (isClosed) return
+    const message = parseMessage(text)
+    if (message.type === 'auth') await authenticate(message.token)
+    else if (!session) throw new AppError('UNAUTHORIZED', {}, 'Authenticate first: {"type":"auth","token":"…"}.')
+    else if (message.type === 'subscribe') await subscribe(session, message.events, message.since ?? null)
+    else unsubscribe(message.events)
   }
 
   const fail = (error: unknown) => {
@@ -184,14 +189,14 @@ export function openSocket(around: SocketContext, peer: Peer, ip: string): Socke
     get session() {
       return session
     },
-    get place() {
-      return place
+    get slot() {
+      return slot
     },
     isSubscribed: (type) => subscriptions.has(type),
     receive(text) {
-      if (isOver) return
-      if (++unhandled > maxUnhandled) return end(1008, 'too many messages at once')
-      // One after the other: what follows the token is heard by whom the token stands for.
+      if (isClosed) return
+      if (++unhandled > maxUnhandled) return close(1008, 'too many messages at once')
+      // Handles messages in order: those after a token belong to its user.
       handling = handling
         .then(() => handle(text))
         .catch(fail)
@@ -200,24 +205,24 @@ export function openSocket(around: SocketContext, peer: Peer, ip: string): Socke
         })
     },
     offer(event, text) {
-      if (isOver || !session || !subscriptions.has(event.type) || !isVisibleTo(event, session.actor)) return
-      if (!held) return send(text())
-      held.texts.push(text())
-      held.size += text().length
-      if (held.size > maxBufferedBytes - drainThresholdBytes) end(1013, 'reads too slowly')
+      if (isClosed || !session || !subscriptions.has(event.type) || !isVisibleTo(event, session.actor)) return
+      if (!replayBuffer) return send(text())
+      replayBuffer.texts.push(text())
+      replayBuffer.size += text().length
+      if (replayBuffer.size > maxBufferedBytes - drainThresholdBytes) close(1013, 'reads too slowly')
     },
     setActor(actor) {
       if (session) session = { ...session, actor }
     },
     checkExpiry() {
-      if (!session && performance.now() - openedAt > around.authTimeoutMs) refuse('UNAUTHORIZED', 4401, 'Nobody signed in in time.')
-      if (session && session.endsAt <= app.monotonicMs()) refuse('UNAUTHORIZED', 4401, 'The token has expired.')
+      if (!session && performance.now() - openedAt > context.authTimeoutMs) refuse('UNAUTHORIZED', 4401, 'No token was sent in time.')
+      if (session && session.expiresAt <= app.monotonicMs()) refuse('UNAUTHORIZED', 4401, 'The token has expired.')
     },
-    end,
+    close,
     refuse,
-    closed() {
-      clearTimeout(cut)
-      leave()
+    onClose() {
+      clearTimeout(closeTimer)
+      release()
     },
   }
   return socket

@@ -1,25 +1,26 @@
-/** Whose connection is opened as a WebSocket, and the answer to the others. */
+/** Checks WebSocket handshakes and answers refused ones. */
 import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Config } from '../../config/schema.ts'
 import { AppError, invalid } from '../../errors.ts'
 
-/** sockets of one address that have not signed in yet */
+/** Maximum number of sockets of one address without login. */
 const maxAnonymous = 100
-/** Seconds after which it is worth another try: about when those that do not sign in are gone. */
+/** Retry time: sockets without login are closed by then. */
 const retryAfterSeconds = 10
 
-/** Why a connection is not opened, where its address has so many `strangers` already; null: it is. */
+/** Returns the reason to refuse a handshake, or null. `anonymousCount` is the number of sockets of its address without login. */
 export function checkUpgrade(request: IncomingMessage, server: Config['server'], anonymousCount: number): AppError | null {
   const malformed = handshakeError(request)
   if (malformed) return malformed
-  if (!isOwnOrigin(request, server)) return new AppError('FORBIDDEN', {}, 'Pages of this origin may not connect.')
+  if (!isOwnOrigin(request, server))
+    return new AppError('FORBIDDEN', {}, 'This origin may not connect. Fix: add it to server.cors_origins.')
   if (anonymousCount >= maxAnonymous) return new AppError('RATE_LIMITED', { retry_after_secs: retryAfterSeconds })
   return null
 }
 
-/** What is wrong with the opening handshake (RFC 6455, 4.2.1 and 4.4). The library would answer in HTML. */
+/** Returns the error of a handshake (RFC 6455, 4.2.1 and 4.4), or null. The library would answer in HTML. */
 function handshakeError({ method, headers }: IncomingMessage): AppError | null {
   if (method !== 'GET') return new AppError('METHOD_NOT_ALLOWED', { allow: 'GET' })
   if (headers.upgrade?.toLowerCase() !== 'websocket') return new AppError('UPGRADE_REQUIRED')
@@ -29,14 +30,14 @@ function handshakeError({ method, headers }: IncomingMessage): AppError | null {
   return null
 }
 
-/** Browsers say which page asks: one of ours, or one that may use the API. Other clients say nothing. */
+/** Tells if a browser connects from the public URL or from server.cors_origins. Other clients send no Origin. */
 function isOwnOrigin({ headers }: IncomingMessage, { cors_origins, public_url }: Config['server']): boolean {
   const { origin, host } = headers
   if (origin === undefined) return true
   return [`http://${host}`, `https://${host}`, new URL(public_url).origin, ...cors_origins].includes(origin)
 }
 
-/** Answers instead of opening, in the shape of all errors. */
+/** Refuses a handshake with the common error body. */
 export function rejectUpgrade(connection: Duplex, { status, code, message, details }: AppError, now: Date): void {
   const id = randomUUID()
   const wait = details.retry_after_secs
@@ -50,7 +51,7 @@ export function rejectUpgrade(connection: Duplex, { status, code, message, detai
     'connection: close',
     ...(wait === undefined ? [] : [`retry-after: ${wait}`]),
     ...(status === 405 ? [`allow: ${details.allow}`] : []),
-    // RFC 9110, 15.5.22: what to upgrade to; RFC 6455, 4.4: in which version.
+    // RFC 9110, 15.5.22, and RFC 6455, 4.4.
     ...(status === 426 ? ['upgrade: websocket', 'sec-websocket-version: 13'] : []),
   ]
   connection.end(`${lines.join('\r\n')}\r\n\r\n${body}`)

@@ -1,11 +1,13 @@
-/** /ws: the WebSockets of this server process. Who may open one, and everything that they share. */
+/** WebSockets of this server process at /ws. */
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { Peer } from 'crossws'
 import crossws from 'crossws/adapters/node'
+import { isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
+import { findActiveSessions } from '../../auth/auth.ts'
 import { listen } from '../../db/listen.ts'
 import { isForeignKeyViolation } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
@@ -13,42 +15,42 @@ import { channel, type EventType } from '../../events.ts'
 import { clientNetwork } from '../../http/rate-limit.ts'
 import { openForwardedIp } from '../http/client-ip.ts'
 import { type ServerHeartbeat, startServerHeartbeat } from '../server-heartbeat.ts'
-import * as places from './connection-slots.ts'
+import { releaseOthers, releaseSlot, takeSlot } from './connection-slots.ts'
 import { type LiveEvent, openFeed } from './event-feed.ts'
 import { renderEvent } from './messages.ts'
 import { watchQueue } from './queue-status.ts'
-import { recheckSessions } from './session-check.ts'
 import { openSocket, type Socket, type SocketContext } from './socket.ts'
 import { checkUpgrade, rejectUpgrade } from './upgrade-check.ts'
 
 export interface WebSocketOptions {
-  /** milliseconds between two pings; a client that answers none until the next is gone */
+  /** Time between two pings. A client that does not answer until the next one is disconnected (F26). */
   heartbeatIntervalMs?: number
-  /** milliseconds to authenticate in */
+  /** Maximum time until authentication. */
   authTimeoutMs?: number
 }
 
 export interface WebSockets {
-  /** Takes no more, and says goodbye to all that are open. */
+  /** Refuses new connections and closes all open ones. */
   close(): Promise<void>
 }
 
 const path = '/ws'
-/** bytes of a message */
-const maxPayload = 65_536
-/** Milliseconds for clients to answer our close when the server stops. */
+/** Maximum size of a message. */
+const maxPayloadBytes = 65_536
+/** Time for clients to answer the close frame when the server stops. */
 const closeTimeoutMs = 2000
-/** Seconds between two looks at what a NOTIFY should have told already. */
+/** Time between two queries for events whose NOTIFY may be lost. */
 const pollIntervalSeconds = 5
+/** Time between two checks of all sessions. */
 const recheckIntervalSeconds = 15
-/** Milliseconds until a place is asked for again: one of a connection that has just ended may be on its way back. */
+/** Time until the second try to take a slot. The slot of a connection that has just closed may not be released yet. */
 const slotRetryMs = 250
 
-/** Opens /ws on a server that listens. Throws where the database is out of reach. */
+/** Opens /ws on a listening server. Throws if the database is unavailable. */
 export async function openWebSockets(
   app: App,
   server: Server,
-  { heartbeatIntervalMs: heartbeat = 30_000, authTimeoutMs: authTimeout = 10_000 }: WebSocketOptions = {},
+  { heartbeatIntervalMs = 30_000, authTimeoutMs = 10_000 }: WebSocketOptions = {},
 ): Promise<WebSockets> {
   const { db, log, config } = app
   const sockets = new Map<Peer, Socket>()
@@ -58,61 +60,56 @@ export async function openWebSockets(
   const hasSubscriber = (type: EventType) => [...sockets.values()].some((socket) => socket.isSubscribed(type))
   const onEvent = (event: LiveEvent) => {
     let text: string | undefined
-    const once = () => {
+    const render = () => {
       text ??= renderEvent(event)
       return text
     }
-    for (const socket of sockets.values()) socket.offer(event, once)
+    for (const socket of sockets.values()) socket.offer(event, render)
   }
   const feed = openFeed(app, onEvent)
   const queue = watchQueue(app, () => hasSubscriber('queue_status'))
   const logFailure = (work: Promise<unknown>) =>
-    void work.catch((error) => log.warn({ err: (error as Error).message }, 'WebSockets: the database is out of reach'))
+    void work.catch((error) => log.warn({ err: (error as Error).message }, 'WebSockets: the database is unavailable'))
 
   const count = async () => {
     const all = await promisify<number>(server.getConnections.bind(server))()
     return { http: Math.max(0, all - sockets.size), ws: sockets.size }
   }
-  /** Keeps the table of places to what is open here. */
+  /** Updates the slots in the database to the open sockets. Takes the slots again if other servers have removed this one. */
   const syncSlots = async ({ id }: ServerHeartbeat, wasLost: boolean): Promise<void> => {
     const own = [...sockets.values()].flatMap((socket) =>
-      socket.place && socket.session ? [{ socket, place: socket.place, user: socket.session.actor.id ?? '' }] : [],
+      socket.slot && socket.session ? [{ socket, slot: socket.slot, ...socket.session }] : [],
     )
-    if (wasLost) {
-      for (const { socket, place, user } of own)
-        if (!(await places.takeSlot(app, place, user, id))) socket.refuse('RATE_LIMITED', 4429, 'Other connections have taken its place.')
-    }
-    await places.releaseOthers(
-      db,
-      id,
-      [...sockets.values()].flatMap(({ place }) => place ?? []),
-    )
+    for (const { socket, slot, actor } of wasLost ? own : [])
+      if (!(await takeSlot(app, slot, actor.id ?? '', id))) socket.refuse('RATE_LIMITED', 4429, 'Other connections have taken its slot.')
+    const slots = [...sockets.values()].flatMap(({ slot }) => slot ?? [])
+    await releaseOthers(db, id, slots)
   }
   const ownHeartbeat = await startServerHeartbeat(app, count, syncSlots)
 
-  const takeSlot = async (place: string, userId: string): Promise<boolean> => {
-    const once = () =>
-      places.takeSlot(app, place, userId, ownHeartbeat.id).catch(async (error) => {
+  const takeOwnSlot = async (slot: string, userId: string): Promise<boolean> => {
+    const tryTaking = () =>
+      takeSlot(app, slot, userId, ownHeartbeat.id).catch(async (error) => {
         if (!isForeignKeyViolation(error)) throw error
         await syncSlots(ownHeartbeat, await ownHeartbeat.sendHeartbeat())
-        return places.takeSlot(app, place, userId, ownHeartbeat.id)
+        return takeSlot(app, slot, userId, ownHeartbeat.id)
       })
-    return (await once()) || (await sleep(slotRetryMs).then(once))
+    return (await tryTaking()) || (await sleep(slotRetryMs).then(tryTaking))
   }
   const context: SocketContext = {
     app,
     feed,
-    authTimeoutMs: authTimeout,
-    take: takeSlot,
-    // What cannot be given back now is with the next sign of life.
-    releaseSlot: (place) => logFailure(places.releaseSlot(db, place)),
+    authTimeoutMs,
+    takeSlot: takeOwnSlot,
+    // The next heartbeat releases slots whose release failed.
+    releaseSlot: (slot) => logFailure(releaseSlot(db, slot)),
     recheck: (socket) => recheckSessions(app, [socket]),
     onQueueSubscribed: () => queue.onChange(),
   }
 
   const adapter = crossws({
-    idleTimeout: heartbeat / 1000,
-    serverOptions: { maxPayload, perMessageDeflate: false, clientTracking: false },
+    idleTimeout: heartbeatIntervalMs / 1000,
+    serverOptions: { maxPayload: maxPayloadBytes, perMessageDeflate: false, clientTracking: false },
     getNamespace: () => path,
     hooks: {
       open(peer) {
@@ -124,7 +121,7 @@ export async function openWebSockets(
         const socket = sockets.get(peer)
         const user_id = socket?.session?.actor.id
         if (config.log.access) log.info({ ip: socket?.ip, user_id, code }, 'WebSocket closed')
-        socket?.closed()
+        socket?.onClose()
         sockets.delete(peer)
         if (![...sockets.values()].some(({ session }) => session)) feed.stop()
       },
@@ -135,61 +132,75 @@ export async function openWebSockets(
     if (isClosing) return new AppError('SERVICE_UNAVAILABLE')
     const forwarded = request.headers['x-forwarded-for']
     const from = clientNetwork(addressOf(request.socket.remoteAddress, forwarded === undefined ? null : String(forwarded)))
-    const strangers = [...sockets.values()].filter(({ session, ip }) => !session && clientNetwork(ip) === from)
-    return checkUpgrade(request, config.server, strangers.length)
+    const anonymous = [...sockets.values()].filter(({ session, ip }) => !session && clientNetwork(ip) === from)
+    return checkUpgrade(request, config.server, anonymous.length)
   }
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
     connection.on('error', () => connection.destroy())
     const error = refusal(request)
-    // None is spoken here; a malformed list would be answered in HTML.
+    // No subprotocol is supported. The library would answer a malformed list in HTML.
     delete request.headers['sec-websocket-protocol']
     if (error) rejectUpgrade(connection, error, app.now())
     else adapter.handleUpgrade(request, connection, head).catch(() => connection.destroy())
   }
-  // Elsewhere an upgrade is an offer (curl --http2 makes one) and the request is answered as any other.
+  // On other paths, upgrades such as that of `curl --http2` are ignored.
   Object.assign(server, { shouldUpgradeCallback: ({ url = '' }: IncomingMessage) => url.split('?')[0] === path })
   server.on('upgrade', upgrade)
 
+  const recheck = (shouldCheck: (socket: Socket) => boolean = () => true) =>
+    logFailure(recheckSessions(app, [...sockets.values()].filter(shouldCheck)))
   const pollAll = () => {
     logFailure(feed.poll())
     queue.onChange()
-    logFailure(recheckSessions(app, [...sockets.values()]))
+    recheck()
   }
   const onNotification = (payload: string) => {
-    const [word, id] = payload.split(':')
-    if (word === 'event') logFailure(feed.poll())
-    else if (word === 'queue') queue.onChange()
-    else
-      logFailure(
-        recheckSessions(
-          app,
-          [...sockets.values()].filter(({ session }) => session?.actor.id === id),
-        ),
-      )
+    const [kind, id] = payload.split(':')
+    if (kind === 'event') logFailure(feed.poll())
+    else if (kind === 'queue') queue.onChange()
+    else recheck(({ session }) => session?.actor.id === id)
   }
   const listening = listen(app.database, log, channel, onNotification, pollAll)
   let seconds = 0
-  const clock = setInterval(() => {
+  const timer = setInterval(() => {
     if (sockets.size === 0) return
     seconds++
     for (const socket of sockets.values()) socket.checkExpiry()
     if (seconds % pollIntervalSeconds === 0) logFailure(feed.poll())
-    if (seconds % recheckIntervalSeconds === 0) logFailure(recheckSessions(app, [...sockets.values()]))
+    if (seconds % recheckIntervalSeconds === 0) recheck()
   }, 1000)
 
   return {
     async close() {
       isClosing = true
-      for (const socket of sockets.values()) socket.end(1001, 'the server stops')
-      const late = performance.now() + closeTimeoutMs
-      while (sockets.size > 0 && performance.now() < late) await sleep(20)
+      for (const socket of sockets.values()) socket.close(1001, 'the server stops')
+      const deadline = performance.now() + closeTimeoutMs
+      while (sockets.size > 0 && performance.now() < deadline) await sleep(20)
       adapter.closeAll(1001, undefined, true)
       await adapter.close()
       server.off('upgrade', upgrade)
-      clearInterval(clock)
+      clearInterval(timer)
       await queue.close()
       await listening.close()
-      await ownHeartbeat.close().catch((error: Error) => log.warn({ err: error.message }, 'could not say that this server is gone'))
+      await ownHeartbeat.close().catch((error: Error) => log.warn({ err: error.message }, 'cannot remove the heartbeat of this server'))
     },
+  }
+}
+
+/** Closes sockets whose sessions have ended. A user who became an admin gets more events; one who is no admin any more must reconnect. */
+async function recheckSessions(app: App, sockets: readonly Socket[]): Promise<void> {
+  const checks = sockets.flatMap((socket) => (socket.session ? [{ socket, claims: socket.session.claims }] : []))
+  if (checks.length === 0) return
+  const active = await findActiveSessions(
+    app,
+    checks.map(({ claims }) => claims),
+  )
+  for (const { socket, claims } of checks) {
+    const { session } = socket
+    // The client has sent another token meanwhile.
+    if (session?.claims.jti !== claims.jti) continue
+    const actor = active.get(claims.jti)
+    if (actor && (isAdmin(actor) || !isAdmin(session.actor))) socket.setActor(actor)
+    else socket.refuse('UNAUTHORIZED', 4401, 'The session has ended.')
   }
 }

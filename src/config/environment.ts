@@ -1,2 +1,2 @@
-/** The variables of this process. Nothing else reads them; in a file of its own, because every command needs them and few need the settings. */
+/** Returns the environment variables. Only this file reads them; few of the commands that import it load the settings. */
 export const environment = (): NodeJS.ProcessEnv => process.env

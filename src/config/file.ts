@@ -1,5 +1,4 @@
-/** config.toml as values with places, and everything that is wrong with the file itself. */
-
+/** Reads config.toml as values with positions. */
 import { readFileSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
@@ -14,7 +13,7 @@ export interface FileValues {
   find(key: string): { origin: 'file'; source: string; place: string; value: unknown; base: string } | null
 }
 
-/** Reads the first file that exists; problems are added to `problems`. Null where there is none, or none that can be read. */
+/** Reads the first file that exists, and adds its problems to `problems`. Returns null if there is none or it is unreadable. */
 export function readConfigFile(candidates: readonly { path: string; required: boolean }[], problems: string[]): FileValues | null {
   for (const { path, required } of candidates) {
     try {
@@ -34,18 +33,18 @@ export function readConfigFile(candidates: readonly { path: string; required: bo
 function parseConfigFile(path: string, toml: string, problems: string[]): FileValues {
   const positions = findPositions(toml)
   const values = new Map<string, unknown>()
-  const unknown = (what: string, name: string, known: Iterable<string>): void => {
-    problems.push(`${path}:${positionOf(positions, name)}  unknown ${what}${suggest(name, known)}`)
+  const addUnknown = (kind: string, name: string, candidates: Iterable<string>): void => {
+    problems.push(`${path}:${positionOf(positions, name)}  unknown ${kind}${suggest(name, candidates)}`)
   }
   for (const [name, entry] of Object.entries(parse(toml))) {
     if (settings.has(name)) values.set(name, entry)
     else if (!sections.has(name))
-      unknown(isTable(entry) ? `section [${name}]` : `key ${name}`, name, isTable(entry) ? sections : settings.keys())
+      addUnknown(isTable(entry) ? `section [${name}]` : `key ${name}`, name, isTable(entry) ? sections : settings.keys())
     else if (!isTable(entry)) problems.push(`${path}:${positionOf(positions, name)}  ${name} is a section: write [${name}]`)
     else
       for (const [key, value] of Object.entries(entry)) {
         if (settings.has(`${name}.${key}`)) values.set(`${name}.${key}`, value)
-        else unknown(`key ${name}.${key}`, `${name}.${key}`, settings.keys())
+        else addUnknown(`key ${name}.${key}`, `${name}.${key}`, settings.keys())
       }
   }
   const secrets = [...values].filter(([key, value]) => settings.get(key)?.secret && value !== '').map(([key]) => key)
@@ -56,9 +55,9 @@ function parseConfigFile(path: string, toml: string, problems: string[]): FileVa
       isPublic && secrets.length > 0 ? [`${path} is readable by everyone and holds ${secrets.join(', ')}   fix: chmod 640 ${path}`] : [],
     find(key) {
       if (!values.has(key)) return null
-      const at = positionOf(positions, key)
-      const source = `${path}:${at.split(':')[0]}`
-      return { origin: 'file', source, place: `${path}:${at}  ${key}`, value: values.get(key), base: dirname(path) }
+      const position = positionOf(positions, key)
+      const source = `${path}:${position.split(':')[0]}`
+      return { origin: 'file', source, place: `${path}:${position}  ${key}`, value: values.get(key), base: dirname(path) }
     },
   }
 }
@@ -66,9 +65,9 @@ function parseConfigFile(path: string, toml: string, problems: string[]): FileVa
 const isTable = (entry: unknown): entry is Record<string, unknown> =>
   typeof entry === 'object' && entry !== null && !Array.isArray(entry) && !(entry instanceof Date)
 
-/** line:column of every key and section, found by reading line by line: the parser does not tell. */
+/** Returns line:column of every key and section. The parser does not report positions. */
 function findPositions(toml: string): Map<string, string> {
-  const places = new Map<string, string>()
+  const positions = new Map<string, string>()
   let section = ''
   for (const [index, line] of toml.split('\n').entries()) {
     const [, indent = '', header, key] = /^(\s*)(?:\[([^[\]]+)\]|([^\s#=[][^=]*)=)/.exec(line) ?? []
@@ -76,14 +75,14 @@ function findPositions(toml: string): Map<string, string> {
     if (name === undefined) continue
     if (header !== undefined) section = `${name}.`
     const full = header !== undefined ? name : `${section}${name}`
-    if (!places.has(full)) places.set(full, `${index + 1}:${indent.length + 1}`)
+    if (!positions.has(full)) positions.set(full, `${index + 1}:${indent.length + 1}`)
   }
-  return places
+  return positions
 }
 
-/** An inline table has no line of its own for its keys: the table's line then. */
-const positionOf = (places: ReadonlyMap<string, string>, key: string): string =>
-  places.get(key) ?? places.get(key.split('.')[0] ?? '') ?? '1:1'
+/** Returns the position of a key, or that of its inline table. */
+const positionOf = (positions: ReadonlyMap<string, string>, key: string): string =>
+  positions.get(key) ?? positions.get(key.split('.')[0] ?? '') ?? '1:1'
 
 /** Returns ` — did you mean X?` with the nearest known name, or '' if none is near. */
 export function suggest(name: string, names: Iterable<string>): string {
@@ -94,5 +93,5 @@ export function suggest(name: string, names: Iterable<string>): string {
   return nearest && nearest.distance <= maxDistance ? ` — did you mean ${nearest.other}?` : ''
 }
 
-/** The parser's message is followed by a picture of the lines; the first line is the reason. */
+/** Returns the reason, which is the first line of the parser's message. An excerpt of the file follows. */
 const firstLine = (error: TomlError): string => error.message.split('\n', 1)[0]?.replace(/^Invalid TOML document: /, '') ?? 'not TOML'

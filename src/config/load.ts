@@ -1,4 +1,4 @@
-/** One Config out of flags, variables, secret files, config.toml and defaults; the first that has a value wins. */
+/** Loads the configuration from flags, variables, secret files, config.toml and defaults, in this order of precedence. */
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
@@ -9,22 +9,22 @@ import { type Config, type Setting, settings } from './schema.ts'
 import { InvalidValue } from './values.ts'
 
 export interface ConfigSources {
-  /** by dotted key, as from the command line */
+  /** Options of the command line by dotted key. */
   readonly flags?: Readonly<Record<string, string | number | boolean>>
   readonly env?: Readonly<Record<string, string | undefined>>
-  /** a configuration file that must exist */
+  /** Configuration file that must exist. */
   readonly file?: string
-  /** the user's home folder */
+  /** Home folder of the user. */
   readonly home?: string
-  /** the folder of the system-wide config.toml */
+  /** Folder of the system-wide config.toml. */
   readonly etc?: string
-  /** the user's id; 0 is root */
+  /** Id of the user; 0 is root. */
   readonly uid?: number
 }
 
 export interface Origin {
   readonly origin: 'default' | 'file' | 'env' | 'env_file' | 'flag'
-  /** file:line, the variable, or '' for a default */
+  /** `file:line`, the variable, or '' for a default. */
   readonly source: string
 }
 
@@ -32,50 +32,34 @@ export interface LoadedConfig {
   readonly config: Config
   readonly origins: ReadonlyMap<string, Origin>
   readonly warnings: readonly string[]
-  /** the configuration file in use */
+  /** Path of the configuration file in use. */
   readonly file: string | null
 }
 
-interface FoundValue extends Origin {
+interface RawValue extends Origin {
   readonly value: unknown
-  /** how a problem names the place */
+  /** Location for error messages. */
   readonly place: string
-  /** where a relative path starts */
+  /** Folder for relative paths. */
   readonly base: string
 }
 
-/** Variables that are read by the command line, not by the configuration. */
-const commandLineVariables = [
-  'CONFIG',
-  'CONTEXT',
-  'URL',
-  'TOKEN',
-  'TOKEN_FILE',
-  'AS',
-  'OUTPUT',
-  'QUIET',
-  'VERBOSE',
-  'PROGRESS',
-  'COLOR',
-  'NO_INPUT',
-  'USER_PASSWORD',
-  'USER_PASSWORD_FILE',
-  'LINK_PASSWORD',
-  'LINK_PASSWORD_FILE',
-  'TIMEOUT',
-  'CA_FILE',
-  'INSECURE_HTTP',
-  'LAUNCHER_PID',
-].map((name) => `DMS_${name}`)
+/** Variables of the command line, which are not settings. */
+const commandLineVariables = (
+  'CONFIG CONTEXT URL TOKEN TOKEN_FILE AS OUTPUT QUIET VERBOSE PROGRESS COLOR NO_INPUT USER_PASSWORD USER_PASSWORD_FILE LINK_PASSWORD ' +
+  'LINK_PASSWORD_FILE TIMEOUT CA_FILE INSECURE_HTTP LAUNCHER_PID'
+)
+  .split(' ')
+  .map((name) => `DMS_${name}`)
 
-/** Reads the configuration. Throws ConfigError with every problem there is. */
+/** Loads the configuration. Throws ConfigError with all problems. */
 export function loadConfig(sources: ConfigSources): LoadedConfig {
   const { problems, ...loaded } = inspectConfig(sources)
   if (problems.length > 0) throw new ConfigError(problems)
   return loaded
 }
 
-/** Reads the configuration as far as it can be read; settings with a problem have their defaults. */
+/** Loads the configuration with all its problems. Invalid settings have their defaults. */
 export function inspectConfig(sources: ConfigSources): LoadedConfig & { readonly problems: readonly string[] } {
   const { env = {} } = sources
   const problems: string[] = []
@@ -86,9 +70,9 @@ export function inspectConfig(sources: ConfigSources): LoadedConfig & { readonly
   const values = new Map<string, unknown>()
   const origins = new Map<string, Origin>()
   for (const [key, setting] of settings) {
-    const found = findValue(key, setting, sources, file, problems)
-    origins.set(key, { origin: found?.origin ?? 'default', source: found?.source ?? '' })
-    values.set(key, found ? readValue(setting, found, problems) : setting.fallback)
+    const raw = findValue(key, setting, sources, file, problems)
+    origins.set(key, { origin: raw?.origin ?? 'default', source: raw?.source ?? '' })
+    values.set(key, raw ? readValue(setting, raw, problems) : setting.fallback)
   }
   if (values.get('data_dir') === '') values.set('data_dir', defaultDataFolder(sources))
 
@@ -99,20 +83,20 @@ export function inspectConfig(sources: ConfigSources): LoadedConfig & { readonly
   return { config, origins, warnings, problems, file: file?.path ?? null }
 }
 
-/** Where a setting's value is, before it is read. */
+/** Returns the unparsed value of a setting with its location, or null. */
 function findValue(
   key: string,
   setting: Setting<unknown>,
   sources: ConfigSources,
   file: FileValues | null,
   problems: string[],
-): FoundValue | null {
+): RawValue | null {
   const flag = sources.flags?.[key]
   if (flag !== undefined) {
     const value = typeof flag === 'string' ? setting.kind.fromText(flag) : flag
     return { origin: 'flag', source: 'command line', place: `${key} (command line)`, value, base: process.cwd() }
   }
-  // An empty variable counts as not set: compose files and service managers pass those on freely.
+  // An empty variable counts as not set, because compose files and service managers pass empty ones.
   const text = sources.env?.[setting.env] || undefined
   const fileName = setting.secret ? sources.env?.[`${setting.env}_FILE`] || undefined : undefined
   if (text !== undefined && fileName !== undefined) problems.push(`${setting.env} and ${setting.env}_FILE are both set; use one of them`)
@@ -136,12 +120,12 @@ function readSecret(path: string, source: string, problems: string[]): string {
   }
 }
 
-function readValue(setting: Setting<unknown>, found: FoundValue, problems: string[]): unknown {
+function readValue(setting: Setting<unknown>, raw: RawValue, problems: string[]): unknown {
   try {
-    return setting.kind.read(found.value, found.base)
+    return setting.kind.read(raw.value, raw.base)
   } catch (error) {
     if (!(error instanceof InvalidValue)) throw error
-    problems.push(`${found.place}: ${setting.secret ? 'the value' : JSON.stringify(found.value)} ${error.message}`)
+    problems.push(`${raw.place}: ${setting.secret ? 'the value' : JSON.stringify(raw.value)} ${error.message}`)
     return setting.fallback
   }
 }
@@ -155,16 +139,16 @@ function assemble(values: ReadonlyMap<string, unknown>): Config {
   return config as Config
 }
 
-/** The setting as the administrator wrote it: its variable where that was used, else its key. */
+/** Returns the name of a setting for messages: its variable if that was used, else its key. */
 function nameAsWritten(key: string, origins: ReadonlyMap<string, Origin>): string {
   const origin = origins.get(key)
   return origin?.origin === 'env' || origin?.origin === 'env_file' ? origin.source : key
 }
 
-/** Files to look for, first wins; one that was named must exist. */
+/** Returns candidates for the configuration file, by precedence. A file named by the user must exist. */
 function configFiles({ file, env = {}, home = homedir(), etc = '/etc/dms' }: ConfigSources): { path: string; required: boolean }[] {
-  const named = file ?? (env.DMS_CONFIG || undefined)
-  if (named !== undefined) return [{ path: named, required: true }]
+  const explicit = file ?? (env.DMS_CONFIG || undefined)
+  if (explicit !== undefined) return [{ path: explicit, required: true }]
   return [join(xdgFolder(env.XDG_CONFIG_HOME) ?? join(home, '.config'), 'dms', 'config.toml'), join(etc, 'config.toml')].map((path) => ({
     path,
     required: false,
@@ -175,13 +159,13 @@ function defaultDataFolder({ env = {}, home = homedir(), uid = process.getuid?.(
   return uid === 0 ? '/var/lib/dms' : join(xdgFolder(env.XDG_DATA_HOME) ?? join(home, '.local', 'share'), 'dms')
 }
 
-/** The XDG specification: a relative path is to be ignored. */
+/** Ignores a relative path, as the XDG specification requires. */
 const xdgFolder = (folder: string | undefined): string | undefined => (folder && isAbsolute(folder) ? folder : undefined)
 
 function unknownVariables(env: Readonly<Record<string, string | undefined>>): string[] {
-  const known = new Set(commandLineVariables)
-  for (const setting of settings.values()) known.add(setting.env).add(setting.secret ? `${setting.env}_FILE` : setting.env)
+  const variables = new Set(commandLineVariables)
+  for (const setting of settings.values()) variables.add(setting.env).add(setting.secret ? `${setting.env}_FILE` : setting.env)
   return Object.keys(env)
-    .filter((name) => name.startsWith('DMS_') && !known.has(name))
-    .map((name) => `${name} is set but is not a dms variable${suggest(name, known)}`)
+    .filter((name) => name.startsWith('DMS_') && !variables.has(name))
+    .map((name) => `${name} is set but is not a dms variable${suggest(name, variables)}`)
 }

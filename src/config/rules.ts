@@ -1,12 +1,12 @@
-/** What settings must be together, or beyond their type. */
+/** Rules for settings beyond their type. */
 import { relative, sep } from 'node:path'
 import type { Config } from './schema.ts'
 
-/** Secrets that people copy out of manuals, and those made of one repeated piece. */
+/** Secrets copied from manuals, and secrets of one repeated part. */
 const guessablePattern =
   /change[-_ ]?(me|this|it)|(your|my|a)[-_ ](string-|256-bit-|jwt[-_ ]|super[-_ ])?secret|super[-_ ]?secret|secret[-_ ]?key|insecure|example|0123456789abcdef|^(?<piece>.{1,8}?)\k<piece>+.{0,7}$/i
 
-/** Reasons not to start; `name` tells how the administrator wrote a setting. */
+/** Returns problems that prevent a start. `name` returns the name of a setting as the administrator wrote it. */
 export function findProblems(config: Config, name: (key: string) => string): string[] {
   const { auth, oidc, server, storage, limits } = config
   const problems: string[] = []
@@ -30,7 +30,7 @@ export function findProblems(config: Config, name: (key: string) => string): str
   if (server.tls_cert !== '' && server.tls_key === '') require('server.tls_cert', 'server.tls_key')
   if (server.tls_key !== '' && server.tls_cert === '') require('server.tls_key', 'server.tls_cert')
   if (config.backup.key_file !== '' && isBelow(config.backup.path, config.backup.key_file))
-    problems.push(`${name('backup.key_file')}: must not lie in backup.path: whoever can change a backup there could sign it`)
+    problems.push(`${name('backup.key_file')}: must not be in backup.path, where whoever changes a backup could sign it`)
   if (limits.per_page_default > limits.per_page_max)
     problems.push(`${name('limits.per_page_default')}: ${limits.per_page_default} is more than limits.per_page_max`)
   return problems
@@ -41,7 +41,7 @@ const isBelow = (folder: string, path: string): boolean => {
   return first !== '' && first !== '..'
 }
 
-/** What runs, but is worth a line. */
+/** Returns warnings about unusual settings. */
 export function findWarnings({ auth }: Config, name: (key: string) => string): string[] {
   if (auth.session_lifetime_hours === 24) return []
   return [`${name('auth.session_lifetime_hours')}=${auth.session_lifetime_hours}: the documented token lifetime is 24 hours`]
@@ -51,10 +51,10 @@ function secretProblems(secret: string): string[] {
   const fix = 'make one with: openssl rand -base64 48'
   if (secret === '') return []
   if (secret.length < 32) return [`${secret.length} characters; at least 32 are needed; ${fix}`]
-  return guessablePattern.test(secret) ? [`everybody can guess this one; ${fix}`] : []
+  return guessablePattern.test(secret) ? [`is a secret that anybody can guess; ${fix}`] : []
 }
 
-/** What a client of a provider must have, by the way in which it proves itself. */
+/** Settings that each authentication method of an OpenID Connect client requires. */
 const requiredByAuthMethod = {
   none: ['issuer', 'client_id'],
   client_secret_post: ['issuer', 'client_id', 'client_secret'],

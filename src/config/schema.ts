@@ -1,9 +1,9 @@
-/** Every setting there is: its name in config.toml, its variable, its type and its default. config.example.toml is held against this by a test. */
+/** All settings: name in config.toml, variable, type and default. A test compares them with config.example.toml. */
 import * as kinds from './values.ts'
 
 export interface Setting<T> {
   readonly kind: kinds.Kind<T>
-  /** Its variable. A secret can also come from the file named by the variable `<env>_FILE`. */
+  /** Environment variable. A secret may also come from the file named by `<env>_FILE`. */
   readonly env: string
   readonly fallback: T
   readonly secret: boolean
@@ -15,13 +15,13 @@ const setting = <T>(kind: kinds.Kind<T>, fallback: unknown, env: string): Settin
   fallback: kind.read(fallback, '/'),
   secret: false,
 })
-const text = (fallback: string, env: string, isValid?: (text: string) => boolean, what?: string) =>
-  setting(kinds.textKind(isValid, what), fallback, env)
+const text = (fallback: string, env: string, isValid?: (text: string) => boolean, expected?: string) =>
+  setting(kinds.textKind(isValid, expected), fallback, env)
 const path = (fallback: string, env: string) => setting(kinds.pathKind, fallback, env)
 const flag = (fallback: boolean, env: string) => setting(kinds.booleanKind, fallback, env)
 const integer = (fallback: number, env: string, min = 0, max = Number.MAX_SAFE_INTEGER) =>
   setting(kinds.integerKind(min, max), fallback, env)
-/** At most 24 days unless said otherwise: that is what a timer can wait for. */
+/** The default maximum is 24 days, the longest time of a timer. */
 const duration = (fallback: string, env: string, min = '0s', max = '24d') => setting(kinds.durationKind(min, max), fallback, env)
 const size = (fallback: string, env: string, min = '0B') => setting(kinds.sizeKind(min), fallback, env)
 const choice = <const T extends string>(choices: readonly T[], fallback: NoInfer<T>, env: string) =>
@@ -227,10 +227,10 @@ export const schema = {
 
 type Values<S> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : Values<S[K]> }
 
-/** What dms runs with: the names of config.toml; durations in milliseconds, sizes in bytes, '' where nothing is set. `data_dir` is always set. */
+/** Configuration by the names of config.toml: durations in milliseconds, sizes in bytes, '' for unset text. `data_dir` is always set. */
 export type Config = Values<typeof schema>
 
-/** Every setting under its dotted key, in the order of the file. */
+/** Settings by dotted key, in the order of config.toml. */
 export const settings: ReadonlyMap<string, Setting<unknown>> = new Map(flatten('', schema))
 
 type Tree = { readonly [name: string]: Setting<unknown> | Tree }

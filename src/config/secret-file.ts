@@ -1,10 +1,10 @@
-/** A secret that is made once and kept in a file of the data folder; two processes that start at once agree on the one that was first. */
+/** Generated secrets in files of the data folder. Processes that start at once agree on the first one. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
-/** The text of the file, which is made from `bytes` random bytes (base64) where there is none. */
+/** Returns the secret in the file. Creates a missing file with `bytes` random bytes in base64. */
 export async function readOrCreateSecret(path: string, bytes: number): Promise<string> {
   if (!existsSync(path)) {
     await mkdir(dirname(path), { recursive: true })
@@ -13,12 +13,12 @@ export async function readOrCreateSecret(path: string, bytes: number): Promise<s
   return (await readFile(path, 'utf8')).trim()
 }
 
-/** Replaces the file, whole or not at all. */
+/** Replaces the file atomically. */
 export async function replaceSecretFile(path: string, text: string): Promise<void> {
   await rename(await writeTemporary(path, text), path)
 }
 
-/** Written under another name and linked: nobody ever reads half of it, and the second of two makers finds the first one's. */
+/** Creates the file atomically by a link. If another process was first, its file is kept. */
 async function createFile(path: string, text: string): Promise<void> {
   const temporary = await writeTemporary(path, text)
   await link(temporary, path).catch((error: NodeJS.ErrnoException) => {

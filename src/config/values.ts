@@ -1,28 +1,30 @@
-/** The kinds of values a setting can have: how each is read from config.toml, from a variable or a flag, and what it must be. */
+/** Types of settings: conversion from variables, flags and config.toml, and validation. */
 import { resolve } from 'node:path'
 
-/** A value that a setting cannot have. The message is a predicate ("is not a whole number"): the value may be a secret. */
+/** Invalid value of a setting. The message is a predicate ("is not a whole number") without the value, which may be a secret. */
 export class InvalidValue extends Error {}
 
 export interface Kind<T> {
-  /** What TOML would have said, from the text of a variable or a flag. */
+  /** Converts the text of a variable or flag to a TOML value. */
   fromText(text: string): unknown
-  /** The value in use, from a TOML value; relative paths start at `base`. Throws BadValue. */
+  /** Converts a TOML value. Relative paths start at `base`. Throws InvalidValue. */
   read(value: unknown, base: string): T
-  /** How a file would say it; default: the value itself. */
+  /** Formats a value for config.toml. Default: the value itself. */
   write?(value: T): string
 }
 
-/** Milliseconds; a number is in seconds. */
+const durationUnits = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
+
+/** Returns milliseconds. A number without unit is in seconds. */
 export function parseDuration(value: unknown): number {
   const text = String(value).trim()
   const match = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?$/.exec(text)
   if (!match) throw new InvalidValue('is not a duration such as "90s", "15m", "24h" or "7d"')
-  const unit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[match[2] ?? 's'] ?? 1000
+  const unit = durationUnits[(match[2] ?? 's') as keyof typeof durationUnits]
   return Math.round(Number(match[1]) * unit)
 }
 
-/** Bytes; "MB" counts in thousands, "MiB" in 1024. */
+/** Returns bytes. "MB" is decimal, "MiB" binary. */
 export function parseSize(value: unknown): number {
   const match = /^(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b|b)?$/i.exec(String(value).trim())
   if (!match) throw new InvalidValue('is not a size such as "500MB" or "100MiB"')
@@ -30,40 +32,22 @@ export function parseSize(value: unknown): number {
   return Math.round(Number(match[1]) * (match[3] ? 1024 : 1000) ** power)
 }
 
-/** The shortest exact way to write a duration of so many milliseconds. */
+/** Returns the shortest exact text of a duration in milliseconds. */
 export function formatDuration(ms: number): string {
-  const [unit, size] = (
-    [
-      ['d', 86_400_000],
-      ['h', 3_600_000],
-      ['m', 60_000],
-      ['s', 1000],
-    ] as const
-  ).find(([, size]) => ms % size === 0) ?? ['ms', 1]
+  const [unit, size] = Object.entries(durationUnits).find(([, size]) => ms % size === 0) ?? ['ms', 1]
   return ms === 0 ? '0s' : `${ms / size}${unit}`
 }
 
-/** The shortest exact way to write a size of so many bytes. */
+const sizeUnits = { TiB: 1024 ** 4, GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024, TB: 1e12, GB: 1e9, MB: 1e6, kB: 1000, B: 1 }
+
+/** Returns the shortest exact text of a size in bytes. */
 export function formatSize(bytes: number): string {
-  const units = [
-    ['TiB', 1024 ** 4],
-    ['GiB', 1024 ** 3],
-    ['MiB', 1024 ** 2],
-    ['KiB', 1024],
-    ['TB', 1e12],
-    ['GB', 1e9],
-    ['MB', 1e6],
-    ['kB', 1000],
-    ['B', 1],
-  ] as const
-  const [shortest = '0B'] = units
-    .filter(([, size]) => bytes % size === 0)
-    .map(([unit, size]) => `${bytes / size}${unit}`)
-    .sort((a, b) => a.length - b.length)
+  const texts = Object.entries(sizeUnits).filter(([, size]) => bytes % size === 0)
+  const [shortest = '0B'] = texts.map(([unit, size]) => `${bytes / size}${unit}`).sort((a, b) => a.length - b.length)
   return bytes === 0 ? '0B' : shortest
 }
 
-/** 1/0, true/false, yes/no, on/off in any case; undefined for anything else. */
+/** Parses 1/0, true/false, yes/no and on/off in any case. Returns undefined for anything else. */
 export function parseBoolean(text: string): boolean | undefined {
   const word = text.trim().toLowerCase()
   if (['1', 'true', 'yes', 'on'].includes(word)) return true
@@ -78,16 +62,16 @@ function stringOf(value: unknown): string {
   return value
 }
 
-/** Throws BadValue with `message` where `holds` is false; returns the value. */
+/** Returns the value. Throws InvalidValue with `message` unless `isValid`. */
 function ensure<T>(value: T, isValid: boolean, message: string): T {
   if (!isValid) throw new InvalidValue(message)
   return value
 }
 
-/** `what` finishes the sentence "is not …" for a text that `isValid` turns down. An empty text means "not set" and is always taken. */
-export const textKind = (isValid: (text: string) => boolean = () => true, what = 'valid'): Kind<string> => ({
+/** Text. Invalid text "is not `expected`". Empty text means "not set" and is always valid. */
+export const textKind = (isValid: (text: string) => boolean = () => true, expected = 'valid'): Kind<string> => ({
   fromText: identity,
-  read: (value) => ensure(stringOf(value), value === '' || isValid(stringOf(value)), `is not ${what}`),
+  read: (value) => ensure(stringOf(value), value === '' || isValid(stringOf(value)), `is not ${expected}`),
 })
 
 export const pathKind: Kind<string> = {
@@ -98,9 +82,9 @@ export const pathKind: Kind<string> = {
 export const choiceKind = <T extends string>(choices: readonly T[]): Kind<T> => ({
   fromText: identity,
   read(value) {
-    const found = choices.find((choice) => choice === value)
-    if (found === undefined) throw new InvalidValue(`is not one of ${choices.join(', ')}`)
-    return found
+    const choice = choices.find((candidate) => candidate === value)
+    if (choice === undefined) throw new InvalidValue(`is not one of ${choices.join(', ')}`)
+    return choice
   },
 })
 
@@ -122,7 +106,7 @@ export const booleanKind: Kind<boolean> = {
   },
 }
 
-/** `min` and `max` as written in a file. */
+/** Duration. `min` and `max` are written as in config.toml. */
 export const durationKind = (min: string, max: string): Kind<number> => ({
   fromText: identity,
   read(value) {
@@ -141,7 +125,7 @@ export const sizeKind = (min: string): Kind<number> => ({
   write: formatSize,
 })
 
-/** Each item is read as `item` reads it. */
+/** List of values of one kind. */
 export const listKind = (item: Kind<string>): Kind<string[]> => ({
   fromText: (text) =>
     text
@@ -154,7 +138,7 @@ export const listKind = (item: Kind<string>): Kind<string[]> => ({
   },
 })
 
-/** PostgreSQL's URLs may name several hosts or none, which URL does not take: their scheme is all that is looked at. */
+/** Returns a check for URLs. Of PostgreSQL URLs, only the scheme is checked: they may have several hosts or none. */
 export const isUrl =
   (...schemes: string[]) =>
   (text: string): boolean =>
@@ -162,16 +146,16 @@ export const isUrl =
 
 export const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text)
 
-/** An address, or a network such as 10.0.0.0/8. */
+/** Tells if text is an address or a network such as 10.0.0.0/8. */
 export function isNetwork(text: string): boolean {
   const [address = '', prefix, ...rest] = text.split('/')
-  // Got here: every command reads this file, and few know of an address.
+  // Loads node:net only here, because every command loads this file.
   const version = process.getBuiltinModule('node:net').isIP(address)
   if (version === 0 || rest.length > 0) return false
   return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128))
 }
 
-/** The parts of host:port, an IPv6 host without its brackets; null for what is no such thing. */
+/** Parses host:port. Removes the brackets of an IPv6 host. Returns null for invalid text. */
 export function parseHostPort(text: string): { host: string; port: number } | null {
   const [, host, port] = /^(\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})$/i.exec(text) ?? []
   if (host === undefined || Number(port) > 65_535) return null

@@ -1,4 +1,4 @@
-/** One line per event, on standard error (or in a file): standard output is data. */
+/** Log with one line per event, on standard error or in a file. */
 import pino, { type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import { environment } from '../config/environment.ts'
@@ -10,14 +10,14 @@ export type Log = Logger
 export interface LogOptions {
   level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
   format: 'auto' | 'pretty' | 'json'
-  /** a file instead of standard error; '' or undefined: none */
+  /** Path of a log file. Default: standard error. */
   file?: string
 }
 
-/** Secrets never reach a line, wherever in an object they hang. */
+/** Fields whose values are never logged. */
 const redactedPaths = ['password', 'token', 'authorization', 'secret', 'cookie'].flatMap((key) => [key, `*.${key}`, `*.*.${key}`])
 
-/** Opens the log. Writing is synchronous, so that the last line before an end is never lost; `reopen()` makes a file anew after it was moved away. */
+/** Opens the log. Writes are synchronous, so that no line is lost at exit. `reopen()` creates the file again after logrotate has renamed it. */
 export function openLog({ level, format, file = '' }: LogOptions): Log & { reopen(): void } {
   const isPretty = format === 'pretty' || (format === 'auto' && file === '' && process.stderr.isTTY === true)
   const settings = {
@@ -39,21 +39,21 @@ export function openLog({ level, format, file = '' }: LogOptions): Log & { reope
   return Object.assign(pino(settings, stream), { reopen: () => file !== '' && target.reopen() }) as Log & { reopen(): void }
 }
 
-/** A line that pretty may write out as text. */
+/** Escapes control characters in the values of a line for pino-pretty. */
 const toPrettyLine = (line: string): string => `${JSON.stringify(escapeValues(JSON.parse(line), ''))}\n`
 
 function escapeValues(value: unknown, name: string): unknown {
-  // Its frames stand one below the other, indented.
+  // A stack keeps its line breaks.
   if (typeof value === 'string') return name === 'stack' ? value.split('\n').map(escapeControls).join('\n') : escapeControls(value)
-  if (Array.isArray(value)) return value.map((one) => escapeValues(one, name))
+  if (Array.isArray(value)) return value.map((element) => escapeValues(element, name))
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inside]) => [escapeControls(key), escapeValues(inside, key)]))
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [escapeControls(key), escapeValues(member, key)]))
 }
 
-/** The journal's priorities, by pino's levels. */
+/** Priorities of the journal by levels of pino. */
 const priorities: Readonly<Record<number, number>> = { 10: 7, 20: 7, 30: 6, 40: 4, 50: 3, 60: 2 }
 
-/** pino leaves the level of each line on a stream that has its mark. */
+/** Adds priorities to lines. pino sets `lastLevel` on streams with its symbol. */
 function withPriority(target: { write(line: string): unknown }) {
   return {
     [Symbol.for('pino.metadata')]: true,
@@ -65,12 +65,11 @@ function withPriority(target: { write(line: string): unknown }) {
 }
 
 /**
- * While `work` runs, SIGHUP reopens the log (logrotate moves files away and says so) and takes its level from `levelNow`, and SIGUSR1 calls
- * `tell`; returns what `work` returns.
+ * Runs `work` and returns its result. Meanwhile, SIGHUP reopens the log for logrotate and reads its level again, and SIGUSR1 logs the status.
  */
 export async function onSignals<T>(
   log: Log & { reopen(): void },
-  { levelNow: readLevel, tell: onStatusSignal }: { levelNow(): Promise<string>; tell(): void },
+  { readLevel, logStatus }: { readLevel(): Promise<string>; logStatus(): void },
   work: () => Promise<T>,
 ): Promise<T> {
   const reopen = () => {
@@ -79,17 +78,17 @@ export async function onSignals<T>(
       .then((level) => {
         log.level = level
       })
-      .catch((error: Error) => log.error({ err: error.message }, 'the level of the log stays as it was'))
+      .catch((error: Error) => log.error({ err: error.message }, 'cannot read the log level; the old one stays in use'))
   }
-  process.on('SIGHUP', reopen).on('SIGUSR1', onStatusSignal)
+  process.on('SIGHUP', reopen).on('SIGUSR1', logStatus)
   try {
     return await work()
   } finally {
-    process.off('SIGHUP', reopen).off('SIGUSR1', onStatusSignal)
+    process.off('SIGHUP', reopen).off('SIGUSR1', logStatus)
   }
 }
 
-/** What an error says of itself, and no more: those of the database carry rows and parameters, which are users' texts. */
+/** Serializes the common fields of an error. Errors of the database also have rows and parameters, which are content of users. */
 function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   const { name, message, stack, cause } = error

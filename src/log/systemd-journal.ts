@@ -1,6 +1,6 @@
 import { fstatSync } from 'node:fs'
 
-/** Whether standard error is the journal of systemd, which takes a line's priority from its beginning: `<3>` is an error. */
+/** Tells if standard error is the journal of systemd, which reads the priority of a line from its start (`<3>` is an error). */
 export function isJournal({ JOURNAL_STREAM }: Readonly<Record<string, string | undefined>>): boolean {
   if (!JOURNAL_STREAM) return false
   try {

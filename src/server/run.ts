@@ -41,7 +41,7 @@ export interface ServerOptions {
 export async function runServer(config: Config, options: ServerOptions): Promise<void> {
   const log = openLog(config.log)
   let reportStatus = () => log.info('starting')
-  await onSignals(log, { levelNow: options.readLevel, tell: () => reportStatus() }, async () => {
+  await onSignals(log, { readLevel: options.readLevel, logStatus: () => reportStatus() }, async () => {
     const app = await retryUntilAvailable(options, () => openApp(config, log, { migrate: options.migrate }))
     try {
       if (options.checkOnly) {

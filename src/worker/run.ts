@@ -52,8 +52,8 @@ export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
   const { once, signal } = run
   const log = openLog(config.log)
   let worker: Worker | null = null
-  const tell = () => worker && logRunningJobs(log, worker)
-  await onSignals(log, { levelNow: run.readLevel, tell }, () =>
+  const logStatus = () => worker && logRunningJobs(log, worker)
+  await onSignals(log, { readLevel: run.readLevel, logStatus }, () =>
     withApp(config, log, 'embedded', async (app) => {
       const started = await startConfigured(app, run)
       worker = started

@@ -198,10 +198,10 @@ test.each([
   [{ REQUIRE_EMAIL_VERIFICATION: 'yes' }, 'REQUIRE_EMAIL_VERIFICATION needs smtp.url'],
   [{ DMS_TLS_CERT: '/cert.pem' }, 'DMS_TLS_CERT needs server.tls_key'],
   [{ JWT_SECRET: 'short' }, 'JWT_SECRET: 5 characters; at least 32 are needed; make one with: openssl rand -base64 48'],
-  [{ JWT_SECRET: 'a'.repeat(40) }, 'JWT_SECRET: everybody can guess this one; make one with: openssl rand -base64 48'],
+  [{ JWT_SECRET: 'a'.repeat(40) }, 'JWT_SECRET: is a secret that anybody can guess; make one with: openssl rand -base64 48'],
   [
     { JWT_SECRET: 'change-me-change-me-please-change-me!' },
-    'JWT_SECRET: everybody can guess this one; make one with: openssl rand -base64 48',
+    'JWT_SECRET: is a secret that anybody can guess; make one with: openssl rand -base64 48',
   ],
   [{ JWT_SECRET_FILE: '/nonexistent/jwt' }, "JWT_SECRET_FILE=/nonexistent/jwt: ENOENT: no such file or directory, open '/nonexistent/jwt'"],
   [{ JWT_SECRET: secret, JWT_SECRET_FILE: '/dev/null' }, 'JWT_SECRET and JWT_SECRET_FILE are both set; use one of them'],

@@ -105,7 +105,7 @@ test('78 for a key that is missing, too short, or in the backup folder, before a
   for (const [path, reason] of [
     [`${short}.none`, 'cannot be read'],
     [short, 'at least 32'],
-    [join(dataDir, 'backups', 'key'), 'must not lie in backup.path'],
+    [join(dataDir, 'backups', 'key'), 'must not be in backup.path'],
   ] as const) {
     const { code, stderr } = await here(place, ['backup', 'create', '--to', archive], { env: { DMS_BACKUP_KEY_FILE: path } })
     expect([code, stderr]).toEqual([78, expect.stringContaining(reason)])

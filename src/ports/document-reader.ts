@@ -1,7 +1,7 @@
-/** What we ask of whoever reads users' files. */
+/** Interface of document readers. */
 import type { OcrText } from './ocr-engine.ts'
 
-/** A file on this machine and what is known of it. */
+/** Local file with its name and type. */
 export interface FileToRead {
   readonly path: string
   readonly filename: string
@@ -9,22 +9,22 @@ export interface FileToRead {
 }
 
 export interface OutlinePage {
-  /** from 1 */
+  /** Number of the page, from 1. */
   readonly page: number
-  /** text that the file itself carries; '' where there is none */
+  /** Text layer of the page; '' without one. */
   readonly text: string
-  /** what is left to do: nothing, or OCR of the picture (whose words join `text`) */
+  /** The page has an image whose words OCR adds to `text`. */
   readonly needsOcr: boolean
-  /** size in points (1/72 inch) for PDFs, in pixels for images, null for flowing text */
+  /** Size in points (1/72 inch) for PDFs, in pixels for images, null for flowing text. */
   readonly width: number | null
   readonly height: number | null
 }
 
-/** What a file says without OCR. */
+/** Content of a file without OCR. */
 export interface Outline {
-  /** decided by the bytes */
+  /** Type detected from the bytes. */
   readonly mimeType: string
-  /** what the file says of itself, under plain keys: author, title, created, … */
+  /** Metadata of the file: author, title, created, … */
   readonly metadata: Record<string, unknown>
   readonly pages: readonly OutlinePage[]
 }
@@ -38,24 +38,24 @@ export interface ReadOptions {
   readonly signal?: AbortSignal
 }
 
-/** Reads users' files in processes of its own that can be killed: a bad file ends with ReadFailure, never with us. */
+/** Reads files of users in separate processes. A malicious file causes ReadFailure, never a crash of the caller. */
 export interface DocumentReader {
   outline(file: FileToRead, options?: ReadOptions): Promise<Outline>
-  /** OCR of one page that the outline says needs it; the answer holds the page's own text too. */
+  /** Runs OCR on a page with `needsOcr`. Returns its words together with the text layer. */
   page(file: FileToRead, page: number, language: string, options?: ReadOptions): Promise<ReadPage>
-  /** A picture of the first page inside width × height pixels; null where the type has no picture. */
+  /** Returns an image of the first page within width × height pixels; null for types without images. */
   thumbnail(
     file: FileToRead,
     size: { width: number; height: number },
     type: 'image/webp' | 'image/jpeg',
     options?: ReadOptions,
   ): Promise<Uint8Array | null>
-  /** How many files can be read at the same time. */
+  /** Number of files that can be read at the same time. */
   readonly slots: number
   close(): Promise<void>
 }
 
-/** Why a file could not be read; `code` becomes the document's `error.code`. */
+/** Reasons of read failures. The code becomes `error.code` of the document. */
 export const readFailures = {
   FILE_CORRUPT: 'The file is damaged or not of the type that it claims.',
   FILE_ENCRYPTED: 'The file is protected by a password.',
@@ -71,7 +71,7 @@ export type ReadFailureCode = keyof typeof readFailures
 
 export class ReadFailure extends Error {
   readonly code: ReadFailureCode
-  /** whether another try could end better (a crash might, a corrupt file will not) */
+  /** A retry may succeed: after a crash, but not for a corrupt file. */
   readonly isRetryable: boolean
 
   constructor(code: ReadFailureCode, message: string = readFailures[code], retry = false) {

@@ -1,79 +1,79 @@
-/** What we ask of a place for documents' bytes. */
+/** Interface of document stores. */
 import type { Readable } from 'node:stream'
 
 /**
- * Address of a stored file: the SHA-256 of its bytes (hex), a dot, and a generation that no other file ever gets. Files that were stored before
- * there were generations have the SHA-256 alone. No other text ever becomes a path; the database holds the same rule as a constraint.
+ * Address of a stored file: SHA-256 of its bytes (hex), a dot, and a unique generation. Text in any other form never becomes a path; a
+ * constraint of the database enforces it too.
  */
 export const addressPattern = /^[0-9a-f]{64}(\.[0-9a-z]{8,32})?$/
 
-/** The SHA-256 (hex) of the bytes that an address is of. */
+/** Returns the SHA-256 (hex) in an address. */
 export const sha256Of = (address: string): string => address.slice(0, 64)
 
-/** Bytes on their way in: already on the store's own file system, flushed, but without a name yet. */
+/** Staged file: flushed to the file system of the store, but not at its address yet. */
 export interface StagedFile {
   readonly sha256: string
-  /** Where commit() puts the bytes. One transaction may refer to it; another upload of the same bytes has another one. */
+  /** Address after commit(). Each upload of the same bytes gets another one. */
   readonly address: string
   /** bytes */
   readonly size: number
-  /** The first bytes (at most 4,100), enough to tell the type. */
+  /** First bytes (at most 4,100), enough to detect the type. */
   readonly head: Uint8Array
-  /** Whether the stored file at `address` has exactly these bytes. Reads both to the first difference; the answer is remembered. */
+  /** Tells if the stored file at `address` has the same bytes. Reads both files up to the first difference, and caches the result. */
   equals(address: string): Promise<boolean>
-  /** Gives the bytes their name, durably. Harmless when they already have it. Until keep() they count as unsettled. */
+  /** Moves the file durably to its address. Repeatable. Until confirm(), the file counts as uncommitted. */
   commit(): Promise<void>
-  /** The database knows of them, durably. */
+  /** Confirms that the database has committed the address. */
   confirm(): Promise<void>
-  /** Forgets them. Harmless after keep(); after commit() alone they stay unsettled. */
+  /** Discards the staged file. Has no effect after confirm(). After commit() alone, the file stays uncommitted. */
   discard(): Promise<void>
 }
 
 /**
- * Where document bytes live. Every verb that takes an address throws InvalidAddress where it does not match `addressPattern`. Derived files
- * (thumbnails) live beside them, by the SHA-256 of what they were made of, an owner and a name.
+ * Stores files of documents. Every function with an address throws InvalidAddress unless it matches `addressPattern`. Derived files
+ * (thumbnails) are stored by the SHA-256 of their source, an owner and a name.
  */
 export interface FileStore {
   /**
-   * Reads `source` to its end in constant memory; throws AppError PAYLOAD_TOO_LARGE past `maxSize` bytes, and leaves nothing behind on any failure.
-   * `generation`: of the address, default a random one.
+   * Stages `source` in constant memory. Throws AppError PAYLOAD_TOO_LARGE beyond `maxSize` bytes. A failure leaves nothing behind.
+   * `generation` is part of the address; by default it is random.
    */
   stage(source: AsyncIterable<Uint8Array>, maxSize: number, generation?: string): Promise<StagedFile>
-  /** Opens the bytes; `start` and `end` are inclusive offsets. Throws FileMissing. */
+  /** Opens a file, or a range with inclusive offsets. Throws FileMissing. */
   read(address: string, range?: { start: number; end: number }): Promise<Readable>
-  /** A local path that holds the bytes until `release()`, even where they are removed meanwhile, for programs that need one. Throws FileMissing. */
+  /** Returns a local path for programs that need one. It is valid until `release()`, even if the file is removed. Throws FileMissing. */
   openLocal(address: string): Promise<{ path: string; release(): Promise<void> }>
-  /** Where an administrator finds the bytes, or should: a path of this machine, or an address. */
+  /** Returns the location of a file for administrators: a local path or a URL. */
   describeLocation(address: string): string
-  /** Size in bytes, or null where there is no such file. */
+  /** Returns the size in bytes; null for a missing file. */
   size(address: string): Promise<number | null>
-  /** Removes the bytes. Harmless where there are none. */
+  /** Removes a file. Has no effect on a missing one. */
   remove(address: string): Promise<void>
-  /** All that is stored, in ascending order of addresses, with bounded memory. What comes or goes meanwhile may be told of or not. */
+  /** Lists all files by address in bounded memory. Concurrent changes may be included or not. */
   list(): AsyncIterable<{ readonly address: string; readonly size: number; readonly modifiedAt: Date }>
-  /** Takes the bytes away from their address, and keeps them where an administrator finds them: the answer says where. Throws FileMissing. */
+  /** Moves a file to the quarantine, and returns its new location. Throws FileMissing. */
   quarantine(address: string): Promise<string>
-  /** What was made of a file for one owner before; null where there is nothing. */
+  /** Returns a derived file of an owner; null for a missing one. */
   readDerived(key: DerivedKey, name: string): Promise<Uint8Array | null>
-  /** Throws AppError SERVICE_UNAVAILABLE where the store cannot take bytes now, as stage() does. */
+  /** Stores a derived file. Throws AppError SERVICE_UNAVAILABLE if the store is not writable, like stage(). */
   writeDerived(key: DerivedKey, name: string, bytes: Uint8Array): Promise<void>
-  /** Removes what was made of these bytes, for all owners. */
+  /** Removes the derived files of these bytes for all owners. */
   removeDerived(sha256: string): Promise<void>
-  /** Bytes that got their name, but whose uploader failed or died before keep(): perhaps nothing refers to them. */
+  /** Lists files whose upload ended between commit() and confirm(). The database may not refer to them. */
   listUncommitted(): Promise<{ readonly address: string; remove(): Promise<void> }[]>
-  /** Throws where the store cannot take bytes now (not mounted, read-only, full). */
+  /** Throws if the store is not writable (not mounted, read-only, full). */
   check(): Promise<void>
   close(): Promise<void>
 }
 
-/** Whose derived files: how fast one is answered must not tell whether somebody else has the same bytes. */
+/** Owner and source of derived files. Without the owner, response times would reveal that another user has the same file. */
 export interface DerivedKey {
   readonly sha256: string
-  /** id of a user */
+  /** Id of a user. */
   readonly ownerId: string
 }
 
-/** The store has no bytes under that address. */
+/** The store has no file at an address. */
 export class FileMissing extends Error {
   constructor(address: string) {
     super(`no stored file ${address}`)
@@ -81,7 +81,7 @@ export class FileMissing extends Error {
   }
 }
 
-/** A text that is no address: it is never made a path. */
+/** Text is not the address of a stored file. */
 export class InvalidAddress extends Error {
   constructor(address: string) {
     super(`${JSON.stringify(address.slice(0, 200))} is no address of a stored file`)

@@ -1,68 +1,68 @@
-/** What we ask of tokens, seals, passwords and providers of identities. */
+/** Interfaces of tokens, password hashing and identity providers. */
 
-/** What a token says; times in seconds since 1970. */
+/** Claims of a token. Times are in seconds since 1970. */
 export interface Claims {
-  /** the user's id */
+  /** Id of the user. */
   readonly sub: string
-  /** the token's own id */
+  /** Id of the token. */
   readonly jti: string
   readonly iat: number
   readonly exp: number
-  /** the user's token_version when it was signed; raising that makes all older tokens void */
+  /** token_version of the user. Incrementing it revokes all earlier tokens. */
   readonly ver: number
-  /** when its holder signed in; only of tokens that were exchanged for others */
+  /** Time of the login, in tokens that were refreshed. */
   readonly auth_time?: number | undefined
 }
 
-/** Signs tokens and reads them back. */
+/** Signs and verifies tokens. */
 export interface Tokens {
   sign(claims: Claims): Promise<string>
-  /** What a token says if it is one of ours, whether or not it is still in time; null for anything else. */
+  /** Returns the claims of a token with a valid signature, even if it has expired; else null. */
   read(token: string): Promise<Claims | null>
 }
 
-/** Hands out values that nobody else can read or change, and knows them again. */
+/** Encrypts and authenticates values that clients hold. */
 export interface EncryptedTokens {
-  /** `purpose` tells one use from another: what is sealed for one cannot be opened as the other. `seconds`: how long it is good. */
+  /** Encrypts a value for a purpose and a number of seconds. It cannot be decrypted for another purpose. */
   encrypt(purpose: string, value: unknown, seconds: number, now: Date): Promise<string>
-  /** What was sealed; null for anything else, and when its time is over. */
+  /** Returns the encrypted value; null for an invalid or expired one. */
   decrypt(purpose: string, text: string, now: Date): Promise<unknown>
 }
 
-/** What a provider of identities says of somebody. */
+/** Identity of a user at a provider. */
 export interface Identity {
   readonly issuer: string
-  /** who it is, for ever, at that issuer */
+  /** Permanent id of the user at the issuer. */
   readonly subject: string
   readonly username: string | null
   readonly email: string | null
-  /** whether the provider itself has verified the address */
+  /** The provider has verified the address. */
   readonly isEmailVerified: boolean
   readonly displayName: string
-  /** the domain that the account belongs to (`hd`) */
+  /** Domain of the account (claim `hd`). */
   readonly hostedDomain: string | null
   readonly groups: readonly string[]
 }
 
-/** What has to be remembered of somebody who was sent to the provider, until they are back. */
+/** State between the redirect to the provider and the callback. */
 export interface LoginState {
   readonly verifier: string
   readonly state: string
   readonly nonce: string
 }
 
-/** Signs people in elsewhere. */
+/** Authenticates users at an OpenID Connect provider. */
 export interface IdentityProvider {
   readonly issuer: string
-  /** Where to send a browser, which will come back to `redirectUri`. Throws IdentityFailure. */
+  /** Returns the URL of the provider, which redirects the browser back to `redirectUri`. Throws IdentityFailure. */
   startLogin(redirectUri: string): Promise<{ url: string; loginState: LoginState }>
-  /** Who came back: `callback` is the redirect address with what the provider added. Throws IdentityFailure for everything that is not exactly right. */
+  /** Verifies the callback URL and returns the identity. Throws IdentityFailure. */
   handleCallback(callback: URL, memory: LoginState): Promise<Identity>
-  /** What a sign-in needs, step by step: `ok`, or what is wrong. Never throws. */
+  /** Checks the steps of a login. Returns `ok` or an error message for each. Never throws. */
   check(): Promise<Record<string, string>>
 }
 
-/** Somebody could not be signed in: the provider is away, or what it said is not valid. */
+/** A login failed: the provider is unavailable or its response is invalid. */
 export class IdentityFailure extends Error {
   readonly kind: 'unavailable' | 'refused'
 
@@ -73,9 +73,9 @@ export class IdentityFailure extends Error {
   }
 }
 
-/** Turns passwords into what can be kept. Slow on purpose; a few run at a time, the others wait. */
+/** Hashes passwords. It is slow on purpose; only a few hashes run at a time. */
 export interface PasswordHasher {
   hash(password: string): Promise<string>
-  /** Whether the password belongs to the hash. Without a hash: false, after the same time. */
+  /** Tells if the password matches the hash. Without a hash, returns false after the same time. */
   verify(hash: string | null, password: string): Promise<boolean>
 }

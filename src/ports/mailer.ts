@@ -1,6 +1,6 @@
-/** What we ask of mail. */
+/** Interface of mail delivery. */
 
-/** The mail server did not take a message. */
+/** The mail server did not accept a message. */
 export class MailFailure extends Error {
   constructor(message: string) {
     super(message)
@@ -8,11 +8,10 @@ export class MailFailure extends Error {
   }
 }
 
-/** Sends mail. */
 export interface Mailer {
-  /** Hands one message to the mail server; throws MailFailure where that does not take it. `to` is one address, `text` plain. */
+  /** Sends a plain-text message to one address. Throws MailFailure if the mail server does not accept it. */
   send(mail: { to: string; subject: string; text: string }): Promise<void>
-  /** Throws where the mail server cannot be reached or refuses to let us in. */
+  /** Throws if the mail server is unavailable or refuses the credentials. */
   check(): Promise<void>
   close(): void
 }

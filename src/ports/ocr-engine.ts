@@ -1,6 +1,6 @@
-/** What we ask of OCR. */
+/** Interface of OCR engines. */
 
-/** One page as OCR engines take it: 8-bit gray, row by row, no padding. */
+/** Page for OCR engines: 8-bit gray, row by row, without padding. */
 export interface PageImage {
   readonly gray: Uint8Array
   readonly width: number
@@ -10,23 +10,23 @@ export interface PageImage {
 
 export interface OcrText {
   readonly text: string
-  /** 0 to 1, the mean of the words; null where no word was found */
+  /** Mean confidence of the words, 0 to 1; null without words. */
   readonly confidence: number | null
 }
 
-/** Turns pictures of pages into text. Lives in a reader process, one page at a time, one thread. */
+/** Recognizes text in images of pages. Runs in a reader process, one page at a time, in one thread. */
 export interface OcrEngine {
   readonly name: string
-  /** `language` is one or more installed codes joined by `+`. Throws ReadFailure where it cannot be done. */
+  /** `language` is one or more installed codes joined by `+`. Throws ReadFailure. */
   recognize(page: PageImage, language: string): Promise<OcrText>
   close(): Promise<void>
 }
 
-/** What OCR there is on this machine: decided once at start. */
+/** OCR engine and languages of this machine, detected at start. */
 export interface OcrSetup {
   readonly engine: 'tesseract-js' | 'tesseract-native'
-  /** the program, for the native engine */
+  /** Program of the native engine. */
   readonly command: string | null
-  /** code -> folder that holds `<code>.traineddata` (raw or `.gz`) */
+  /** Folder of `<code>.traineddata` (raw or `.gz`) by language code. */
   readonly languages: ReadonlyMap<string, { readonly path: string; readonly gzip: boolean }>
 }

@@ -1,9 +1,12 @@
-/** What we ask of a search engine. */
+/** Interface of search engines. */
 import { AppError } from '../errors.ts'
 
-/** What documents must be like besides their words. Several values of `mimeTypes` or `status` mean any of them, of `labelIds` all; `not…`: none of them; empty: no matter. A type may be a family: `image/*`. */
+/**
+ * Filter of documents. Any value of `mimeTypes` and `status` matches, all of `labelIds`, none of `not…`. Empty lists match everything. A type
+ * may be a wildcard: `image/*`.
+ */
 export interface SearchFilter {
-  /** null: everybody's. The one thing that keeps users apart: engines must never widen it. */
+  /** Owner of the documents; null for all. Engines must never ignore it, because it isolates users. */
   readonly ownerId: string | null
   readonly mimeTypes: readonly string[]
   readonly notMimeTypes: readonly string[]
@@ -11,14 +14,14 @@ export interface SearchFilter {
   readonly notLabelIds: readonly string[]
   readonly status: readonly string[]
   readonly sourceId: string | null
-  /** of created_at, both inclusive */
+  /** Range of created_at, inclusive. */
   readonly from: Date | null
   readonly to: Date | null
-  /** 0 to 1; documents without any do not reach it */
+  /** Minimum OCR confidence, 0 to 1. Documents without a confidence do not match. */
   readonly minConfidence: number | null
 }
 
-/** Every document, of everybody. */
+/** Filter that matches all documents of all users. */
 export const noFilter: SearchFilter = {
   ownerId: null,
   mimeTypes: [],
@@ -33,23 +36,26 @@ export const noFilter: SearchFilter = {
 }
 
 export interface SearchQuery {
-  /** words, "phrases", -not, one OR other, title:word: what parse() of src/search/query/parser.ts reads; whatever of a query is a filter has become one */
+  /** Query for parse() of src/search/query/parser.ts, without filters. */
   readonly text: string
-  /** whether typos are tolerated */
+  /** Tolerates typos. */
   readonly fuzzy: boolean
   readonly highlight: boolean
   readonly filter: SearchFilter
   readonly offset: number
   readonly limit: number
-  /** matches that are ranked and counted, at most */
+  /** Maximum number of matches that are ranked and counted. */
   readonly maxResults: number
 }
 
-/** One condition on one field. `any` is title, filename, content and labels together. */
+/** Condition on a field. `any` is title, filename, content and labels. */
 export interface SearchClause {
   readonly field: SearchField
   readonly value: string
-  /** `match`: its words, in any order; `contains`: a piece of the text, no case, no accents; `exact`: the whole field, no case (of content and any: the phrase) */
+  /**
+   * `match`: words in any order. `contains`: part of the text, ignoring case and accents. `exact`: the whole field, ignoring case, or the phrase
+   * for `content` and `any`.
+   */
   readonly type: 'match' | 'contains' | 'exact'
 }
 
@@ -60,12 +66,15 @@ export interface SearchSort {
   readonly order: 'asc' | 'desc'
 }
 
-/** All of `must`; at least one of `should` where there is no `must`, else they only add to the score; none of `mustNot`. No clause at all: every document. */
+/**
+ * All of `must` match and none of `mustNot`. Without `must`, at least one of `should` matches; with it, `should` only adds to the score. A query
+ * without clauses matches every document.
+ */
 export interface AdvancedQuery extends Omit<SearchQuery, 'text' | 'fuzzy'> {
   readonly must: readonly SearchClause[]
   readonly should: readonly SearchClause[]
   readonly mustNot: readonly SearchClause[]
-  /** at least one; what is equal in all of them is in the order of ids */
+  /** At least one sort key. Ties are sorted by id. */
   readonly sort: readonly SearchSort[]
 }
 
@@ -77,22 +86,22 @@ export interface SearchHit {
   /** 0 to 1 */
   readonly score: number
   readonly created_at: Date
-  /** `snippet` is HTML with <mark> as its only markup */
+  /** `snippet` is HTML with <mark> as its only element. */
   readonly highlights: readonly { readonly field: string; readonly snippet: string }[]
 }
 
 export interface SearchAnswer {
-  /** best first */
+  /** Hits by descending score. */
   readonly hits: readonly SearchHit[]
-  /** at most maxResults */
+  /** Number of matches, at most maxResults. */
   readonly total: number
-  /** there are more than `total` */
+  /** There are more matches than `total`. */
   readonly isCapped: boolean
-  /** over the matches that `total` counts: name -> how many */
+  /** Counts by name over the matches in `total`. */
   readonly facets: { readonly mime_types: Readonly<Record<string, number>>; readonly labels: Readonly<Record<string, number>> }
 }
 
-/** Documents that are like one. */
+/** Query for documents similar to one. */
 export interface SimilarQuery {
   readonly documentId: string
   readonly filter: SearchFilter
@@ -100,87 +109,90 @@ export interface SimilarQuery {
 }
 
 export interface IndexStatus {
-  /** what the index in force is called where it lives */
+  /** Name of the current index in the engine. */
   readonly index: string
-  /** of its entries, those in the form that this version of dms writes */
+  /** Number of entries in the current format. */
   readonly documents: number
-  /** those in an older form: still found, perhaps by less */
+  /** Number of entries in an older format, which searches may find by fewer words. */
   readonly outdated: number
-  /** the form that this version of dms writes; goes up when that changes */
+  /** Number of the current format. */
   readonly version: number
-  /** when the index was made or changed last, as far as the engine knows; null where it does not */
+  /** Time of the last change; null if the engine does not report it. */
   readonly updatedAt: Date | null
-  /** documents without an entry. Where entries are counted and not compared, one of these hides one of `extra`. */
+  /** Number of documents without an entry. An engine that only counts entries nets it against `extra`. */
   readonly missing: number
-  /** entries without a document */
+  /** Number of entries without a document. */
   readonly extra: number
 }
 
-/** What is wrong with the entry of a document: there is none; the document is gone; or it was written from other words. */
+/** Fault of an entry: it is missing, its document is gone (extra), or its words are outdated (stale). */
 export interface EntryFault {
   readonly document_id: string
   readonly problem: 'missing' | 'extra' | 'stale'
-  /** words by which it is found and should not be, or values, as `label:…` */
+  /** Words, or values such as `label:…`, in the entry but not in the document. */
   readonly left: readonly string[]
-  /** those by which it should be found */
+  /** Words and values in the document but not in the entry. */
   readonly lacks: readonly string[]
 }
 
-/** An index as it is looked through for what is wrong in it. */
+/** Contents of an index for its verification. */
 export interface IndexContents {
-  /** the engine that it is of */
+  /** Name of the engine. */
   readonly engine: string
-  /** The ids of all its entries, some at a time and in no order; what comes or goes meanwhile may be left out. */
+  /** Returns the ids of all entries in batches, in any order. Concurrent changes may be missing. */
   ids(): AsyncIterable<readonly string[]>
-  /** What is wrong with the entries of these. One in an older form is right: status() tells of it. What changes meanwhile may seem wrong. */
+  /** Returns faults of the entries of these documents. An older format is no fault. Concurrent changes may appear as faults. */
   faults(ids: readonly string[]): Promise<readonly EntryFault[]>
 }
 
-/** The engine is there and could not do what it was told; with other documents it may. */
+/** The engine is available but failed to process an operation. */
 export class SearchFailure extends AppError {
-  constructor(why: string) {
-    super('SERVICE_UNAVAILABLE', {}, `The search engine failed: ${why}`)
+  constructor(reason: string) {
+    super('SERVICE_UNAVAILABLE', {}, `The search engine failed: ${reason}`)
   }
 }
 
-/** A new index in the making, beside the one in force, which answers all searches until the swap. */
+/** Rebuild of the index. The current one answers searches until swap(). */
 export interface IndexRebuild {
-  /** what the old index is called where it is kept; absent where it cannot be */
+  /** Name of the old index if it can be kept. */
   readonly keptAs?: string
-  /** Brings the new index up to date with these documents, as refresh() does with the one in force: again for what changes meanwhile, also after swap(). In ascending order of ids the first time. What fails may be said by the next call, or by settle(). */
+  /**
+   * Updates the new index with these documents, first all in ascending order of ids, then changed ones, also after swap(). The next call or
+   * settle() may report a failure.
+   */
   put(documentIds: readonly string[]): Promise<void>
-  /** Waits until all that was put can be found; how many documents the new index has then. */
+  /** Waits until all updates are searchable. Returns the number of documents in the new index. */
   settle(): Promise<number>
-  /** Puts the new index into force, at once and for everybody; the old one is gone, or with `keepOld` stays as it is until the next rebuild. */
+  /** Replaces the current index atomically. Deletes the old one, or keeps it until the next rebuild with `keepOld`. */
   swap(keepOld?: boolean): Promise<void>
-  /** Throws the new index away; harmless after swap(). */
+  /** Deletes the new index. Has no effect after swap(). */
   discard(): Promise<void>
 }
 
 /**
- * Finds documents. Knows their ids and reads the rest itself, so that index changes can be done late, twice, or in any order.
- * While the engine is out of reach every verb throws AppError SERVICE_UNAVAILABLE; what was to be indexed is asked for again until it is done.
+ * Search engine. It gets ids and reads the documents itself, so that updates may be late, repeated or reordered. Every function throws AppError
+ * SERVICE_UNAVAILABLE while the engine is unavailable; the index job is then retried.
  */
 export interface SearchEngine {
   readonly name: string
   /**
-   * Brings the index in force up to date with these documents: what exists is put, what does not is removed. Resolves once searches find it so.
-   * Of two at the same time for one document, also in two processes, the last to write has read the latest: a deleted document never comes back.
+   * Updates the entries of these documents and removes those of deleted ones. Resolves when searches reflect it. Of concurrent updates of one
+   * document, also in other processes, the last writer has read the latest version: a deleted document never reappears.
    */
   refresh(documentIds: readonly string[]): Promise<void>
   /** Returns one page of the matches of a query. */
   search(query: SearchQuery): Promise<SearchAnswer>
-  /** Returns one page of the documents that meet conditions on fields, in the requested order. */
+  /** Returns one page of the documents that match conditions on fields, in the requested order. */
   advanced(query: AdvancedQuery): Promise<SearchAnswer>
-  /** The documents most like one by their words, best first, without itself and without highlights. None where it is not in the index. */
+  /** Returns the most similar documents by descending score, without highlights. Returns none if the document is not in the index. */
   similar(query: SimilarQuery): Promise<readonly SearchHit[]>
-  /** How many documents are in the index, in the form that this version of dms writes. */
+  /** Returns the number of entries in the current format. */
   count(): Promise<number>
   status(): Promise<IndexStatus>
-  /** The index in force, and those that it needs besides. */
+  /** Returns the contents of the current index and of those on which it depends. */
   contents(): readonly IndexContents[]
-  /** Begins a new index; what an interrupted rebuild left behind is removed first. One at a time: the caller holds the lock `search.reindex`. */
+  /** Starts a rebuild and removes remains of an interrupted one. The caller must hold the lock `search.reindex`. */
   rebuild(): Promise<IndexRebuild>
-  /** Throws where it cannot answer now. */
+  /** Throws if the engine is unavailable. */
   check(): Promise<void>
 }

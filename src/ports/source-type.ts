@@ -1,74 +1,77 @@
-/** What we ask of a type of source. */
+/** Interface of source types. */
 
-/** Where a source is, and how to get in. */
+/** Address and credentials of a source. */
 export interface SourceAddress {
-  /** http(s)://… for webdav; a folder for local_folder; http(s)://endpoint/bucket/prefix for s3 */
+  /** `http(s)://…` for webdav, a folder for local_folder, `http(s)://endpoint/bucket/prefix` for s3. */
   readonly url: string
-  /** the access key's id and secret for s3 */
+  /** Username, or access key id for s3; `password` is its secret. */
   readonly username: string | null
   readonly password: string | null
   readonly recursive: boolean
 }
 
-/** What holds for every source of its type, from the configuration. */
+/** Limits of all sources of a type, from the configuration. */
 export interface SourceLimits {
-  /** requests and downloads at once */
+  /** Maximum number of concurrent requests and downloads. */
   readonly concurrency: number
-  /** milliseconds for one request to begin to be answered, and between two pieces of a body */
+  /** Maximum time until a response starts, and between two chunks of a body. */
   readonly timeoutMs: number
-  /** bytes a second that a body has to come with on average over `timeout`; 0: any */
+  /** Minimum average rate of a body over `timeoutMs`; 0 for none. */
   readonly minBytesPerSecond: number
-  /** bytes; what is larger is listed and not fetched */
+  /** Maximum size of fetched files. Larger ones are only listed. */
   readonly maxFileBytes: number
-  /** whether addresses of private, loopback and link-local networks may be spoken to */
+  /** Allows addresses of private, loopback and link-local networks. */
   readonly allowPrivateNetworks: boolean
-  /** folders that local_folder may look into */
+  /** Folders that local_folder may read. */
   readonly localRoots: readonly string[]
-  /** a PEM file of authorities that are trusted beside the usual ones; '' for none */
+  /** PEM file of additional trusted certificate authorities; '' for none. */
   readonly caFile: string
 }
 
-/** A file as the listing tells of it. */
+/** File in a listing. */
 export interface SourceFile {
-  /** relative to the address, `/` between its parts, decoded; never absolute, no `.` or `..`, no control characters */
+  /** Decoded path relative to the address, with `/`, without `.`, `..` and control characters. */
   readonly path: string
-  /** bytes; null where the listing does not say */
+  /** Size in bytes; null if unlisted. */
   readonly size: number | null
   readonly etag: string | null
   readonly modifiedAt: Date | null
 }
 
-/** What a walk comes by. `pruned`: nothing below the folder changed since `known` knew its tag, so it was not entered. */
+/** Entry of a walk. A pruned folder has not changed since its known ETag, and was not entered. */
 export type SourceEntry =
   | { readonly kind: 'file'; readonly file: SourceFile }
   | { readonly kind: 'folder'; readonly path: string; readonly etag: string | null; readonly isPruned: boolean }
   | { readonly kind: 'problem'; readonly path: string; readonly code: SourceFailureCode; readonly message: string }
 
 export interface SourceBody {
-  /** Throws SourceFailure CONTENT_MISMATCH at its end where what came is not what was promised. */
+  /** Throws SourceFailure CONTENT_MISMATCH at its end if the content differs from its announced size or checksum. */
   readonly bytes: AsyncIterable<Uint8Array>
   readonly etag: string | null
   readonly modifiedAt: Date | null
 }
 
-/** A source that is open: one for a run. */
+/** Connection to a source for one sync. */
 export interface SourceConnection {
-  /** Walks everything below the address, in no promised order and with bounded memory. `known`: the tag a folder had when it was last walked to its end. A folder that cannot be listed is a problem, and nothing is known of what is below it. Throws SourceFailure where the address itself cannot be listed. */
+  /**
+   * Walks all files below the address in any order and in bounded memory. `known` returns the ETag of a folder at its last complete walk. A
+   * folder that cannot be listed yields a problem. Throws SourceFailure if the address itself cannot be listed.
+   */
   walk(options: { known(path: string): Promise<string | null>; signal: AbortSignal }): AsyncIterable<SourceEntry>
   /** Opens one file. Throws SourceFailure. */
   read(file: SourceFile, signal: AbortSignal): Promise<SourceBody>
-  /** What of name, TLS, sign-in and listing works, in that order, to the first that fails; and some paths. Never throws. */
+  /** Checks name resolution, TLS, credentials and listing up to the first failure, and returns sample paths. Never throws. */
   test(signal: AbortSignal): Promise<{ checks: { name: string; ok: boolean; message: string }[]; sample: string[] }>
   close(): Promise<void>
 }
 
-/** A kind of place that documents are pulled from. */
+/** Type of source. */
 export interface SourceType {
-  /** Looks at the address without connecting. Throws SourceFailure SOURCE_ADDRESS_INVALID or SOURCE_ADDRESS_FORBIDDEN. */
+  /** Validates the address without connecting. Throws SourceFailure SOURCE_ADDRESS_INVALID or SOURCE_ADDRESS_FORBIDDEN. */
   open(address: SourceAddress, limits: SourceLimits): SourceConnection
 }
 
-/** Why a source, or one file of it, could not be had. */
+/** Reasons of failures of a source or of one of its files. */
 export const sourceFailures = {
   SOURCE_ADDRESS_INVALID: 'The address is not one of this type of source.',
   SOURCE_ADDRESS_FORBIDDEN: 'The address is in a place that this source may not reach.',
@@ -92,7 +95,7 @@ export type SourceFailureCode = keyof typeof sourceFailures
 
 export class SourceFailure extends Error {
   readonly code: SourceFailureCode
-  /** whether another try could end better */
+  /** A retry may succeed. */
   readonly isRetryable: boolean
 
   constructor(code: SourceFailureCode, message: string = sourceFailures[code], retry = false) {

@@ -123,7 +123,7 @@ test('a test says what does not work', async () => {
   const missing = await asAdmin.sources.testAddress({ type: 'local_folder', url: `${root}/none` })
   expect(missing).toMatchObject({
     ok: false,
-    checks: [{ name: 'folder', ok: false, message: expect.stringContaining('no such') }],
+    checks: [{ name: 'folder', ok: false, message: expect.stringContaining('does not exist') }],
     sample: [],
   })
   expect(await asAdmin.sources.testAddress({ type: 'local_folder', url: '/etc' })).toMatchObject({

@@ -34,20 +34,20 @@ export async function listBackups(folder: string): Promise<BackupInfo[]> {
     if (error.code === 'ENOENT') return []
     throw error
   })
-  const found = await Promise.all(names.map((name) => readInfo(join(folder, name)).catch(() => null)))
-  return found.filter((one) => one !== null).sort((one, two) => (one.created_at < two.created_at ? 1 : -1))
+  const infos = await Promise.all(names.map((name) => readInfo(join(folder, name)).catch(() => null)))
+  return infos.filter((info) => info !== null).sort((one, two) => (one.created_at < two.created_at ? 1 : -1))
 }
 
 async function readInfo(path: string): Promise<BackupInfo | null> {
-  const { size, isFolder } = await stat(path).then((found) => ({ size: found.size, isFolder: found.isDirectory() }))
+  const stats = await stat(path)
   const name = basename(path)
-  if (isFolder) {
+  if (stats.isDirectory()) {
     const manifest = await readManifest(path)
     return manifest && toInfo(name, manifest, manifest.bytes, true)
   }
   if (!/\.tar(\.partial)?$/.test(name)) return null
   const manifestOrHead = await readArchiveHead(path)
-  return manifestOrHead && toInfo(name, manifestOrHead, size, !name.endsWith('.partial'))
+  return manifestOrHead && toInfo(name, manifestOrHead, stats.size, !name.endsWith('.partial'))
 }
 
 /** Reads the head, which is the first entry of an archive. */

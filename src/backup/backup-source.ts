@@ -43,10 +43,10 @@ export const streamSource = (stream: Bytes, name: string): BackupSource => ({
 
 /** Opens the archive or directory at `path`. Throws AppError NOT_FOUND. */
 export async function openSource(path: string): Promise<BackupSource> {
-  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === 'ENOENT' ? new AppError('NOT_FOUND', { path }, `there is no backup at ${path}`) : error
+  const stats = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === 'ENOENT' ? new AppError('NOT_FOUND', { path }, `no backup at ${path}`) : error
   })
-  if (!found.isDirectory()) return streamSource(createReadStream(path, { highWaterMark: 1 << 20 }), path)
+  if (!stats.isDirectory()) return streamSource(createReadStream(path, { highWaterMark: 1 << 20 }), path)
   return { name: path, entries: () => readFolderEntries(path) }
 }
 

@@ -125,8 +125,8 @@ function assertEntryOrder(path: string, { kind }: Entry, { head, isListed, hasMa
 
 /** Compares SHA256SUMS with the entries read so far. Reports wrong, unlisted and missing entries, except missing stored files: the caller finds them. */
 async function compareChecksums(bytes: Bytes, open: Map<string, string>, problem: BackupVisitor['report']): Promise<{ sha256: string }> {
-  const passing = teeHash(bytes)
-  for await (const line of readLines(passing.bytes)) {
+  const tee = teeHash(bytes)
+  for await (const line of readLines(tee.bytes)) {
     const { sha256, path } = parseChecksumLine(line)
     const actual = open.get(path)
     if (actual === undefined) {
@@ -137,5 +137,5 @@ async function compareChecksums(bytes: Bytes, open: Map<string, string>, problem
     if (actual !== sha256 && actual !== '') problem(path, 'corrupt')
   }
   for (const [path, actual] of open) if (actual !== '') problem(path, 'unknown')
-  return { sha256: passing.digest() }
+  return { sha256: tee.digest() }
 }

@@ -13,7 +13,6 @@ import { quoteIdentifier, setCanonicalOutput } from './create/snapshot.ts'
 import type { Head } from './manifest.ts'
 import { type LoadInspector, type LoadOptions, loadBackup, type RestoreResult } from './restore/load-backup.ts'
 import { assertEmpty } from './restore/restore.ts'
-import { createRowDigests } from './restore/row-digest.ts'
 
 export interface RehearsalProblem {
   path: string
@@ -40,12 +39,12 @@ export interface RehearseOptions extends Omit<LoadOptions, 'skipsDamaged' | 'kee
  */
 export function rehearseRestore(scratch: Installation, source: BackupSource, options: RehearseOptions): Promise<RehearsalResult> {
   return scratch.database.asOwner((owner) => {
-    const places = { ...scratch, database: { ...scratch.database, ...owner } }
-    return withLock(places.database, 'restore', options.lockTimeoutMs, () =>
-      withLock(places.database, migrations.migrateLock, options.lockTimeoutMs, async () => {
-        await assertEmpty(places)
+    const installation = { ...scratch, database: { ...scratch.database, ...owner } }
+    return withLock(installation.database, 'restore', options.lockTimeoutMs, () =>
+      withLock(installation.database, migrations.migrateLock, options.lockTimeoutMs, async () => {
+        await assertEmpty(installation)
         const inspector = createComparison()
-        const { manifest, lost } = await loadBackup(places, source, generation, null, {
+        const { manifest, lost } = await loadBackup(installation, source, generation, null, {
           ...options,
           skipsDamaged: false,
           keepsSources: false,
@@ -95,16 +94,60 @@ function createComparison(): LoadInspector & { result(): Omit<RehearsalResult, '
 async function digestTable(client: PoolClient, { name, columns }: Head['tables'][number]) {
   const { rows } = await client.query<{ found: boolean }>('select to_regclass($1) is not null as found', [quoteIdentifier(name)])
   if (!rows[0]?.found || columns.length === 0) return null
-  const there = createRowDigests()
+  const stored = createRowDigests()
   await setCanonicalOutput(client)
   await drain(
-    there.pass(name, client.query(copyTo(`copy ${quoteIdentifier(name)} (${columns.map(quoteIdentifier).join(', ')}) to stdout`)) as Bytes),
+    stored.pass(
+      name,
+      client.query(copyTo(`copy ${quoteIdentifier(name)} (${columns.map(quoteIdentifier).join(', ')}) to stdout`)) as Bytes,
+    ),
   )
-  return there.digests.get(name) ?? { rows: 0, sum: 0n }
+  return stored.digests.get(name) ?? { rows: 0, sum: 0n }
 }
 
 async function hashStoredFile(store: FileStore, address: string, size: number): Promise<string> {
   const hash = createHash('sha256')
   for await (const chunk of await store.read(address, size > 0 ? { start: 0, end: size - 1 } : undefined)) hash.update(chunk)
   return hash.digest('hex')
+}
+
+interface RowDigest {
+  rows: number
+  /** sum of the first 64 bits of the SHA-256 of each row, modulo 2^64 */
+  sum: bigint
+}
+
+const newline = 10
+
+/** Digests the rows of tables, in COPY text format, independent of their order. Passes the bytes on. */
+function createRowDigests() {
+  const digests = new Map<string, RowDigest>()
+  /** incomplete last row of the previous chunk, by table */
+  const rests = new Map<string, Buffer>()
+  const addRow = (digest: RowDigest, row: Uint8Array) => {
+    digest.rows++
+    digest.sum = BigInt.asUintN(64, digest.sum + createHash('sha256').update(row).digest().readBigUInt64BE())
+  }
+  const add = (table: string, chunk: Uint8Array) => {
+    const digest = digests.get(table) ?? { rows: 0, sum: 0n }
+    digests.set(table, digest)
+    const rest = rests.get(table)
+    const bytes = rest ? Buffer.concat([rest, chunk]) : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
+    let from = 0
+    // COPY text format escapes line ends within values.
+    for (let to = bytes.indexOf(newline); to >= 0; to = bytes.indexOf(newline, from)) {
+      addRow(digest, bytes.subarray(from, to))
+      from = to + 1
+    }
+    rests.set(table, Buffer.from(bytes.subarray(from)))
+  }
+  return {
+    digests,
+    async *pass(table: string, source: Bytes): AsyncGenerator<Uint8Array> {
+      for await (const chunk of source) {
+        add(table, chunk)
+        yield chunk
+      }
+    },
+  }
 }

@@ -39,7 +39,7 @@ export async function copyStoredFiles(
   const damaged = new Map<string, FileDamage>()
   const lostInStore: string[] = []
   const collect = openCollector()
-  const noteFileRead = openFileCollector()
+  const onFileRead = openFileCollector()
   let done = 0
   let bytes = 0
   const copy = async (sha256: string, size: number, address: string) => {
@@ -47,7 +47,7 @@ export async function copyStoredFiles(
     const source = await files.read(address, size > 0 ? { start: 0, end: size - 1 } : undefined)
     const tee = teeHash(tapSizes(padToSize(source as Bytes, size), collect))
     await sink.put(filePath(sha256), size, tee.bytes)
-    noteFileRead()
+    onFileRead()
     if (tee.digest() !== sha256) damaged.set(sha256, { problem: 'corrupt', actualSha256: tee.digest() })
   }
   const copyOne = async (sha256: string, expected: number, address: string) => {

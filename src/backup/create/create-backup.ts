@@ -48,14 +48,14 @@ export interface BackupResult {
 }
 
 /** Writes a backup to `sink`. Records a success only if no stored file is damaged. Throws Busy. On an error, removes the unfinished backup. */
-export function createBackup(places: Installation, sink: BackupSink, options: BackupOptions): Promise<BackupResult> {
-  const { database } = places
+export function createBackup(installation: Installation, sink: BackupSink, options: BackupOptions): Promise<BackupResult> {
+  const { database } = installation
   return withLock(database, 'backup', options.lockTimeoutMs, () =>
     // Held from before the snapshot until the last file, so that no referenced file is removed.
     withLock(database, fileRemovalLock, filesLockTimeoutMs, async () => {
       const folder = await mkdtemp(join(tmpdir(), 'dms-backup-'))
       try {
-        const result = await writeBackup(places, sink, options, join(folder, 'files'))
+        const result = await writeBackup(installation, sink, options, join(folder, 'files'))
         if (result.manifest.damaged.length === 0) await recordSuccess(database.db, 'backup')
         return result
       } catch (error) {
@@ -69,11 +69,11 @@ export function createBackup(places: Installation, sink: BackupSink, options: Ba
 }
 
 /** Writes hashes and addresses of all stored files to the file `list` and closes the snapshot before it copies them: an open snapshot blocks vacuum. */
-async function writeBackup(places: Installation, sink: BackupSink, options: BackupOptions, list: string): Promise<BackupResult> {
-  const { storage } = places.config
+async function writeBackup(installation: Installation, sink: BackupSink, options: BackupOptions, list: string): Promise<BackupResult> {
+  const { storage } = installation.config
   // With the store not mounted, every file would be missing from the backup.
-  if (storage.kind === 'disk') await checkStoreMarker(places.database.db, storage.path)
-  const snapshot = await openSnapshot(places.database)
+  if (storage.kind === 'disk') await checkStoreMarker(installation.database.db, storage.path)
+  const snapshot = await openSnapshot(installation.database)
   const checksums: string[] = []
   let head: at.Head
   let rows: at.Manifest['rows']
@@ -88,12 +88,12 @@ async function writeBackup(places: Installation, sink: BackupSink, options: Back
     await put(at.headPath(head.id), encodeJson(head))
     rows = await writeTables(snapshot, head, put)
     if (options.settings) await put(at.configPath(head.id), encodeJson(options.settings))
-    if (options.withSecrets) await writeSecrets(places.config.data_dir, head.id, put)
+    if (options.withSecrets) await writeSecrets(installation.config.data_dir, head.id, put)
     await pipeline(options.withFiles ? snapshot.copyFileList() : [], createWriteStream(list, { mode: 0o600 }))
   } finally {
     await snapshot.close()
   }
-  const { damaged, lostInStore } = await copyStoredFiles(places.files, sink, head, readFileList(list), options)
+  const { damaged, lostInStore } = await copyStoredFiles(installation.files, sink, head, readFileList(list), options)
   const checksumsSha256 = await writeChecksums(sink, head, checksums.join(''), list, damaged)
   const manifest: at.Manifest = {
     ...head,

@@ -44,7 +44,7 @@ export function folderSink(folder: string, concurrency = 8): BackupSink {
       return (await hashFile(resolvePath(path), size)) === sha256
     },
     put,
-    async finish(manifest, kept) {
+    async finish(manifest, filePaths) {
       await directories.flush(concurrency)
       const text = Buffer.from(manifest)
       await readBack(folder, parseJson(Manifest, manifestPath, manifest))
@@ -54,7 +54,7 @@ export function folderSink(folder: string, concurrency = 8): BackupSink {
         throw new BackupDamaged(`${resolvePath(manifestPath)} was read back with other bytes`)
       for (const name of await readdir(resolvePath('data')))
         if (name !== id) await rm(resolvePath(`data/${name}`), { recursive: true, force: true })
-      await removeUnreferenced(resolvePath('files'), kept())
+      await removeUnreferenced(resolvePath('files'), filePaths())
     },
     async discard() {
       if (isBegun) await rm(resolvePath(`data/${id}`), { recursive: true, force: true })
@@ -104,8 +104,8 @@ async function hashFile(path: string, size: number): Promise<string | null> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => null)
   if (!handle) return null
   try {
-    const found = await handle.stat()
-    if (!found.isFile() || found.size !== size) return null
+    const stats = await handle.stat()
+    if (!stats.isFile() || stats.size !== size) return null
     const hash = createHash('sha256')
     const buffer = Buffer.allocUnsafeSlow(Math.min(readBytes, Math.max(size, 1)))
     for (;;) {
@@ -145,7 +145,7 @@ async function writeFile(path: string, size: number, bytes: Bytes): Promise<void
       done += chunk.length
       await handle.writeFile(chunk)
     }
-    if (done !== size) throw new Error(`${path}: ${done} bytes came, but it has ${size}`)
+    if (done !== size) throw new Error(`${path}: received ${done} bytes instead of ${size}`)
     await handle.sync()
     await handle.close()
     await rename(partial, path)
@@ -156,13 +156,13 @@ async function writeFile(path: string, size: number, bytes: Bytes): Promise<void
   }
 }
 
-/** Removes stored files that are not in `kept`, which is in ascending order (merge join). Follows no symbolic links. */
-async function removeUnreferenced(folder: string, kept: AsyncIterable<string>): Promise<void> {
-  const referenced = kept[Symbol.asyncIterator]()
+/** Removes stored files that are not in `filePaths`, which is in ascending order (merge join). Follows no symbolic links. */
+async function removeUnreferenced(folder: string, filePaths: AsyncIterable<string>): Promise<void> {
+  const referenced = filePaths[Symbol.asyncIterator]()
   let next = await referenced.next()
-  const listNames = async (path: string, isWanted: 'isDirectory' | 'isFile') =>
+  const listNames = async (path: string, hasKind: 'isDirectory' | 'isFile') =>
     (await readdir(path, { withFileTypes: true }))
-      .filter((entry) => entry[isWanted]())
+      .filter((entry) => entry[hasKind]())
       .map(({ name }) => name)
       .sort()
   for (const first of await listNames(folder, 'isDirectory')) {

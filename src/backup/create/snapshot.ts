@@ -61,11 +61,7 @@ export async function openSnapshot(database: Pick<Database, 'connect'>): Promise
         await client.query('select')
         return lastCopy?.rowCount ?? 0
       },
-      // Schemas without the column `address` used the SHA-256 as the address.
-      copyFileList: () =>
-        copy(
-          `select sha256, size, ${columns.get('stored_files')?.includes('address') ? 'address' : 'sha256'} from stored_files order by sha256 collate "C"`,
-        ),
+      copyFileList: () => copy('select sha256, size, address from stored_files order by sha256 collate "C"'),
       close: () => client.end(),
     }
   } catch (error) {

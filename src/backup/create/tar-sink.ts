@@ -45,8 +45,8 @@ export function fileSink(path: string): BackupSink {
       file = await open(partial, 'w+', 0o600)
       await tar.begin(head)
     },
-    async finish(manifest, kept) {
-      await tar.finish(manifest, kept)
+    async finish(manifest, filePaths) {
+      await tar.finish(manifest, filePaths)
       await file?.sync()
       if (file) await readBack(file, written, manifest)
       await file?.close()
@@ -76,7 +76,7 @@ async function assertAbsent(path: string): Promise<void> {
     () => true,
     () => false,
   )
-  if (exists) throw new AppError('CONFLICT', { path }, `${path} exists`)
+  if (exists) throw new AppError('CONFLICT', { path }, `${path} exists already`)
 }
 
 function tarSink(put: (chunk: Uint8Array) => Promise<void>): BackupSink {
@@ -108,7 +108,7 @@ function tarSink(put: (chunk: Uint8Array) => Promise<void>): BackupSink {
         done += chunk.length
         await add(chunk)
       }
-      if (done !== size) throw new Error(`${path}: ${done} bytes came, but it has ${size}`)
+      if (done !== size) throw new Error(`${path}: received ${done} bytes instead of ${size}`)
       await add(tarPadding(size))
     },
     async finish(manifest) {

@@ -1,6 +1,9 @@
-/** Writes files into a document store, small ones concurrently, because each waits for an fsync. */
+/** Writes restored files into a document store, and keys into the data directory. Small files are written concurrently: each waits for an fsync. */
+import { open, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { FileStore } from '../../ports/file-store.ts'
 import { type Bytes, readAll } from '../byte-streams.ts'
+import { secretNames } from '../create/create-backup.ts'
 
 /** Files up to this size are held in memory while they are stored. */
 const smallFileBytes = 1 << 20
@@ -86,4 +89,37 @@ async function readSmallFile(bytes: Bytes) {
     }
   }
   return { first: Buffer.alloc(0), rest: rest(), size: () => length }
+}
+
+/** Restores the keys that dms generated in the data directory. */
+export function createSecretWriter(dataDir: string) {
+  const secrets = new Map<string, Buffer>()
+  const written: string[] = []
+  return {
+    add(name: string, secret: Buffer) {
+      if (secretNames.some((secretName) => secretName === name)) secrets.set(name, secret)
+    },
+    /** `path`: of the entry in the backup */
+    discard: (path: string) => void secrets.delete(path.slice(path.lastIndexOf('/') + 1)),
+    /** Writes keys that do not exist yet. Returns the names of existing keys with other contents, which stay. */
+    async write(): Promise<string[]> {
+      const existing: string[] = []
+      for (const [name, secret] of secrets) {
+        const path = join(dataDir, name)
+        const handle = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+          if (error.code !== 'EEXIST') throw error
+        })
+        if (handle) written.push(path)
+        else if (!(await readFile(path)).equals(secret)) existing.push(name)
+        await handle?.writeFile(secret)
+        await handle?.sync()
+        await handle?.close()
+      }
+      return existing
+    },
+    /** Removes the keys that write() created. */
+    async remove(): Promise<void> {
+      for (const path of written.splice(0)) await rm(path, { force: true })
+    },
+  }
 }

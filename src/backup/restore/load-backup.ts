@@ -12,11 +12,10 @@ import { BackupDamaged, type Head, type Manifest, parseEntryPath } from '../mani
 import { readBackup } from '../read-backup.ts'
 import type { SignaturePolicy } from '../signature.ts'
 import { readCommitId } from './commit-outcome.ts'
-import { openFileWriter } from './file-writer.ts'
+import { createSecretWriter, openFileWriter } from './file-writer.ts'
 import { findLostDocuments, type LostDocument } from './find-lost-documents.ts'
 import { assertHashColumns, type DisabledSource, prepareSchema, upgradeRows } from './prepare-schema.ts'
 import { openRowWriter } from './row-writer.ts'
-import { createSecretWriter } from './secret-writer.ts'
 
 export interface LoadOptions extends SignaturePolicy {
   /** skip stored files that are damaged in the backup, instead of aborting */
@@ -72,19 +71,19 @@ export const toGeneration = (storeId: string): string => storeId.replaceAll('-',
 
 /** Throws CommitUnanswered if the commit may have happened. After any other error nothing was committed. `folder`: directory of the store, or null. */
 export async function loadBackup(
-  places: Installation,
+  installation: Installation,
   source: BackupSource,
   storeId: string,
   folder: string | null,
   options: LoadOptions,
 ): Promise<RestoreResult> {
-  const client = (await places.database.connect('dms restore')) as unknown as PoolClient
+  const client = (await installation.database.connect('dms restore')) as unknown as PoolClient
   const db = createSingleConnectionDb(client)
-  const secrets = createSecretWriter(places.config.data_dir)
+  const secrets = createSecretWriter(installation.config.data_dir)
   let sentCommit: { commit: Commit; restored: RestoreResult } | null = null
   try {
     return await db.transaction().execute(async (trx) => {
-      const restored = await loadEntries(places, trx, client, source, storeId, options, secrets)
+      const restored = await loadEntries(installation, trx, client, source, storeId, options, secrets)
       if (options.inspector) throw new RollbackWithResult(restored)
       const commit = await readCommitId(client)
       if (folder) await writeClaim(folder, { store_id: storeId, commit })
@@ -123,7 +122,7 @@ export function createSingleConnectionDb(client: PoolClient): Kysely<Schema> {
 const isSkippable = (path: string): boolean => !['head', 'table', 'manifest'].includes(parseEntryPath(path)?.kind ?? '')
 
 async function loadEntries(
-  places: Installation,
+  installation: Installation,
   trx: Trx,
   client: PoolClient,
   source: BackupSource,
@@ -133,23 +132,23 @@ async function loadEntries(
 ): Promise<RestoreResult> {
   await sql`set local statement_timeout = 0`.execute(trx)
   await sql`set local idle_in_transaction_session_timeout = 0`.execute(trx)
-  const files = openFileWriter(places.files, toGeneration(storeId), options.signal)
+  const files = openFileWriter(installation.files, toGeneration(storeId), options.signal)
   const rows = openRowWriter(client)
   const skipped: RestoreResult['skipped'] = []
   let head: Head | null = null
   let [done, bytes] = [0, 0]
   try {
     const visitor: Parameters<typeof readBackup>[1] = {
-      async head(found) {
-        head = found
-        options.onHead(found)
-        await prepareSchema(trx, client, found)
+      async head(backupHead) {
+        head = backupHead
+        options.onHead(backupHead)
+        await prepareSchema(trx, client, backupHead)
       },
       async table(name, part) {
         options.signal.throwIfAborted()
-        const passing = options.inspector?.teeRows(name, part) ?? part
-        await rows.put(head?.tables.find((table) => table.name === name) ?? { name, columns: [] }, passing)
-        await drain(passing)
+        const tee = options.inspector?.teeRows(name, part) ?? part
+        await rows.put(head?.tables.find((table) => table.name === name) ?? { name, columns: [] }, tee)
+        await drain(tee)
       },
       async file(sha256, content) {
         await rows.end()
@@ -177,9 +176,9 @@ async function loadEntries(
     // Restored files have new addresses. Without files, the operator copies the store with its old addresses.
     if (manifest.has_files) await sql`update stored_files set address = sha256 || '.' || ${toGeneration(storeId)}`.execute(trx)
     const lost = manifest.has_files
-      ? await findLostDocuments(trx, places.files, { manifest, skipped, skipsDamaged: options.skipsDamaged })
+      ? await findLostDocuments(trx, installation.files, { manifest, skipped, skipsDamaged: options.skipsDamaged })
       : []
-    if (manifest.has_files) await options.inspector?.afterFiles(trx, places.files, options.signal)
+    if (manifest.has_files) await options.inspector?.afterFiles(trx, installation.files, options.signal)
     const keptSecrets = await secrets.write()
     return { manifest, ignored: [...rows.ignored], skipped, lost, keptSecrets, disabledSources }
   } catch (error) {

@@ -9,17 +9,17 @@ import { listTables, quoteIdentifier } from '../create/snapshot.ts'
 import { BackupDamaged, type Head, type Manifest } from '../manifest.ts'
 
 /** Creates the empty schema as of the backup. Throws NewerSchema or AppError CONFLICT. */
-export async function prepareSchema(trx: Trx, client: PoolClient, { migrations: wanted, tables }: Head): Promise<void> {
-  const known = await migrations.listMigrations()
-  const unknown = wanted.filter((name) => !known.includes(name))
+export async function prepareSchema(trx: Trx, client: PoolClient, { migrations: backupMigrations, tables }: Head): Promise<void> {
+  const ownMigrations = await migrations.listMigrations()
+  const unknown = backupMigrations.filter((name) => !ownMigrations.includes(name))
   if (unknown.length > 0) throw new migrations.NewerSchema(unknown)
   const applied = (await migrations.loadStates(trx)).filter(({ applied_at }) => applied_at !== null).map(({ name }) => name)
-  const later = applied.filter((name) => !wanted.includes(name))
+  const later = applied.filter((name) => !backupMigrations.includes(name))
   if (later.length > 0)
     throw Object.assign(new AppError('CONFLICT', { later }, `the database has the migration ${later[0]}, which is newer than the backup`), {
       fix: 'restore into a database without tables: the schema is brought up to date afterwards',
     })
-  for (const name of wanted) if (!applied.includes(name)) await migrations.applyMigration(trx, name)
+  for (const name of backupMigrations) if (!applied.includes(name)) await migrations.applyMigration(trx, name)
   // Rows inserted by migrations are in the backup too.
   const ownTables = new Set((await listTables(client)).map(({ name }) => name))
   for (const { name } of tables) {
@@ -29,23 +29,16 @@ export async function prepareSchema(trx: Trx, client: PoolClient, { migrations: 
   }
 }
 
-const sha256Pattern = '^[0-9a-f]{64}$'
-
 /** Validates hashes before anything builds a path from them. Throws BackupDamaged. */
 export async function assertHashColumns(client: PoolClient): Promise<void> {
-  for (const { name, columns } of await listTables(client)) {
-    if (!columns.includes('sha256')) continue
+  const tables = (await listTables(client)).filter(({ columns }) => columns.includes('sha256'))
+  const columns = [...tables.map(({ name }) => ({ name, column: 'sha256' })), { name: 'jobs', column: `(payload ->> 'sha256')` }]
+  for (const { name, column } of columns) {
     const { rows } = await client.query<{ value: string }>(
-      `select left(sha256, 100) as value from ${quoteIdentifier(name)} where sha256 !~ $1 limit 1`,
-      [sha256Pattern],
+      `select left(${column}, 100) as value from ${quoteIdentifier(name)} where ${column} !~ '^[0-9a-f]{64}$' limit 1`,
     )
-    if (rows[0]) throw new BackupDamaged(`the table ${name} has ${JSON.stringify(rows[0].value)}, which is no SHA-256`)
+    if (rows[0]) throw new BackupDamaged(`the table ${name} has ${JSON.stringify(rows[0].value)}, which is not a SHA-256`)
   }
-  const { rows } = await client.query<{ value: string }>(
-    `select left(payload ->> 'sha256', 100) as value from jobs where payload ->> 'sha256' !~ $1 limit 1`,
-    [sha256Pattern],
-  )
-  if (rows[0]) throw new BackupDamaged(`the table jobs has ${JSON.stringify(rows[0].value)}, which is no SHA-256`)
 }
 
 export interface DisabledSource {
@@ -56,7 +49,7 @@ export interface DisabledSource {
 /** Migrates the loaded rows and resets state of the original installation. Returns the sources that were disabled. */
 export async function upgradeRows(
   trx: Trx,
-  { sequences, migrations: had }: Manifest,
+  { sequences, migrations: backupMigrations }: Manifest,
   { storeId, keepsSources }: { storeId: string; keepsSources: boolean },
 ): Promise<DisabledSource[]> {
   for (const { name, value, called } of sequences) {
@@ -65,7 +58,7 @@ export async function upgradeRows(
   }
   // A table with pending deferred constraints cannot be altered.
   await sql`set constraints all immediate`.execute(trx)
-  for (const name of await migrations.listMigrations()) if (!had.includes(name)) await migrations.applyMigration(trx, name)
+  for (const name of await migrations.listMigrations()) if (!backupMigrations.includes(name)) await migrations.applyMigration(trx, name)
   // No worker of this installation holds a lease: interrupted work is queued again.
   await sql`update jobs set status = 'pending', attempts = greatest(0, attempts - 1), fence = fence + 1, lease_until = null, worker = null, dedupe_key = null
     where status = 'processing'`.execute(trx)

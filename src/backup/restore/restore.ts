@@ -24,26 +24,28 @@ const defaultOutcomeTimeoutMs = 60_000
  * Throws AppError CONFLICT for a destination that is not empty, BackupDamaged, NewerSchema or Busy; then nothing has changed. Throws AppError
  * SERVICE_UNAVAILABLE where the outcome of COMMIT is unknown; rows and files stay, and the next restore finds out.
  */
-export function restoreBackup(places: Installation, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
-  return places.database.asOwner((owner) => restoreAsOwner({ ...places, database: { ...places.database, ...owner } }, source, options))
+export function restoreBackup(installation: Installation, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
+  return installation.database.asOwner((owner) =>
+    restoreAsOwner({ ...installation, database: { ...installation.database, ...owner } }, source, options),
+  )
 }
 
-function restoreAsOwner(places: Installation, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
-  const { database } = places
+function restoreAsOwner(installation: Installation, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
+  const { database } = installation
   const timeoutMs = options.outcomeTimeoutMs ?? defaultOutcomeTimeoutMs
   return withLock(database, 'restore', options.lockTimeoutMs, () =>
     withLock(database, migrations.migrateLock, options.lockTimeoutMs, async () => {
-      const folder = getStoreFolder(places)
-      if (folder) await resolveInterruptedRestore(places, folder, timeoutMs)
-      await assertEmpty(places)
+      const folder = getStoreFolder(installation)
+      if (folder) await resolveInterruptedRestore(installation, folder, timeoutMs)
+      await assertEmpty(installation)
       const storeId = randomUUID()
       if (folder) await restoreMarker.beginRestore(folder, { store_id: storeId, commit: null })
-      const restored = await loadBackup(places, source, storeId, folder, options).catch(async (error: unknown) => {
+      const restored = await loadBackup(installation, source, storeId, folder, options).catch(async (error: unknown) => {
         const outcome =
           error instanceof CommitUnanswered ? await waitForCommitOutcome(database, storeId, error.commit, timeoutMs) : 'rolled back'
         if (outcome === 'committed') return (error as CommitUnanswered).restored
-        if (outcome === 'unknown') throw unknownOutcomeError(places, error)
-        await undoRestore(places, folder, storeId)
+        if (outcome === 'unknown') throw unknownOutcomeError(installation, error)
+        await undoRestore(installation, folder, storeId)
         if (!(error instanceof CommitUnanswered)) throw error
         await error.removeSecrets()
         throw error.cause
@@ -55,20 +57,20 @@ function restoreAsOwner(places: Installation, source: BackupSource, options: Res
 }
 
 /** Removes the files and markers of this restore. */
-async function undoRestore(places: Installation, folder: string | null, storeId: string): Promise<void> {
-  await removeGeneration(places.files, toGeneration(storeId))
+async function undoRestore(installation: Installation, folder: string | null, storeId: string): Promise<void> {
+  await removeGeneration(installation.files, toGeneration(storeId))
   if (folder) await restoreMarker.abortRestore(folder)
 }
 
 /** Completes or undoes an interrupted restore. Throws AppError where the outcome is unknown or the restore turns out to be complete. */
-async function resolveInterruptedRestore(places: Installation, folder: string, timeoutMs: number): Promise<void> {
+async function resolveInterruptedRestore(installation: Installation, folder: string, timeoutMs: number): Promise<void> {
   const interrupted = await restoreMarker.readClaim(folder)
   if (!interrupted) return
   const outcome: CommitOutcome = interrupted.commit
-    ? await waitForCommitOutcome(places.database, interrupted.store_id, interrupted.commit, timeoutMs)
+    ? await waitForCommitOutcome(installation.database, interrupted.store_id, interrupted.commit, timeoutMs)
     : 'rolled back'
-  if (outcome === 'unknown') throw unknownOutcomeError(places, null)
-  if (outcome === 'rolled back') return undoRestore(places, folder, interrupted.store_id)
+  if (outcome === 'unknown') throw unknownOutcomeError(installation, null)
+  if (outcome === 'rolled back') return undoRestore(installation, folder, interrupted.store_id)
   await restoreMarker.endRestore(folder)
   throw Object.assign(new AppError('CONFLICT', { path: folder }, 'the interrupted restore had been committed: it is complete'), {
     fix: 'dms search reindex, then dms check',
@@ -91,8 +93,8 @@ export async function readDatabaseName({ database }: Pick<Installation, 'databas
 }
 
 /** Throws AppError CONFLICT where users, documents or files exist. Ignores the remains of an interrupted restore. */
-export async function assertEmpty(places: Installation): Promise<void> {
-  const { db } = places.database
+export async function assertEmpty(installation: Installation): Promise<void> {
+  const { db } = installation.database
   const notEmptyError = (what: string, fix: string) =>
     Object.assign(new AppError('CONFLICT', {}, `${what}; a backup is restored into an empty destination only`), { fix })
   const states = await migrations.loadStates(db)
@@ -108,10 +110,10 @@ export async function assertEmpty(places: Installation): Promise<void> {
         )
     }
   }
-  const folder = getStoreFolder(places)
+  const folder = getStoreFolder(installation)
   if (folder && (await restoreMarker.readClaim(folder))) return
-  for await (const _ of places.files.list()) throw notEmptyError('the document store holds files', 'empty it, or pass --files-to')
-  if (folder && (await restoreMarker.readStoreId(folder)) !== '' && (await readCurrentStoreId(places)) === null)
+  for await (const _ of installation.files.list()) throw notEmptyError('the document store holds files', 'empty it, or pass --files-to')
+  if (folder && (await restoreMarker.readStoreId(folder)) !== '' && (await readCurrentStoreId(installation)) === null)
     throw notEmptyError(`${folder} belongs to another database`, 'pass --files-to')
 }
 

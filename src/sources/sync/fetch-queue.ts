@@ -47,7 +47,7 @@ export function openFetchQueue(context: SyncContext, onFetch: (path: string) => 
   let fatal: { error: unknown } | null = null
   let isStopped = false
   let changed = Promise.withResolvers<void>()
-  const noteFileRead = openFileCollector(filesPerCollection)
+  const onFileRead = openFileCollector(filesPerCollection)
 
   const notifyChange = () => {
     changed.resolve()
@@ -100,7 +100,7 @@ export function openFetchQueue(context: SyncContext, onFetch: (path: string) => 
         await ingest(context, batch)
         for (const { request } of batch) {
           paths.delete(request.file.path)
-          noteFileRead()
+          onFileRead()
         }
         pump()
       }

@@ -153,7 +153,7 @@ describe('tables', () => {
       const place = await emptyPlace()
       expect((await here(place, ['restore', archive, '-q'])).code).toBe(1)
       await writeFile(archive, archiveOf(consistent(crafted)))
-      await refuses(archive, /stored_files|violates|no SHA-256/)
+      await refuses(archive, /stored_files|violates|not a SHA-256/)
     },
   )
 
@@ -175,7 +175,7 @@ describe('tables', () => {
     const { archive, entries } = await goodBackup()
     const row = 'purge\tmaintenance\t{"sha256": "../../../../tmp/thesis.txt"}\n'
     await writeFile(archive, archiveOf(withTable(entries, 'jobs', ['kind', 'queue', 'payload'], row)))
-    await refuses(archive, /the table jobs has .* no SHA-256/)
+    await refuses(archive, /the table jobs has .* not a SHA-256/)
   })
 
   test('system tables, migration tables and unknown tables are skipped', async () => {

@@ -22,15 +22,15 @@ export const addSignature = <T extends object>(manifest: T, key: Buffer): T & { 
 })
 
 /** Verifies the signature in the text of a manifest. It covers the checksum list and with it every entry. Throws BackupDamaged. */
-export function checkSignature(text: string, { key, acceptsUnsigned: isUnsignedOk }: SignaturePolicy): void {
+export function checkSignature(text: string, { key, acceptsUnsigned }: SignaturePolicy): void {
   if (!key) return
   const { hmac, ...rest } = JSON.parse(text) as { hmac?: unknown }
   if (hmac === undefined) {
-    if (isUnsignedOk) return
+    if (acceptsUnsigned) return
     throw new BackupDamaged('is not signed, but backup.key_file is set', 'if you know where the backup comes from: --unsigned-ok')
   }
-  const [expected, found] = [computeHmac(rest, key), String(hmac)]
-  if (found.length === expected.length && timingSafeEqual(Buffer.from(found, 'latin1'), Buffer.from(expected, 'latin1'))) return
+  const [expected, actual] = [computeHmac(rest, key), String(hmac)]
+  if (actual.length === expected.length && timingSafeEqual(Buffer.from(actual, 'latin1'), Buffer.from(expected, 'latin1'))) return
   throw new BackupDamaged(
     'has a wrong signature: it was changed, or signed with another key',
     'pass --key-file with the key that it was made with',
@@ -41,12 +41,12 @@ export function checkSignature(text: string, { key, acceptsUnsigned: isUnsignedO
 export async function readKey(path: string): Promise<Buffer | null> {
   if (path === '') return null
   const text = await readFile(path, 'latin1').catch((error: NodeJS.ErrnoException) => {
-    throw new ConfigError([`backup.key_file ${path} cannot be read (${error.code}): make one with openssl rand -base64 48 > ${path}`])
+    throw new ConfigError([`backup.key_file ${path} cannot be read (${error.code}): create one with openssl rand -base64 48 > ${path}`])
   })
   const key = Buffer.from(text.trim(), 'latin1')
   if (key.length >= minKeyBytes) return key
   throw new ConfigError([
-    `backup.key_file ${path} holds ${key.length} bytes, at least ${minKeyBytes} are needed: make one with openssl rand -base64 48 > ${path}`,
+    `backup.key_file ${path} has ${key.length} bytes, but needs at least ${minKeyBytes}: create one with openssl rand -base64 48 > ${path}`,
   ])
 }
 

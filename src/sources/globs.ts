@@ -80,15 +80,15 @@ export function compileGlobs(patterns: readonly string[], { isCaseSensitive = fa
 
 /** Returns the matching paths. Yields to the event loop after a number of steps. */
 export async function filterMatching(globs: GlobMatcher, paths: Iterable<string>): Promise<Set<string>> {
-  const found = new Set<string>()
+  const matching = new Set<string>()
   let stepsBefore = globs.steps
   for (const path of paths) {
-    if (globs.matches(path)) found.add(path)
+    if (globs.matches(path)) matching.add(path)
     if (globs.steps - stepsBefore < maxStepsPerTurn) continue
     await setImmediate()
     stepsBefore = globs.steps
   }
-  return found
+  return matching
 }
 
 function parseGlob(pattern: string): Glob {
@@ -160,15 +160,15 @@ function compileAutomaton(globs: readonly Glob[]) {
   let steps = 0
 
   const transitionsFor = (code: number): Uint32Array => {
-    const known = transitionCache.get(code)
-    if (known) return known
+    const cached = transitionCache.get(code)
+    if (cached) return cached
     if (transitionCache.size >= maxCachedCharacters) transitionCache.clear()
-    const found = bits((token) => {
+    const transitions = bits((token) => {
       steps += token.kind === 'set' ? 1 + token.ranges.length : 1
       return acceptsCharacter(token, code)
     })
-    transitionCache.set(code, found)
-    return found
+    transitionCache.set(code, transitions)
+    return transitions
   }
 
   /** Advances the active states and follows transitions without a character. Returns false when none is left. */

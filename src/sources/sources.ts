@@ -36,11 +36,11 @@ export interface SourceChanges extends Partial<Omit<NewSource, 'owner'>> {
 const byName = keyset({ by: sql`lower(sources.name)`, type: 'text', order: 'asc' }, { by: 'sources.id', type: 'id', order: 'asc' })
 
 /** Lists own sources, for an admin all, by name. Throws VALIDATION_ERROR for a cursor of another list. */
-export const list = (app: App, actor: Actor, wanted: WholeInput = {}): Promise<FetchedPage<Source & RowWithCursorKey>> =>
-  fetchWhole(wanted, byName, 'sources', ({ limit, after: addSeconds }) => {
+export const list = (app: App, actor: Actor, page: WholeInput = {}): Promise<FetchedPage<Source & RowWithCursorKey>> =>
+  fetchWhole(page, byName, 'sources', ({ limit, after }) => {
     const all = select(app.db).$if(!isAdmin(actor), (query) => query.where('sources.owner_id', '=', actor.id))
     return byName
-      .orderBy(addSeconds ? all.where(byName.isAfter(addSeconds)) : all)
+      .orderBy(after ? all.where(byName.isAfter(after)) : all)
       .select(byName.key)
       .limit(limit)
       .$castTo<Source & RowWithCursorKey>()
@@ -115,7 +115,7 @@ export async function update(
     // The change may have fixed the last error, so the source is synced at once.
     const isDue = isUrlChanged || hasNewCredentials || changes.status === 'active'
     const at = app.now()
-    const next = isDue ? at : changes.sync_interval === undefined ? source.next_sync : after(source.last_sync ?? at, sync_interval)
+    const next = isDue ? at : changes.sync_interval === undefined ? source.next_sync : addSeconds(source.last_sync ?? at, sync_interval)
     await trx
       .updateTable('sources')
       .set({
@@ -177,9 +177,9 @@ function folderGrant(actor: Actor, type: Row<'sources'>['type'], ownerRole: Role
 
 /** Throws VALIDATION_ERROR for the first invalid glob, or for all if they are too long together. */
 function validatePatterns(patterns: readonly string[]): void {
-  const validate = (path: string, some: readonly string[]) => {
+  const validate = (path: string, globs: readonly string[]) => {
     try {
-      compileGlobs(some)
+      compileGlobs(globs)
     } catch (error) {
       throw invalid(path, (error as Error).message)
     }
@@ -188,7 +188,7 @@ function validatePatterns(patterns: readonly string[]): void {
   validate('file_patterns', patterns)
 }
 
-const after = (time: Date, seconds: number): Date => new Date(time.getTime() + seconds * 1000)
+const addSeconds = (time: Date, seconds: number): Date => new Date(time.getTime() + seconds * 1000)
 
 /** Returns empty credentials where decryption fails: an update sets them again. */
 const decryptOrEmpty = (app: App, source: Row<'sources'>): Promise<Credentials> =>

@@ -51,11 +51,15 @@ const userAgent = 'dms'
 /** Authenticates requests. */
 export interface Authenticator {
   /** Sends a request with authentication headers, and once more if the response asks for others. May throw SourceFailure. */
-  send(asked: SourceRequest, url: URL, once: (headers: Readonly<Record<string, string>>) => Promise<RawResponse>): Promise<RawResponse>
+  send(
+    request: SourceRequest,
+    url: URL,
+    sendOnce: (headers: Readonly<Record<string, string>>) => Promise<RawResponse>,
+  ): Promise<RawResponse>
 }
 
 /** Opens a client without connecting. Throws SourceFailure SOURCE_ADDRESS_INVALID where `caFile` cannot be read. */
-export function openHttpClient(folder: URL, signIn: Authenticator, limits: SourceLimits, guard: Guard): HttpClient {
+export function openHttpClient(folder: URL, auth: Authenticator, limits: SourceLimits, guard: Guard): HttpClient {
   const connector = guardedConnector(guard, { ca: loadCertificates(limits.caFile), timeout: limits.timeoutMs })
   const pool = new Pool(folder.origin, {
     connect: connector,
@@ -67,28 +71,28 @@ export function openHttpClient(folder: URL, signIn: Authenticator, limits: Sourc
   /** no requests before this time (performance.now()) */
   let notBefore = 0
 
-  async function send(asked: SourceRequest): Promise<SourceResponse> {
-    const maxAttempts = asked.maxAttempts ?? defaultMaxAttempts
+  async function send(request: SourceRequest): Promise<SourceResponse> {
+    const maxAttempts = request.maxAttempts ?? defaultMaxAttempts
     for (let attempt = 1; ; attempt++) {
       try {
-        await pause(notBefore - performance.now(), asked.signal)
-        return await sendFollowingRedirects(asked)
+        await pause(notBefore - performance.now(), request.signal)
+        return await sendFollowingRedirects(request)
       } catch (error) {
-        asked.signal.throwIfAborted()
+        request.signal.throwIfAborted()
         const failure = toSourceFailure(error)
         const retryAfterMs = failure instanceof ResponseFailure ? failure.retryAfterMs : null
         if (!failure.isRetryable || attempt >= maxAttempts || (retryAfterMs ?? 0) > maxRetryAfterMs) throw failure
         if (retryAfterMs !== null) notBefore = Math.max(notBefore, performance.now() + retryAfterMs)
-        await pause(firstRetryDelayMs * 2 ** (attempt - 1) * (0.5 + Math.random()), asked.signal)
+        await pause(firstRetryDelayMs * 2 ** (attempt - 1) * (0.5 + Math.random()), request.signal)
       }
     }
   }
 
-  async function sendFollowingRedirects(asked: SourceRequest): Promise<SourceResponse> {
-    let url = asked.url
+  async function sendFollowingRedirects(request: SourceRequest): Promise<SourceResponse> {
+    let url = request.url
     for (let redirects = 0; ; redirects++) {
       const from = url
-      const raw = await signIn.send(asked, from, (headers) => once(asked, from, headers))
+      const raw = await auth.send(request, from, (headers) => sendOnce(request, from, headers))
       const to = [301, 302, 307, 308].includes(raw.statusCode) ? getHeader(raw, 'location') : undefined
       if (to === undefined && raw.statusCode >= 200 && raw.statusCode < 300)
         return {
@@ -96,7 +100,7 @@ export function openHttpClient(folder: URL, signIn: Authenticator, limits: Sourc
           header: (name) => getHeader(raw, name),
           body: enforceMinRate(raw.body, limits),
           url,
-          discardBody: () => drop(raw),
+          discardBody: () => discardBody(raw),
         }
       await drainBody(raw)
       if (to === undefined) throw toResponseFailure(raw)
@@ -105,13 +109,17 @@ export function openHttpClient(folder: URL, signIn: Authenticator, limits: Sourc
     }
   }
 
-  function once({ method, headers, body, signal }: SourceRequest, url: URL, more: Readonly<Record<string, string>>): Promise<RawResponse> {
+  function sendOnce(
+    { method, headers, body, signal }: SourceRequest,
+    url: URL,
+    authHeaders: Readonly<Record<string, string>>,
+  ): Promise<RawResponse> {
     return pool.request({
       method: method as Dispatcher.HttpMethod,
       path: url.pathname + url.search,
       signal,
       body,
-      headers: { 'user-agent': userAgent, 'accept-encoding': 'identity', ...headers, ...more },
+      headers: { 'user-agent': userAgent, 'accept-encoding': 'identity', ...headers, ...authHeaders },
     })
   }
 
@@ -131,42 +139,43 @@ export function openHttpClient(folder: URL, signIn: Authenticator, limits: Sourc
 }
 
 /** Reads a response to its end and retries when it breaks off. Throws SourceFailure. */
-export async function readResponse<T>(http: HttpClient, asked: SourceRequest, read: (answer: SourceResponse) => Promise<T>): Promise<T> {
+export async function readResponse<T>(
+  http: HttpClient,
+  request: SourceRequest,
+  read: (response: SourceResponse) => Promise<T>,
+): Promise<T> {
   for (let attempt = 1; ; attempt++) {
-    const answer = await http.send(asked)
+    const response = await http.send(request)
     try {
-      return await read(answer)
+      return await read(response)
     } catch (error) {
-      asked.signal.throwIfAborted()
+      request.signal.throwIfAborted()
       const failure = toSourceFailure(error)
-      // A wrong answer would be wrong again.
-      if (error instanceof SourceFailure || !failure.isRetryable || attempt >= (asked.maxAttempts ?? defaultMaxAttempts)) throw failure
+      // A retry of an invalid response would give the same response.
+      if (error instanceof SourceFailure || !failure.isRetryable || attempt >= (request.maxAttempts ?? defaultMaxAttempts)) throw failure
     } finally {
-      answer.discardBody()
+      response.discardBody()
     }
   }
 }
 
 /** Passes the body on. Throws SourceFailure SOURCE_TOO_SLOW below the minimum rate; time spent by the consumer does not count. */
-async function* enforceMinRate(
-  body: RawResponse['body'],
-  { minBytesPerSecond: minRate, timeoutMs: timeout }: SourceLimits,
-): AsyncGenerator<Buffer> {
-  const pieces = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+async function* enforceMinRate(body: RawResponse['body'], { minBytesPerSecond, timeoutMs }: SourceLimits): AsyncGenerator<Buffer> {
+  const chunks = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   let [waitedMs, bytes] = [0, 0]
   try {
     for (;;) {
       const from = performance.now()
-      const { done, value } = await pieces.next()
+      const { done, value } = await chunks.next()
       waitedMs += performance.now() - from
       if (done) return
       bytes += value.length
-      if (waitedMs >= timeout) {
+      if (waitedMs >= timeoutMs) {
         const rate = (bytes * 1000) / waitedMs
-        if (rate < minRate)
+        if (rate < minBytesPerSecond)
           throw new SourceFailure(
             'SOURCE_TOO_SLOW',
-            `The source sends ${Math.floor(rate)} bytes a second, less than sources.min_rate (${minRate}).`,
+            `The source sends ${Math.floor(rate)} bytes a second, less than sources.min_rate (${minBytesPerSecond}).`,
           )
         waitedMs = 0
         bytes = 0
@@ -174,7 +183,7 @@ async function* enforceMinRate(
       yield value
     }
   } finally {
-    await pieces.return?.()
+    await chunks.return?.()
   }
 }
 
@@ -182,11 +191,14 @@ function resolveRedirect(from: URL, location: string): URL {
   if (!URL.canParse(location, from)) throw new SourceFailure('SOURCE_PROTOCOL', 'The source redirects to an invalid address.')
   const to = new URL(location, from)
   if (to.origin !== from.origin)
-    throw new SourceFailure('SOURCE_PROTOCOL', `The source redirects to ${to.origin}. If that is right, use that address.`)
+    throw new SourceFailure(
+      'SOURCE_PROTOCOL',
+      `The source redirects to ${to.origin}. If it is trusted, use it as the address of the source.`,
+    )
   return new URL(to.pathname + to.search, from.origin)
 }
 
-function drop({ body }: RawResponse): void {
+function discardBody({ body }: RawResponse): void {
   // Errors after this point have no consumer.
   body.on('error', () => {}).destroy()
 }

@@ -7,30 +7,30 @@ import { type Authenticator, drainBody } from './http-client.ts'
 export function passwordAuth({ protocol }: URL, { username, password }: Pick<SourceAddress, 'username' | 'password'>): Authenticator {
   const credentials = username === null ? null : { username, password: password ?? '' }
   // Without TLS, Basic is used only after the server has rejected anything better.
-  let signIn: { basic: string } | { digest: DigestAuth } | null =
+  let scheme: { basic: string } | { digest: DigestAuth } | null =
     credentials && protocol === 'https:' ? { basic: basicAuth(credentials.username, credentials.password) } : null
   return {
-    async send({ method }, url, once) {
-      const signed = () => {
-        if (signIn === null) return once({})
-        return once({ authorization: 'basic' in signIn ? signIn.basic : signIn.digest.authorize(method, url.pathname + url.search) })
+    async send({ method }, url, sendOnce) {
+      const sendSigned = () => {
+        if (scheme === null) return sendOnce({})
+        return sendOnce({ authorization: 'basic' in scheme ? scheme.basic : scheme.digest.authorize(method, url.pathname + url.search) })
       }
-      const used = signIn
-      const raw = await signed()
+      const usedScheme = scheme
+      const raw = await sendSigned()
       if (raw.statusCode !== 401 || credentials === null) return raw
       const next = chooseScheme(parseChallenges(raw.headers['www-authenticate']), credentials)
       // A rejected Basic password stays rejected; a Digest nonce may have expired.
-      if (next === null || ('basic' in next && used !== null && 'basic' in used)) return raw
+      if (next === null || ('basic' in next && usedScheme !== null && 'basic' in usedScheme)) return raw
       await drainBody(raw)
-      signIn = next
-      return signed()
+      scheme = next
+      return sendSigned()
     },
   }
 }
 
 function chooseScheme(challenges: readonly Challenge[], { username, password }: { username: string; password: string }) {
-  const answers = chooseDigest(challenges, username, password)
-  if (answers) return { digest: answers }
+  const digest = chooseDigest(challenges, username, password)
+  if (digest) return { digest }
   return challenges.some(({ scheme }) => scheme === 'basic') ? { basic: basicAuth(username, password) } : null
 }
 
@@ -44,15 +44,15 @@ const hashes: Readonly<Record<string, string>> = { MD5: 'md5', 'SHA-256': 'sha25
 
 /** Parses WWW-Authenticate headers, which may contain several challenges. */
 export function parseChallenges(header: string | readonly string[] | undefined): Challenge[] {
-  const found: { scheme: string; parameters: Map<string, string> }[] = []
+  const parsed: { scheme: string; parameters: Map<string, string> }[] = []
   const text = [header ?? []].flat().join(', ').slice(0, 8192)
   // A word followed by "=" is a parameter; any other word is the scheme of the next challenge.
   const word = /([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))|([\w-]+)(?=[\s,]|$)/g
   for (const [, name, quoted, plain, scheme] of text.matchAll(word)) {
-    if (scheme !== undefined) found.push({ scheme: scheme.toLowerCase(), parameters: new Map() })
-    else if (name !== undefined) found.at(-1)?.parameters.set(name.toLowerCase(), quoted?.replace(/\\(.)/g, '$1') ?? plain ?? '')
+    if (scheme !== undefined) parsed.push({ scheme: scheme.toLowerCase(), parameters: new Map() })
+    else if (name !== undefined) parsed.at(-1)?.parameters.set(name.toLowerCase(), quoted?.replace(/\\(.)/g, '$1') ?? plain ?? '')
   }
-  return found
+  return parsed
 }
 
 export const basicAuth = (username: string, password: string): string =>

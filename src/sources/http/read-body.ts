@@ -16,20 +16,19 @@ export async function readBody(
   signal: AbortSignal,
   headers?: Readonly<Record<string, string>>,
 ): Promise<SourceBody> {
-  const fileTooLarge = () => new SourceFailure('FILE_TOO_LARGE')
-  if ((file.size ?? 0) > maxSize) throw fileTooLarge()
-  const answer = await http.send({ method: 'GET', url, headers, signal })
+  if ((file.size ?? 0) > maxSize) throw new SourceFailure('FILE_TOO_LARGE')
+  const response = await http.send({ method: 'GET', url, headers, signal })
   try {
-    const expected = expectBody(answer, file)
-    if ((expected.size ?? 0) > maxSize) throw fileTooLarge()
+    const expected = expectBody(response, file)
+    if ((expected.size ?? 0) > maxSize) throw new SourceFailure('FILE_TOO_LARGE')
     return {
-      bytes: verifyBody(answer.body, expected.size, maxSize, signal),
+      bytes: verifyBody(response.body, expected.size, maxSize, signal),
       // Without a known end the body may be incomplete: no version, so the next sync fetches it again.
       etag: expected.isFramed && file.etag !== null ? expected.etag : null,
       modifiedAt: expected.isFramed ? expected.modifiedAt : null,
     }
   } catch (error) {
-    answer.discardBody()
+    response.discardBody()
     throw error
   }
 }
@@ -43,27 +42,26 @@ interface ExpectedBody {
   readonly isFramed: boolean
 }
 
-function expectBody(answer: SourceResponse, file: SourceFile): ExpectedBody {
-  if (answer.status !== 200) throw mismatch(`The source answers a download with status ${answer.status}.`)
-  const length = answer.header('content-length')
+function expectBody(response: SourceResponse, file: SourceFile): ExpectedBody {
+  if (response.status !== 200) throw mismatch(`The source answers a download with status ${response.status}.`)
+  const length = response.header('content-length')
   const size = length === undefined ? null : Number(length)
-  const etag = normalizeEtag(answer.header('etag'))
-  const time = Date.parse(answer.header('last-modified') ?? '')
+  const etag = normalizeEtag(response.header('etag'))
+  const time = Date.parse(response.header('last-modified') ?? '')
   const hasSameEtag = etag !== null && etag === file.etag
   const hasChanged =
     etag !== null && file.etag !== null
       ? !hasSameEtag
       : !Number.isNaN(time) && file.modifiedAt !== null && time !== file.modifiedAt.getTime()
-  const type = answer.header('content-type') ?? ''
+  const type = response.header('content-type') ?? ''
   if (/^\s*(text\/html|application\/xhtml\+xml)\b/i.test(type) && !hasSameEtag && !canBeHtml(file.path))
-    throw mismatch('A web page came instead of the file: is a sign-in page in between?')
-  const isChunked = /\bchunked\b/i.test(answer.header('transfer-encoding') ?? '')
+    throw mismatch('Received a web page instead of the file: is there a sign-in page?')
+  const isChunked = /\bchunked\b/i.test(response.header('transfer-encoding') ?? '')
   // The file changed after the listing: the response headers count.
   const expected = hasChanged && (size !== null || isChunked) ? size : (file.size ?? size)
-  const encoding = (answer.header('content-encoding') ?? 'identity').trim().toLowerCase()
-  if (encoding !== 'identity' && (hasChanged || file.size === null))
-    throw mismatch('The file came compressed, though that was not asked for.')
-  if (size !== null && size !== expected) throw mismatch(`The source lists ${expected} bytes and announces ${size}.`)
+  const encoding = (response.header('content-encoding') ?? 'identity').trim().toLowerCase()
+  if (encoding !== 'identity' && (hasChanged || file.size === null)) throw mismatch('Received a compressed file that was not requested.')
+  if (size !== null && size !== expected) throw mismatch(`The source lists ${expected} bytes, but its response has ${size}.`)
   return {
     size: expected,
     etag: etag ?? file.etag,
@@ -80,21 +78,21 @@ async function* verifyBody(
 ): AsyncGenerator<Uint8Array> {
   let received = 0
   try {
-    for await (const piece of body) {
-      received += piece.length
-      if (size !== null && received > size) throw mismatch(`More than the promised ${size} bytes came.`)
+    for await (const chunk of body) {
+      received += chunk.length
+      if (size !== null && received > size) throw mismatch(`Received more than the expected ${size} bytes.`)
       if (received > maxSize) throw new SourceFailure('FILE_TOO_LARGE')
-      yield piece
+      yield chunk
     }
   } catch (error) {
     signal.throwIfAborted()
     const failure = toSourceFailure(error)
     // The response had begun, so the file is incomplete.
     throw failure.isRetryable
-      ? new SourceFailure('CONTENT_MISMATCH', `The download broke off after ${received} bytes. ${failure.message}`, true)
+      ? new SourceFailure('CONTENT_MISMATCH', `The download was interrupted after ${received} bytes. ${failure.message}`, true)
       : failure
   }
-  if (size !== null && received < size) throw mismatch(`${received} of the promised ${size} bytes came.`)
+  if (size !== null && received < size) throw mismatch(`Received ${received} of ${size} bytes.`)
 }
 
 const mismatch = (message: string) => new SourceFailure('CONTENT_MISMATCH', message, true)

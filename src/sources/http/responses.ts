@@ -29,10 +29,10 @@ export function toSourceFailure(error: unknown): SourceFailure {
   if (code === 'EAI_AGAIN') return unreachable('The name of the server cannot be looked up now.', true)
   if (/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/.test(code)) return unreachable('The source does not answer in time.', true)
   if (/^(CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS_|ERR_SSL_|EPROTO|HOSTNAME_MISMATCH)/.test(code))
-    return unreachable(`The server cannot be trusted: TLS fails with ${code}.`, false)
+    return unreachable(`The server cannot be trusted: TLS failed with ${code}.`, false)
   if (name === 'HTTPParserError' || /^HPE_|^UND_ERR_(RES|REQ|HEADERS|INVALID|RESPONSE)/.test(code))
-    return new SourceFailure('SOURCE_PROTOCOL', 'The source answers with broken HTTP.')
-  return unreachable('The connection to the source fails.', true)
+    return new SourceFailure('SOURCE_PROTOCOL', 'The source sent an invalid HTTP response.')
+  return unreachable('The connection to the source failed.', true)
 }
 
 /** A response that is not 2xx. */

@@ -52,7 +52,7 @@ export interface Guard {
   readonly lookup?: (
     hostname: string,
     options: LookupAllOptions,
-    done: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
+    done: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
   ) => void
 }
 
@@ -84,9 +84,9 @@ export function guardedConnector(guard: Guard, options: { ca?: readonly string[]
 /** Returns a lookup that removes forbidden addresses. Fails with SourceFailure SOURCE_ADDRESS_FORBIDDEN where none is left. */
 export function guardedLookup({ allowPrivateNetworks, lookup = systemLookup }: Guard): LookupFunction {
   return (hostname, options, done) => {
-    lookup(hostname, { ...options, all: true }, (error, found) => {
+    lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error) return done(error, '')
-      const allowed = found.filter(({ address }) => isAllowed(address, allowPrivateNetworks))
+      const allowed = addresses.filter(({ address }) => isAllowed(address, allowPrivateNetworks))
       const [first] = allowed
       if (!first) return done(new SourceFailure('SOURCE_ADDRESS_FORBIDDEN'), '')
       if (options.all) done(null, allowed)

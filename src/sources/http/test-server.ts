@@ -38,10 +38,10 @@ export async function testServer(
 
 /** Throws where a name has no allowed address. */
 async function assertResolvable(hostname: string, { allowPrivateNetworks, lookup }: Guard): Promise<void> {
-  const found = lookup
+  const addresses = lookup
     ? await new Promise<{ address: string }[]>((resolve, reject) =>
         lookup(hostname, { all: true }, (error, all) => (error ? reject(error) : resolve(all))),
       )
     : await dns.lookup(hostname, { all: true })
-  if (!found.some(({ address }) => isAllowed(address, allowPrivateNetworks))) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
+  if (!addresses.some(({ address }) => isAllowed(address, allowPrivateNetworks))) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
 }

@@ -10,14 +10,13 @@ const schemes = ['http:', 'https:']
 export function folderUrl(address: string): URL {
   const invalid = (message: string) => new SourceFailure('SOURCE_ADDRESS_INVALID', message)
   if (/[\\\s]/.test(address) || hasControlCharacters(address))
-    throw invalid('The address holds a space, a backslash or a control character.')
+    throw invalid('The address contains a space, a backslash or a control character.')
   if (!URL.canParse(address)) throw invalid('The address is not a URL.')
   const url = new URL(address)
   if (!schemes.includes(url.protocol)) throw invalid('The address must begin with http:// or https://.')
-  if (url.username !== '' || url.password !== '')
-    throw invalid('The address holds a username or a password: they have fields of their own.')
-  if (url.search !== '' || url.hash !== '') throw invalid('The address ends with ?… or #…, which folders do not have.')
-  if (decodePath(url.pathname) === null) throw invalid('The address holds a part that is not UTF-8, or no name.')
+  if (url.username !== '' || url.password !== '') throw invalid('The address contains a username or a password. Set them separately.')
+  if (url.search !== '' || url.hash !== '') throw invalid('The address has a query (?…) or a fragment (#…).')
+  if (decodePath(url.pathname) === null) throw invalid('The path of the address is not valid UTF-8, or contains “..”.')
   if (!url.pathname.endsWith('/')) url.pathname += '/'
   return url
 }

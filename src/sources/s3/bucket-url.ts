@@ -30,7 +30,7 @@ export function parseBucketUrl(address: string): BucketLocation {
   if (first === undefined || !/^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$/.test(first))
     throw new SourceFailure(
       'SOURCE_ADDRESS_INVALID',
-      'The address names no bucket: it is https://server/bucket/prefix, or https://bucket.s3.region.amazonaws.com/prefix.',
+      'The address has no bucket. Use https://server/bucket/prefix or https://bucket.s3.region.amazonaws.com/prefix.',
     )
   return { bucket: new URL(`/${first}`, url), prefix: joinPrefix(rest), region: normalizeRegion(region) }
 }

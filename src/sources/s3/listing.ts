@@ -61,7 +61,7 @@ async function parsePage(body: AsyncIterable<Uint8Array>, prefix: string): Promi
   const next = summary.NextContinuationToken ?? ''
   // A truncated list taken as complete would make files look removed.
   if (isTruncated !== 'false' && (isTruncated !== 'true' || next === ''))
-    throw protocolFailure('The list does not say how it goes on: does the server know ListObjectsV2?')
+    throw protocolFailure('The list has no valid IsTruncated and NextContinuationToken: does the server support ListObjectsV2?')
   const isEncoded = summary.EncodingType?.trim() === 'url'
   return {
     entries: objects.map((one) => toEntry(one, prefix, isEncoded)).filter((entry) => entry !== null),
@@ -74,7 +74,7 @@ async function parsePage(body: AsyncIterable<Uint8Array>, prefix: string): Promi
 function toEntry({ Key = '', Size = '', ETag, LastModified = '' }: ListedObject, prefix: string, isEncoded: boolean): SourceEntry | null {
   const key = isEncoded ? decodeKey(Key) : Key
   if (key === null) return problem(Key, 'The name is not UTF-8.')
-  if (!key.startsWith(prefix) || key === '') return problem(key, 'The name lies outside the folder that was listed.')
+  if (!key.startsWith(prefix) || key === '') return problem(key, 'The key is outside of the listed prefix.')
   const path = key.slice(prefix.length)
   const size = /^\d{1,15}$/.test(Size) ? Number(Size) : null
   if (path === '') return null
@@ -82,7 +82,7 @@ function toEntry({ Key = '', Size = '', ETag, LastModified = '' }: ListedObject,
   const isFolder = path.endsWith('/') && size === 0
   const parts = (isFolder ? path.slice(0, -1) : path).split('/')
   if (!parts.every((part) => part !== '' && isValidName(part)))
-    return problem(path, 'The name holds “..”, a doubled slash or one at its end, a backslash or a control character.')
+    return problem(path, 'The key contains “..”, a double or trailing slash, a backslash or a control character.')
   if (Buffer.byteLength(path) > maxPathBytes) return problem(path, `The path is longer than ${maxPathBytes} bytes.`)
   if (parts.length > maxDepth + 1) return problem(path, `The path is deeper than ${maxDepth} folders.`)
   if (isFolder) return { kind: 'folder', path: parts.join('/'), etag: null, isPruned: false }

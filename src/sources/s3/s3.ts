@@ -46,13 +46,13 @@ export function openS3(address: SourceAddress, limits: SourceLimits, lookup?: Gu
       if (nextToken === null) break
       emptyPages = firstName === null ? emptyPages + 1 : 0
       if (nextToken === token || emptyPages > maxEmptyPages || (firstName !== null && firstName === checkpoint))
-        throw new SourceFailure('SOURCE_PROTOCOL', 'The list goes in circles, or has no end.')
+        throw new SourceFailure('SOURCE_PROTOCOL', 'The list repeats pages or never ends.')
       // Brent's algorithm: each checkpoint is kept for twice as many pages, so a loop of any length is found.
       if (Number.isInteger(Math.log2(pages))) checkpoint = firstName
       token = nextToken
     }
     if (!hasNames && location.prefix !== '')
-      throw new SourceFailure('SOURCE_NOT_FOUND_THERE', 'The bucket holds nothing below this prefix.')
+      throw new SourceFailure('SOURCE_NOT_FOUND_THERE', 'The bucket has no objects with this prefix.')
     yield { kind: 'folder', path: '', etag: null, isPruned: false }
   }
 

@@ -16,18 +16,18 @@ const errorMeanings: Readonly<Record<string, readonly [code: SourceFailureCode, 
   NoSuchKey: ['SOURCE_NOT_FOUND_THERE', undefined],
   AccessDenied: [
     'SOURCE_FORBIDDEN',
-    'The access key may not do this: it needs s3:ListBucket on the bucket and s3:GetObject on what is in it.',
+    'The access key lacks a permission: it needs s3:ListBucket on the bucket and s3:GetObject on its objects.',
   ],
   AllAccessDisabled: ['SOURCE_FORBIDDEN', undefined],
   AccountProblem: ['SOURCE_FORBIDDEN', undefined],
-  InvalidObjectState: ['SOURCE_FORBIDDEN', 'The object is archived: it has to be restored before it can be read.'],
-  InvalidAccessKeyId: ['SOURCE_UNAUTHORIZED', 'The source does not know the id of the access key (the username).'],
+  InvalidObjectState: ['SOURCE_FORBIDDEN', 'The object is archived: restore it before the next sync.'],
+  InvalidAccessKeyId: ['SOURCE_UNAUTHORIZED', 'The source does not know the access key id (the username).'],
   SignatureDoesNotMatch: ['SOURCE_UNAUTHORIZED', wrongSecret],
   AuthorizationHeaderMalformed: ['SOURCE_UNAUTHORIZED', undefined],
-  InvalidToken: ['SOURCE_UNAUTHORIZED', 'The access key is a temporary one: it needs a token, which sources do not have.'],
+  InvalidToken: ['SOURCE_UNAUTHORIZED', 'The access key is temporary: it needs a session token, which sources do not support.'],
   ExpiredToken: ['SOURCE_UNAUTHORIZED', 'The access key has expired.'],
-  RequestTimeTooSkewed: ['SOURCE_FORBIDDEN', 'The clock of this machine and that of the source are too far apart: set them right.'],
-  RequestExpired: ['SOURCE_FORBIDDEN', 'The clock of this machine and that of the source are too far apart: set them right.'],
+  RequestTimeTooSkewed: ['SOURCE_FORBIDDEN', 'The clocks of this machine and of the source differ too much: correct them.'],
+  RequestExpired: ['SOURCE_FORBIDDEN', 'The clocks of this machine and of the source differ too much: correct them.'],
   SlowDown: ['SOURCE_BUSY', undefined, true],
   ServiceUnavailable: ['SOURCE_BUSY', undefined, true],
   RequestLimitExceeded: ['SOURCE_BUSY', undefined, true],
@@ -69,10 +69,10 @@ export function signatureAuth(
   }
 
   return {
-    async send({ method }, url, once) {
+    async send({ method }, url, sendOnce) {
       for (let attempt = 1; ; attempt++) {
         const signedRegion = region
-        const raw = await once(await sign(method, url, signedRegion))
+        const raw = await sendOnce(await sign(method, url, signedRegion))
         if (raw.statusCode >= 200 && raw.statusCode < 300) return raw
         // The HTTP client decides about redirects.
         if (raw.statusCode < 400 && getHeader(raw, 'location') !== undefined) return raw

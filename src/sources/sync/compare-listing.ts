@@ -94,25 +94,25 @@ const pickKnown = ({ outcome, sha256, document_id, removed_at }: ledger.KnownFil
 })
 
 function collectChanges(entries: readonly SourceEntry[]): PendingChanges {
-  const news: PendingChanges = { restored: [], counts: runs.emptyCounts(), errors: [], walked: new Map(), pruned: [] }
+  const changes: PendingChanges = { restored: [], counts: runs.emptyCounts(), errors: [], walked: new Map(), pruned: [] }
   for (const entry of entries) {
-    if (entry.kind === 'folder' && entry.isPruned) news.pruned.push(entry.path)
-    else if (entry.kind === 'folder' && entry.etag !== null) news.walked.set(entry.path, entry.etag)
+    if (entry.kind === 'folder' && entry.isPruned) changes.pruned.push(entry.path)
+    else if (entry.kind === 'folder' && entry.etag !== null) changes.walked.set(entry.path, entry.etag)
     else if (entry.kind === 'problem') {
-      news.counts.failed++
-      news.errors.push({ path: entry.path, code: entry.code, message: entry.message })
+      changes.counts.failed++
+      changes.errors.push({ path: entry.path, code: entry.code, message: entry.message })
     }
   }
-  return news
+  return changes
 }
 
 const hasChanges = ({ restored, errors, walked, pruned }: PendingChanges): boolean =>
   restored.length + errors.length + walked.size + pruned.length > 0
 
-async function flushChanges({ app, sourceId, run }: SyncContext, state: WalkState, news: PendingChanges): Promise<void> {
+async function flushChanges({ app, sourceId, run }: SyncContext, state: WalkState, changes: PendingChanges): Promise<void> {
   const marks = state.marks
-  if (marks.paths.size === 0 && !hasChanges(news)) return
-  const { restored, counts, errors, walked, pruned } = news
+  if (marks.paths.size === 0 && !hasChanges(changes)) return
+  const { restored, counts, errors, walked, pruned } = changes
   let unchangedBelow = 0
   await app.db.transaction().execute(async (trx) => {
     await runs.assertHeld(trx, run)

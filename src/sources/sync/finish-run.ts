@@ -37,12 +37,12 @@ export async function finishRun(context: SyncContext, state: WalkState): Promise
     signal.throwIfAborted()
     hasMore = await runAndCount(context, (trx) => resolveMoves(context, trx, state.uncertainPaths))
   }
-  for (let more = !isNothingMissing; more; ) {
+  for (let hasMore = !isNothingMissing; hasMore; ) {
     signal.throwIfAborted()
-    more = await runAndCount(context, async (trx) => {
-      const gone = await ledger.markRemoved(trx, sourceId, run.id, state.uncertainPaths, app.now(), batchSize)
-      if (gone) await markSourceRemoved(app, trx, gone.documents)
-      return gone && { counts: { removed: gone.documents.length } }
+    hasMore = await runAndCount(context, async (trx) => {
+      const removed = await ledger.markRemoved(trx, sourceId, run.id, state.uncertainPaths, app.now(), batchSize)
+      if (removed) await markSourceRemoved(app, trx, removed.documents)
+      return removed && { counts: { removed: removed.documents.length } }
     })
   }
   if (!(await ledger.hasTags(app.db, sourceId))) return
@@ -56,14 +56,14 @@ type StepResult = { counts: Partial<runs.Counts>; errors?: readonly runs.FileErr
 
 /** Runs a step in a transaction of the run and adds its counts. Returns false when no work is left. */
 async function runAndCount({ app, run }: SyncContext, work: (trx: Trx) => Promise<StepResult | null>): Promise<boolean> {
-  const done = await app.db.transaction().execute(async (trx) => {
+  const result = await app.db.transaction().execute(async (trx) => {
     await runs.assertHeld(trx, run)
-    const result = await work(trx)
-    if (result) await runs.addCounts(trx, run, result.counts, result.errors)
-    return result
+    const step = await work(trx)
+    if (step) await runs.addCounts(trx, run, step.counts, step.errors)
+    return step
   })
-  if (done) runs.tallyCounts(run, done.counts, done.errors)
-  return done !== null
+  if (result) runs.tallyCounts(run, result.counts, result.errors)
+  return result !== null
 }
 
 /** Resolves new paths whose bytes are known: a moved file keeps its document; a copy becomes a new document. */

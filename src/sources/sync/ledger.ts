@@ -10,7 +10,7 @@ export type KnownFile = Omit<Row<'source_files'>, 'source_id'>
 export type ComparedFile = KnownFile & { is_same: boolean }
 
 /**
- * Compares listed files with the ledger. Returns the new (null) and changed ones by path, with `all` the unchanged ones too. If the size differs,
+ * Compares listed files with the ledger. Returns the new (null) and changed ones by path, with `includesUnchanged` the unchanged ones too. If the size differs,
  * an equal etag does not count.
  */
 export async function compareFiles(
@@ -18,7 +18,7 @@ export async function compareFiles(
   sourceId: string,
   runId: string | null,
   files: readonly SourceFile[],
-  all: boolean,
+  includesUnchanged: boolean,
 ): Promise<Map<string, ComparedFile | null>> {
   if (files.length === 0) return new Map()
   // LATERAL forces one index lookup per file: the planner cannot estimate the arrays.
@@ -34,7 +34,7 @@ export async function compareFiles(
         from source_files where source_id = ${sourceId} and path = l.path limit 1
       ) f on true
     ) compared
-    where ${all} or path is null or not (is_same and outcome = 'stored' and document_id is not null and removed_at is null
+    where ${includesUnchanged} or path is null or not (is_same and outcome = 'stored' and document_id is not null and removed_at is null
       and run_id is distinct from ${runId})`.execute(db)
   return new Map(rows.map(({ listed, ...row }) => [listed, row.path === null ? null : row]))
 }
@@ -80,15 +80,15 @@ export async function writeEntries(trx: Trx, sourceId: string, runId: string, en
 }
 
 /** Returns those hashes that belong to a file not yet seen by the run: it may have been moved. */
-export async function findUnseenHashes(trx: Trx, sourceId: string, runId: string, sums: readonly string[]): Promise<Set<string>> {
-  if (sums.length === 0) return new Set()
+export async function findUnseenHashes(trx: Trx, sourceId: string, runId: string, hashes: readonly string[]): Promise<Set<string>> {
+  if (hashes.length === 0) return new Set()
   const { rows } = await sql<{ sha256: string }>`
     select distinct sha256 from source_files
-    where source_id = ${sourceId} and sha256 = any(${sums}::text[]) and ${isUnseen(runId)}`.execute(trx)
+    where source_id = ${sourceId} and sha256 = any(${hashes}::text[]) and ${isUnseen(runId)}`.execute(trx)
   return new Set(rows.map(({ sha256 }) => sha256))
 }
 
-/** Ingested by an earlier run and not seen by this one. Excludes files that are gone both here and at the source. */
+/** Ingested by an earlier run and not seen by this one. Excludes files that were deleted both here and at the source. */
 const isUnseen = (runId: string) =>
   sql`outcome = 'stored' and run_id is distinct from ${runId} and (document_id is not null or removed_at is null)`
 

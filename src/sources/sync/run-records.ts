@@ -30,7 +30,7 @@ export interface Run extends Counts {
 
 /** Recorded errors per run. Further errors are only counted. */
 const maxErrors = 100
-/** Runs kept per source. */
+/** Runs recorded per source. */
 const maxRuns = 50
 
 /** Error of a run whose process ended without finishing it. */
@@ -70,7 +70,7 @@ export async function beginRun(app: App, sourceId: string, id: string): Promise<
 }
 
 /** Marks runs of the source as failed whose process ended. The caller holds the lock of the source. */
-async function failInterruptedRuns(app: App, trx: Trx, sourceId: string, but: string): Promise<void> {
+async function failInterruptedRuns(app: App, trx: Trx, sourceId: string, exceptId: string): Promise<void> {
   await trx
     .updateTable('source_syncs')
     .set({
@@ -81,7 +81,7 @@ async function failInterruptedRuns(app: App, trx: Trx, sourceId: string, but: st
     })
     .where('source_id', '=', sourceId)
     .where('state', '=', 'running')
-    .where('id', '!=', but)
+    .where('id', '!=', exceptId)
     .execute()
 }
 
@@ -92,12 +92,12 @@ export async function assertHeld(trx: Trx, run: Run): Promise<void> {
 }
 
 /** Adds to the counts of the run in the database. Call tallyCounts() after the commit. */
-export async function addCounts(trx: Trx, run: Run, more: Partial<Counts>, errors: readonly FileError[] = []): Promise<void> {
-  const kept = errors.slice(0, Math.max(0, maxErrors - run.errors))
+export async function addCounts(trx: Trx, run: Run, delta: Partial<Counts>, errors: readonly FileError[] = []): Promise<void> {
+  const recorded = errors.slice(0, Math.max(0, maxErrors - run.errors))
   await updateHeld(trx, run)
     .set((eb) => ({
-      ...Object.fromEntries(Object.entries(more).map(([name, value]) => [name, eb(name as Outcome, '+', value)])),
-      ...(kept.length === 0 ? {} : { errors: sql<string>`errors || ${JSON.stringify(kept)}::jsonb` }),
+      ...Object.fromEntries(Object.entries(delta).map(([name, value]) => [name, eb(name as Outcome, '+', value)])),
+      ...(recorded.length === 0 ? {} : { errors: sql<string>`errors || ${JSON.stringify(recorded)}::jsonb` }),
     }))
     .execute()
 }
@@ -109,8 +109,8 @@ export const sumCounts = (one: Counts, other: Counts): Counts => {
 }
 
 /** Adds to the counts of the run in memory. */
-export function tallyCounts(run: Run, more: Partial<Counts>, errors: readonly FileError[] = []): void {
-  for (const [name, value] of Object.entries(more)) run[name as Outcome] += value
+export function tallyCounts(run: Run, delta: Partial<Counts>, errors: readonly FileError[] = []): void {
+  for (const [name, value] of Object.entries(delta)) run[name as Outcome] += value
   run.errors = Math.min(maxErrors, run.errors + errors.length)
 }
 

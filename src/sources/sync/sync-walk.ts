@@ -17,7 +17,7 @@ const progressIntervalMs = 250
 /** Rounds without progress after which the run is checked for cancellation. */
 const maxQuietRounds = 4
 /** Rounds between checks of the owner's rights. */
-const rightsRounds = 4
+const rightsCheckRounds = 4
 /** Rounds after which results are ingested even if the batch is small: a crash loses what was not ingested. */
 const flushRounds = 2
 
@@ -40,7 +40,7 @@ export async function syncSource(contextWithoutStop: SyncContext): Promise<void>
   let checking: Promise<void> | null = null
   const onTick = () => {
     if (++round % flushRounds === 0) queue.flush()
-    if (round % rightsRounds === 0)
+    if (round % rightsCheckRounds === 0)
       checking ??= checkOwnerRights(context)
         .then(() => yieldToWaitingSyncs(context, started))
         .catch((error) => {
@@ -106,7 +106,7 @@ const durationExceeded = (maxMs: number) =>
     `The sync took longer than sources.max_duration (${maxMs / 1000} s). Files fetched so far stay; the next sync continues.`,
   )
 
-async function walk(context: SyncContext, state: WalkState, intake: FetchQueue): Promise<void> {
+async function walk(context: SyncContext, state: WalkState, queue: FetchQueue): Promise<void> {
   const { app, sourceId, connection, options, signal } = context
   let batch: SourceEntry[] = []
   let batchStart = performance.now()
@@ -115,7 +115,7 @@ async function walk(context: SyncContext, state: WalkState, intake: FetchQueue):
   /** Compares a batch while the next entries are listed. Returns false when the limit of files is reached. */
   const compareBatch = async (): Promise<boolean> => {
     filesLeft -= await comparing
-    comparing = filesLeft > 0 ? compareListing(context, state, intake, batch, filesLeft) : Promise.resolve(0)
+    comparing = filesLeft > 0 ? compareListing(context, state, queue, batch, filesLeft) : Promise.resolve(0)
     comparing.catch(() => {})
     batch = []
     batchStart = performance.now()

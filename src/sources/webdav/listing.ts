@@ -43,7 +43,7 @@ export async function listFolder(
     maxAttempts,
   }
   return readResponse(http, request, async ({ body, status, url, header }) => {
-    if (status !== 207) throw new SourceFailure('SOURCE_PROTOCOL', `The answer is not a WebDAV list (status ${status}).`)
+    if (status !== 207) throw new SourceFailure('SOURCE_PROTOCOL', `The response is not a WebDAV list (status ${status}).`)
     // A redirect of the root changes the address; a redirect of a folder in it could be a loop or lead elsewhere.
     if (path !== '' && !isSameFolder(url, folderRequestUrl))
       throw new SourceFailure('SOURCE_PROTOCOL', 'The folder redirects to another place.')
@@ -108,14 +108,14 @@ async function collectListing(
   })
   const { self } = listed
   if (self && self.status !== 200) throw new SourceFailure(...statusFailure(self.status))
-  if (self && !self.isFolder) throw new SourceFailure('SOURCE_PROTOCOL', 'The address is that of a file, not of a folder.')
+  if (self && !self.isFolder) throw new SourceFailure('SOURCE_PROTOCOL', 'The address is a file, not a folder.')
   // A server whose disk is not mounted may send an empty list. An empty folder still lists itself.
   if (!self && names.size === 0)
     throw new SourceFailure(
       'SOURCE_PROTOCOL',
       problems[0]
-        ? `The list holds no name in this folder. ${problems[0].message}`
-        : 'The list is empty: not even the folder itself is in it.',
+        ? `The list has no entry of this folder. ${problems[0].message}`
+        : 'The list is empty. It should contain at least the folder itself.',
     )
   return {
     url,
@@ -151,16 +151,16 @@ function createHrefResolver(folder: URL, path: string): (href: string) => HrefTa
   return (href) => {
     const absolute = /^(?:[a-z][a-z0-9+.-]*:)?\/\/([^/]*)(.*)$/is.exec(href)
     // Behind a proxy, servers often send a wrong scheme or port. Requests go to the configured address anyway.
-    if (absolute && parseHost(absolute[1] ?? '') !== folder.hostname) return invalidHref('The name points at another server.')
+    if (absolute && parseHost(absolute[1] ?? '') !== folder.hostname) return invalidHref('The entry is on another server.')
     const own = absolute ? absolute[2] || '/' : href
-    if (own === '') return invalidHref('The list holds something without a name.')
+    if (own === '') return invalidHref('The entry has no name.')
     // Most hrefs begin with the requested path or are relative to it, so only their end is decoded.
     const end = own.startsWith(folder.pathname) ? own.slice(folder.pathname.length) : own.startsWith('/') ? null : own
     const parts = decodePath(end ?? own)
-    if (parts === null) return invalidHref('The name is not UTF-8, or holds “..”, a slash, a backslash or a control character.')
+    if (parts === null) return invalidHref('The name is not UTF-8, or contains “..”, a slash, a backslash or a control character.')
     const depthOfBase = end === null ? base.length : 0
     if (end === null && !base.every((part, index) => parts[index] === part))
-      return invalidHref('The name lies outside the folder that was listed.')
+      return invalidHref('The entry is outside of the listed folder.')
     const name = parts[depthOfBase]
     if (name === undefined) return { is: 'self' }
     if (parts.length > depthOfBase + 1) return { is: 'deeper' }

@@ -98,6 +98,6 @@ type ListOutcome = { path: string; listing: Listing; failure?: undefined } | { p
 
 const listOrFail = (path: string, listing: Promise<Listing>): Promise<ListOutcome> =>
   listing.then(
-    (found) => ({ path, listing: found }),
+    (result) => ({ path, listing: result }),
     (error) => ({ path, failure: toSourceFailure(error) }),
   )

@@ -1,8 +1,8 @@
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
+import { requireUser } from '../../src/cli/remote/target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { requireUser } from '../../src/cli/runtime/require-user.ts'
 import { parseBoolean } from '../../src/config/values.ts'
 
 const names = ['theme', 'language', 'notifications_enabled', 'ocr_default_language', 'items_per_page'] as const

@@ -218,7 +218,7 @@ test('import: 2 for a file that cannot be read, an unknown column, no format', a
     ['open.csv', 'username,email\n"a,a@example.org\n', 'line 2: a quote is not closed'],
     ['long.csv', 'username,email\na,b,c\n', 'line 2: 3 fields, but 2 columns'],
     ['latin1.csv', Buffer.from('username\nJos\xe9\n', 'latin1'), 'not UTF-8'],
-    ['plain.txt', '', 'the format of'],
+    ['plain.txt', '', 'cannot tell the format of'],
     ['x.json', '{"users":7}', 'no array'],
     ['y.jsonl', '{}\n{', 'line 2'],
   ] as const) {

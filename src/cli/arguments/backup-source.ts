@@ -7,22 +7,23 @@ import type { Cli } from '../runtime/context.ts'
 import { usage } from '../runtime/exit.ts'
 
 /** Opens a backup: `-` is standard input, else a path, else a name in backup.path. Throws AppError NOT_FOUND, Failure USAGE. */
-export async function resolveBackup(cli: Cli, given: string): Promise<BackupSource> {
+export async function resolveBackup(cli: Cli, backup: string): Promise<BackupSource> {
   const { openSource, streamSource } = await import('../../backup/backup-source.ts')
-  if (given === '-') {
-    if (process.stdin.isTTY) throw usage('standard input is a terminal', 'send an archive into it, or name a file')
+  if (backup === '-') {
+    if (process.stdin.isTTY)
+      throw usage('"-" reads an archive from standard input, which is a terminal', 'pipe an archive in, or pass a file')
     return streamSource(process.stdin, 'standard input')
   }
   const { config } = await cli.config()
-  const inRepository = join(config.backup.path, given)
-  const isName = !given.includes('/') && existsSync(inRepository) && !existsSync(given)
-  return openSource(isName ? inRepository : given)
+  const inRepository = join(config.backup.path, backup)
+  const isName = !backup.includes('/') && existsSync(inRepository) && !existsSync(backup)
+  return openSource(isName ? inRepository : backup)
 }
 
 /** Rejects --to-database with a password, because every user of the machine can read a command line. Throws Failure USAGE. */
 export function rejectUrlPassword(url: string | undefined): void {
   if (url !== undefined && /^\w+:\/\/[^/@]*:[^/@]+@|[?&]password=/.test(url))
-    throw usage('--to-database must not hold a password', 'put it into PGPASSFILE, or the whole URL into DATABASE_URL')
+    throw usage('--to-database must not contain a password', 'use PGPASSFILE, or pass the whole URL in DATABASE_URL')
 }
 
 export interface SigningKeyFlags {

@@ -11,7 +11,7 @@ export async function readBodyText(
   words: readonly string[],
   file: string | undefined,
 ): Promise<string> {
-  if (words.length > 0 && file !== undefined) throw usage('the text is given twice: behind the command, and with --body-file')
+  if (words.length > 0 && file !== undefined) throw usage('the text is both an argument and in --body-file', 'pass one of them')
   if (words.length > 0) return words.join(' ')
   if (file === undefined) return promptLine(options, 'Comment:', 'the text, or --body-file FILE')
   try {

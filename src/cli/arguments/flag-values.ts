@@ -4,11 +4,11 @@ import { parseDuration } from '../../config/values.ts'
 import { usage } from '../runtime/exit.ts'
 
 /** Parses a duration such as 90s, 24h or 7d into milliseconds. Throws Failure USAGE with the name of the flag. */
-export function parseDurationFlag(flag: string, given: string): number {
+export function parseDurationFlag(flag: string, text: string): number {
   try {
-    return parseDuration(given)
+    return parseDuration(text)
   } catch (error) {
-    throw usage(`${flag}: "${given}" ${(error as Error).message}`)
+    throw usage(`${flag}: "${text}" ${(error as Error).message}`)
   }
 }
 
@@ -31,11 +31,11 @@ export function parseKeyValues(flag: string, pairs: readonly string[]): Record<s
   )
 }
 
-/** Returns the whole number that a flag was given. Throws Failure USAGE if it is not between `min` and `max`. */
-export function parseCount(flag: string, given: string, { min = 1, max = 999_999_999 }: { min?: number; max?: number } = {}): number {
-  const count = Number(given)
-  if (!/^\d{1,9}$/.test(given) || count < min || count > max)
-    throw usage(`${flag} ${given}: not a whole number ${max === 999_999_999 ? `of ${min} or more` : `from ${min} to ${max}`}`)
+/** Parses the whole number of a flag. Throws Failure USAGE if it is not between `min` and `max`. */
+export function parseCount(flag: string, text: string, { min = 1, max = 999_999_999 }: { min?: number; max?: number } = {}): number {
+  const count = Number(text)
+  if (!/^\d{1,9}$/.test(text) || count < min || count > max)
+    throw usage(`${flag} ${text}: not a whole number ${max === 999_999_999 ? `of ${min} or more` : `from ${min} to ${max}`}`)
   return count
 }
 

@@ -6,15 +6,15 @@ import { Failure, usage } from '../runtime/exit.ts'
 export const isId = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 
 /** Returns the id in lower case. Throws Failure NOT_FOUND for anything but a UUID, so that nothing else becomes part of a path. */
-export function parseId(given: string, what: string): string {
-  if (!isId(given)) throw new Failure('NOT_FOUND', `no ${what} "${given}": that is not an id`)
-  return given.toLowerCase()
+export function parseId(text: string, kind: string): string {
+  if (!isId(text)) throw new Failure('NOT_FOUND', `no ${kind} "${text}": not an id`)
+  return text.toLowerCase()
 }
 
 /** Returns the ids without duplicates; "-" reads further ids, separated by white space, from standard input. Throws Failure USAGE. */
-export async function readIds(given: readonly string[]): Promise<string[]> {
-  if (!given.includes('-')) return [...new Set(given)]
-  if (process.stdin.isTTY) throw usage('"-" reads ids from a pipe or file, and standard input is a terminal')
-  const read = (await text(process.stdin)).split(/\s+/).filter((id) => id !== '')
-  return [...new Set(given.flatMap((id) => (id === '-' ? read : [id])))]
+export async function readIds(args: readonly string[]): Promise<string[]> {
+  if (!args.includes('-')) return [...new Set(args)]
+  if (process.stdin.isTTY) throw usage('"-" reads ids from standard input, which is a terminal', 'pass the ids, or pipe them in')
+  const piped = (await text(process.stdin)).split(/\s+/).filter((id) => id !== '')
+  return [...new Set(args.flatMap((id) => (id === '-' ? piped : [id])))]
 }

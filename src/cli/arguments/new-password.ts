@@ -26,8 +26,8 @@ export const addPasswordFlags = (command: Command): Command =>
 /** Reads or generates the password. Returns null for --no-password. Throws Failure USAGE. */
 export async function readNewPassword(cli: Cli, flags: PasswordFlags): Promise<string | null> {
   const { passwordStdin: isStdin, passwordFile: file, generatePassword, password } = flags
-  const ways = [isStdin, file !== undefined, generatePassword, password === false].filter(Boolean).length
-  if (ways > 1) throw usage('of --password-stdin, --password-file, --generate-password and --no-password only one can be meant')
+  const sourceCount = [isStdin, file !== undefined, generatePassword, password === false].filter(Boolean).length
+  if (sourceCount > 1) throw usage('--password-stdin, --password-file, --generate-password and --no-password exclude each other')
   if (password === false) return null
   if (!generatePassword) return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable }, true)
   const passwords = await import('../../users/passwords.ts')

@@ -26,13 +26,13 @@ export async function readPassword(source: PasswordSource, env: Env, { canPrompt
       ? await runPasswordCommand(source.password_command ?? '', env, canPrompt)
       : await readPasswordFile(source.password_file)
   const password = all.replace(/\r?\n$/, '')
-  if (password === '') throw new Failure('AUTH', `${describePasswordSource(source)} is empty; a password was expected`)
+  if (password === '') throw new Failure('AUTH', `no password: ${describePasswordSource(source)} is empty`)
   return password
 }
 
 const readPasswordFile = (file: string): Promise<string> =>
   readFile(file, 'utf8').catch((error: Error) => {
-    throw new Failure('AUTH', `the password cannot be read: ${error.message}`)
+    throw new Failure('AUTH', `cannot read the password file: ${error.message}`)
   })
 
 /** Runs the command in a shell. Without a terminal its standard input is empty, so that it cannot wait for an answer. */
@@ -44,13 +44,13 @@ async function runPasswordCommand(command: string, env: Env, canPrompt: boolean)
     detached: !canPrompt,
   })
   // Kills the whole process group, unless the group shares the terminal.
-  const clock = setTimeout(() => (canPrompt || !child.pid ? child.kill('SIGKILL') : process.kill(-child.pid, 'SIGKILL')), commandTimeoutMs)
+  const timer = setTimeout(() => (canPrompt || !child.pid ? child.kill('SIGKILL') : process.kill(-child.pid, 'SIGKILL')), commandTimeoutMs)
   const ended = new Promise<string | null>((resolve) => {
     child.on('error', (error) => resolve(error.message))
-    child.on('close', (code, signal) => resolve(code === 0 ? null : `it ended with ${signal ?? code}`))
+    child.on('close', (code, signal) => resolve(code === 0 ? null : `exit status ${signal ?? code}`))
   })
   const [output, problem] = await Promise.all([text(child.stdout).catch(() => ''), ended])
-  clearTimeout(clock)
+  clearTimeout(timer)
   if (problem !== null) throw new Failure('AUTH', `the password command "${command}" failed: ${problem}`)
   return output
 }

@@ -3,37 +3,42 @@ import { escapeControls } from '../../log/escape.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 
-type Asking = Pick<GlobalOptions, 'canPrompt'>
+type PromptOptions = Pick<GlobalOptions, 'canPrompt'>
 
 /** Inquirer draws on standard output by default, which is for results. */
 const context = { output: process.stderr, clearPromptOnDone: false }
 
 /** Asks for confirmation. `flag` answers yes without a prompt ("--yes"). Throws Failure FAILED if the answer is no. */
-export async function confirm(options: Asking & Partial<Pick<GlobalOptions, 'printCurl'>>, question: string, flag: string): Promise<void> {
+export async function confirm(
+  options: PromptOptions & Partial<Pick<GlobalOptions, 'printCurl'>>,
+  question: string,
+  flag: string,
+): Promise<void> {
   if (options.printCurl) return
   requireTerminal(options, question, flag)
   const { confirm: ask } = await import('@inquirer/prompts')
-  if (!(await ask({ message: escapeControls(question), default: false }, context))) throw new Failure('FAILED', 'nothing was changed')
+  if (!(await ask({ message: escapeControls(question), default: false }, context)))
+    throw new Failure('FAILED', 'cancelled; nothing was changed')
 }
 
 /** Asks for a secret without echo, and for its repetition if it is new. Throws Failure USAGE if the two differ. */
-export async function promptPassword(options: Asking, question: string, flag: string, isNew = false): Promise<string> {
+export async function promptPassword(options: PromptOptions, question: string, flag: string, isNew = false): Promise<string> {
   requireTerminal(options, question, flag)
   const { password: ask } = await import('@inquirer/prompts')
   // `toggleMask: false` disables the key that shows the text.
   const hidden = (message: string): Promise<string> => ask({ message, toggleMask: false }, context)
   const first = await hidden(question)
-  if (isNew && (await hidden(`${question} (again)`)) !== first) throw usage('the two are not the same')
+  if (isNew && (await hidden(`${question} (again)`)) !== first) throw usage('the two passwords differ')
   return first
 }
 
 /** Asks for one line of text. */
-export async function promptLine(options: Asking, question: string, flag: string): Promise<string> {
+export async function promptLine(options: PromptOptions, question: string, flag: string): Promise<string> {
   requireTerminal(options, question, flag)
   const { input: ask } = await import('@inquirer/prompts')
   return ask({ message: question, required: true }, context)
 }
 
-function requireTerminal({ canPrompt }: Asking, question: string, flag: string): void {
-  if (!canPrompt) throw usage(`"${question}" cannot be asked here (no terminal, or --no-input)`, `pass ${flag}`)
+function requireTerminal({ canPrompt }: PromptOptions, question: string, flag: string): void {
+  if (!canPrompt) throw usage(`cannot ask "${question}" (no terminal, or --no-input)`, `pass ${flag}`)
 }

@@ -5,7 +5,7 @@ import { usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 import { promptPassword } from './prompt.ts'
 
-export interface SecretFlags {
+interface SecretFlags {
   /** --<name>-stdin */
   readonly isStdin?: boolean | undefined
   /** --<name>-file PATH */
@@ -19,24 +19,23 @@ export interface SecretFlags {
 export async function readSecret(
   options: Pick<GlobalOptions, 'canPrompt'>,
   name: string,
-  { isStdin, file: given, env = {}, variable = '' }: SecretFlags,
+  { isStdin, file: flagFile, env = {}, variable = '' }: SecretFlags,
   isNew = false,
 ): Promise<string> {
-  if (isStdin && given !== undefined) throw usage(`--${name}-stdin and --${name}-file exclude each other`)
-  const isGiven = isStdin || given !== undefined
-  if (!isGiven && env[variable]) return env[variable]
-  const file = given ?? (isStdin ? undefined : env[`${variable}_FILE`] || undefined)
+  if (isStdin && flagFile !== undefined) throw usage(`--${name}-stdin excludes --${name}-file`)
+  if (!isStdin && flagFile === undefined && env[variable]) return env[variable]
+  const file = flagFile ?? (isStdin ? undefined : env[`${variable}_FILE`] || undefined)
   if (!isStdin && file === undefined)
     return promptPassword(options, `${name[0]?.toUpperCase()}${name.slice(1)}:`, `--${name}-stdin or --${name}-file FILE`, isNew)
-  const secret = (isStdin ? await text(process.stdin) : await contentOf(file ?? '')).replace(/\r?\n$/, '')
+  const secret = (isStdin ? await text(process.stdin) : await readSecretFile(file ?? '')).replace(/\r?\n$/, '')
   if (secret === '') throw usage(`the ${name} is empty`)
   return secret
 }
 
-async function contentOf(file: string): Promise<string> {
+async function readSecretFile(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    throw usage((error as Error).message)
+    throw usage(`cannot read the file with the secret: ${(error as Error).message}`)
   }
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import type { Client } from '../../client/client.ts'
 import type { Source } from '../../client/sources.ts'
 import type { Column } from '../output/output.ts'
-import { jqIdByName, lookupPrinterOf } from '../remote/curl-lookup.ts'
+import { printIdLookup } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import { collectValues, parseDurationFlag } from './flag-values.ts'
@@ -33,32 +33,29 @@ export const sourceColumns: Column<Source>[] = [
 export const allSourceColumns = sourceColumns.map(({ show: _, ...column }) => column)
 
 /** Finds a source by name (case-insensitive) or id. A client that prints requests returns the id only. Throws Failure NOT_FOUND; USAGE if the name is ambiguous. */
-export async function findSource(client: Client, given: string): Promise<Source> {
-  const asks = lookupPrinterOf(client)
-  if (asks) {
-    const name = given.trim()
-    const id = isId(name) ? name : asks({ path: '/api/sources', filter: jqIdByName('sources', ['name']), name, variable: 'source' })
-    return { id, name } as Source
-  }
-  if (isId(given)) return client.sources.get(given.toLowerCase())
-  const [source] = selectSources(await client.sources.list(), [given])
+export async function findSource(client: Client, nameOrId: string): Promise<Source> {
+  const entries = { path: '/api/sources', list: 'sources', fields: ['name'], variable: 'source' }
+  const printedId = printIdLookup(client, nameOrId, entries)
+  if (printedId !== null) return { id: printedId, name: nameOrId.trim() } as Source
+  if (isId(nameOrId)) return client.sources.get(nameOrId.toLowerCase())
+  const [source] = selectSources(await client.sources.list(), [nameOrId])
   return source as Source
 }
 
 /** Returns the id of the source. Looks ids up too, so that an unknown id fails. Throws as findSource(). */
-export const findSourceId = async (client: Client, given: string): Promise<string> => (await findSource(client, given)).id
+export const findSourceId = async (client: Client, nameOrId: string): Promise<string> => (await findSource(client, nameOrId)).id
 
 /** Selects sources by name or id, without duplicates. Throws as findSource(). */
-export function selectSources(sources: readonly Source[], names: readonly string[]): Source[] {
-  const found = names.map((given) => {
-    const isMeant = ({ id, name }: Source) => id === given.toLowerCase() || name.toLowerCase() === given.trim().toLowerCase()
-    const [source, ...others] = sources.filter(isMeant)
-    if (!source) throw new Failure('NOT_FOUND', `no source "${given}"`)
+export function selectSources(sources: readonly Source[], namesOrIds: readonly string[]): Source[] {
+  const selected = namesOrIds.map((nameOrId) => {
+    const key = nameOrId.trim().toLowerCase()
+    const [source, ...others] = sources.filter(({ id, name }) => id === key || name.toLowerCase() === key)
+    if (!source) throw new Failure('NOT_FOUND', `no source "${nameOrId}"`, { fix: 'dms sources list' })
     if (others.length > 0)
-      throw usage(`several sources are called "${given}": ${[source, ...others].map(({ id }) => id).join(', ')}`, 'give the id')
+      throw usage(`several sources are called "${nameOrId}": ${[source, ...others].map(({ id }) => id).join(', ')}`, 'pass the id')
     return source
   })
-  return [...new Set(found)]
+  return [...new Set(selected)]
 }
 
 export interface AddressFlags {

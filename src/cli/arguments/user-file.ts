@@ -35,7 +35,10 @@ function detectFormat(file: string): RowFormat {
   const extension = extname(file).slice(1).toLowerCase()
   const format = rowFormats.find((each) => each === extension)
   if (!format)
-    throw usage(`the format of ${file === '-' ? 'standard input' : file} is not told by its name`, `pass --format ${rowFormats.join('|')}`)
+    throw usage(
+      `cannot tell the format of ${file === '-' ? 'standard input' : file} from its name`,
+      `pass --format ${rowFormats.join('|')}`,
+    )
   return format
 }
 
@@ -53,9 +56,10 @@ function parseColumnMap(map: string): Map<string, string> {
   const pairs = map.split(',').filter((pair) => pair.trim() !== '')
   return new Map(
     pairs.map((pair) => {
-      const [ours = '', theirs = ''] = pair.split('=').map((name) => name.trim())
-      if (!isColumn(ours) || theirs === '') throw usage(`--map ${pair}: COLUMN=NAME, where COLUMN is one of ${userColumns.join(', ')}`)
-      return [theirs, ours]
+      const [column = '', name = ''] = pair.split('=').map((part) => part.trim())
+      if (!isColumn(column) || name === '')
+        throw usage(`--map ${pair}: not of the form COLUMN=NAME, where COLUMN is one of ${userColumns.join(', ')}`)
+      return [name, column]
     }),
   )
 }
@@ -69,7 +73,7 @@ function parseCsvRows(content: string, names: ReadonlyMap<string, string>): User
   // `users import --rejects` adds columns with an underscore.
   const unknown = columns.filter((name) => !isColumn(name) && !name.startsWith('_'))
   if (unknown.length > 0)
-    throw usage(`unknown column ${unknown.join(', ')}; known are ${userColumns.join(', ')}`, 'pass --map username=NAME,…')
+    throw usage(`unknown column ${unknown.join(', ')}; columns are ${userColumns.join(', ')}`, 'pass --map username=NAME,…')
   return records.map(({ line, fields }) => {
     if (fields.length > columns.length) throw usage(`line ${line}: ${fields.length} fields, but ${columns.length} columns`)
     const cells = fields.map((value, index) => [columns[index] ?? '', value.trim()] as const)
@@ -78,21 +82,21 @@ function parseCsvRows(content: string, names: ReadonlyMap<string, string>): User
 }
 
 function parseJsonRows(content: string, format: 'json' | 'jsonl'): UserRow[] {
-  const parse = (json: string, place: string): unknown => {
+  const parse = (json: string, location: string): unknown => {
     try {
       return JSON.parse(json)
     } catch (error) {
-      throw usage(`${place}: ${(error as Error).message}`)
+      throw usage(`${location}: ${(error as Error).message}`)
     }
   }
-  const plain = content.replace(/^\ufeff/, '')
+  const withoutMark = content.replace(/^\ufeff/, '')
   if (format === 'jsonl') {
-    const lines = plain.split('\n').map((line, index) => ({ location: `line ${index + 1}`, line }))
+    const lines = withoutMark.split('\n').map((line, index) => ({ location: `line ${index + 1}`, line }))
     return lines.filter(({ line }) => line.trim() !== '').map(({ location, line }) => ({ location, fields: parse(line, location) }))
   }
-  const value = parse(plain, 'the file')
+  const value = parse(withoutMark, 'the file')
   const rows = Array.isArray(value) ? value : (value as { users?: unknown } | null)?.users
-  if (!Array.isArray(rows)) throw usage('the file holds no array of users')
+  if (!Array.isArray(rows)) throw usage('the file has no array of users')
   return rows.map((fields, index) => ({ location: `row ${index + 1}`, fields }))
 }
 

@@ -2,43 +2,43 @@
 import type { Client } from '../../client/client.ts'
 import { pathOf, withQuery } from '../../client/connection.ts'
 import type { UserView } from '../../users/view.ts'
-import { jqIdByName, lookupPrinterOf } from '../remote/curl-lookup.ts'
+import { lookupPrinterOf, printIdLookup } from '../remote/curl-lookup.ts'
 import { Failure } from '../runtime/exit.ts'
 import { isId } from './ids.ts'
 
 /** Finds a user. A client that prints requests returns the id only. Throws Failure NOT_FOUND. */
-export async function findUser(client: Client, given: string): Promise<UserView> {
-  const asks = lookupPrinterOf(client)
-  if (asks) {
-    const name = given.trim()
-    const path = withQuery('/api/users', { per_page: 100, q: name.normalize('NFKC') })
-    return { id: isId(name) ? name : asks({ path, filter: jqIdByName('data', ['username', 'email']), name, variable: 'user' }) } as UserView
-  }
-  if (isId(given)) return client.users.get(given.toLowerCase())
+export async function findUser(client: Client, nameOrId: string): Promise<UserView> {
+  const name = nameOrId.trim()
+  const q = name.normalize('NFKC')
+  const path = withQuery('/api/users', { per_page: 100, q })
+  const printedId = printIdLookup(client, name, { path, list: 'data', fields: ['username', 'email'], variable: 'user' })
+  if (printedId !== null) return { id: printedId } as UserView
+  if (isId(name)) return client.users.get(name.toLowerCase())
   // Imported lazily, because the module is large and most runs name no user.
   const { emailKey, usernameKey } = await import('../../http/user-identifier.ts')
-  const wanted = given.trim()
-  const isMeant = ({ username, email }: UserView): boolean =>
-    wanted.includes('@') ? emailKey(email) === emailKey(wanted) : usernameKey(username) === usernameKey(wanted)
-  for await (const user of client.users.list({ q: wanted.normalize('NFKC') })) if (isMeant(user)) return user
-  throw new Failure('NOT_FOUND', `no user "${given}"`)
+  const isMatch = ({ username, email }: UserView): boolean =>
+    name.includes('@') ? emailKey(email) === emailKey(name) : usernameKey(username) === usernameKey(name)
+  for await (const user of client.users.list({ q })) if (isMatch(user)) return user
+  throw new Failure('NOT_FOUND', `no user "${nameOrId}"`)
 }
 
 /** Returns the id of the owner. Throws Failure NOT_FOUND; FORBIDDEN if a user who is not an admin names another user. */
-export async function findOwnerId(client: Client, given: string): Promise<string> {
+export async function findOwnerId(client: Client, nameOrId: string): Promise<string> {
   try {
-    return (await findUser(client, given)).id
+    return (await findUser(client, nameOrId)).id
   } catch (error) {
     if ((error as { status?: unknown }).status !== 403) throw error
     const { id, username, email } = await client.auth.profile()
-    if ([id, username, email].some((own) => own.toLowerCase() === given.trim().toLowerCase())) return id
+    if ([id, username, email].some((own) => own.toLowerCase() === nameOrId.trim().toLowerCase())) return id
     throw error
   }
 }
 
 /** Returns the user name; only an id needs a request. Throws Failure NOT_FOUND. */
-export async function findUsername(client: Client, given: string): Promise<string> {
-  if (!isId(given)) return given
-  const asks = lookupPrinterOf(client)
-  return asks ? asks({ path: pathOf('users', given), filter: '.username', variable: 'user' }) : (await findUser(client, given)).username
+export async function findUsername(client: Client, nameOrId: string): Promise<string> {
+  if (!isId(nameOrId)) return nameOrId
+  const printLookup = lookupPrinterOf(client)
+  return printLookup
+    ? printLookup({ path: pathOf('users', nameOrId), filter: '.username', variable: 'user' })
+    : (await findUser(client, nameOrId)).username
 }

@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import type { Body } from '../../client/client.ts'
+import { parseKeyValues } from '../arguments/flag-values.ts'
 import { usage } from '../runtime/exit.ts'
 
 export interface ApiFlags {
@@ -26,27 +27,29 @@ export interface ApiCall {
 /** Parses the call. GET, HEAD and DELETE put fields into the query, other methods into a JSON body. Throws Failure USAGE. */
 export async function parseApiCall(
   verb: string,
-  place: string,
+  endpoint: string,
   { field = [], typedField = [], input, httpHeader = [] }: ApiFlags,
 ): Promise<ApiCall> {
   const method = verb.toUpperCase()
   if (!/^[A-Z]{3,10}$/.test(method)) throw usage(`"${verb}" is not a method such as GET`)
-  const path = place.startsWith('/') ? place : `/${place}`
-  if (/^\/[/\\]/.test(path) || /^\/?\w+:/.test(place) || /\s/.test(path)) throw usage(`"${place}" is not a path such as /api/documents`)
-  const fields: Record<string, unknown> = Object.fromEntries([...field.map(textOf), ...typedField.map(jsonOf)])
+  const path = endpoint.startsWith('/') ? endpoint : `/${endpoint}`
+  if (/^\/[/\\]/.test(path) || /^\/?\w+:/.test(endpoint) || /\s/.test(path))
+    throw usage(`"${endpoint}" is not a path such as /api/documents`)
+  const typed = Object.entries(parseKeyValues('-F', typedField)).map(([name, value]) => parseJson(name, value))
+  const fields: Record<string, unknown> = { ...parseKeyValues('-f', field), ...Object.fromEntries(typed) }
   const hasFields = Object.keys(fields).length > 0
-  if (hasFields && input !== undefined) throw usage('-f, -F and --input exclude each other: the body comes from one place')
-  const headers = Object.fromEntries(httpHeader.map(headerOf))
-  const isAsking = ['GET', 'HEAD', 'DELETE'].includes(method)
+  if (hasFields && input !== undefined) throw usage('-f and -F exclude --input: a request has one body')
+  const headers = Object.fromEntries(httpHeader.map(parseHeader))
+  const hasQuery = ['GET', 'HEAD', 'DELETE'].includes(method)
   if (input !== undefined) {
     const body = await bodyOf(input)
     return { method, path, headers: { 'content-type': 'application/json', ...headers }, json: undefined, body }
   }
   return {
     method,
-    path: isAsking ? withFields(path, fields) : path,
+    path: hasQuery ? withFields(path, fields) : path,
     headers,
-    json: hasFields && !isAsking ? fields : undefined,
+    json: hasFields && !hasQuery ? fields : undefined,
     body: null,
   }
 }
@@ -58,36 +61,27 @@ function withFields(path: string, fields: Readonly<Record<string, unknown>>): st
   return query === '' ? path : `${path}${path.includes('?') ? '&' : '?'}${query}`
 }
 
-function pair(flag: string, given: string): [string, string] {
-  const at = given.indexOf('=')
-  if (at < 1) throw usage(`${flag} ${given}: name=value`)
-  return [given.slice(0, at), given.slice(at + 1)]
-}
-
-const textOf = (given: string): [string, unknown] => pair('-f', given)
-
-function jsonOf(given: string): [string, unknown] {
-  const [name, value] = pair('-F', given)
+function parseJson(name: string, value: string): [string, unknown] {
   try {
     return [name, JSON.parse(value)]
   } catch {
-    throw usage(`-F ${given}: the value is not JSON`, 'pass a text with -f')
+    throw usage(`-F ${name}=${value}: the value is not JSON`, `for a text: -f ${name}=…`)
   }
 }
 
-function headerOf(given: string): [string, string] {
-  const [, name, value] = /^([\w-]+):\s*(.*)$/.exec(given) ?? []
-  if (name === undefined || value === undefined) throw usage(`-H ${given}: name: value`)
+function parseHeader(text: string): [string, string] {
+  const [, name, value] = /^([\w-]+):\s*(.*)$/.exec(text) ?? []
+  if (name === undefined || value === undefined) throw usage(`-H ${text}: not of the form NAME: VALUE`)
   if (name.toLowerCase() === 'authorization')
-    throw usage('a token on the command line can be read by everybody on this machine', 'dms login, DMS_TOKEN or DMS_TOKEN_FILE')
+    throw usage('-H authorization: every user of this machine can read a command line', 'use dms login, DMS_TOKEN or DMS_TOKEN_FILE')
   return [name.toLowerCase(), value]
 }
 
 async function bodyOf(input: string): Promise<Body> {
   if (input === '-') return { open: () => Readable.toWeb(process.stdin) as ReadableStream, size: null, path: '-' }
-  const found = await stat(input).catch((error: Error) => {
-    throw usage(error.message)
+  const stats = await stat(input).catch((error: Error) => {
+    throw usage(`--input: ${error.message}`)
   })
-  if (!found.isFile()) throw usage(`${input} is not a file`)
-  return { open: () => Readable.toWeb(createReadStream(input)) as ReadableStream, size: found.size, path: input }
+  if (!stats.isFile()) throw usage(`--input ${input}: not a file`)
+  return { open: () => Readable.toWeb(createReadStream(input)) as ReadableStream, size: stats.size, path: input }
 }

@@ -11,34 +11,35 @@ import { type Credential, createCredential } from './credentials.ts'
 import { openAnonymousClient, type RemoteTarget } from './remote-client.ts'
 
 /** Prints the URL, opens it if there is a desktop, and waits. Throws Failure AUTH if the sign-in fails, NOT_FOUND if the server has no OIDC. */
-export async function signInWithBrowser(cli: Cli, there: RemoteTarget): Promise<Credential> {
-  const client = await openAnonymousClient(there, cli.connectOptions)
+export async function signInWithBrowser(cli: Cli, target: RemoteTarget): Promise<Credential> {
+  const client = await openAnonymousClient(target, cli.connectOptions)
   try {
     const { status } = await client.health.oidc()
-    if (status === 'disabled') throw new Failure('NOT_FOUND', `${there.url}: people sign in by password there`, { fix: 'leave out --web' })
-    return createCredential(there.url, await throughBrowser(cli, there, client))
+    if (status === 'disabled')
+      throw new Failure('NOT_FOUND', `${target.url} has no single sign-on (OIDC)`, { fix: 'sign in with a password: omit --web' })
+    return createCredential(target.url, await exchangeCode(cli, target, client))
   } finally {
     await client.close()
   }
 }
 
-async function throughBrowser(cli: Cli, there: RemoteTarget, { auth }: Client): Promise<SignIn> {
+async function exchangeCode(cli: Cli, target: RemoteTarget, { auth }: Client): Promise<SignIn> {
   const verifier = randomBytes(32).toString('base64url')
   const challenge = createHash('sha256').update(verifier).digest('base64url')
-  const waiting = await waitForBrowser(cli.signal)
+  const callback = await listenForCallback(cli.signal)
   try {
-    const page = new URL(`${there.url.replace(/\/+$/, '')}/api/auth/oidc/login`)
-    page.search = String(new URLSearchParams({ shell_port: String(waiting.port), shell_challenge: challenge }))
-    for (const line of ['Open this page in a browser of this machine to sign in:', '', `  ${page}`, '']) cli.warn(line)
+    const page = new URL(`${target.url.replace(/\/+$/, '')}/api/auth/oidc/login`)
+    page.search = String(new URLSearchParams({ shell_port: String(callback.port), shell_challenge: challenge }))
+    for (const line of ['To sign in, open this page in a browser on this machine:', '', `  ${page}`, '']) cli.warn(line)
     openPage(cli.env, page.href)
-    return await auth.exchange(await waiting.code, verifier)
+    return await auth.exchange(await callback.code, verifier)
   } finally {
-    waiting.end()
+    callback.end()
   }
 }
 
 /** Listens on a free loopback port for the request with the code or the error. */
-async function waitForBrowser(signal: AbortSignal): Promise<{ port: number; code: Promise<string>; end(): void }> {
+async function listenForCallback(signal: AbortSignal): Promise<{ port: number; code: Promise<string>; end(): void }> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   // Prevents an unhandled rejection before the caller awaits `code`.
   promise.catch(() => {})
@@ -46,10 +47,10 @@ async function waitForBrowser(signal: AbortSignal): Promise<{ port: number; code
     const { searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1')
     const [code, error] = [searchParams.get('code'), searchParams.get('error')]
     if (code === null && error === null) return response.writeHead(404).end()
-    const text = code === null ? `Signing in failed: ${error}. The shell knows more.` : 'Signed in. This page can be closed.'
+    const text = code === null ? `Sign-in failed: ${error}. Details are in the shell.` : 'Signed in. This page can be closed.'
     response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8', connection: 'close' }).end(`${text}\n`)
     if (code !== null) resolve(code)
-    else reject(new Failure('AUTH', `the sign-in in the browser ended with ${error}`))
+    else reject(new Failure('AUTH', `the sign-in in the browser failed: ${error}`))
   })
   signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   await new Promise<void>((started, failed) => server.once('error', failed).listen(0, '127.0.0.1', started))

@@ -1,5 +1,4 @@
 /** Contexts as rows, without secrets. */
-
 import type { Column } from '../output/output.ts'
 import type { Cli } from '../runtime/context.ts'
 import type { Env } from '../runtime/private-file.ts'
@@ -55,13 +54,13 @@ export async function listContextRows(contexts: Contexts, env: Env): Promise<Con
 }
 
 function rowOf(name: string, context: Context | null, { current }: Contexts, credentials: Credentials): ContextRow {
-  const held = credentials[name]
+  const credential = credentials[name]
   return {
     name,
     current: name === current,
     url: context?.url ?? null,
     username: context?.username ?? null,
-    token_expires_at: held && held.url === context?.url ? held.expires_at : null,
+    token_expires_at: credential && credential.url === context?.url ? credential.expires_at : null,
     password_file: context?.password_file ?? null,
     password_command: context?.password_command ?? null,
     ca_file: context?.ca_file ?? null,

@@ -41,21 +41,21 @@ export async function updateContexts(env: Env, change: (contexts: Contexts) => C
 
 function contextsIn(file: Record<string, unknown>): Contexts {
   const { current = localContext, contexts = {}, ...unknown } = file
-  const [odd] = Object.keys(unknown)
-  if (odd !== undefined) throw new Error(`unknown key ${odd}`)
-  if (typeof current !== 'string') throw new Error('current: the name of a context')
-  if (!isTable(contexts)) throw new Error('contexts: sections such as [contexts.prod]')
+  const [unknownKey] = Object.keys(unknown)
+  if (unknownKey !== undefined) throw new Error(`unknown key ${unknownKey}`)
+  if (typeof current !== 'string') throw new Error('current must be the name of a context')
+  if (!isTable(contexts)) throw new Error('contexts must be sections such as [contexts.prod]')
   const byName = new Map(Object.entries(contexts).map(([name, entry]) => [name, contextIn(name, entry)] as const))
-  if (current !== localContext && !byName.has(current)) throw new Error(`current: there is no [contexts.${current}]`)
+  if (current !== localContext && !byName.has(current)) throw new Error(`current is "${current}", but [contexts.${current}] does not exist`)
   return { current, byName }
 }
 
 function contextIn(name: string, entry: unknown): Context {
-  if (!isTable(entry)) throw new Error(`contexts.${name} is a section`)
+  if (!isTable(entry)) throw new Error(`contexts.${name} must be a section`)
   for (const [key, value] of Object.entries(entry)) {
     const kind = fields[key as keyof Context]
     if (kind === undefined) throw new Error(`unknown key contexts.${name}.${key}`)
-    if (typeof value !== kind) throw new Error(`contexts.${name}.${key} is a ${kind}`)
+    if (typeof value !== kind) throw new Error(`contexts.${name}.${key} must be a ${kind}`)
   }
   if (entry.url === undefined) throw new Error(`contexts.${name} has no url`)
   return { ...entry, url: parseServerUrl(String(entry.url), entry.insecure_http === true) } as Context

@@ -26,15 +26,14 @@ export const localContext = 'local'
 /** Returns the context of that name. Throws Failure NOT_FOUND. */
 export function findContext({ byName }: Contexts, name: string): Context {
   const context = byName.get(name)
-  if (!context)
-    throw new Failure('NOT_FOUND', `there is no context "${name}"`, { fix: `dms context list, or: dms login URL --name ${name}` })
+  if (!context) throw new Failure('NOT_FOUND', `no context "${name}"`, { fix: `dms context list, or: dms login URL --name ${name}` })
   return context
 }
 
 /** Validates the name of a new context. Throws Failure USAGE. */
 export function parseContextName(name: string): string {
-  if (name === localContext) throw usage('"local" is this machine; choose another name')
-  if (!/^[A-Za-z0-9][\w.-]{0,63}$/.test(name)) throw usage(`"${name}": a name has letters, digits, "-", "_" and ".", at most 64`)
+  if (name === localContext) throw usage('the name "local" is reserved for this machine')
+  if (!/^[A-Za-z0-9][\w.-]{0,63}$/.test(name)) throw usage(`context name "${name}": only letters, digits, "-", "_" and ".", at most 64`)
   return name
 }
 
@@ -45,10 +44,14 @@ export function parseContextName(name: string): string {
 export function parseServerUrl(text: string, isInsecureAllowed: boolean): string {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol)) throw usage(`"${text}" is not the URL of a server, such as https://dms.example.org`)
-  if (url.username || url.password) throw usage('the URL of a server holds no name and no password', 'pass --username to dms login')
-  if (url.pathname !== '/' || url.search || url.hash) throw usage(`"${text}": the URL of a server ends after its name and port`)
+  if (url.username || url.password)
+    throw usage('the URL of a server must not contain a user name or password', 'pass --username to dms login')
+  if (url.pathname !== '/' || url.search || url.hash) throw usage(`"${text}": the URL of a server has no path, query or fragment`)
   if (url.protocol === 'http:' && !isLoopback(url.hostname) && !isInsecureAllowed)
-    throw usage(`${url.origin}: passwords and tokens could be read on the way`, 'use https://, or pass --insecure-http (DMS_INSECURE_HTTP)')
+    throw usage(
+      `${url.origin}: http:// sends passwords and tokens unencrypted`,
+      'use https://, or pass --insecure-http (DMS_INSECURE_HTTP)',
+    )
   return url.origin
 }
 

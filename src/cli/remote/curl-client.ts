@@ -47,8 +47,8 @@ export function createCurlClient(
       ? print(method, path, headers, [])
       : print(method, path, { 'Content-Type': 'application/json', ...headers }, [`-d ${quoted(JSON.stringify(json, withoutSecrets))}`])
   const newVariable = (name: string): { variable: string; standIn: string } => {
-    const namesakes = [...variables.values()].filter((known) => known.replace(/\d+$/, '') === name).length
-    const variable = namesakes === 0 ? name : `${name}${namesakes + 1}`
+    const count = [...variables.values()].filter((other) => other.replace(/\d+$/, '') === name).length
+    const variable = count === 0 ? name : `${name}${count + 1}`
     const standIn = randomUUID()
     variables.set(standIn, variable)
     return { variable, standIn }
@@ -72,21 +72,21 @@ export function createCurlClient(
       value === undefined ? [] : [`--form-string ${quoted(`${name}=${value}`)}`],
     )
     const parts = files.map(
-      ({ filename, path: place }) => `-F ${quoted(`${field}=@${formName(place ?? '-')};filename=${formName(filename)}`)}`,
+      ({ filename, path: file }) => `-F ${quoted(`${field}=@${formName(file ?? '-')};filename=${formName(filename)}`)}`,
     )
     return print('POST', path, key ? { 'Idempotency-Key': key } : {}, [...texts, ...parts])
   }
   const raw = async (method: string, path: string, body: Body | null, headers: Readonly<Record<string, string>> = {}): Promise<never> =>
     print(method, path, headers, body ? [`--data-binary ${quoted(`@${body.path ?? '-'}`)}`] : [])
-  const asked = new Map<string, string>()
+  const lookups = new Map<string, string>()
   const printLookup: PrintLookup = ({ path, filter, name, variable: prefix }) => {
     const argument = name === undefined ? '' : ` --arg name ${quoted(name)}`
-    const ask = `${curl('GET', path)} | jq -r${argument} ${quoted(filter)}`
-    const known = asked.get(ask)
-    if (known !== undefined) return known
+    const command = `${curl('GET', path)} | jq -r${argument} ${quoted(filter)}`
+    const previous = lookups.get(command)
+    if (previous !== undefined) return previous
     const { variable, standIn } = newVariable(prefix)
-    write(`${variable}=$(${ask})\n`)
-    asked.set(ask, standIn)
+    write(`${variable}=$(${command})\n`)
+    lookups.set(command, standIn)
     return standIn
   }
   return { ...clientOver({ send: sent, fetch: sent, call: sent, list, sendOnce: sent, upload, raw }), printLookup }

@@ -1,7 +1,8 @@
 /** Look-ups of clients that print their requests (--print-curl): an answer becomes a shell variable. */
 import type { Client } from '../../client/client.ts'
+import { isId } from '../arguments/ids.ts'
 
-export interface Lookup {
+interface Lookup {
   readonly path: string
   /** jq filter of the answer; `$name` is `name` */
   readonly filter: string
@@ -11,7 +12,7 @@ export interface Lookup {
 }
 
 /** Prints the look-up and returns a stand-in for its result in later requests. It has the form of an id. */
-export type PrintLookup = (ask: Lookup) => string
+export type PrintLookup = (lookup: Lookup) => string
 
 export interface LookupPrinter {
   readonly printLookup: PrintLookup
@@ -20,8 +21,22 @@ export interface LookupPrinter {
 /** Returns the function of a client that prints requests, else null. */
 export const lookupPrinterOf = (client: Client): PrintLookup | null => (client as Client & Partial<LookupPrinter>).printLookup ?? null
 
-/** Returns a jq filter: the id of the only entry of `list` with this name in one of `fields`. */
-export function jqIdByName(list: string, fields: readonly string[]): string {
-  const isMeant = fields.map((field) => `(.${field} | ascii_downcase) == ($name | ascii_downcase)`).join(' or ')
-  return `[.${list}[] | select(${isMeant}) | .id] | if length == 1 then .[0] else error("\\(length) are called \\($name)") end`
+/** Named entries of the API for a look-up by name. */
+export interface NamedEntries {
+  readonly path: string
+  /** field of the answer with the list, and fields of an entry with its names */
+  readonly list: string
+  readonly fields: readonly string[]
+  /** shell variable for the id */
+  readonly variable: string
+}
+
+/** Returns the id or a stand-in for it if the client prints its requests, else null. */
+export function printIdLookup(client: Client, nameOrId: string, { path, list, fields, variable }: NamedEntries): string | null {
+  const printLookup = lookupPrinterOf(client)
+  const name = nameOrId.trim()
+  if (!printLookup || isId(name)) return printLookup && name.toLowerCase()
+  const isMatch = fields.map((field) => `(.${field} | ascii_downcase) == ($name | ascii_downcase)`).join(' or ')
+  const filter = `[.${list}[] | select(${isMatch}) | .id] | if length == 1 then .[0] else error("\\(length) are called \\($name)") end`
+  return printLookup({ path, filter, name, variable })
 }

@@ -9,15 +9,15 @@ export type DownloadTarget = { folder: string } | { file: string }
 
 /** Resolves --to. An existing folder, a trailing slash or several files mean a folder, which is created if missing. Throws Failure USAGE. */
 export async function resolveDownloadTarget(to: string, count: number): Promise<DownloadTarget> {
-  const about = await stat(to).catch(() => null)
-  if (!about?.isDirectory() && !to.endsWith('/') && count === 1) return { file: to }
+  const stats = await stat(to).catch(() => null)
+  if (!stats?.isDirectory() && !to.endsWith('/') && count === 1) return { file: to }
   await mkdir(to, { recursive: true }).catch((error: Error) => {
     throw usage(`--to ${to}: ${error.message}`)
   })
   return { folder: to }
 }
 
-/** Returns the unsafe file name of the answer; '' if it has none. */
+/** Returns the file name of the answer, not yet safe; '' if it has none. */
 export async function parseFileName({ headers }: Response): Promise<string> {
   const { parse } = await import('content-disposition')
   try {
@@ -38,7 +38,7 @@ export const bodyChunks = ({ body }: Response): AsyncIterable<Uint8Array> => (bo
 
 /** Throws Failure USAGE if standard output is a terminal. */
 export function rejectTerminal(cli: Cli): void {
-  if (cli.options.isTerminal) throw usage('the bytes of a file would go to this terminal', 'send the output to a file or a program')
+  if (cli.options.isTerminal) throw usage('standard output is a terminal', 'redirect it to a file or a program')
 }
 
 /** Writes the body to standard output, with backpressure, and verifies it. */

@@ -10,16 +10,16 @@ import { loadCertificates, openRemoteClient, type RemoteTarget } from './remote-
 export type EventTransport = Pick<StreamOptions, 'url' | 'dispatcher' | 'token' | 'renew'>
 
 /** Opens the WebSocket of a remote server. Requests the profile first, for a clear error message. */
-export async function openRemoteEvents(cli: Cli, there: RemoteTarget): Promise<EventTransport> {
-  const client = await openRemoteClient(there, cli.connectOptions)
+export async function openRemoteEvents(cli: Cli, target: RemoteTarget): Promise<EventTransport> {
+  const client = await openRemoteClient(target, cli.connectOptions)
   cli.onEnd(() => client.close())
   const response = await client.send('GET', '/api/users/profile')
-  if (response.status === 401) throw new Failure('AUTH', `not signed in to ${there.name}`, { fix: `dms login ${there.url}` })
+  if (response.status === 401) throw new Failure('AUTH', `not signed in to ${target.name}`, { fix: `dms login ${target.url}` })
   await response.arrayBuffer()
-  const agent = new Agent({ connect: { timeout: 10_000, ...(await loadCertificates(there)) } })
+  const agent = new Agent({ connect: { timeout: 10_000, ...(await loadCertificates(target)) } })
   cli.onEnd(() => agent.destroy())
   const { token, renew } = client.session
-  return { url: `${there.url.replace(/^http/, 'ws')}/ws`, dispatcher: agent, token, renew }
+  return { url: `${target.url.replace(/^http/, 'ws')}/ws`, dispatcher: agent, token, renew }
 }
 
 /** Opens a WebSocket in this process, as the user of --as or as an admin. Needs no running server. */
@@ -28,10 +28,10 @@ export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
   const { openLocalSocket } = await import('../../server/local-socket.ts')
   const { as } = cli.options
   const user = as === null ? await findAdmin(app) : await users.findByIdentifier(app.db, as)
-  if (!user) throw usage(`there is no user "${as}" to act as`)
-  const live = await openLocalSocket(app)
-  cli.onEnd(() => live.close())
-  const agent = new Agent({ connect: { socketPath: live.path } })
+  if (!user) throw usage(`--as ${as}: no such user`)
+  const server = await openLocalSocket(app)
+  cli.onEnd(() => server.close())
+  const agent = new Agent({ connect: { socketPath: server.path } })
   cli.onEnd(() => agent.destroy())
   const token = async () => (await issueToken(app, user)).token
   return { url: 'ws://localhost/ws', dispatcher: agent, token, renew: token }
@@ -40,6 +40,6 @@ export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
 async function findAdmin({ db }: Parameters<typeof issueToken>[0]): Promise<users.User> {
   const [admin] = (await users.list(db, { role: 'admin', disabled: false }, { page: 1, per_page: 1 })).rows
   if (!admin)
-    throw new Failure('CONFLICT', 'there is no admin whose events could be shown', { fix: 'dms users add --role admin, or --as USER' })
+    throw new Failure('CONFLICT', 'no admin exists to read events as', { fix: 'dms users add NAME --role admin, or pass --as USER' })
   return admin
 }

@@ -12,9 +12,9 @@ import type { GlobalOptions } from '../runtime/options.ts'
 export async function openCommandLog({ config, origins }: LoadedConfig, { verbose }: GlobalOptions): Promise<Log> {
   const { openLog } = await import('../../log/log.ts')
   const origin = origins.get('log.level')?.origin
-  const isAsked = origin === 'flag' || origin === 'env'
-  const byVerbosity: LogOptions['level'] = verbose > 1 ? 'trace' : verbose > 0 ? 'info' : 'warn'
-  return openLog({ level: isAsked ? config.log.level : byVerbosity, format: config.log.format })
+  const isConfigured = origin === 'flag' || origin === 'env'
+  const defaultLevel: LogOptions['level'] = verbose > 1 ? 'trace' : verbose > 0 ? 'info' : 'warn'
+  return openLog({ level: isConfigured ? config.log.level : defaultLevel, format: config.log.format })
 }
 
 /** Opens a client as the operator, or as the user `as`. Throws Failure USAGE for an unknown user. */
@@ -36,6 +36,6 @@ async function findActor(app: App, as: string | null): Promise<Actor> {
   if (as === null) return operator
   const users = await import('../../users/users.ts')
   const user = await users.findByIdentifier(app.db, as)
-  if (!user) throw usage(`there is no user "${as}" to act as`)
+  if (!user) throw usage(`--as ${as}: no such user`)
   return { id: user.id, role: user.role, username: user.username }
 }

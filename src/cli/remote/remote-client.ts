@@ -26,47 +26,49 @@ export interface RemoteClient extends Client {
 }
 
 /** Opens a client that signs in if its context has a password source. Throws Failure USAGE, CONFIG. */
-export async function openRemoteClient(target: RemoteTarget, way: ConnectOptions): Promise<RemoteClient & { readonly session: Session }> {
-  const closers: (() => Promise<void>)[] = []
-  let stranger: Promise<RemoteClient> | undefined
+export async function openRemoteClient(
+  target: RemoteTarget,
+  connection: ConnectOptions,
+): Promise<RemoteClient & { readonly session: Session }> {
+  let anonymousClient: Promise<RemoteClient> | undefined
   const session = openSession(target, {
-    ...way,
+    ...connection,
     openAnonymousClient: () => {
       // The request that needs the token retries the connection.
-      const pause: ConnectOptions['pause'] = async (seconds, error) => (error === undefined ? way.pause?.(seconds) : Promise.reject(error))
-      stranger ??= openAnonymousClient(target, { ...way, pause })
-      return stranger
+      const pause: ConnectOptions['pause'] = async (seconds, error) =>
+        error === undefined ? connection.pause?.(seconds) : Promise.reject(error)
+      anonymousClient ??= openAnonymousClient(target, { ...connection, pause })
+      return anonymousClient
     },
   })
-  closers.push(async () => (await stranger)?.close())
-  let isTold = way.options.verbose === 0 && !way.isTerminal
-  const tell = async (): Promise<void> => {
-    if (isTold) return
-    isTold = true
-    const holder = (await session.account()) ?? (await client.auth.profile().catch(() => null))
+  let isAnnounced = connection.options.verbose === 0 && !connection.isTerminal
+  const announceTarget = async (): Promise<void> => {
+    if (isAnnounced) return
+    isAnnounced = true
+    const user = (await session.account()) ?? (await client.auth.profile().catch(() => null))
     const address = target.name === target.url ? target.url : `${target.name}  ${target.url}`
-    way.note(`→ ${address}${holder ? escapeControls(`  as ${holder.username} (${holder.role})`) : ''}`)
+    connection.note(`→ ${address}${user ? escapeControls(`  as ${user.username} (${user.role})`) : ''}`)
   }
-  const base = await connect(target, way, session, tell)
+  const base = await connect(target, connection, session, announceTarget)
   const client: RemoteClient & { session: Session } = {
     ...base,
     session,
-    close: async () => void (await Promise.all([base.close(), ...closers.map((close) => close())])),
+    close: async () => void (await Promise.all([base.close(), anonymousClient?.then((opened) => opened.close())])),
   }
   return client
 }
 
 /** Opens a client with this token, or without one. */
-export const openAnonymousClient = (target: RemoteTarget, way: ConnectOptions, token: string | null = null): Promise<RemoteClient> =>
-  connect(target, way, { token: async () => token }, async () => {})
+export const openAnonymousClient = (target: RemoteTarget, connection: ConnectOptions, token: string | null = null): Promise<RemoteClient> =>
+  connect(target, connection, { token: async () => token }, async () => {})
 
 /** Loads the CA certificates of --ca-file or the context (PEM). Throws Failure CONFIG. */
 export async function loadCertificates({ caFile }: Pick<Target, 'caFile'>): Promise<{ ca?: string }> {
   if (caFile === null) return {}
   const ca = await readFile(caFile, 'utf8').catch((error: Error) => {
-    throw new Failure('CONFIG', `the certificates cannot be read: ${error.message}`)
+    throw new Failure('CONFIG', `cannot read the CA certificates: ${error.message}`)
   })
-  if (!ca.includes('-----BEGIN CERTIFICATE-----')) throw new Failure('CONFIG', `${caFile} holds no certificate in PEM`)
+  if (!ca.includes('-----BEGIN CERTIFICATE-----')) throw new Failure('CONFIG', `${caFile} has no PEM certificate`)
   return { ca }
 }
 
@@ -74,25 +76,24 @@ async function connect(
   target: RemoteTarget,
   { options, pause, note }: ConnectOptions,
   session: Pick<RemoteOptions, 'token' | 'renew'>,
-  tell: () => Promise<void>,
+  announceTarget: () => Promise<void>,
 ): Promise<RemoteClient> {
   const intercept: RemoteOptions['intercept'] = async (request, send) => {
-    if (isChange(request)) await tell()
-    const reach = () => send().catch((error) => Promise.reject(describeConnectError(target, error)))
-    if (options.verbose < 2) return reach()
+    if (isChange(request)) await announceTarget()
     const start = performance.now()
-    const ended = (came: unknown) =>
-      note(`${formatRequest(request)}  ${escapeControls(String(came))}  ${Math.round(performance.now() - start)} ms`)
-    return reach().then(
-      (response) => {
-        ended(response.status)
-        return response
-      },
-      (error: Error) => {
-        ended(error.message)
-        throw error
-      },
-    )
+    const noteResult = (result: unknown) => {
+      if (options.verbose < 2) return
+      note(`${formatRequest(request)}  ${escapeControls(String(result))}  ${Math.round(performance.now() - start)} ms`)
+    }
+    try {
+      const response = await send()
+      noteResult(response.status)
+      return response
+    } catch (error) {
+      const described = describeConnectError(target, error)
+      noteResult((described as Error).message)
+      throw described
+    }
   }
   return remoteClient({ ...session, ...(await loadCertificates(target)), base: target.url, pause, intercept })
 }
@@ -101,9 +102,9 @@ async function connect(
 function describeConnectError({ name, url, context }: RemoteTarget, error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof Failure || exitOf(error) !== 'UNAVAILABLE') return error
   const reason = error.message || (error instanceof AggregateError && error.errors[0]?.message) || error.name
-  const where = context === null ? `--url ${url}` : `--context ${name}`
+  const flag = context === null ? `--url ${url}` : `--context ${name}`
   // The retry policy reads the code of the cause.
-  return Object.assign(new Failure('UNAVAILABLE', `${url} cannot be reached: ${reason}`, { fix: `dms ${where} doctor` }), { cause: error })
+  return Object.assign(new Failure('UNAVAILABLE', `${url} cannot be reached: ${reason}`, { fix: `dms ${flag} doctor` }), { cause: error })
 }
 
 /** Sign-in and search use POST but change nothing. */
@@ -112,8 +113,8 @@ const isChange = ({ method, url }: Request): boolean =>
 
 /** Formats a request without its secrets. */
 function formatRequest({ method, url }: Request): string {
-  const shown = url
+  const masked = url
     .replace(/(\/public\/shared\/)[^/?]+/, '$1…')
     .replace(/([?&][^=&]*(?:token|password|secret|code|state)[^=&]*=)[^&]*/gi, '$1…')
-  return `${method} ${escapeControls(shown)}`
+  return `${method} ${escapeControls(masked)}`
 }

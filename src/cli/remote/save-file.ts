@@ -40,7 +40,7 @@ export async function saveFile(
   body: AsyncIterable<Uint8Array>,
   path: string,
   expected: ExpectedContent,
-  overwrites: boolean,
+  canOverwrite: boolean,
   onBytes: (count: number) => void,
 ): Promise<SavedContent> {
   const temporary = join(dirname(path), `.dms-${randomBytes(6).toString('hex')}.part`)
@@ -52,7 +52,7 @@ export async function saveFile(
     })
     verifyContent(saved, expected)
     await file.sync()
-    if (overwrites) await rename(temporary, path)
+    if (canOverwrite) await rename(temporary, path)
     else await renameWithoutOverwrite(temporary, path)
     return saved
   } finally {
@@ -79,7 +79,7 @@ async function renameWithoutOverwrite(temporary: string, path: string): Promise<
 }
 
 export const fileExistsError = (path: string): Failure =>
-  new Failure('CONFLICT', `${path} exists`, { fix: 'pass --clobber to replace it, or another name or folder to --to' })
+  new Failure('CONFLICT', `${path} exists`, { fix: 'pass --clobber to replace it, or another path to --to' })
 
 /** Passes each chunk to `write`. Returns size and checksum. */
 export async function copyChunks(body: AsyncIterable<Uint8Array>, write: (chunk: Uint8Array) => Promise<void>): Promise<SavedContent> {
@@ -96,7 +96,7 @@ export async function copyChunks(body: AsyncIterable<Uint8Array>, write: (chunk:
 /** Throws Failure FAILED if size or checksum differ. */
 export function verifyContent({ bytes, sha256 }: SavedContent, expected: ExpectedContent): void {
   if (expected.size !== null && bytes !== expected.size)
-    throw new Failure('FAILED', `${bytes} bytes arrived, but it has ${expected.size}; try again`)
+    throw new Failure('FAILED', `received ${bytes} of ${expected.size} bytes`, { fix: 'repeat the command' })
   if (expected.sha256 !== null && sha256 !== expected.sha256)
-    throw new Failure('FAILED', 'what arrived is not what is stored (SHA-256 differs); try again')
+    throw new Failure('FAILED', 'the received file differs from the stored file (SHA-256)', { fix: 'repeat the command' })
 }

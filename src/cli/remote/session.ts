@@ -16,8 +16,8 @@ const trustNewTokenMs = 60_000
 export interface Session {
   /** returns the token for a request; null: none */
   token(): Promise<string | null>
-  /** returns a new token after the server rejected `refused`; null: none. Throws Failure AUTH if the user must sign in. */
-  renew(refused: string | null): Promise<string | null>
+  /** returns a new token after the server rejected `rejected`; null: none. Throws Failure AUTH if the user must sign in. */
+  renew(rejected: string | null): Promise<string | null>
   /** returns the user of the token, if known without a request */
   account(): Promise<Pick<Credential, 'username' | 'role' | 'expires_at'> | null>
 }
@@ -35,7 +35,7 @@ export function openSession(target: Target, session: SessionOptions): Session {
   const { DMS_TOKEN: token, DMS_TOKEN_FILE: file } = session.env
   if (target.isByUrl && token && file) throw usage('DMS_TOKEN and DMS_TOKEN_FILE are both set; use one of them')
   if (target.isByUrl && token) {
-    const renew = () => Promise.reject(refusedTokenError(target, 'DMS_TOKEN'))
+    const renew = () => Promise.reject(rejectedTokenError(target, 'DMS_TOKEN'))
     return { token: async () => token, renew, account: async () => null }
   }
   if (target.isByUrl && file) return openFileSession(target, file)
@@ -44,23 +44,23 @@ export function openSession(target: Target, session: SessionOptions): Session {
 
 /** Reads the token again after a rejection: another program updates the file. */
 function openFileSession(target: Target, file: string): Session {
-  let held: Promise<string> | null = null
-  const token = () => {
-    held ??= readFile(file, 'utf8').then(
-      (text) => text.trim(),
-      (error: Error) => {
-        throw new Failure('AUTH', `DMS_TOKEN_FILE=${file}: ${error.message}`)
-      },
-    )
-    return held
+  const read = async () => {
+    try {
+      return (await readFile(file, 'utf8')).trim()
+    } catch (error) {
+      throw new Failure('AUTH', `cannot read DMS_TOKEN_FILE=${file}: ${(error as Error).message}`)
+    }
   }
+  let token: Promise<string> | null = null
   return {
-    token,
-    async renew(refused) {
-      held = null
-      const now = await token()
-      if (now === refused) throw refusedTokenError(target, `DMS_TOKEN_FILE=${file}`)
-      return now
+    token: () => {
+      token ??= read()
+      return token
+    },
+    async renew(rejected) {
+      token = read()
+      if ((await token) === rejected) throw rejectedTokenError(target, `DMS_TOKEN_FILE=${file}`)
+      return token
     },
     account: async () => null,
   }
@@ -68,27 +68,30 @@ function openFileSession(target: Target, file: string): Session {
 
 function openContextSession(target: Target, { env, options, openAnonymousClient, warn }: SessionOptions): Session {
   const { name, url, context } = target
-  let held: { credential: Credential; since: number } | null = null
-  let isRead = false
+  let cached: { credential: Credential; issuedMs: number } | null = null
+  let hasLoaded = false
   let renewing: Promise<string | null> | null = null
 
-  const stored = async (): Promise<Credential | null> => {
-    const found = (await loadCredentials(env, isRead ? undefined : warn))[name]
-    isRead = true
-    return found?.url === url ? found : null
+  const load = async (): Promise<Credential | null> => {
+    const credential = (await loadCredentials(env, hasLoaded ? undefined : warn))[name]
+    hasLoaded = true
+    return credential?.url === url ? credential : null
   }
-  const hold = (credential: Credential): string => {
-    held = { credential, since: performance.now() }
+  const cache = (credential: Credential): string => {
+    cached = { credential, issuedMs: performance.now() }
     return credential.token
   }
-  const refreshed = async (old: Credential | null): Promise<Credential | null> => {
+  const refresh = async (old: Credential | null): Promise<Credential | null> => {
     if (!old?.expires_at) return null
     const { auth } = await openAnonymousClient()
     return auth.refresh(old.token).then((answer) => createCredential(url ?? '', answer), ignoreUnauthorized)
   }
-  const signedIn = async (): Promise<Credential | null> => {
+  const signIn = async (): Promise<Credential | null> => {
     if (!context || !hasPasswordSource(context)) return null
-    if (context.username === undefined) throw new Failure('CONFIG', `context "${name}" has a password but no username`)
+    if (context.username === undefined)
+      throw new Failure('CONFIG', `context "${name}" has a password source but no username`, {
+        fix: `dms login ${url} --name ${name} --username USER`,
+      })
     const password = await readPassword(context, env, options)
     const { auth } = await openAnonymousClient()
     const answer = await auth.login(context.username, password).catch((error) => {
@@ -97,22 +100,22 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
     })
     return createCredential(url ?? '', answer)
   }
-  /** Concurrent commands renew once; the others find the new token. */
-  const renewal = async (refused: string | null): Promise<string | null> => {
-    const before = await stored()
-    if (before && before.token !== refused && !expiresSoon(before)) return hold(before)
-    const next = (await refreshed(before)) ?? (await signedIn())
+  /** Concurrent commands renew once; the others load the new token. */
+  const renewStored = async (rejected: string | null): Promise<string | null> => {
+    const before = await load()
+    if (before && before.token !== rejected && !expiresSoon(before)) return cache(before)
+    const next = (await refresh(before)) ?? (await signIn())
     if (next) {
       await saveCredential(env, name, next).catch(ignoreUnwritable)
-      return hold(next)
+      return cache(next)
     }
     // No renewal is possible: use the token until it expires.
-    if (before && before.token !== refused && isValid(before)) return hold(before)
+    if (before && before.token !== rejected && isValid(before)) return cache(before)
     throw notSignedInError(target, before !== null)
   }
-  const renew = (refused: string | null): Promise<string | null> => {
-    renewing ??= withCredentialsLock(env, () => renewal(refused))
-      .catch((error) => (isUnwritable(error) ? renewal(refused) : Promise.reject(error)))
+  const renew = (rejected: string | null): Promise<string | null> => {
+    renewing ??= withCredentialsLock(env, () => renewStored(rejected))
+      .catch((error) => (isUnwritable(error) ? renewStored(rejected) : Promise.reject(error)))
       .finally(() => {
         renewing = null
       })
@@ -120,37 +123,35 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
   }
   return {
     async token() {
-      const now = held ?? (await fresh())
-      if (now && (performance.now() - now.since < trustNewTokenMs || !expiresSoon(now.credential))) return now.credential.token
-      return now || (context && hasPasswordSource(context)) ? renew(null) : null
+      if (!cached) {
+        const credential = await load()
+        if (credential) cached = { credential, issuedMs: Number.NEGATIVE_INFINITY }
+      }
+      if (!cached) return context && hasPasswordSource(context) ? renew(null) : null
+      const isNew = performance.now() - cached.issuedMs < trustNewTokenMs
+      return isNew || !expiresSoon(cached.credential) ? cached.credential.token : renew(null)
     },
-    renew: (refused) => {
+    renew: (rejected) => {
       // Another request has already renewed the token.
-      if (held && refused !== null && held.credential.token !== refused) return Promise.resolve(held.credential.token)
-      return renew(refused)
+      if (cached && rejected !== null && cached.credential.token !== rejected) return Promise.resolve(cached.credential.token)
+      return renew(rejected)
     },
-    account: async () => held?.credential ?? (await stored()),
-  }
-
-  async function fresh(): Promise<typeof held> {
-    const credential = await stored()
-    if (credential) held = { credential, since: Number.NEGATIVE_INFINITY }
-    return held
+    account: async () => cached?.credential ?? (await load()),
   }
 }
 
 /** Returns the error that asks the user to sign in. */
-export function notSignedInError({ name, url }: Target, isOver: boolean): Failure {
-  const place = name === url ? url : `${name} (${url})`
-  return new Failure('AUTH', isOver ? `the session with ${place} is over` : `not signed in to ${place}`, {
+export function notSignedInError({ name, url }: Target, isExpired: boolean): Failure {
+  const server = name === url ? url : `${name} (${url})`
+  return new Failure('AUTH', isExpired ? `the session with ${server} has expired` : `not signed in to ${server}`, {
     fix: name === url ? `dms login ${url}, or set DMS_TOKEN or DMS_TOKEN_FILE` : `dms login ${url} --name ${name}`,
   })
 }
 
 /** Tokens of variables cannot be renewed here. */
-const refusedTokenError = ({ url }: Target, place: string): Failure =>
-  new Failure('AUTH', `${url} refuses the token of ${place}: it has ended, or was never its`, {
-    fix: `dms login ${url}, or a token that does not end: dms tokens create`,
+const rejectedTokenError = ({ url }: Target, variable: string): Failure =>
+  new Failure('AUTH', `${url} refuses the token of ${variable}: it has expired, or another server issued it`, {
+    fix: `dms login ${url}, or a token that does not expire: dms tokens create`,
   })
 
 const expiresSoon = (credential: Credential): boolean => !isValid(credential, renewBeforeMs)

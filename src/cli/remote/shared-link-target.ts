@@ -11,11 +11,11 @@ export interface SharedLinkTarget {
 const path = /\/api\/(?:v1\/)?public\/shared\/([\w-]+)\/?$/
 
 /** Resolves a shared link. A URL is requested from its own server without our token, unless it is the current server. Throws Failure USAGE. */
-export async function resolveSharedLink(cli: Cli, given: string): Promise<SharedLinkTarget> {
-  const url = URL.parse(given)
-  if (!url) return { token: parseToken(given), publicLinks: (await cli.client()).publicLinks }
+export async function resolveSharedLink(cli: Cli, tokenOrUrl: string): Promise<SharedLinkTarget> {
+  const url = URL.parse(tokenOrUrl)
+  if (!url) return { token: parseToken(tokenOrUrl), publicLinks: (await cli.client()).publicLinks }
   const token = path.exec(url.pathname)?.[1]
-  if (token === undefined || !/^https?:$/.test(url.protocol)) throw usage(`"${given}" is not the address of a shared link`)
+  if (token === undefined || !/^https?:$/.test(url.protocol)) throw usage(`"${tokenOrUrl}" is not the URL of a shared link`)
   const base = url.href.slice(0, url.href.indexOf('/api/'))
   if (cli.options.printCurl) {
     const { createCurlClient } = await import('./curl-client.ts')
@@ -29,9 +29,9 @@ export async function resolveSharedLink(cli: Cli, given: string): Promise<Shared
   return { token, publicLinks: client.publicLinks }
 }
 
-function parseToken(given: string): string {
-  if (!/^[\w-]+$/.test(given)) throw usage('that is neither the token nor the address of a shared link')
-  return given
+function parseToken(token: string): string {
+  if (!/^[\w-]+$/.test(token)) throw usage('the argument is neither the token nor the URL of a shared link')
+  return token
 }
 
 async function isOwnServer(cli: Cli, base: string): Promise<boolean> {

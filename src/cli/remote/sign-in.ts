@@ -1,34 +1,33 @@
 /** Sign-in at a remote server. */
-
 import { Failure, usage } from '../runtime/exit.ts'
 import { type Credential, createCredential } from './credentials.ts'
 import { type ConnectOptions, openAnonymousClient, type RemoteTarget } from './remote-client.ts'
 
 /** Signs in with user name or e-mail address and password. Throws Failure AUTH if they are wrong. */
 export async function signInWithPassword(
-  there: RemoteTarget,
-  way: ConnectOptions,
+  target: RemoteTarget,
+  connection: ConnectOptions,
   username: string,
   password: string,
 ): Promise<Credential> {
-  const client = await openAnonymousClient(there, way)
+  const client = await openAnonymousClient(target, connection)
   try {
-    return createCredential(there.url, await client.auth.login(username, password))
+    return createCredential(target.url, await client.auth.login(username, password))
   } catch (error) {
-    throw (error as { status?: unknown }).status === 401 ? new Failure('AUTH', `${there.url}: wrong name or password`) : error
+    throw (error as { status?: unknown }).status === 401 ? new Failure('AUTH', `${target.url}: wrong user name or password`) : error
   } finally {
     await client.close()
   }
 }
 
 /** Verifies a token and requests its user. Throws Failure AUTH, USAGE. */
-export async function signInWithToken(there: RemoteTarget, way: ConnectOptions, token: string): Promise<Credential> {
+export async function signInWithToken(target: RemoteTarget, connection: ConnectOptions, token: string): Promise<Credential> {
   const expires_at = parseTokenExpiry(token)
-  const client = await openAnonymousClient(there, way, token)
+  const client = await openAnonymousClient(target, connection, token)
   try {
-    return createCredential(there.url, { token, expires_at, user: await client.auth.profile().catch(limitedUser) })
+    return createCredential(target.url, { token, expires_at, user: await client.auth.profile().catch(limitedUser) })
   } catch (error) {
-    throw (error as { status?: unknown }).status === 401 ? new Failure('AUTH', `${there.url} refuses the token`) : error
+    throw (error as { status?: unknown }).status === 401 ? new Failure('AUTH', `${target.url} rejected the token`) : error
   } finally {
     await client.close()
   }
@@ -47,6 +46,6 @@ export function parseTokenExpiry(token: string): string | null {
     const { exp } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp: number }
     return new Date(exp * 1000).toISOString()
   } catch {
-    throw usage('what came on standard input is no token of dms')
+    throw usage('the text on standard input is not a token of dms')
   }
 }

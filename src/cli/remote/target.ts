@@ -1,5 +1,4 @@
 /** Selection of the server that a command works on. */
-
 import { usage } from '../runtime/exit.ts'
 import { type Context, type Contexts, findContext, localContext, parseServerUrl } from './contexts.ts'
 
@@ -31,16 +30,15 @@ export interface Target {
 const localTarget: Target = { name: localContext, url: null, context: null, isByUrl: false, caFile: null }
 
 /** Selects the server. Throws Failure NOT_FOUND for an unknown context, USAGE for an invalid URL. */
-export function resolveTarget(asked: RequestedTarget, contexts: Contexts): Target {
-  const { isLocal, url, caFile } = asked
+export function resolveTarget(requested: RequestedTarget, contexts: Contexts): Target {
+  const { isLocal, url, caFile, isInsecureAllowed } = requested
   if (isLocal) return localTarget
   if (url !== null) {
     const [name, context] = findContextByUrl(url, contexts)
-    const isAllowed = asked.isInsecureAllowed || context?.insecure_http === true
-    const base = parseServerUrl(url, isAllowed)
+    const base = parseServerUrl(url, isInsecureAllowed || context?.insecure_http === true)
     return { name: name ?? base, url: base, context: context ?? null, isByUrl: true, caFile: caFile ?? context?.ca_file ?? null }
   }
-  const name = asked.context ?? contexts.current
+  const name = requested.context ?? contexts.current
   if (name === localContext) return localTarget
   const context = findContext(contexts, name)
   return { name, url: context.url, context, isByUrl: false, caFile: caFile ?? context.ca_file ?? null }
@@ -49,13 +47,18 @@ export function resolveTarget(asked: RequestedTarget, contexts: Contexts): Targe
 /** Finds a context by URL, preferably the current one. */
 function findContextByUrl(url: string, { current, byName }: Contexts): [string, Context] | [] {
   const origin = URL.parse(url)?.origin
-  const all = [...byName].filter(([, context]) => context.url === origin)
-  return all.find(([name]) => name === current) ?? all[0] ?? []
+  const matching = [...byName].filter(([, context]) => context.url === origin)
+  return matching.find(([name]) => name === current) ?? matching[0] ?? []
 }
 
 /** Rejects a remote server for a command that runs on the server only. Throws Failure USAGE. */
 export function rejectRemoteTarget(command: string, { isLocal, url, context }: RequestedTarget): void {
-  const named = url ?? context
-  if (!isLocal && named !== null)
-    throw usage(`"dms ${command}" runs on the server only, not against ${named}`, 'pass --local, or unset DMS_URL and DMS_CONTEXT')
+  const remote = url ?? context
+  if (!isLocal && remote !== null)
+    throw usage(`"dms ${command}" runs on the server only, not against ${remote}`, 'pass --local, or unset DMS_URL and DMS_CONTEXT')
+}
+
+/** Throws Failure USAGE for the operator, who has no user account. `data` names the data of the command. */
+export function requireUser({ options, target }: { options: { as: string | null }; target: Pick<Target, 'url'> }, data: string): void {
+  if (target.url === null && options.as === null) throw usage(`the operator at the shell has no ${data}`, 'pass --as USER')
 }

@@ -9,7 +9,7 @@ import { openLog } from '../../log/log.ts'
 import { openConfiguredDatabase } from '../../open-app.ts'
 import { fetchText, openRemoteEndpoint } from './loopback-server.ts'
 
-/** Time limit: the version of this program matters most. */
+/** Short, because the version of this program matters most. */
 const timeoutMs = 3000
 
 export interface ServerVersion {
@@ -26,30 +26,30 @@ export interface DatabaseVersion {
 
 /** Fetches the version of a server from its OpenAPI description. */
 export async function fetchServerVersion(url: string, caFile: string | null): Promise<ServerVersion> {
-  const place = await openRemoteEndpoint(url, caFile)
+  const endpoint = await openRemoteEndpoint(url, caFile)
   try {
-    const { body } = await fetchText(place, '/api/openapi.json', timeoutMs)
+    const { body } = await fetchText(endpoint, '/api/openapi.json', timeoutMs)
     return { url, version: (JSON.parse(body) as { info: { version: string } }).info.version }
   } catch {
     return { url, version: null }
   } finally {
-    await place.dispatcher.destroy()
+    await endpoint.dispatcher.destroy()
   }
 }
 
-/** Fetches the version of the database, or null if it is not running: it is not started for this. */
+/** Fetches the version of the database. Returns null if it is not running; never starts it. */
 export async function fetchDatabaseVersion(config: Config): Promise<DatabaseVersion | null> {
-  const isThere = config.database.url !== '' || existsSync(join(config.data_dir, 'postgres', 'postmaster.pid'))
-  if (!isThere) return null
-  const late = new AbortController()
-  const look = queryDatabase({ ...config, database: { ...config.database, connect_timeout: timeoutMs } })
+  const isRunning = config.database.url !== '' || existsSync(join(config.data_dir, 'postgres', 'postmaster.pid'))
+  if (!isRunning) return null
+  const timer = new AbortController()
+  const query = queryDatabase({ ...config, database: { ...config.database, connect_timeout: timeoutMs } })
   try {
-    return await Promise.race([look, sleep(timeoutMs, null, { signal: late.signal })])
+    return await Promise.race([query, sleep(timeoutMs, null, { signal: timer.signal })])
   } catch {
     return null
   } finally {
-    late.abort()
-    look.catch(() => {})
+    timer.abort()
+    query.catch(() => {})
   }
 }
 

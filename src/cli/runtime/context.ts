@@ -72,13 +72,13 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   // Seconds. `performance` would load a dozen modules of Node that `dms --help` does not need.
   const started = process.uptime()
   let options: GlobalOptions | null = null
-  let isHere = false
+  let usesLocalClient = false
   let stop: StopWatcher | null = null
-  let shown: Progress | null = null
+  let activeProgress: Progress | null = null
   let findTarget = (): Target => resolveTarget(cli.options.requestedTarget, { current: 'local', byName: new Map() })
 
-  const say = (stream: NodeJS.WriteStream, text: string): void => {
-    shown?.clear()
+  const print = (stream: NodeJS.WriteStream, text: string): void => {
+    activeProgress?.clear()
     stream.write(text)
   }
   const open = async ({ log, migrate = 'embedded', ...more }: Partial<OpenOptions> & { log?: Log } = {}): Promise<App> => {
@@ -92,16 +92,16 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   const hint = (text: string): void => {
     if (stderr.isTTY) cli.note(text)
   }
-  let pauseEnds = 0
+  let pauseEndMs = 0
   const pause = async (seconds: number, error?: unknown): Promise<void> => {
     const now = performance.now()
     // Concurrent requests ask for the same pause.
-    if (now >= pauseEnds) {
-      if (error === undefined) cli.note(`the server asks for a pause of ${seconds} s`)
+    if (now >= pauseEndMs) {
+      if (error === undefined) cli.note(`the server is busy; trying again in ${seconds} s`)
       // Without a terminal only the final error is printed.
       else if (stderr.isTTY || cli.options.verbose > 0) cli.note(`${connectErrorMessage(error)}; trying again in ${seconds} s`)
     }
-    pauseEnds = now + seconds * 1000
+    pauseEndMs = now + seconds * 1000
     const { setTimeout: sleep } = await import('node:timers/promises')
     await sleep(seconds * 1000, undefined, { signal: cli.signal })
   }
@@ -109,12 +109,12 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     if (!stop) {
       stop = watchStopSignals(cli.options.timeoutMs, hint, isService, (process.uptime() - started) * 1000)
       endings.push(stop.end)
-      const onNpmGone = (): void => {
-        cli.warn('npm, which this process was started through, has ended: stopping')
+      const onParentExit = (): void => {
+        cli.warn('the npm or launcher process that started dms has ended; stopping')
         process.kill(process.pid, 'SIGTERM')
       }
       if (env.npm_command || env.DMS_LAUNCHER_PID)
-        void import('./npm-parent.ts').then(({ watchNpmParent }) => endings.push(watchNpmParent(env, onNpmGone)))
+        void import('./npm-parent.ts').then(({ watchNpmParent }) => endings.push(watchNpmParent(env, onParentExit)))
     }
     return stop.signal
   }
@@ -126,7 +126,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       return options
     },
     get isInProcess() {
-      return isHere
+      return usesLocalClient
     },
     get stop() {
       return stop
@@ -138,17 +138,17 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       return watch(true)
     },
     onForcedExit: (work) => stop?.onForcedExit(work),
-    print: (result, shape) => say(stdout, render(result, shape, cli.options)),
-    write: (text) => say(stdout, text),
+    print: (result, shape) => print(stdout, render(result, shape, cli.options)),
+    write: (text) => print(stdout, text),
     note(text) {
-      if (!cli.options.isQuiet) say(stderr, `${escapeControls(text)}\n`)
+      if (!cli.options.isQuiet) print(stderr, `${escapeControls(text)}\n`)
     },
-    warn: (text) => say(stderr, `${escapeControls(text)}\n`),
+    warn: (text) => print(stderr, `${escapeControls(text)}\n`),
     progress(phase) {
       // A terminal without a size (serial line, some containers) makes ora count lines forever.
       const canSpin = stderr.isTTY === true && stderr.columns > 0
       const progress = startProgress(phase, cli.options, canSpin, (text) => stderr.write(text))
-      shown = progress
+      activeProgress = progress
       process.on('SIGUSR1', progress.print)
       endings.push(() => {
         process.removeListener('SIGUSR1', progress.print)
@@ -186,22 +186,25 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       const target = cli.target
       if (target.url === null) {
         if (cli.options.printCurl)
-          throw usage('--print-curl needs a server elsewhere: this machine is asked without HTTP', 'pass --url URL or --context NAME')
+          throw usage(
+            '--print-curl needs a remote server; commands on this machine send no HTTP requests',
+            'pass --url URL or --context NAME',
+          )
         const { openLocalClient } = await import('../remote/local-client.ts')
-        isHere = true
+        usesLocalClient = true
         return openLocalClient(await open(), cli.options.as)
       }
-      const there: RemoteTarget = { ...target, url: target.url }
-      rejectLocalFlags(cli.options, there.url)
-      if (cli.options.printCurl) return (await import('../remote/curl-client.ts')).createCurlClient(there, cli.write)
+      const remote: RemoteTarget = { ...target, url: target.url }
+      rejectLocalFlags(cli.options, remote.url)
+      if (cli.options.printCurl) return (await import('../remote/curl-client.ts')).createCurlClient(remote, cli.write)
       const { openRemoteClient } = await import('../remote/remote-client.ts')
-      const client = await openRemoteClient(there, cli.connectOptions)
+      const client = await openRemoteClient(remote, cli.connectOptions)
       endings.push(() => client.close())
       return client
     },
     rejectRemote(command) {
       rejectRemoteTarget(command, cli.options.requestedTarget)
-      if (cli.options.printCurl) throw usage(`"dms ${command}" runs on the server only: it sends no request that could be printed`)
+      if (cli.options.printCurl) throw usage(`--print-curl: "dms ${command}" runs on the server only and sends no requests`)
     },
     async app(command, options) {
       cli.rejectRemote(command)
@@ -218,7 +221,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
 /** Rejects flags that apply to this machine only. Throws Failure USAGE. */
 function rejectLocalFlags({ as, config, settings }: GlobalOptions, url: string): void {
   const flag = as !== null ? `--as ${as}` : config !== undefined ? '--config' : settings.data_dir !== undefined ? '--data-dir' : null
-  if (flag !== null) throw usage(`${flag} works on this machine only, not against ${url}`, 'pass --local')
+  if (flag !== null) throw usage(`${flag} applies to this machine only, not to ${url}`, 'pass --local')
 }
 
 /** Returns why the connection failed. Both addresses of a dual-stack host may have failed for different reasons. */

@@ -4,19 +4,19 @@ import { AppError, ConfigError } from '../../errors.ts'
 /** Code and meaning, in the order of `dms help exit-codes`. */
 export const exits = {
   OK: [0, 'done; an empty list is OK, and so is "nothing to do"'],
-  FAILED: [1, 'anything that has no code of its own'],
-  USAGE: [2, 'wrong flag, argument or value; an answer was needed and could not be asked for'],
-  PARTIAL: [3, 'ran to its end, but some rows, files, sources or checks failed'],
+  FAILED: [1, 'any other failure'],
+  USAGE: [2, 'wrong flag, argument or value; a prompt was needed but not possible'],
+  PARTIAL: [3, 'finished, but some rows, files, sources or checks failed'],
   AUTH: [4, 'not signed in, token expired, wrong password'],
   FORBIDDEN: [5, 'signed in, but not allowed'],
-  NOT_FOUND: [6, 'no such thing, or no longer'],
-  CONFLICT: [7, 'exists already, or is not in the state that the command needs'],
+  NOT_FOUND: [6, 'not found, deleted or expired'],
+  CONFLICT: [7, 'already exists, or is in another state than the command needs'],
   PENDING: [8, 'a condition is not met yet: migrations pending, --timeout passed while waiting'],
   UNAVAILABLE: [69, 'database, search or server unreachable or too busy; worth a retry'],
-  BUSY: [75, 'another run of the same job is going on'],
+  BUSY: [75, 'another run of the same job is active'],
   CONFIG: [78, 'configuration missing or wrong, or the database schema is newer than this dms'],
   INTERRUPTED: [130, 'stopped by SIGINT (Ctrl-C)'],
-  TERMINATED: [143, 'stopped by SIGTERM, or by SIGHUP (its terminal was closed)'],
+  TERMINATED: [143, 'stopped by SIGTERM, or by SIGHUP (closed terminal)'],
 } as const satisfies Record<string, readonly [code: number, meaning: string]>
 
 export type Exit = keyof typeof exits

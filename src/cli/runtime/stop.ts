@@ -21,37 +21,37 @@ const batchSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const serviceSignals = ['SIGINT', 'SIGTERM'] as const
 
 /**
- * Listens until `end()`. `timeout` ms (null: no limit) minus `elapsed` ms also abort, with a TimeoutError as the reason. For a service
+ * Listens until `end()`. `timeoutMs` (null: no limit) minus `elapsedMs` also aborts, with a TimeoutError as the reason. For a service
  * the first signal is the normal end, so `exit` stays null.
  */
-export function watchStopSignals(timeout: number | null, say: (text: string) => void, isService = false, elapsed = 0): StopWatcher {
+export function watchStopSignals(timeoutMs: number | null, print: (text: string) => void, isService = false, elapsedMs = 0): StopWatcher {
   const signals = isService ? serviceSignals : batchSignals
   const controller = new AbortController()
   let exit: Exit | null = null
   let isStopping = false
-  let first = 0
-  let last = null as (() => Promise<void>) | null
+  let firstSignalMs = 0
+  let forcedExitWork = null as (() => Promise<void>) | null
   const onSignal = (name: NodeJS.Signals): void => {
-    if (isStopping && performance.now() - first < duplicateSignalMs) return
+    if (isStopping && performance.now() - firstSignalMs < duplicateSignalMs) return
     if (isStopping) {
       // Without listeners a third signal ends the process.
       end()
-      const work = last?.().catch(() => {})
+      const work = forcedExitWork?.().catch(() => {})
       void Promise.race([work, new Promise((resolve) => setTimeout(resolve, forcedExitMs))]).then(() => process.kill(process.pid, name))
       return
     }
-    first = performance.now()
+    firstSignalMs = performance.now()
     isStopping = true
     if (!isService) exit = name === 'SIGINT' ? 'INTERRUPTED' : 'TERMINATED'
-    say('stopping; press Ctrl-C again to stop at once')
+    print('stopping; press Ctrl-C again to stop at once')
     controller.abort(new DOMException(`stopped by ${name}`, 'AbortError'))
   }
   const timer =
-    timeout === null
+    timeoutMs === null
       ? null
       : setTimeout(
-          () => controller.abort(new DOMException(`--timeout of ${timeout / 1000} s has passed`, 'TimeoutError')),
-          Math.max(0, timeout - elapsed),
+          () => controller.abort(new DOMException(`--timeout of ${timeoutMs / 1000} s has passed`, 'TimeoutError')),
+          Math.max(0, timeoutMs - elapsedMs),
         )
   const end = (): void => {
     if (timer) clearTimeout(timer)
@@ -64,7 +64,7 @@ export function watchStopSignals(timeout: number | null, say: (text: string) => 
       return exit
     },
     onForcedExit(work) {
-      last = work
+      forcedExitWork = work
     },
     end,
   }

@@ -6,13 +6,13 @@ import type { Cli } from './context.ts'
 import { Failure } from './exit.ts'
 
 /** Longest interval between two polls; a remote server limits its requests. */
-const maxPollIntervalMs = { here: 300, there: 3000 }
+const maxPollIntervalMs = { local: 300, remote: 3000 }
 
 /** With more ids the list of unfinished documents is read, 100 per request. */
 const maxSingleLookups = 3
 
 /** Note for --help. */
-export const inProcessWorkerNote = 'On the server itself, while no worker runs, the documents are read in this process.'
+export const inProcessWorkerNote = 'On the server itself, if no worker is running, this process runs OCR.'
 
 /** Opens a client for a command that waits for jobs. On this machine, if no worker is running, starts one in this process until the command ends. */
 export async function openClientWithWorker(cli: Cli, command: string): Promise<Client> {
@@ -25,9 +25,9 @@ export async function openClientWithWorker(cli: Cli, command: string): Promise<C
   ])
   const app = await cli.app(command, { hasStatementTimeout: false })
   const client = await openLocalClient(app, cli.options.as)
-  const presence = await ensureWorker(app, () => cli.note('no worker is running; documents are read in this process meanwhile'))
-  cli.onEnd(() => presence.stop(cli.signal.aborted))
-  cli.onForcedExit(() => presence.releaseNow())
+  const worker = await ensureWorker(app, () => cli.note('no worker is running; this process runs OCR until the command ends'))
+  cli.onEnd(() => worker.stop(cli.signal.aborted))
+  cli.onForcedExit(() => worker.releaseNow())
   return client
 }
 
@@ -40,17 +40,17 @@ const lastPollMs = 700
  */
 export async function pollUntil(cli: Cli, isOver: () => Promise<boolean>): Promise<boolean> {
   const { signal } = cli
-  const longest = cli.target.url === null ? maxPollIntervalMs.here : maxPollIntervalMs.there
+  const maxDelayMs = cli.target.url === null ? maxPollIntervalMs.local : maxPollIntervalMs.remote
   const stopped = new Promise<boolean>((resolve) => {
     const stop = () => void setTimeout(() => resolve(false), lastPollMs)
     if (signal.aborted) stop()
     else signal.addEventListener('abort', stop, { once: true })
   })
-  for (let distance = 100; ; distance = Math.min(longest, distance * 1.5)) {
-    const look = isOver()
-    look.catch(() => {})
-    if (await Promise.race([look, stopped])) return true
-    if (!signal.aborted) await sleep(distance, undefined, { signal }).catch(() => {})
+  for (let delayMs = 100; ; delayMs = Math.min(maxDelayMs, delayMs * 1.5)) {
+    const poll = isOver()
+    poll.catch(() => {})
+    if (await Promise.race([poll, stopped])) return true
+    if (!signal.aborted) await sleep(delayMs, undefined, { signal }).catch(() => {})
     if (signal.aborted) return false
   }
 }
@@ -67,21 +67,21 @@ export async function waitForDocuments(
   const waiting = new Set(ids)
   const total = waiting.size
   const progress = cli.progress('reading')
-  let isLeft = false
+  let hasStopped = false
   await pollUntil(cli, async () => {
     progress.update({ done: total - waiting.size, total })
     const busy = waiting.size > maxSingleLookups ? await listUnfinished(client) : new Set<string>()
     for (const id of waiting) {
       if (busy.has(id)) continue
       const document = await getIfExists(client, id)
-      if (isLeft) return false
+      if (hasStopped) return false
       if (document && !isFinished(document)) continue
       waiting.delete(id)
       onEnd(id, document)
     }
     return waiting.size === 0
   })
-  isLeft = true
+  hasStopped = true
   progress.done()
   return waiting
 }
@@ -90,8 +90,8 @@ export async function waitForDocuments(
 export const isFinished = ({ status }: Pick<DocumentView, 'status'>): boolean => status === 'completed' || status === 'failed'
 
 /** Throws Failure PENDING if --timeout ended the wait. Signals have their own exit. */
-export function throwIfTimedOut({ signal }: Cli, what: string): void {
-  if (signal.aborted && (signal.reason as Error).name === 'TimeoutError') throw new Failure('PENDING', `--timeout has passed: ${what}`)
+export function throwIfTimedOut({ signal }: Cli, state: string): void {
+  if (signal.aborted && (signal.reason as Error).name === 'TimeoutError') throw new Failure('PENDING', `--timeout has passed: ${state}`)
 }
 
 async function listUnfinished(client: Client): Promise<Set<string>> {

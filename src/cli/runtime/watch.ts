@@ -17,12 +17,12 @@ export async function runOrWatch(cli: Cli, watch: WatchFlag, open: () => Promise
   const interval = watch === undefined ? null : Math.max(minIntervalMs, parseDurationFlag('--watch', watch === true ? '2s' : watch))
   // Read before `signal`, which would treat SIGINT as an interruption.
   const signal = interval === null ? null : cli.serviceSignal
-  const look = await open()
-  await look()
+  const run = await open()
+  await run()
   if (interval === null || signal === null) return
   while (!signal.aborted) {
     await sleep(interval, undefined, { signal }).catch(() => {})
-    if (!signal.aborted) await look()
+    if (!signal.aborted) await run()
   }
   setWatchExit(cli, signal)
 }

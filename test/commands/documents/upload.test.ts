@@ -95,7 +95,7 @@ describe.each(ways)('%s:', (way) => {
     })
     expect([code, summary?.exit_code]).toEqual([3, 3])
     if (way === 'here') {
-      expect(stderr).toContain('documents are read in this process')
+      expect(stderr).toContain('this process runs OCR')
       expect(await asAda.call<{ total: number }>('GET', '/api/search?q=needle')).toMatchObject({ total: 1 })
     }
   })

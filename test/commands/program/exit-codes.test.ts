@@ -180,7 +180,7 @@ test('2 for a server-only command with a remote target, and for --as with a remo
   })
   expect(await run(['users', 'list', '--url', url, '--as', 'ada'])).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('--as ada works on this machine only'),
+    stderr: expect.stringContaining('--as ada applies to this machine only'),
   })
   expect(await run(['users', 'list', '--url', 'dms.example.org'])).toMatchObject({
     code: 2,

@@ -102,8 +102,8 @@ async function runSnippet(parts: string, code: string, { reply, size = '' }: { r
 
 onTerminal.each([
   ['yes goes on', 'y\n', /^went on$/],
-  ['no is a failure', 'n\n', /^Failure nothing was changed$/],
-  ['Enter alone is no', '\n', /^Failure nothing was changed$/],
+  ['no is a failure', 'n\n', /^Failure cancelled; nothing was changed$/],
+  ['Enter alone is no', '\n', /^Failure cancelled; nothing was changed$/],
   ['Ctrl-C is not an answer', '\u0003', /^ExitPromptError /],
 ])('a question is on standard error: %s', async (_, type, said) => {
   const ask = `await parts.confirm({ canPrompt: true }, 'Delete 3 documents?', '--yes').then(

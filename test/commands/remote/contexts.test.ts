@@ -103,7 +103,7 @@ test('6 for an unknown context, 78 for an invalid contexts.toml; local commands 
   expect(await dms(['--context', 'prod', 'whoami'])).toMatchObject({ code: 6, stderr: expect.stringContaining('no context "prod"') })
   await mkdir(dirname(contextsPath), { recursive: true })
   for (const [text, problem] of [
-    ['current = "x"', 'there is no [contexts.x]'],
+    ['current = "x"', '[contexts.x] does not exist'],
     ['[contexts.x]\nurl = "https://dms.example.org"\ntoken = "t"', 'unknown key contexts.x.token'],
     ['[contexts.x]\nurl = 1', 'contexts.x.url is a string'],
     ['nonsense', 'contexts.toml'],

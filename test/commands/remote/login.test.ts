@@ -62,14 +62,14 @@ test('without a password source a recently expired token is refreshed; else 4 wi
   expect(await dms(['documents', 'list'])).toMatchObject({
     code: 4,
     stdout: '',
-    stderr: expect.stringMatching(/is over\n +fix: dms login http/),
+    stderr: expect.stringMatching(/has expired\n +fix: dms login http/),
   })
 })
 
 test('4 for a wrong password, 69 if nothing listens; nothing is saved', async () => {
   const { dms, login, file, passwordFile, editCredential } = await start()
   const wrong = await file('wrong', 'not it')
-  expect(await login('--password-file', wrong)).toMatchObject({ code: 4, stderr: expect.stringContaining('wrong name or password') })
+  expect(await login('--password-file', wrong)).toMatchObject({ code: 4, stderr: expect.stringContaining('wrong user name or password') })
   expect((await dms(['context', 'list', '-o', 'id'])).stdout).toBe('local\n')
   await login('--password-file', passwordFile, '--save-password-source')
   await file('pw', 'changed meanwhile')

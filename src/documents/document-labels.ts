@@ -1,12 +1,10 @@
 /** Labels of documents: resolving names, replacing the labels of one document, assigning one label to many documents. */
-import type { Actor } from '../actor.ts'
-import { isAdmin } from '../actor.ts'
+import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import { publishMany } from '../events.ts'
 import { isId } from '../http/input.ts'
-import { enqueueIndex } from './versions.ts'
+import { publishUpdates } from './versions.ts'
 
 /** Returns the key that makes label names unique: without case, in Unicode NFC. */
 export const labelKey = (name: string): string => name.normalize('NFC').toLowerCase()
@@ -76,7 +74,7 @@ export async function reindexLabel(trx: Trx, labelId: string): Promise<void> {
     .select(['documents.id', 'owner_id'])
     .where('label_id', '=', labelId)
     .execute()
-  await reindex(trx, documents)
+  await publishUpdates(trx, documents, ['labels'])
 }
 
 async function lockVisible(trx: Trx, actor: Actor, documentIds: readonly string[]): Promise<string[]> {
@@ -104,18 +102,6 @@ async function writeLabelVersions(app: App, trx: Trx, changed: readonly { docume
     .where('id', 'in', ids)
     .returning(['id', 'owner_id'])
     .execute()
-  await reindex(trx, documents)
+  await publishUpdates(trx, documents, ['labels'])
   return ids.length
-}
-
-async function reindex(trx: Trx, documents: readonly { id: string; owner_id: string }[]): Promise<void> {
-  await enqueueIndex(
-    trx,
-    documents.map(({ id }) => id),
-  )
-  await publishMany(
-    trx,
-    'document_updated',
-    documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes: ['labels'] } })),
-  )
 }

@@ -1,16 +1,15 @@
 /** Documents: changing, transferring and deleting them. */
-import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
-import { AppError } from '../errors.ts'
-import { publish, publishMany } from '../events.ts'
+import { AppError, invalid } from '../errors.ts'
+import { publish } from '../events.ts'
 import { matchesEtag } from '../http/files.ts'
+import { countRows } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
 import { requireDocument } from './access.ts'
 import { resolveLabelIds, setLabels } from './document-labels.ts'
-import { mergeMetadata } from './metadata.ts'
-import { enqueueIndex, writeVersion } from './versions.ts'
+import { enqueueIndex, publishUpdates, writeVersion } from './versions.ts'
 import { type Document, etag } from './view.ts'
 
 export interface Changes {
@@ -21,9 +20,7 @@ export interface Changes {
   metadata?: Record<string, unknown> | undefined
 }
 
-/**
- * Updates title, labels or metadata. `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, VALIDATION_ERROR.
- */
+/** Updates title, labels or metadata. `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, VALIDATION_ERROR. */
 export async function update(app: App, actor: Actor, id: string, changes: Changes, ifMatch: string | null): Promise<Document> {
   return app.db.transaction().execute(async (trx) => {
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
@@ -43,10 +40,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Change
   })
 }
 
-/**
- * Deletes a document with its pages, labels, comments and shared links. A job removes the stored bytes when no other document has them.
- * Throws DOCUMENT_NOT_FOUND.
- */
+/** Deletes a document. A job removes the stored bytes when no other document has them. Throws DOCUMENT_NOT_FOUND. */
 export async function remove(app: App, actor: Actor, id: string): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     // Serializes concurrent deletions: the second waits here and then finds no document.
@@ -58,12 +52,7 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
 
 /** Returns the number of documents that a user owns. */
 export async function countOwned(db: Db, userId: string): Promise<number> {
-  const { total } = await db
-    .selectFrom('documents')
-    .select(sql<number>`count(*)`.as('total'))
-    .where('owner_id', '=', userId)
-    .executeTakeFirstOrThrow()
-  return total
+  return countRows(db.selectFrom('documents').where('owner_id', '=', userId))
 }
 
 /** Locks all documents of a user until the transaction ends. Returns their ids and checksums. */
@@ -76,19 +65,10 @@ export async function transferAll(trx: Trx, from: string, to: string): Promise<v
     .updateTable('documents')
     .set((eb) => ({ owner_id: to, version: eb('version', '+', 1) }))
     .where('owner_id', '=', from)
-    .returning('id')
+    .returning(['id', 'owner_id'])
     .execute()
-  await enqueueIndex(
-    trx,
-    moved.map(({ id }) => id),
-  )
   await jobs.transferPending(trx, from, to)
-  const data = (id: string) => ({ document_id: id, changes: ['owner'] })
-  await publishMany(
-    trx,
-    'document_updated',
-    moved.map(({ id }) => ({ userId: to, data: data(id) })),
-  )
+  await publishUpdates(trx, moved, ['owner'])
 }
 
 /** Deletes all documents of a user. */
@@ -98,10 +78,8 @@ export async function removeAll(trx: Trx, userId: string): Promise<void> {
 
 /** Deletes all documents of a source. */
 export async function removeOfSource(trx: Trx, sourceId: string): Promise<void> {
-  await deleteDocuments(
-    trx,
-    await trx.selectFrom('documents').select(['id', 'sha256']).where('source_id', '=', sourceId).orderBy('id').forUpdate().execute(),
-  )
+  const documents = trx.selectFrom('documents').select(['id', 'sha256']).where('source_id', '=', sourceId)
+  await deleteDocuments(trx, await documents.orderBy('id').forUpdate().execute())
 }
 
 /** Documents deleted by one statement. */
@@ -109,15 +87,41 @@ const batchSize = 500
 
 async function deleteDocuments(trx: Trx, documents: readonly { id: string; sha256: string }[]): Promise<void> {
   for (let from = 0; from < documents.length; from += batchSize) {
-    const some = documents.slice(from, from + batchSize)
-    const ids = some.map(({ id }) => id)
+    const batch = documents.slice(from, from + batchSize)
+    const ids = batch.map(({ id }) => id)
     await jobs.cancelByDocument(trx, ...ids)
     await trx.deleteFrom('documents').where('id', 'in', ids).execute()
     await enqueueIndex(trx, ids)
+    const sums = new Set(batch.map(({ sha256 }) => sha256))
     await jobs.enqueueMany(
       trx,
       'purge',
-      [...new Set(some.map(({ sha256 }) => sha256))].map((sha256) => ({ payload: { sha256 }, dedupeKey: `purge:${sha256}` })),
+      Array.from(sums, (sha256) => ({ payload: { sha256 }, dedupeKey: `purge:${sha256}` })),
     )
   }
 }
+
+const maxMetadataBytes = 64 << 10
+const maxMetadataDepth = 32
+
+/** Applies a JSON merge patch (RFC 7396). Throws VALIDATION_ERROR if the result exceeds 64 KiB or 32 levels of nesting. */
+export function mergeMetadata(current: Record<string, unknown>, patch: Record<string, unknown>): Record<string, unknown> {
+  const merged = mergeValue(current, patch, 0) as Record<string, unknown>
+  if (Buffer.byteLength(JSON.stringify(merged)) > maxMetadataBytes)
+    throw invalid('metadata', `must have at most ${maxMetadataBytes} bytes as JSON`)
+  return merged
+}
+
+function mergeValue(target: unknown, patch: unknown, depth: number): unknown {
+  if (depth > maxMetadataDepth) throw invalid('metadata', `must have at most ${maxMetadataDepth} levels`)
+  if (!isObject(patch)) return patch
+  // Collects entries instead of assigning keys: `__proto__` stays a plain key.
+  const result = new Map(isObject(target) ? Object.entries(target) : [])
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) result.delete(key)
+    else result.set(key, mergeValue(result.get(key), value, depth + 1))
+  }
+  return Object.fromEntries(result)
+}
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value)

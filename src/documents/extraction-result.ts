@@ -1,14 +1,17 @@
 /** Results of extraction: the outline of a document, its pages and its text. Writes of a page require the claim on it. */
 import { randomUUID } from 'node:crypto'
-import { sql } from 'kysely'
+import { sql, type Updateable } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
-import type { Row } from '../db/schema.ts'
+import type { Row, Schema } from '../db/schema.ts'
 import { publish } from '../events.ts'
 import type { Outline, ReadPage } from '../ports/document-reader.ts'
 import { writeVersion } from './versions.ts'
 
 export type ReadableDocument = Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type' | 'sha256' | 'status' | 'page_count'>
+
+/** Pages inserted by one statement. */
+const batchSize = 500
 
 export interface PageClaim {
   document_id: string
@@ -35,19 +38,14 @@ export const findReadable = (db: Db, id: string): Promise<ReadableDocument | und
 
 /** Starts or restarts extraction. Clears claims and failures of earlier attempts; finished pages stay. */
 export async function startExtraction(app: App, trx: Trx, { id, owner_id }: ReadableDocument): Promise<void> {
-  await trx
-    .updateTable('document_pages')
-    .set({ claim: null, claimed_until: null, error_code: null, error_message: null })
-    .where('document_id', '=', id)
-    .where('source', 'is', null)
-    .execute()
-  await setStatus(app, trx, id, { status: 'processing', error_code: null, error_message: null })
+  await unfinishedPages(trx, id).set({ claim: null, claimed_until: null, error_code: null, error_message: null }).execute()
+  await setColumns(app, trx, id, { status: 'processing', error_code: null, error_message: null })
   await publish(trx, 'ocr_progress', owner_id, { document_id: id, progress: 0, status: 'processing' })
 }
 
 /** Sets the document back to `pending` because a later attempt follows. */
 export async function resetToPending(app: App, trx: Trx, id: string): Promise<void> {
-  await setStatus(app, trx, id, { status: 'pending' })
+  await setColumns(app, trx, id, { status: 'pending' })
   await publishPending(trx, id)
 }
 
@@ -79,27 +77,16 @@ export async function hasOutline(db: Db, id: string): Promise<boolean> {
 export async function recordOutline(app: App, trx: Trx, id: string, outline: Outline, ocr: boolean): Promise<void> {
   await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
   const rows = outline.pages.map(({ page, text, needsOcr, width, height }) => {
-    const isLeft = needsOcr && ocr
-    const source = isLeft ? null : text.trim() === '' ? ('empty' as const) : ('text_layer' as const)
-    return { document_id: id, page, text, source, width, height }
+    const finished = text.trim() === '' ? ('empty' as const) : ('text_layer' as const)
+    return { document_id: id, page, text, source: needsOcr && ocr ? null : finished, width, height }
   })
-  for (let from = 0; from < rows.length; from += 500)
-    await trx
-      .insertInto('document_pages')
-      .values(rows.slice(from, from + 500))
-      .execute()
-  await trx
-    .updateTable('documents')
-    .set({
-      mime_type: outline.mimeType,
-      page_count: outline.pages.length,
-      // Metadata of the user takes precedence over metadata of the file.
-      metadata: sql`${JSON.stringify(outline.metadata)}::jsonb || metadata`,
-      version: sql`version + 1`,
-      updated_at: app.now(),
-    })
-    .where('id', '=', id)
-    .execute()
+  for (let from = 0; from < rows.length; from += batchSize) {
+    const batch = rows.slice(from, from + batchSize)
+    await trx.insertInto('document_pages').values(batch).execute()
+  }
+  // Metadata of the user takes precedence over metadata of the file.
+  const metadata = sql`${JSON.stringify(outline.metadata)}::jsonb || metadata`
+  await setColumns(app, trx, id, { mime_type: outline.mimeType, page_count: outline.pages.length, metadata: metadata as never })
 }
 
 /** Claims the first free page for `leaseMs`. Returns null if there is none. */
@@ -135,13 +122,10 @@ export async function releasePage(db: Db, claim: PageClaim): Promise<void> {
 
 /** Releases all claims of a document whose workers are gone. */
 export async function releaseAllPages(db: Db, id: string): Promise<void> {
-  await db
-    .updateTable('document_pages')
-    .set({ claim: null, claimed_until: null })
-    .where('document_id', '=', id)
-    .where('source', 'is', null)
-    .execute()
+  await unfinishedPages(db, id).set({ claim: null, claimed_until: null }).execute()
 }
+
+const unfinishedPages = (db: Db, id: string) => db.updateTable('document_pages').where('document_id', '=', id).where('source', 'is', null)
 
 const updateClaimed = (db: Db, { document_id, page, claim }: PageClaim) =>
   db.updateTable('document_pages').where('document_id', '=', document_id).where('page', '=', page).where('claim', '=', claim)
@@ -174,16 +158,13 @@ export interface ExtractionSummary {
   readonly confidence: number | null
 }
 
-/**
- * Ends the extraction: joins the pages to the document's text. With a problem the document is `failed` and keeps the text of its good
- * pages.
- */
-export async function finishExtraction(
-  app: App,
-  trx: Trx,
-  id: string,
-  problem: { code: string; message: string } | null,
-): Promise<ExtractionSummary> {
+interface Problem {
+  code: string
+  message: string
+}
+
+/** Ends the extraction: joins the pages to the document's text. With a problem the document is `failed` and keeps the text of its good pages. */
+export async function finishExtraction(app: App, trx: Trx, id: string, problem: Problem | null): Promise<ExtractionSummary> {
   const { rows } = await sql<{ content: string | null; confidence: number | null; pages: number }>`
     select string_agg(text, e'\\n\\n' order by page) filter (where text <> '') as content,
       sum(confidence * length(text)) filter (where source = 'ocr' and confidence is not null)
@@ -214,15 +195,10 @@ export async function restartExtraction(app: App, trx: Trx, id: string, language
   await publishPending(trx, id)
 }
 
-async function setStatus(
-  app: App,
-  trx: Trx,
-  id: string,
-  columns: { status: Row<'documents'>['status']; error_code?: null; error_message?: null },
-): Promise<void> {
-  await trx
+/** Writes columns as the next version. Does not queue the indexing, because the text stays. */
+const setColumns = (app: App, trx: Trx, id: string, columns: Updateable<Schema['documents']>) =>
+  trx
     .updateTable('documents')
     .set((eb) => ({ ...columns, version: eb('version', '+', 1), updated_at: app.now() }))
     .where('id', '=', id)
     .execute()
-}

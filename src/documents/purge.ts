@@ -1,11 +1,15 @@
-/** Purge of stored files without a document: by job after a deletion, after failed uploads, and on request for all of them. */
+/**
+ * Purge of stored files without a document: by job after a deletion, after failed uploads, and on request for all of them. It has two
+ * phases: the rows in one transaction, the files after its commit.
+ */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { Handler } from '../jobs/queue.ts'
+import { isFileRemovalLocked } from '../db/lock.ts'
+import type { Trx } from '../db/pool.ts'
+import { countRows } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
-import { sha256Of } from '../ports/file-store.ts'
-import { releaseUncommitted, releaseUnused, removeFiles } from './file-removals.ts'
-import { usesOf } from './stored-files.ts'
+import { addressPattern, sha256Of } from '../ports/file-store.ts'
+import { lockExisting, lockOrCreate, placeholderAddress, requestRemoval, usesOf } from './stored-files.ts'
 
 /** Rows read by one query. */
 const batchSize = 500
@@ -14,7 +18,7 @@ const batchSize = 500
 const retryMs = 60_000
 
 /** Removes the stored bytes of a SHA-256 that no document has. */
-export const purgeHandler: Handler<'purge'> = {
+export const purgeHandler: jobs.Handler<'purge'> = {
   async run(app, { payload: { sha256, address } }) {
     await app.db.transaction().execute((trx) => (address === undefined ? releaseUnused(trx, sha256) : releaseUncommitted(trx, address)))
     const { isWaiting } = await removeFiles(app, sha256)
@@ -35,34 +39,96 @@ export async function purgeUncommitted(app: App): Promise<void> {
   }
 }
 
-/** Removes all stored files without a document, except those that a running backup needs. Returns their number. `isDry` only counts them. */
-export async function purgeOrphans(app: App, isDry: boolean): Promise<number> {
-  let found = 0
+/** Removes all stored files without a document, except those that a running backup needs. Returns their number. `isDryRun` only counts them. */
+export async function purgeOrphans(app: App, isDryRun: boolean): Promise<number> {
+  let count = 0
   for (let last = ''; ; ) {
     const { rows } = await sql<{ sha256: string }>`
       select sha256 from stored_files file where sha256 > ${last} and not exists (select from documents where documents.sha256 = file.sha256)
       order by sha256 limit ${batchSize}`.execute(app.db)
-    found += rows.length
-    if (!isDry) for (const { sha256 } of rows) await app.db.transaction().execute((trx) => releaseUnused(trx, sha256))
+    count += rows.length
+    if (!isDryRun) for (const { sha256 } of rows) await app.db.transaction().execute((trx) => releaseUnused(trx, sha256))
     if (rows.length < batchSize) break
     last = rows.at(-1)?.sha256 ?? ''
   }
   // Files of aborted uploads have no row.
   for (const { address, remove } of await app.files.listUncommitted()) {
-    if ((await usesOf(app.db, [address])).get(address) === 'none') found++
-    if (isDry) continue
+    if ((await usesOf(app.db, [address])).get(address) === 'none') count++
+    if (isDryRun) continue
     await app.db.transaction().execute((trx) => releaseUncommitted(trx, address))
     await remove()
   }
-  if (isDry) return found + (await countRequested(app))
+  if (isDryRun) return count + (await countRows(app.db.selectFrom('file_removals')))
   return (await removeFiles(app)).removed
 }
 
-/** Returns the number of removals that were requested and not done yet. */
-async function countRequested({ db }: App): Promise<number> {
-  const { count } = await db
-    .selectFrom('file_removals')
-    .select((eb) => eb.fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow()
-  return count
+/**
+ * Phase one for bytes without a document: deletes the row and requests the removal. Keeps bytes that a document has. After the commit, an
+ * upload of the same bytes gets a new row with a new address.
+ */
+async function releaseUnused(trx: Trx, sha256: string): Promise<void> {
+  const address = await lockExisting(trx, sha256)
+  if (address === undefined || (await usesOf(trx, [address])).get(address) !== 'row') return
+  await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
+  await requestRemoval(trx, address)
+}
+
+/**
+ * Phase one for a file whose upload failed after commit(). Waits for an upload transaction that is still committing, because that holds the
+ * row. Does nothing if the upload was committed or `address` is malformed.
+ */
+async function releaseUncommitted(trx: Trx, address: string): Promise<void> {
+  if (!addressPattern.test(address)) return
+  const sha256 = sha256Of(address)
+  const placeholder = placeholderAddress(sha256)
+  const current = await lockOrCreate(trx, { sha256, size: 0, address: placeholder })
+  if (current === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
+  if (current !== address) await requestRemoval(trx, address)
+}
+
+/**
+ * Phase two: removes files whose removal request was committed, of one SHA-256 or all. Returns the number of removed files; `isWaiting` is
+ * true if a running backup needs the rest. A backup that starts after the commit does not reference the file. One that started before holds
+ * the lock. A file may therefore be removed at any time after the lock was seen free once.
+ */
+async function removeFiles(app: App, sha256?: string): Promise<{ removed: number; isWaiting: boolean }> {
+  let removed = 0
+  for (;;) {
+    const addresses = await listRemovable(app, sha256)
+    if (addresses === null) return { removed, isWaiting: true }
+    for (const address of addresses) {
+      await app.files.remove(address)
+      await app.db.deleteFrom('file_removals').where('address', '=', address).execute()
+      await removeUnusedDerived(app, address)
+      removed++
+    }
+    if (addresses.length < batchSize) return { removed, isWaiting: false }
+  }
+}
+
+/**
+ * Returns at most one batch of removable addresses, null while a backup runs. Deletes requests for addresses that a row of stored files
+ * references again.
+ */
+async function listRemovable(app: App, sha256: string | undefined): Promise<string[] | null> {
+  const matches = sha256 === undefined ? sql`true` : sql`left(address, 64) = ${sha256}`
+  const requested = await sql`select from file_removals where ${matches} limit 1`.execute(app.db)
+  if (requested.rows.length === 0) return []
+  return app.db.transaction().execute(async (trx) => {
+    if (await isFileRemovalLocked(trx)) return null
+    await sql`
+      delete from file_removals where ${matches} and exists (select from stored_files file where file.address = file_removals.address)`.execute(
+      trx,
+    )
+    const { rows } = await sql<{ address: string }>`
+      select address from file_removals where ${matches} order by address limit ${batchSize}`.execute(trx)
+    return rows.map(({ address }) => address)
+  })
+}
+
+/** Removes the thumbnails of bytes that no document has. A concurrent upload of the same bytes only has to create them again. */
+async function removeUnusedDerived(app: App, address: string): Promise<void> {
+  const sha256 = sha256Of(address)
+  const row = await app.db.selectFrom('stored_files').select('sha256').where('sha256', '=', sha256).executeTakeFirst()
+  if (!row) await app.files.removeDerived(sha256)
 }

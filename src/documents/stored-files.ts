@@ -3,8 +3,10 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
+import type { StoredFile } from '../http/files.ts'
 import * as jobs from '../jobs/queue.ts'
 import { FileMissing, type StagedFile } from '../ports/file-store.ts'
+import type { Document } from './view.ts'
 
 /** What refers to the file at an address: a document, a row without a document, a requested removal, or nothing. */
 export type FileUse = 'document' | 'row' | 'removal' | 'none'
@@ -62,6 +64,24 @@ export async function withAddress<T>(db: Db, sha256: string, use: (address: stri
       before = address
     }
   }
+}
+
+/** Opens the file of a document. Throws FileMissing if it is absent or its size is wrong. */
+export async function openStoredFile(
+  app: App,
+  document: Pick<Document, 'sha256' | 'size' | 'filename' | 'mime_type' | 'created_at' | 'file_replaced_at'>,
+): Promise<StoredFile> {
+  const { sha256, size, filename, mime_type, created_at, file_replaced_at } = document
+  const openedAddress = await withAddress(app.reads, sha256, async (address) => {
+    if ((await app.files.size(address)) !== size) throw new FileMissing(address)
+    return address
+  })
+  const open: StoredFile['open'] = (range) =>
+    app.files.read(openedAddress, range).catch((error) => {
+      if (!(error instanceof FileMissing)) throw error
+      return withAddress(app.reads, sha256, (address) => app.files.read(address, range))
+    })
+  return { sha256, size, filename, mime_type, modifiedAt: file_replaced_at ?? created_at, open }
 }
 
 /**

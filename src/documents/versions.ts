@@ -3,6 +3,7 @@ import type { Updateable } from 'kysely'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import type { Schema } from '../db/schema.ts'
+import { publishMany } from '../events.ts'
 import * as jobs from '../jobs/queue.ts'
 
 /** Jobs inserted by one statement. */
@@ -23,10 +24,15 @@ export async function enqueueIndex(trx: Trx, ids: readonly string[]): Promise<vo
   const sorted = ids.toSorted()
   for (let from = 0; from < sorted.length; from += batchSize) {
     const batch = sorted.slice(from, from + batchSize)
-    await jobs.enqueueMany(
-      trx,
-      'index',
-      batch.map((id) => ({ payload: { document_id: id }, dedupeKey: `index:${id}` })),
-    )
+    const entries = batch.map((id) => ({ payload: { document_id: id }, dedupeKey: `index:${id}` }))
+    await jobs.enqueueMany(trx, 'index', entries)
   }
+}
+
+/** Queues the indexing of changed documents and publishes the changes to their owners. */
+export async function publishUpdates(trx: Trx, documents: readonly { id: string; owner_id: string }[], changes: string[]): Promise<void> {
+  const ids = documents.map(({ id }) => id)
+  await enqueueIndex(trx, ids)
+  const events = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes } }))
+  await publishMany(trx, 'document_updated', events)
 }

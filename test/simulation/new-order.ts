@@ -3,7 +3,7 @@ import { commit, local, type Program, query, type Step } from './program.ts'
 import { actorOf, begin, end, isRowFree, lockRow, viewOf, type World, write } from './world.ts'
 
 const storedFiles = 'documents/stored-files.ts'
-const removeFiles = 'documents/file-removals.ts'
+const removeFiles = 'documents/purge.ts'
 
 /** What comes after the files lock was seen free: the files go, with or without a connection. */
 const phaseTwo: readonly Step[] = [

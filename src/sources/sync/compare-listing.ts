@@ -1,5 +1,5 @@
 /** Compares a listing with the ledger in batches and decides the action for each file. */
-import { markSourceRestored } from '../../documents/source-removal.ts'
+import { markSourceRestored } from '../../documents/source-documents.ts'
 import type { SourceEntry } from '../../ports/source-type.ts'
 import { filterMatching } from '../globs.ts'
 import type { FetchQueue } from './fetch-queue.ts'

@@ -1,8 +1,6 @@
 /** Turns fetched files into documents or new versions and records them in the ledger, in one transaction. */
 import type { Trx } from '../../db/pool.ts'
-import { replaceFile } from '../../documents/replace-file.ts'
-import { markSourceRestored } from '../../documents/source-removal.ts'
-import { storeBatch } from '../../documents/store-batch.ts'
+import { markSourceRestored, replaceFile, storeBatch } from '../../documents/source-documents.ts'
 import { compareLargeFiles } from '../../documents/stored-files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import * as ledger from './ledger.ts'

@@ -1,7 +1,7 @@
 /** Context of a running sync, and the state of its walk. */
 import type { App } from '../../app.ts'
 import type { Role } from '../../db/schema.ts'
-import type { BatchOptions } from '../../documents/store-batch.ts'
+import type { BatchOptions } from '../../documents/source-documents.ts'
 import type { Job } from '../../jobs/queue.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import type { SourceConnection, SourceFile } from '../../ports/source-type.ts'

@@ -1,0 +1,169 @@
+/** Documents of sources: stored in batches, replaced, renamed and marked like their files. */
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Trx } from '../db/pool.ts'
+import { publish, publishMany } from '../events.ts'
+import { detectType } from '../extract/detect.ts'
+import * as jobs from '../jobs/queue.ts'
+import type { StagedFile } from '../ports/file-store.ts'
+import { defaultTitle, sanitizeFilename } from './file-names.ts'
+import { ensureBytes, lockOrCreate, lockOrCreateAll } from './stored-files.ts'
+import { enqueueIndex, publishUpdates, writeVersion } from './versions.ts'
+
+export interface SourceFile {
+  staged: StagedFile
+  /** relative to the root of the source */
+  path: string
+}
+
+export interface BatchOptions {
+  ownerId: string
+  sourceId: string
+  ocr: boolean
+  language: string
+}
+
+/**
+ * Creates documents from files of a source. Returns their ids in the order of `files`. As for storeDocument(), the rest follows with the
+ * caller's transaction, then call `staged.confirm()`. Bytes that the owner has already are stored once.
+ */
+export async function storeBatch(
+  app: App,
+  trx: Trx,
+  { ownerId, sourceId, ocr, language }: BatchOptions,
+  files: readonly SourceFile[],
+): Promise<string[]> {
+  if (files.length === 0) return []
+  const firstBySum = new Map<string, StagedFile>()
+  for (const { staged } of files) if (!firstBySum.has(staged.sha256)) firstBySum.set(staged.sha256, staged)
+  const addresses = await lockOrCreateAll(trx, [...firstBySum.values()])
+  const sums = [...firstBySum.keys()]
+  const { rows: duplicates } = await sql<{ sha256: string; id: string }>`
+    select oldest.sha256, oldest.id from unnest(${sums}::text[]) as staged (sha256) cross join lateral (
+      select d.sha256, d.id from documents d where d.sha256 = staged.sha256 and d.owner_id = ${ownerId}
+      order by d.created_at, d.id limit 1 for key share
+    ) as oldest`.execute(trx)
+  const { rows } = await sql<{ id: string }>`select dms_uuidv7() as id from generate_series(1, ${files.length}::int)`.execute(trx)
+  const ids = rows.map(({ id }) => id)
+  const at = app.now()
+  const first = new Map(duplicates.map(({ sha256, id }) => [sha256, id]))
+  const owned = new Set(first.keys())
+  const documents = await Promise.all(
+    files.map(async ({ staged: { sha256, size, head }, path }, index) => {
+      const id = ids[index] ?? ''
+      const filename = sanitizeFilename(path)
+      const duplicate = first.get(sha256) ?? null
+      if (duplicate === null) first.set(sha256, id)
+      return {
+        id,
+        owner_id: ownerId,
+        title: defaultTitle(filename),
+        filename,
+        mime_type: await detectType(head, filename, size),
+        size,
+        sha256,
+        ocr_enabled: ocr,
+        language,
+        metadata: '{}',
+        duplicate_of: duplicate,
+        source_id: sourceId,
+        source_path: path,
+        created_at: at,
+        updated_at: at,
+      }
+    }),
+  )
+  await Promise.all(
+    [...firstBySum.values()].map((staged) => ensureBytes(app, trx, staged, addresses.get(staged.sha256) ?? '', owned.has(staged.sha256))),
+  )
+  await trx.insertInto('documents').values(documents).execute()
+  const maxAttempts = app.config.ocr.max_attempts
+  const entries = ids.map((documentId) => ({ payload: { language }, documentId, maxAttempts }))
+  await jobs.enqueueMany(trx, ocr ? 'ocr' : 'extract', entries)
+  await enqueueIndex(trx, ids)
+  const events = documents.map(({ id, title }) => ({ userId: ownerId, data: { document_id: id, title, source: sourceId } }))
+  await publishMany(trx, 'document_created', events)
+  return ids
+}
+
+interface Replacement {
+  staged: StagedFile
+  ocr: boolean
+  language: string
+}
+
+/**
+ * Replaces the file of a document with staged bytes, deletes its text and pages, and queues the extraction of the new ones. Call
+ * `staged.confirm()` after the commit, as for storeDocument(). Returns false if the document does not exist.
+ */
+export async function replaceFile(app: App, trx: Trx, id: string, { staged, ocr, language }: Replacement): Promise<boolean> {
+  const document = await trx
+    .selectFrom('documents')
+    .select(['owner_id', 'filename', 'sha256'])
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst()
+  if (!document) return false
+  await jobs.cancelByDocument(trx, id)
+  const address = await lockOrCreate(trx, staged)
+  const ownDuplicate = await trx
+    .selectFrom('documents')
+    .select('id')
+    .where('sha256', '=', staged.sha256)
+    .where('owner_id', '=', document.owner_id)
+    .limit(1)
+    .executeTakeFirst()
+  await ensureBytes(app, trx, staged, address, ownDuplicate !== undefined)
+  await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
+  await writeVersion(app, trx, id, {
+    sha256: staged.sha256,
+    file_replaced_at: app.now(),
+    size: staged.size,
+    mime_type: await detectType(staged.head, document.filename, staged.size),
+    status: 'pending',
+    content: '',
+    ocr_confidence: null,
+    page_count: null,
+    error_code: null,
+    error_message: null,
+    processed_at: null,
+    duplicate_of: null,
+    ocr_enabled: ocr,
+    language,
+  })
+  await jobs.enqueue(trx, ocr ? 'ocr' : 'extract', { language }, { documentId: id, maxAttempts: app.config.ocr.max_attempts })
+  await jobs.enqueue(trx, 'purge', { sha256: document.sha256 }, { dedupeKey: `purge:${document.sha256}` })
+  await publish(trx, 'document_updated', document.owner_id, { document_id: id, changes: ['file', 'content', 'status'] })
+  return true
+}
+
+/** Records in the metadata when the files disappeared from their source. The documents stay. */
+export const markSourceRemoved = (app: App, trx: Trx, ids: readonly string[]): Promise<void> =>
+  updateMetadata(app, trx, ids, sql`metadata || jsonb_build_object('source_removed_at', ${app.now().toISOString()}::text)`)
+
+/** Clears the record of markSourceRemoved(). */
+export const markSourceRestored = (app: App, trx: Trx, ids: readonly string[]): Promise<void> =>
+  updateMetadata(app, trx, ids, sql`metadata - 'source_removed_at'`)
+
+async function updateMetadata(app: App, trx: Trx, ids: readonly string[], metadata: ReturnType<typeof sql>): Promise<void> {
+  if (ids.length === 0) return
+  const { rows } = await sql<{ id: string; owner_id: string }>`
+    update documents set metadata = ${metadata}, version = version + 1, updated_at = ${app.now()} where id = any(${ids}::uuid[])
+    returning id, owner_id`.execute(trx)
+  await publishUpdates(trx, rows, ['metadata'])
+}
+
+/** Renames a document after its source file. Changes the title too unless a user edited it. */
+export async function renameDocument(app: App, trx: Trx, id: string, path: string): Promise<void> {
+  const document = await trx
+    .selectFrom('documents')
+    .select(['owner_id', 'title', 'filename'])
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst()
+  if (!document) return
+  const filename = sanitizeFilename(path)
+  const title = document.title === defaultTitle(document.filename) ? defaultTitle(filename) : document.title
+  await writeVersion(app, trx, id, { filename, title, source_path: path, metadata: sql`metadata - 'source_removed_at'` as never })
+  await publish(trx, 'document_updated', document.owner_id, { document_id: id, changes: ['filename', 'source_path'] })
+}

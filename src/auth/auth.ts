@@ -13,7 +13,7 @@ import { usernameKey } from '../http/user-identifier.ts'
 import type { Claims } from '../ports/identity-provider.ts'
 import * as apiTokens from '../tokens/tokens.ts'
 import * as verification from '../users/email-verification.ts'
-import { removeInitialPassword } from '../users/initial-password.ts'
+import { removeInitialPassword } from '../users/passwords.ts'
 import * as users from '../users/users.ts'
 
 export interface SignIn {
@@ -27,10 +27,7 @@ const failureLimit: Limit = { max: 10, windowSeconds: 15 * 60 }
 /** Tolerated difference between the clocks of a database and of its replacement. */
 const clockSkewSeconds = 60
 
-/**
- * Signs in with a password. `username` may be the e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED, FORBIDDEN if only
- * single sign-on is allowed.
- */
+/** Signs in with a username or e-mail address. Throws UNAUTHORIZED, RATE_LIMITED, EMAIL_NOT_VERIFIED, FORBIDDEN. */
 export async function login(app: App, ip: string, { username, password }: { username: string; password: string }): Promise<SignIn> {
   requirePasswordLogin(app)
   const user = await users.findByIdentifier(app.db, username)
@@ -46,9 +43,7 @@ function requirePasswordLogin({ config }: App): void {
   if (config.auth.method === 'oidc') throw new AppError('FORBIDDEN', {}, 'People sign in by single sign-on here: /api/auth/oidc/login.')
 }
 
-/**
- * Verifies a password within the failure limit. Checks the limit again afterwards: concurrent guesses learn no more than sequential ones.
- */
+/** Verifies a password within the failure limit. The second check stops concurrent guesses. */
 async function verifyPassword(app: App, key: string, hash: string | null, password: string, allowed = () => true): Promise<boolean> {
   await rejectUsedUp(app, key, failureLimit)
   const right = (await app.passwords.verify(hash, password)) && allowed()
@@ -147,10 +142,7 @@ export async function logout(app: App, actor: Actor, session: Session | undefine
   if (session && id !== null) await app.db.transaction().execute((trx) => apiTokens.revokeToken(app, trx, id, session))
 }
 
-/**
- * Exchanges a token that is valid or recently expired for a new one, within `auth.refresh_max_days` of the sign-in. Of two concurrent calls
- * one succeeds. Throws UNAUTHORIZED.
- */
+/** Exchanges a valid or recently expired token for a new one. Of two concurrent calls one succeeds. Throws UNAUTHORIZED. */
 export async function refresh(app: App, token: string): Promise<SignIn> {
   const claims = await app.tokens.read(token)
   const found = claims && (await findSession(app, claims))
@@ -167,10 +159,7 @@ export async function refresh(app: App, token: string): Promise<SignIn> {
 /** Returns when a session that began at `auth_time` ends for good; both in seconds. */
 const sessionEnd = ({ config }: App, auth_time: number): number => auth_time + config.auth.refresh_max_days * 86_400
 
-/**
- * Changes the actor's password, ends all sessions and returns a new token. Throws FORBIDDEN for a wrong current password, RATE_LIMITED,
- * USER_NOT_FOUND.
- */
+/** Changes the actor's password, ends all sessions and returns a new token. Throws FORBIDDEN, RATE_LIMITED, USER_NOT_FOUND. */
 export async function changePassword(app: App, actor: Actor, current: string, next: string): Promise<SignIn> {
   const wrong = () => new AppError('FORBIDDEN', {}, 'The current password is wrong.')
   const { id, password_hash } = await users.get(app.db, actor.id)

@@ -1,8 +1,9 @@
-/** Session tokens: JWTs signed with HS256, in exactly one encoding. */
-import { hash } from 'node:crypto'
+/** JSON Web Tokens: session tokens signed with HS256, and encrypted values that clients carry for some minutes. */
+import { hash, hkdf } from 'node:crypto'
+import { promisify } from 'node:util'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
-import type { Claims, Tokens } from '../ports/identity-provider.ts'
+import type { Claims, EncryptedTokens, Tokens } from '../ports/identity-provider.ts'
 
 const header = { alg: 'HS256', typ: 'JWT' } as const
 const encodedHeader = Buffer.from(JSON.stringify(header)).toString('base64url')
@@ -22,7 +23,7 @@ const Payload = z.strictObject({
 /** Signs and verifies tokens under one secret. Caches verified tokens by SHA-256, so that each signature is checked once. */
 export function openTokens(secret: Uint8Array): Tokens {
   const key = crypto.subtle.importKey('raw', Uint8Array.from(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify'])
-  const known = new LRUCache<string, Claims>({ max: 10_000 })
+  const verified = new LRUCache<string, Claims>({ max: 10_000 })
   return {
     async sign(claims) {
       const { CompactSign } = await import('jose')
@@ -32,8 +33,8 @@ export function openTokens(secret: Uint8Array): Tokens {
       // Accepts only the header that sign() writes: no other algorithm, embedded key or key URL.
       if (!compactForm.test(token) || !token.startsWith(`${encodedHeader}.`)) return null
       const id = hash('sha256', token, 'base64')
-      const claims = known.get(id) ?? (await verifySignature(token, await key))
-      if (claims) known.set(id, claims)
+      const claims = verified.get(id) ?? (await verifySignature(token, await key))
+      if (claims) verified.set(id, claims)
       return claims
     },
   }
@@ -46,5 +47,34 @@ async function verifySignature(token: string, key: CryptoKey): Promise<Claims | 
     return Payload.safeParse(JSON.parse(new TextDecoder().decode(payload))).data ?? null
   } catch {
     return null
+  }
+}
+
+/** Opens encrypted tokens under a key derived from the server secret, which all server processes share. */
+export function openEncryptedTokens(secret: Uint8Array): EncryptedTokens {
+  const key = promisify(hkdf)('sha256', secret, '', 'dms encrypted tokens', 32).then((bytes) => new Uint8Array(bytes))
+  return {
+    async encrypt(purpose, value, seconds, now) {
+      const { EncryptJWT } = await import('jose')
+      const iat = Math.floor(now.getTime() / 1000)
+      const token = new EncryptJWT({ value, aud: purpose, iat, exp: iat + seconds })
+      return token.setProtectedHeader({ alg: 'dir', enc: 'A256GCM' }).encrypt(await key)
+    },
+    async decrypt(purpose, text, now) {
+      const { jwtDecrypt } = await import('jose')
+      try {
+        const { payload } = await jwtDecrypt(text, await key, {
+          audience: purpose,
+          currentDate: now,
+          requiredClaims: ['exp', 'iat'],
+          keyManagementAlgorithms: ['dir'],
+          contentEncryptionAlgorithms: ['A256GCM'],
+        })
+        // Rejects tokens from the future: after the clock was set back they would be valid for too long.
+        return Number(payload.iat) * 1000 <= now.getTime() ? payload.value : null
+      } catch {
+        return null
+      }
+    },
   }
 }

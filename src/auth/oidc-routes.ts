@@ -105,9 +105,7 @@ async function handleCallback(app: App, event: H3Event): Promise<Response | z.in
 const redirect = (location: string, cookie: string): Response =>
   new Response(null, { status: 302, headers: { location, 'set-cookie': cookie, 'cache-control': 'no-store' } })
 
-/**
- * Returns the login cookie for the callback route. SameSite=Lax sends it on the redirect from the provider, but on no cross-site request.
- */
+/** Returns the login cookie of the callback route. SameSite=Lax: the redirect from the provider carries it. */
 function cookieLine(app: App, value: string, seconds: number): string {
   const { protocol, pathname } = oidc.callbackUrl(app)
   const path = pathname.slice(0, pathname.lastIndexOf('/')) || '/'

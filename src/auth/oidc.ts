@@ -1,14 +1,19 @@
 /** Sign-in by OpenID Connect, for a browser or for the command line. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { App } from '../app.ts'
 import { databaseNow } from '../db/clock.ts'
+import type { Trx } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
 import { tryCountHit } from '../http/rate-limit.ts'
+import { notify } from '../notifications/notifications.ts'
 import { IdentityFailure, type IdentityProvider, type LoginState } from '../ports/identity-provider.ts'
+import * as sharedLinks from '../shared-links/shared-links.ts'
+import * as sources from '../sources/sources.ts'
+import * as tokens from '../tokens/tokens.ts'
+import { deleteTokens } from '../users/email-verification.ts'
 import * as external from '../users/external-identity.ts'
 import * as users from '../users/users.ts'
 import { issueToken, type SignIn } from './auth.ts'
-import { revokeCredentials } from './revoke-credentials.ts'
 
 /** Time limits for the sign-in at the provider and for the code exchange by the command line. */
 const loginTimeoutSeconds = 600
@@ -21,6 +26,11 @@ export interface ShellLogin {
   challenge: string
 }
 
+interface ShellCode {
+  user_id: string
+  challenge: string
+}
+
 interface PendingLogin {
   loginState: LoginState
   shell: ShellLogin | null
@@ -30,9 +40,7 @@ interface PendingLogin {
 export const callbackUrl = ({ config: { oidc, server } }: App): URL =>
   new URL(oidc.redirect_uri || `${server.public_url.replace(/\/+$/, '')}/api/auth/oidc/callback`)
 
-/**
- * Starts a sign-in. Returns the authorization URL and the cookie that the browser must bring back. Throws NOT_FOUND, SERVICE_UNAVAILABLE.
- */
+/** Starts a sign-in. Returns the authorization URL and the login cookie. Throws NOT_FOUND, SERVICE_UNAVAILABLE. */
 export async function startLogin(app: App, shell: ShellLogin | null): Promise<{ url: string; cookie: string; seconds: number }> {
   const { url, loginState } = await requireProvider(app).startLogin(callbackUrl(app).href).catch(throwAppError(app))
   const cookie = await app.encryptedTokens.encrypt(
@@ -47,42 +55,63 @@ export async function startLogin(app: App, shell: ShellLogin | null): Promise<{ 
 /** Decrypts the login cookie. Throws VALIDATION_ERROR if it is absent, expired or invalid. */
 export async function readPendingLogin(app: App, cookie: string | undefined): Promise<PendingLogin> {
   const pending = cookie === undefined ? null : await app.encryptedTokens.decrypt('oidc', cookie, await databaseNow(app.db))
-  if (pending === null) throw invalid('state', 'this browser did not start a sign-in here within the last 10 minutes: start again')
+  if (pending === null) throw invalid('state', 'this browser has started no login within the last 10 minutes: start again')
   return pending as PendingLogin
 }
 
-/**
- * Completes a sign-in from the query string of the callback. Throws VALIDATION_ERROR, UNAUTHORIZED, FORBIDDEN, DUPLICATE_RESOURCE,
- * SERVICE_UNAVAILABLE.
- */
+/** Completes a sign-in from the query string of the callback. Throws VALIDATION_ERROR, and as signInByIdentity(). */
 export async function handleCallback(app: App, { loginState }: PendingLogin, search: string): Promise<external.ExternalSignIn> {
   const provider = requireProvider(app)
   const callback = callbackUrl(app)
   callback.search = search
-  if (callback.searchParams.get('state') !== loginState.state) throw invalid('state', 'this is not the sign-in that this browser started')
+  if (callback.searchParams.get('state') !== loginState.state)
+    throw invalid('state', 'does not match the login that this browser started: start again')
   if (!(await tryCountHit(app, `oidc:${loginState.state}`, { max: 1, windowSeconds: loginTimeoutSeconds })))
-    throw invalid('state', 'used already: start again')
+    throw invalid('state', 'already used: start again')
   const identity = await provider.handleCallback(callback, loginState).catch(throwAppError(app))
   const { user, linked } = await external.signInByIdentity(app, identity, revokeCredentials)
   if (linked) app.log.warn({ user_id: user.id, issuer: identity.issuer, ...linked }, 'a local account was linked to an OIDC identity')
   return { user: await users.recordSignIn(app, user.id), linked }
 }
 
+/**
+ * Revokes the API tokens and verification links of a user and notifies the user. If the e-mail address was never verified, somebody else
+ * may have created the account: then also revokes its shared links and disables its sources. The caller raises token_version.
+ */
+async function revokeCredentials(app: App, trx: Trx, user: users.User): Promise<external.RevokedCredentials> {
+  const isTrusted = user.email_verified_at !== null
+  const revoked = {
+    api_tokens: await tokens.removeAll(trx, user.id),
+    shared_links: isTrusted ? 0 : await sharedLinks.revokeAll(app, trx, user.id),
+    sources: isTrusted ? 0 : await sources.disableAll(app, trx, user.id),
+  }
+  await deleteTokens(trx, user.id)
+  const counts = `${revoked.api_tokens} API tokens and ${revoked.shared_links} shared links were revoked, ${revoked.sources} sources disabled.`
+  await notify(app, trx, user.id, 'account_linked', {
+    title: 'Your account was linked to single sign-on',
+    message: `Your local password and all earlier sessions have ended. ${counts}`,
+    data: { user_id: user.id },
+  })
+  return revoked
+}
+
 /** Issues the code that the browser hands to the command line. It is useless without the verifier. */
 export const issueShellCode = async (app: App, user: users.User, { challenge }: ShellLogin): Promise<string> =>
-  app.encryptedTokens.encrypt('oidc-shell', { user_id: user.id, challenge }, codeLifetimeSeconds, await databaseNow(app.db))
+  app.encryptedTokens.encrypt(
+    'oidc-shell',
+    { user_id: user.id, challenge } satisfies ShellCode,
+    codeLifetimeSeconds,
+    await databaseNow(app.db),
+  )
 
 /** Exchanges the code for a token, once. Throws UNAUTHORIZED. */
 export async function exchangeShellCode(app: App, code: string, verifier: string): Promise<SignIn> {
-  const sealed = (await app.encryptedTokens.decrypt('oidc-shell', code, await databaseNow(app.db))) as {
-    user_id: string
-    challenge: string
-  } | null
-  const isHis = sealed?.challenge === createHash('sha256').update(verifier).digest('base64url')
-  const id = createHash('sha256').update(code).digest('hex')
-  if (!sealed || !isHis || !(await tryCountHit(app, `oidc-shell:${id}`, { max: 1, windowSeconds: codeLifetimeSeconds })))
+  const login = (await app.encryptedTokens.decrypt('oidc-shell', code, await databaseNow(app.db))) as ShellCode | null
+  const isVerified = login?.challenge === hash('sha256', verifier, 'base64url')
+  const key = `oidc-shell:${hash('sha256', code)}`
+  if (!login || !isVerified || !(await tryCountHit(app, key, { max: 1, windowSeconds: codeLifetimeSeconds })))
     throw new AppError('UNAUTHORIZED')
-  return issueToken(app, await users.get(app.db, sealed.user_id))
+  return issueToken(app, await users.get(app.db, login.user_id))
 }
 
 /** Checks the provider: each endpoint with `ok` or the problem. Returns null without a provider. */
@@ -95,7 +124,7 @@ export async function checkProvider({
 }
 
 function requireProvider({ identities }: App): IdentityProvider {
-  if (!identities) throw new AppError('NOT_FOUND', {}, 'Nobody signs in by OpenID Connect here.')
+  if (!identities) throw new AppError('NOT_FOUND', {}, 'OpenID Connect is not configured on this server. Fix: set auth.method = "oidc".')
   return identities
 }
 

@@ -46,10 +46,7 @@ const total = sql<number>`count(*)`.as('total')
 /** Maximum length of an excerpt in a notification, in code points. */
 const excerptLength = 200
 
-/**
- * Returns top-level comments, newest first, each with its first replies. Throws COMMENT_DOCUMENT_NOT_FOUND, VALIDATION_ERROR for a cursor
- * of another list.
- */
+/** Returns top-level comments, newest first, each with its first replies. Throws COMMENT_DOCUMENT_NOT_FOUND. */
 export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<FetchedPage<Thread>> {
   await requireReadable(app.db, actor, documentId)
   const threads = selectComments(app.db).where('comments.document_id', '=', documentId).where('comments.parent_id', 'is', null)
@@ -73,10 +70,7 @@ export async function list(app: App, actor: Actor, documentId: string, span: Spa
   return fetchSpan(span, newestFirst, ['comments', documentId], withReplies, all)
 }
 
-/**
- * Returns replies to a comment, oldest first. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, VALIDATION_ERROR for a cursor of
- * another list.
- */
+/** Returns replies to a comment, oldest first. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND. */
 export async function replies(app: App, actor: Actor, documentId: string, id: string, span: Span): Promise<FetchedPage<Comment>> {
   await requireReadable(app.db, actor, documentId)
   await getComment(app.db, documentId, id)
@@ -115,10 +109,7 @@ export interface NewComment {
   parent_id?: string | null | undefined
 }
 
-/**
- * Creates a comment and notifies the document's owner. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_CONTENT_EMPTY, COMMENT_CONTENT_TOO_LONG,
- * COMMENT_NOT_FOUND for an unknown parent, COMMENT_NESTING_TOO_DEEP, COMMENT_RATE_LIMITED, and FORBIDDEN for the operator.
- */
+/** Creates a comment and notifies the document's owner. Throws FORBIDDEN for the operator, COMMENT_* otherwise. */
 export async function create(app: App, actor: Actor, documentId: string, { content, parent_id = null }: NewComment): Promise<Comment> {
   const { id: userId, username } = actor
   if (userId === null) throw new AppError('FORBIDDEN', {}, 'Only users can comment. The operator has no user account.')
@@ -139,10 +130,7 @@ export async function create(app: App, actor: Actor, documentId: string, { conte
   })
 }
 
-/**
- * Updates a comment; only its author may. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND, COMMENT_PERMISSION_DENIED,
- * COMMENT_CONTENT_EMPTY, COMMENT_CONTENT_TOO_LONG.
- */
+/** Updates a comment; only its author may. Throws COMMENT_*. */
 export async function update(app: App, actor: Actor, documentId: string, id: string, content: string): Promise<Comment> {
   await requireReadable(app.db, actor, documentId)
   const { user_id } = await getComment(app.db, documentId, id)
@@ -154,10 +142,7 @@ export async function update(app: App, actor: Actor, documentId: string, id: str
   })
 }
 
-/**
- * Deletes a comment and its replies; only its author and admins may. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND,
- * COMMENT_PERMISSION_DENIED.
- */
+/** Deletes a comment and its replies; only its author and admins may. Throws COMMENT_*. */
 export async function remove(app: App, actor: Actor, documentId: string, id: string): Promise<void> {
   await requireReadable(app.db, actor, documentId)
   const { user_id } = await getComment(app.db, documentId, id)

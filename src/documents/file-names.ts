@@ -6,19 +6,13 @@ const maxBytes = 255
 /** Matches a Windows path: a drive letter, a UNC path, or a `.` or `..` segment. */
 const windowsPath = /^[a-z]:\\|^\\\\|(^|\\)\.{1,2}\\/i
 
-/**
- * Returns the last path segment. A backslash separates segments only in a Windows path (`C:\a.pdf`, `\\host\a.pdf`, `..\a.pdf`); elsewhere
- * it belongs to the name, as on POSIX file systems.
- */
+/** Returns the last path segment. A backslash separates segments only in a Windows path, such as `C:\a.pdf` or `..\a.pdf`. */
 export function baseName(name: string): string {
   const last = name.split('/').at(-1) ?? ''
   return windowsPath.test(last) ? (last.split('\\').at(-1) ?? '') : last
 }
 
-/**
- * Returns the last path segment in Unicode NFC without control, direction and invisible characters, at most 255 bytes of UTF-8. Returns
- * `document` if nothing is left.
- */
+/** Returns the last path segment in Unicode NFC, without hidden characters, at most 255 bytes of UTF-8; by default `document`. */
 export function sanitizeFilename(name: string): string {
   const clean = baseName(name)
     .toWellFormed()

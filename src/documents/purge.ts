@@ -1,7 +1,4 @@
-/**
- * Purge of stored files without a document: by job after a deletion, after failed uploads, and on request for all of them. It has two
- * phases: the rows in one transaction, the files after its commit.
- */
+/** Purge of stored files without a document, in two phases: the rows in one transaction, the files after its commit. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { isFileRemovalLocked } from '../db/lock.ts'
@@ -106,10 +103,7 @@ async function removeFiles(app: App, sha256?: string): Promise<{ removed: number
   }
 }
 
-/**
- * Returns at most one batch of removable addresses, null while a backup runs. Deletes requests for addresses that a row of stored files
- * references again.
- */
+/** Returns one batch of removable addresses, null while a backup runs. Drops requests for addresses that are in use again. */
 async function listRemovable(app: App, sha256: string | undefined): Promise<string[] | null> {
   const matches = sha256 === undefined ? sql`true` : sql`left(address, 64) = ${sha256}`
   const requested = await sql`select from file_removals where ${matches} limit 1`.execute(app.db)

@@ -23,10 +23,7 @@ export interface BatchOptions {
   language: string
 }
 
-/**
- * Creates documents from files of a source. Returns their ids in the order of `files`. As for storeDocument(), the rest follows with the
- * caller's transaction, then call `staged.confirm()`. Bytes that the owner has already are stored once.
- */
+/** Creates documents from files of a source and returns their ids in order. Call `staged.confirm()` after the commit. */
 export async function storeBatch(
   app: App,
   trx: Trx,
@@ -92,10 +89,7 @@ interface Replacement {
   language: string
 }
 
-/**
- * Replaces the file of a document with staged bytes, deletes its text and pages, and queues the extraction of the new ones. Call
- * `staged.confirm()` after the commit, as for storeDocument(). Returns false if the document does not exist.
- */
+/** Replaces the file of a document and queues its extraction. Call `staged.confirm()` after the commit. Returns false if there is none. */
 export async function replaceFile(app: App, trx: Trx, id: string, { staged, ocr, language }: Replacement): Promise<boolean> {
   const document = await trx
     .selectFrom('documents')

@@ -51,9 +51,7 @@ export async function addressOf(db: Db, sha256: string): Promise<string> {
   return row.address
 }
 
-/**
- * Calls `use` with the address of a SHA-256, and again if it throws FileMissing and the address has changed meanwhile. Throws FileMissing.
- */
+/** Calls `use` with the address of a SHA-256. Retries with a new address after FileMissing. Throws FileMissing. */
 export async function withAddress<T>(db: Db, sha256: string, use: (address: string) => Promise<T>): Promise<T> {
   for (let before = ''; ; ) {
     const address = await addressOf(db, sha256)

@@ -93,10 +93,7 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
   })
 }
 
-/**
- * Assigns a label to all of the documents or to none. Returns the number of documents that did not have it. Throws LABEL_NOT_FOUND,
- * DOCUMENT_NOT_FOUND.
- */
+/** Assigns a label to all of the documents or to none. Returns the number of changes. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
 export async function assign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
     await lockLabel(trx, id)
@@ -104,10 +101,7 @@ export async function assign(app: App, actor: Actor, id: string, documentIds: re
   })
 }
 
-/**
- * Removes a label from all of the documents or from none. Returns the number of documents that had it. Throws LABEL_NOT_FOUND,
- * DOCUMENT_NOT_FOUND.
- */
+/** Removes a label from all of the documents or from none. Returns the number of changes. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
 export async function unassign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
     await get(app, actor, id, trx)

@@ -31,9 +31,7 @@ export interface Content {
   data: Record<string, string>
 }
 
-/**
- * Creates a notification and its event in the caller's transaction. Does nothing if the user was deleted or has switched notifications off.
- */
+/** Creates a notification and its event. Does nothing if the user was deleted or has switched notifications off. */
 export async function notify(app: App, trx: Trx, userId: string, type: Type, { title, message, data }: Content): Promise<void> {
   const { rows } = await sql<{ id: string }>`
     insert into notifications (user_id, type, title, message, data, created_at)

@@ -26,10 +26,7 @@ export async function get(app: App, actor: Actor): Promise<Settings> {
 
 const selectSettings = compileStatement((db: Db, id: string | null) => db.selectFrom('user_settings').selectAll().where('user_id', '=', id))
 
-/**
- * Updates the given settings and returns all. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a language that is not
- * installed.
- */
+/** Updates settings and returns all. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a missing OCR language. */
 export async function update(app: App, actor: Actor, changes: Partial<Settings>): Promise<Settings> {
   if (actor.id === null) throw new AppError('USER_NOT_FOUND')
   if (changes.ocr_default_language !== undefined) checkLanguage(app, changes.ocr_default_language, 'ocr_default_language')

@@ -6,12 +6,12 @@ import type { Trx } from '../db/pool.ts'
 import { openStoredFile } from '../documents/stored-files.ts'
 import { AppError } from '../errors.ts'
 import type { StoredFile } from '../http/files.ts'
-import { clientNetwork, countHit, type Limit, removeLastHit } from '../http/rate-limit.ts'
+import { countFailure, rejectLocked } from '../http/lockout.ts'
+import { clientNetwork, countHit, isUsedUp, type Limit, removeLastHit, tryCountHit } from '../http/rate-limit.ts'
 import { notify } from '../notifications/notifications.ts'
-import { attemptsKey, countAttempt, verifyPassword } from './password-limit.ts'
 import { type SharedLink, selectLinks, statusOf } from './shared-links.ts'
 
-export interface Visitor {
+interface Visitor {
   ip: string
   password: string | undefined
 }
@@ -19,6 +19,15 @@ export interface Visitor {
 const downloadLimit = ({ config }: App): Limit => ({ max: config.limits.shared_download_per_minute, windowSeconds: 60 })
 /** Period within which range requests of the same client continue a view. */
 const viewSeconds = 600
+
+const code = 'SHARED_LINK_RATE_LIMITED'
+const daySeconds = 86_400
+
+/** Failures per link, over all clients. */
+const failureLimit = ({ config }: App): Limit => ({ max: config.limits.shared_password_failures, windowSeconds: 900 })
+/** Clients that gave the right password within a day can open a locked link, unless they guess themselves. */
+const knownVisitorLimit: Limit = { max: 1, windowSeconds: daySeconds }
+const knownFailureLimit: Limit = { max: 10, windowSeconds: daySeconds }
 
 const statusErrors = { revoked: 'SHARED_LINK_REVOKED', expired: 'SHARED_LINK_EXPIRED', exhausted: 'SHARED_LINK_MAX_VIEWS' } as const
 
@@ -36,10 +45,7 @@ export async function getResumable(app: App, token: string, ip: string): Promise
   return statusOf(link) === 'exhausted' && (await hasRecentView(app, link, ip)) ? link : getUsable(app, token)
 }
 
-/**
- * Returns whether the password is right; any is if the link has none. Counts every attempt. Throws SHARED_LINK_RATE_LIMITED, and as
- * getUsable().
- */
+/** Returns whether the password is right. Counts every attempt. Throws SHARED_LINK_RATE_LIMITED, and as getUsable(). */
 export async function verifyVisitor(app: App, token: string, { ip, password }: Visitor): Promise<boolean> {
   await countAttempt(app, ip)
   const link = await getUsable(app, token)
@@ -50,10 +56,7 @@ export async function verifyVisitor(app: App, token: string, { ip, password }: V
 export const countDownload = (app: App, ip: string): Promise<void> =>
   countHit(app, `shared-link-fetch:${clientNetwork(ip)}`, downloadLimit(app), 'SHARED_LINK_RATE_LIMITED')
 
-/**
- * Opens the file. A view is counted after the file was opened and before the first byte is sent. Throws SHARED_LINK_PASSWORD_REQUIRED,
- * _INVALID_PASSWORD, _RATE_LIMITED, FileMissing; open() of the result throws as getUsable().
- */
+/** Opens the file. Counts a view before the first byte is sent. Throws SHARED_LINK_PASSWORD_REQUIRED, _INVALID_PASSWORD, _RATE_LIMITED. */
 export async function openFile(app: App, link: SharedLink, { ip, password }: Visitor): Promise<StoredFile> {
   await requirePassword(app, link, ip, password)
   const file = await openStoredFile(app, { ...link, created_at: link.document_created_at })
@@ -81,6 +84,40 @@ async function requirePassword(app: App, link: SharedLink, ip: string, password:
   await countAttempt(app, ip)
   if (!(await verifyPassword(app, link, ip, password))) throw new AppError('SHARED_LINK_INVALID_PASSWORD')
   await removeLastHit(app, attemptsKey(ip))
+}
+
+/** Counts an attempt of a client network. Throws SHARED_LINK_RATE_LIMITED. */
+const countAttempt = (app: App, ip: string): Promise<void> =>
+  countHit(app, attemptsKey(ip), { max: app.config.limits.shared_verify_per_minute, windowSeconds: 60 }, code)
+
+/** Returns the key that countAttempt() counts under. */
+const attemptsKey = (ip: string): string => `shared-link-password:${clientNetwork(ip)}`
+
+/** Returns whether the password is right. Throws SHARED_LINK_RATE_LIMITED while the link is locked, even for the right password. */
+async function verifyPassword(app: App, link: SharedLink, ip: string, password: string): Promise<boolean> {
+  const key = `shared-link-failures:${link.id}`
+  const visitor = `shared-link-visitor:${link.id}:${clientNetwork(ip)}`
+  const isKnown = (await isUsedUp(app, visitor, knownVisitorLimit)) && !(await isUsedUp(app, `${visitor}:failures`, knownFailureLimit))
+  if (!isKnown) await rejectLocked(app, key, failureLimit(app), code)
+  if (!(await app.passwords.verify(link.password_hash, password))) {
+    if (isKnown) await countHit(app, `${visitor}:failures`, knownFailureLimit, code)
+    else await countFailure(app, key, failureLimit(app), code, (trx, seconds) => notifyLocked(app, trx, link, seconds))
+    return false
+  }
+  // Concurrent guesses may have locked the link meanwhile.
+  if (!isKnown) await rejectLocked(app, key, failureLimit(app), code)
+  await tryCountHit(app, visitor, knownVisitorLimit)
+  return true
+}
+
+async function notifyLocked(app: App, trx: Trx, link: SharedLink, seconds: number): Promise<void> {
+  const minutes = Math.ceil(seconds / 60)
+  app.log.warn({ shared_link_id: link.id, document_id: link.document_id, seconds }, 'a shared link is locked after wrong passwords')
+  const title = 'A shared link is locked'
+  const message = `Somebody tried ${app.config.limits.shared_password_failures} wrong passwords for the link to ${link.filename}. New visitors cannot open it for ${minutes} minutes. If this goes on, revoke the link and share a new one.`
+  const data = { shared_link_id: link.id, document_id: link.document_id, filename: link.filename }
+  for (const userId of new Set([link.created_by, link.owner_id]))
+    await notify(app, trx, userId, 'shared_link_locked', { title, message, data })
 }
 
 /** Counts a view by one conditional UPDATE: of two visitors who race for the last view, one gets it. */

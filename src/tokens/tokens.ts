@@ -33,10 +33,7 @@ const newestFirst = keyset(
   { by: 'api_tokens.id', type: 'id', order: 'desc' },
 )
 
-/**
- * Returns all or one page of the tokens that the actor can see, newest first: own ones; for admins all, or those of `user` (user name,
- * e-mail address or id). Throws USER_NOT_FOUND.
- */
+/** Returns the actor's tokens, newest first; for admins all, or those of `user` (id, e-mail address or name). Throws USER_NOT_FOUND. */
 export async function list(app: App, actor: Actor, user?: string, page: WholeInput = {}): Promise<FetchedPage<ApiToken>> {
   const owner = user === undefined ? null : await resolveOwner(app, actor, user)
   const listed = selectVisible(app, actor).$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))
@@ -58,10 +55,7 @@ export interface NewToken {
   user?: string | undefined
 }
 
-/**
- * Creates a token. Only this result contains the secret `token`. Throws USER_NOT_FOUND, DUPLICATE_RESOURCE, CONFLICT, VALIDATION_ERROR,
- * FORBIDDEN.
- */
+/** Creates a token; only this result contains its secret. Throws USER_NOT_FOUND, DUPLICATE_RESOURCE, CONFLICT, FORBIDDEN. */
 export async function create(app: App, actor: Actor, options: NewToken): Promise<ApiToken & { token: string }> {
   const owner = await resolveOwner(app, actor, options.user)
   if (options.scopes.includes('admin') && owner.role !== 'admin')

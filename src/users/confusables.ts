@@ -24,10 +24,7 @@ export function hasMixedScripts(name: string): boolean {
   return found.size > 1 && !compatibleScripts.some((group) => [...found].every((script) => group.includes(script)))
 }
 
-/**
- * Latin letters and letters of another script that look the same, for Cyrillic and Greek, first lower case, then upper case folded to lower
- * case.
- */
+/** Pairs of Latin and Cyrillic or Greek letters: lower case, then upper case folded to lower case. */
 const confusableLetters: readonly (readonly [latin: string, other: string])[] = [
   ['acdehijklmopqstwxy', 'асԁеһіјкӏморԛѕтԝху'],
   ['abcehijkmopstxy', 'авсеніјкморѕтху'],
@@ -39,10 +36,7 @@ const tables = confusableLetters.flatMap(([latin, other]) => {
   return [new Map(pairs), new Map(pairs.map(([letter, lookAlike]) => [lookAlike, letter] as const))]
 })
 
-/**
- * Returns the keys of user names that look like this one. Only names whose letters all have a counterpart have any; digits and signs match
- * themselves.
- */
+/** Returns the keys of names that look like this one. Every letter must have a counterpart; digits and signs match themselves. */
 export function confusableKeys(key: string): string[] {
   const letters = [...key].filter((character) => !commonScript.test(character))
   if (letters.length === 0) return []

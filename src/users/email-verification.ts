@@ -5,9 +5,9 @@ import { clock, secondsAhead } from '../db/clock.ts'
 import type { Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
-import { clientNetwork, tryCountHit } from '../http/rate-limit.ts'
+import { clientNetwork, type Limit, removeLastHit, tryCountHit } from '../http/rate-limit.ts'
 import { emailKey } from '../http/user-identifier.ts'
-import { enqueue } from '../jobs/queue.ts'
+import { enqueue, type Handler } from '../jobs/queue.ts'
 
 /** Lifetime of a link. */
 const linkLifetimeSeconds = 24 * 3600
@@ -15,8 +15,13 @@ const linkLifetimeSeconds = 24 * 3600
 /** Limit of resend requests per client network. */
 const resendLimit = { max: 20, windowSeconds: 3600 }
 
+/** Limit of mails to one address. */
+const addressLimit = { max: 3, windowSeconds: 3600 }
+/** Limit of mails caused by one user. */
+const userLimit = { max: 10, windowSeconds: 3600 }
+
 /** Returns whether the user must verify the address before signing in. */
-export const isVerificationPending = ({ config }: App, { email_verified_at, auth_method, disabled }: Row<'users'>): boolean =>
+const isVerificationPending = ({ config }: App, { email_verified_at, auth_method, disabled }: Row<'users'>): boolean =>
   config.auth.require_email_verification && auth_method === 'local' && email_verified_at === null && !disabled
 
 /** Throws EMAIL_NOT_VERIFIED if the user must verify the address first. */
@@ -57,7 +62,7 @@ export async function confirmEmail(app: App, token: string): Promise<void> {
       .where('created_at', '<=', clock)
       .returning('user_id')
       .executeTakeFirst()
-    if (!found) throw invalid('token', 'used, expired or unknown: ask for another e-mail')
+    if (!found) throw invalid('token', 'unknown, used or expired: request another email')
     await trx.updateTable('users').set({ email_verified_at: app.now() }).where('id', '=', found.user_id).execute()
     await deleteTokens(trx, found.user_id)
   })
@@ -66,6 +71,56 @@ export async function confirmEmail(app: App, token: string): Promise<void> {
 /** Deletes all tokens of a user. */
 export async function deleteTokens(trx: Trx, userId: string): Promise<void> {
   await trx.deleteFrom('email_verifications').where('user_id', '=', userId).execute()
+}
+
+/** Mails a verification link. Creates the token itself: no job payload or log contains one. */
+export const verifyEmail: Handler<'verify_email'> = {
+  async run(app, { payload: { user_id } }) {
+    const user = await app.db.selectFrom('users').selectAll().where('id', '=', user_id).executeTakeFirst()
+    if (!app.mailer || !user || !isVerificationPending(app, user)) return
+    const keys = await countMail(app, user)
+    if (!keys) return
+    try {
+      const text = mailText(app, user, await createToken(app, user_id))
+      await app.mailer.send({ to: user.email, subject: 'Confirm your e-mail address', text })
+    } catch (error) {
+      for (const key of keys) await removeLastHit(app, key)
+      throw error
+    }
+  },
+}
+
+/** Counts the mail against all limits and returns their keys. Returns null if one is used up; the user can request the mail again later. */
+async function countMail(app: App, { id, email_key }: Row<'users'>): Promise<string[] | null> {
+  const total = app.config.limits.verification_emails_per_hour
+  const limits: [key: string, limit: Limit][] = [
+    [`verify_email:${email_key}`, addressLimit],
+    [`verify_email:user:${id}`, userLimit],
+    ...(total > 0 ? [['verify_email', { max: total, windowSeconds: 3600 }] as [string, Limit]] : []),
+  ]
+  const keys: string[] = []
+  for (const [key, limit] of limits) {
+    if (!(await tryCountHit(app, key, limit))) {
+      for (const counted of keys) await removeLastHit(app, counted)
+      app.log.warn({ user_id: id, limit: limit.max }, 'no verification email was sent: the limit of this hour is used up')
+      return null
+    }
+    keys.push(key)
+  }
+  return keys
+}
+
+function mailText({ config }: App, { username }: Row<'users'>, token: string): string {
+  const link = new URL(`api/auth/verify-email?token=${token}`, config.server.public_url.replace(/\/*$/, '/'))
+  return `Hello ${username},
+
+somebody, most likely you, gave this address for an account at ${link.host}.
+Open this link within 24 hours to confirm that it is yours:
+
+${link}
+
+If it was not you, do nothing: nobody can sign in without the link.
+`
 }
 
 const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex')

@@ -4,8 +4,7 @@ import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
 import { Username } from './fields.ts'
-import { writeInitialPassword } from './initial-password.ts'
-import { generatePassword, newPassword } from './passwords.ts'
+import { generatePassword, newPassword, writeInitialPassword } from './passwords.ts'
 import * as users from './users.ts'
 
 /**
@@ -20,7 +19,7 @@ export async function ensureFirstAdmin(app: App): Promise<{ password: string } |
   if (admin_password) throwConfigError('auth.admin_password', newPassword(app.config).safeParse(admin_password).error)
   const password = admin_password || generatePassword(app.config.auth.password_min_length)
   const password_hash = await app.passwords.hash(password)
-  const made = await app.db.transaction().execute(async (trx) => {
+  const isCreated = await app.db.transaction().execute(async (trx) => {
     // Serializes servers that start at the same time: the second one finds a user.
     await sql`select pg_advisory_xact_lock(hashtextextended('first admin', 0))`.execute(trx)
     if (!(await hasNoUsers(trx))) return false
@@ -30,7 +29,7 @@ export async function ensureFirstAdmin(app: App): Promise<{ password: string } |
     if (!admin_password) await writeInitialPassword(app, password)
     return true
   })
-  return made && !admin_password ? { password } : null
+  return isCreated && !admin_password ? { password } : null
 }
 
 const hasNoUsers = async (db: App['db'] | Trx) => (await db.selectFrom('users').select('id').limit(1).execute()).length === 0

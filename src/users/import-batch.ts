@@ -1,12 +1,65 @@
-/** Batched creation of users by an import, one statement per batch. See row F27 in docs/reliability.md for the measurement. */
+/** Rows of an import, and their creation by one statement per batch. See row F27 in docs/reliability.md for the measurement. */
 import { availableParallelism } from 'node:os'
 import { sql } from 'kysely'
+import { z } from 'zod'
 import type { App } from '../app.ts'
-import type { Db } from '../db/pool.ts'
+import type { Db, Trx } from '../db/pool.ts'
+import { booleanText } from '../http/input.ts'
 import { emailKey, usernameKey } from '../http/user-identifier.ts'
 import { confusableKeys } from './confusables.ts'
-import { type ImportMode, type ImportRow, inTransaction, type Outcome } from './import-row.ts'
+import { DisplayName, Email, Role, Username } from './fields.ts'
+import { newPassword, PasswordHash } from './passwords.ts'
 import { columnsOf, type NewUser } from './users.ts'
+
+export const OnConflict = z.enum(['skip', 'update', 'fail'])
+export type OnConflict = z.infer<typeof OnConflict>
+
+export const importRow = ({ config }: App) =>
+  z
+    .object({
+      username: Username,
+      email: Email,
+      password: newPassword(config).optional(),
+      password_hash: PasswordHash.optional(),
+      role: Role.optional(),
+      display_name: DisplayName.optional(),
+      disabled: z.union([z.boolean(), booleanText], 'true or false').optional(),
+    })
+    .refine((row) => row.password === undefined || row.password_hash === undefined, {
+      path: ['password_hash'],
+      error: 'cannot be combined with password',
+    })
+
+export type ImportRow = z.infer<ReturnType<typeof importRow>>
+
+/** Outcome of a row. */
+export interface Outcome {
+  action: 'created' | 'updated' | 'skipped'
+  id?: string
+}
+
+/** Mode of an import. */
+export interface ImportMode {
+  onConflict: OnConflict
+  /** run everything and roll it back */
+  isDryRun: boolean
+  /** the shared transaction; null: each row commits on its own */
+  trx: Trx | null
+}
+
+/** Runs `work` in the shared transaction, else in its own, which a dry run rolls back. A dry run therefore finds the same conflicts. */
+export async function inTransaction<T>({ db }: App, { trx: outer, isDryRun }: ImportMode, work: (trx: Trx) => Promise<T>): Promise<T> {
+  if (outer) return work(outer)
+  const trx = await db.startTransaction().execute()
+  try {
+    const result = await work(trx)
+    await (isDryRun ? trx.rollback() : trx.commit()).execute()
+    return result
+  } catch (error) {
+    if (!trx.isCommitted && !trx.isRolledBack) await trx.rollback().execute()
+    throw error
+  }
+}
 
 /** Concurrent hashes. Each occupies a core; more would delay sign-ins. */
 export const maxHashes = Math.min(4, availableParallelism())
@@ -18,7 +71,7 @@ export const maxHashes = Math.min(4, availableParallelism())
 export async function importBatch(app: App, rows: ReadonlyMap<number, ImportRow>, mode: ImportMode): Promise<Map<number, Outcome>> {
   const outcomes = new Map<number, Outcome>()
   const idByKey = await existingIds(mode.trx ?? app.db, [...rows.values()])
-  const fresh: { index: number; row: ImportRow }[] = []
+  const fresh: IndexedRow[] = []
   for (const [index, row] of rows) {
     const id = idByKey.get(usernameKey(row.username)) ?? idByKey.get(emailKey(row.email))
     if (id !== undefined && mode.onConflict === 'skip') outcomes.set(index, { action: 'skipped', id })
@@ -26,25 +79,20 @@ export async function importBatch(app: App, rows: ReadonlyMap<number, ImportRow>
   }
   if (fresh.length === 0) return outcomes
   const hashes = await hashesOf(app, fresh, mode.isDryRun)
-  const created = await inTransaction(app, mode, (trx) =>
-    createAbsent(
-      app,
-      trx,
-      fresh.map(({ index, row: { username, email, role = 'user', display_name } }) => ({
-        username,
-        email,
-        role,
-        display_name,
-        password_hash: hashes.get(index) ?? null,
-        email_verified: true,
-      })),
-    ),
-  )
+  const users = fresh.map(({ index, row: { username, email, role = 'user', display_name } }): NewUser => {
+    return { username, email, role, display_name, password_hash: hashes.get(index) ?? null, email_verified: true }
+  })
+  const created = await inTransaction(app, mode, (trx) => createAbsent(app, trx, users))
   for (const { index, row } of fresh) {
     const id = created.get(usernameKey(row.username))
     if (id !== undefined) outcomes.set(index, mode.isDryRun ? { action: 'created' } : { action: 'created', id })
   }
   return outcomes
+}
+
+interface IndexedRow {
+  index: number
+  row: ImportRow
 }
 
 /** Returns ids by user name key and by e-mail key. A name contains no @, so the keys cannot collide. */
@@ -73,14 +121,10 @@ async function createAbsent(app: App, db: Db, rows: readonly NewUser[]): Promise
   return new Map(created.map(({ id, username_key }) => [username_key, id]))
 }
 
-async function hashesOf(
-  app: App,
-  fresh: readonly { index: number; row: ImportRow }[],
-  isDryRun: boolean,
-): Promise<ReadonlyMap<number, string>> {
+async function hashesOf(app: App, fresh: readonly IndexedRow[], isDryRun: boolean): Promise<ReadonlyMap<number, string>> {
   const hashes = new Map<number, string>()
   for (let start = 0; start < fresh.length; start += maxHashes) {
-    const hashOne = async ({ index, row: { password, password_hash } }: (typeof fresh)[number]) => {
+    const hashOne = async ({ index, row: { password, password_hash } }: IndexedRow) => {
       const hash = password === undefined || isDryRun ? password_hash : await app.passwords.hash(password)
       if (hash !== undefined) hashes.set(index, hash)
     }

@@ -5,19 +5,27 @@ import { AppError } from '../errors.ts'
 import { parseInput } from '../http/input.ts'
 import { openYielder } from '../http/time-slices.ts'
 import { emailKey, usernameKey } from '../http/user-identifier.ts'
-import { importBatch, maxHashes } from './import-batch.ts'
-import { type ImportMode, type ImportRow, importRow, inTransaction, OnConflict, type Outcome } from './import-row.ts'
-import { removeInitialPassword } from './initial-password.ts'
+import {
+  type ImportMode,
+  type ImportRow,
+  importBatch,
+  importRow,
+  inTransaction,
+  maxHashes,
+  OnConflict,
+  type Outcome,
+} from './import-batch.ts'
+import { removeInitialPassword } from './passwords.ts'
 import * as users from './users.ts'
 
 const maxRows = 10_000
 /** Rows looked up and created by one statement. */
 const batchSize = 100
-const rows = z.array(z.unknown()).max(maxRows)
+const RowList = z.array(z.unknown()).max(maxRows)
 
 /** Rows are validated one by one, so that an invalid row is a result and not the end of the import. */
 export const ImportBody = z
-  .union([rows, z.object({ users: rows, on_conflict: OnConflict.default('skip') })], {
+  .union([RowList, z.object({ users: RowList, on_conflict: OnConflict.default('skip') })], {
     error: `an array of at most ${maxRows} users, or {"users": […], "on_conflict": "skip"|"update"|"fail"}`,
   })
   .describe('Users: {username, email, password?, password_hash?, role?, display_name?, disabled?}')
@@ -57,18 +65,19 @@ export async function importUsers(
   body: z.infer<typeof ImportBody>,
   { dry_run = false, atomic = false }: ImportOptions = {},
 ): Promise<ImportReport> {
-  const { users: given, on_conflict } = Array.isArray(body) ? { users: body, on_conflict: 'skip' as const } : body
+  const { users: rows, on_conflict } = Array.isArray(body) ? { users: body, on_conflict: 'skip' as const } : body
   const results: Result[] = []
   const mode = { onConflict: on_conflict, isDryRun: dry_run, trx: null }
-  if (!atomic || dry_run) await importEach(app, given, mode, results)
-  else await importTogether(app, given, mode, results)
-  return report(results)
+  if (!atomic || dry_run) await importEach(app, rows, mode, results)
+  else await importTogether(app, rows, mode, results)
+  const countOf = (action: Result['action']) => results.filter((result) => result.action === action).length
+  return { created: countOf('created'), updated: countOf('updated'), skipped: countOf('skipped'), failed: countOf('failed'), results }
 }
 
-/** Runs one row. A failure becomes a result, except in a shared transaction, where it throws. */
-async function importEach(app: App, given: readonly unknown[], mode: ImportMode, results: Result[]): Promise<void> {
+/** Imports rows in batches. The failure of a row becomes its result, except in a shared transaction, where it throws. */
+async function importEach(app: App, rows: readonly unknown[], mode: ImportMode, results: Result[]): Promise<void> {
   const groupSize = mode.trx ? 1 : maxHashes
-  for await (const batch of validBatches(app, given, results)) {
+  for await (const batch of validBatches(app, rows, results)) {
     const outcomes = await importBatch(app, batch, mode)
     const rest: [number, ImportRow][] = []
     for (const [index, row] of batch) {
@@ -87,40 +96,37 @@ async function importEach(app: App, given: readonly unknown[], mode: ImportMode,
 }
 
 /** Imports all rows in one transaction after a dry run of each. If one fails there, reports the valid ones as skipped. */
-async function importTogether(app: App, given: readonly unknown[], mode: ImportMode, results: Result[]): Promise<void> {
-  await importEach(app, given, { ...mode, isDryRun: true }, results)
+async function importTogether(app: App, rows: readonly unknown[], mode: ImportMode, results: Result[]): Promise<void> {
+  await importEach(app, rows, { ...mode, isDryRun: true }, results)
   if (results.some(({ action }) => action === 'failed')) {
     for (const result of results) if (result.action !== 'failed') result.action = 'skipped'
     return
   }
   try {
-    await app.db.transaction().execute((trx) => importEach(app, given, { ...mode, trx }, results))
+    await app.db.transaction().execute((trx) => importEach(app, rows, { ...mode, trx }, results))
   } catch (error) {
-    throw error instanceof AppError ? new AppError('CONFLICT', error.details, `Nothing was written: ${error.message}`) : error
+    throw error instanceof AppError
+      ? new AppError('CONFLICT', error.details, `No user was written: ${error.message} Fix: repeat the import.`)
+      : error
   }
 }
 
-function report(results: Result[]): ImportReport {
-  const counted = (action: Result['action']) => results.filter((result) => result.action === action).length
-  return { created: counted('created'), updated: counted('updated'), skipped: counted('skipped'), failed: counted('failed'), results }
-}
-
 /** Yields the valid rows by index, in batches. Adds a result for each invalid row and for each repeated name or address. */
-async function* validBatches(app: App, given: readonly unknown[], results: Result[]): AsyncIterable<Map<number, ImportRow>> {
+async function* validBatches(app: App, rows: readonly unknown[], results: Result[]): AsyncIterable<Map<number, ImportRow>> {
   const schema = importRow(app)
   const pause = openYielder()
-  const seen = { username: new Map<string, number>(), email: new Map<string, number>() }
+  const firstIndex = { username: new Map<string, number>(), email: new Map<string, number>() }
   let batch = new Map<number, ImportRow>()
-  for (const [index, value] of given.entries()) {
+  for (const [index, value] of rows.entries()) {
     try {
       const row = parseInput(schema, value)
       const keys = { username: usernameKey(row.username), email: emailKey(row.email) }
       for (const field of ['username', 'email'] as const) {
-        const first = seen[field].get(keys[field])
+        const first = firstIndex[field].get(keys[field])
         if (first !== undefined)
           throw new AppError('DUPLICATE_RESOURCE', { field, first_index: first }, `Row ${first} has the same ${field}.`)
       }
-      for (const field of ['username', 'email'] as const) seen[field].set(keys[field], index)
+      for (const field of ['username', 'email'] as const) firstIndex[field].set(keys[field], index)
       batch.set(index, row)
     } catch (error) {
       results[index] = failed(index, nameIn(value), error)
@@ -147,14 +153,11 @@ async function importOne(app: App, row: ImportRow, mode: ImportMode): Promise<Ou
   if (mode.onConflict === 'skip') return { action: 'skipped', id: existing.id }
   if (mode.onConflict === 'update') return updateOne(app, existing, row, mode)
   const field = existing.username_key === usernameKey(row.username) ? 'username' : 'email'
-  throw new AppError('DUPLICATE_RESOURCE', { field, id: existing.id }, 'That user exists already.')
+  throw new AppError('DUPLICATE_RESOURCE', { field, id: existing.id }, 'A user with this name or address exists already.')
 }
 
-async function createOne(
-  app: App,
-  { password, password_hash, role = 'user', disabled, ...fields }: ImportRow,
-  mode: ImportMode,
-): Promise<Outcome> {
+async function createOne(app: App, row: ImportRow, mode: ImportMode): Promise<Outcome> {
+  const { password, password_hash, role = 'user', disabled, ...fields } = row
   const hash = password === undefined || mode.isDryRun ? (password_hash ?? null) : await app.passwords.hash(password)
   const { id } = await inTransaction(app, mode, async (trx) => {
     const user = await users.create(app, trx, { ...fields, role, password_hash: hash, email_verified: true })
@@ -172,11 +175,8 @@ async function updateOne(app: App, existing: users.User, row: ImportRow, mode: I
 }
 
 /** Returns the fields that differ. An unchanged row must not end the user's sessions. */
-async function changesOf(
-  app: App,
-  existing: users.User,
-  { email, role, display_name, disabled, password, password_hash }: ImportRow,
-): Promise<users.Changes> {
+async function changesOf(app: App, existing: users.User, row: ImportRow): Promise<users.Changes> {
+  const { email, role, display_name, disabled, password, password_hash } = row
   const changes: users.Changes = {}
   if (email !== existing.email) Object.assign(changes, { email, email_verified: true })
   if (role !== undefined && role !== existing.role) changes.role = role

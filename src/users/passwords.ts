@@ -1,12 +1,16 @@
-/** Passwords: policy, generation and Argon2id hashes. */
+/** Passwords: policy, generation, Argon2id hashes, and the file with the initial password. */
 import { randomInt } from 'node:crypto'
+import { mkdir, open, readFile, rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import { hash, parseOptions, verify } from '@node-rs/argon2'
 import { z } from 'zod'
+import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
+import { replaceSecretFile } from '../config/secret-file.ts'
 import type { PasswordHasher } from '../ports/identity-provider.ts'
 
-/** Hashing longer passwords would only cost time. */
+/** Maximum length of a password. Hashing longer ones would only cost time. */
 const maxLength = 1024
 
 /** Password at sign-in, independent of the policy. */
@@ -56,29 +60,44 @@ const dummyHash = '$argon2id$v=19$m=19456,t=2,p=1$EY6fc0udciMVyqZIvJez8A$L5YEMsG
 
 /** Hashes at most `slots` passwords at a time. Each hash occupies 19 MiB and a thread of the pool that file operations need too. */
 export function openPasswords(slots: number = availableParallelism()): PasswordHasher {
-  const withSlot = openSlots(slots)
+  const runLimited = openSemaphore(slots)
   return {
-    hash: (password) => withSlot(() => hash(password, argon2Options)),
-    async verify(phc, password) {
-      const matches = await withSlot(() => verify(phc ?? dummyHash, password))
-      return matches && phc !== null
-    },
+    hash: (password) => runLimited(() => hash(password, argon2Options)),
+    verify: async (phc, password) => (await runLimited(() => verify(phc ?? dummyHash, password))) && phc !== null,
   }
 }
 
 /** Runs tasks in order of arrival, at most `slots` at a time. */
-function openSlots(slots: number) {
+function openSemaphore(slots: number) {
   const waiting: (() => void)[] = []
-  let free = slots
+  let freeSlots = slots
   return async <T>(work: () => Promise<T>): Promise<T> => {
-    if (free > 0) free -= 1
+    if (freeSlots > 0) freeSlots -= 1
     else await new Promise<void>((resolve) => waiting.push(resolve))
     try {
       return await work()
     } finally {
       const next = waiting.shift()
       if (next) next()
-      else free += 1
+      else freeSlots += 1
     }
   }
+}
+
+/** File with the generated password of the first admin. It exists until that password is changed. */
+const passwordFile = ({ config }: App) => join(config.data_dir, 'initial-admin-password')
+
+/** Writes the file durably, readable by its owner only. */
+export async function writeInitialPassword(app: App, password: string): Promise<void> {
+  const { data_dir } = app.config
+  await mkdir(data_dir, { recursive: true, mode: 0o700 })
+  await replaceSecretFile(passwordFile(app), password)
+  const folder = await open(data_dir)
+  await folder.sync().finally(() => folder.close())
+}
+
+/** Removes the file if it holds the replaced password. `replacedHash` is the hash of that password. */
+export async function removeInitialPassword(app: App, replacedHash: string | null): Promise<void> {
+  const password = await readFile(passwordFile(app), 'utf8').catch(() => null)
+  if (password !== null && (await app.passwords.verify(replacedHash, password.trimEnd()))) await rm(passwordFile(app), { force: true })
 }

@@ -11,7 +11,7 @@ import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, t
 import { emailKey, parseUserIdentifier, usernameKey } from '../http/user-identifier.ts'
 import { confusableKeys } from './confusables.ts'
 import * as verification from './email-verification.ts'
-import { removeInitialPassword } from './initial-password.ts'
+import { removeInitialPassword } from './passwords.ts'
 
 export type User = Row<'users'>
 

@@ -1,6 +1,7 @@
 /** API view of users. */
 import { z } from 'zod'
 import type { Row } from '../db/schema.ts'
+import { viewOf } from '../http/view.ts'
 import { Role } from './fields.ts'
 
 export const UserAnswer = z.object({
@@ -18,14 +19,4 @@ export const UserAnswer = z.object({
 export type UserView = z.infer<typeof UserAnswer>
 
 /** Returns the public fields of a user. */
-export const view = (user: Row<'users'>): UserView => ({
-  id: user.id,
-  username: user.username,
-  email: user.email,
-  role: user.role,
-  display_name: user.display_name,
-  disabled: user.disabled,
-  auth_method: user.auth_method,
-  created_at: user.created_at.toISOString(),
-  last_login_at: user.last_login_at?.toISOString() ?? null,
-})
+export const view = (user: Row<'users'>): UserView => viewOf(UserAnswer, user)

@@ -5,7 +5,7 @@ import { extract, ocr } from '../ocr/ocr-job.ts'
 import { pages } from '../ocr/ocr-pages-job.ts'
 import { index, reindex } from '../search/jobs.ts'
 import { sync } from '../sources/sync/sync-job.ts'
-import { verifyEmail } from '../users/verify-email-job.ts'
+import { verifyEmail } from '../users/email-verification.ts'
 
 export const handlers = { ocr, extract, pages, index, reindex, verify_email: verifyEmail, purge: purgeHandler, sync } satisfies {
   [K in Kind]: Handler<K>

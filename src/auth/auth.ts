@@ -33,22 +33,23 @@ export async function login(app: App, ip: string, { username, password }: { user
   const user = await users.findByIdentifier(app.db, username)
   // An unknown name may be a password typed into the wrong field, so it is hashed.
   const key = `login:${user?.username_key ?? `?${hash('sha256', usernameKey(username))}`}:${clientNetwork(ip)}`
-  const right = await verifyPassword(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
-  if (!user || !right) throw new AppError('UNAUTHORIZED', {}, 'Wrong name or password.')
+  const isRight = await verifyPassword(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
+  if (!user || !isRight) throw new AppError('UNAUTHORIZED', {}, 'Wrong username or password.')
   verification.requireVerified(app, user)
   return signToken(app, await users.recordSignIn(app, user.id))
 }
 
 function requirePasswordLogin({ config }: App): void {
-  if (config.auth.method === 'oidc') throw new AppError('FORBIDDEN', {}, 'People sign in by single sign-on here: /api/auth/oidc/login.')
+  if (config.auth.method === 'oidc')
+    throw new AppError('FORBIDDEN', {}, 'This server has no password login. Log in at /api/auth/oidc/login.')
 }
 
 /** Verifies a password within the failure limit. The second check stops concurrent guesses. */
-async function verifyPassword(app: App, key: string, hash: string | null, password: string, allowed = () => true): Promise<boolean> {
+async function verifyPassword(app: App, key: string, hash: string | null, password: string, isAllowed = () => true): Promise<boolean> {
   await rejectUsedUp(app, key, failureLimit)
-  const right = (await app.passwords.verify(hash, password)) && allowed()
-  await (right ? rejectUsedUp(app, key, failureLimit) : countHit(app, key, failureLimit))
-  return right
+  const isRight = (await app.passwords.verify(hash, password)) && isAllowed()
+  await (isRight ? rejectUsedUp(app, key, failureLimit) : countHit(app, key, failureLimit))
+  return isRight
 }
 
 export interface Registration {
@@ -62,14 +63,15 @@ export interface Registration {
 export async function register(app: App, ip: string, actor: Actor | undefined, { password, ...fields }: Registration): Promise<users.User> {
   requirePasswordLogin(app)
   const byAdmin = actor !== undefined && isAdmin(actor)
-  if (!byAdmin && !app.config.auth.enable_registration) throw new AppError('FORBIDDEN', {}, 'Registration is switched off.')
-  if (!byAdmin && fields.role === 'admin') throw new AppError('FORBIDDEN', {}, 'Only an admin makes admins.')
+  if (!byAdmin && !app.config.auth.enable_registration)
+    throw new AppError('FORBIDDEN', {}, 'Registration is disabled on this server (auth.enable_registration). Ask an admin for an account.')
+  if (!byAdmin && fields.role === 'admin') throw new AppError('FORBIDDEN', {}, 'Only admins can create admins.')
   if (!byAdmin) await countRegistration(app, ip)
   const password_hash = await app.passwords.hash(password)
   return app.db.transaction().execute(async (trx) => {
-    const made = await users.create(app, trx, { ...fields, password_hash, email_verified: byAdmin })
-    await verification.requestVerification(app, trx, made)
-    return made
+    const user = await users.create(app, trx, { ...fields, password_hash, email_verified: byAdmin })
+    await verification.requestVerification(app, trx, user)
+    return user
   })
 }
 
@@ -90,14 +92,14 @@ async function countRegistration(app: App, ip: string): Promise<void> {
 /** Returns actor and session of a session token or API token, as stored in the database now. Throws UNAUTHORIZED. */
 export async function authenticateToken(app: App, token: string): Promise<Bearer> {
   if (apiTokens.isApiToken(token)) {
-    const found = await apiTokens.authenticate(app, token)
-    if (!found) throw new AppError('UNAUTHORIZED')
-    return found
+    const bearer = await apiTokens.authenticate(app, token)
+    if (!bearer) throw new AppError('UNAUTHORIZED')
+    return bearer
   }
   const claims = await app.tokens.read(token)
-  const found = claims && (await findSession(app, claims))
-  if (!found || found.remaining_ms <= 0) throw new AppError('UNAUTHORIZED')
-  const { remaining_ms: remainingMs, ...actor } = found
+  const session = claims && (await findSession(app, claims))
+  if (!session || session.remaining_ms <= 0) throw new AppError('UNAUTHORIZED')
+  const { remaining_ms: remainingMs, ...actor } = session
   return { actor, session: claims, remainingMs }
 }
 
@@ -106,11 +108,10 @@ export async function authenticateToken(app: App, token: string): Promise<Bearer
  * ended or the token was issued in the future. This query runs for each request: logout and demotion take effect on all servers at once.
  */
 async function findSession(
-  { database: { auth } }: App,
+  { database }: App,
   { sub, jti, ver, iat, exp }: Claims,
 ): Promise<(Actor & { remaining_ms: number }) | undefined> {
-  const [found] = await selectSession(auth, sub, ver, jti, iat, exp)
-  return found
+  return (await selectSession(database.auth, sub, ver, jti, iat, exp))[0]
 }
 
 const selectSession = compileStatement((db: Db, id: string, version: number, jti: string, iat: number, exp: number) =>
@@ -145,11 +146,11 @@ export async function logout(app: App, actor: Actor, session: Session | undefine
 /** Exchanges a valid or recently expired token for a new one. Of two concurrent calls one succeeds. Throws UNAUTHORIZED. */
 export async function refresh(app: App, token: string): Promise<SignIn> {
   const claims = await app.tokens.read(token)
-  const found = claims && (await findSession(app, claims))
-  if (!found || found.remaining_ms + apiTokens.refreshGraceSeconds(app) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
+  const session = claims && (await findSession(app, claims))
+  if (!session || session.remaining_ms + apiTokens.refreshGraceSeconds(app) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
   const auth_time = claims.auth_time ?? claims.iat
   // The token's remaining time and expiry give the end of the session by the database clock.
-  if (found.remaining_ms + (sessionEnd(app, auth_time) - claims.exp) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
+  if (session.remaining_ms + (sessionEnd(app, auth_time) - claims.exp) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
   const isFirst = await app.db.transaction().execute((trx) => apiTokens.revokeToken(app, trx, claims.sub, claims))
   if (!isFirst) throw new AppError('UNAUTHORIZED')
   // Keeps the version of the old token: a concurrent password change also ends the new one.
@@ -164,17 +165,12 @@ export async function changePassword(app: App, actor: Actor, current: string, ne
   const wrong = () => new AppError('FORBIDDEN', {}, 'The current password is wrong.')
   const { id, password_hash } = await users.get(app.db, actor.id)
   if (!(await verifyPassword(app, `password:${id}`, password_hash, current))) throw wrong()
-  if (next === current) throw invalid('new_password', 'not the current one')
+  if (next === current) throw invalid('new_password', 'must differ from the current password')
   const nextHash = await app.passwords.hash(next)
   const user = await app.db.transaction().execute(async (trx) => {
-    const { password_hash: stillThere } = await trx
-      .selectFrom('users')
-      .select('password_hash')
-      .where('id', '=', id)
-      .forUpdate()
-      .executeTakeFirstOrThrow()
+    const locked = await trx.selectFrom('users').select('password_hash').where('id', '=', id).forUpdate().executeTakeFirstOrThrow()
     // Of two concurrent changes the second no longer has the current password.
-    if (stillThere !== password_hash) throw wrong()
+    if (locked.password_hash !== password_hash) throw wrong()
     return users.applyChanges(app, trx, id, { password_hash: nextHash })
   })
   await removeInitialPassword(app, password_hash)
@@ -183,14 +179,14 @@ export async function changePassword(app: App, actor: Actor, current: string, ne
 
 /** Issues a token without a password, for the operator and after single sign-on. Throws CONFLICT if the user is disabled. */
 export function issueToken(app: App, user: users.User): Promise<SignIn> {
-  if (user.disabled) throw new AppError('CONFLICT', {}, `${user.username} is disabled.`)
+  if (user.disabled) throw new AppError('CONFLICT', {}, `Cannot issue a token: user ${user.username} is disabled.`)
   return signToken(app, user)
 }
 
-async function signToken(app: App, user: users.User, renewed?: { ver: number; auth_time: number }): Promise<SignIn> {
+async function signToken(app: App, user: users.User, previous?: { ver: number; auth_time: number }): Promise<SignIn> {
   const iat = Math.floor((await databaseNow(app.db)).getTime() / 1000)
-  const whole = iat + app.config.auth.session_lifetime_hours * 3600
-  const exp = renewed ? Math.min(whole, sessionEnd(app, renewed.auth_time)) : whole
-  const token = await app.tokens.sign({ sub: user.id, jti: randomUUID(), iat, exp, ver: user.token_version, ...renewed })
+  const fullExp = iat + app.config.auth.session_lifetime_hours * 3600
+  const exp = previous ? Math.min(fullExp, sessionEnd(app, previous.auth_time)) : fullExp
+  const token = await app.tokens.sign({ sub: user.id, jti: randomUUID(), iat, exp, ver: user.token_version, ...previous })
   return { token, expires_at: new Date(exp * 1000).toISOString(), user }
 }

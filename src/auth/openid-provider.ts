@@ -1,6 +1,7 @@
 /** OpenID Connect provider: authorization code flow with PKCE, state and nonce. ID tokens are verified including their signature. */
 import { createPrivateKey } from 'node:crypto'
 import { importPKCS8 } from 'jose'
+import { LRUCache } from 'lru-cache'
 import * as oidc from 'openid-client'
 import type { Config } from '../config/schema.ts'
 import type { Log } from '../log/log.ts'
@@ -15,26 +16,23 @@ const clockToleranceSeconds = 60
 
 /** Opens the provider. Sends no request yet. */
 export function openIdentityProvider(settings: Config['oidc'], log: Log): IdentityProvider {
-  let known: { at: number; configuration: Promise<oidc.Configuration> } | null = null
-
+  const cache = new LRUCache<'configuration', Promise<oidc.Configuration>>({ max: 1, ttl: discoveryCacheMs })
   const configuration = (): Promise<oidc.Configuration> => {
-    if (known && performance.now() - known.at < discoveryCacheMs) return known.configuration
-    const found = discover(settings)
-    const mine = { at: performance.now(), configuration: found }
-    known = mine
+    const cached = cache.get('configuration')
+    if (cached) return cached
+    const loading = discover(settings)
+    cache.set('configuration', loading)
     // A failed discovery is not cached.
-    found.catch(() => {
-      if (known === mine) known = null
-    })
-    return found
+    loading.catch(() => cache.delete('configuration'))
+    return loading
   }
 
   return {
     issuer: settings.issuer,
     async startLogin(redirectUri) {
-      const at = await configuration().catch(throwUnavailable)
+      const client = await configuration().catch(throwUnavailable)
       const loginState = { verifier: oidc.randomPKCECodeVerifier(), state: oidc.randomState(), nonce: oidc.randomNonce() }
-      const url = oidc.buildAuthorizationUrl(at, {
+      const url = oidc.buildAuthorizationUrl(client, {
         redirect_uri: redirectUri,
         scope: settings.scope,
         state: loginState.state,
@@ -45,15 +43,15 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
       return { url: url.href, loginState }
     },
     async handleCallback(callback, { verifier, state, nonce }) {
-      const at = await configuration().catch(throwUnavailable)
+      const client = await configuration().catch(throwUnavailable)
       try {
-        const tokens = await oidc.authorizationCodeGrant(at, callback, {
+        const tokens = await oidc.authorizationCodeGrant(client, callback, {
           pkceCodeVerifier: verifier,
           expectedState: state,
           expectedNonce: nonce,
           idTokenExpected: true,
         })
-        const claims = await loadClaims(at, tokens, settings)
+        const claims = await loadClaims(client, tokens, settings)
         if (settings.debug) log.info({ claims }, 'OIDC claims')
         checkAudience(claims, settings.audience)
         return identityOf(claims, settings)
@@ -61,9 +59,7 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
         throw failureOf(error)
       }
     },
-    async check() {
-      return checkEndpoints(settings)
-    },
+    check: () => checkEndpoints(settings),
   }
 }
 
@@ -76,11 +72,8 @@ async function discover(settings: Config['oidc']): Promise<oidc.Configuration> {
   return oidc.discovery(issuer, settings.client_id, metadata, await authentication(settings), { execute, timeout: timeoutSeconds })
 }
 
-async function authentication({
-  token_endpoint_auth_method: method,
-  client_secret,
-  client_private_key,
-}: Config['oidc']): Promise<oidc.ClientAuth> {
+async function authentication(settings: Config['oidc']): Promise<oidc.ClientAuth> {
+  const { token_endpoint_auth_method: method, client_secret, client_private_key } = settings
   if (method === 'none') return oidc.None()
   if (method === 'client_secret_basic') return oidc.ClientSecretBasic(client_secret)
   if (method === 'client_secret_post') return oidc.ClientSecretPost(client_secret)
@@ -93,18 +86,18 @@ type Claims = Record<string, unknown> & { sub: string; iss: string; aud: string 
 
 /** Returns the claims of the ID token, completed from the userinfo endpoint, which must name the same subject. */
 async function loadClaims(
-  at: oidc.Configuration,
+  client: oidc.Configuration,
   tokens: oidc.TokenEndpointResponse & oidc.TokenEndpointResponseHelpers,
   { user_claim, groups_claim }: Config['oidc'],
 ): Promise<Claims> {
   const claims = tokens.claims() as Claims
-  const isWhole = [user_claim, groups_claim, 'email'].every((name) => claimAt(claims, name) !== undefined)
-  if (isWhole || !at.serverMetadata().userinfo_endpoint) return claims
-  return { ...(await oidc.fetchUserInfo(at, tokens.access_token, claims.sub)), ...claims }
+  const isComplete = [user_claim, groups_claim, 'email'].every((name) => claimAt(claims, name) !== undefined)
+  if (isComplete || !client.serverMetadata().userinfo_endpoint) return claims
+  return { ...(await oidc.fetchUserInfo(client, tokens.access_token, claims.sub)), ...claims }
 }
 
-function checkAudience({ aud }: Claims, wanted: string): void {
-  if (wanted !== '' && ![aud].flat().includes(wanted)) throw new IdentityFailure('refused', 'the ID token is for another audience')
+function checkAudience({ aud }: Claims, audience: string): void {
+  if (audience !== '' && ![aud].flat().includes(audience)) throw new IdentityFailure('refused', 'the ID token is for another audience')
 }
 
 function identityOf(claims: Claims, { user_claim, groups_claim }: Config['oidc']): Identity {
@@ -144,14 +137,14 @@ const throwUnavailable = (error: unknown): never => {
 function failureOf(error: unknown): IdentityFailure {
   if (error instanceof IdentityFailure) return error
   const cause = (error as { cause?: unknown }).cause ?? error
-  const isAway = ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'OAUTH_TIMEOUT'].includes(String((cause as { code?: unknown }).code))
-  return new IdentityFailure(isAway ? 'unavailable' : 'refused', messageOf(error))
+  const isUnavailable = ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'OAUTH_TIMEOUT'].includes(String((cause as { code?: unknown }).code))
+  return new IdentityFailure(isUnavailable ? 'unavailable' : 'refused', messageOf(error))
 }
 
 /** Returns the message of an error without its body and parameters, which contain codes and tokens. */
 const messageOf = (error: unknown): string => {
-  const { message, code, error: said } = error as { message?: string; code?: string; error?: string }
-  return [message, code, said].filter((part) => typeof part === 'string' && part !== '').join(', ')
+  const { message, code, error: oauthError } = error as { message?: string; code?: string; error?: string }
+  return [message, code, oauthError].filter((part) => typeof part === 'string' && part !== '').join(', ')
 }
 
 /** Checks each endpoint that sign-in needs, up to the first that fails. */
@@ -161,11 +154,11 @@ async function checkEndpoints(settings: Config['oidc']): Promise<Record<string, 
     const server = (await discover(settings)).serverMetadata()
     checks.discovery = 'ok'
     for (const endpoint of ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const)
-      checks[endpoint] = server[endpoint] ? 'ok' : 'the provider names none'
+      checks[endpoint] = server[endpoint] ? 'ok' : 'missing in the discovery document'
     if (!server.jwks_uri) return checks
-    const answer = await fetch(server.jwks_uri, { signal: AbortSignal.timeout(timeoutSeconds * 1000), redirect: 'error' })
-    const keys = ((await answer.json()) as { keys?: unknown[] }).keys
-    checks.jwks = answer.ok && Array.isArray(keys) && keys.length > 0 ? 'ok' : 'there are no keys'
+    const response = await fetch(server.jwks_uri, { signal: AbortSignal.timeout(timeoutSeconds * 1000), redirect: 'error' })
+    const keys = ((await response.json()) as { keys?: unknown[] }).keys
+    checks.jwks = response.ok && Array.isArray(keys) && keys.length > 0 ? 'ok' : 'no keys'
   } catch (error) {
     checks[checks.discovery ? 'jwks' : 'discovery'] = messageOf(error)
   }

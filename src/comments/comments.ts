@@ -25,6 +25,12 @@ export interface Thread extends Comment {
   replies: (Omit<Comment, 'created_at' | 'updated_at'> & { created_at: string; updated_at: string })[]
 }
 
+interface NewComment {
+  content: string
+  /** comment that this one replies to */
+  parent_id?: string | null | undefined
+}
+
 export interface Span {
   limit: number
   offset: number
@@ -103,12 +109,6 @@ export async function count(app: App, actor: Actor, documentId: string): Promise
   return countRows(app.db.selectFrom('comments').where('document_id', '=', documentId))
 }
 
-export interface NewComment {
-  content: string
-  /** comment that this one replies to */
-  parent_id?: string | null | undefined
-}
-
 /** Creates a comment and notifies the document's owner. Throws FORBIDDEN for the operator, COMMENT_* otherwise. */
 export async function create(app: App, actor: Actor, documentId: string, { content, parent_id = null }: NewComment): Promise<Comment> {
   const { id: userId, username } = actor
@@ -120,7 +120,13 @@ export async function create(app: App, actor: Actor, documentId: string, { conte
   if (max > 0) await countHit(app, `comment:${userId}`, { max, windowSeconds: 60 }, 'COMMENT_RATE_LIMITED')
   return app.db.transaction().execute(async (trx) => {
     const at = app.now()
-    const id = await insert(trx, { document_id: document.id, parent_id, user_id: userId, content, created_at: at, updated_at: at })
+    const values = { document_id: document.id, parent_id, user_id: userId, content, created_at: at, updated_at: at }
+    const insert = trx.insertInto('comments').values(values).returning('id').executeTakeFirstOrThrow()
+    const { id } = await insert.catch((error) => {
+      // The document or the parent was deleted meanwhile.
+      if (isForeignKeyViolation(error)) throw new AppError(parent_id === null ? 'COMMENT_DOCUMENT_NOT_FOUND' : 'COMMENT_NOT_FOUND')
+      throw error
+    })
     if (document.owner_id !== userId) {
       const message = `${username} commented on ${document.filename}: ${excerptOf(content)}`
       const data = { document_id: document.id, comment_id: id }
@@ -183,19 +189,7 @@ function excerptOf(content: string): string {
   return characters.length > excerptLength ? `${characters.slice(0, excerptLength - 1).join('')}…` : characters.join('')
 }
 
-type Values = Pick<Row<'comments'>, 'document_id' | 'parent_id' | 'user_id' | 'content' | 'created_at' | 'updated_at'>
-
-async function insert(trx: Trx, values: Values): Promise<string> {
-  try {
-    return (await trx.insertInto('comments').values(values).returning('id').executeTakeFirstOrThrow()).id
-  } catch (error) {
-    // The document or parent was deleted meanwhile.
-    if (isForeignKeyViolation(error)) throw new AppError(values.parent_id === null ? 'COMMENT_DOCUMENT_NOT_FOUND' : 'COMMENT_NOT_FOUND')
-    throw error
-  }
-}
-
-/** Throws COMMENT_NOT_FOUND if the comment was deleted meanwhile. */
+/** Returns the comment. Throws COMMENT_NOT_FOUND if it was deleted meanwhile. */
 async function readComment(trx: Trx, id: string): Promise<Comment> {
   const comment = await selectComments(trx).where('comments.id', '=', id).executeTakeFirst()
   if (!comment) throw new AppError('COMMENT_NOT_FOUND')

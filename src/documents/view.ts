@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { z } from 'zod'
 import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
+import { viewOf } from '../http/view.ts'
 
 export interface Document extends Row<'documents'> {
   /** the beginning of the text; undefined if it was not selected */
@@ -50,31 +51,12 @@ export const selectDocuments = (db: Db, characters: number) =>
 const isLonger = (characters: number) =>
   sql<boolean>`substr(documents.content, ${sql.lit(characters + 1)}, 1) <> ''`.as('content_truncated')
 
-const columns = [
-  'id',
-  'owner_id',
-  'title',
-  'filename',
-  'status',
-  'mime_type',
-  'size',
-  'sha256',
-  'ocr_enabled',
-  'language',
-  'ocr_confidence',
-  'page_count',
-  'metadata',
-  'error_code',
-  'error_message',
-  'duplicate_of',
-  'source_id',
-  'source_path',
-  'file_replaced_at',
-  'version',
-  'created_at',
-  'updated_at',
-  'processed_at',
-].map((column) => `documents.${column}` as 'documents.id')
+const columns = (
+  'id owner_id title filename status mime_type size sha256 ocr_enabled language ocr_confidence page_count metadata error_code error_message ' +
+  'duplicate_of source_id source_path file_replaced_at version created_at updated_at processed_at'
+)
+  .split(' ')
+  .map((column) => `documents.${column}` as 'documents.id')
 
 export const DocumentAnswer = z.object({
   id: z.uuid(),
@@ -106,33 +88,15 @@ export const DocumentAnswer = z.object({
 export type DocumentView = z.infer<typeof DocumentAnswer>
 
 /** Returns the API view of a document with the text that was read. */
-export const view = (document: Document): DocumentView => ({
-  id: document.id,
-  owner_id: document.owner_id,
-  owner: document.owner,
-  title: document.title,
-  filename: document.filename,
-  content: document.content,
-  ...(document.content_truncated ? { content_truncated: true as const } : {}),
-  status: document.status,
-  mime_type: document.mime_type,
-  size: document.size,
-  sha256: document.sha256,
-  language: document.language,
-  // A PostgreSQL real has seven significant digits; the rest is conversion noise.
-  ocr_confidence: document.ocr_confidence === null ? null : Math.round(document.ocr_confidence * 10_000) / 10_000,
-  page_count: document.page_count,
-  labels: document.label_names,
-  label_ids: document.label_ids,
-  metadata: document.metadata,
-  error: document.error_code === null ? null : { code: document.error_code, message: document.error_message ?? '' },
-  duplicate_of: document.duplicate_of,
-  source_id: document.source_id,
-  source_path: document.source_path,
-  created_at: document.created_at.toISOString(),
-  updated_at: document.updated_at.toISOString(),
-  processed_at: document.processed_at?.toISOString() ?? null,
-})
+export const view = (document: Document): DocumentView =>
+  viewOf(DocumentAnswer, {
+    ...document,
+    content_truncated: document.content_truncated ? true : undefined,
+    // A PostgreSQL real has seven significant digits; the rest is conversion noise.
+    ocr_confidence: document.ocr_confidence === null ? null : Math.round(document.ocr_confidence * 10_000) / 10_000,
+    labels: document.label_names,
+    error: document.error_code === null ? null : { code: document.error_code, message: document.error_message ?? '' },
+  })
 
 /** Returns the ETag of GET. It changes with each version and with the names of the labels. */
 export const etag = ({ id, version, label_names, label_ids }: Document): string => {

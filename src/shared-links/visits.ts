@@ -8,7 +8,7 @@ import { AppError } from '../errors.ts'
 import type { StoredFile } from '../http/files.ts'
 import { countFailure, rejectLocked } from '../http/lockout.ts'
 import { clientNetwork, countHit, isUsedUp, type Limit, removeLastHit, tryCountHit } from '../http/rate-limit.ts'
-import { notify } from '../notifications/notifications.ts'
+import { notify, type Type } from '../notifications/notifications.ts'
 import { type SharedLink, selectLinks, statusOf } from './shared-links.ts'
 
 interface Visitor {
@@ -111,13 +111,17 @@ async function verifyPassword(app: App, link: SharedLink, ip: string, password: 
 }
 
 async function notifyLocked(app: App, trx: Trx, link: SharedLink, seconds: number): Promise<void> {
-  const minutes = Math.ceil(seconds / 60)
   app.log.warn({ shared_link_id: link.id, document_id: link.document_id, seconds }, 'a shared link is locked after wrong passwords')
-  const title = 'A shared link is locked'
-  const message = `Somebody tried ${app.config.limits.shared_password_failures} wrong passwords for the link to ${link.filename}. New visitors cannot open it for ${minutes} minutes. If this goes on, revoke the link and share a new one.`
+  await notifyOwners(app, trx, link, 'shared_link_locked', {
+    title: 'A shared link is locked',
+    message: `Somebody tried ${app.config.limits.shared_password_failures} wrong passwords for the link to ${link.filename}. New visitors cannot open it for ${Math.ceil(seconds / 60)} minutes. If this goes on, revoke the link and share a new one.`,
+  })
+}
+
+/** Notifies the creator of the link and the owner of the document. */
+async function notifyOwners(app: App, trx: Trx, link: SharedLink, type: Type, text: { title: string; message: string }): Promise<void> {
   const data = { shared_link_id: link.id, document_id: link.document_id, filename: link.filename }
-  for (const userId of new Set([link.created_by, link.owner_id]))
-    await notify(app, trx, userId, 'shared_link_locked', { title, message, data })
+  for (const userId of new Set([link.created_by, link.owner_id])) await notify(app, trx, userId, type, { ...text, data })
 }
 
 /** Counts a view by one conditional UPDATE: of two visitors who race for the last view, one gets it. */
@@ -134,7 +138,11 @@ async function spendView(app: App, link: SharedLink, ip: string): Promise<void> 
       .executeTakeFirst()
     if (!spent) return false
     await recordView(trx, link, ip)
-    if (spent.view_count === spent.max_views) await notifyExhausted(app, trx, link, spent.max_views)
+    if (spent.view_count === spent.max_views)
+      await notifyOwners(app, trx, link, 'shared_link_exhausted', {
+        title: 'A shared link has been used up',
+        message: `The link to ${link.filename} was opened ${spent.max_views === 1 ? 'once' : `${spent.max_views} times`}, as often as it allows.`,
+      })
     return true
   })
   if (isSpent) return
@@ -152,14 +160,6 @@ async function recordView(trx: Trx, { id }: SharedLink, ip: string): Promise<voi
   await sql`
     delete from shared_link_views where ctid in
       (select ctid from shared_link_views where at < ${secondsAgo(viewSeconds)} limit 10 for update skip locked)`.execute(trx)
-}
-
-async function notifyExhausted(app: App, trx: Trx, link: SharedLink, views: number): Promise<void> {
-  const title = 'A shared link has been used up'
-  const message = `The link to ${link.filename} was opened ${views === 1 ? 'once' : `${views} times`}, as often as it allows.`
-  const data = { shared_link_id: link.id, document_id: link.document_id, filename: link.filename }
-  for (const userId of new Set([link.created_by, link.owner_id]))
-    await notify(app, trx, userId, 'shared_link_exhausted', { title, message, data })
 }
 
 async function hasRecentView(app: App, { id }: SharedLink, ip: string): Promise<boolean> {

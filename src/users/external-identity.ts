@@ -1,5 +1,5 @@
 /** Accounts of users who sign in through an identity provider. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
@@ -32,19 +32,19 @@ export interface ExternalSignIn {
 export async function signInByIdentity(app: App, identity: Identity, revokeCredentials: RevokeCredentials): Promise<ExternalSignIn> {
   checkHostedDomain(app, identity)
   return app.db.transaction().execute(async (trx) => {
-    const before = await findByIdentity(trx, identity)
-    const taken = before ? null : await linked(app, trx, identity, revokeCredentials)
-    const user = before ?? taken?.user ?? (await createUser(app, trx, identity))
+    const known = await findByIdentity(trx, identity)
+    const linked = known ? null : await linkByEmail(app, trx, identity, revokeCredentials)
+    const user = known ?? linked?.user ?? (await createUser(app, trx, identity))
     if (user.disabled) throw new AppError('UNAUTHORIZED', {}, 'This account is disabled.')
-    return { user: await syncGroups(app, trx, user, identity), linked: taken?.revoked ?? null }
+    return { user: await syncGroups(app, trx, user, identity), linked: linked?.revoked ?? null }
   })
 }
 
 /** Checks the `hd` claim. The domain of an e-mail address proves nothing. */
 function checkHostedDomain({ config }: App, { hostedDomain }: Identity): void {
-  const wanted = config.oidc.hosted_domain.toLowerCase()
-  if (wanted !== '' && hostedDomain?.toLowerCase() !== wanted)
-    throw new AppError('FORBIDDEN', {}, 'Only accounts of one domain may sign in here, and this is none of them.')
+  const required = config.oidc.hosted_domain.toLowerCase()
+  if (required !== '' && hostedDomain?.toLowerCase() !== required)
+    throw new AppError('FORBIDDEN', {}, 'Your account does not belong to the domain that may log in here (oidc.hosted_domain).')
 }
 
 const findByIdentity = (trx: Trx, { issuer, subject }: Identity): Promise<users.User | undefined> =>
@@ -54,7 +54,7 @@ const findByIdentity = (trx: Trx, { issuer, subject }: Identity): Promise<users.
  * Links the local account with the verified address to the identity if the configuration allows it. Whoever created the account need not
  * own the address: its password, sessions and tokens end. Throws DUPLICATE_RESOURCE.
  */
-async function linked(
+async function linkByEmail(
   app: App,
   trx: Trx,
   { issuer, subject, email, isEmailVerified }: Identity,
@@ -64,7 +64,11 @@ async function linked(
   const local = await trx.selectFrom('users').selectAll().where('email_key', '=', emailKey(email)).forUpdate().executeTakeFirst()
   if (!local) return null
   if (!app.config.oidc.link_by_email || !isEmailVerified || local.oidc_subject !== null)
-    throw new AppError('DUPLICATE_RESOURCE', { field: 'email' }, 'There is another account with this e-mail address.')
+    throw new AppError(
+      'DUPLICATE_RESOURCE',
+      { field: 'email' },
+      'An account with this email address exists already. Ask an admin to link it.',
+    )
   const revoked = await revokeCredentials(app, trx, local)
   const at = app.now()
   const user = await trx
@@ -86,9 +90,9 @@ async function linked(
 
 async function createUser(app: App, trx: Trx, identity: Identity): Promise<users.User> {
   const { issuer, subject, isEmailVerified } = identity
-  if (!app.config.oidc.auto_create_users) throw new AppError('FORBIDDEN', {}, 'There is no account for you here; an admin has to make one.')
+  if (!app.config.oidc.auto_create_users) throw new AppError('FORBIDDEN', {}, 'You have no account here. Ask an admin to create one.')
   const email = Email.safeParse(identity.email).data
-  if (!email) throw new AppError('FORBIDDEN', {}, 'Your provider tells no e-mail address; without one there is no account.')
+  if (!email) throw new AppError('FORBIDDEN', {}, 'Cannot create your account: the provider sent no valid email address.')
   const { id } = await users.create(app, trx, {
     username: await availableUsername(trx, identity, email),
     email,
@@ -107,15 +111,15 @@ async function createUser(app: App, trx: Trx, identity: Identity): Promise<users
 
 /** Returns the user name from the provider, with a hash appended if it is taken or confusable. */
 async function availableUsername(trx: Trx, { username, issuer, subject }: Identity, email: string): Promise<string> {
-  const mark = createHash('sha256').update(`${issuer}\n${subject}`).digest('hex').slice(0, 8)
-  const wished =
+  const suffix = hash('sha256', `${issuer}\n${subject}`).slice(0, 8)
+  const candidate =
     [username, username?.split('@')[0], email.split('@')[0]].map((name) => Username.safeParse(name).data).find(Boolean) ?? 'user'
-  const taken = await trx
+  const existing = await trx
     .selectFrom('users')
     .select('id')
-    .where('username_key', 'in', [usernameKey(wished), ...confusableKeys(usernameKey(wished))])
+    .where('username_key', 'in', [usernameKey(candidate), ...confusableKeys(usernameKey(candidate))])
     .executeTakeFirst()
-  return taken ? `${wished.slice(0, 50)}-${mark}` : wished
+  return existing ? `${candidate.slice(0, 50)}-${suffix}` : candidate
 }
 
 /** Stores the groups and derives the role from `oidc.admin_group`. The last active admin keeps the role. */
@@ -124,11 +128,11 @@ async function syncGroups(app: App, trx: Trx, user: users.User, identity: Identi
   const { admin_group } = app.config.oidc
   const role = admin_group === '' ? user.role : groups.includes(admin_group) ? 'admin' : 'user'
   await trx.updateTable('users').set({ groups, groups_synced_at: app.now() }).where('id', '=', user.id).execute()
-  const now = { ...user, groups }
-  if (role === user.role) return now
+  const synced = { ...user, groups }
+  if (role === user.role) return synced
   if (role === 'user' && (await users.isLastAdmin(trx, user.id))) {
     app.log.warn({ user_id: user.id }, 'the last active admin is no longer in the admin group, and stays admin')
-    return now
+    return synced
   }
   return users.applyChanges(app, trx, user.id, { role })
 }

@@ -85,8 +85,8 @@ export function columnsOf({ username, email, email_verified, display_name = '', 
 async function refuseConfusable(db: Db, key: string): Promise<void> {
   const keys = confusableKeys(key)
   if (keys.length === 0) return
-  const found = await db.selectFrom('users').select('id').where('username_key', 'in', keys).executeTakeFirst()
-  if (found) throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'There is a user whose name looks the same.')
+  const confusable = await db.selectFrom('users').select('id').where('username_key', 'in', keys).executeTakeFirst()
+  if (confusable) throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'A user with a confusable name exists already.')
 }
 
 export interface Changes {
@@ -174,17 +174,13 @@ async function disposeDocuments(trx: Trx, id: string, removal: Removal): Promise
   if (removal.documents === 'transfer') return documents.transferAll(trx, id, await findRecipient(trx, id, removal.to))
   if (removal.documents === 'delete') return documents.removeAll(trx, id)
   const count = await documents.countOwned(trx, id)
-  if (count > 0)
-    throw new AppError(
-      'CONFLICT',
-      { documents: count },
-      'The user owns documents: say documents=delete, or documents=transfer and to=USER.',
-    )
+  const fix = 'Pass documents=delete, or documents=transfer and to=USER.'
+  if (count > 0) throw new AppError('CONFLICT', { documents: count }, `The user owns ${count} documents. ${fix}`)
 }
 
 async function findRecipient(trx: Trx, id: string, identifier = ''): Promise<string> {
   const user = await findByIdentifier(trx, identifier)
-  if (!user || user.id === id) throw invalid('to', 'the user who gets the documents: a name, e-mail address or id of somebody else')
+  if (!user || user.id === id) throw invalid('to', 'must be the name, email address or id of another user, who receives the documents')
   return user.id
 }
 
@@ -195,7 +191,7 @@ export async function recordSignIn(app: App, id: string): Promise<User> {
 
 /** Throws CONFLICT if the user is the last active admin. */
 async function refuseLastAdmin(trx: Trx, id: string): Promise<void> {
-  if (await isLastAdmin(trx, id)) throw new AppError('CONFLICT', {}, 'This is the last active admin.')
+  if (await isLastAdmin(trx, id)) throw new AppError('CONFLICT', {}, 'The last active admin cannot be deleted, disabled or demoted.')
 }
 
 /** Returns whether the user is the only active admin. Locks the admins, so that concurrent demotions are serialized. */
@@ -218,9 +214,9 @@ async function mapDuplicates<T>(query: Promise<T>): Promise<T> {
     return await query
   } catch (error) {
     if (isUniqueViolation(error, 'users_username_key_key'))
-      throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'That user name is taken.')
+      throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'This username is taken.')
     if (isUniqueViolation(error, 'users_email_key_key'))
-      throw new AppError('DUPLICATE_RESOURCE', { field: 'email' }, 'That e-mail address is taken.')
+      throw new AppError('DUPLICATE_RESOURCE', { field: 'email' }, 'This email address is taken.')
     throw error
   }
 }

@@ -64,7 +64,7 @@ test('401 UNAUTHORIZED with one and the same body: wrong name, wrong password, d
   for (const response of [wrong, nobody, nopass, disabled]) {
     expect(response.status).toBe(401)
     expect(response.headers.get('www-authenticate')).toBe('Bearer')
-    expect((await response.json()).error).toMatchObject({ code: 'UNAUTHORIZED', message: 'Wrong name or password.', details: {} })
+    expect((await response.json()).error).toMatchObject({ code: 'UNAUTHORIZED', message: 'Wrong username or password.', details: {} })
   }
 })
 

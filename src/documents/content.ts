@@ -9,31 +9,21 @@ import { type Document, type DocumentView, headLength, view } from './view.ts'
 const chunkBytes = 2 << 20
 
 /** Streams the UTF-8 bytes of the text that follow `document.content`. Throws if the text is replaced or deleted meanwhile. */
-const streamRest = (app: App, { id, content, processed_at }: Document): AsyncGenerator<Uint8Array> =>
-  streamColumn(
-    app,
-    content,
-    (piece) =>
-      sql<{ piece: Buffer }>`
-      select ${piece(sql.ref('content'))} as piece from documents
-      where id = ${id} and date_trunc('milliseconds', processed_at) is not distinct from ${processed_at}::timestamptz`,
-  )
+function streamRest(app: App, { id, content, processed_at }: Document): AsyncGenerator<Uint8Array> {
+  const row = sql`documents where id = ${id} and date_trunc('milliseconds', processed_at) is not distinct from ${processed_at}::timestamptz`
+  return streamColumn(app, content, 'content', row)
+}
 
-/** Selects a chunk of a column by byte offset. Character offsets take PostgreSQL ten times as long. */
-type ChunkOf = (column: RawBuilder<unknown>) => RawBuilder<unknown>
-
-async function* streamColumn(
-  app: App,
-  head: string,
-  select: (piece: ChunkOf) => RawBuilder<{ piece: Buffer }>,
-): AsyncGenerator<Uint8Array> {
+/** Streams the bytes of a text column after `head`, in chunks by byte offset. Character offsets take PostgreSQL ten times as long. */
+async function* streamColumn(app: App, head: string, column: string, row: RawBuilder<unknown>): AsyncGenerator<Uint8Array> {
   for (let from = Buffer.byteLength(head); ; from += chunkBytes) {
-    const cut: ChunkOf = (column) => sql`substring(convert_to(${column}, 'UTF8') from ${from + 1}::int for ${chunkBytes}::int)`
-    const { rows } = await select(cut).execute(app.database.texts)
+    const { rows } = await sql<{ chunk: Buffer }>`
+      select substring(convert_to(${sql.ref(column)}, 'UTF8') from ${from + 1}::int for ${chunkBytes}::int) as chunk
+      from ${row}`.execute(app.database.texts)
     if (!rows[0]) throw new Error('the text was replaced while it was sent')
-    const { piece } = rows[0]
-    if (piece.length > 0) yield piece
-    if (piece.length < chunkBytes) return
+    const { chunk } = rows[0]
+    if (chunk.length > 0) yield chunk
+    if (chunk.length < chunkBytes) return
   }
 }
 
@@ -69,9 +59,9 @@ export async function pagesResponse(app: App, id: string): Promise<object> {
 }
 
 async function* streamPages(app: App, id: string, first: Awaited<ReturnType<typeof fetchPages>>) {
-  for (let some = first; ; some = await fetchPages(app, id, some.at(-1)?.page ?? 0)) {
-    yield* some
-    if (some.length < pageBatchSize) return
+  for (let batch = first; ; batch = await fetchPages(app, id, batch.at(-1)?.page ?? 0)) {
+    yield* batch
+    if (batch.length < pageBatchSize) return
   }
 }
 
@@ -81,15 +71,7 @@ async function fetchPages(app: App, id: string, after: number) {
       substr(text, ${sql.lit(headLength + 1)}, 1) <> '' as is_longer, xmin::text as row_version
     from document_pages where document_id = ${id} and page > ${after} order by page limit ${pageBatchSize}`.execute(app.database.texts)
   return rows.map(({ is_longer, row_version, ...page }) => {
-    const rest = () =>
-      streamColumn(
-        app,
-        page.text,
-        (piece) =>
-          sql<{ piece: Buffer }>`
-          select ${piece(sql.ref('text'))} as piece from document_pages
-          where document_id = ${id} and page = ${page.page} and xmin::text = ${row_version}`,
-      )
-    return { ...page, text: is_longer ? new StreamedText(page.text, rest) : page.text }
+    const row = sql`document_pages where document_id = ${id} and page = ${page.page} and xmin::text = ${row_version}`
+    return { ...page, text: is_longer ? new StreamedText(page.text, () => streamColumn(app, page.text, 'text', row)) : page.text }
   })
 }

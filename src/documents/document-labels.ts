@@ -14,17 +14,19 @@ export async function resolveLabelIds(db: Db, labels: readonly string[], field =
   if (labels.length === 0) return []
   const keys = labels.map(labelKey)
   // Inside a transaction the lock keeps the labels from being deleted before the commit.
-  const found = await db
+  const matches = await db
     .selectFrom('labels')
     .select(['id', 'name_key'])
     .forKeyShare()
     .where((eb) => eb.or([eb('id', 'in', [...labels.filter(isId), nilUuid]), eb('name_key', 'in', keys)]))
     .execute()
-  const byId = new Set(found.map(({ id }) => id))
-  const byName = new Map(found.map(({ id, name_key }) => [name_key, id]))
+  const byId = new Set(matches.map(({ id }) => id))
+  const byName = new Map(matches.map(({ id, name_key }) => [name_key, id]))
   // A text of the form of an id is never a name.
   const ids = keys.map((key) => (isId(key) ? (byId.has(key) ? key : undefined) : byName.get(key)))
-  const issues = labels.filter((_, index) => !ids[index]).map((label) => ({ path: field, message: `no label ${JSON.stringify(label)}` }))
+  const issues = labels
+    .filter((_, index) => !ids[index])
+    .map((label) => ({ path: field, message: `no label ${JSON.stringify(label)}` }))
   if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
   return [...new Set(ids as string[])]
 }

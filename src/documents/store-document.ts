@@ -42,7 +42,7 @@ export async function storeDocument(app: App, trx: Trx, ownerId: string, staged:
   const address = await lockOrCreate(trx, staged)
   const duplicate = await lockDuplicate(trx, ownerId, staged.sha256)
   if (duplicate && options.onDuplicate === 'reject')
-    throw new AppError('DUPLICATE_RESOURCE', { document_id: duplicate.id }, 'The same file is already here.')
+    throw new AppError('DUPLICATE_RESOURCE', { document_id: duplicate.id }, 'The owner has a document with these bytes already.')
   await ensureBytes(app, trx, staged, address, duplicate !== undefined)
   if (duplicate && options.onDuplicate === 'return') return { document: await readDocument(trx, duplicate.id), created: false }
 

@@ -1,5 +1,5 @@
 /** Thumbnails of documents, cached per owner in the file store. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { App } from '../app.ts'
 import { matchesEtag, untrustedContentHeaders } from '../http/files.ts'
 import { ReadFailure } from '../ports/document-reader.ts'
@@ -20,10 +20,10 @@ export const preferredType = (accept: string | null): PictureType =>
 
 /** Returns the quality value of the most specific matching media range, 0 if none matches. */
 function qualityOf(accept: string, type: 'jpeg' | 'webp'): number {
-  const ranges = accept.toLowerCase().replaceAll('image/jpg', 'image/jpeg').split(',')
-  for (const wanted of [`image/${type}`, 'image/*', '*/*']) {
-    const [name, ...parameters] =
-      ranges.map((range) => range.split(';').map((part) => part.trim())).find(([range]) => range === wanted) ?? []
+  const values = accept.toLowerCase().replaceAll('image/jpg', 'image/jpeg').split(',')
+  const ranges = values.map((value) => value.split(';').map((part) => part.trim()))
+  for (const mediaRange of [`image/${type}`, 'image/*', '*/*']) {
+    const [name, ...parameters] = ranges.find(([range]) => range === mediaRange) ?? []
     if (name) return Number(parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? 1)
   }
   return 0
@@ -38,14 +38,10 @@ export async function thumbnailResponse(
   ifNoneMatch: string | null,
 ): Promise<Response> {
   const name = `${size.width}x${size.height}.${type === 'image/webp' ? 'webp' : 'jpg'}`
-  const headers = new Headers({
-    'content-type': type,
-    'cache-control': 'private, max-age=3600',
-    vary: 'accept',
-    ...untrustedContentHeaders,
-  })
-  headers.set('etag', `"${createHash('sha256').update(`${document.sha256} ${name}`).digest('hex').slice(0, 32)}"`)
-  if (matchesEtag(ifNoneMatch, headers.get('etag') as string)) return new Response(null, { status: 304, headers })
+  const etag = `"${hash('sha256', `${document.sha256} ${name}`).slice(0, 32)}"`
+  const cacheHeaders = { 'cache-control': 'private, max-age=3600', vary: 'accept', etag }
+  const headers = { 'content-type': type, ...cacheHeaders, ...untrustedContentHeaders }
+  if (matchesEtag(ifNoneMatch, etag)) return new Response(null, { status: 304, headers })
   const onUnreadable = (err: unknown) => {
     app.log.warn({ err, document_id: document.id }, 'a cached thumbnail cannot be read')
     return null

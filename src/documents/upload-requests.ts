@@ -64,34 +64,25 @@ export async function withStagedFiles<T>(
   const staged: Promise<UploadedFile>[] = []
   try {
     const fields = await read(async (part) => {
-      if (part.field !== field) throw invalid(part.field, `files go into the field "${field}"`)
-      const file = stagePart(app, part)
+      if (part.field !== field) throw invalid(part.field, `files must be in the field "${field}"`)
+      const file = app.files.stage(part.source, app.config.limits.max_upload_size).then((staged) => ({ filename: part.filename, staged }))
       staged.push(file)
       await file
     })
-    const incoming = await Promise.all(staged)
-    if (incoming.length === 0) throw invalid(field, 'a file is required')
-    return await store(incoming, fields)
+    if (staged.length === 0) throw invalid(field, 'required: at least one file')
+    return await store(await Promise.all(staged), fields)
   } finally {
-    const done = await Promise.allSettled(staged)
-    await Promise.all(done.map((result) => result.status === 'fulfilled' && result.value.staged.discard()))
+    const settled = await Promise.allSettled(staged)
+    await Promise.all(settled.map((result) => result.status === 'fulfilled' && result.value.staged.discard()))
   }
 }
 
-async function stagePart(app: App, { filename, source }: Part): Promise<UploadedFile> {
-  return { filename, staged: await app.files.stage(source, app.config.limits.max_upload_size) }
-}
-
 /** Returns the Idempotency-Key of a request with a fingerprint of its content, null without a key. */
-const idempotentRequest = (
-  key: string | null,
-  route: 'upload' | 'bulk-upload',
-  files: readonly UploadedFile[],
-  fields: unknown,
-): IdempotentRequest | null =>
-  key === null
-    ? null
-    : { key, fingerprint: fingerprint(route, fields, ...files.map(({ filename, staged: { sha256, size } }) => [filename, sha256, size])) }
+function idempotentRequest(key: string | null, route: string, files: readonly UploadedFile[], fields: unknown): IdempotentRequest | null {
+  if (key === null) return null
+  const parts = files.map(({ filename, staged: { sha256, size } }) => [filename, sha256, size])
+  return { key, fingerprint: fingerprint(route, fields, ...parts) }
+}
 
 /** Stores one file. `key` is the Idempotency-Key of the request. Throws what makes the whole request fail. */
 export async function storeOne(
@@ -102,9 +93,9 @@ export async function storeOne(
   key: string | null,
 ): Promise<StoredAnswer<z.infer<typeof UploadAnswer>>> {
   const { filename, staged } = file
-  const { title, labels, owner, metadata, ...given } = parseInput(OneForm, fields)
+  const { title, labels, owner, metadata, ...formOptions } = parseInput(OneForm, fields)
   const request = idempotentRequest(key, 'upload', [file], fields)
-  const options = await resolveOptions(app, actor, given)
+  const options = await resolveOptions(app, actor, formOptions)
   await compareLargeFiles(app, await resolveOwner(app, app.db, actor, owner), [staged])
   const storing = app.db.transaction().execute((trx) =>
     runOnce(trx, actor, request, async () => {
@@ -116,7 +107,7 @@ export async function storeOne(
         labelIds: await resolveLabelIds(trx, labels),
         ...options,
       })
-      const message = created ? 'Document uploaded.' : 'The same file is already here.'
+      const message = created ? 'Document uploaded.' : 'This file is stored already.'
       const answer = { id: document.id, message, ocr_queued: created && options.ocr, document: view(document) }
       return { status: created ? 201 : 200, answer }
     }),
@@ -147,15 +138,12 @@ export async function storeAll(
 ): Promise<z.infer<typeof BulkAnswer>> {
   const request = idempotentRequest(key, 'bulk-upload', files, fields)
 
-  const { default_labels, owner, metadata, ...given } = parseInput(ManyForm, fields)
+  const { default_labels, owner, metadata, ...formOptions } = parseInput(ManyForm, fields)
   const ownerId = await resolveOwner(app, app.db, actor, owner)
   await resolveLabelIds(app.db, default_labels, 'default_labels')
-  const options = await resolveOptions(app, actor, given)
-  await compareLargeFiles(
-    app,
-    ownerId,
-    files.map(({ staged }) => staged),
-  )
+  const options = await resolveOptions(app, actor, formOptions)
+  const allStaged = files.map(({ staged }) => staged)
+  await compareLargeFiles(app, ownerId, allStaged)
   const storeIn = async (trx: Trx, { filename, staged }: UploadedFile): Promise<BulkResult> => {
     const labels = await resolveLabelIds(trx, default_labels, 'default_labels')
     const { document, created } = await storeDocument(app, trx, ownerId, staged, { filename, metadata, labelIds: labels, ...options })
@@ -216,21 +204,17 @@ function bulkAnswer(documents: BulkResult[]): z.infer<typeof BulkAnswer> {
   return { uploaded, failed: documents.length - uploaded, documents }
 }
 
-const failed = ({ filename }: UploadedFile, error: unknown): BulkResult => ({ filename, status: 'failed', error: errorView(error) })
+/** Returns the result of a file that was not stored. Its first issue is more specific than the message of the error. */
+function failed({ filename }: UploadedFile, error: unknown): BulkResult {
+  const { code, message, details } = error instanceof AppError ? error : new AppError('SERVICE_UNAVAILABLE')
+  const [issue] = (details.issues ?? []) as { message: string }[]
+  return { filename, status: 'failed', error: { code, message: issue?.message ?? message } }
+}
 
-async function resolveOptions(
-  app: App,
-  actor: Actor,
-  { ocr_enabled, language, on_duplicate }: Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'on_duplicate'>,
-) {
+type OptionFields = Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'on_duplicate'>
+
+async function resolveOptions(app: App, actor: Actor, { ocr_enabled, language, on_duplicate }: OptionFields) {
   const code = language ?? (await settings.get(app, actor)).ocr_default_language
   if (language || ocr_enabled) settings.checkLanguage(app, code)
   return { ocr: ocr_enabled && app.ocr !== null, language: code, onDuplicate: on_duplicate ?? app.config.documents.on_duplicate }
-}
-
-/** Returns the error of one file in a bulk answer. The first issue is more specific than "not valid". */
-function errorView(error: unknown): { code: string; message: string } {
-  const known = error instanceof AppError ? error : new AppError('SERVICE_UNAVAILABLE')
-  const [issue] = (known.details.issues ?? []) as { message: string }[]
-  return { code: known.code, message: issue?.message ?? known.message }
 }

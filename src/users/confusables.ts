@@ -1,27 +1,22 @@
 /** Confusable user names (Unicode Technical Standard 39): mixed scripts, and letters that look like letters of another script. */
 
+const commonScript = /[\p{Script=Common}\p{Script=Inherited}]/u
+
 /** The recommended scripts of UAX 31, table 5. All other scripts count as one. */
 const scripts = (
   'Arabic Armenian Bengali Bopomofo Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Hangul Han Hebrew Hiragana Kannada Katakana ' +
   'Khmer Lao Latin Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan'
-)
-  .split(' ')
-  .map((name) => ({ name, test: new RegExp(`\\p{Script=${name}}`, 'u') }))
-const commonScript = /[\p{Script=Common}\p{Script=Inherited}]/u
+).split(' ')
+const scriptPatterns = scripts.map((script) => new RegExp(`\\p{Script=${script}}`, 'u'))
 
 /** Scripts that may be combined: the level "highly restrictive" of the standard. */
-const compatibleScripts = [
-  ['Latin', 'Han', 'Hiragana', 'Katakana'],
-  ['Latin', 'Han', 'Bopomofo'],
-  ['Latin', 'Han', 'Hangul'],
-]
+const compatibleScripts = ['Latin Han Hiragana Katakana', 'Latin Han Bopomofo', 'Latin Han Hangul'].map((names) => names.split(' '))
 
 /** Returns whether a name mixes scripts that are not written together, such as Latin and Cyrillic. */
 export function hasMixedScripts(name: string): boolean {
-  const found = new Set<string>()
-  for (const character of name)
-    if (!commonScript.test(character)) found.add(scripts.find(({ test }) => test.test(character))?.name ?? 'another')
-  return found.size > 1 && !compatibleScripts.some((group) => [...found].every((script) => group.includes(script)))
+  const letters = [...name].filter((character) => !commonScript.test(character))
+  const used = new Set(letters.map((letter) => scripts[scriptPatterns.findIndex((pattern) => pattern.test(letter))] ?? 'other'))
+  return used.size > 1 && !compatibleScripts.some((group) => [...used].every((script) => group.includes(script)))
 }
 
 /** Pairs of Latin and Cyrillic or Greek letters: lower case, then upper case folded to lower case. */
@@ -32,8 +27,8 @@ const confusableLetters: readonly (readonly [latin: string, other: string])[] = 
   ['abehikmnoptxyz', 'αβεηικμνορτχυζ'],
 ]
 const tables = confusableLetters.flatMap(([latin, other]) => {
-  const pairs = [...latin].map((letter, place) => [letter, [...other][place] ?? letter] as const)
-  return [new Map(pairs), new Map(pairs.map(([letter, lookAlike]) => [lookAlike, letter] as const))]
+  const pairs = [...latin].map((letter, index) => [letter, [...other][index] ?? letter] as const)
+  return [new Map(pairs), new Map(pairs.map(([letter, confusable]) => [confusable, letter] as const))]
 })
 
 /** Returns the keys of names that look like this one. Every letter must have a counterpart; digits and signs match themselves. */

@@ -24,9 +24,7 @@ export async function resolveLabelIds(db: Db, labels: readonly string[], field =
   const byName = new Map(matches.map(({ id, name_key }) => [name_key, id]))
   // A text of the form of an id is never a name.
   const ids = keys.map((key) => (isId(key) ? (byId.has(key) ? key : undefined) : byName.get(key)))
-  const issues = labels
-    .filter((_, index) => !ids[index])
-    .map((label) => ({ path: field, message: `no label ${JSON.stringify(label)}` }))
+  const issues = labels.filter((_, index) => !ids[index]).map((label) => ({ path: field, message: `no label ${JSON.stringify(label)}` }))
   if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
   return [...new Set(ids as string[])]
 }

@@ -1,5 +1,5 @@
 /** Audit log: an append-only table whose entries form a hash chain. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { keyset } from '../db/keyset.ts'
@@ -135,5 +135,5 @@ async function findHead(db: Db | Trx): Promise<Head | undefined> {
 function hashOf(entry: Omit<Entry, 'hash'>, before: string): string {
   const { seq, at, actor_id, actor, via, ip, action, target, outcome, code, details, request_id } = entry
   const fields = [before, seq, at.toISOString(), actor_id, actor, via, ip, action, target, outcome, code, details, request_id]
-  return createHash('sha256').update(JSON.stringify(fields)).digest('hex')
+  return hash('sha256', JSON.stringify(fields))
 }

@@ -1,4 +1,5 @@
 /** Labels of documents: resolving names, replacing the labels of one document, assigning one label to many documents. */
+import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
@@ -35,45 +36,32 @@ const nilUuid = '00000000-0000-0000-0000-000000000000'
 /** Replaces the labels of a document. */
 export async function setLabels(trx: Trx, documentId: string, labelIds: readonly string[]): Promise<void> {
   await trx.deleteFrom('document_labels').where('document_id', '=', documentId).execute()
-  if (labelIds.length > 0)
-    await trx
-      .insertInto('document_labels')
-      .values(labelIds.map((label_id) => ({ document_id: documentId, label_id })))
-      .execute()
+  if (labelIds.length === 0) return
+  const rows = labelIds.map((label_id) => ({ document_id: documentId, label_id }))
+  await trx.insertInto('document_labels').values(rows).execute()
 }
 
 /** Assigns a label to all of the documents or to none. Returns the number of documents that did not have it. Throws DOCUMENT_NOT_FOUND. */
 export async function assignLabel(app: App, trx: Trx, actor: Actor, labelId: string, documentIds: readonly string[]): Promise<number> {
   const ids = await lockVisible(trx, actor, documentIds)
-  const added = await trx
-    .insertInto('document_labels')
-    .values(ids.map((document_id) => ({ document_id, label_id: labelId })))
-    .onConflict((conflict) => conflict.doNothing())
-    .returning('document_id')
-    .execute()
-  return writeLabelVersions(app, trx, added)
+  const { rows } = await sql<{ document_id: string }>`
+    insert into document_labels (document_id, label_id) select unnest(${ids}::uuid[]), ${labelId}
+    on conflict do nothing returning document_id`.execute(trx)
+  return writeLabelVersions(app, trx, rows)
 }
 
 /** Removes a label from all of the documents or from none. Returns the number of documents that had it. Throws DOCUMENT_NOT_FOUND. */
 export async function unassignLabel(app: App, trx: Trx, actor: Actor, labelId: string, documentIds: readonly string[]): Promise<number> {
   const ids = await lockVisible(trx, actor, documentIds)
-  const removed = await trx
-    .deleteFrom('document_labels')
-    .where('label_id', '=', labelId)
-    .where('document_id', 'in', ids)
-    .returning('document_id')
-    .execute()
-  return writeLabelVersions(app, trx, removed)
+  const { rows } = await sql<{ document_id: string }>`
+    delete from document_labels where label_id = ${labelId} and document_id = any(${ids}::uuid[]) returning document_id`.execute(trx)
+  return writeLabelVersions(app, trx, rows)
 }
 
 /** Queues the indexing of all documents that have a label and notifies their owners. Call it before the label is renamed or deleted. */
 export async function reindexLabel(trx: Trx, labelId: string): Promise<void> {
-  const documents = await trx
-    .selectFrom('documents')
-    .innerJoin('document_labels', 'document_labels.document_id', 'documents.id')
-    .select(['documents.id', 'owner_id'])
-    .where('label_id', '=', labelId)
-    .execute()
+  const { rows: documents } = await sql<{ id: string; owner_id: string }>`
+    select id, owner_id from documents join document_labels on document_id = id where label_id = ${labelId}`.execute(trx)
   await publishUpdates(trx, documents, ['labels'])
 }
 

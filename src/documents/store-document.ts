@@ -1,4 +1,5 @@
 /** Storing one staged file as a document. */
+import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
@@ -15,7 +16,7 @@ import { ensureBytes, lockOrCreate } from './stored-files.ts'
 import { enqueueIndex } from './versions.ts'
 import { type Document, excerptLength, selectDocuments } from './view.ts'
 
-export interface StoreOptions {
+interface StoreOptions {
   filename: string
   title?: string | undefined
   labelIds?: readonly string[]
@@ -26,7 +27,7 @@ export interface StoreOptions {
   onDuplicate: 'allow' | 'reject' | 'return'
 }
 
-export interface StoreResult {
+interface StoreResult {
   document: Document
   /** false: the owner had the same bytes, and `document` is the existing one */
   created: boolean
@@ -34,8 +35,7 @@ export interface StoreResult {
 
 /**
  * Creates a document from a staged file: commits the bytes, then inserts row, jobs and event in the caller's transaction. Call
- * `staged.confirm()` after the commit: from then on the document survives a power cut. Without a commit the bytes stay uncommitted. Throws
- * VALIDATION_ERROR, DUPLICATE_RESOURCE.
+ * `staged.confirm()` after the commit to make the document survive a power cut. Throws VALIDATION_ERROR, DUPLICATE_RESOURCE.
  */
 export async function storeDocument(app: App, trx: Trx, ownerId: string, staged: StagedFile, options: StoreOptions): Promise<StoreResult> {
   if (staged.size === 0) throw invalid('file', 'the file is empty')
@@ -68,47 +68,32 @@ export async function storeDocument(app: App, trx: Trx, ownerId: string, staged:
     .returning('id')
     .executeTakeFirstOrThrow()
   await setLabels(trx, id, options.labelIds ?? [])
-  await jobs.enqueue(
-    trx,
-    options.ocr ? 'ocr' : 'extract',
-    { language: options.language },
-    { documentId: id, maxAttempts: app.config.ocr.max_attempts },
-  )
+  const { ocr, language } = options
+  await jobs.enqueue(trx, ocr ? 'ocr' : 'extract', { language }, { documentId: id, maxAttempts: app.config.ocr.max_attempts })
   await enqueueIndex(trx, [id])
   await publish(trx, 'document_created', ownerId, { document_id: id, title, source: null })
   return { document: await readDocument(trx, id), created: true }
 }
 
 /** Returns the owner's first document with the same bytes. Locks it, because the new row refers to it. */
-const lockDuplicate = (trx: Trx, ownerId: string, sha256: string) =>
-  trx
-    .selectFrom('documents')
-    .select('id')
-    .where('sha256', '=', sha256)
-    .where('owner_id', '=', ownerId)
-    .orderBy('created_at')
-    .orderBy('id')
-    .forKeyShare()
-    .executeTakeFirst()
+async function lockDuplicate(trx: Trx, ownerId: string, sha256: string): Promise<{ id: string } | undefined> {
+  const { rows } = await sql<{ id: string }>`
+    select id from documents where sha256 = ${sha256} and owner_id = ${ownerId} order by created_at, id limit 1 for key share`.execute(trx)
+  return rows[0]
+}
+
+interface Duplicate {
+  sha256: string
+  id: string
+}
 
 /** Returns the SHA-256 sums (hex) that the owner has already, each with the first document. Throws FORBIDDEN, VALIDATION_ERROR. */
-export async function findDuplicates(
-  app: App,
-  actor: Actor,
-  sums: readonly string[],
-  owner: string | undefined,
-): Promise<{ sha256: string; id: string }[]> {
+export async function findDuplicates(app: App, actor: Actor, sums: readonly string[], owner?: string): Promise<Duplicate[]> {
   const ownerId = await resolveOwner(app, app.db, actor, owner)
-  return app.db
-    .selectFrom('documents')
-    .distinctOn('sha256')
-    .select(['sha256', 'id'])
-    .where('owner_id', '=', ownerId)
-    .where('sha256', 'in', sums)
-    .orderBy('sha256')
-    .orderBy('created_at')
-    .orderBy('id')
-    .execute()
+  const { rows } = await sql<Duplicate>`
+    select distinct on (sha256) sha256, id from documents where owner_id = ${ownerId} and sha256 = any(${sums}::text[])
+    order by sha256, created_at, id`.execute(app.db)
+  return rows
 }
 
 /** Returns the id of the user who owns an upload. Throws FORBIDDEN, VALIDATION_ERROR. */

@@ -8,20 +8,20 @@ import * as jobs from '../jobs/queue.ts'
 import { FileMissing, type StagedFile } from '../ports/file-store.ts'
 import type { Document } from './view.ts'
 
-/** What refers to the file at an address: a document, a row without a document, a requested removal, or nothing. */
-export type FileUse = 'document' | 'row' | 'removal' | 'none'
+/** Reference to the file at an address: a document, a row without a document, a requested removal, or none. */
+type FileUse = 'document' | 'row' | 'removal' | 'none'
 
-/** Returns what refers to each address. A running backup is not a reference: see removeFiles(). */
+/** Returns the reference to each address. A running backup is not a reference: see removeFiles(). */
 export async function usesOf(db: Db, addresses: readonly string[]): Promise<Map<string, FileUse>> {
   const { rows } = await sql<{ address: string; use: FileUse }>`
-    select given.address, case
+    select requested.address, case
         when exists (select from documents where documents.sha256 = file.sha256) then 'document'
         when file.sha256 is not null then 'row'
         when removal.address is not null then 'removal'
         else 'none' end as use
-    from unnest(${addresses}::text[]) as given (address)
-    left join stored_files file on file.address = given.address
-    left join file_removals removal on removal.address = given.address`.execute(db)
+    from unnest(${addresses}::text[]) as requested (address)
+    left join stored_files file on file.address = requested.address
+    left join file_removals removal on removal.address = requested.address`.execute(db)
   return new Map(rows.map(({ address, use }) => [address, use]))
 }
 
@@ -31,13 +31,8 @@ const batchSize = 500
 /** Yields every stored file in order of SHA-256. Holds no connection while the caller works. */
 export async function* listStoredFiles(db: Db): AsyncGenerator<{ sha256: string; address: string; size: number }> {
   for (let last = ''; ; ) {
-    const rows = await db
-      .selectFrom('stored_files')
-      .select(['sha256', 'address', 'size'])
-      .where('sha256', '>', last)
-      .orderBy('sha256')
-      .limit(batchSize)
-      .execute()
+    const batch = db.selectFrom('stored_files').select(['sha256', 'address', 'size']).where('sha256', '>', last)
+    const rows = await batch.orderBy('sha256').limit(batchSize).execute()
     yield* rows
     if (rows.length < batchSize) return
     last = rows.at(-1)?.sha256 ?? ''
@@ -130,14 +125,9 @@ const largeBytes = 1 << 20
 export async function compareLargeFiles(app: App, ownerId: string, staged: readonly StagedFile[]): Promise<void> {
   const large = new Map(staged.filter(({ size }) => size >= largeBytes).map((file) => [file.sha256, file]))
   if (large.size === 0) return
-  const rows = await app.db
-    .selectFrom('stored_files')
-    .select(['sha256', 'address'])
-    .where('sha256', 'in', [...large.keys()])
-    .where(({ exists, selectFrom }) =>
-      exists(selectFrom('documents').select('id').whereRef('documents.sha256', '=', 'stored_files.sha256').where('owner_id', '=', ownerId)),
-    )
-    .execute()
+  const { rows } = await sql<{ sha256: string; address: string }>`
+    select sha256, address from stored_files file where sha256 = any(${[...large.keys()]}::text[])
+      and exists (select from documents where documents.sha256 = file.sha256 and owner_id = ${ownerId})`.execute(app.db)
   for (const { sha256, address } of rows) await large.get(sha256)?.equals(address)
 }
 
@@ -158,11 +148,7 @@ export async function lockExisting(trx: Trx, sha256: string): Promise<string | u
 
 /** Requests the removal of a file after the commit. */
 export async function requestRemoval(trx: Trx, address: string): Promise<void> {
-  await trx
-    .insertInto('file_removals')
-    .values({ address })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute()
+  await sql`insert into file_removals (address) values (${address}) on conflict do nothing`.execute(trx)
 }
 
 /** Returns an unused address, for a row that only locks out uploads of the same bytes. */

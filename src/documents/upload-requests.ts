@@ -23,10 +23,7 @@ export interface UploadedFile {
 
 const options = {
   ocr_enabled: booleanText.default(true),
-  language: z
-    .string()
-    .regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, 'a language code such as "eng", or several joined by "+"')
-    .optional(),
+  language: settings.OcrLanguage.optional(),
   on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
   owner: z.string().max(200).optional(),
   metadata: jsonObject.prefault('{}'),

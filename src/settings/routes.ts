@@ -15,7 +15,7 @@ const fields = {
   theme: z.enum(['light', 'dark', 'system']),
   language: z.string().max(100).refine(isTag, 'a BCP 47 tag such as "en" or "de-AT"'),
   notifications_enabled: z.boolean(),
-  ocr_default_language: z.string().regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, 'a language code such as "eng", or several joined by "+"'),
+  ocr_default_language: settings.OcrLanguage,
 }
 export const changes = ({ config }: App) =>
   z.object({ ...fields, items_per_page: z.int().min(1).max(Math.min(100, config.limits.per_page_max)) }).partial()

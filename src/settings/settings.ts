@@ -1,4 +1,5 @@
 /** Settings of users, with defaults from the configuration. */
+import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db } from '../db/pool.ts'
@@ -54,6 +55,9 @@ function withDefaults({ config: { limits, ocr } }: App, row: Row<'user_settings'
     items_per_page: Math.min(row?.items_per_page ?? limits.per_page_default, limits.per_page_max),
   }
 }
+
+/** OCR language of a request, such as `eng` or `deu+eng`. checkLanguage() checks that it is installed. */
+export const OcrLanguage = z.string().regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, 'a language code such as "eng", or several joined by "+"')
 
 /** Throws VALIDATION_ERROR with the installed languages if one in `language` (codes joined by +) is not installed. */
 export function checkLanguage(app: App, language: string, field = 'language'): void {

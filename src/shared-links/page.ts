@@ -1,5 +1,5 @@
 /** HTML pages of shared links, without scripts and external resources. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { AppError, Code } from '../errors.ts'
 
 export interface LinkPage {
@@ -45,7 +45,7 @@ footer{text-wrap:balance;margin:1.6rem 0 0;padding:1.1rem 0 0;border-top:1px sol
 `
 
 /** Content security policy of the pages: one inline style sheet and forms to this server. */
-export const pagePolicy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; form-action 'self'; frame-ancestors 'none'`
+export const pagePolicy = `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; form-action 'self'; frame-ancestors 'none'`
 
 /** Returns the page of a usable link. */
 export function linkPage({ filename, size, mime_type, requires_password, expires_at, isViewable, base, failure }: LinkPage): string {

@@ -1,5 +1,5 @@
 /** API tokens of programs, limited by scopes, and the list of revoked tokens. */
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import type { App } from '../app.ts'
@@ -8,7 +8,7 @@ import { keyset } from '../db/keyset.ts'
 import { rejectDuplicateName, type Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
+import { countRows, type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 import type { Session } from '../http/route.ts'
 import * as users from '../users/users.ts'
 
@@ -62,11 +62,7 @@ export async function create(app: App, actor: Actor, options: NewToken): Promise
     throw new AppError('FORBIDDEN', {}, 'Only admins can have tokens with the scope "admin".')
   if (owner.disabled) throw new AppError('CONFLICT', { user: owner.username }, `Cannot create a token: user ${owner.username} is disabled.`)
   if (options.expires_at && options.expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'must be in the future')
-  const { count } = await app.db
-    .selectFrom('api_tokens')
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .where('user_id', '=', owner.id)
-    .executeTakeFirstOrThrow()
+  const count = await countRows(app.db.selectFrom('api_tokens').where('user_id', '=', owner.id))
   if (count >= maxTokensPerUser)
     throw new AppError('CONFLICT', { tokens: count }, `A user can have at most ${maxTokensPerUser} tokens. Revoke unused ones first.`)
   const token = prefix + randomBytes(32).toString('base64url')
@@ -105,7 +101,7 @@ export async function removeAll(trx: Trx, userId: string): Promise<number> {
 
 /** Returns actor and session of an API token; undefined if it is unknown, expired or its user is disabled. */
 export async function authenticate(app: App, token: string): Promise<{ actor: Actor; session: Session; remainingMs: number } | undefined> {
-  const found = await app.database.auth
+  const row = await app.database.auth
     .selectFrom('api_tokens')
     .innerJoin('users', 'users.id', 'api_tokens.user_id')
     .select(['api_tokens.id', 'user_id', 'username', 'role', 'scopes', 'expires_at', 'users.token_version as ver'])
@@ -117,11 +113,11 @@ export async function authenticate(app: App, token: string): Promise<{ actor: Ac
     .whereRef('users.token_version', '=', 'api_tokens.token_version')
     .where('disabled', '=', false)
     .executeTakeFirst()
-  const remainingMs = found?.remaining_ms ?? Number.POSITIVE_INFINITY
-  if (!found || remainingMs <= 0) return undefined
-  const { id, user_id, username, scopes, expires_at, ver } = found
-  if (found.is_use_due) await app.database.auth.updateTable('api_tokens').set({ last_used_at: clock }).where('id', '=', id).execute()
-  const role = scopes.includes('admin') ? found.role : 'user'
+  const remainingMs = row?.remaining_ms ?? Number.POSITIVE_INFINITY
+  if (!row || remainingMs <= 0) return undefined
+  const { id, user_id, username, scopes, expires_at, ver } = row
+  if (row.is_use_due) await app.database.auth.updateTable('api_tokens').set({ last_used_at: clock }).where('id', '=', id).execute()
+  const role = scopes.includes('admin') ? row.role : 'user'
   return {
     actor: { id: user_id, username, role, scopes },
     session: { sub: user_id, jti: id, exp: expirySeconds(expires_at), ver },
@@ -148,7 +144,7 @@ const selectTokens = ({ db }: App) =>
 
 const selectVisible = (app: App, actor: Actor) => selectTokens(app).$if(!isAdmin(actor), (query) => query.where('user_id', '=', actor.id))
 
-const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex')
+const hashOf = (token: string): string => hash('sha256', token)
 
 const expirySeconds = (date: Date | null): number => (date ? Math.floor(date.getTime() / 1000) : farFutureSeconds)
 
@@ -156,12 +152,11 @@ const expirySeconds = (date: Date | null): number => (date ? Math.floor(date.get
 export async function revokeToken(app: App, trx: Trx, user_id: string, { jti, exp }: Pick<Session, 'jti' | 'exp'>): Promise<boolean> {
   await trx.deleteFrom('revoked_tokens').where('expires_at', '<', clock).execute()
   const expires_at = new Date((exp + refreshGraceSeconds(app)) * 1000)
-  const { numInsertedOrUpdatedRows } = await trx
-    .insertInto('revoked_tokens')
-    .values({ jti, user_id, expires_at })
-    .onConflict((conflict) => conflict.doNothing())
-    .executeTakeFirstOrThrow()
-  return numInsertedOrUpdatedRows === 1n
+  const { rows } = await sql`
+    insert into revoked_tokens (jti, user_id, expires_at) values (${jti}, ${user_id}, ${expires_at}) on conflict do nothing returning jti`.execute(
+    trx,
+  )
+  return rows.length === 1
 }
 
 /** Returns the seconds after expiry within which a token can be refreshed. */

@@ -1,5 +1,5 @@
 /** Verification of e-mail addresses by a link that works once. */
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { App } from '../app.ts'
 import { clock, secondsAhead } from '../db/clock.ts'
 import type { Trx } from '../db/pool.ts'
@@ -123,4 +123,4 @@ If it was not you, do nothing: nobody can sign in without the link.
 `
 }
 
-const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex')
+const hashOf = (token: string): string => hash('sha256', token)

@@ -118,13 +118,13 @@ export async function verify({ db }: App, earlier?: Head): Promise<Verification>
     const entries = await db.selectFrom('audit_entries').selectAll().where('seq', '>', head.seq).orderBy('seq').limit(batchSize).execute()
     for (const entry of entries) {
       if (entry.seq !== head.seq + 1) return verdict('the entry is missing')
-      if (entry.hash !== hashOf(entry, head.hash)) return verdict('the entry, or the one before it, is not as it was written')
+      if (entry.hash !== hashOf(entry, head.hash)) return verdict('the entry or its predecessor was changed')
       head = { seq: entry.seq, hash: entry.hash }
-      if (earlier?.seq === head.seq && earlier.hash !== head.hash) return verdict('the chain is another than the one seen before', head.seq)
+      if (earlier?.seq === head.seq && earlier.hash !== head.hash) return verdict('the chain differs from the earlier head', head.seq)
     }
     if (entries.length < batchSize) break
   }
-  return verdict(earlier && earlier.seq > head.seq ? `the chain ends here; it was seen to reach ${earlier.seq}` : null)
+  return verdict(earlier && earlier.seq > head.seq ? `the chain is truncated: the earlier head is entry ${earlier.seq}` : null)
 }
 
 async function findHead(db: Db | Trx): Promise<Head | undefined> {

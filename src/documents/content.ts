@@ -29,8 +29,8 @@ async function* streamColumn(app: App, head: string, column: string, row: RawBui
 
 /** Returns the API view of a document with its whole text, streamed if it is long. */
 export function viewWithContent(app: App, document: Document): Omit<DocumentView, 'content'> & { content?: string | StreamedText } {
-  const { content_truncated, ...shown } = view(document)
-  return content_truncated ? { ...shown, content: new StreamedText(document.content, () => streamRest(app, document)) } : shown
+  const { content_truncated, ...fields } = view(document)
+  return content_truncated ? { ...fields, content: new StreamedText(document.content, () => streamRest(app, document)) } : fields
 }
 
 /** Returns the response body for a document with its whole text. */

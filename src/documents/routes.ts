@@ -184,10 +184,10 @@ const list =
     const isWhole = fields?.includes('content') ?? false
     const characters = isWhole ? headLength : fields ? 0 : excerptLength
     const fetched = await listDocuments(app, actor, { ...filter, ...page, characters })
-    const shown = pagination(page, fetched)
+    const numbers = pagination(page, fetched)
     if (fields && isWhole)
-      return streamedJson({ data: fetched.rows.map((row) => pick(viewWithContent(app, row), fields)), pagination: shown })
-    return { data: fetched.rows.map(view).map((document) => (fields ? pick(document, fields) : document)), pagination: shown }
+      return streamedJson({ data: fetched.rows.map((row) => pick(viewWithContent(app, row), fields)), pagination: numbers })
+    return { data: fetched.rows.map(view).map((document) => (fields ? pick(document, fields) : document)), pagination: numbers }
   }
 
 const upload =
@@ -195,12 +195,14 @@ const upload =
   async ({ actor, event, query }: SignedCall<typeof UploadQuery>) => {
     const key = event.req.headers.get('idempotency-key')
     const read = (take: Take) => readMultipart(event, limitsFor(app, 'file', 1), take)
-    const done = await withStagedFiles(app, 'file', read, ([file], fields) =>
+    const stored = await withStagedFiles(app, 'file', read, ([file], fields) =>
       storeOne(app, actor, file as UploadedFile, { ...query, ...fields }, key),
     )
-    event.res.status = done.status
+    event.res.status = stored.status
     // The existing document may have a text, which a token without the scope `read` must not get.
-    return hasReadScope(actor) ? done.answer : { ...done.answer, document: withoutText(done.answer.document) }
+    if (actor.scopes?.includes('read') ?? true) return stored.answer
+    const { content: _, content_truncated: __, ...document } = stored.answer.document
+    return { ...stored.answer, document }
   }
 
 const bulkUpload =
@@ -234,11 +236,6 @@ const sendThumbnail =
     const document = await requireDocument(app.db, actor, param('id'))
     return thumbnailResponse(app, document, query, preferredType(headers.get('accept')), headers.get('if-none-match'))
   }
-
-const hasReadScope = ({ scopes }: Actor): boolean => scopes?.includes('read') ?? true
-
-const withoutText = <T extends { content?: unknown; content_truncated?: unknown }>({ content: _, content_truncated: __, ...rest }: T) =>
-  rest
 
 function withEtag(app: App, event: H3Event, document: Document): object {
   event.context.headers = { etag: etag(document) }

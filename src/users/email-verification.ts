@@ -55,16 +55,16 @@ export async function createToken(app: App, userId: string): Promise<string> {
 /** Verifies an address by the token of its link. Throws VALIDATION_ERROR if the token is unknown, used, expired or for a former address. */
 export async function confirmEmail(app: App, token: string): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    const found = await trx
+    const verification = await trx
       .deleteFrom('email_verifications')
       .where('token_hash', '=', hashOf(token))
       .where('expires_at', '>', clock)
       .where('created_at', '<=', clock)
       .returning('user_id')
       .executeTakeFirst()
-    if (!found) throw invalid('token', 'unknown, used or expired: request another email')
-    await trx.updateTable('users').set({ email_verified_at: app.now() }).where('id', '=', found.user_id).execute()
-    await deleteTokens(trx, found.user_id)
+    if (!verification) throw invalid('token', 'unknown, used or expired: request another email')
+    await trx.updateTable('users').set({ email_verified_at: app.now() }).where('id', '=', verification.user_id).execute()
+    await deleteTokens(trx, verification.user_id)
   })
 }
 

@@ -99,12 +99,12 @@ interface IndexedRow {
 async function existingIds(db: Db, rows: readonly ImportRow[]): Promise<Map<string, string>> {
   const usernames = rows.map(({ username }) => usernameKey(username))
   const emails = rows.map(({ email }) => emailKey(email))
-  const found = await db
+  const existing = await db
     .selectFrom('users')
     .select(['id', 'username_key', 'email_key'])
     .where((eb) => eb.or([eb('username_key', '=', sql<string>`any(${usernames})`), eb('email_key', '=', sql<string>`any(${emails})`)]))
     .execute()
-  return new Map(found.flatMap(({ id, username_key, email_key }) => [[username_key, id] as const, [email_key, id] as const]))
+  return new Map(existing.flatMap(({ id, username_key, email_key }) => [[username_key, id] as const, [email_key, id] as const]))
 }
 
 /** Creates users and returns their ids by user name key. Leaves out rows whose name or address was taken meanwhile. */

@@ -84,7 +84,7 @@ function openSemaphore(slots: number) {
   }
 }
 
-/** File with the generated password of the first admin. It exists until that password is changed. */
+/** Returns the path of the file with the generated password of the first admin. It exists until that password is changed. */
 const passwordFile = ({ config }: App) => join(config.data_dir, 'initial-admin-password')
 
 /** Writes the file durably, readable by its owner only. */

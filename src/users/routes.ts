@@ -97,9 +97,9 @@ export const routes = (app: App): Route[] => [
     'GET /api/users/:identifier/groups',
     { summary: 'Get the groups of a user by username or email address', answer: GroupsAnswer, errors: ['USER_NOT_FOUND'] },
     async ({ param }) => {
-      const found = await users.findByIdentifier(app.db, param('identifier'))
-      if (!found) throw new AppError('USER_NOT_FOUND')
-      return { username: found.username, groups: found.groups, synced_at: found.groups_synced_at?.toISOString() ?? null }
+      const account = await users.findByIdentifier(app.db, param('identifier'))
+      if (!account) throw new AppError('USER_NOT_FOUND')
+      return { username: account.username, groups: account.groups, synced_at: account.groups_synced_at?.toISOString() ?? null }
     },
   ),
 ]

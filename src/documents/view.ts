@@ -9,7 +9,7 @@ import { viewOf } from '../http/view.ts'
 export interface Document extends Row<'documents'> {
   /** the beginning of the text; undefined if it was not selected */
   content: string
-  /** whether `content` is shorter than the text */
+  /** true if the text is longer than `content` */
   content_truncated: boolean
   owner: string
   label_names: string[]

@@ -2,13 +2,13 @@
 import { hash } from 'node:crypto'
 import type { AppError, Code } from '../errors.ts'
 
-export interface LinkPage {
+interface LinkPage {
   filename: string
   size: number
   mime_type: string
   requires_password: boolean
   expires_at: Date | null
-  /** whether browsers can display its type */
+  /** true if browsers can display its type */
   isViewable: boolean
   /** relative path from the page to its form actions: '' or the token and a slash */
   base: string

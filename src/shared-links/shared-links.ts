@@ -21,7 +21,7 @@ export interface SharedLink extends Row<'shared_links'>, Pick<Row<'documents'>, 
   document_created_at: Date
   file_replaced_at: Date | null
   creator: string
-  /** whether its creator can still see the document */
+  /** true while its creator can see the document */
   is_creator_authorized: boolean
   /** by the database clock */
   is_expired: boolean

@@ -32,9 +32,9 @@ export interface ExternalSignIn {
 export async function signInByIdentity(app: App, identity: Identity, revokeCredentials: RevokeCredentials): Promise<ExternalSignIn> {
   checkHostedDomain(app, identity)
   return app.db.transaction().execute(async (trx) => {
-    const known = await findByIdentity(trx, identity)
-    const linked = known ? null : await linkByEmail(app, trx, identity, revokeCredentials)
-    const user = known ?? linked?.user ?? (await createUser(app, trx, identity))
+    const existing = await findByIdentity(trx, identity)
+    const linked = existing ? null : await linkByEmail(app, trx, identity, revokeCredentials)
+    const user = existing ?? linked?.user ?? (await createUser(app, trx, identity))
     if (user.disabled) throw new AppError('UNAUTHORIZED', {}, 'This account is disabled.')
     return { user: await syncGroups(app, trx, user, identity), linked: linked?.revoked ?? null }
   })

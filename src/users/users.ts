@@ -57,7 +57,7 @@ export interface NewUser {
   password_hash: string | null
   role: Role
   display_name?: string | undefined
-  /** whether somebody vouches for the address */
+  /** true if an admin or an identity provider has verified the address */
   email_verified: boolean
 }
 
@@ -91,7 +91,7 @@ async function refuseConfusable(db: Db, key: string): Promise<void> {
 
 export interface Changes {
   email?: string | undefined
-  /** whether somebody vouches for the new address */
+  /** true if an admin or an identity provider has verified the new address */
   email_verified?: boolean
   display_name?: string | undefined
   role?: Role | undefined
@@ -150,7 +150,7 @@ export async function updateProfile(
 }
 
 export interface Removal {
-  /** whether the user's documents are deleted or transferred */
+  /** fate of the user's documents */
   documents?: 'delete' | 'transfer' | undefined
   /** recipient: user name, e-mail address or id */
   to?: string | undefined

@@ -31,5 +31,8 @@ test('audit log has shell actions with the Unix user name; list, export, verify;
   expect((await dms('audit', 'verify', '--head', head)).code).toBe(0)
   expect((await dms('audit', 'verify', '--head', '2')).code).toBe(2)
   await sql`alter table audit_entries disable trigger user; delete from audit_entries where seq = 2`.execute(app.db)
-  expect(await dms('audit', 'verify', '--head', head)).toMatchObject({ code: 3, stdout: expect.stringContaining('the earlier head is entry 2') })
+  expect(await dms('audit', 'verify', '--head', head)).toMatchObject({
+    code: 3,
+    stdout: expect.stringContaining('the earlier head is entry 2'),
+  })
 })

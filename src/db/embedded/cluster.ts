@@ -53,7 +53,7 @@ async function createDatabase(folder: string, binaries: Binaries, account: Accou
   if (version === undefined) throw new ConfigError([`${folder} is not a PostgreSQL database: move it away`])
   if (Number(version) === binaries.major) return
   throw new ConfigError([
-    `${folder} is of PostgreSQL ${version.trim()}, and the PostgreSQL ${binaries.major} of this dms cannot read it: ` +
+    `${folder} is of PostgreSQL ${version.trim()} and cannot be read by the PostgreSQL ${binaries.major} of this dms: ` +
       `run the dms that created it, make a backup and restore it here, or set DATABASE_URL to a PostgreSQL ${version.trim()} that runs on this folder`,
   ])
 }

@@ -7,19 +7,8 @@ import { usage } from '../runtime/exit.ts'
 import type { Column } from './output.ts'
 
 export const auditColumns: Column<AuditEntry>[] = [
-  { name: 'seq' },
-  { name: 'at' },
-  { name: 'actor' },
-  { name: 'action' },
-  { name: 'target' },
-  { name: 'outcome' },
-  { name: 'code' },
-  { name: 'ip' },
-  { name: 'via', show: 'wide' },
-  { name: 'details', show: 'wide' },
-  { name: 'request_id', show: 'wide' },
-  { name: 'actor_id', show: 'wide' },
-  { name: 'hash', show: 'wide' },
+  ...['seq', 'at', 'actor', 'action', 'target', 'outcome', 'code', 'ip'].map((name) => ({ name })),
+  ...['via', 'details', 'request_id', 'actor_id', 'hash'].map((name) => ({ name, show: 'wide' as const })),
 ]
 
 export interface AuditFlags {
@@ -46,7 +35,7 @@ export const addAuditFlags = (command: Command): Command =>
 /** Converts the flags to a filter. Throws Failure USAGE. */
 export function parseAuditFilter({ since, ...filter }: AuditFlags): AuditFilter {
   if (since === undefined) return filter
-  if (filter.from !== undefined) throw usage('--since and --from are two ways to say the same')
+  if (filter.from !== undefined) throw usage('--since excludes --from')
   return { ...filter, from: new Date(Date.now() - parseDurationFlag('--since', since)).toISOString() }
 }
 

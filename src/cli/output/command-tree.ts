@@ -62,9 +62,9 @@ function describeFlag(option: Option, description: string): FlagSpec {
   return { flags, names, description, value: required && !optional ? describeValue(name, option) : null }
 }
 
-const describeValue = (name: string, given: Argument | Option): ValueSpec => ({
+const describeValue = (name: string, value: Argument | Option): ValueSpec => ({
   name,
-  choices: given.argChoices ?? (given instanceof SuggestingOption ? given.suggestions : []),
+  choices: value.argChoices ?? (value instanceof SuggestingOption ? value.suggestions : []),
   isFile: /\b(file|path|place|folder|backup)\b/.test(name),
-  isVariadic: given.variadic,
+  isVariadic: value.variadic,
 })

@@ -15,9 +15,9 @@ interface Issue {
  * (remote-client.ts); other errors are returned unchanged.
  */
 export function describeDatabaseError(error: unknown): unknown {
-  const isTold = !(error instanceof Error) || error instanceof Failure || error instanceof AppError || 'status' in error
+  const hasMessage = !(error instanceof Error) || error instanceof Failure || error instanceof AppError || 'status' in error
   const isPipe = (error as { code?: unknown }).code === 'EPIPE'
-  if (isTold || isPipe || error.name === 'TimeoutError' || exitOf(error) !== 'UNAVAILABLE') return error
+  if (hasMessage || isPipe || error.name === 'TimeoutError' || exitOf(error) !== 'UNAVAILABLE') return error
   return new Failure('UNAVAILABLE', `the database cannot be reached: ${errorMessage(error)}`, { fix: 'dms doctor --only config,database' })
 }
 
@@ -83,8 +83,8 @@ function errorCode(error: unknown, exit: Exit): string {
 function errorDetails(error: unknown): object {
   if (error instanceof ConfigError) return { problems: error.problems }
   const { details, fix } = error as { details?: unknown; fix?: unknown }
-  const known = error instanceof Error && error.name === 'Busy' ? parseLockHolder(error) : details
-  return { ...(typeof known === 'object' ? known : {}), ...(typeof fix === 'string' ? { fix } : {}) }
+  const fields = error instanceof Error && error.name === 'Busy' ? parseLockHolder(error) : details
+  return { ...(typeof fields === 'object' ? fields : {}), ...(typeof fix === 'string' ? { fix } : {}) }
 }
 
 /** Splits the holder of a lock, for example `dms backup pid=42 host=a`, into its parts. */

@@ -1,7 +1,7 @@
 /** Maps fields in validation errors of the API to the flags of a command. */
 import type { Command } from 'commander'
 
-interface Refusal {
+interface Issue {
   readonly path: string
   readonly message: string
 }
@@ -26,14 +26,14 @@ const flagsOf: Readonly<Record<string, readonly string[]>> = {
   metadata: ['set'],
 }
 
-/** Longer values are left out of messages. */
-const longest = 60
+/** Maximum length of a value in a message. */
+const maxValueLength = 60
 
 /** Adds the flag to each validation issue of the error. If all issues have one, they become the message. */
 export function addFlagNames(error: unknown, command: Command): unknown {
   const { details } = error as { details?: { issues?: unknown } }
   if (!(error instanceof Error) || !Array.isArray(details?.issues)) return error
-  const issues = (details.issues as Refusal[]).map(({ path, message }) => ({ path, message, ...flagFor(command, path) }))
+  const issues = (details.issues as Issue[]).map(({ path, message }) => ({ path, message, ...flagFor(command, path) }))
   const isAll = issues.length > 0 && issues.every(({ flag }) => flag !== undefined)
   const message = issues.map(({ flag, message }) => `${flag}: ${message}`).join('; ')
   return Object.assign(error, { details: { ...details, issues } }, isAll ? { message } : {})
@@ -46,14 +46,14 @@ function flagFor(command: Command, path: unknown): { flag?: string } {
       const option = command.options.find(({ long }) => long === `--${name}`)
       const key = option?.attributeName()
       if (key === undefined || command.getOptionValueSource(key) !== 'cli') continue
-      const given: unknown = command.getOptionValue(key)
-      const value = Array.isArray(given) ? given[given.length === 1 ? 0 : placeOf(part, parts[at + 1])] : given
-      return { flag: typeof value === 'string' && value.length <= longest ? `--${name} ${value}` : `--${name}` }
+      const values: unknown = command.getOptionValue(key)
+      const value = Array.isArray(values) ? values[values.length === 1 ? 0 : flagIndex(part, parts[at + 1])] : values
+      return { flag: typeof value === 'string' && value.length <= maxValueLength ? `--${name} ${value}` : `--${name}` }
     }
   }
   return {}
 }
 
 /** The index of a condition is not that of its flag, because conditions are grouped by sign. */
-const placeOf = (part: string, place: string | undefined): number =>
-  flagsOf[part]?.[0] === 'field' ? Number.NaN : Number(place ?? Number.NaN)
+const flagIndex = (part: string, index: string | undefined): number =>
+  flagsOf[part]?.[0] === 'field' ? Number.NaN : Number(index ?? Number.NaN)

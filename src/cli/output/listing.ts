@@ -15,10 +15,7 @@ export const addLimitFlags = (command: Command): Command =>
   command.option('--limit <n>', 'maximum number of rows', '50').option('--all', 'all rows')
 
 /** Parses --limit; Infinity with --all. Throws Failure USAGE. */
-export function parseLimit({ limit, all }: ListFlags): number {
-  if (all) return Number.POSITIVE_INFINITY
-  return parseCount('--limit', limit)
-}
+export const parseLimit = ({ limit, all }: ListFlags): number => (all ? Number.POSITIVE_INFINITY : parseCount('--limit', limit))
 
 /** Prints at most `limit` rows. With -v notes that there are more, and their number if `rows` knows it. */
 export async function printList<T extends object>(
@@ -32,13 +29,13 @@ export async function printList<T extends object>(
   let count = 0
   for await (const row of rows) {
     if (count === limit) {
-      cli.note(`showing ${limit}; there are more: use --all`)
+      cli.note(`showing the first ${limit}; use --all`)
       break
     }
     count++
     if (isStreamed) cli.print([row], shape)
     else collected.push(row)
-    // Stop here: another page would be fetched only to learn that it exists.
+    // Stop here instead of fetching another page only to count it.
     const total = rows.total?.() ?? null
     if (count < limit || (total === null && cli.options.verbose > 0)) continue
     if (total !== null && total > limit && cli.options.verbose > 0) cli.note(`showing ${limit} of ${total}; use --all`)

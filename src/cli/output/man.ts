@@ -29,7 +29,7 @@ export function formatManPage(word: CommandNode, version: string, exits: Readonl
       ? ['.SH COMMANDS', ...words.flatMap((each) => ['.TP', `.BR ${plain(manPageName(each))} (1)`, line(each.summary)])]
       : []),
     '.SH OPTIONS',
-    ...flags.flatMap(({ flags: shown, description }) => ['.TP', `\\fB${plain(shown)}\\fR`, line(description)]),
+    ...flags.flatMap(({ flags: syntax, description }) => ['.TP', `\\fB${plain(syntax)}\\fR`, line(description)]),
     ...(isRoot ? exitStatus(Object.values(exits).map(([code, meaning]) => `${code} ${meaning}`)) : []),
     ...(manual?.exits ? exitStatus(manual.exits.split(' · ')) : []),
     ...(isRoot ? [] : ['.SH SEE ALSO', '.BR dms (1)']),
@@ -37,9 +37,9 @@ export function formatManPage(word: CommandNode, version: string, exits: Readonl
   ].join('\n')
 }
 
-const example = ([command, what]: readonly [string, string]): string[] => [
+const example = ([command, purpose]: readonly [string, string]): string[] => [
   '.PP',
-  ...(what === '' ? [] : [line(`${what}:`)]),
+  ...(purpose === '' ? [] : [line(`${purpose}:`)]),
   '.PP',
   '.EX',
   line(`    ${command.includes('dms ') ? '' : 'dms '}${command}`),

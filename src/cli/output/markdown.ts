@@ -1,5 +1,4 @@
 /** Manual pages in Markdown from the command tree. The output is deterministic. */
-
 import type { CommandNode } from './command-tree.ts'
 import { manPageName } from './man.ts'
 
@@ -32,8 +31,8 @@ export function formatMarkdownPage(word: CommandNode): string {
 
 const code = (language: string, lines: readonly string[]): string => [`\`\`\`${language}`, ...lines, '```'].join('\n')
 
-const example = ([command, what]: readonly [string, string]): string[] => [
-  ...(what === '' ? [] : [`# ${what}`]),
+const example = ([command, purpose]: readonly [string, string]): string[] => [
+  ...(purpose === '' ? [] : [`# ${purpose}`]),
   `${command.includes('dms ') ? '' : 'dms '}${command}`,
 ]
 

@@ -1,5 +1,4 @@
 /** Rendering of results. Commands pass rows or an object with columns and print nothing themselves. */
-
 import { escapeControls } from '../../log/escape.ts'
 import { usage } from '../runtime/exit.ts'
 import { formatCell, formatCsv } from './csv.ts'
@@ -79,7 +78,7 @@ export function render<T extends object>(result: T | readonly T[], shape: Shape<
 }
 
 /** Returns "1 finding" or "2 findings". */
-export const pluralize = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
+export const pluralize = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 /** Wraps a sentence between words and indents all lines but the first. Longer words stay whole, so that they can be copied. */
 export function wrapText(sentence: string, width: number, indent = 2): string {
@@ -99,16 +98,16 @@ function selectColumns<T extends object>(
   { fields, format }: RenderOptions,
 ): readonly Column<T>[] {
   if (fields === null) return columns.filter(({ show }) => show === undefined || (show === 'wide' && format === 'wide'))
-  const known = new Set([...columns.map(({ name }) => name), ...rows.flatMap((row) => Object.keys(row))])
-  // Without rows only the columns are known, and an empty list must not fail a script.
-  if (rows.length > 0) rejectUnknownFields(fields, known)
+  const names = new Set([...columns.map(({ name }) => name), ...rows.flatMap((row) => Object.keys(row))])
+  // Without rows only the columns have names, and an empty list must not fail a script.
+  if (rows.length > 0) rejectUnknownFields(fields, names)
   return fields.map((name) => columns.find((column) => column.name === name) ?? { name })
 }
 
 /** Throws Failure USAGE if --fields names an unknown field. */
-export function rejectUnknownFields(fields: readonly string[] | null, known: ReadonlySet<string>): void {
-  const unknown = fields?.filter((name) => !known.has(name)) ?? []
-  if (unknown.length > 0) throw usage(`unknown field ${unknown.join(', ')}; known are ${[...known].join(', ')}`)
+export function rejectUnknownFields(fields: readonly string[] | null, names: ReadonlySet<string>): void {
+  const unknown = fields?.filter((name) => !names.has(name)) ?? []
+  if (unknown.length > 0) throw usage(`unknown field ${unknown.join(', ')}; known are ${[...names].join(', ')}`)
 }
 
 /** Adds null for missing fields of --fields: streamed objects may have different fields. */

@@ -30,9 +30,9 @@ export function listSettings(
   key: string | undefined,
   { setOnly = false, reveal = false }: SettingRowOptions,
 ): SettingRow[] {
-  const wanted = [...settings].filter(([name]) => key === undefined || name === key || name.startsWith(`${key}.`))
-  if (wanted.length === 0) throw usage(`there is no setting ${key}${suggest(String(key), settings.keys())}`)
-  const rows = wanted.map(([name, { kind, secret }]) => {
+  const selected = [...settings].filter(([name]) => key === undefined || name === key || name.startsWith(`${key}.`))
+  if (selected.length === 0) throw usage(`there is no setting ${key}${suggest(String(key), settings.keys())}`)
+  const rows = selected.map(([name, { kind, secret }]) => {
     const value = getValue(config, name)
     const written = kind.write ? kind.write(value) : value
     return {
@@ -52,8 +52,8 @@ export const addGeneratedSecrets = (
   { reveal = false }: SettingRowOptions,
 ): SettingRow[] =>
   rows.map((row) => {
-    const kept = row.origin === 'default' ? readGeneratedSecret(config, row.key) : null
-    return kept ? { ...row, value: reveal ? kept.text : null, origin: 'file', source: kept.path } : row
+    const generated = row.origin === 'default' ? readGeneratedSecret(config, row.key) : null
+    return generated ? { ...row, value: reveal ? generated.text : null, origin: 'file', source: generated.path } : row
   })
 
 /** Returns null if the secret does not exist yet, and a null text if it is not readable. */

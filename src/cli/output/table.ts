@@ -60,23 +60,9 @@ export function renderTable(
 }
 
 const borderless = Object.fromEntries(
-  [
-    'top',
-    'top-mid',
-    'top-left',
-    'top-right',
-    'bottom',
-    'bottom-mid',
-    'bottom-left',
-    'bottom-right',
-    'left',
-    'left-mid',
-    'mid',
-    'mid-mid',
-    'right',
-    'right-mid',
-    'middle',
-  ].map((name) => [name, '']),
+  'top top-mid top-left top-right bottom bottom-mid bottom-left bottom-right left left-mid mid mid-mid right right-mid middle'
+    .split(' ')
+    .map((name) => [name, '']),
 )
 
 function naturalWidths(rows: readonly (readonly string[])[]): number[] {
@@ -102,17 +88,17 @@ function fitColumns(
   let all: (readonly string[])[] = head ? [head, ...rows] : [...rows]
   let widths = naturalWidths(all)
   const room = width - gap * (widths.length - 1)
-  const kinds = kept(
+  const kinds = shortenIds(
     widths.map((_, index) => kindOf(rows, index, right[index] === true)),
     widths,
     room,
   )
-  const squeeze = (floor: number, ...which: Kind[]) =>
+  const squeeze = (floor: number, ...selected: Kind[]) =>
     shrinkWidest(
       widths,
       room,
       floor,
-      widths.keys().filter((index) => which.includes(kinds[index] as Kind)),
+      widths.keys().filter((index) => selected.includes(kinds[index] as Kind)),
     )
   const shorten = (shown: string) => {
     if (sumOf(widths) <= room) return
@@ -142,21 +128,20 @@ function kindOf(rows: readonly (readonly string[])[], index: number, isRight: bo
 }
 
 /** Treats ids as texts where they do not fit: first all but the first column of ids, then all. */
-function kept(kinds: readonly Kind[], natural: readonly number[], room: number): Kind[] {
-  const least = { nothing: narrowest, text: narrow, time: readable, id: Number.POSITIVE_INFINITY, number: Number.POSITIVE_INFINITY }
-  const first = kinds.indexOf('id')
-  const ways = [() => true, (index: number) => index === first, () => false].map((isKept) =>
-    kinds.map((kind, index) => (kind === 'id' && !isKept(index) ? 'text' : kind)),
-  )
-  const fits = (way: readonly Kind[]) => sumOf(natural.map((each, index) => Math.min(each, least[way[index] as Kind]))) <= room
-  return ways.find(fits) ?? (ways.at(-1) as Kind[])
+function shortenIds(kinds: readonly Kind[], natural: readonly number[], room: number): Kind[] {
+  const minWidths = { nothing: narrowest, text: narrow, time: readable, id: Number.POSITIVE_INFINITY, number: Number.POSITIVE_INFINITY }
+  const firstId = kinds.indexOf('id')
+  const fits = (option: readonly Kind[]) => sumOf(natural.map((width, index) => Math.min(width, minWidths[option[index] as Kind]))) <= room
+  const onlyFirstId = kinds.map((kind, index) => (kind === 'id' && index !== firstId ? 'text' : kind))
+  const noIds = kinds.map((kind) => (kind === 'id' ? 'text' : kind))
+  return [[...kinds], onlyFirstId].find(fits) ?? noIds
 }
 
 const sumOf = (widths: readonly number[]): number => widths.reduce((sum, each) => sum + each, 0)
 
 /** Shrinks the widest of the columns until the table fits or all have the width `floor`. */
-function shrinkWidest(widths: number[], room: number, floor: number, which: Iterable<number>): void {
-  const indices = [...which]
+function shrinkWidest(widths: number[], room: number, floor: number, columns: Iterable<number>): void {
+  const indices = [...columns]
   for (let excess = sumOf(widths) - room; excess > 0; ) {
     const of = indices.map((index) => widths[index] as number)
     const widest = Math.max(...of)
@@ -172,12 +157,12 @@ function shrinkWidest(widths: number[], room: number, floor: number, which: Iter
 /** Cuts a text to `width` columns, with an ellipsis. */
 function truncate(text: string, width: number): string {
   if (displayWidth(text) <= width) return text
-  let kept = ''
+  let start = ''
   let used = 0
   for (const { segment } of graphemes(text)) {
     used += displayWidth(segment)
     if (used > width - 1) break
-    kept += segment
+    start += segment
   }
-  return `${kept}…`
+  return `${start}…`
 }

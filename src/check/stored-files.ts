@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { listStoredFiles, lockOrCreate, placeholderAddress, usesOf } from '../documents/stored-files.ts'
-import { openFileCollector } from '../files/free-buffers.ts'
 import * as jobs from '../jobs/queue.ts'
 import { FileMissing, sha256Of } from '../ports/file-store.ts'
 import type { CheckResult, CheckScope } from './check-result.ts'
@@ -21,10 +20,8 @@ interface Stored {
 
 /** Yields stored files that are missing, unreadable or of the wrong size. */
 export async function* files(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
-  const onFileRead = openFileCollector()
   for await (const stored of listFiles(app, scope)) {
     const problem = await findProblem(app, stored)
-    onFileRead()
     if (problem) yield* reportPerDocument(app, stored, problem)
   }
 }
@@ -45,12 +42,10 @@ async function findProblem(app: App, { address, size }: Stored): Promise<Problem
 
 /** Yields stored files of the sample whose bytes have changed. */
 export async function* checksums(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
-  const onFileRead = openFileCollector()
   for await (const stored of listFiles(app, scope)) {
     if (scope.sample < 1 && Math.random() >= scope.sample) continue
     const { sha256 } = stored
     const actual = await hashFile(app, stored)
-    onFileRead()
     if (actual === null || actual === sha256) continue
     const message = 'the stored file is corrupt: restore it from a backup'
     yield* reportPerDocument(app, stored, { severity: 'error', message, expected: sha256, actual })

@@ -1,14 +1,14 @@
-/** The MIME type of a file: by its first bytes, and only where they are silent by its name. */
+/** Detection of MIME types: by the first bytes of a file, else by its name. */
 import { fileTypeFromBuffer } from 'file-type'
 import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
 import { byteOrderMark, decodeAs, isUtf8, wideEncoding } from './readers/decode.ts'
 
-/** How many bytes detectType() wants to see. */
+/** Number of first bytes that detectType() needs. */
 export const headBytes = 4100
 
 /**
- * Decides the type from at most `headSize` first bytes. `size` is that of the whole file where it is known.
- * Cheap and safe on hostile bytes; the reader process refines it where the whole file says more.
+ * Detects the type by at most `headBytes` first bytes. `size` is the size of the whole file, if known.
+ * Cheap and safe for hostile bytes. The reader process detects containers more precisely.
  */
 export async function detectType(head: Uint8Array, filename: string, size?: number): Promise<string> {
   const extension = extensionOf(filename)
@@ -25,15 +25,15 @@ export async function detectType(head: Uint8Array, filename: string, size?: numb
   if (start.startsWith('\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1')) return oleTypes.has(typeFromName) ? typeFromName : 'application/x-cfb'
   if (start.startsWith('PK\x03\x04') || start.startsWith('PK\x05\x06')) return detectZipType(ascii(head), typeFromName)
   if (start.startsWith('II*\0') || start.startsWith('MM\0*') || start.startsWith('II+\0') || start.startsWith('MM\0+')) return 'image/tiff'
-  const found = await fileTypeFromBuffer(head).catch(() => undefined)
-  return found?.mime ?? (typeFromName.startsWith('text/') ? unknownType : typeFromName)
+  const detected = await fileTypeFromBuffer(head).catch(() => undefined)
+  return detected?.mime ?? (typeFromName.startsWith('text/') ? unknownType : typeFromName)
 }
 
 const oleTypes = new Set(['doc', 'xls', 'ppt', 'msg'].map((extension) => typeByExtension[extension]))
 
 const ascii = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
 
-/** The head as text, or null where it is not text in any encoding. */
+/** Decodes the head. Returns null if it is not text in any encoding. */
 function decodeHead(head: Uint8Array, isHead: boolean): string | null {
   const mark = byteOrderMark(head)
   const encoding = mark?.encoding ?? wideEncoding(head)
@@ -49,25 +49,25 @@ function textIfReadable(text: string, tolerance: number): string | null {
   return odd <= text.length * tolerance ? text : null
 }
 
-/** Control characters that text does not use (it uses tab, line and page ends, escape), and what is no character. */
+/** Returns whether text never contains the code: control characters except tab, line and page ends and escape, and noncharacters. */
 const isUnusualCharacter = (code: number): boolean =>
   (code < 0x20 && (code < 9 || code > 13) && code !== 0x1b) || code === 0x7f || code >= 0xfffe
 
-const knownHeader = /^(from|to|cc|subject|date|received|message-id|mime-version|return-path|delivered-to|reply-to|sender):/i
+const mailHeader = /^(from|to|cc|subject|date|received|message-id|mime-version|return-path|delivered-to|reply-to|sender):/i
 const anyHeader = /^([!-9;-~]+:|[ \t]+\S)/
 
-/** A mail begins with header lines, at least two of them well known. */
+/** Returns whether the text starts with header lines, at least two of them common in mail. */
 function isMail(text: string): boolean {
   const lines = text
     .replace(/^From .*\r?\n/, '')
     .trimStart()
     .split(/\r?\n/)
-  let known = 0
+  let mailHeaders = 0
   for (const line of lines) {
     if (line === '' || !anyHeader.test(line)) break
-    if (knownHeader.test(line)) known++
+    if (mailHeader.test(line)) mailHeaders++
   }
-  return known >= 2
+  return mailHeaders >= 2
 }
 
 function detectTextType(text: string, byName: string, isWhole: boolean): string {
@@ -96,7 +96,7 @@ function detectMarkupType(start: string, byName: string): string | null {
     : null
 }
 
-/** Types that are text, so that a name may choose among them. */
+/** Returns whether the name may choose this type for text. */
 const isTextual = (type: string): boolean =>
   (type.startsWith('text/') && type !== 'text/html') ||
   type === 'application/yaml' ||
@@ -112,7 +112,7 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Office documents and books are ZIP files; their first entries tell, else their name. */
+/** Detects office documents and books among ZIP files by their first entries, else by name. */
 function detectZipType(head: string, byName: string): string {
   const entries = listZipEntries(head)
   const declared = entries[0]?.name === 'mimetype' ? /^application\/[\w.+-]+/.exec(entries[0].start)?.[0] : undefined
@@ -129,7 +129,7 @@ const openXml = [
   ['ppt/', 'pptx'],
 ] as const
 
-/** Names of the entries that begin in the head, and how their data starts (of stored ones: the data itself). */
+/** Lists the entries that begin in the head, with the beginning of their data. */
 function listZipEntries(head: string): { name: string; start: string }[] {
   const entries = []
   for (let at = head.indexOf('PK\x03\x04'); at >= 0; at = head.indexOf('PK\x03\x04', at + 4)) {

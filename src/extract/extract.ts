@@ -1,4 +1,4 @@
-/** Reads any file: decides its type by all of its bytes, and opens it with the reader of that kind. */
+/** Opens any file: detects its type by all of its bytes and chooses the reader. */
 import { ReadFailure } from '../ports/document-reader.ts'
 import { detectType, headBytes } from './detect.ts'
 import { type ByteSource, type Contents, type OpenedDocument, openTextOnly } from './opened-document.ts'
@@ -12,9 +12,9 @@ import { detectOleType, openDoc, openMsg, openPpt, openXls } from './readers/off
 import { readRtf } from './readers/office/rtf.ts'
 import type { PdfTools } from './readers/pdf/pdf.ts'
 
-/** How deep files may lie inside files. */
+/** Maximum nesting of files in files. */
 const maxDepth = 3
-/** Bytes of a plain text that are looked at; more cannot fit into `maxText` in any encoding. */
+/** Maximum bytes of plain text. More would exceed `maxTextLength` in every encoding. */
 const maxTextBytes = maxTextLength * 4
 
 export type Tools = Omit<PdfTools, 'openPart'>
@@ -23,14 +23,14 @@ export interface OpenedFile extends OpenedDocument {
   readonly mimeType: string
 }
 
-/** Opens a file; `depth` counts the files around it. Throws ReadFailure. */
+/** Opens a file. `depth` is the number of files that contain it. Throws ReadFailure. */
 export async function openFile(source: ByteSource, tools: Tools, depth = 0): Promise<OpenedFile> {
   const mimeType = await detectFileType(source)
   const opened = await openByType(source, mimeType, tools, depth)
   return { ...opened, mimeType, contents: async () => limitContents(await opened.contents()) }
 }
 
-/** By the first bytes; containers are looked into, because their beginning often does not tell. */
+/** Detects the type by the first bytes, and that of containers by their entries. */
 async function detectFileType(source: ByteSource): Promise<string> {
   const bytes = source.head(headBytes)
   const type = await detectType(bytes, source.filename, source.size)
@@ -45,11 +45,11 @@ async function openByType(source: ByteSource, mimeType: string, tools: Tools, de
   const family = findFamily(mimeType)
   if (family) return openOffice(source, family)
   const openPart = async (part: ByteSource): Promise<OpenedDocument | null> => (depth < maxDepth ? openFile(part, tools, depth + 1) : null)
-  // Programs of the eighties use the same names; nobody reads their files any more.
+  // Programs of the eighties use the same extensions. Their files are not supported.
   if (oleTypes.has(mimeType) && !isOle(source.head(8))) return openTextOnly(async () => ({ text: '' }))
   switch (mimeType) {
     case 'application/pdf':
-      // PDF.js takes as long to load as everything else together.
+      // Imported on demand: PDF.js takes as long to load as everything else together.
       return (await import('./readers/pdf/pdf.ts')).openPdf(source, { ...tools, openPart })
     case 'application/rtf':
       return openTextOnly(async () => readRtf(source.read()))
@@ -82,7 +82,7 @@ const readableImages = new Set(['image/jpeg', 'image/png', 'image/webp', 'image/
 const oleTypes = new Set(['application/msword', 'application/vnd.ms-excel', 'application/vnd.ms-powerpoint', 'application/vnd.ms-outlook'])
 const textTypes = new Set(['application/json', 'application/x-ndjson', 'application/yaml', 'application/postscript'])
 
-/** A drawing whose letters may be text or outlines. */
+/** Opens a drawing. Its letters are text or outlines; OCR is for drawings without text. */
 function openSvg(source: ByteSource, { limits }: Tools): OpenedDocument {
   const image = openImage(source, 'image/svg+xml', limits)
   return {
@@ -95,7 +95,7 @@ function openSvg(source: ByteSource, { limits }: Tools): OpenedDocument {
   }
 }
 
-/** Caps the text of all pages together, and takes out what no database stores. */
+/** Limits the text of all pages together and removes characters that PostgreSQL cannot store. */
 function limitContents({ metadata, pages }: Contents): Contents {
   let left = maxTextLength
   let isCut = false
@@ -108,7 +108,7 @@ function limitContents({ metadata, pages }: Contents): Contents {
   return { metadata: { ...sanitizeMetadata(metadata), ...(isCut || left === 0 ? { text_truncated: true } : {}) }, pages: limitedPages }
 }
 
-/** Values that are JSON and that every database takes: texts of sane length, numbers, truth values. */
+/** Keeps strings, truncated to 2000 characters, numbers and booleans. */
 function sanitizeMetadata(metadata: Record<string, unknown>): Record<string, unknown> {
   const entries = Object.entries(metadata).flatMap(([key, value]): [string, unknown][] => {
     if (typeof value === 'string') return [[key, removeInvalidCharacters(value.slice(0, 2000))]]
@@ -117,7 +117,7 @@ function sanitizeMetadata(metadata: Record<string, unknown>): Record<string, unk
   return Object.fromEntries(entries)
 }
 
-/** Whatever a reader throws becomes the reason that users see. */
+/** Converts any error of a reader to a ReadFailure. */
 export function toReadFailure(problem: unknown): ReadFailure {
   if (problem instanceof ReadFailure) return problem
   const message = problem instanceof Error ? problem.message : String(problem)

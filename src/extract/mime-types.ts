@@ -1,4 +1,4 @@
-/** MIME type by extension, for the types that people file. */
+/** MIME types by file extension. */
 export const typeByExtension: Readonly<Record<string, string>> = {
   pdf: 'application/pdf',
   txt: 'text/plain',
@@ -62,5 +62,5 @@ export const typeByExtension: Readonly<Record<string, string>> = {
 
 export const unknownType = 'application/octet-stream'
 
-/** The extension of a name in lower case, without the dot; '' where there is none. */
+/** Returns the extension of a name in lower case without the dot, '' if there is none. */
 export const extensionOf = (filename: string): string => /\.([^./\\]+)$/.exec(filename)?.[1]?.toLowerCase() ?? ''

@@ -1,24 +1,24 @@
-/** A file opened for reading, whatever its kind. */
+/** Interface of all readers: an opened file. */
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { OutlinePage } from '../ports/document-reader.ts'
 
-/** Bytes to read: a file on disk or a part of another file. */
+/** Bytes of a file on disk or of a part of another file. */
 export interface ByteSource {
   readonly filename: string
   readonly size: number
-  /** All bytes, a copy that the caller may keep, change or give away. */
+  /** Returns a copy of all bytes, which the caller owns. */
   read(): Uint8Array<ArrayBuffer>
-  /** At most `size` first bytes. */
+  /** Returns at most `size` first bytes. */
   head(size: number): Uint8Array<ArrayBuffer>
 }
 
 export interface Limits {
-  /** how many pages of one file may need OCR */
+  /** maximum number of pages of a file for OCR */
   readonly maxPages: number
-  /** pixels of one decoded picture */
+  /** maximum pixels of a decoded image */
   readonly maxPixels: number
-  /** of rendered PDF pages */
+  /** resolution of rendered PDF pages */
   readonly dpi: number
 }
 
@@ -27,18 +27,18 @@ export interface Contents {
   readonly pages: readonly OutlinePage[]
 }
 
-/** What OCR needs of a page, and what the file itself says there. */
+/** Image of a page for OCR, and the text layer of the page. */
 export interface Picture {
   readonly gray: Uint8Array
   readonly width: number
   readonly height: number
-  /** null where the file does not say */
+  /** null: not stated in the file */
   readonly dpi: number | null
-  /** the file's own text of the page */
+  /** text layer */
   readonly text: string
-  /** whether `text` is readable; where it is not, OCR replaces it */
+  /** whether `text` is readable; else OCR replaces it */
   readonly isTrusted: boolean
-  /** size as in the outline */
+  /** size in the units of the outline */
   readonly page: { readonly width: number; readonly height: number }
 }
 
@@ -49,14 +49,14 @@ export interface Box {
 
 export interface OpenedDocument {
   contents(): Promise<Contents>
-  /** The picture of one page, counted from 1; null where there is none. */
+  /** Returns the image of a page, counted from 1; null if there is none. */
   picture(page: number): Promise<Picture | null>
-  /** Encoded picture of the first page inside the box; null where the kind has none. */
+  /** Returns an encoded image of the first page inside the box; null for types without images. */
   thumbnail(box: Box, type: 'image/webp' | 'image/jpeg'): Promise<Uint8Array | null>
   close(): void
 }
 
-/** Opens a kind that is nothing but text: one page, no picture. */
+/** Returns a document of one page of text without images. */
 export function openTextOnly(read: () => Promise<{ text: string; metadata?: Record<string, unknown> }>): OpenedDocument {
   return {
     async contents() {
@@ -69,7 +69,7 @@ export function openTextOnly(read: () => Promise<{ text: string; metadata?: Reco
   }
 }
 
-/** A file on this machine. */
+/** Returns a source that reads a local file. */
 export const fileSource = (path: string, filename = basename(path)): ByteSource => ({
   filename,
   size: statSync(path).size,
@@ -85,7 +85,7 @@ export const fileSource = (path: string, filename = basename(path)): ByteSource 
   },
 })
 
-/** Bytes that are already in memory. */
+/** Returns a source of bytes in memory. */
 export const bytesSource = (bytes: Uint8Array, filename: string): ByteSource => ({
   filename,
   size: bytes.length,

@@ -1,13 +1,12 @@
-/** Which text of a page to believe: the file's own, that of OCR, or both. */
-
+/** Quality of the text layer of a page, and its combination with the text of OCR. */
 import { normalizeWhitespace } from './readers/decode.ts'
 
-/** At least so many letters and digits make a text layer that stands for its page. */
+/** Minimum letters and digits of a complete text layer. */
 const minLetters = 32
-/** A page under pictures with fewer characters than this is a picture with a caption. */
+/** Maximum length of the text of a page that consists of an image with a caption. */
 const maxCaptionLength = 200
 const maxGarbageShare = 0.1
-/** Pages with more segments than some rules and frames may be text turned into outlines. */
+/** Maximum path segments of rules and frames. More may be text as outlines. */
 const maxFrameSegments = 60
 
 const letters = /[\p{L}\p{N}]/gu
@@ -15,17 +14,17 @@ const garbage = /[\ufffd\p{Co}\p{Cn}]|[\p{Cc}--[\n\t\r]]/gv
 
 const countMatches = (text: string, pattern: RegExp): number => text.match(pattern)?.length ?? 0
 
-/** What the file's own text of a page is worth. */
+/** Assessed text layer of a page. */
 export interface TextLayer {
-  /** without characters that mean nothing */
+  /** text without garbage characters */
   readonly text: string
-  /** false where too much of it means nothing: a font without a map to characters */
+  /** false: too much garbage, as from a font without a character map */
   readonly isTrusted: boolean
-  /** whether the text alone shows that nothing is missing, or only a look at the page can tell */
+  /** whether the text alone proves that the page needs no OCR */
   readonly isConclusive: boolean
 }
 
-/** Some programs write their map to characters with the two bytes of each in the wrong order; no language has so many with a lower byte of 0. */
+/** Repairs character maps with swapped bytes: in no language do most characters have a low byte of 0. */
 function fixByteOrder(text: string): string {
   const swapped = text.match(/[^\p{ASCII}\s]/gu)?.filter((letter) => (letter.charCodeAt(0) & 0xff) === 0).length ?? 0
   if (swapped < 4 || swapped < 0.8 * text.replace(/\s/g, '').length) return text
@@ -34,7 +33,7 @@ function fixByteOrder(text: string): string {
   )
 }
 
-/** Judges the text layer of a page. */
+/** Assesses the text layer of a page. */
 export function assessTextLayer(stored: string): TextLayer {
   const raw = fixByteOrder(stored)
   const bad = countMatches(raw, garbage)
@@ -44,25 +43,25 @@ export function assessTextLayer(stored: string): TextLayer {
   return { text, isTrusted, isConclusive: isTrusted && visible >= maxCaptionLength && countMatches(text, letters) >= minLetters }
 }
 
-/** Whether OCR has to look at a page with this layer and these drawings. */
-export function requiresOcr(layer: TextLayer, drawn: { texts: number; imageShare: number; segments: number }): boolean {
+/** Returns whether a page with this text layer and these objects needs OCR. */
+export function requiresOcr(layer: TextLayer, survey: { texts: number; imageShare: number; segments: number }): boolean {
   if (!layer.isTrusted) return true
   if (layer.isConclusive) return false
-  const known = countMatches(layer.text, letters)
-  if (known >= minLetters) return drawn.imageShare > 0.7
-  if (known === 0 && drawn.texts > 0) return true
-  return drawn.imageShare > 0.005 || drawn.segments > maxFrameSegments
+  const letterCount = countMatches(layer.text, letters)
+  if (letterCount >= minLetters) return survey.imageShare > 0.7
+  if (letterCount === 0 && survey.texts > 0) return true
+  return survey.imageShare > 0.005 || survey.segments > maxFrameSegments
 }
 
 const tokenize = (line: string): string[] => line.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
 
-/** Joins a page's own text and that of OCR: all of the first, and of the second the lines that say something new. */
-export function joinTexts(own: string, recognized: string): string {
-  if (own.trim() === '') return recognized
-  const known = new Set(tokenize(own))
+/** Joins the text layer with those lines of OCR that contain new words. */
+export function joinTexts(layer: string, recognized: string): string {
+  if (layer.trim() === '') return recognized
+  const layerWords = new Set(tokenize(layer))
   const newLines = recognized.split('\n').filter((line) => {
     const words = tokenize(line)
-    return words.length > 0 && !words.every((word) => known.has(word))
+    return words.length > 0 && !words.every((word) => layerWords.has(word))
   })
-  return newLines.length > 0 ? `${own}\n${newLines.join('\n')}` : own
+  return newLines.length > 0 ? `${layer}\n${newLines.join('\n')}` : layer
 }

@@ -24,14 +24,11 @@ async function compare(first: FileHandle, second: FileHandle, size: number): Pro
   const length = Math.min(chunkBytes, size)
   const [one, other] = [Buffer.allocUnsafeSlow(length), Buffer.allocUnsafeSlow(length)]
   for (let at = 0; at < size; ) {
-    const wanted = Math.min(length, size - at)
-    const [left, right] = await Promise.all([
-      readFully(first, one, wanted, at),
-      readFully(second, other, wanted, at).catch(nullIfUnreadable),
-    ])
-    if (right === null || left !== wanted || right !== wanted) return false
-    if (one.compare(other, 0, wanted, 0, wanted) !== 0) return false
-    at += wanted
+    const count = Math.min(length, size - at)
+    const [left, right] = await Promise.all([readFully(first, one, count, at), readFully(second, other, count, at).catch(nullIfUnreadable)])
+    if (right === null || left !== count || right !== count) return false
+    if (one.compare(other, 0, count, 0, count) !== 0) return false
+    at += count
   }
   return true
 }

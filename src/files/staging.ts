@@ -166,10 +166,10 @@ async function isAbandoned(folder: string, name: string, self: string): Promise<
   const [ownHost, ownPid] = self.split('_')
   if (started === undefined || name.startsWith(ownerlessPrefix)) return true
   if (host === ownHost && (pid === ownPid || !isAlive(Number(pid)))) return true
-  const found = await stat(join(folder, name)).catch(() => null)
-  if (found === null) return false
+  const stats = await stat(join(folder, name)).catch(() => null)
+  if (stats === null) return false
   // A link has the mtime of its old file; its ctime is that of the link.
-  const createdAt = name.endsWith('.link') ? found.ctimeMs : found.mtimeMs
+  const createdAt = name.endsWith('.link') ? stats.ctimeMs : stats.mtimeMs
   return Date.now() - createdAt > staleMs
 }
 

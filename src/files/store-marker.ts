@@ -18,16 +18,18 @@ export const markerName = '.dms-store'
 export async function checkStoreMarker(db: Db, folder: string): Promise<void> {
   const path = join(folder, markerName)
   const marker = (await readFile(path, 'utf8').catch(() => '')).trim()
-  const known = await db.selectFrom('instance').select('value').where('key', '=', 'store_id').executeTakeFirst()
-  if (known && marker === known.value) return
-  if (known && marker)
-    throw new ConfigError([`storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, ours is ${known.value})`])
-  if (!known && marker)
+  const storeId = await db.selectFrom('instance').select('value').where('key', '=', 'store_id').executeTakeFirst()
+  if (storeId && marker === storeId.value) return
+  if (storeId && marker)
+    throw new ConfigError([
+      `storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, ours is ${storeId.value})`,
+    ])
+  if (!storeId && marker)
     throw new ConfigError([`storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, this database is new)`])
-  if (known && (await hasStoredFiles(db))) {
+  if (storeId && (await hasStoredFiles(db))) {
     throw new ConfigError([`storage.path ${folder} has no ${markerName}, but the database has documents: is the folder not mounted?`])
   }
-  const id = known?.value ?? (await createStoreId(db))
+  const id = storeId?.value ?? (await createStoreId(db))
   const handle = await open(path, 'w', 0o600)
   await handle.writeFile(`${id}\n`)
   await handle.sync()

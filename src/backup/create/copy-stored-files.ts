@@ -1,7 +1,7 @@
 /** Copies stored files into a backup. Records a damaged file and continues with the others. */
 
 import { mapConcurrently } from '../../concurrency.ts'
-import { openCollector, openFileCollector } from '../../files/free-buffers.ts'
+import { openCollector } from '../../files/free-buffers.ts'
 import { FileMissing, type FileStore } from '../../ports/file-store.ts'
 import { type Bytes, tapSizes, teeHash } from '../byte-streams.ts'
 import { filePath, type Head } from '../manifest.ts'
@@ -39,7 +39,6 @@ export async function copyStoredFiles(
   const damaged = new Map<string, FileDamage>()
   const lostInStore: string[] = []
   const collect = openCollector()
-  const onFileRead = openFileCollector()
   let done = 0
   let bytes = 0
   const copy = async (sha256: string, size: number, address: string) => {
@@ -47,7 +46,6 @@ export async function copyStoredFiles(
     const source = await files.read(address, size > 0 ? { start: 0, end: size - 1 } : undefined)
     const tee = teeHash(tapSizes(padToSize(source as Bytes, size), collect))
     await sink.put(filePath(sha256), size, tee.bytes)
-    onFileRead()
     if (tee.digest() !== sha256) damaged.set(sha256, { problem: 'corrupt', actualSha256: tee.digest() })
   }
   const copyOne = async (sha256: string, expected: number, address: string) => {

@@ -103,8 +103,8 @@ async function* listFiles(root: string): ReturnType<FileStore['list']> {
     for (const second of await within(join(root, first), /^[0-9a-f]{2}$/)) {
       const folder = join(root, first, second)
       for (const address of await within(folder, addressPattern)) {
-        const found = await stat(join(folder, address)).catch(undefinedIfMissing)
-        if (found) yield { address, size: found.size, modifiedAt: found.mtime }
+        const stats = await stat(join(folder, address)).catch(undefinedIfMissing)
+        if (stats) yield { address, size: stats.size, modifiedAt: stats.mtime }
       }
     }
   }

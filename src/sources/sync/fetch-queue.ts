@@ -1,7 +1,7 @@
 /** Queue of files to fetch: downloads run concurrently into the staging area of the store, and results are ingested in batches. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { AppError } from '../../errors.ts'
-import { openFileCollector } from '../../files/free-buffers.ts'
+import { openDownloadCollector } from '../../files/free-buffers.ts'
 import { type SourceBody, SourceFailure, type SourceFailureCode, type SourceFile } from '../../ports/source-type.ts'
 import { ingest } from './ingest.ts'
 import { type FetchRequest, type FetchResult, type SyncContext, unknownVersion, type Version } from './sync-context.ts'
@@ -47,7 +47,7 @@ export function openFetchQueue(context: SyncContext, onFetch: (path: string) => 
   let fatal: { error: unknown } | null = null
   let isStopped = false
   let changed = Promise.withResolvers<void>()
-  const onFileRead = openFileCollector(filesPerCollection)
+  const onFileRead = openDownloadCollector(filesPerCollection)
 
   const notifyChange = () => {
     changed.resolve()

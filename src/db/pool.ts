@@ -3,10 +3,10 @@ import { Kysely, type KyselyConfig, PostgresDialect, type Transaction } from 'ky
 import pg from 'pg'
 import { AppError } from '../errors.ts'
 import type { Log } from '../log/log.ts'
-import { KeepingClient } from './cached-plans.ts'
 import { openPipeline } from './pipeline.ts'
+import { openPrepared } from './prepared.ts'
 import type { Schema } from './schema.ts'
-import { destroyWhenStalled, type TrackingClient } from './stalled-connection.ts'
+import { destroyWhenStalled, TrackingClient } from './stalled-connection.ts'
 
 export type Db = Kysely<Schema>
 /** A transaction. Functions take it where their work commits or rolls back with the caller's. */
@@ -33,6 +33,8 @@ export interface Database {
   readonly lists: Db
   /** Pipelined: parts of long texts. */
   readonly texts: Db
+  /** For searches: every statement is prepared, and planned once per connection for any values. No transactions. */
+  readonly prepared: Db
   /** Opens a single connection with `name` as its application_name. The caller ends it. */
   connect(name: string): Promise<pg.Client>
   close(): Promise<void>
@@ -66,25 +68,28 @@ export function openDatabase({ address, poolMax, connectTimeoutMs, statementTime
   const common = { ...address, types: typeParsers, connectionTimeoutMillis: connectTimeoutMs, keepAlive: true }
   const pool = new pg.Pool({
     ...common,
-    Client: KeepingClient,
+    Client: TrackingClient,
     max: poolMax,
     application_name: 'dms',
     statement_timeout: statementTimeoutMs || undefined,
   })
   // Emitted when a connection is lost between two queries of a transaction. Without a listener the process would end.
-  pool.on('connect', (client) => {
+  const watch = (client: pg.PoolClient) => {
     client.on('error', () => {})
     if (statementTimeoutMs > 0) watchPooled(client as unknown as TrackingClient, statementTimeoutMs + stallGraceMs, common)
-  })
+  }
+  pool.on('connect', watch)
   pool.on('error', (error) => log.warn({ err: error.message }, 'an idle database connection was lost'))
   const statement_timeout = Math.min(readTimeoutMs, statementTimeoutMs || readTimeoutMs)
   const logQuery = traceQueries(log)
   const settings = { ...common, statement_timeout }
   const pipeline = (name: string) => openPipeline({ name, settings, log, logQuery, stallTimeoutMs: statement_timeout + stallGraceMs })
   const pipelines = { reads: pipeline('dms reads'), auth: pipeline('dms auth'), lists: pipeline('dms lists'), texts: pipeline('dms texts') }
+  const prepared = openPrepared({ ...common, statement_timeout: statementTimeoutMs || undefined }, watch, log)
   return {
     db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }), ...logQuery }),
     ...pipelines,
+    prepared: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: prepared }), ...logQuery }),
     async connect(name) {
       const client = new pg.Client({ ...common, application_name: name })
       client.on('error', (error) => log.warn({ err: error.message, connection: name }, 'a database connection was lost'))
@@ -93,7 +98,7 @@ export function openDatabase({ address, poolMax, connectTimeoutMs, statementTime
     },
     close: async () => {
       for (const pipelined of Object.values(pipelines)) await pipelined.destroy()
-      await pool.end()
+      await Promise.all([pool.end(), prepared.end()])
     },
   }
 }

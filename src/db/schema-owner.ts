@@ -12,7 +12,7 @@ export interface OwnedDatabase extends Database {
 const ownerPoolMax = 3
 
 /** Tables that the application creates and drops itself. */
-const searchTables = '^search_chunk_[0-9]+$'
+const searchTables = '^search_segment_[0-9]+$'
 
 /** Adds the owner's role to the application's `database`, and grants missing rights. Throws ConfigError if the two roles use different databases. */
 export async function openOwnedDatabase(database: Database, owner: DatabaseOptions): Promise<OwnedDatabase> {

@@ -143,8 +143,8 @@ export interface Schema {
     description: Generated<string>
     created_by: string | null
   }
-  search_entries: { document_id: string; chunk: number; version: number }
-  search_passages: { document_id: string; chunk: number; passage: number; words: string; start_at: number; length: number }
+  search_entries: { document_id: string; segment: number; version: number }
+  search_passages: { document_id: string; segment: number; passage: number; words: string; start_at: number; length: number }
   search_rebuild: { key: Generated<boolean>; started_at: CreatedAt }
   search_changes: { document_id: string }
   events: {

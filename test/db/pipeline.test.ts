@@ -1,7 +1,6 @@
 /** The lane for short reads gives what the pool gives, however many are on their way. */
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { kept } from '../../src/db/cached-plans.ts'
 import { startApp } from '../support/app.ts'
 
 const moments = [
@@ -37,24 +36,18 @@ test('one that fails among many fails alone', async () => {
   expect((await divide(5)).rows).toEqual([{ result: 2 }])
 })
 
-test('plans are kept of the statements that were used last, and values are those of each time', async () => {
+test('statements of searches are prepared, and planned once for any values; one that fails fails alone', async () => {
   const { app } = await startApp()
-  await app.db.connection().execute(async (db) => {
-    const plus = async (much: number, to: number) =>
-      (await sql<{ sum: number }>`${kept} select ${to}::int + ${sql.lit(much)} as sum`.execute(db)).rows[0]?.sum
-    for (let much = 0; much < 30; much++) expect(await plus(much, 1)).toBe(much + 1)
-    for (const to of [5, 6]) expect(await plus(29, to)).toBe(29 + to)
-    // One that is kept no more is kept again.
-    expect(await plus(0, 7)).toBe(7)
-    const { rows } = await sql<{ statement: string; plans: number }>`
-      select statement, generic_plans as plans from pg_prepared_statements where statement like '%as sum' order by prepare_time`.execute(db)
-    expect(rows).toHaveLength(16)
-    expect(rows.at(-1)?.statement).toContain('+ 0 as')
-    expect(rows.find(({ statement }) => statement.includes('+ 29 as'))?.plans).toBe(3)
-    await expect(sql`${kept} select ${0}::int from nowhere`.execute(db)).rejects.toMatchObject({ code: '42P01' })
-    const divide = (by: number) => sql<{ result: number }>`${kept} select 10 / ${by}::int as result`.execute(db)
-    for (const time of [1, 2]) await expect(divide(0), `time ${time}`).rejects.toMatchObject({ code: '22012' })
-    expect((await divide(5)).rows).toEqual([{ result: 2 }])
-    expect((await sql`show plan_cache_mode`.execute(db)).rows).toEqual([{ plan_cache_mode: 'auto' }])
-  })
+  const db = app.database.prepared
+  const plus = async (to: number) => (await sql<{ sum: number }>`select ${to}::int + 1 as sum`.execute(db)).rows[0]?.sum
+  for (const to of [1, 5, 6]) expect(await plus(to)).toBe(to + 1)
+  const { rows } = await sql<{ plans: number; custom: number }>`
+    select generic_plans::int as plans, custom_plans::int as custom from pg_prepared_statements where statement like '%+ 1 as sum'`.execute(
+    db,
+  )
+  expect(rows).toEqual([{ plans: 3, custom: 0 }])
+  await expect(sql`select ${0}::int from nowhere`.execute(db)).rejects.toMatchObject({ code: '42P01' })
+  const divide = (by: number) => sql<{ result: number }>`select 10 / ${by}::int as result`.execute(db)
+  for (const time of [1, 2]) await expect(divide(0), `time ${time}`).rejects.toMatchObject({ code: '22012' })
+  expect((await divide(5)).rows).toEqual([{ result: 2 }])
 })

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
-import { type Passage, read } from '../../src/search/engines/postgres/tsvector.ts'
+import { analyze, type Passage } from '../../src/search/engines/postgres/index/document-vector.ts'
 
 /** Cuts a text into passages. */
 async function passagesOf(content: string): Promise<Passage[]> {
   const passages: Passage[] = []
-  await read(
+  await analyze(
     { title: 'list', labels: [], filename: 'list.txt', content },
     [],
-    { word() {}, newWord() {}, endField() {} },
+    () => {},
     async (passage) => void passages.push(passage),
   )
   return passages

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { Busy, withLock } from '../../src/db/lock.ts'
-import { openChunk } from '../../src/search/engines/postgres/segments.ts'
+import { openSegment } from '../../src/search/engines/postgres/index/segments.ts'
 import { highlighter } from '../../src/search/highlight/highlighter.ts'
 import { matchPositions } from '../../src/search/highlight/match-positions.ts'
 import { compileMatcher } from '../../src/search/highlight/matcher.ts'
@@ -196,8 +196,8 @@ test('reindex writes what is missing or old, at most once at a time, and with if
   expect(seen).toEqual([3, 3])
   expect((await search({ q: 'word' })).total).toBe(3)
   expect(await reindex(app, { ifNeeded: true })).toEqual({ documents: 3, skipped: true, swapped: false })
-  const [chunk] = await app.db.selectFrom('search_entries').select('chunk').execute()
-  await sql`update ${sql.table(`search_chunk_${chunk?.chunk}`)} set version = 0 where document_id = ${stale}`.execute(app.db)
+  const [entry] = await app.db.selectFrom('search_entries').select('segment').execute()
+  await sql`update ${sql.table(`search_segment_${entry?.segment}`)} set version = 0 where document_id = ${stale}`.execute(app.db)
   expect((await reindex(app, { ifNeeded: true })).skipped).toBe(false)
   await assign(app.db, missing, await label(app.db, 'Late'))
   expect((await reindex(app)).skipped).toBe(false)
@@ -732,7 +732,7 @@ test('reindex: searches go on, what changes meanwhile is caught up with, and a f
     }),
   ).rejects.toThrow('stopped')
   expect((await search({ q: 'word' })).total).toBe(24)
-  const { rows } = await sql`select from pg_class where relname like 'search_chunk__' and relkind = 'r'`.execute(app.db)
+  const { rows } = await sql`select from pg_class where relname like 'search_segment__' and relkind = 'r'`.execute(app.db)
   expect(rows).toHaveLength(1)
   expect(await app.db.selectFrom('search_rebuild').select('key').execute()).toEqual([])
 })
@@ -785,32 +785,12 @@ test('changes made while the engine is out of reach are found once it is back, a
   expect(await app.search.count()).toBe(1)
 })
 
-test.each([
-  [2, `hints = '{}', telling = null, word_order = null`],
-  [5, 'telling = null, word_order = null'],
-])('an index of form %i has all its answers, until it is made anew', async (version, without) => {
-  const { app, put, search } = await start()
-  const id = await put({ title: 'Old', content: 'annual report of 2025', confidence: 0.8, createdAt: new Date('2025-05-05T00:00:00Z') })
-  await sql`update search_chunks set version = ${version}`.execute(app.db)
-  await sql`update search_chunk_1 set ${sql.raw(without)}, version = ${version}::smallint`.execute(app.db)
-  const filters = { date_range: { from: '2025-01-01', to: '2025-12-31' }, min_confidence: 0.5 }
-  for (const q of ['a', 'annual rep', '"annual report"', '"report of"'])
-    expect(
-      (await search({ q, filters })).results.map(({ document_id }) => document_id),
-      q,
-    ).toEqual([id])
-  expect(await status(app)).toMatchObject({ documents: 0, outdated: 1, missing: 0, drift: 0 })
-  expect(await reindex(app, { ifNeeded: true })).toMatchObject({ documents: 1, swapped: true })
-  for (const q of ['a', 'annual rep', '"annual report"', '"report of"']) expect((await search({ q, filters })).total, q).toBe(1)
-  expect(await reindex(app, { ifNeeded: true })).toMatchObject({ skipped: true })
-})
-
-test('an index of several chunks answers as one: newest first, sorted, tested, by likeness; a deletion and a change reach their chunk', async () => {
+test('an index of several segments answers as one: newest first, sorted, tested, by likeness; a deletion and a change reach their segment', async () => {
   const { app, put, search, asAda } = await start()
   const ids: string[] = []
   for (let nth = 0; nth < 6; nth++) {
     ids.push(await put({ title: `T${nth}`, content: 'word of a row 4711-0' }))
-    await openChunk(app.db, 1, true)
+    await openSegment(app.db, 1, true)
   }
   const found = async (q: string) => (await search({ q })).results.map(({ document_id }) => document_id)
   for (const q of ['word', '"a row"', 'w', 'word -absent']) expect(await found(q), q).toEqual(ids.toReversed())

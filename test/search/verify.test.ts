@@ -19,7 +19,7 @@ test('an entry that is missing and one that is too many do not make up for each 
   expect(await status(app)).toMatchObject({ documents: 2, database: 2, missing: 0, extra: 0, drift: 0, waiting: 0 })
   expect(await faultsOf(app)).toEqual([])
   const gone = randomUUID()
-  await sql`update search_chunk_1 set document_id = ${gone} where document_id = ${ids[0]}`.execute(app.db)
+  await sql`update search_segment_1 set document_id = ${gone} where document_id = ${ids[0]}`.execute(app.db)
   expect(await status(app)).toMatchObject({ documents: 2, database: 2, missing: 1, extra: 1, drift: 2 })
   const metrics = await (await asAdmin.send('GET', '/metrics')).text()
   expect(metrics).toContain('\ndms_search_drift_documents 2\n')

@@ -5,8 +5,8 @@ import type { Log } from '../../log/log.ts'
 import type { SearchEngine } from '../../ports/search-engine.ts'
 import { openPostgres } from './postgres/engine.ts'
 
-/** What engines can be made of. */
-interface Ground {
+/** What engines are opened with. */
+interface EngineContext {
   readonly config: Config
   readonly db: Db
   readonly database: Database
@@ -14,11 +14,12 @@ interface Ground {
 }
 
 export const engines = {
-  postgres: async ({ db }: Ground): Promise<SearchEngine> => openPostgres(db),
-  meilisearch: async ({ config, db, log }: Ground): Promise<SearchEngine> => {
+  postgres: async ({ db, database }: EngineContext): Promise<SearchEngine> => openPostgres(db, undefined, database.prepared),
+  meilisearch: async ({ config, db, database, log }: EngineContext): Promise<SearchEngine> => {
     const { openMeilisearch } = await import('./meilisearch/engine.ts')
     const { url, api_key, index, batch_size, timeout } = config.search
     const maxResults = config.limits.search_max_results
-    return openMeilisearch({ url, apiKey: api_key, index, batchSize: batch_size, timeout, maxResults, db, postgres: openPostgres(db), log })
+    const postgres = openPostgres(db, undefined, database.prepared)
+    return openMeilisearch({ url, apiKey: api_key, index, batchSize: batch_size, timeout, maxResults, db, postgres, log })
   },
-} satisfies Record<Config['search']['engine'], (ground: Ground) => Promise<SearchEngine>>
+} satisfies Record<Config['search']['engine'], (ground: EngineContext) => Promise<SearchEngine>>

@@ -7,10 +7,6 @@ export interface Part {
   readonly offset: number
   /** matches every word with this prefix */
   readonly prefix: boolean
-  /** whether it is known to stand for itself in documents, and not only to begin words */
-  readonly isWord?: boolean
-  /** the known words that begin so, where it is but begun; not there: they are not known, or too many. See begun in vocabulary.ts */
-  readonly begun?: readonly string[]
 }
 
 /** A word or a phrase that documents must contain, or must not contain (`negated`). */

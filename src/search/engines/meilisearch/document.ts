@@ -1,7 +1,7 @@
 /** Converts documents to entries of a Meilisearch index. */
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { type Token, tokenize } from '../../query/tokenizer.ts'
-import type { Indexed } from '../postgres/index-documents.ts'
+import type { IndexedDocument } from '../postgres/index/index-documents.ts'
 import { canBeTypoTarget, encodeWord } from './word-encoding.ts'
 
 /** Version of the form of entries, by which `search reindex --if-needed` finds outdated ones. Increment it with each change. */
@@ -20,7 +20,7 @@ const stepWords = 10_000
 export type Entry = { readonly id: string } & Readonly<Record<string, unknown>>
 
 /** Returns the entry of a document. Texts are encoded words; `joined_…`: joined tokens; `loose_…`: distinct words with typo tolerance, which only these attributes have. */
-export async function entryOf(document: Indexed): Promise<Entry> {
+export async function entryOf(document: IndexedDocument): Promise<Entry> {
   const { id, owner_id, source_id, created_at, ocr_confidence, mime_type, status, label_ids, label_names } = document
   const joined = new Set<string>()
   const fuzzy = new Set<string>()

@@ -4,9 +4,9 @@ import type { Db } from '../../../db/pool.ts'
 import { AppError } from '../../../errors.ts'
 import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search-engine.ts'
 import { parse, type Term } from '../../query/parser.ts'
-import { build } from '../postgres/compile-query.ts'
-import { hits, type Shown } from '../postgres/hits.ts'
-import { spellings } from '../postgres/vocabulary.ts'
+import { typoExpansions } from '../postgres/compile/expansions.ts'
+import { compileQuery } from '../postgres/compile/query.ts'
+import { type Highlighting, hits } from '../postgres/hits.ts'
 import { indexVersion } from './document.ts'
 import { send } from './index-documents.ts'
 import { filterOf, isExpressible, type MeilisearchQuery, toMeilisearchQuery } from './query.ts'
@@ -37,11 +37,13 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     if (!isExpressible(terms)) return postgres.search(query)
     const filter = filterOf(query.filter)
     if (filter === null) return noHits
-    // What needs nothing of each other goes on together.
-    const [found, how] = await Promise.all([find(toMeilisearchQuery(terms, query.fuzzy), filter, query), shown(db, terms, query)])
-    if (found === null) return answerWithoutIndex()
-    const [facets, page] = await Promise.all([found.facets(), hits(db, found.page, how)])
-    return { hits: page, total: found.total, isCapped: found.isCapped, facets }
+    const [matches, options] = await Promise.all([
+      find(toMeilisearchQuery(terms, query.fuzzy), filter, query),
+      highlighting(db, terms, query),
+    ])
+    if (matches === null) return answerWithoutIndex()
+    const [facets, page] = await Promise.all([matches.facets(), hits(db, matches.page, options)])
+    return { hits: page, total: matches.total, isCapped: matches.isCapped, facets }
   }
 
   const find = async ({ q, attributes }: MeilisearchQuery, filter: string[], { offset, limit, maxResults }: SearchQuery) => {
@@ -147,8 +149,8 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     },
     async check() {
       await server.check()
-      const there = await server.requestExisting(index, (index) => index.search('', { limit: 0 }))
-      if (there === null) await answerWithoutIndex()
+      const answer = await server.requestExisting(index, (index) => index.search('', { limit: 0 }))
+      if (answer === null) await answerWithoutIndex()
     },
   }
 }
@@ -170,15 +172,15 @@ async function isEmpty(db: Db): Promise<boolean> {
   return rows.length === 0
 }
 
-/** What is marked, and which passage of a long document is shown. */
-async function shown(db: Db, terms: readonly Term[], { fuzzy, highlight, filter }: SearchQuery): Promise<Shown> {
-  const others = highlight && fuzzy ? await spellings(db, terms) : new Map<string, string[]>()
-  const queries = highlight ? build(terms, others, filter, false) : null
-  if (!queries || queries.all === null) return { markers: {}, passage: null }
-  const marker = { terms, expansions: others }
+/** Returns the markers of a query and the tsqueries that choose the passage of a long document. */
+async function highlighting(db: Db, terms: readonly Term[], { fuzzy, highlight, filter }: SearchQuery): Promise<Highlighting> {
+  const expansions = highlight && fuzzy ? await typoExpansions(db, terms) : new Map<string, string[]>()
+  const compiled = highlight ? compileQuery(terms, expansions, filter, new Map()) : null
+  if (!compiled || compiled.all === null) return { markers: {}, passage: null }
+  const marker = { terms, expansions }
   return {
     markers: { title: marker, content: marker, filename: marker, labels: marker },
-    passage: { all: queries.all, meant: queries.meant },
+    passage: { all: compiled.all, any: compiled.any },
   }
 }
 

@@ -1,7 +1,7 @@
 /** Indexes documents in Meilisearch. */
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
-import { batches, documentsOf } from '../postgres/index-documents.ts'
+import { batchesOf, loadDocuments } from '../postgres/index/index-documents.ts'
 import { type Entry, entryOf } from './document.ts'
 import type { Server } from './server.ts'
 
@@ -19,7 +19,7 @@ const maxBytes = 10_000_000
 export async function send({ db, server, batchSize }: Target, index: string, documentIds: readonly string[]): Promise<number[]> {
   const ids = [...new Set(documentIds)].sort()
   const tasks: number[] = []
-  for (const batch of await batches(db, ids, { documents: batchSize, bytes: maxBytes }))
+  for (const batch of await batchesOf(db, ids, { documents: batchSize, bytes: maxBytes }))
     tasks.push(...(await sendBatch(db, server, index, batch)))
   return tasks
 }
@@ -29,7 +29,7 @@ async function sendBatch(db: Db, server: Server, index: string, ids: readonly st
     // Locked per document and read under the lock until the task is enqueued, so that the last task has the latest version.
     await sql`select pg_advisory_xact_lock(hashtext('dms meilisearch'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)
     const entries: Entry[] = []
-    for (const document of await documentsOf(trx, ids)) entries.push(await entryOf(document))
+    for (const document of await loadDocuments(trx, ids)) entries.push(await entryOf(document))
     const there = new Set(entries.map(({ id }) => id))
     const gone = ids.filter((id) => !there.has(id))
     const tasks: number[] = []

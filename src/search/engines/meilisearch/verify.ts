@@ -2,7 +2,7 @@
 import { type Index, MeilisearchApiError } from 'meilisearch'
 import type { Db } from '../../../db/pool.ts'
 import type { EntryFault, IndexContents } from '../../../ports/search-engine.ts'
-import { documentsOf } from '../postgres/index-documents.ts'
+import { loadDocuments } from '../postgres/index/index-documents.ts'
 import { type Entry, entryOf, indexVersion } from './document.ts'
 import type { Server } from './server.ts'
 import { decodeWord } from './word-encoding.ts'
@@ -26,7 +26,7 @@ async function* ids(server: Server, index: string): AsyncGenerator<string[]> {
 }
 
 async function faults(db: Db, server: Server, index: string, ids: readonly string[]): Promise<EntryFault[]> {
-  const known = await db.transaction().execute((trx) => documentsOf(trx, ids.filter(isId)))
+  const known = await db.transaction().execute((trx) => loadDocuments(trx, ids.filter(isId)))
   const documents = new Map(known.map((document) => [document.id, document]))
   const faults: EntryFault[] = []
   for (const id of ids) {

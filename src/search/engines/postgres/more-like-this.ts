@@ -1,71 +1,66 @@
-/** Documents that are like one: by the words that say most about it. */
+/** More like this: documents that share the words which say most about one. As Lucene's MoreLikeThis: tf-idf selects the words, which then are a query. */
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import type { SearchHit, SimilarQuery } from '../../../ports/search-engine.ts'
-import type { Scored } from './candidates.ts'
+import { indexed, rangeConditions, rank } from './compile/plan.ts'
+import { filterQueries, or, quote, scanKeys } from './compile/tsquery.ts'
 import { hits } from './hits.ts'
-import { indexed, ranges, rank } from './plan.ts'
-import { type Chunk, chunkFor, entriesOf, reading, tableOf } from './segments.ts'
-import { filterHints } from './tags.ts'
-import { eachAlone, filters, or } from './tsquery.ts'
-import { quote } from './tsvector.ts'
+import { entriesOf, type Segment, segmentFor, tableOf, withSegments } from './index/segments.ts'
+import type { Scored } from './match/candidates.ts'
 
-/** Words of the document that are counted, the ones it has most often; of these, so many that are rarest rank others, and so many find them. */
+/** The most frequent words of the document, whose document frequency is counted. */
 const maxCounted = 40
+/** The words of highest tf-idf: so many rank, and so many find. */
 const maxRanking = 16
 const maxFinding = 8
-/** Documents that a word is counted in, and that are ranked. */
-const maxSeen = 1000
+/** Documents that are counted per word, and that are ranked. */
+const maxDocuments = 1000
 
-/** In scripts without spaces a pair of characters says about as much as a word elsewhere. */
+/** In scripts without spaces, a pair of characters is a word as good as another. */
 const spacelessPair = '^[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}$'
 
-/** The best first; none where the document is not in the index. */
-export async function similar(db: Db, query: SimilarQuery): Promise<readonly SearchHit[]> {
-  const scored = await reading(db, (chunks) => find(db, chunks, query))
+/** The documents most like one, the best first; none where that is not in the index. */
+export async function moreLikeThis(db: Db, query: SimilarQuery): Promise<readonly SearchHit[]> {
+  const scored = await withSegments(db, (segments) => find(db, segments, query))
   return hits(db, scored, { markers: {}, passage: null })
 }
 
-async function find(db: Db, chunks: readonly Chunk[], { documentId, filter, limit }: SimilarQuery): Promise<Scored[]> {
-  const words = await telling(db, chunks, documentId)
+async function find(db: Db, segments: readonly Segment[], { documentId, filter, limit }: SimilarQuery): Promise<Scored[]> {
+  const words = await bestWords(db, segments, documentId)
   if (words.length === 0) return []
-  const { wanted, unwanted } = filters(filter)
-  const finding = eachAlone([...wanted, or(words.slice(0, maxFinding).map(quote))], unwanted)
+  const { required, excluded } = filterQueries(filter)
+  const keys = scanKeys([...required, or(words.slice(0, maxFinding).map(quote))], excluded)
+  const conditions = sql.join([...keys.map(indexed), ...rangeConditions(filter), sql`entry.document_id <> ${documentId}`], sql` and `)
   const found: Scored[] = []
-  for (const chunk of chunks) {
-    if (found.length >= maxSeen) break
-    const conditions = [
-      ...indexed({ matches: finding, hints: [], oneOf: chunk.hasHints ? filterHints(filter) : [] }),
-      ...ranges(filter),
-      sql`entry.document_id <> ${documentId}`,
-    ]
+  for (const segment of segments) {
+    if (found.length >= maxDocuments) break
     const { rows } = await sql<Scored>`
       select document_id, least(1, ${rank(or(words.map(quote)))}) as score from (
-        select entry.* from (select entry.* from ${entriesOf(chunk)} where ${sql.join(conditions, sql` and `)} offset 0) entry
-        order by document_id desc limit ${maxSeen - found.length}
+        select * from (select * from ${entriesOf(segment)} where ${conditions} offset 0) entry
+        order by document_id desc limit ${maxDocuments - found.length}
       ) entry`.execute(db)
     found.push(...rows)
   }
   return found.sort((one, other) => other.score - one.score || (one.document_id < other.document_id ? 1 : -1)).slice(0, limit)
 }
 
-/** The words that the document has often and others seldom, the most telling first; how seldom is seen in its own chunk. */
-async function telling(db: Db, chunks: readonly Chunk[], documentId: string): Promise<string[]> {
-  const own = sql.table(tableOf(chunkFor(chunks, documentId).number))
-  const { rows: words } = await sql<{ word: string; times: number }>`
-    select lexeme as word, array_length(positions, 1) + case when 'A' = any(weights) then 3 else 0 end as times
+/** The words of highest tf-idf. The document frequency is that of the document's own segment. */
+async function bestWords(db: Db, segments: readonly Segment[], documentId: string): Promise<string[]> {
+  const own = sql.table(tableOf(segmentFor(segments, documentId).number))
+  const { rows: words } = await sql<{ word: string; frequency: number }>`
+    select lexeme as word, array_length(positions, 1) + case when 'A' = any(weights) then 3 else 0 end as frequency
     from ${own}, unnest(words)
     where document_id = ${documentId} and (char_length(lexeme) between 3 and 40 or lexeme ~ ${spacelessPair}) and lexeme !~ '^~|^[0-9]+$'
-      -- What stands in the filename alone is mostly what many end in.
+      -- A word of the filename alone is mostly an extension.
       and weights && '{A,B,D}'
-    order by times desc, char_length(lexeme) desc, lexeme limit ${maxCounted}`.execute(db)
-  const { rows: seen } = await sql<{ nth: number; documents: number }>`
+    order by frequency desc, char_length(lexeme) desc, lexeme limit ${maxCounted}`.execute(db)
+  const { rows: counts } = await sql<{ nth: number; documents: number }>`
     select nth, documents from unnest(${words.map(({ word }) => quote(word))}::text[]) with ordinality as asked (query, nth), lateral (
-      select count(*) as documents from (select from ${own} where words @@ asked.query::tsquery limit ${maxSeen}) found
+      select count(*) as documents from (select from ${own} where words @@ asked.query::tsquery limit ${maxDocuments}) found
     ) others`.execute(db)
-  const documentsWith = new Map(seen.map(({ nth, documents }) => [nth - 1, documents]))
+  const documentsWith = new Map(counts.map(({ nth, documents }) => [nth - 1, documents]))
   return words
-    .map(({ word, times }, index) => ({ word, weight: (1 + Math.log(times)) / Math.log(2 + (documentsWith.get(index) ?? 0)) }))
+    .map(({ word, frequency }, index) => ({ word, weight: (1 + Math.log(frequency)) / Math.log(2 + (documentsWith.get(index) ?? 0)) }))
     .sort((one, other) => other.weight - one.weight)
     .slice(0, maxRanking)
     .map(({ word }) => word)

@@ -1,8 +1,8 @@
 /** Conditions that are seen in the document itself, as SQL over a row of `documents`. */
 import { type RawBuilder, sql } from 'kysely'
-import type { SearchClause, SearchField } from '../../../ports/search-engine.ts'
-import { anySpace } from '../../highlight/substrings.ts'
-import { normalizeText, tokenize } from '../../query/tokenizer.ts'
+import type { SearchClause, SearchField } from '../../../../ports/search-engine.ts'
+import { anySpace } from '../../../highlight/substrings.ts'
+import { normalizeText, tokenize } from '../../../query/tokenizer.ts'
 
 type Test = RawBuilder<boolean>
 
@@ -30,7 +30,7 @@ export const inPassages = (clause: SearchClause, query: string): Test => sql`
   case when entry.parts = 0 then ${answers(sql`documents.content`, clause)}
   else exists (
     select from search_passages passage
-    where passage.document_id = documents.id and passage.chunk = entry.chunk and passage.words @@ ${query}::tsquery
+    where passage.document_id = documents.id and passage.segment = entry.segment and passage.words @@ ${query}::tsquery
     and ${answers(sql`substr(documents.content, passage.start_at + 1, passage.length)`, clause)}) end`
 
 /** Whether a text answers the clause; null where the text is. */

@@ -1,4 +1,4 @@
-/** The index in many small chunks against the same in one: whatever is asked, nobody sees where a chunk ends. */
+/** The index in many small segments against the same in one: whatever is asked, nobody sees where a segment ends. */
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import {
@@ -50,19 +50,19 @@ async function start() {
 
 type Ground = Awaited<ReturnType<typeof start>>
 
-/** Indexes all documents anew, in chunks of that size; how many chunks it took. */
+/** Indexes all documents anew, in segments of that size; how many segments it took. */
 async function remake({ app }: Ground, size: number | ((left: number) => number)): Promise<number> {
   const made = await openPostgres(app.db, typeof size === 'number' ? () => size : size).rebuild()
   const rows = await app.db.selectFrom('documents').select('id').orderBy('id').execute()
   await made.put(rows.map(({ id }) => id))
   expect(await made.settle()).toBe(rows.length)
   await made.swap()
-  return chunkCount(app)
+  return segmentCount(app)
 }
 
-async function chunkCount(app: Ground['app']): Promise<number> {
+async function segmentCount(app: Ground['app']): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*)::integer from search_chunks join search_generation on generation = search_generation.number`.execute(app.db)
+    select count(*)::integer from search_segments join search_generation on generation = search_generation.number`.execute(app.db)
   return rows[0]!.count
 }
 
@@ -147,14 +147,14 @@ function expectSame(found: ReadonlyMap<string, SearchAnswer>, wanted: ReadonlyMa
   for (const [asked, answer] of wanted) expect(found.get(asked), `${asked}, ${where}`).toEqual(answer)
 }
 
-test('an index in many chunks answers as one in a single chunk: all words, filters, conditions, orders, pages and facets; also after it has grown and documents went', async () => {
+test('an index in many segments answers as one in a single segment: all words, filters, conditions, orders, pages and facets; also after it has grown and documents went', async () => {
   const ground = await start()
   const { app, ids, put, texts } = ground
   const engine = openPostgres(app.db)
   expect(await remake(ground, 1000)).toBe(1)
   const whole = await answers(engine, ground)
 
-  // That the one chunk is right is seen in the texts themselves.
+  // That the one segment is right is seen in the texts themselves.
   const having = (...words: string[]) => ids.filter((id) => words.every((word) => texts.get(id)!.includes(` ${word} `)))
   const found = (asked: string) => whole.get(asked)!.hits.map(({ document_id }) => document_id)
   expect(found('"annual report" / 0').toSorted()).toEqual(having('annual report').toSorted())
@@ -189,7 +189,7 @@ test('an index in many chunks answers as one in a single chunk: all words, filte
     await growing.refresh([id])
     added.push(id)
   }
-  expect(await chunkCount(app)).toBe(12)
+  expect(await segmentCount(app)).toBe(12)
   const gone = [...ids, ...added].filter((_, nth) => nth % 7 === 3)
   await app.db.deleteFrom('documents').where('id', 'in', gone).execute()
   const changed = [...ids, ...added].filter((id, nth) => nth % 6 === 1 && !gone.includes(id))
@@ -201,7 +201,7 @@ test('an index in many chunks answers as one in a single chunk: all words, filte
   expectSame(grown, await answers(engine, ground), 'grown')
 }, 180_000)
 
-test('of more matches than are ranked the best are found in whichever chunk they are, and the cap is said', async () => {
+test('of more matches than are ranked the best are found in whichever segment they are, and the cap is said', async () => {
   const { app, ada } = await startApp({ 'search.engine': 'postgres' })
   const engine = openPostgres(app.db)
   const drafts = [
@@ -217,17 +217,17 @@ test('of more matches than are ranked the best are found in whichever chunk they
   for (let nth = 0; nth < 165; nth++)
     others.push(await insertDocument(app.db, ada.id, { title: `number ${nth}`, content: 'some lease of many' }))
   const ground = { app } as Ground
-  for (const [size, chunks] of [
+  for (const [size, segments] of [
     [1000, 1],
     [10, 17],
     [2, 85],
   ] as const) {
-    expect(await remake(ground, size)).toBe(chunks)
+    expect(await remake(ground, size)).toBe(segments)
     const ask = (text: string, limit = 100, maxResults = 12) =>
       engine.search({ text, fuzzy: false, highlight: false, filter: noFilter, offset: 0, limit, maxResults })
     const { hits, total, isCapped, facets } = await ask('lease')
     const ids = hits.map(({ document_id }) => document_id)
-    expect(ids.slice(0, 5), `${chunks} chunks`).toEqual([0, 1, 2, 4, 3].map((nth) => best[nth]))
+    expect(ids.slice(0, 5), `${segments} segments`).toEqual([0, 1, 2, 4, 3].map((nth) => best[nth]))
     expect(ids.slice(5)).toEqual(others.slice(-7).toReversed())
     expect({ total, isCapped, facets }).toEqual({
       total: 12,

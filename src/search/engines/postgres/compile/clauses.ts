@@ -1,0 +1,217 @@
+/** Compiles conditions on fields: what the index is asked, and what is tested in the row of the document. */
+import type { RawBuilder } from 'kysely'
+import type { Db } from '../../../../db/pool.ts'
+import type { SearchClause } from '../../../../ports/search-engine.ts'
+import { phraseOf, type Term, termsOf, wordsOf } from '../../../query/parser.ts'
+import { normalizeText, type Token, tokenize } from '../../../query/tokenizer.ts'
+import { shinglesOf } from '../index/tags.ts'
+import { absentTerm, labelTerm, mimeTypeTerm, overflowTerm, sourceTerm, statusTerm, type TextField, weights } from '../index/terms.ts'
+import { inPassages, test } from './document-conditions.ts'
+import { stemExpansions } from './expansions.ts'
+import { findWordsWith, type Holders, maxListedLength, type Substring } from './substring-words.ts'
+import { type Expansions, isTextField, queryOf, sequencesOf, stepInField, stepQuery, type TermQuery } from './term-queries.ts'
+import { or, quote } from './tsquery.ts'
+
+export interface CompiledClause {
+  readonly clause: SearchClause
+  /** A tsquery that the index answers and that every match answers; null: any document may match. */
+  readonly superset: string | null
+  /** Many tsqueries of which every match answers one, instead of `superset`. */
+  readonly anyOf?: readonly string[]
+  /** See TermQuery. */
+  readonly check: string | null
+  readonly passages: readonly string[]
+  /** What is tested in the row of `documents` besides. */
+  readonly test: RawBuilder<boolean> | null
+  readonly readsContent: boolean
+  readonly shingles: readonly number[]
+  /** Tsqueries for the score, with the words they stand for; none: the clause is not about words. */
+  readonly ranked: readonly { readonly query: string; readonly words: readonly string[] }[]
+  /** To be highlighted. */
+  readonly terms: readonly Term[]
+  readonly expansions: Expansions
+  readonly substrings: readonly string[]
+}
+
+/** Words that hold a substring and count for the score. */
+const maxRanked = 16
+/** Words that one tsquery asks for; with more, the index is asked several. */
+const maxAlternatives = 16
+/** Labels that all clauses of a query may stand for. */
+const maxLabels = 2_000
+
+const statuses = ['pending', 'processing', 'completed', 'failed']
+const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+const base = {
+  superset: null,
+  check: null,
+  passages: [],
+  test: null,
+  readsContent: false,
+  shingles: [],
+  ranked: [],
+  terms: [],
+  expansions: new Map(),
+  substrings: [],
+} as const
+
+/** Compiles the clauses of a query, in their order. */
+export async function compileClauses(db: Db, clauses: readonly SearchClause[]): Promise<CompiledClause[]> {
+  const cuts = clauses.map(({ field, type, value }) =>
+    type === 'contains' && isTextField(field) && field !== 'labels' ? cut(value) : null,
+  )
+  const openings = cuts.map((parts) => (parts ? openWord(parts) : null))
+  const holders = await findWordsWith(
+    db,
+    openings.filter((one) => one !== null),
+  )
+  const labels = clauses.some(({ field, type }) => field === 'labels' && type !== 'match')
+    ? await db.selectFrom('labels').select(['id', 'name']).execute()
+    : []
+  const expansions = await stemExpansions(
+    db,
+    clauses.filter(({ field, type }) => type === 'match' && isTextField(field)).flatMap(({ value }) => termsOf(value)),
+  )
+  return clauses.map((clause, index) => {
+    const parts = cuts[index]
+    if (clause.field === 'labels' && clause.type !== 'match') return onLabels(clause, labels, maxLabels / clauses.length)
+    if (!isTextField(clause.field)) return onValue(clause)
+    if (parts) return contains(clause, clause.field, parts, openings[index] ? holders.shift()! : none)
+    return clause.type === 'exact' ? exact(clause, clause.field) : matches(clause, clause.field, expansions)
+  })
+}
+
+/** The words that clauses ask for as such. */
+export const wordsIn = (clauses: readonly SearchClause[]): string[] =>
+  wordsOf(clauses.filter(({ field, type }) => isTextField(field) && type !== 'contains').flatMap(({ value }) => termsOf(value)))
+
+function matches(clause: SearchClause, field: TextField, expansions: Expansions): CompiledClause {
+  const terms = termsOf(clause.value)
+  if (terms.length === 0) return { ...base, clause, superset: quote(absentTerm) }
+  return { ...base, clause, ...ofTerms(terms, field, expansions), terms, expansions }
+}
+
+/** Of content and of any field the phrase; of the others the whole field. */
+function exact(clause: SearchClause, field: TextField): CompiledClause {
+  const isPhrase = field === 'content' || field === 'any'
+  const term = phraseOf(clause.value)
+  if (!term) return isPhrase ? { ...base, clause, superset: quote(absentTerm) } : { ...base, clause, test: test(clause) }
+  const found = { ...base, clause, ...ofTerms([term], field, new Map()), terms: [term] }
+  return isPhrase
+    ? { ...found, shingles: term.joined === null ? shinglesOf(term.parts) : [] }
+    : { ...found, check: null, test: test(clause) }
+}
+
+function ofTerms(terms: readonly Term[], field: TextField, expansions: Expansions): TermQuery & Pick<CompiledClause, 'ranked'> {
+  return {
+    ...queryOf(
+      terms.map((term) => sequencesOf(term, expansions)),
+      field,
+    ),
+    ranked: terms.map((term) => ({
+      query: or(sequencesOf(term, expansions).flatMap((sequence) => sequence.map((step) => stepQuery(step, weights[field])))),
+      words: wordsOf([term]),
+    })),
+  }
+}
+
+/** A value of `contains` as words. */
+interface Cut {
+  readonly parts: readonly Token[]
+  /** Whether the first, or last, word may go on beyond the value. */
+  readonly opensLeft: boolean
+  readonly opensRight: boolean
+  /** Whether it is letters and digits only: then the words of the index decide alone. */
+  readonly isWord: boolean
+}
+
+function cut(value: string): Cut {
+  const all = [...tokenize(value)]
+  const parts = all.filter(({ form }, index) => form !== 'joined' && !(form === 'last' && all[index - 1]?.form === 'pair'))
+  const first = parts[0]
+  const last = parts.at(-1)
+  return {
+    parts,
+    opensLeft: first?.form === 'word' && normalizeText(value.slice(0, first.start)) === '',
+    opensRight: last?.form === 'word' && normalizeText(value.slice(last.end)) === '',
+    isWord:
+      /^[\p{L}\p{N}\p{M}]+$/u.test(normalizeText(value)) &&
+      normalizeText(value).length <= maxListedLength &&
+      (parts.length === 1 || parts.every(({ form }) => form !== 'word')),
+  }
+}
+
+const openWord = ({ parts, opensLeft, opensRight }: Cut): Substring | null =>
+  opensLeft ? { text: parts[0]!.text, isSuffix: parts.length > 1 || !opensRight } : null
+
+const none: Holders = { words: [], isComplete: true }
+
+/** `holders`: the words that hold the first one, where it may go on to the left. */
+function contains(clause: SearchClause, field: TextField, { parts, opensRight, isWord }: Cut, holders: Holders): CompiledClause {
+  const steps = parts.map((word, index) => {
+    const prefix = word.form === 'last' || (opensRight && index === parts.length - 1)
+    return { words: [word.text, ...(index === 0 && holders.isComplete ? holders.words : [])], prefix, offset: word.position }
+  })
+  // A first word that may be any of too many says nothing.
+  const known = holders.isComplete ? steps : steps.slice(1)
+  const [first, ...rest] = known
+  const query = known.length === 0 ? null : queryOf([[known]], field)
+  const isDecided = isWord && holders.isComplete
+  const alternatives =
+    first && rest.length === 0 && first.words.length > maxAlternatives ? alternativesOf(first.words, first.prefix, field) : null
+  const passage = query?.passages[0]
+  return {
+    ...base,
+    clause,
+    superset: query?.superset ?? null,
+    ...(alternatives ? { anyOf: alternatives } : {}),
+    check: isDecided ? (query?.check ?? null) : null,
+    passages: query?.passages ?? [],
+    test: isDecided ? null : test(clause, passage === undefined ? undefined : inPassages(clause, passage)),
+    readsContent: !isDecided && (field === 'content' || field === 'any'),
+    ranked: steps.length === 0 ? [] : [{ query: or(steps.map((step) => stepQuery(step, weights[field], maxRanked))), words: [] }],
+    substrings: [clause.value],
+  }
+}
+
+/** Tsqueries of which every document with one of the words answers one. */
+function alternativesOf(words: readonly string[], prefix: boolean, field: TextField): string[] {
+  const some = Array.from({ length: Math.ceil(words.length / maxAlternatives) }, (_, nth) =>
+    stepInField({ words: words.slice(nth * maxAlternatives, (nth + 1) * maxAlternatives), prefix: prefix && nth === 0, offset: 0 }, field),
+  )
+  return [...some, quote(overflowTerm)]
+}
+
+function onLabels(clause: SearchClause, labels: readonly { id: string; name: string }[], max: number): CompiledClause {
+  const isMeant = labelTest(clause)
+  const meant = labels.filter(({ name }) => isMeant(name))
+  const shown = clause.type === 'contains' ? { substrings: [clause.value] } : { terms: [phraseOf(clause.value) ?? []].flat() }
+  if (meant.length > max) return { ...base, clause, ...shown, test: test(clause) }
+  return { ...base, clause, ...shown, superset: anyTerm(meant.map(({ id }) => labelTerm(id))) }
+}
+
+function labelTest({ type, value }: SearchClause): (name: string) => boolean {
+  if (type === 'exact') return (name) => name.normalize('NFC').toLowerCase() === value.normalize('NFC').toLowerCase()
+  const wanted = normalized(value)
+  return (name) => wanted !== '' && normalized(name).includes(wanted)
+}
+
+const normalized = (text: string): string => normalizeText(text).replace(/\s+/g, ' ')
+
+/** Fields without words. The index knows of them what filters ask. */
+function onValue(clause: SearchClause): CompiledClause {
+  const { field, type, value } = clause
+  const isExact = type === 'exact'
+  if (field === 'status') {
+    const wanted = normalized(value)
+    const meant = statuses.filter((status) => (type === 'contains' ? wanted !== '' && status.includes(wanted) : status === wanted))
+    return { ...base, clause, superset: anyTerm(meant.map(statusTerm)) }
+  }
+  if (field === 'source_id' && isExact)
+    return { ...base, clause, superset: anyTerm(uuid.test(value) ? [sourceTerm(value.toLowerCase())] : []) }
+  if (field === 'mime_type' && isExact) return { ...base, clause, superset: quote(mimeTypeTerm(value)) }
+  return { ...base, clause, test: test(clause) }
+}
+
+const anyTerm = (terms: readonly string[]): string => (terms.length === 0 ? quote(absentTerm) : or(terms.map(quote)))

@@ -1,0 +1,109 @@
+/** Expansions: other words of the vocabulary that count as a word of the query. */
+import { sql } from 'kysely'
+import type { Db } from '../../../../db/pool.ts'
+import type { Term } from '../../../query/parser.ts'
+import { editDistance, maxTypos, wordParts } from '../../../query/typos.ts'
+import { isMistypable, maxLetters } from '../index/vocabulary.ts'
+import type { Expansions } from './term-queries.ts'
+
+/** Expansions by typos, of one word and of all words of a query. */
+const maxTypoWords = 200
+const maxTypoWordsOfQuery = 2_000
+/** Expansions by stem, likewise. */
+const maxStems = 30
+const maxStemsOfQuery = 300
+/** Behind every character of a word. */
+const lastCharacter = 0x10ffff
+
+/** The words of the terms that may be expanded: single ones, and parts written as one; neither quoted nor negated. */
+const expandable = (terms: readonly Term[]): string[] => [
+  ...new Set(
+    terms
+      .filter(({ quoted, negated }) => !quoted && !negated)
+      .flatMap(({ parts, joined }) => (parts.length === 1 ? parts[0]!.text : (joined ?? []))),
+  ),
+]
+
+/** For each word of the terms: the words of the same stem, in the languages of the documents. */
+export async function stemExpansions(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
+  const words = expandable(terms).filter(isMistypable)
+  if (words.length === 0) return new Map()
+  // A lateral subquery: as a join, PostgreSQL would read all stems for half a dozen words.
+  const { rows } = await sql<{ asked: string; known: string }>`
+    select distinct asked.word as asked, known.word as known
+    from unnest(${words}::text[]) asked (word) cross join search_languages
+    cross join lateral (
+      select word from search_stems where language = search_languages.language and stem = dms_stem(search_languages.language, asked.word) offset 0
+    ) known where known.word <> asked.word`.execute(db)
+  const share = Math.min(maxStems, Math.ceil(maxStemsOfQuery / words.length))
+  return new Map(
+    [...Map.groupBy(rows, ({ asked }) => asked)].map(([word, found]) => [
+      word,
+      found
+        .map(({ known }) => known)
+        .sort((one, other) => one.length - other.length || (one < other ? -1 : 1))
+        .slice(0, share),
+    ]),
+  )
+}
+
+/** For each word of the terms that may hold typos: the words of the vocabulary within reach, the nearest first. Two indexes find those that share a beginning or an end with it; see wordParts(). */
+export async function typoExpansions(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
+  const asked = expandable(terms).flatMap((word) => {
+    const typos = maxTypos(word)
+    return typos === 0 || word.length > maxLetters ? [] : { word, typos, size: [...word].length, ...wordParts(word, typos) }
+  })
+  if (asked.length === 0) return new Map()
+  const sizes = asked.flatMap((one) =>
+    Array.from({ length: 2 * one.typos + 1 }, (_, more) => ({ ...one, size: one.size - one.typos + more })),
+  )
+  const middles = asked.flatMap((one) => (one.middle === null ? [] : { ...one, middle: `%${one.middle}%` }))
+  // levenshtein() counts a swap as two; what it lets through is measured again here.
+  const isNear = sql`levenshtein_less_equal(known.word, asked.word, 2 * typos) <= 2 * typos`
+  // Size by size, because the words of one size are together in the indexes; but not of the middles: all of some sizes would be looked up besides.
+  const { rows } = await sql<{ asked: string; known: string }>`
+    with asked as (
+      select * from unnest(${sizes.map(({ word }) => word)}::text[], ${sizes.map(({ typos }) => typos)}::int[], ${sizes.map(({ size }) => size)}::int[],
+        ${sizes.map(({ beginning }) => beginning)}::text[], ${sizes.map(({ ending }) => [...ending].reverse().join(''))}::text[])
+        as asked (word, typos, size, beginning, reversed)
+    )
+    select asked.word as asked, known.word as known
+    from asked cross join lateral (
+      select word from search_words where char_length(word) = size and word >= beginning and word < beginning || chr(${lastCharacter}::int) offset 0
+    ) known where ${isNear}
+    union select asked.word, known.word
+    from asked cross join lateral (
+      select word from search_words where char_length(word) = size and reverse(word) >= reversed and reverse(word) < reversed || chr(${lastCharacter}::int) offset 0
+    ) known where ${isNear}
+    union select asked.word, known.word
+    from unnest(${middles.map(({ word }) => word)}::text[], ${middles.map(({ typos }) => typos)}::int[], ${middles.map(({ size }) => size)}::int[],
+      ${middles.map(({ middle }) => middle)}::text[]) as asked (word, typos, size, pattern),
+    lateral (select word from search_words where word like pattern offset 0) known
+    where char_length(known.word) between size - typos and size + typos and ${isNear}`.execute(db)
+  const known = Map.groupBy(rows, (row) => row.asked)
+  const share = Math.min(maxTypoWords, Math.ceil(maxTypoWordsOfQuery / known.size))
+  return new Map(
+    [...known].map(([word, found]) => [
+      word,
+      nearest(
+        word,
+        found.map((row) => row.known),
+      ).slice(0, share),
+    ]),
+  )
+}
+
+/** The expansions of both. */
+export function mergeExpansions(one: Expansions, other: Expansions): Map<string, string[]> {
+  const words = new Set([...one.keys(), ...other.keys()])
+  return new Map([...words].map((word) => [word, [...new Set([...(one.get(word) ?? []), ...(other.get(word) ?? [])])]]))
+}
+
+function nearest(word: string, words: readonly string[]): string[] {
+  const limit = maxTypos(word)
+  return words
+    .map((other) => ({ other, far: editDistance(word, other, limit) }))
+    .filter(({ far }) => far > 0 && far <= limit)
+    .sort((one, two) => one.far - two.far || (one.other < two.other ? -1 : 1))
+    .map(({ other }) => other)
+}

@@ -1,0 +1,38 @@
+/** Inverse document frequency: of several words, one that few documents have says more about those that have it. */
+import { sql } from 'kysely'
+import type { Db } from '../../../../db/pool.ts'
+import { entriesOf, withSegments } from '../index/segments.ts'
+import { blockTerm } from '../index/terms.ts'
+import { or, quote } from './tsquery.ts'
+
+/** Words are counted in so many of the newest documents. */
+const sampleSize = 1000
+
+/** By word; empty where there is nothing to compare. */
+export type Idf = ReadonlyMap<string, number>
+
+/** The idf of several words together: that of the rarest; 1 where nothing is known. */
+export const idfOf = (words: readonly string[], idf: Idf): number => Math.max(0, ...words.map((word) => idf.get(word) ?? 0)) || 1
+
+/** Behind all ids. */
+const lastId = 'g'
+
+/** The idf of each word, about 0.7 to 7: Spärck Jones, "A statistical interpretation of term specificity" (1972). */
+export async function loadIdf(db: Db, words: readonly string[]): Promise<Idf> {
+  const asked = [...new Set(words)]
+  if (asked.length < 2) return new Map()
+  const { rows: oldest } = await sql<{ id: string }>`select id from documents order by id desc limit 1 offset ${sampleSize - 1}`.execute(db)
+  const from = oldest[0]?.id ?? ''
+  return withSegments(db, async (segments) => {
+    const newest = segments.filter((_, nth) => (segments[nth - 1]?.fromId ?? lastId) > from)
+    const counts = newest.map((segment) => {
+      const blocks = segment.blocks.flatMap((_, block) => ((segment.blocks[block + 1] ?? lastId) > from ? [quote(blockTerm(block))] : []))
+      const isNew = from === '' ? sql`` : sql` and entry.words @@ ${or(blocks)}::tsquery and document_id >= ${from}::uuid`
+      return sql`(select count(*)::integer from ${entriesOf(segment)} where entry.words @@ asked.query${isNew})`
+    })
+    const { rows } = await sql<{ word: string; documents: number }>`
+      select word, ${sql.join(counts, sql` + `)} as documents
+      from unnest(${asked}::text[], ${asked.map(quote)}::text[]::tsquery[]) asked (word, query)`.execute(db)
+    return new Map(rows.map(({ word, documents }) => [word, Math.log(1 + sampleSize / (1 + documents))]))
+  })
+}

@@ -1,0 +1,157 @@
+/** Compiles the terms of a query into a plan. */
+import { type RawBuilder, sql } from 'kysely'
+import type { SearchFilter } from '../../../../ports/search-engine.ts'
+import { type Term, wordsOf } from '../../../query/parser.ts'
+import { edgeTag, shinglesOf } from '../index/tags.ts'
+import { weights } from '../index/terms.ts'
+import { type Idf, idfOf } from './idf.ts'
+import { indexed, inPassages, type Plan, rangeConditions, rank, rankOf, type Weighted, withTags } from './plan.ts'
+import { type Expansions, queryOf, sequenceQuery, sequencesOf, stepQuery, type TermQuery } from './term-queries.ts'
+import { topQueries } from './top-queries.ts'
+import { and, filterQueries, not, or, quote, scanKeys } from './tsquery.ts'
+
+export interface CompiledQuery {
+  readonly plan: Plan
+  /** A tsquery: all terms that are not negated, as a passage answers them; null where there are none. */
+  readonly all: string | null
+  /** A tsquery: any word of them, in any form. */
+  readonly any: string
+}
+
+/** Terms joined by OR. */
+export type Group = readonly Term[]
+
+/** Compiles a query; null where it has no terms: that finds nothing, not everything. */
+export function compileQuery(terms: readonly Term[], expansions: Expansions, filter: SearchFilter, idf: Idf): CompiledQuery | null {
+  if (terms.length === 0) return null
+  const groups = groupsOf(terms)
+  const asked = groups.map((group) => groupQuery(group, expansions))
+  const isNegated = (nth: number): boolean => groups[nth]![0]!.negated
+  const { required, excluded } = filterQueries(filter)
+  const negated = asked.flatMap(({ superset, check }, nth) => (isNegated(nth) && check === null ? [not(superset)] : []))
+  const positive = groups.filter(([first]) => !first!.negated)
+  const wanted = positive.flat()
+  const checks = asked.flatMap(({ check }, nth) => (check === null ? [] : isNegated(nth) ? [not(check)] : [check]))
+  const any = or(wanted.flatMap((term) => words(isShortPrefix(term) ? whole(term) : term, expansions)))
+  const typed = wanted.map((term) => ({ query: or(words(whole(term), new Map())), weight: idfOf(wordsOf([term]), idf) }))
+  const found = asked.flatMap(({ superset }, nth) => (isNegated(nth) || edgeOf(groups[nth]!) !== null ? [] : [superset]))
+  const tags = [...shingles(positive), ...positive.flatMap((group) => edgeOf(group) ?? [])]
+  const wholeWords = positive
+    .filter((group) => edgeOf(group) === null)
+    .map(
+      (group) =>
+        groupQuery(
+          group.map((term) => (isShortPrefix(term) ? term : whole(term))),
+          expansions,
+        ).superset,
+    )
+  return {
+    plan: {
+      indexed: [...scanKeys([...required, ...found], [...excluded, ...negated]).map(indexed), ...withTags(tags)],
+      filters: [
+        ...rangeConditions(filter),
+        inPassages(
+          groups.map((group) => ({
+            query: passageQuery(group, expansions),
+            isPhrase: group.some(({ parts }) => parts.length > 1),
+            isNegated: group[0]!.negated,
+          })),
+        ),
+      ],
+      checks: checks.length === 0 ? [] : [sql`entry.words @@ ${and(checks)}::tsquery`],
+      tests: [],
+      maxTested: null,
+      score: score(typed, any, proximityPairs(positive)),
+      top: topQueries(positive, expansions, [...required, ...excluded, ...negated], wholeWords),
+      topIndexed: withTags(tags),
+    },
+    all: positive.length === 0 ? null : and(positive.map((group) => passageQuery(group, expansions))),
+    any,
+  }
+}
+
+const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => ({ ...part, prefix: false })) })
+
+/** One or two letters begin so many words of any document that their number says nothing. */
+export const isShortPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix && parts[0]!.text.length <= 2
+
+function groupsOf(terms: readonly Term[]): Group[] {
+  const groups: Term[][] = []
+  for (const term of terms) {
+    const last = groups.at(-1)
+    if (term.alternative && last) last.push(term)
+    else groups.push([term])
+  }
+  return groups
+}
+
+/** The shingles that every match has: those of phrases that are no alternative. */
+const shingles = (groups: readonly Group[]): number[] =>
+  groups.flatMap(([term, ...others]) => (others.length === 0 && term!.joined === null ? shinglesOf(term!.parts) : []))
+
+/** The tag that says all of a group: a prefix of one or two letters, anywhere in a document. */
+function edgeOf([term, ...others]: Group): number | null {
+  const { parts, joined, field, negated } = term!
+  const [part, ...more] = parts
+  return others.length === 0 && more.length === 0 && joined === null && field === null && !negated && part!.prefix
+    ? edgeTag(part!.text)
+    : null
+}
+
+function groupQuery(group: Group, expansions: Expansions): Omit<TermQuery, 'passages'> {
+  const found = group.map((term) =>
+    term.negated ? negatedQuery(term, expansions) : queryOf([sequencesOf(term, expansions)], term.field ?? 'any'),
+  )
+  const isExact = found.every(({ check }) => check === null)
+  return {
+    superset: or(found.map(({ superset }) => superset)),
+    check: isExact ? null : or(found.map(({ check, superset }) => check ?? superset)),
+  }
+}
+
+/** What a match must not answer, in its entry alone: passages are checked besides. */
+function negatedQuery(term: Term, expansions: Expansions): Omit<TermQuery, 'passages'> {
+  const sequences = sequencesOf(term, expansions)
+  const { field } = term
+  if (field !== null && field !== 'content') return queryOf([sequences], field)
+  const query = or(sequences.map((sequence) => sequenceQuery(sequence, weights[field ?? 'any'])))
+  const isExact = field === null && sequences.every((sequence) => sequence.length === 1)
+  return { superset: query, check: isExact ? null : query }
+}
+
+const passageQuery = (group: Group, expansions: Expansions): string =>
+  or(group.flatMap((term) => sequencesOf(term, expansions).map((sequence) => sequenceQuery(sequence, weights[term.field ?? 'any']))))
+
+const words = (term: Term, expansions: Expansions): string[] =>
+  sequencesOf(term, expansions).flatMap((sequence) => sequence.map((step) => stepQuery(step, weights[term.field ?? 'any'])))
+
+/**
+ * By words, weighted by idf. A word as it was typed counts twice as much as one of its stem, with a typo, or that it begins;
+ * words near each other count a little more.
+ */
+function score(typed: readonly Weighted[], any: string, pairs: readonly string[]): RawBuilder<number> {
+  if (typed.length === 0) return sql`0::real`
+  const byTyped = rankOf(typed)
+  const byWords = or(typed.map(({ query }) => query)) === any ? byTyped : sql<number>`(${byTyped} + ${rank(any)}) / 2`
+  return pairs.length === 0 ? sql`least(1, ${byWords})` : sql`least(1, ${byWords} + ${proximity(pairs)})`
+}
+
+/** Less than a single occurrence of a word: proximity decides between documents that are about as good. */
+const maxProximity = 0.03
+const maxPairs = 8
+/** Words from one to the other. */
+const distances = [1, 2, 3]
+
+const proximity = (pairs: readonly string[]): RawBuilder<number> =>
+  sql`(select count(*) * ${maxProximity / pairs.length}::real from unnest(${pairs}::text[]::tsquery[]) pair where entry.words @@ pair)::real`
+
+/** For each two words that were typed one after the other a tsquery that they stand near each other. */
+function proximityPairs(groups: readonly Group[]): string[] {
+  const words = groups.map(([term, ...others]) =>
+    others.length > 0 || term!.parts.length > 1 || term!.field !== null ? null : quote(term!.parts[0]!.text),
+  )
+  const pairs = words.slice(1).flatMap((word, nth): [string, string][] => (word && words[nth] ? [[words[nth], word]] : []))
+  return pairs
+    .slice(0, maxPairs)
+    .map(([one, other]) => or(distances.flatMap((far) => [`(${one} <${far}> ${other})`, `(${other} <${far}> ${one})`])))
+}

@@ -1,0 +1,64 @@
+/** Which tsqueries find the best of very many matches: by impact terms, the highest levels first. */
+import type { Term } from '../../../query/parser.ts'
+import { maxImpact } from '../index/document-vector.ts'
+import { impactTerm } from '../index/terms.ts'
+import type { TopQuery } from './plan.ts'
+import { type Expansions, type Sequence, type Step, sequencesOf } from './term-queries.ts'
+import { and, not, or, quote } from './tsquery.ts'
+
+/** Expansions of a word that are looked up by impact. */
+const maxExpansions = 8
+/** In the title. */
+const titleImpact = 3
+
+type Groups = readonly (readonly Term[])[]
+
+/**
+ * The queries in the order to try them. `filters`: tsqueries that all matches answer; `found`: one for each group, which finds it in the index.
+ * Empty where a term is of a field that has no impacts.
+ */
+export function topQueries(groups: Groups, expansions: Expansions, filters: readonly string[], found: readonly string[]): TopQuery[] {
+  if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title'))) return []
+  const hasField = groups.some((group) => group.some(({ field }) => field !== null))
+  const levels = Array.from({ length: maxImpact }, (_, nth) => maxImpact - nth)
+  // With an impact of every group, a document is known to have their words.
+  const ofEvery = { rest: and([...filters, ...(hasField ? found : [])]) || null }
+  const ofSome = { rest: and([...filters, ...found]) }
+  const queries = levels.flatMap((level): TopQuery[] => {
+    const typed = groups.map((group) => withImpact(group, level, typedOnly, new Map()))
+    const expanded = groups.map((group) => withImpact(group, level, nearest, expansions))
+    const [all, any] = [and(typed), and(expanded)]
+    if (groups.length === 1) return [{ impact: all, ...ofEvery }, ...(any === all ? [] : [{ impact: and([any, not(all)]), ...ofEvery }])]
+    return [...(level >= titleImpact ? [{ impact: any, ...ofEvery }] : []), { impact: or(expanded), ...ofSome }]
+  })
+  return queries
+}
+
+const typedOnly = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1), prefix: false })
+const nearest = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1 + maxExpansions) })
+
+/** That a document has all words of a term of the group with an impact of at least that level. */
+function withImpact(group: readonly Term[], level: number, form: (step: Step) => Step, expansions: Expansions): string {
+  const levels = levelsFrom(level)
+  const one = ({ words, prefix }: Step) =>
+    or(
+      words.flatMap((word, index) =>
+        levels.map((level) => `${quote(impactTerm(word, level))}${prefix && index === 0 && word.length > 2 ? ':*' : ''}`),
+      ),
+    )
+  const sequence = (steps: Sequence) => and(steps.map((step) => one(form(step))))
+  return or(group.flatMap((term) => sequencesOf(term, expansions).map(sequence)))
+}
+
+/** Impact queries for lists of words: first of one word of each list, then of any list. */
+export function impactQueries(lists: readonly (readonly string[])[]): string[] {
+  if (lists.length === 0) return []
+  const anyOf = (words: readonly string[], levels: readonly number[]) =>
+    or(words.flatMap((word) => levels.map((level) => quote(impactTerm(word, level)))))
+  return [levelsFrom(titleImpact), levelsFrom(1)].flatMap((levels) => {
+    const each = lists.map((words) => anyOf(words, levels))
+    return lists.length === 1 ? each : [and(each), or(each)]
+  })
+}
+
+const levelsFrom = (least: number): number[] => Array.from({ length: maxImpact - least + 1 }, (_, nth) => least + nth)

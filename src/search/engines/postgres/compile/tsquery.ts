@@ -1,0 +1,65 @@
+/** Builds tsqueries. */
+import type { SearchFilter } from '../../../../ports/search-engine.ts'
+import type { Part } from '../../../query/parser.ts'
+import { labelTerm, mimeTypeTerm, ownerTerm, rangeFilterTerms, sourceTerm, statusTerm } from '../index/terms.ts'
+
+/** A lexeme as tsvector and tsquery take it. */
+export const quote = (lexeme: string): string => `'${lexeme.replace(/['\\]/g, '$&$&')}'`
+
+/** One word. `weight`: only in that field. */
+export const lexeme = ({ text, prefix }: Pick<Part, 'text' | 'prefix'>, weight: '' | 'A' | 'B' | 'C' | 'D' = ''): string =>
+  quote(text) + (prefix || weight ? `:${prefix ? '*' : ''}${weight}` : '')
+
+export const and = (queries: readonly string[]): string => join(queries, ' & ')
+export const or = (queries: readonly string[]): string => balanced([...new Set(queries)])
+export const not = (query: string): string => `!${query}`
+
+/** A phrase; `offset` counts words from the first. */
+export const inSequence = (steps: readonly { query: string; offset: number }[]): string =>
+  `(${steps.map(({ query, offset }, index) => (index === 0 ? query : ` <${offset - steps[index - 1]!.offset}> ${query}`)).join('')})`
+
+/** A balanced tree: PostgreSQL evaluates a long chain of ORs from its deepest node, for each document anew. */
+const balanced = (queries: readonly string[]): string =>
+  queries.length <= maxChain
+    ? join(queries, ' | ')
+    : join([balanced(queries.slice(0, queries.length >> 1)), balanced(queries.slice(queries.length >> 1))], ' | ')
+const maxChain = 8
+
+const join = (queries: readonly string[], operator: string): string =>
+  queries.length === 1 ? queries[0]! : queries.length === 0 ? '' : `(${queries.join(operator)})`
+
+/** A filter as tsqueries. */
+export interface FilterQueries {
+  /** a document answers all of these */
+  readonly required: readonly string[]
+  /** and these, each of which is a negation */
+  readonly excluded: readonly string[]
+}
+
+export function filterQueries(filter: SearchFilter): FilterQueries {
+  const { ownerId, mimeTypes, notMimeTypes, labelIds, notLabelIds, status, sourceId } = filter
+  const anyOf = (queries: readonly string[]) => (queries.length === 0 ? [] : [or(queries)])
+  return {
+    required: [
+      ...(ownerId === null ? [] : [quote(ownerTerm(ownerId))]),
+      ...(sourceId === null ? [] : [quote(sourceTerm(sourceId))]),
+      ...labelIds.map((id) => quote(labelTerm(id))),
+      ...anyOf(mimeTypes.map(ofType)),
+      ...anyOf(status.map((one) => quote(statusTerm(one)))),
+      ...rangeFilterTerms(filter).map((terms) => or(terms.map(quote))),
+    ],
+    excluded: [...notMimeTypes.map((name) => not(ofType(name))), ...notLabelIds.map((id) => not(quote(labelTerm(id))))],
+  }
+}
+
+const ofType = (name: string): string => (name.endsWith('/*') ? `${quote(mimeTypeTerm(name.slice(0, -1)))}:*` : quote(mimeTypeTerm(name)))
+
+/**
+ * Joins what the index is asked. Each tsquery is a GIN scan key of its own: the index advances from one key to the next match of the other, while one
+ * large tsquery would be evaluated for every document that has its rarest word. Negations go with the first, because alone they match nearly everything.
+ */
+export function scanKeys(required: readonly string[], excluded: readonly string[]): string[] {
+  const [first, ...others] = required
+  if (first === undefined) return excluded.length === 0 ? [] : [and(excluded)]
+  return [and([first, ...excluded]), ...others]
+}

@@ -1,0 +1,211 @@
+/** Analysis: from the fields of a document to the tsvector that the index holds of it. */
+import { setImmediate as yieldTurn } from 'node:timers/promises'
+import { type Token, tokenize } from '../../../query/tokenizer.ts'
+import { positionOf, tsvector, weighted, weightOf } from './binary.ts'
+import { Tags } from './tags.ts'
+import { type HeadingWeight, headingOnlyTerm, headingTerm, impactTerm, longTerm, overflowTerm, weights } from './terms.ts'
+
+export interface Fields {
+  readonly title: string
+  readonly labels: readonly string[]
+  readonly filename: string
+  readonly content: string
+}
+
+/** A part of a long document. */
+export interface Passage {
+  /** A tsvector in binary format; that of the first passage holds title, labels and filename too. */
+  readonly words: Buffer
+  /** Its place in the content, in characters. */
+  readonly start: number
+  readonly length: number
+}
+
+export interface DocumentVector {
+  /** A tsvector in binary format. */
+  readonly words: Buffer
+  readonly tags: ReadonlySet<number>
+  /** 0: all is in `words`; 1: positions behind its capacity are in passages only; 2: words are too. */
+  readonly parts: 0 | 1 | 2
+}
+
+/** Is told every distinct word of a document; of a long one, some more than once. */
+export type OnWord = (word: Token) => void
+
+type Weight = HeadingWeight | 'D'
+/** What an occurrence in a field counts for the score. */
+export const fieldScores = { A: 1, B: 0.6, C: 0.3, D: 0.1 } as const satisfies Record<Weight, number>
+
+const weightNumbers = { A: 3, B: 2, C: 1, D: 0 } as const satisfies Record<Weight, number>
+const scoreByNumber = [fieldScores.D, fieldScores.C, fieldScores.B, fieldScores.A]
+
+const maxPositions = 16_000
+/** PostgreSQL keeps at most 255 positions of a lexeme. */
+const maxOccurrences = 255
+/** A word in every eighth place would cut passages short: before this position it loses occurrences instead. */
+const minPositions = 2_000
+/** A tsvector holds at most 1,048,575 bytes. */
+const maxBytes = 900_000
+/** Words that two passages share, so that phrases up to this length are found across the cut. */
+const overlap = 128
+/** Positions between fields: no phrase runs from one into the next. */
+const fieldGap = 2
+/** Words between which other work gets its turn. */
+const turnWords = 10_000
+
+/** Analyzes a document. `terms` are added as they are; passages of a long document go to `save` in order. */
+export async function analyze(
+  fields: Fields,
+  terms: readonly string[],
+  onWord: OnWord,
+  save: (passage: Passage) => Promise<void>,
+): Promise<DocumentVector> {
+  const head = new Vector()
+  const tags = new Tags()
+  const marks = new Set(terms)
+  const headingOnly = new Set<string>()
+  let base = 0
+  const first = (word: Token): void => {
+    onWord(word)
+    tags.addEdges(word)
+  }
+  const addHeading = (text: string, weight: HeadingWeight): void => {
+    let last = 0
+    for (const word of tokenize(text)) {
+      tags.add(word)
+      if (head.add(word.text, base + word.position, weight)) first(word)
+      marks.add(headingTerm(word.text, weight))
+      headingOnly.add(word.text)
+      last = word.position
+    }
+    base += last + fieldGap
+    tags.endField()
+  }
+  addHeading(fields.title, weights.title)
+  for (const label of fields.labels) addHeading(label, weights.labels)
+  addHeading(fields.filename, weights.filename)
+
+  const { content } = fields
+  const characters = characterCounter(content)
+  const recent: Token[] = []
+  let vector = head
+  let start = 0
+  let count = 0
+  for (const word of tokenize(content)) {
+    if (++count % turnWords === 0) await yieldTurn()
+    tags.add(word)
+    headingOnly.delete(word.text)
+    const local = base + word.position
+    if (local > maxPositions || vector.bytes > maxBytes || (local > minPositions && vector.isFull(word.text))) {
+      await save({ words: vector.encode(), ...characters(start, word.start) })
+      vector = new Vector()
+      // Not simply the first: a joined form follows its parts and has the position of the first of them.
+      const first = recent.reduce((least, again) => (again.position < least.position ? again : least), recent[0] ?? word)
+      start = first.start
+      base = 1 - first.position
+      for (const again of recent) vector.add(again.text, base + again.position, weights.content)
+    }
+    const isNew = vector.add(word.text, base + word.position, weights.content)
+    if (vector === head ? isNew : head.mention(word.text)) first(word)
+    recent.push(word)
+    if (recent.length > overlap) recent.shift()
+  }
+  for (const term of head.impactTerms()) marks.add(term)
+  for (const word of headingOnly) marks.add(headingOnlyTerm(word))
+  if (vector === head) {
+    head.mark(marks)
+    return { words: head.encode(), tags: tags.all, parts: 0 }
+  }
+  await save({ words: vector.encode(), ...characters(start, content.length) })
+  const parts = head.bytes > maxBytes ? 2 : 1
+  head.mark(parts === 2 ? [...marks, longTerm, overflowTerm] : [...marks, longTerm])
+  return { words: head.encode(), tags: tags.all, parts }
+}
+
+/** A tsvector in the making. */
+class Vector {
+  /** Its size in PostgreSQL, about. */
+  bytes = 0
+  readonly #positions = new Map<string, number[]>()
+
+  /** Adds an occurrence; true for the first of the word. */
+  add(word: string, position: number, weight: Weight): boolean {
+    const positions = this.#of(word)
+    const value = weighted(position, weightNumbers[weight])
+    if (positions.length >= maxOccurrences || (positions.length > 0 && positionOf(positions.at(-1)!) >= positionOf(value))) return false
+    positions.push(value)
+    this.bytes += 2
+    return positions.length === 1
+  }
+
+  /** Adds a word without a position while there is room; false if it is there already. */
+  mention(word: string): boolean {
+    if (this.#positions.has(word)) return false
+    if (this.bytes <= maxBytes) this.#of(word)
+    return true
+  }
+
+  mark(terms: Iterable<string>): void {
+    for (const term of terms) this.#of(term)
+  }
+
+  impactTerms(): string[] {
+    const found: string[] = []
+    for (const [word, positions] of this.#positions) {
+      const level = impactOf(positions)
+      if (level > 0) found.push(impactTerm(word, level))
+    }
+    return found
+  }
+
+  isFull(word: string): boolean {
+    return (this.#positions.get(word)?.length ?? 0) >= maxOccurrences
+  }
+
+  encode(): Buffer {
+    return tsvector(this.#positions)
+  }
+
+  #of(word: string): number[] {
+    const known = this.#positions.get(word)
+    if (known) return known
+    const positions: number[] = []
+    this.#positions.set(word, positions)
+    this.bytes += Buffer.byteLength(word) + 4
+    return positions
+  }
+}
+
+/**
+ * The least score of each impact level, from the highest: in the title and often elsewhere; in the title and once elsewhere; in the title;
+ * in a label, or in the filename; four times or more in the content. Most words of a document have level 0 and no term.
+ * Quantized impacts: Anh, Moffat, "Pruned query evaluation using pre-computed impacts" (2006).
+ */
+const impactScores = [1.25, 1.07, 1, 0.3, 0.14] as const
+export const maxImpact = impactScores.length
+
+function impactOf(positions: readonly number[]): number {
+  const [first] = positions
+  if (first === undefined || (positions.length < 4 && weightOf(first) === weightNumbers.D)) return 0
+  // As ts_rank counts a lexeme: each occurrence by its weight over the square of its number.
+  let score = 0
+  for (let nth = 0; nth < Math.min(positions.length, 20); nth++) score += scoreByNumber[weightOf(positions[nth]!)]! / (nth + 1) ** 2
+  const index = impactScores.findIndex((least) => score >= least)
+  return index < 0 ? 0 : maxImpact - index
+}
+
+/** Converts ascending UTF-16 offsets to characters, as PostgreSQL counts them, in one pass over the text. */
+function characterCounter(text: string) {
+  let unit = 0
+  let character = 0
+  const count = (from: number, to: number): number => {
+    let found = 0
+    for (let at = from; at < to; at++) if ((text.charCodeAt(at) & 0xfc00) !== 0xdc00) found++
+    return found
+  }
+  return (from: number, to: number): { start: number; length: number } => {
+    character += count(unit, from)
+    unit = from
+    return { start: character, length: count(from, to) }
+  }
+}

@@ -1,0 +1,180 @@
+/** Writes documents into the index. */
+import { sql } from 'kysely'
+import type { Db, Trx } from '../../../../db/pool.ts'
+import { smallints } from './binary.ts'
+import { analyze, type Passage } from './document-vector.ts'
+import { blockFor, indexVersion, isUndefinedTable, type Segment, segmentFor, segmentsForWrite, tableOf } from './segments.ts'
+import { blockTerm, labelTerm, mimeTypeTerm, ownerTerm, rangeTerms, sourceTerm, statusTerm } from './terms.ts'
+import { type StoredWords, storeVocabulary, Vocabulary } from './vocabulary.ts'
+
+/** Documents, and bytes of text, of one transaction: small documents share its cost, and nobody waits long for a lock. */
+const maxDocuments = 100
+const maxBytes = 1_000_000
+
+/** A document as the index reads it. */
+export interface IndexedDocument {
+  id: string
+  owner_id: string
+  title: string
+  filename: string
+  content: string
+  mime_type: string
+  status: string
+  language: string
+  source_id: string | null
+  ocr_confidence: number | null
+  created_at: Date
+  label_ids: string[]
+  label_names: string[]
+}
+
+interface Entry {
+  readonly segment: number
+  readonly document: IndexedDocument
+  readonly words: Buffer
+  readonly tags: Buffer
+  readonly parts: number
+}
+
+/** Writes the entries of these documents into a generation (null: the live one), and removes those of documents that are gone. */
+export async function indexDocuments(
+  db: Db,
+  stored: StoredWords,
+  documentIds: readonly string[],
+  generation: number | null = null,
+): Promise<void> {
+  // In one order everywhere, so that two that index the same documents wait for each other instead of dying in a deadlock.
+  const ids = [...new Set(documentIds)].sort()
+  for (const batch of await batchesOf(db, ids)) await indexBatch(db, stored, batch, generation)
+}
+
+/** Ids in their order, in batches up to a number of documents and bytes of text; a document with more bytes is a batch of its own. */
+export async function batchesOf(db: Db, ids: readonly string[], max = { documents: maxDocuments, bytes: maxBytes }): Promise<string[][]> {
+  if (ids.length < 2) return [[...ids]]
+  const sizes = await db
+    .selectFrom('documents')
+    .select(['id', sql<number>`octet_length(content)`.as('bytes')])
+    .where('id', 'in', ids)
+    .execute()
+  const bytesOf = new Map(sizes.map(({ id, bytes }) => [id, bytes]))
+  const batches: string[][] = []
+  let room = 0
+  for (const id of ids) {
+    const bytes = bytesOf.get(id) ?? 0
+    const last = batches.at(-1)
+    if (last && last.length < max.documents && bytes <= room) last.push(id)
+    else {
+      batches.push([id])
+      room = max.bytes
+    }
+    room -= bytes
+  }
+  return batches
+}
+
+async function indexBatch(db: Db, stored: StoredWords, ids: readonly string[], generation: number | null): Promise<void> {
+  if (ids.length === 0) return
+  const vocabulary = new Vocabulary()
+  try {
+    await db.transaction().execute(async (trx) => {
+      // The index can be rebuilt: a crash of the database may cost the last moment of it, never a document. The commit of the job flushes both.
+      await sql`set local synchronous_commit = off`.execute(trx)
+      const segments = await segmentsForWrite(trx, generation)
+      // One writer of a document at a time, which reads it after it has waited: the last to write has seen the latest.
+      await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)
+      await writeEntries(trx, segments, ids, vocabulary)
+    })
+  } catch (error) {
+    // A rebuild has replaced the live generation meanwhile.
+    if (generation !== null || !isUndefinedTable(error)) throw error
+    return indexBatch(db, stored, ids, generation)
+  }
+  await storeVocabulary(db, stored, vocabulary)
+}
+
+async function writeEntries(trx: Trx, segments: readonly Segment[], ids: readonly string[], vocabulary: Vocabulary): Promise<void> {
+  const documents = await loadDocuments(trx, ids)
+  const numbers = segments.map(({ number }) => number)
+  await sql`delete from search_passages where document_id = any(${ids}::uuid[]) and segment = any(${numbers}::integer[])`.execute(trx)
+  const entries: Entry[] = []
+  for (const document of documents) entries.push(await analyzeEntry(trx, document, segmentFor(segments, document.id), vocabulary))
+  // The documents are locked only now, so that nobody who changes them waits while long texts are analyzed. Who deletes one waits for us, or has done it.
+  const { rows } = await sql<{ id: string }>`
+    select id from documents where id = any(${documents.map(({ id }) => id)}::uuid[]) order by id for key share`.execute(trx)
+  const existing = new Set(rows.map(({ id }) => id))
+  await removeEntries(
+    trx,
+    segments,
+    ids.filter((id) => !existing.has(id)),
+  )
+  const bySegment = Map.groupBy(
+    entries.filter(({ document }) => existing.has(document.id)),
+    ({ segment }) => segment,
+  )
+  for (const [segment, entries] of bySegment) await upsert(trx, segment, entries)
+}
+
+/** Those of the documents that exist, in the order of ids. */
+export async function loadDocuments(trx: Trx, ids: readonly string[]): Promise<IndexedDocument[]> {
+  const { rows } = await sql<IndexedDocument>`
+    select id, owner_id, title, filename, content, mime_type, status, language, source_id, ocr_confidence, created_at,
+      coalesce(label_ids, '{}') as label_ids, coalesce(label_names, '{}') as label_names
+    from documents left join lateral (
+      select array_agg(labels.id order by labels.id) as label_ids, array_agg(name order by labels.id) as label_names
+      from document_labels join labels on labels.id = label_id where document_id = documents.id
+    ) carried on true
+    where id = any(${ids}::uuid[]) order by id`.execute(trx)
+  return rows
+}
+
+/** The terms of a document that are not words. */
+export const termsOf = (document: IndexedDocument, block: number): string[] => [
+  ownerTerm(document.owner_id),
+  mimeTypeTerm(document.mime_type),
+  statusTerm(document.status),
+  ...document.label_ids.map(labelTerm),
+  ...(document.source_id === null ? [] : [sourceTerm(document.source_id)]),
+  ...rangeTerms(document.created_at, document.ocr_confidence),
+  blockTerm(block),
+]
+
+async function analyzeEntry(trx: Trx, document: IndexedDocument, segment: Segment, vocabulary: Vocabulary): Promise<Entry> {
+  vocabulary.addLanguage(document.language)
+  const fields = { ...document, labels: document.label_names }
+  const terms = termsOf(document, blockFor(segment, document.id))
+  const save = savePassages(trx, document.id, segment.number)
+  const { words, tags, parts } = await analyze(fields, terms, (word) => vocabulary.add(word), save)
+  return { segment: segment.number, document, words, tags: smallints(tags), parts }
+}
+
+function savePassages(trx: Trx, document_id: string, segment: number): (passage: Passage) => Promise<void> {
+  let passage = 0
+  return async ({ words, start, length }) => {
+    await trx
+      .insertInto('search_passages')
+      .values({ document_id, segment, passage: passage++, words: sql<string>`${words}::tsvector`, start_at: start, length })
+      .execute()
+  }
+}
+
+async function upsert(trx: Trx, segment: number, entries: readonly Entry[]): Promise<void> {
+  // A parameter per value: only so are they sent in binary format.
+  const rows = entries.map(
+    ({ document: { id, created_at, ocr_confidence, mime_type, label_ids }, words, tags, parts }) =>
+      sql`(${id}::uuid, ${words}::tsvector, ${tags}::smallint[], ${parts}::smallint, ${created_at}::timestamptz, ${ocr_confidence}::real, ${indexVersion}::smallint, ${mime_type}, ${label_ids}::uuid[])`,
+  )
+  await sql`
+    insert into ${sql.table(tableOf(segment))} (document_id, words, tags, parts, created_at, confidence, version, mime_type, label_ids)
+    values ${sql.join(rows)}
+    on conflict (document_id) do update set words = excluded.words, tags = excluded.tags, parts = excluded.parts, created_at = excluded.created_at,
+      confidence = excluded.confidence, version = excluded.version, mime_type = excluded.mime_type, label_ids = excluded.label_ids`.execute(
+    trx,
+  )
+}
+
+async function removeEntries(trx: Trx, segments: readonly Segment[], ids: readonly string[]): Promise<void> {
+  for (const [segment, gone] of Map.groupBy(ids, (id) => segmentFor(segments, id).number)) {
+    await sql`delete from ${sql.table(tableOf(segment))} where document_id = any(${gone}::uuid[])`.execute(trx)
+    await sql`delete from search_passages where document_id = any(${gone}::uuid[]) and segment = ${segment}`.execute(trx)
+  }
+}

@@ -1,0 +1,117 @@
+/** Rebuilds the index without downtime: a new generation of segments is filled while the live one answers. */
+import { sql } from 'kysely'
+import type { Db } from '../../../../db/pool.ts'
+import type { IndexRebuild } from '../../../../ports/search-engine.ts'
+import { indexDocuments } from './index-documents.ts'
+import { createIndex, dropSegment, openBlock, openSegment, sizeOf, tableOf } from './segments.ts'
+import type { StoredWords } from './vocabulary.ts'
+
+/** Batches at once: while this process analyzes one, PostgreSQL writes others. */
+const maxBatches = 4
+const batchSize = 100
+
+/** How many documents the next segment and each of its blocks hold, of so many that are left. */
+export type SegmentSizes = (left: number) => { readonly segment: number; readonly block: number }
+
+/** Begins a new generation, and removes those that are not live. */
+export async function rebuild(db: Db, stored: StoredWords, sizesFor: SegmentSizes): Promise<IndexRebuild> {
+  await dropOtherGenerations(db)
+  let left = await countDocuments(db)
+  const { rows } = await sql<{ generation: number }>`
+    select greatest(search_generation.number, max(generation)) + 1 as generation from search_generation left join search_segments on true
+    group by search_generation.number`.execute(db)
+  const { generation } = rows[0]!
+  let segment = await openSegment(db, generation, false)
+  let sizes = sizesFor(left)
+  let room = sizes.segment
+  let roomInBlock = sizes.block
+  let isFilling = true
+  let indexing: Promise<unknown> = Promise.resolve()
+
+  /** Builds the index of a full segment at once, while the next one is filled. */
+  const finish = async (number: number) => {
+    await indexing
+    indexing = createIndex(db, number).then(() => sql`vacuum analyze ${sql.table(tableOf(number))}`.execute(db))
+    // A failure is thrown to whoever awaits it next.
+    indexing.catch(() => {})
+  }
+
+  const running = new Set<Promise<void>>()
+  let failure: unknown
+  /** Waits for a free place only; the next caller hears of a failure. */
+  const start = async (ids: readonly string[]) => {
+    while (running.size >= maxBatches) await Promise.race(running)
+    if (failure) throw failure
+    const batch: Promise<void> = indexDocuments(db, stored, ids, generation)
+      .catch((error) => {
+        failure ??= error
+      })
+      .finally(() => running.delete(batch))
+    running.add(batch)
+  }
+  const allWritten = async () => {
+    await Promise.all(running)
+    if (failure) throw failure
+  }
+
+  const fill = async (ids: readonly string[]) => {
+    for (let from = 0; from < ids.length; ) {
+      if (room === 0) {
+        await allWritten()
+        await finish(segment)
+        segment = await openSegment(db, generation, false)
+        sizes = sizesFor(left)
+        room = sizes.segment - (await sizeOf(db, segment))
+        roomInBlock = sizes.block
+      }
+      if (roomInBlock === 0) {
+        await openBlock(db, { number: segment }, ids[from]!)
+        roomInBlock = sizes.block
+      }
+      const some = ids.slice(from, from + Math.min(room, roomInBlock, batchSize))
+      await start(some)
+      room -= some.length
+      roomInBlock -= some.length
+      left -= some.length
+      from += some.length
+    }
+  }
+
+  return {
+    put: (ids) => (isFilling ? fill(ids.toSorted()) : indexDocuments(db, stored, ids, generation)),
+    async settle() {
+      await allWritten()
+      if (isFilling) await finish(segment)
+      isFilling = false
+      await indexing
+      const numbers = await segmentsOf(db, generation)
+      const counts = await Promise.all(numbers.map((number) => sizeOf(db, number)))
+      return counts.reduce((sum, count) => sum + count, 0)
+    },
+    async swap() {
+      await sql`update search_generation set number = ${generation}`.execute(db)
+      await dropOtherGenerations(db)
+    },
+    async discard() {
+      await Promise.all(running)
+      await indexing.catch(() => {})
+      await dropOtherGenerations(db)
+    },
+  }
+}
+
+async function countDocuments(db: Db): Promise<number> {
+  const { rows } = await sql<{ count: number }>`select count(*)::integer as count from documents`.execute(db)
+  return rows[0]!.count
+}
+
+async function segmentsOf(db: Db, generation: number): Promise<number[]> {
+  const { rows } = await sql<{ number: number }>`select number from search_segments where generation = ${generation}`.execute(db)
+  return rows.map(({ number }) => number)
+}
+
+async function dropOtherGenerations(db: Db): Promise<void> {
+  const { rows } = await sql<{ number: number }>`
+    select number from search_segments where generation <> (select number from search_generation) order by number`.execute(db)
+  for (const { number } of rows) await dropSegment(db, number)
+}

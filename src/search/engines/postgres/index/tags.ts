@@ -1,0 +1,67 @@
+/**
+ * Tags: 16-bit numbers beside the words of an entry, two bytes each instead of the ten of a word.
+ * A shingle is two words that follow each other, hashed: it finds a rare phrase of frequent words, and a collision is left to the check of positions.
+ * An edge n-gram is the beginning of a word, up to two ASCII letters or digits, exactly: its words would be thousands.
+ */
+import type { Part } from '../../../query/parser.ts'
+import type { Token } from '../../../query/tokenizer.ts'
+
+const shingleCount = 62_000
+const characters = '0123456789abcdefghijklmnopqrstuvwxyz'
+const maxEdge = 2
+
+/** A smallint for a number below 65,536. */
+const smallint = (number: number): number => number - 0x8000
+
+/** FNV-1a over UTF-16 units. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
+  return (hash ^ (hash >>> 16)) >>> 0
+}
+
+const shingle = (one: string, other: string): number => smallint(hashOf(`${one} ${other}`) % shingleCount)
+
+/** The tag of all words that begin so; null: beginnings like it have none. */
+export function edgeTag(prefix: string): number | null {
+  if (prefix.length > maxEdge) return null
+  let code = 0
+  for (const character of prefix) {
+    const digit = characters.indexOf(character)
+    if (digit < 0) return null
+    code = code * (characters.length + 1) + digit + 1
+  }
+  return smallint(shingleCount + code)
+}
+
+/** Collects the tags of a document. */
+export class Tags {
+  readonly all = new Set<number>()
+  #previous: Token | null = null
+
+  /** Takes the words of a field in their order. */
+  add(word: Token): void {
+    if (word.form === 'joined') return
+    if (this.#previous) this.all.add(shingle(this.#previous.text, word.text))
+    this.#previous = word
+  }
+
+  endField(): void {
+    this.#previous = null
+  }
+
+  /** Takes a distinct word. */
+  addEdges({ text }: Token): void {
+    for (let length = 1; length <= Math.min(maxEdge, text.length); length++) {
+      const tag = edgeTag(text.slice(0, length))
+      if (tag !== null) this.all.add(tag)
+    }
+  }
+}
+
+/** The shingles of a phrase. A last word that is a prefix has none. */
+export const shinglesOf = (parts: readonly Part[]): number[] =>
+  parts.slice(1).flatMap((part, index) => {
+    const before = parts[index]!
+    return part.offset === before.offset + 1 && !part.prefix ? shingle(before.text, part.text) : []
+  })

@@ -1,0 +1,112 @@
+/** Candidates: the newest matches, and of very many the best. */
+import { type RawBuilder, sql } from 'kysely'
+import { indexed, type Plan, where } from '../compile/plan.ts'
+import { or, quote } from '../compile/tsquery.ts'
+import { entriesOf, type Segment } from '../index/segments.ts'
+import { blockTerm } from '../index/terms.ts'
+
+export interface Scored {
+  readonly document_id: string
+  readonly score: number
+}
+
+/** A part of a statement. */
+export interface Candidates {
+  /** Common table expressions, of which `found` has the entries. */
+  readonly ctes: RawBuilder<unknown>
+  /** Whether there are more than these. */
+  readonly isCapped: RawBuilder<boolean>
+}
+
+/** A segment, or some blocks of it. */
+interface Slice extends Segment {
+  readonly onlyBlocks?: readonly number[]
+}
+
+/** Blocks that are looked into first, from the newest on: mostly they have enough of what there are very many of. */
+const firstBlocks = [2, 3]
+
+/** The segments, with the newest blocks apart. */
+function slices(segments: readonly Segment[], { indexed }: Plan): Slice[] {
+  let nth = 0
+  return segments.flatMap((segment): Slice[] => {
+    if (nth === firstBlocks.length || segment.blocks.length < 2 || indexed.length === 0) return [segment]
+    const blocks = segment.blocks.map((_, block) => block)
+    const found: Slice[] = []
+    while (blocks.length > 0 && nth < firstBlocks.length) found.push({ ...segment, onlyBlocks: blocks.splice(-firstBlocks[nth++]!) })
+    return blocks.length === 0 ? found : [...found, { ...segment, onlyBlocks: blocks }]
+  })
+}
+
+/** The entries of a slice that match, save for `checks` and `tests`. */
+function entriesIn(slice: Slice, { indexed: conditions, filters }: Plan): RawBuilder<unknown> {
+  const inBlocks = slice.onlyBlocks ? [indexed(or(slice.onlyBlocks.map((block) => quote(blockTerm(block)))))] : []
+  return sql`select * from ${entriesOf(slice)} ${where([...conditions, ...inBlocks, ...filters])}`
+}
+
+/** The newest matches, save for `tests`, at most `limit` (null: all). PostgreSQL looks into a slice only while those before it have not enough. */
+function newest(slices: readonly Slice[], plan: Plan, limit: number | null): RawBuilder<unknown> {
+  const each = slices.map((slice) => {
+    // Sorted after they are found: an index scan in the order of ids would read every tsvector.
+    const sorted = sql`select * from (${entriesIn(slice, plan)} offset 0) entry order by document_id desc`
+    if (plan.checks.length === 0) return sql`(${sorted} limit ${limit})`
+    return sql`(select * from (${sorted} offset 0) entry ${where(plan.checks)} limit ${limit})`
+  })
+  return sql`select * from (${sql.join(each, sql` union all `)}) entry limit ${limit}`
+}
+
+/** Matches in no order, of all segments. `more`: conditions besides. */
+export const allMatches = (segments: readonly Segment[], plan: Plan, more: readonly RawBuilder<unknown>[] = []): RawBuilder<unknown> =>
+  sql.join(
+    segments.map((segment) => entriesIn(segment, { ...plan, filters: [...more, ...plan.filters, ...plan.checks] })),
+    sql` union all `,
+  )
+
+/** The CTE `candidates`: the newest matches, of which so many are tested. */
+export const testable = (segments: readonly Segment[], plan: Plan): RawBuilder<unknown> =>
+  sql`candidates as materialized (${newest(slices(segments, plan), plan, plan.maxTested)})`
+
+/** Whether as many were tested as may be, so that there may be more matches. */
+export const isTestingCut = ({ maxTested }: Plan): RawBuilder<boolean> =>
+  maxTested === null ? sql`false` : sql`((select count(*) from candidates) >= ${maxTested})`
+
+/** Of more than `maxResults` matches so many are the best; the newest fill up the rest. */
+const maxBest = 200
+
+/** At most `maxResults` matches: all; or the best by impact, and the newest. */
+export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResults: number): Candidates {
+  const { tests } = plan
+  const best = bestOf(segments, plan, Math.min(maxBest, maxResults))
+  const isFull = sql<boolean>`((select count(*) from newest) > ${maxResults})`
+  const found =
+    tests.length === 0
+      ? sql`newest as materialized (${newest(slices(segments, plan), plan, maxResults + 1)})`
+      : sql`${testable(segments, plan)}, newest as materialized (select * from candidates entry ${where(tests)} limit ${maxResults + 1})`
+  return {
+    ctes: sql`${found},
+      best as materialized (${best ? sql`select * from (${best}) entry where ${isFull}` : sql`select * from newest limit 0`}),
+      found as materialized (
+        select * from best
+        union all (
+          select * from newest where document_id not in (select document_id from best) order by document_id desc limit ${maxResults} - (select count(*) from best)
+        )
+      )`,
+    isCapped: tests.length === 0 ? isFull : sql`(case when ${isFull} then true else ${isTestingCut(plan)} end)`,
+  }
+}
+
+/** At most `limit` matches of the highest impact; null where impacts say nothing. */
+function bestOf(segments: readonly Segment[], plan: Plan, limit: number): RawBuilder<unknown> | null {
+  const { top, topIndexed, tests, maxTested } = plan
+  if (top.length === 0) return null
+  const conditions = [sql`entry.words @@ asked.impact`, sql`entry.words @@ asked.rest`, ...topIndexed]
+  const each = sql`
+    select entry.* from unnest(${top.map(({ impact }) => impact)}::text[]::tsquery[], ${top.map(({ impact, rest }) => rest ?? impact)}::text[]::tsquery[])
+      asked (impact, rest) cross join lateral (${newest(segments, { ...plan, indexed: conditions }, limit)}) entry`
+  const some =
+    tests.length === 0
+      ? sql`${each} limit ${limit}`
+      : sql`select * from (${each} limit ${maxTested}::integer) entry ${where(tests)} limit ${limit}`
+  // A document may answer several of them.
+  return sql`select distinct on (document_id) * from (${some}) entry`
+}

@@ -1,0 +1,13 @@
+/** Facets: how many of the matches are of which type, and have which label. */
+import { type RawBuilder, sql } from 'kysely'
+
+/** The facets of a table of entries as two columns, `mime_types` and `labels`. */
+export const facetsOf = (entries: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  (select coalesce(json_object_agg(mime_type, count), '{}') from (
+    select mime_type, count(*) from ${entries} entry group by mime_type order by count(*) desc, mime_type
+  ) types) as mime_types,
+  (select coalesce(json_object_agg(name, count), '{}') from (
+    select labels.name, count from (
+      select label_id, count(*) from ${entries} entry, unnest(entry.label_ids) label_id group by label_id
+    ) carried join labels on labels.id = label_id order by count desc, labels.name
+  ) names) as labels`

@@ -1,0 +1,51 @@
+/** Runs a plan in one statement: which documents match, in which order, and how many there are of which type and label. */
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from '../../../../db/pool.ts'
+import type { SearchAnswer, SearchSort } from '../../../../ports/search-engine.ts'
+import type { Plan } from '../compile/plan.ts'
+import { withSegments } from '../index/segments.ts'
+import { newestAndBest, type Scored } from './candidates.ts'
+import { facetsOf } from './facets.ts'
+import { firstInOrder, orderBy } from './sort.ts'
+
+export interface Window {
+  readonly offset: number
+  readonly limit: number
+  readonly maxResults: number
+}
+
+export interface Matches extends Omit<SearchAnswer, 'hits'> {
+  readonly page: readonly Scored[]
+}
+
+/**
+ * One page of the matches, with total and facets over at most `maxResults` of them.
+ * In the order of scores these are the newest and the best; in any other order the first.
+ */
+export function match(db: Db, plan: Plan, sort: readonly SearchSort[], { offset, limit, maxResults }: Window): Promise<Matches> {
+  const isByScore = sort[0]!.field === 'score'
+  return withSegments(db, async (segments) => {
+    const { ctes, isCapped } = isByScore
+      ? newestAndBest(segments, plan, maxResults)
+      : await firstInOrder(db, segments, plan, sort, maxResults)
+    const page = isByScore ? pageByScore(plan, sort, limit, offset) : pageInOrder(plan, limit, offset)
+    const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`
+      with ${ctes}
+      select (select count(*)::integer from found) as total, ${isCapped} as is_capped,
+        (select coalesce(json_agg(json_build_object('document_id', document_id, 'score', score)), '[]') from (${page}) entry) as page,
+        ${facetsOf(sql`found`)}`.execute(db)
+    const { page: scored, total, is_capped, ...facets } = rows[0]!
+    return { page: scored, total, isCapped: is_capped, facets }
+  })
+}
+
+function pageByScore({ score }: Plan, sort: readonly SearchSort[], limit: number, offset: number): RawBuilder<unknown> {
+  const key = (field: SearchSort['field']) =>
+    field === 'score' ? sql`score` : sql`(select ${sql.ref(field)} from documents where documents.id = entry.document_id)`
+  return sql`
+    select document_id, score from (select document_id, ${score} as score from found entry offset 0) entry
+    order by ${orderBy(sort, key)} limit ${limit} offset ${offset}`
+}
+
+const pageInOrder = ({ score }: Plan, limit: number, offset: number): RawBuilder<unknown> =>
+  sql`select document_id, ${score} as score from (select * from found order by place limit ${limit} offset ${offset}) entry`

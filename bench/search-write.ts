@@ -39,7 +39,6 @@ const { config } = loadConfig({ env: {}, flags: { data_dir, 'worker.embedded': f
 const app = await openApp(config, openLog({ level: 'error', format: 'json' }), { migrate: 'embedded' })
 try {
   const { ids, bytes } = await fill(app)
-  await sql`checkpoint`.execute(app.db)
   const before = await walBytes(app)
   const start = performance.now()
   for (let from = 0; from < ids.length; from += batch) await app.search.refresh(ids.slice(from, from + batch))

@@ -95,7 +95,7 @@ async function createSegments(db: Kysely<unknown>): Promise<void> {
     alter label_ids set storage main`.execute(db)
   await sql`alter table search_segment_template alter words set statistics 0, alter tags set statistics 0`.execute(db)
   await sql`create table search_segment_1 (like search_segment_template including all)`.execute(db)
-  await sql`create index on search_segment_1 using gin (words, tags) with (gin_pending_list_limit = 4096)`.execute(db)
+  await sql`create index on search_segment_1 using gin (words, tags) with (gin_pending_list_limit = 16384)`.execute(db)
 
   // The live entries, for people who look at the database; searches name the segments.
   await sql`

@@ -22,10 +22,10 @@ interface Conditions {
 }
 
 /** One page of the documents that meet the conditions. */
-export async function advanced(db: Db, query: AdvancedQuery): Promise<SearchAnswer> {
+export async function advanced(db: Db, unprepared: Db, query: AdvancedQuery): Promise<SearchAnswer> {
   const { must, should, mustNot } = query
   const wanted = [...must, ...should]
-  const [all, idf] = await Promise.all([compileClauses(db, [...wanted, ...mustNot]), loadIdf(db, wordsIn(wanted))])
+  const [all, idf] = await Promise.all([compileClauses(db, unprepared, [...wanted, ...mustNot]), loadIdf(db, wordsIn(wanted))])
   const conditions = {
     must: all.slice(0, must.length),
     should: all.slice(must.length, wanted.length),

@@ -46,7 +46,7 @@ export function openPostgres(db: Db, sizeFor: (left: number) => number = halfOf,
       await grow(db, newest.segment, newest.block)
     },
     search: (query) => search(prepared, query),
-    advanced: (query) => advanced(prepared, query),
+    advanced: (query) => advanced(prepared, db, query),
     similar: (query) => moreLikeThis(prepared, query),
     count: async () => (await status(db)).documents,
     status: () => status(db),

@@ -56,14 +56,14 @@ const base = {
   substrings: [],
 } as const
 
-/** Compiles the clauses of a query, in their order. */
-export async function compileClauses(db: Db, clauses: readonly SearchClause[]): Promise<CompiledClause[]> {
+/** Compiles the clauses of a query, in their order. `unprepared`: a connection that plans each statement for its values. */
+export async function compileClauses(db: Db, unprepared: Db, clauses: readonly SearchClause[]): Promise<CompiledClause[]> {
   const cuts = clauses.map(({ field, type, value }) =>
     type === 'contains' && isTextField(field) && field !== 'labels' ? cut(value) : null,
   )
   const openings = cuts.map((parts) => (parts ? openWord(parts) : null))
   const holders = await findWordsWith(
-    db,
+    unprepared,
     openings.filter((one) => one !== null),
   )
   const labels = clauses.some(({ field, type }) => field === 'labels' && type !== 'match')

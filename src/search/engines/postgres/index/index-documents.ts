@@ -79,6 +79,7 @@ async function indexBatch(db: Db, stored: StoredWords, ids: readonly string[], g
     await db.transaction().execute(async (trx) => {
       // The index can be rebuilt: a crash of the database may cost the last moment of it, never a document. The commit of the job flushes both.
       await sql`set local synchronous_commit = off`.execute(trx)
+      await sql`set local work_mem = '128MB'`.execute(trx)
       const segments = await segmentsForWrite(trx, generation)
       // One writer of a document at a time, which reads it after it has waited: the last to write has seen the latest.
       await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)

@@ -103,7 +103,7 @@ function nextId(id: string): string {
 }
 
 /** Kilobytes of new entries that a search reads one by one before they are merged into the index. */
-const pendingListKb = 4096
+const pendingListKb = 16_384
 
 export async function createIndex(db: Db, segment: number): Promise<void> {
   const table = sql.table(tableOf(segment))

@@ -70,10 +70,12 @@ export const testable = (segments: readonly Segment[], plan: Plan): RawBuilder<u
 export const isTestingCut = ({ maxTested }: Plan): RawBuilder<boolean> =>
   maxTested === null ? sql`false` : sql`((select count(*) from candidates) >= ${maxTested})`
 
-/** Of more than `maxResults` matches so many are the best; the newest fill up the rest. */
+/** Of more than `maxResults` matches, the best by impact. */
 const maxBest = 200
+/** Matches that compete by score: the best by impact, and the newest. A score reads the whole tsvector. */
+export const maxRanked = 400
 
-/** At most `maxResults` matches: all; or the best by impact, and the newest. */
+/** At most `maxResults` matches: all; or the best by impact, and the newest. `is_ranked` marks the first `maxRanked` of them. */
 export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResults: number): Candidates {
   const { tests } = plan
   const best = bestOf(segments, plan, Math.min(maxBest, maxResults))
@@ -86,10 +88,12 @@ export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResul
     ctes: sql`${found},
       best as materialized (${best ? sql`select * from (${best}) entry where ${isFull}` : sql`select * from newest limit 0`}),
       found as materialized (
-        select * from best
-        union all (
-          select * from newest where document_id not in (select document_id from best) order by document_id desc limit ${maxResults} - (select count(*) from best)
-        )
+        select *, row_number() over () <= ${maxRanked} as is_ranked from (
+          select * from best
+          union all (
+            select * from newest where document_id not in (select document_id from best) order by document_id desc limit ${maxResults} - (select count(*) from best)
+          )
+        ) entry
       )`,
     isCapped: tests.length === 0 ? isFull : sql`(case when ${isFull} then true else ${isTestingCut(plan)} end)`,
   }

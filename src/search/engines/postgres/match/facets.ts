@@ -8,6 +8,6 @@ export const facetsOf = (entries: RawBuilder<unknown>): RawBuilder<unknown> => s
   ) types) as mime_types,
   (select coalesce(json_object_agg(name, count), '{}') from (
     select labels.name, count from (
-      select label_id, count(*) from ${entries} entry, unnest(entry.label_ids) label_id group by label_id
+      select label_id, count(*) from (select unnest(label_ids) as label_id from ${entries} entry) each group by label_id
     ) carried join labels on labels.id = label_id order by count desc, labels.name
   ) names) as labels`

@@ -4,7 +4,7 @@ import type { Db } from '../../../../db/pool.ts'
 import type { SearchAnswer, SearchSort } from '../../../../ports/search-engine.ts'
 import type { Plan } from '../compile/plan.ts'
 import { withSegments } from '../index/segments.ts'
-import { newestAndBest, type Scored } from './candidates.ts'
+import { maxRanked, newestAndBest, type Scored } from './candidates.ts'
 import { facetsOf } from './facets.ts'
 import { firstInOrder, orderBy } from './sort.ts'
 
@@ -39,12 +39,23 @@ export function match(db: Db, plan: Plan, sort: readonly SearchSort[], { offset,
   })
 }
 
+/**
+ * A page in the order of scores. The ranked matches come first; pages behind them have the others, none with a score above the last ranked one.
+ * A first page so reads few tsvectors.
+ */
 function pageByScore({ score }: Plan, sort: readonly SearchSort[], limit: number, offset: number): RawBuilder<unknown> {
   const key = (field: SearchSort['field']) =>
     field === 'score' ? sql`score` : sql`(select ${sql.ref(field)} from documents where documents.id = entry.document_id)`
+  const isFirst = sort[0]!.order === 'desc' && offset + limit <= maxRanked
+  // The concatenation reads a tsvector once for all ranks of the score.
+  const scored = sql`
+    select document_id, is_ranked, ${score} as score from (
+      select document_id, segment, parts, is_ranked, words || ''::tsvector as words from found ${isFirst ? sql`where is_ranked` : sql``} offset 0
+    ) entry offset 0`
+  const lowest = sql`case when is_ranked then score else least(score, min(score) filter (where is_ranked) over ()) end`
   return sql`
-    select document_id, score from (select document_id, ${score} as score from found entry offset 0) entry
-    order by ${orderBy(sort, key)} limit ${limit} offset ${offset}`
+    select document_id, ${isFirst ? sql`score` : lowest} as score from (${scored}) entry
+    order by ${isFirst ? sql`` : sql`is_ranked ${sql.raw(sort[0]!.order)},`} ${orderBy(sort, key)} limit ${limit} offset ${offset}`
 }
 
 const pageInOrder = ({ score }: Plan, limit: number, offset: number): RawBuilder<unknown> =>

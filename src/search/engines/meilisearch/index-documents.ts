@@ -1,7 +1,7 @@
 /** Indexes documents in Meilisearch. */
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
-import { batchesOf, loadDocuments } from '../postgres/index/index-documents.ts'
+import { batchesOf, loadDocuments } from '../../indexed-documents.ts'
 import { type Entry, entryOf } from './document.ts'
 import type { Server } from './server.ts'
 

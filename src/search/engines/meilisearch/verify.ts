@@ -2,7 +2,7 @@
 import { type Index, MeilisearchApiError } from 'meilisearch'
 import type { Db } from '../../../db/pool.ts'
 import type { EntryFault, IndexContents } from '../../../ports/search-engine.ts'
-import { loadDocuments } from '../postgres/index/index-documents.ts'
+import { loadDocuments } from '../../indexed-documents.ts'
 import { type Entry, entryOf, indexVersion } from './document.ts'
 import type { Server } from './server.ts'
 import { decodeWord } from './word-encoding.ts'

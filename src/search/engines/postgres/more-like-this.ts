@@ -2,11 +2,10 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import type { SearchHit, SimilarQuery } from '../../../ports/search-engine.ts'
+import { hits, type Scored } from '../../hits.ts'
 import { indexed, rangeConditions, rank } from './compile/plan.ts'
 import { filterQueries, or, quote, scanKeys } from './compile/tsquery.ts'
-import { hits } from './hits.ts'
 import { entriesOf, type Segment, segmentFor, tableOf, withSegments } from './index/segments.ts'
-import type { Scored } from './match/candidates.ts'
 
 /** The most frequent words of the document, whose document frequency is counted. */
 const maxCounted = 40

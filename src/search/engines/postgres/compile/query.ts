@@ -2,11 +2,12 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { SearchFilter } from '../../../../ports/search-engine.ts'
 import { type Term, wordsOf } from '../../../query/parser.ts'
+import type { Expansions } from '../../../vocabulary/expansions.ts'
 import { edgeTag, shinglesOf } from '../index/tags.ts'
 import { weights } from '../index/terms.ts'
 import { type Idf, idfOf } from './idf.ts'
 import { indexed, inPassages, type Plan, rangeConditions, rank, rankOf, type Weighted, withTags } from './plan.ts'
-import { type Expansions, queryOf, sequenceQuery, sequencesOf, stepQuery, type TermQuery } from './term-queries.ts'
+import { queryOf, sequenceQuery, sequencesOf, stepQuery, type TermQuery } from './term-queries.ts'
 import { topQueries } from './top-queries.ts'
 import { and, filterQueries, not, or, quote, scanKeys } from './tsquery.ts'
 

@@ -1,13 +1,11 @@
 /** From a term of a query to tsqueries: one that the index answers, and one that positions are checked with. */
 import type { SearchField } from '../../../../ports/search-engine.ts'
 import type { Term } from '../../../query/parser.ts'
+import type { Expansions } from '../../../vocabulary/expansions.ts'
 import { headingOnlyTerm, headingTerm, longTerm, overflowTerm, type TextField, type Weight, weights } from '../index/terms.ts'
 import { and, inSequence, lexeme, not, or, quote } from './tsquery.ts'
 
 export const isTextField = (field: SearchField): field is TextField => Object.hasOwn(weights, field)
-
-/** Which other words of the index count as a word of the query: its stem's, and those within reach of a typo. */
-export type Expansions = ReadonlyMap<string, readonly string[]>
 
 /** One place of a sequence: any of `words`; the first may go on where `prefix`. */
 export interface Step {

@@ -1,9 +1,10 @@
 /** Which tsqueries find the best of very many matches: by impact terms, the highest levels first. */
 import type { Term } from '../../../query/parser.ts'
+import type { Expansions } from '../../../vocabulary/expansions.ts'
 import { maxImpact } from '../index/document-vector.ts'
 import { impactTerm } from '../index/terms.ts'
 import type { TopQuery } from './plan.ts'
-import { type Expansions, type Sequence, type Step, sequencesOf } from './term-queries.ts'
+import { type Sequence, type Step, sequencesOf } from './term-queries.ts'
 import { and, not, or, quote } from './tsquery.ts'
 
 /** Expansions of a word that are looked up by impact. */

@@ -1,32 +1,13 @@
 /** Writes documents into the index. */
 import { sql } from 'kysely'
+import { mapConcurrently } from '../../../../concurrency.ts'
 import type { Db, Trx } from '../../../../db/pool.ts'
+import { batchesOf, type IndexedDocument, loadDocuments } from '../../../indexed-documents.ts'
+import { type StoredWords, storeVocabulary, Vocabulary } from '../../../vocabulary/vocabulary.ts'
 import { smallints } from './binary.ts'
 import { analyze, type Passage } from './document-vector.ts'
 import { blockFor, indexVersion, isUndefinedTable, type Segment, segmentFor, segmentsForWrite, tableOf } from './segments.ts'
 import { blockTerm, labelTerm, mimeTypeTerm, ownerTerm, rangeTerms, sourceTerm, statusTerm } from './terms.ts'
-import { type StoredWords, storeVocabulary, Vocabulary } from './vocabulary.ts'
-
-/** Documents, and bytes of text, of one transaction: small documents share its cost, and nobody waits long for a lock. */
-const maxDocuments = 100
-const maxBytes = 1_000_000
-
-/** A document as the index reads it. */
-export interface IndexedDocument {
-  id: string
-  owner_id: string
-  title: string
-  filename: string
-  content: string
-  mime_type: string
-  status: string
-  language: string
-  source_id: string | null
-  ocr_confidence: number | null
-  created_at: Date
-  label_ids: string[]
-  label_names: string[]
-}
 
 interface Entry {
   readonly segment: number
@@ -35,6 +16,9 @@ interface Entry {
   readonly tags: Buffer
   readonly parts: number
 }
+
+/** Concurrent batches: one is analyzed while PostgreSQL writes the other. */
+const maxConcurrent = 2
 
 /** Writes the entries of these documents into a generation (null: the live one), and removes those of documents that are gone. */
 export async function indexDocuments(
@@ -45,31 +29,7 @@ export async function indexDocuments(
 ): Promise<void> {
   // In one order everywhere, so that two that index the same documents wait for each other instead of dying in a deadlock.
   const ids = [...new Set(documentIds)].sort()
-  for (const batch of await batchesOf(db, ids)) await indexBatch(db, stored, batch, generation)
-}
-
-/** Ids in their order, in batches up to a number of documents and bytes of text; a document with more bytes is a batch of its own. */
-export async function batchesOf(db: Db, ids: readonly string[], max = { documents: maxDocuments, bytes: maxBytes }): Promise<string[][]> {
-  if (ids.length < 2) return [[...ids]]
-  const sizes = await db
-    .selectFrom('documents')
-    .select(['id', sql<number>`octet_length(content)`.as('bytes')])
-    .where('id', 'in', ids)
-    .execute()
-  const bytesOf = new Map(sizes.map(({ id, bytes }) => [id, bytes]))
-  const batches: string[][] = []
-  let room = 0
-  for (const id of ids) {
-    const bytes = bytesOf.get(id) ?? 0
-    const last = batches.at(-1)
-    if (last && last.length < max.documents && bytes <= room) last.push(id)
-    else {
-      batches.push([id])
-      room = max.bytes
-    }
-    room -= bytes
-  }
-  return batches
+  await mapConcurrently(await batchesOf(db, ids), maxConcurrent, (batch) => indexBatch(db, stored, batch, generation))
 }
 
 async function indexBatch(db: Db, stored: StoredWords, ids: readonly string[], generation: number | null): Promise<void> {
@@ -113,19 +73,6 @@ async function writeEntries(trx: Trx, segments: readonly Segment[], ids: readonl
     ({ segment }) => segment,
   )
   for (const [segment, entries] of bySegment) await upsert(trx, segment, entries)
-}
-
-/** Those of the documents that exist, in the order of ids. */
-export async function loadDocuments(trx: Trx, ids: readonly string[]): Promise<IndexedDocument[]> {
-  const { rows } = await sql<IndexedDocument>`
-    select id, owner_id, title, filename, content, mime_type, status, language, source_id, ocr_confidence, created_at,
-      coalesce(label_ids, '{}') as label_ids, coalesce(label_names, '{}') as label_names
-    from documents left join lateral (
-      select array_agg(labels.id order by labels.id) as label_ids, array_agg(name order by labels.id) as label_names
-      from document_labels join labels on labels.id = label_id where document_id = documents.id
-    ) carried on true
-    where id = any(${ids}::uuid[]) order by id`.execute(trx)
-  return rows
 }
 
 /** The terms of a document that are not words. */

@@ -2,9 +2,9 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
 import type { IndexRebuild } from '../../../../ports/search-engine.ts'
+import type { StoredWords } from '../../../vocabulary/vocabulary.ts'
 import { indexDocuments } from './index-documents.ts'
 import { createIndex, dropSegment, openBlock, openSegment, sizeOf, tableOf } from './segments.ts'
-import type { StoredWords } from './vocabulary.ts'
 
 /** Batches at once: while this process analyzes one, PostgreSQL writes others. */
 const maxBatches = 4

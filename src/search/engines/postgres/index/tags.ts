@@ -20,7 +20,8 @@ function hashOf(text: string): number {
   return (hash ^ (hash >>> 16)) >>> 0
 }
 
-const shingle = (one: string, other: string): number => smallint(hashOf(`${one} ${other}`) % shingleCount)
+/** Combines the hashes of two words. */
+const shingle = (one: number, other: number): number => smallint(((Math.imul(one, 31) + other) >>> 0) % shingleCount)
 
 /** The tag of all words that begin so; null: beginnings like it have none. */
 export function edgeTag(prefix: string): number | null {
@@ -37,13 +38,14 @@ export function edgeTag(prefix: string): number | null {
 /** Collects the tags of a document. */
 export class Tags {
   readonly all = new Set<number>()
-  #previous: Token | null = null
+  #previous: number | null = null
 
   /** Takes the words of a field in their order. */
   add(word: Token): void {
     if (word.form === 'joined') return
-    if (this.#previous) this.all.add(shingle(this.#previous.text, word.text))
-    this.#previous = word
+    const hash = hashOf(word.text)
+    if (this.#previous !== null) this.all.add(shingle(this.#previous, hash))
+    this.#previous = hash
   }
 
   endField(): void {
@@ -63,5 +65,5 @@ export class Tags {
 export const shinglesOf = (parts: readonly Part[]): number[] =>
   parts.slice(1).flatMap((part, index) => {
     const before = parts[index]!
-    return part.offset === before.offset + 1 && !part.prefix ? shingle(before.text, part.text) : []
+    return part.offset === before.offset + 1 && !part.prefix ? shingle(hashOf(before.text), hashOf(part.text)) : []
   })

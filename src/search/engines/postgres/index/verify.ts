@@ -2,8 +2,9 @@
 import { sql } from 'kysely'
 import type { Db, Trx } from '../../../../db/pool.ts'
 import type { EntryFault, IndexContents, IndexStatus } from '../../../../ports/search-engine.ts'
+import { type IndexedDocument, loadDocuments } from '../../../indexed-documents.ts'
 import { analyze } from './document-vector.ts'
-import { type IndexedDocument, loadDocuments, termsOf } from './index-documents.ts'
+import { termsOf } from './index-documents.ts'
 import { blockFor, indexVersion, isUndefinedTable, liveSegments, type Segment, segmentFor, tableOf, withSegments } from './segments.ts'
 import { longTerm, overflowTerm } from './terms.ts'
 

@@ -5,11 +5,6 @@ import { or, quote } from '../compile/tsquery.ts'
 import { entriesOf, type Segment } from '../index/segments.ts'
 import { blockTerm } from '../index/terms.ts'
 
-export interface Scored {
-  readonly document_id: string
-  readonly score: number
-}
-
 /** A part of a statement. */
 export interface Candidates {
   /** Common table expressions, of which `found` has the entries. */

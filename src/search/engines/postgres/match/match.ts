@@ -2,9 +2,10 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
 import type { SearchAnswer, SearchSort } from '../../../../ports/search-engine.ts'
+import type { Scored } from '../../../hits.ts'
 import type { Plan } from '../compile/plan.ts'
 import { withSegments } from '../index/segments.ts'
-import { maxRanked, newestAndBest, type Scored } from './candidates.ts'
+import { maxRanked, newestAndBest } from './candidates.ts'
 import { facetsOf } from './facets.ts'
 import { firstInOrder, orderBy } from './sort.ts'
 

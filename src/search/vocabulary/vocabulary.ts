@@ -1,8 +1,8 @@
 /** The vocabulary: all words of the index, for typos, stems and substrings. */
 import { sql } from 'kysely'
-import type { Db } from '../../../../db/pool.ts'
-import type { Token } from '../../../query/tokenizer.ts'
-import { maxListedLength } from '../compile/substring-words.ts'
+import type { Db } from '../../db/pool.ts'
+import type { Token } from '../query/tokenizer.ts'
+import { maxListedLength } from './substrings.ts'
 
 const minLetters = 4
 /** Longer runs of letters are text without spaces. */

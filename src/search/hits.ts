@@ -1,13 +1,18 @@
 /** Hits: the documents of a page with their highlights. */
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
-import type { Db } from '../../../db/pool.ts'
-import type { SearchHit } from '../../../ports/search-engine.ts'
-import { type Highlighter, highlighter, type Marker, type SnippetOptions } from '../../highlight/highlighter.ts'
-import type { Scored } from './match/candidates.ts'
+import type { Db } from '../db/pool.ts'
+import type { SearchHit } from '../ports/search-engine.ts'
+import { type Highlighter, highlighter, type Marker, type SnippetOptions } from './highlight/highlighter.ts'
 
 /** After so many milliseconds of highlighting other work gets its turn. */
 const maxTurnMs = 10
+
+/** A document with its score, 0 to 1. */
+export interface Scored {
+  readonly document_id: string
+  readonly score: number
+}
 
 export type MarkedField = 'title' | 'content' | 'filename' | 'labels'
 

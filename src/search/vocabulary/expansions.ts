@@ -1,10 +1,12 @@
 /** Expansions: other words of the vocabulary that count as a word of the query. */
 import { sql } from 'kysely'
-import type { Db } from '../../../../db/pool.ts'
-import type { Term } from '../../../query/parser.ts'
-import { editDistance, maxTypos, wordParts } from '../../../query/typos.ts'
-import { isMistypable, maxLetters } from '../index/vocabulary.ts'
-import type { Expansions } from './term-queries.ts'
+import type { Db } from '../../db/pool.ts'
+import type { Term } from '../query/parser.ts'
+import { editDistance, maxTypos, wordParts } from '../query/typos.ts'
+import { isMistypable, maxLetters } from './vocabulary.ts'
+
+/** Words of the vocabulary that count as a word of the query: of its stem, and within reach of a typo. */
+export type Expansions = ReadonlyMap<string, readonly string[]>
 
 /** Expansions by typos, of one word and of all words of a query. */
 const maxTypoWords = 200

@@ -1,6 +1,6 @@
 /** Substrings of words: which words of the index hold one. */
 import { sql } from 'kysely'
-import type { Db } from '../../../../db/pool.ts'
+import type { Db } from '../../db/pool.ts'
 
 /** A substring, folded. `isSuffix`: only at the end of a word. Words that begin with it are found as a prefix and not listed, unless they end with it too. */
 export interface Substring {

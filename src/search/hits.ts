@@ -1,11 +1,11 @@
-/** Hits: the documents of a page with their highlights. */
+/** Hits: documents of a page with highlights. */
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Db } from '../db/pool.ts'
 import type { SearchHit } from '../ports/search-engine.ts'
 import { type Highlighter, highlighter, type Marker, type SnippetOptions } from './highlight/highlighter.ts'
 
-/** After so many milliseconds of highlighting other work gets its turn. */
+/** Time of highlighting after which the event loop gets a turn, in ms. */
 const maxTurnMs = 10
 
 /** A document with its score, 0 to 1. */
@@ -16,11 +16,11 @@ export interface Scored {
 
 export type MarkedField = 'title' | 'content' | 'filename' | 'labels'
 
-/** What of a page is highlighted. */
+/** Options for highlighting a page. */
 export interface Highlighting {
-  /** By field; a field without one has no highlights. */
+  /** Markers by field. Fields without a marker are not highlighted. */
   readonly markers: Readonly<Partial<Record<MarkedField, Marker>>>
-  /** Tsqueries that choose the passage of a long document: it answers `all`, and ranks best by `any`; null: its first. */
+  /** Tsqueries that choose the passage of a long document: it meets `all` and ranks best by `any`. Null: the first passage. */
   readonly passage: { readonly all: string; readonly any: string } | null
 }
 
@@ -29,7 +29,7 @@ interface Found extends Omit<SearchHit, 'score' | 'highlights'> {
   content: string
 }
 
-/** The hits of a page, in its order. A document that was deleted meanwhile is left out. */
+/** Returns the hits of a page, in order. Omits documents that were deleted meanwhile. */
 export async function hits(db: Db, page: readonly Scored[], highlighting: Highlighting): Promise<SearchHit[]> {
   const found = page.length === 0 ? [] : await documents(db, page, highlighting)
   const byId = new Map(found.map((document) => [document.document_id, document]))
@@ -49,7 +49,7 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
   return answer
 }
 
-/** Reads the documents of a page; of a long one the best passage instead of all its text. */
+/** Reads the documents of a page. Of a long document, reads the best passage only. */
 async function documents(db: Db, page: readonly Scored[], { markers, passage }: Highlighting): Promise<Found[]> {
   // By its content alone: the first passage has the words of the headings too.
   const relevance = passage ? sql`ts_rank('{1, 0, 0, 0}', words, ${passage.any}::tsquery)` : sql`0`

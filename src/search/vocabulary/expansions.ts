@@ -1,23 +1,23 @@
-/** Expansions: other words of the vocabulary that count as a word of the query. */
+/** Expands words of a query to other words of the vocabulary. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
 import type { Term } from '../query/parser.ts'
 import { editDistance, maxTypos, wordParts } from '../query/typos.ts'
 import { isMistypable, maxLetters } from './vocabulary.ts'
 
-/** Words of the vocabulary that count as a word of the query: of its stem, and within reach of a typo. */
+/** Expansions by word: words with the same stem, and words within the edit distance of a typo. */
 export type Expansions = ReadonlyMap<string, readonly string[]>
 
-/** Expansions by typos, of one word and of all words of a query. */
+/** Maximum number of expansions by typos, per word and per query. */
 const maxTypoWords = 200
 const maxTypoWordsOfQuery = 2_000
-/** Expansions by stem, likewise. */
+/** Maximum number of expansions by stem, per word and per query. */
 const maxStems = 30
 const maxStemsOfQuery = 300
-/** Behind every character of a word. */
+/** Sorts after every character of a word. */
 const lastCharacter = 0x10ffff
 
-/** The words of the terms that may be expanded: single ones, and parts written as one; neither quoted nor negated. */
+/** Returns the words of terms that may be expanded: single words, and joined parts; not of quoted or negated terms. */
 const expandable = (terms: readonly Term[]): string[] => [
   ...new Set(
     terms
@@ -26,7 +26,7 @@ const expandable = (terms: readonly Term[]): string[] => [
   ),
 ]
 
-/** For each word of the terms: the words of the same stem, in the languages of the documents. */
+/** Returns for each word of the terms the words with the same stem, in the languages of the documents. */
 export async function stemExpansions(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
   const words = expandable(terms).filter(isMistypable)
   if (words.length === 0) return new Map()
@@ -49,7 +49,7 @@ export async function stemExpansions(db: Db, terms: readonly Term[]): Promise<Ma
   )
 }
 
-/** For each word of the terms that may hold typos: the words of the vocabulary within reach, the nearest first. Two indexes find those that share a beginning or an end with it; see wordParts(). */
+/** Returns for each word of the terms the nearest words within the edit distance of its length. Indexes on beginnings and endings find them; see wordParts(). */
 export async function typoExpansions(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
   const asked = expandable(terms).flatMap((word) => {
     const typos = maxTypos(word)
@@ -95,7 +95,7 @@ export async function typoExpansions(db: Db, terms: readonly Term[]): Promise<Ma
   )
 }
 
-/** The expansions of both. */
+/** Joins two sets of expansions. */
 export function mergeExpansions(one: Expansions, other: Expansions): Map<string, string[]> {
   const words = new Set([...one.keys(), ...other.keys()])
   return new Map([...words].map((word) => [word, [...new Set([...(one.get(word) ?? []), ...(other.get(word) ?? [])])]]))

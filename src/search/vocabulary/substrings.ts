@@ -1,28 +1,28 @@
-/** Substrings of words: which words of the index hold one. */
+/** Finds words of the vocabulary that contain a substring. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
 
-/** A substring, folded. `isSuffix`: only at the end of a word. Words that begin with it are found as a prefix and not listed, unless they end with it too. */
+/** A normalized substring. `isSuffix`: only at the end of a word. Otherwise words that begin with it are omitted; a prefix query finds them. */
 export interface Substring {
   readonly text: string
   readonly isSuffix: boolean
 }
 
-/** Words, and bytes of them, that all substrings of a query together may stand for. */
+/** Maximum number, and bytes, of the words for all substrings of a query. */
 const maxWords = 2_000
 const maxBytes = 200_000
 
-/** Longer words are not listed: a substring is found at their beginning only. */
+/** Maximum length of a listed word. In longer words, a substring is found at the beginning only. */
 export const maxListedLength = 64
 
-/** Words that hold a substring, mostly in the order in which they were first indexed: frequent ones before rare ones. */
+/** Words that contain a substring, roughly in the order of their first use. */
 export interface Holders {
   readonly words: readonly string[]
-  /** Whether these are all; false: there are too many. */
+  /** Whether `words` is complete. False: there are too many. */
   readonly isComplete: boolean
 }
 
-/** For each substring, in their order, the words that hold it. */
+/** Returns for each substring, in order, the words that contain it. */
 export async function findWordsWith(db: Db, substrings: readonly Substring[]): Promise<Holders[]> {
   if (substrings.length === 0) return []
   const share = Math.ceil(maxWords / substrings.length)

@@ -1,29 +1,29 @@
-/** The vocabulary: all words of the index, for typos, stems and substrings. */
+/** Vocabulary: all indexed words, for typos, stems and substrings. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
 import type { Token } from '../query/tokenizer.ts'
 import { maxListedLength } from './substrings.ts'
 
 const minLetters = 4
-/** Longer runs of letters are text without spaces. */
+/** Maximum length of a word. Longer runs of letters are text without spaces. */
 export const maxLetters = 40
-/** Words of one statement. */
+/** Number of words per statement. */
 const batchSize = 5_000
-/** Codes of one batch of documents, which are held in memory. */
+/** Maximum number of codes per batch of documents, which limits memory. */
 const maxCodes = 100_000
-/** Words that a process remembers to have stored. */
+/** Maximum number of words that a process remembers as stored. */
 const maxRemembered = 400_000
 
-/** Whether somebody could mistype a word: it is of letters, and neither short nor endless. */
+/** Whether typos of a word are searched: it has letters only and a usual length. */
 export const isMistypable = (word: string): boolean => word.length >= minLetters && word.length <= maxLetters && /^\p{L}+$/u.test(word)
 
-/** Distinct words of some documents. */
+/** Collects the distinct words of a batch of documents. */
 export class Vocabulary {
-  /** Those that somebody could mistype. */
+  /** Words with typos; see isMistypable(). */
   readonly words = new Set<string>()
-  /** The others of which a substring could be asked for. */
+  /** Other words, such as numbers, for substring searches. */
   readonly codes = new Set<string>()
-  /** Languages of the documents, as OCR names them. */
+  /** Tesseract codes of the languages of the documents. */
   readonly languages = new Set<string>()
 
   add({ text, form }: Token): void {
@@ -32,18 +32,18 @@ export class Vocabulary {
     else if ((form === 'word' || form === 'joined') && text.length <= maxListedLength && this.codes.size < maxCodes) this.codes.add(text)
   }
 
-  /** `language` as of a document: codes joined by `+`. */
+  /** Adds the language of a document: codes joined by `+`. */
   addLanguage(language: string): void {
     for (const code of language.split('+')) this.languages.add(code)
   }
 }
 
-/** What this process has stored already. */
+/** Remembers the words that this process has stored. */
 export class StoredWords {
   #stored = new Map<string, Set<string>>()
   #count = 0
 
-  /** Those of the words that it has not stored in a list yet. */
+  /** Returns the words that were not stored in a list yet. */
   missing(list: string, words: Iterable<string>): string[] {
     const stored = this.#stored.get(list)
     return stored ? [...words].filter((word) => !stored.has(word)) : [...words]
@@ -61,7 +61,7 @@ export class StoredWords {
   }
 }
 
-/** Adds words to the vocabulary. Those that no document has any more stay: they cost a little time, never a wrong answer. */
+/** Stores words. Words are never deleted: a word without documents matches nothing. */
 export async function storeVocabulary(db: Db, stored: StoredWords, { words, codes, languages }: Vocabulary): Promise<void> {
   const add = async (list: string, all: Iterable<string>, insert: (words: readonly string[]) => Promise<unknown>) => {
     // Sorted, so that two that add the same words wait for each other instead of dying in a deadlock.

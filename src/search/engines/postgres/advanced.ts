@@ -1,4 +1,4 @@
-/** Searches by conditions on fields. */
+/** Advanced search: clauses on fields, joined by must, should and must_not. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import type { AdvancedQuery, SearchAnswer } from '../../../ports/search-engine.ts'
@@ -12,7 +12,7 @@ import { and, filterQueries, not, or, quote, scanKeys } from './compile/tsquery.
 import { longTerm } from './index/terms.ts'
 import { match } from './match/match.ts'
 
-/** Texts that one search reads where the index alone cannot say whether they match. */
+/** Maximum number of document texts that one search reads. */
 const maxRead = 10_000
 
 interface Conditions {
@@ -21,7 +21,7 @@ interface Conditions {
   readonly mustNot: readonly CompiledClause[]
 }
 
-/** One page of the documents that meet the conditions. */
+/** Returns one page of the documents that meet the clauses. */
 export async function advanced(db: Db, unprepared: Db, query: AdvancedQuery): Promise<SearchAnswer> {
   const { must, should, mustNot } = query
   const wanted = [...must, ...should]
@@ -77,11 +77,11 @@ const anyOfSupersets = (clauses: readonly CompiledClause[]): string[] => {
   return clauses.length > 0 && supersets.length === clauses.length ? [or(supersets)] : []
 }
 
-/** Whether the index alone leaves out what a clause finds. */
+/** Whether a negated tsquery alone excludes all matches of a clause. */
 const isExcluded = ({ superset, check, test, passages }: CompiledClause): boolean =>
   superset !== null && check === null && !test && passages.length === 0
 
-/** What the index leaves out for a clause; of long documents the passages decide. */
+/** Returns the negated tsquery for a must_not clause. It never excludes a long document, whose passages decide. */
 function exclusion(clause: CompiledClause): string[] {
   const { superset, check, test } = clause
   if (superset === null || check !== null || test) return []
@@ -91,11 +91,11 @@ function exclusion(clause: CompiledClause): string[] {
 const passageCondition = (passages: readonly string[]): RawBuilder<boolean> =>
   inPassages(passages.map((query) => ({ query, isPhrase: true, isNegated: false })))
 
-/** A scalar subquery: PostgreSQL would make anything else a join, which loses the order of the candidates. */
+/** Tests the row of `documents`. A scalar subquery keeps the order of the candidates, which a join would not. */
 const onDocument = (test: RawBuilder<boolean>): RawBuilder<boolean> =>
   sql`(select ${test} from documents where documents.id = entry.document_id)`
 
-/** Whether an entry meets a clause. */
+/** Returns the condition that an entry meets a clause. */
 function isMet({ superset, check, test, passages }: CompiledClause): RawBuilder<boolean> {
   const queries = [superset, check].filter((query) => query !== null)
   const all = [
@@ -108,7 +108,7 @@ function isMet({ superset, check, test, passages }: CompiledClause): RawBuilder<
 
 const anyIsMet = (clauses: readonly CompiledClause[]): RawBuilder<boolean> => sql`(${sql.join(clauses.map(isMet), sql` or `)})`
 
-/** By words, weighted by idf; a clause that is not about words counts as one more word, which is there or not. */
+/** Ranks by words, weighted by idf. A should clause without words counts as one word with rank 0 or 1. */
 function score(must: readonly CompiledClause[], should: readonly CompiledClause[], idf: Idf): RawBuilder<number> {
   const parts = [...must, ...should].flatMap(({ ranked }) => ranked.map(({ query, words }) => ({ query, weight: idfOf(words, idf) })))
   const byWords = parts.length === 0 ? sql<number>`0::real` : sql<number>`least(1, ${rankOf(parts)})`
@@ -120,7 +120,7 @@ function score(must: readonly CompiledClause[], should: readonly CompiledClause[
   )}) / ${others.length + 1}::real)`
 }
 
-/** By the impact of the words of all clauses, then of any. */
+/** Top queries: documents with impact terms of all clauses first, then of any clause. */
 function topQueries(clauses: readonly CompiledClause[], keys: readonly string[]): TopQuery[] {
   const words = clauses.flatMap(({ ranked, clause }) => {
     const all = ranked.flatMap(({ words }) => words)
@@ -129,7 +129,7 @@ function topQueries(clauses: readonly CompiledClause[], keys: readonly string[])
   return impactQueries(words).map((impact) => ({ impact, rest: keys.length === 0 ? null : and(keys) }))
 }
 
-/** In each field, what was asked of it is marked. */
+/** Highlights in each field the words and substrings of its clauses. */
 function highlighting({ must, should }: Conditions): Highlighting {
   const wanted = [...must, ...should]
   const marker = (field: MarkedField) => {

@@ -1,4 +1,4 @@
-/** The search engine in the PostgreSQL that holds the documents. See docs/search-index.md. */
+/** Search engine in the PostgreSQL that holds the documents. See docs/search-index.md. */
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import type { SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search-engine.ts'
@@ -16,13 +16,13 @@ import { contents, status } from './index/verify.ts'
 import { match } from './match/match.ts'
 import { moreLikeThis } from './more-like-this.ts'
 
-/** Indexed documents between two looks at how full the newest segment is. */
+/** Number of indexed documents after which the size of the newest segment is checked. */
 const growEvery = 1000
-/** Documents of one of the newest segments: more make each look into one slow, fewer make many looks. */
+/** Minimum size of a segment, in documents. Larger segments are slower to search; smaller ones are more numerous. */
 const segmentSize = 25_000
 const blocksPerSegment = 10
 
-/** Half of what is left: each older segment is looked into only when those before it have not enough, so it may be as large as all of them. */
+/** Sizes a segment at half of the documents left. A segment is read only if newer ones hold too few matches. */
 const halfOf = (left: number): number => Math.max(segmentSize, Math.ceil(left / 2))
 
 /**
@@ -58,7 +58,7 @@ export function openPostgres(db: Db, sizeFor: (left: number) => number = halfOf,
   }
 }
 
-/** Opens a new segment if the newest is full, or else a new block if its newest is. */
+/** Opens a new segment if the newest one is full, otherwise a new block if the newest block is full. */
 async function grow(db: Db, segmentSize: number, blockSize: number): Promise<void> {
   const [newest] = await liveSegments(db)
   if (!newest) return
@@ -68,7 +68,7 @@ async function grow(db: Db, segmentSize: number, blockSize: number): Promise<voi
 
 const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
 
-/** Parse, compile, match, score, hits. */
+/** Searches: parse, expand, compile, match, hits. */
 async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   const terms = parse(query.text)
   const [typos, stems, idf] = await Promise.all([

@@ -1,4 +1,4 @@
-/** More like this: documents that share the words which say most about one. As Lucene's MoreLikeThis: tf-idf selects the words, which then are a query. */
+/** Similar documents, as Lucene's MoreLikeThis finds them: the words with the highest tf-idf form a query. */
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import type { SearchHit, SimilarQuery } from '../../../ports/search-engine.ts'
@@ -7,18 +7,18 @@ import { indexed, rangeConditions, rank } from './compile/plan.ts'
 import { filterQueries, or, quote, scanKeys } from './compile/tsquery.ts'
 import { entriesOf, type Segment, segmentFor, tableOf, withSegments } from './index/segments.ts'
 
-/** The most frequent words of the document, whose document frequency is counted. */
+/** Number of most frequent words of the document whose document frequency is counted. */
 const maxCounted = 40
-/** The words of highest tf-idf: so many rank, and so many find. */
+/** Number of words with the highest tf-idf that rank candidates, and that find them. */
 const maxRanking = 16
 const maxFinding = 8
-/** Documents that are counted per word, and that are ranked. */
+/** Maximum document frequency that is counted, and maximum number of candidates. */
 const maxDocuments = 1000
 
-/** In scripts without spaces, a pair of characters is a word as good as another. */
+/** A pair of characters, the unit of scripts without spaces. */
 const spacelessPair = '^[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}$'
 
-/** The documents most like one, the best first; none where that is not in the index. */
+/** Returns the most similar documents, best first. Empty if the document is not indexed. */
 export async function moreLikeThis(db: Db, query: SimilarQuery): Promise<readonly SearchHit[]> {
   const scored = await withSegments(db, (segments) => find(db, segments, query))
   return hits(db, scored, { markers: {}, passage: null })
@@ -43,7 +43,7 @@ async function find(db: Db, segments: readonly Segment[], { documentId, filter, 
   return found.sort((one, other) => other.score - one.score || (one.document_id < other.document_id ? 1 : -1)).slice(0, limit)
 }
 
-/** The words of highest tf-idf. The document frequency is that of the document's own segment. */
+/** Returns the words with the highest tf-idf. Document frequencies are those of the segment of the document. */
 async function bestWords(db: Db, segments: readonly Segment[], documentId: string): Promise<string[]> {
   const own = sql.table(tableOf(segmentFor(segments, documentId).number))
   const { rows: words } = await sql<{ word: string; frequency: number }>`

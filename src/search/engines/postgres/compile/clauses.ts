@@ -1,4 +1,4 @@
-/** Compiles conditions on fields: what the index is asked, and what is tested in the row of the document. */
+/** Compiles clauses on fields into tsqueries, and into tests of the row of the document. */
 import type { RawBuilder } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
 import type { SearchClause } from '../../../../ports/search-engine.ts'
@@ -14,30 +14,30 @@ import { or, quote } from './tsquery.ts'
 
 export interface CompiledClause {
   readonly clause: SearchClause
-  /** A tsquery that the index answers and that every match answers; null: any document may match. */
+  /** A tsquery that the index evaluates and every match meets. Null: any document may match. */
   readonly superset: string | null
-  /** Many tsqueries of which every match answers one, instead of `superset`. */
+  /** Replaces `superset` if it would be too large: every match meets one of these tsqueries. */
   readonly anyOf?: readonly string[]
   /** See TermQuery. */
   readonly check: string | null
   readonly passages: readonly string[]
-  /** What is tested in the row of `documents` besides. */
+  /** An additional test of the row of `documents`. */
   readonly test: RawBuilder<boolean> | null
   readonly readsContent: boolean
   readonly shingles: readonly number[]
-  /** Tsqueries for the score, with the words they stand for; none: the clause is not about words. */
+  /** Tsqueries for the score with their words. Empty if the clause has no words. */
   readonly ranked: readonly { readonly query: string; readonly words: readonly string[] }[]
-  /** To be highlighted. */
+  /** Terms to highlight. */
   readonly terms: readonly Term[]
   readonly expansions: Expansions
   readonly substrings: readonly string[]
 }
 
-/** Words that hold a substring and count for the score. */
+/** Maximum number of words per substring that count for the score. */
 const maxRanked = 16
-/** Words that one tsquery asks for; with more, the index is asked several. */
+/** Maximum number of words in one tsquery. More words are divided among several. */
 const maxAlternatives = 16
-/** Labels that all clauses of a query may stand for. */
+/** Maximum number of labels that the clauses of a query may match. */
 const maxLabels = 2_000
 
 const statuses = ['pending', 'processing', 'completed', 'failed']
@@ -56,7 +56,7 @@ const base = {
   substrings: [],
 } as const
 
-/** Compiles the clauses of a query, in their order. `unprepared`: a connection that plans each statement for its values. */
+/** Compiles clauses, in order. `unprepared`: a connection that plans each statement for its values. */
 export async function compileClauses(db: Db, unprepared: Db, clauses: readonly SearchClause[]): Promise<CompiledClause[]> {
   const cuts = clauses.map(({ field, type, value }) =>
     type === 'contains' && isTextField(field) && field !== 'labels' ? cut(value) : null,
@@ -82,7 +82,7 @@ export async function compileClauses(db: Db, unprepared: Db, clauses: readonly S
   })
 }
 
-/** The words that clauses ask for as such. */
+/** Returns the words of match and exact clauses. */
 export const wordsIn = (clauses: readonly SearchClause[]): string[] =>
   wordsOf(clauses.filter(({ field, type }) => isTextField(field) && type !== 'contains').flatMap(({ value }) => termsOf(value)))
 
@@ -92,7 +92,7 @@ function matches(clause: SearchClause, field: TextField, expansions: Expansions)
   return { ...base, clause, ...ofTerms(terms, field, expansions), terms, expansions }
 }
 
-/** Of content and of any field the phrase; of the others the whole field. */
+/** Compiles an exact clause: a phrase in the content or any field, the whole value of other fields. */
 function exact(clause: SearchClause, field: TextField): CompiledClause {
   const isPhrase = field === 'content' || field === 'any'
   const term = phraseOf(clause.value)
@@ -116,13 +116,13 @@ function ofTerms(terms: readonly Term[], field: TextField, expansions: Expansion
   }
 }
 
-/** A value of `contains` as words. */
+/** The value of a contains clause, divided into words. */
 interface Cut {
   readonly parts: readonly Token[]
-  /** Whether the first, or last, word may go on beyond the value. */
+  /** Whether a matching word may extend beyond the first or last one. */
   readonly opensLeft: boolean
   readonly opensRight: boolean
-  /** Whether it is letters and digits only: then the words of the index decide alone. */
+  /** Whether the value consists of letters and digits only. Then the vocabulary decides, without a test of the text. */
   readonly isWord: boolean
 }
 
@@ -147,7 +147,7 @@ const openWord = ({ parts, opensLeft, opensRight }: Cut): Substring | null =>
 
 const none: Holders = { words: [], isComplete: true }
 
-/** `holders`: the words that hold the first one, where it may go on to the left. */
+/** Compiles a contains clause. `holders`: words of the vocabulary that contain the first word of the value. */
 function contains(clause: SearchClause, field: TextField, { parts, opensRight, isWord }: Cut, holders: Holders): CompiledClause {
   const steps = parts.map((word, index) => {
     const prefix = word.form === 'last' || (opensRight && index === parts.length - 1)
@@ -175,7 +175,7 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
   }
 }
 
-/** Tsqueries of which every document with one of the words answers one. */
+/** Divides words among tsqueries. Every document with one of the words meets one of them. */
 function alternativesOf(words: readonly string[], prefix: boolean, field: TextField): string[] {
   const some = Array.from({ length: Math.ceil(words.length / maxAlternatives) }, (_, nth) =>
     stepInField({ words: words.slice(nth * maxAlternatives, (nth + 1) * maxAlternatives), prefix: prefix && nth === 0, offset: 0 }, field),
@@ -199,7 +199,7 @@ function labelTest({ type, value }: SearchClause): (name: string) => boolean {
 
 const normalized = (text: string): string => normalizeText(text).replace(/\s+/g, ' ')
 
-/** Fields without words. The index knows of them what filters ask. */
+/** Compiles a clause on a field without words. The index has terms for exact values only. */
 function onValue(clause: SearchClause): CompiledClause {
   const { field, type, value } = clause
   const isExact = type === 'exact'

@@ -1,4 +1,4 @@
-/** Conditions that are seen in the document itself, as SQL over a row of `documents`. */
+/** Conditions on the text of a document, as SQL over a row of `documents`. */
 import { type RawBuilder, sql } from 'kysely'
 import type { SearchClause, SearchField } from '../../../../ports/search-engine.ts'
 import { anySpace } from '../../../highlight/substrings.ts'
@@ -6,11 +6,11 @@ import { normalizeText, tokenize } from '../../../query/tokenizer.ts'
 
 type Test = RawBuilder<boolean>
 
-/** A value without a word is looked for in so much of a text (characters). */
+/** Number of characters of the content that are searched for a value without words. */
 const maxContent = 100_000
 const textFields = ['title', 'filename', 'labels', 'content'] as const
 
-/** Whether a field of a document answers the clause; never null. `inContent` says it of the content, where there is a better way than reading its beginning. */
+/** Tests a field for a clause; never NULL. `inContent`: test of the content. Default: its beginning. */
 export function test(clause: SearchClause, inContent: Test = answers(sql`left(documents.content, ${maxContent}::integer)`, clause)): Test {
   const { field } = clause
   if (field === 'any') {
@@ -25,7 +25,7 @@ export function test(clause: SearchClause, inContent: Test = answers(sql`left(do
   return sql`coalesce(${answers(columns[field], clause)}, false)`
 }
 
-/** Whether the content answers the clause; of long documents (see `entry`) only the passages are read that answer the tsquery. */
+/** Tests the content for a clause. Of a long document, only passages that meet the tsquery are read. */
 export const inPassages = (clause: SearchClause, query: string): Test => sql`
   case when entry.parts = 0 then ${answers(sql`documents.content`, clause)}
   else exists (
@@ -33,7 +33,7 @@ export const inPassages = (clause: SearchClause, query: string): Test => sql`
     where passage.document_id = documents.id and passage.segment = entry.segment and passage.words @@ ${query}::tsquery
     and ${answers(sql`substr(documents.content, passage.start_at + 1, passage.length)`, clause)}) end`
 
-/** Whether a text answers the clause; null where the text is. */
+/** Tests a text for a clause. NULL for a NULL text. */
 function answers(text: RawBuilder<unknown>, { type, value }: Pick<SearchClause, 'type' | 'value'>): Test {
   if (type === 'exact') return sql`lower(normalize(${text}, nfc)) = lower(normalize(${value}::text, nfc))`
   const patterns = type === 'contains' ? [piece(value)] : wholeWords(value)
@@ -41,7 +41,7 @@ function answers(text: RawBuilder<unknown>, { type, value }: Pick<SearchClause, 
   return sql`dms_plain(${text}) ~ all (${patterns}::text[])`
 }
 
-/** A regular expression for a text as it is, but for space, of which there may be more or less; of plain characters only, so time is linear. */
+/** Returns a regular expression for a literal text with any amount of space between words. It has no operators, so time is linear. */
 function piece(value: string): string {
   return anySpace(normalizeText(value).replace(/[!-/:-@[-^`{-~]/g, '\\$&'))
 }
@@ -56,7 +56,7 @@ const columns = {
 
 const isMetadata = (field: SearchField): field is `metadata.${string}` => field.startsWith('metadata.')
 
-/** Of a list any entry. */
+/** Tests a metadata value. Of a list, one item must match. */
 function inMetadata(key: string, clause: SearchClause): Test {
   const value = sql`documents.metadata -> ${key}::text`
   return sql`exists (
@@ -64,7 +64,7 @@ function inMetadata(key: string, clause: SearchClause): Test {
     where ${answers(sql`item.text`, clause)})`
 }
 
-/** Each word on its own; what has no spaces around its words stands wherever. */
+/** Returns a regular expression for each word. Words of scripts without spaces match anywhere. */
 function wholeWords(value: string): string[] {
   return [...tokenize(value)]
     .filter(({ form }) => form !== 'joined')

@@ -1,23 +1,23 @@
-/** Inverse document frequency: of several words, one that few documents have says more about those that have it. */
+/** Inverse document frequency: rare words count more than frequent ones. */
 import { sql } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
 import { entriesOf, withSegments } from '../index/segments.ts'
 import { blockTerm } from '../index/terms.ts'
 import { or, quote } from './tsquery.ts'
 
-/** Words are counted in so many of the newest documents. */
+/** Number of newest documents in which words are counted. */
 const sampleSize = 1000
 
-/** By word; empty where there is nothing to compare. */
+/** Idf by word. Empty for queries of one word. */
 export type Idf = ReadonlyMap<string, number>
 
-/** The idf of several words together: that of the rarest; 1 where nothing is known. */
+/** Returns the idf of the rarest word, or 1 if none has an idf. */
 export const idfOf = (words: readonly string[], idf: Idf): number => Math.max(0, ...words.map((word) => idf.get(word) ?? 0)) || 1
 
-/** Behind all ids. */
+/** Sorts after all ids. */
 const lastId = 'g'
 
-/** The idf of each word, about 0.7 to 7: Spärck Jones, "A statistical interpretation of term specificity" (1972). */
+/** Returns the idf of each word, about 0.7 to 7: Spärck Jones, "A statistical interpretation of term specificity" (1972). */
 export async function loadIdf(db: Db, words: readonly string[]): Promise<Idf> {
   const asked = [...new Set(words)]
   if (asked.length < 2) return new Map()

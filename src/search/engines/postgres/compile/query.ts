@@ -13,16 +13,16 @@ import { and, filterQueries, not, or, quote, scanKeys } from './tsquery.ts'
 
 export interface CompiledQuery {
   readonly plan: Plan
-  /** A tsquery: all terms that are not negated, as a passage answers them; null where there are none. */
+  /** Tsquery that a passage meets if it has all positive terms. Null without positive terms. */
   readonly all: string | null
-  /** A tsquery: any word of them, in any form. */
+  /** Tsquery of any word of the positive terms, in any form. */
   readonly any: string
 }
 
 /** Terms joined by OR. */
 export type Group = readonly Term[]
 
-/** Compiles a query; null where it has no terms: that finds nothing, not everything. */
+/** Compiles a query. Returns null for a query without terms, which matches nothing. */
 export function compileQuery(terms: readonly Term[], expansions: Expansions, filter: SearchFilter, idf: Idf): CompiledQuery | null {
   if (terms.length === 0) return null
   const groups = groupsOf(terms)
@@ -73,7 +73,7 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
 
 const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => ({ ...part, prefix: false })) })
 
-/** One or two letters begin so many words of any document that their number says nothing. */
+/** Whether a term is a prefix of one or two letters. Its number of occurrences says nothing about relevance. */
 export const isShortPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix && parts[0]!.text.length <= 2
 
 function groupsOf(terms: readonly Term[]): Group[] {
@@ -86,11 +86,11 @@ function groupsOf(terms: readonly Term[]): Group[] {
   return groups
 }
 
-/** The shingles that every match has: those of phrases that are no alternative. */
+/** Returns the shingle tags that every match has: those of phrases without alternatives. */
 const shingles = (groups: readonly Group[]): number[] =>
   groups.flatMap(([term, ...others]) => (others.length === 0 && term!.joined === null ? shinglesOf(term!.parts) : []))
 
-/** The tag that says all of a group: a prefix of one or two letters, anywhere in a document. */
+/** Returns the tag that is equivalent to a group: a prefix of one or two letters in any field. Otherwise null. */
 function edgeOf([term, ...others]: Group): number | null {
   const { parts, joined, field, negated } = term!
   const [part, ...more] = parts
@@ -110,7 +110,7 @@ function groupQuery(group: Group, expansions: Expansions): Omit<TermQuery, 'pass
   }
 }
 
-/** What a match must not answer, in its entry alone: passages are checked besides. */
+/** Compiles a negated term for the entry. Passages are checked separately. */
 function negatedQuery(term: Term, expansions: Expansions): Omit<TermQuery, 'passages'> {
   const sequences = sequencesOf(term, expansions)
   const { field } = term
@@ -137,16 +137,16 @@ function score(typed: readonly Weighted[], any: string, pairs: readonly string[]
   return pairs.length === 0 ? sql`least(1, ${byWords})` : sql`least(1, ${byWords} + ${proximity(pairs)})`
 }
 
-/** Less than a single occurrence of a word: proximity decides between documents that are about as good. */
+/** Maximum share of proximity in a score. It is less than one occurrence, so it only orders similar documents. */
 const maxProximity = 0.03
 const maxPairs = 8
-/** Words from one to the other. */
+/** Distances of two words, in words. */
 const distances = [1, 2, 3]
 
 const proximity = (pairs: readonly string[]): RawBuilder<number> =>
   sql`(select count(*) * ${maxProximity / pairs.length}::real from unnest(${pairs}::text[]::tsquery[]) pair where entry.words @@ pair)::real`
 
-/** For each two words that were typed one after the other a tsquery that they stand near each other. */
+/** Returns a tsquery for each two consecutive words of the query: both occur near each other. */
 function proximityPairs(groups: readonly Group[]): string[] {
   const words = groups.map(([term, ...others]) =>
     others.length > 0 || term!.parts.length > 1 || term!.field !== null ? null : quote(term!.parts[0]!.text),

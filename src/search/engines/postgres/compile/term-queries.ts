@@ -1,4 +1,4 @@
-/** From a term of a query to tsqueries: one that the index answers, and one that positions are checked with. */
+/** Compiles a term into tsqueries: one for the index, one that checks positions. */
 import type { SearchField } from '../../../../ports/search-engine.ts'
 import type { Term } from '../../../query/parser.ts'
 import type { Expansions } from '../../../vocabulary/expansions.ts'
@@ -7,17 +7,17 @@ import { and, inSequence, lexeme, not, or, quote } from './tsquery.ts'
 
 export const isTextField = (field: SearchField): field is TextField => Object.hasOwn(weights, field)
 
-/** One place of a sequence: any of `words`; the first may go on where `prefix`. */
+/** A position of a sequence: one of `words`. The first word is a prefix if `prefix`. */
 export interface Step {
   readonly words: readonly string[]
   readonly prefix: boolean
   readonly offset: number
 }
 
-/** Words that follow each other. */
+/** Consecutive words. */
 export type Sequence = readonly Step[]
 
-/** A term as sequences, one of which is enough: its words, and its words written as one. */
+/** Returns the alternative sequences of a term: its words, and its words written as one. */
 export function sequencesOf({ parts, joined }: Term, expansions: Expansions): Sequence[] {
   const last = parts.at(-1)!
   const inOrder = parts.map(({ text, prefix, offset }) => ({
@@ -28,7 +28,7 @@ export function sequencesOf({ parts, joined }: Term, expansions: Expansions): Se
   return [inOrder, ...(joined === null ? [] : [[{ words: [joined, ...(expansions.get(joined) ?? [])], prefix: last.prefix, offset: 0 }]])]
 }
 
-/** A step where positions are known. */
+/** Returns the tsquery of a step, for text with positions. */
 export const stepQuery = ({ words, prefix }: Step, weight: Weight, max = Number.POSITIVE_INFINITY): string =>
   or(words.slice(0, max).map((text, index) => lexeme({ text, prefix: prefix && index === 0 }, weight)))
 
@@ -36,15 +36,15 @@ export const sequenceQuery = (sequence: Sequence, weight: Weight): string =>
   inSequence(sequence.map((step) => ({ query: stepQuery(step, weight), offset: step.offset })))
 
 export interface TermQuery {
-  /** A tsquery that every match answers, and that the index answers without a look at positions. */
+  /** A tsquery that the index evaluates without positions and every match meets. */
   readonly superset: string
-  /** A tsquery that of the documents that answer `superset` only matches answer, passages apart; null: all are matches. */
+  /** A tsquery that separates matches from other documents of `superset`, except by passages. Null: all are matches. */
   readonly check: string | null
-  /** Of a long document some passage must answer each of these. */
+  /** Tsqueries that passages of a long document must meet, each by some passage. */
   readonly passages: readonly string[]
 }
 
-/** All of these terms in one field; each is given as its sequences. */
+/** Compiles terms that must all occur in a field. Each term is a list of alternative sequences. */
 export function queryOf(terms: readonly (readonly Sequence[])[], field: TextField): TermQuery {
   const superset = and(terms.map((sequences) => or(sequences.map((sequence) => and(sequence.map((step) => stepInField(step, field)))))))
   const isExact = terms.flat().every((sequence) => sequence.length === 1 && !(field === 'content' && sequence[0]!.prefix))
@@ -55,7 +55,7 @@ export function queryOf(terms: readonly (readonly Sequence[])[], field: TextFiel
   return { superset: overflowing, check: or([and(exact), and([quote(longTerm), superset]), quote(overflowTerm)]), passages: exact }
 }
 
-/** A step as the index answers it, without positions. Of content only a prefix finds more than it should: words of headings. */
+/** Returns the tsquery of a step for the index, without positions. In the content, a prefix also matches words of headings. */
 export function stepInField({ words, prefix }: Step, field: TextField): string {
   return or(
     words.map((word, index) => {

@@ -1,4 +1,4 @@
-/** Which tsqueries find the best of very many matches: by impact terms, the highest levels first. */
+/** Top queries: find the best of very many matches by impact terms, highest levels first. */
 import type { Term } from '../../../query/parser.ts'
 import type { Expansions } from '../../../vocabulary/expansions.ts'
 import { maxImpact } from '../index/document-vector.ts'
@@ -7,9 +7,9 @@ import type { TopQuery } from './plan.ts'
 import { type Sequence, type Step, sequencesOf } from './term-queries.ts'
 import { and, not, or, quote } from './tsquery.ts'
 
-/** Expansions of a word that are looked up by impact. */
+/** Maximum number of expansions per word. */
 const maxExpansions = 8
-/** In the title. */
+/** Lowest impact level of a word in the title. */
 const titleImpact = 3
 
 type Groups = readonly (readonly Term[])[]
@@ -38,7 +38,7 @@ export function topQueries(groups: Groups, expansions: Expansions, filters: read
 const typedOnly = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1), prefix: false })
 const nearest = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1 + maxExpansions) })
 
-/** That a document has all words of a term of the group with an impact of at least that level. */
+/** Returns a tsquery: all words of a term of the group have at least this impact level. */
 function withImpact(group: readonly Term[], level: number, form: (step: Step) => Step, expansions: Expansions): string {
   const levels = levelsFrom(level)
   const one = ({ words, prefix }: Step) =>
@@ -51,7 +51,7 @@ function withImpact(group: readonly Term[], level: number, form: (step: Step) =>
   return or(group.flatMap((term) => sequencesOf(term, expansions).map(sequence)))
 }
 
-/** Impact queries for lists of words: first of one word of each list, then of any list. */
+/** Returns impact queries for lists of words: one word of each list first, then of any list. */
 export function impactQueries(lists: readonly (readonly string[])[]): string[] {
   if (lists.length === 0) return []
   const anyOf = (words: readonly string[], levels: readonly number[]) =>

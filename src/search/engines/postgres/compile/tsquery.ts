@@ -3,10 +3,10 @@ import type { SearchFilter } from '../../../../ports/search-engine.ts'
 import type { Part } from '../../../query/parser.ts'
 import { labelTerm, mimeTypeTerm, ownerTerm, rangeFilterTerms, sourceTerm, statusTerm } from '../index/terms.ts'
 
-/** A lexeme as tsvector and tsquery take it. */
+/** Quotes a lexeme for tsvector and tsquery. */
 export const quote = (lexeme: string): string => `'${lexeme.replace(/['\\]/g, '$&$&')}'`
 
-/** One word. `weight`: only in that field. */
+/** Returns a tsquery of one word. `weight` restricts it to a field. */
 export const lexeme = ({ text, prefix }: Pick<Part, 'text' | 'prefix'>, weight: '' | 'A' | 'B' | 'C' | 'D' = ''): string =>
   quote(text) + (prefix || weight ? `:${prefix ? '*' : ''}${weight}` : '')
 
@@ -14,11 +14,11 @@ export const and = (queries: readonly string[]): string => join(queries, ' & ')
 export const or = (queries: readonly string[]): string => balanced([...new Set(queries)])
 export const not = (query: string): string => `!${query}`
 
-/** A phrase; `offset` counts words from the first. */
+/** Returns a phrase query. `offset`: distance from the first word. */
 export const inSequence = (steps: readonly { query: string; offset: number }[]): string =>
   `(${steps.map(({ query, offset }, index) => (index === 0 ? query : ` <${offset - steps[index - 1]!.offset}> ${query}`)).join('')})`
 
-/** A balanced tree: PostgreSQL evaluates a long chain of ORs from its deepest node, for each document anew. */
+/** Joins queries by OR as a balanced tree. PostgreSQL recurses through a long chain for every document. */
 const balanced = (queries: readonly string[]): string =>
   queries.length <= maxChain
     ? join(queries, ' | ')
@@ -30,9 +30,9 @@ const join = (queries: readonly string[], operator: string): string =>
 
 /** A filter as tsqueries. */
 export interface FilterQueries {
-  /** a document answers all of these */
+  /** Tsqueries that every match meets. */
   readonly required: readonly string[]
-  /** and these, each of which is a negation */
+  /** Negated tsqueries that every match meets. */
   readonly excluded: readonly string[]
 }
 

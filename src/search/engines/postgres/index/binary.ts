@@ -1,8 +1,8 @@
-/** Values in PostgreSQL's binary format: for hundreds of terms per document it is read several times as fast as text. */
+/** Encodes values in PostgreSQL's binary format, which it reads several times as fast as text. */
 
 const int2Oid = 21
 
-/** A smallint[]. Format: array_recv() in PostgreSQL's source. */
+/** Encodes a smallint[]. Format: array_recv() in PostgreSQL's source. */
 export function smallints(numbers: ReadonlySet<number>): Buffer {
   if (numbers.size === 0) return Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, int2Oid])
   const bytes = Buffer.allocUnsafe(20 + numbers.size * 6)
@@ -18,12 +18,12 @@ export function smallints(numbers: ReadonlySet<number>): Buffer {
 
 const maxPosition = 0x3fff
 
-/** A position with its weight, as a tsvector stores it: 14 bits and 2 bits, 0 for D to 3 for A. */
+/** Encodes a position (14 bits) with its weight (2 bits: 0 for D to 3 for A), as tsvector does. */
 export const weighted = (position: number, weight: number): number => (weight << 14) | Math.min(position, maxPosition)
 export const positionOf = (value: number): number => value & maxPosition
 export const weightOf = (value: number): number => value >> 14
 
-/** A tsvector: lexemes with their ascending positions (see `weighted`). Format: tsvectorrecv() in PostgreSQL's source, which sorts the lexemes. */
+/** Encodes a tsvector of lexemes with ascending weighted positions. Format: tsvectorrecv() in PostgreSQL's source, which sorts the lexemes. */
 export function tsvector(lexemes: ReadonlyMap<string, readonly number[]>): Buffer {
   let most = 4
   // A UTF-16 unit takes at most three bytes.
@@ -39,7 +39,7 @@ export function tsvector(lexemes: ReadonlyMap<string, readonly number[]>): Buffe
   return bytes.subarray(0, at)
 }
 
-/** Writes ASCII, which most lexemes are, without a call of the encoder. */
+/** Writes UTF-8. ASCII text, the usual case, needs no call of the encoder. */
 function writeText(bytes: Buffer, text: string, start: number): number {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index)

@@ -1,4 +1,4 @@
-/** Analysis: from the fields of a document to the tsvector that the index holds of it. */
+/** Analysis: turns the fields of a document into the tsvector and the tags of its entry. */
 import { setImmediate as yieldTurn } from 'node:timers/promises'
 import { type Token, tokenize } from '../../../query/tokenizer.ts'
 import { positionOf, tsvector, weighted, weightOf } from './binary.ts'
@@ -12,11 +12,11 @@ export interface Fields {
   readonly content: string
 }
 
-/** A part of a long document. */
+/** A part of a long document with its own tsvector. */
 export interface Passage {
-  /** A tsvector in binary format; that of the first passage holds title, labels and filename too. */
+  /** A tsvector in binary format. The first passage also contains title, labels and filename. */
   readonly words: Buffer
-  /** Its place in the content, in characters. */
+  /** Offset in the content, in characters. */
   readonly start: number
   readonly length: number
 }
@@ -25,15 +25,15 @@ export interface DocumentVector {
   /** A tsvector in binary format. */
   readonly words: Buffer
   readonly tags: ReadonlySet<number>
-  /** 0: all is in `words`; 1: positions behind its capacity are in passages only; 2: words are too. */
+  /** 0: `words` is complete. 1: later positions are in passages only. 2: some words are in passages only. */
   readonly parts: 0 | 1 | 2
 }
 
-/** Is told every distinct word of a document; of a long one, some more than once. */
+/** Receives each distinct word of a document. Words of long documents may repeat. */
 export type OnWord = (word: Token) => void
 
 type Weight = HeadingWeight | 'D'
-/** What an occurrence in a field counts for the score. */
+/** Weight of an occurrence in the score, by field weight. */
 export const fieldScores = { A: 1, B: 0.6, C: 0.3, D: 0.1 } as const satisfies Record<Weight, number>
 
 const weightNumbers = { A: 3, B: 2, C: 1, D: 0 } as const satisfies Record<Weight, number>
@@ -42,18 +42,18 @@ const scoreByNumber = [fieldScores.D, fieldScores.C, fieldScores.B, fieldScores.
 const maxPositions = 16_000
 /** PostgreSQL keeps at most 255 positions of a lexeme. */
 const maxOccurrences = 255
-/** A word in every eighth place would cut passages short: before this position it loses occurrences instead. */
+/** Before this position a frequent word loses occurrences; after it, the passage ends. Passages thus have a minimum length. */
 const minPositions = 2_000
 /** A tsvector holds at most 1,048,575 bytes. */
 const maxBytes = 900_000
-/** Words that two passages share, so that phrases up to this length are found across the cut. */
+/** Number of words that consecutive passages share. Phrases up to this length match across the boundary. */
 const overlap = 128
-/** Positions between fields: no phrase runs from one into the next. */
+/** Gap in positions between fields, so that no phrase matches across them. */
 const fieldGap = 2
-/** Words between which other work gets its turn. */
+/** Number of words after which the event loop gets a turn. */
 const turnWords = 10_000
 
-/** Analyzes a document. `terms` are added as they are; passages of a long document go to `save` in order. */
+/** Analyzes a document. `terms` are added unchanged. Passages of a long document are passed to `save` in order. */
 export async function analyze(
   fields: Fields,
   terms: readonly string[],
@@ -122,13 +122,13 @@ export async function analyze(
   return { words: head.encode(), tags: tags.all, parts }
 }
 
-/** A tsvector in the making. */
+/** Builds a tsvector. */
 class Vector {
-  /** Its size in PostgreSQL, about. */
+  /** Approximate size in PostgreSQL, in bytes. */
   bytes = 0
   readonly #positions = new Map<string, number[]>()
 
-  /** Adds an occurrence; true for the first of the word. */
+  /** Adds an occurrence. Returns true for the first occurrence of a word. */
   add(word: string, position: number, weight: Weight): boolean {
     const positions = this.#of(word)
     const value = weighted(position, weightNumbers[weight])
@@ -138,7 +138,7 @@ class Vector {
     return positions.length === 1
   }
 
-  /** Adds a word without a position while there is room; false if it is there already. */
+  /** Adds a word without a position if there is room. Returns false if it was added before. */
   mention(word: string): boolean {
     if (this.#positions.has(word)) return false
     if (this.bytes <= maxBytes) this.#of(word)
@@ -194,7 +194,7 @@ function impactOf(positions: readonly number[]): number {
   return index < 0 ? 0 : maxImpact - index
 }
 
-/** Converts ascending UTF-16 offsets to characters, as PostgreSQL counts them, in one pass over the text. */
+/** Converts ascending UTF-16 offsets to code points, which PostgreSQL counts, in one pass over the text. */
 function characterCounter(text: string) {
   let unit = 0
   let character = 0

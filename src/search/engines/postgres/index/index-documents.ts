@@ -17,10 +17,10 @@ interface Entry {
   readonly parts: number
 }
 
-/** Concurrent batches: one is analyzed while PostgreSQL writes the other. */
+/** Number of concurrent batches: one is analyzed while PostgreSQL writes the other. */
 const maxConcurrent = 2
 
-/** Writes the entries of these documents into a generation (null: the live one), and removes those of documents that are gone. */
+/** Writes the entries of documents into a generation (null: the live one). Deletes entries of documents that no longer exist. */
 export async function indexDocuments(
   db: Db,
   stored: StoredWords,
@@ -75,7 +75,7 @@ async function writeEntries(trx: Trx, segments: readonly Segment[], ids: readonl
   for (const [segment, entries] of bySegment) await upsert(trx, segment, entries)
 }
 
-/** The terms of a document that are not words. */
+/** Returns the terms of a document that are not words. */
 export const termsOf = (document: IndexedDocument, block: number): string[] => [
   ownerTerm(document.owner_id),
   mimeTypeTerm(document.mime_type),

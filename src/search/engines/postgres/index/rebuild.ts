@@ -1,4 +1,4 @@
-/** Rebuilds the index without downtime: a new generation of segments is filled while the live one answers. */
+/** Rebuilds the index without downtime: fills a new generation of segments while the live one serves searches. */
 import { sql } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
 import type { IndexRebuild } from '../../../../ports/search-engine.ts'
@@ -6,14 +6,14 @@ import type { StoredWords } from '../../../vocabulary/vocabulary.ts'
 import { indexDocuments } from './index-documents.ts'
 import { createIndex, dropSegment, openBlock, openSegment, sizeOf, tableOf } from './segments.ts'
 
-/** Batches at once: while this process analyzes one, PostgreSQL writes others. */
+/** Maximum number of concurrent batches. PostgreSQL writes some while this process analyzes another. */
 const maxBatches = 4
 const batchSize = 100
 
-/** How many documents the next segment and each of its blocks hold, of so many that are left. */
+/** Returns the size of the next segment and of its blocks, given the number of documents left. */
 export type SegmentSizes = (left: number) => { readonly segment: number; readonly block: number }
 
-/** Begins a new generation, and removes those that are not live. */
+/** Begins a new generation. Deletes other generations that are not live. */
 export async function rebuild(db: Db, stored: StoredWords, sizesFor: SegmentSizes): Promise<IndexRebuild> {
   await dropOtherGenerations(db)
   let left = await countDocuments(db)
@@ -28,7 +28,7 @@ export async function rebuild(db: Db, stored: StoredWords, sizesFor: SegmentSize
   let isFilling = true
   let indexing: Promise<unknown> = Promise.resolve()
 
-  /** Builds the index of a full segment at once, while the next one is filled. */
+  /** Builds the GIN index of a full segment while the next segment is filled. */
   const finish = async (number: number) => {
     await indexing
     indexing = createIndex(db, number).then(() => sql`vacuum analyze ${sql.table(tableOf(number))}`.execute(db))
@@ -38,7 +38,7 @@ export async function rebuild(db: Db, stored: StoredWords, sizesFor: SegmentSize
 
   const running = new Set<Promise<void>>()
   let failure: unknown
-  /** Waits for a free place only; the next caller hears of a failure. */
+  /** Starts a batch once a slot is free. The next call throws if a batch has failed. */
   const start = async (ids: readonly string[]) => {
     while (running.size >= maxBatches) await Promise.race(running)
     if (failure) throw failure

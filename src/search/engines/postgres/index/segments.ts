@@ -1,16 +1,16 @@
-/** Segments: the index is cut by document id into tables, of which the newest is searched first. */
+/** Segments: tables that each index a range of document ids. The newest is searched first. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db, Trx } from '../../../../db/pool.ts'
 
-/** The version of an entry's form. Raise it when the form changes: `search reindex --if-needed` replaces older entries. */
+/** Version of the format of entries. `search reindex --if-needed` replaces entries of older versions. */
 export const indexVersion = 1
 
 export interface Segment {
   readonly number: number
   readonly generation: number
-  /** The least id that it may hold; it ends where the next segment of its generation begins. */
+  /** Lowest document id of the segment. It ends where the next segment of its generation begins. */
   readonly fromId: string
-  /** The least id of each of its blocks, the oldest first. */
+  /** Lowest document id of each block, oldest first. */
   readonly blocks: readonly string[]
 }
 
@@ -18,7 +18,7 @@ const leastId = '00000000-0000-0000-0000-000000000000'
 
 export const tableOf = (segment: number): string => `search_segment_${segment}`
 
-/** The rows of a segment, as `entry` of a query. */
+/** Returns the rows of a segment as a table `entry`. */
 export const entriesOf = ({ number }: Segment): RawBuilder<unknown> =>
   sql`(select *, ${sql.lit(number)}::integer as segment from ${sql.table(tableOf(number))}) entry`
 
@@ -31,7 +31,7 @@ interface SegmentRow {
 
 const toSegment = ({ from_id, ...row }: SegmentRow): Segment => ({ ...row, fromId: from_id })
 
-/** The segments of the live generation, the newest first. */
+/** Returns the segments of the live generation, newest first. */
 export async function liveSegments(db: Db): Promise<Segment[]> {
   const { rows } = await sql<SegmentRow>`
     select search_segments.number, generation, from_id, blocks from search_segments
@@ -39,7 +39,7 @@ export async function liveSegments(db: Db): Promise<Segment[]> {
   return rows.map(toSegment)
 }
 
-/** The segments of a generation (null: the live one), the newest first. None is opened until the transaction ends. */
+/** Returns the segments of a generation (null: the live one), newest first. Prevents new segments until the transaction ends. */
 export async function segmentsForWrite(trx: Trx, generation: number | null): Promise<Segment[]> {
   await sql`select pg_advisory_xact_lock_shared(hashtext('dms search'), hashtext('segments'))`.execute(trx)
   const { rows } = await sql<SegmentRow>`
@@ -48,17 +48,17 @@ export async function segmentsForWrite(trx: Trx, generation: number | null): Pro
   return rows.map(toSegment)
 }
 
-/** The segment that a document belongs to. */
+/** Returns the segment of a document. */
 export const segmentFor = (segments: readonly Segment[], id: string): Segment => segments.find(({ fromId }) => fromId <= id)!
 
-/** The number of the block that a document belongs to. */
+/** Returns the number of the block of a document. */
 export const blockFor = ({ blocks }: Segment, id: string): number =>
   Math.max(
     0,
     blocks.findLastIndex((fromId) => fromId <= id),
   )
 
-/** Opens a new segment behind the newest of a generation, unless that is empty; returns the number of the newest. */
+/** Opens a segment after the newest of a generation, unless that one is empty. Returns the number of the newest. */
 export async function openSegment(db: Db, generation: number, withIndex: boolean): Promise<number> {
   return db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext('segments'))`.execute(trx)
@@ -76,14 +76,14 @@ export async function openSegment(db: Db, generation: number, withIndex: boolean
   })
 }
 
-/** Begins a block at an id. A writer that has not seen it yet puts such documents into the block before, where searches find them too. */
+/** Begins a block at an id. Concurrent writers may still use the previous block, which searches find as well. */
 export async function openBlock(db: Db, { number }: Pick<Segment, 'number'>, fromId: string): Promise<void> {
   await sql`update search_segments set blocks = blocks || ${fromId}::uuid where number = ${number} and blocks[cardinality(blocks)] < ${fromId}::uuid`.execute(
     db,
   )
 }
 
-/** Begins a block behind the last entry of a segment once the newest block holds `blockSize` entries. */
+/** Begins a new block after the last entry of a segment if the newest block holds `blockSize` entries. */
 export async function growBlocks(db: Db, segment: Segment, blockSize: number): Promise<void> {
   const { rows } = await sql<{ entries: number }>`
     select count(*) as entries from ${sql.table(tableOf(segment.number))} where document_id >= ${segment.blocks.at(-1)!}`.execute(db)
@@ -102,7 +102,7 @@ function nextId(id: string): string {
   return next.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-/** Kilobytes of new entries that a search reads one by one before they are merged into the index. */
+/** Size of the pending list in kB. Searches read it sequentially; larger lists cost less WAL (bench/search-write.ts). */
 const pendingListKb = 16_384
 
 export async function createIndex(db: Db, segment: number): Promise<void> {
@@ -110,13 +110,13 @@ export async function createIndex(db: Db, segment: number): Promise<void> {
   await sql`create index on ${table} using gin (words, tags) with (gin_pending_list_limit = ${sql.lit(pendingListKb)})`.execute(db)
 }
 
-/** How many entries a segment has. */
+/** Returns the number of entries of a segment. */
 export async function sizeOf(db: Db, segment: number): Promise<number> {
   const { rows } = await sql<{ entries: number }>`select count(*) as entries from ${sql.table(tableOf(segment))}`.execute(db)
   return rows[0]!.entries
 }
 
-/** Removes a segment with its entries. */
+/** Deletes a segment with its entries. */
 export async function dropSegment(db: Db, segment: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
     // One table per transaction: locks on two could deadlock with a transaction that deletes many documents.
@@ -126,7 +126,7 @@ export async function dropSegment(db: Db, segment: number): Promise<void> {
   })
 }
 
-/** Runs a read over the live segments; repeats it once if one of them was dropped meanwhile by a rebuild. */
+/** Reads from the live segments. Retries once if a rebuild dropped one of them meanwhile. */
 export async function withSegments<T>(db: Db, read: (segments: readonly Segment[]) => Promise<T>): Promise<T> {
   try {
     return await read(await liveSegments(db))

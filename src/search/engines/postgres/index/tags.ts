@@ -10,20 +10,20 @@ const shingleCount = 62_000
 const characters = '0123456789abcdefghijklmnopqrstuvwxyz'
 const maxEdge = 2
 
-/** A smallint for a number below 65,536. */
+/** Maps a number below 65,536 to a smallint. */
 const smallint = (number: number): number => number - 0x8000
 
-/** FNV-1a over UTF-16 units. */
+/** Hashes a word (FNV-1a over UTF-16 units). */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
   return (hash ^ (hash >>> 16)) >>> 0
 }
 
-/** Combines the hashes of two words. */
+/** Returns the tag of two consecutive words, given their hashes. */
 const shingle = (one: number, other: number): number => smallint(((Math.imul(one, 31) + other) >>> 0) % shingleCount)
 
-/** The tag of all words that begin so; null: beginnings like it have none. */
+/** Returns the edge n-gram tag of a prefix, or null for prefixes without tags. */
 export function edgeTag(prefix: string): number | null {
   if (prefix.length > maxEdge) return null
   let code = 0
@@ -40,7 +40,7 @@ export class Tags {
   readonly all = new Set<number>()
   #previous: number | null = null
 
-  /** Takes the words of a field in their order. */
+  /** Adds a word of a field, in order. */
   add(word: Token): void {
     if (word.form === 'joined') return
     const hash = hashOf(word.text)
@@ -52,7 +52,7 @@ export class Tags {
     this.#previous = null
   }
 
-  /** Takes a distinct word. */
+  /** Adds the edge n-grams of a word. */
   addEdges({ text }: Token): void {
     for (let length = 1; length <= Math.min(maxEdge, text.length); length++) {
       const tag = edgeTag(text.slice(0, length))
@@ -61,7 +61,7 @@ export class Tags {
   }
 }
 
-/** The shingles of a phrase. A last word that is a prefix has none. */
+/** Returns the shingle tags of a phrase. A prefix as last word has none. */
 export const shinglesOf = (parts: readonly Part[]): number[] =>
   parts.slice(1).flatMap((part, index) => {
     const before = parts[index]!

@@ -16,20 +16,20 @@ export const labelTerm = (id: string): string => `~l${id}`
 export const statusTerm = (status: string): string => `~s${status}`
 export const sourceTerm = (id: string): string => `~r${id}`
 
-/** A word of the title, a label or the filename: `title:word` needs no look at positions. */
+/** A word of the title, a label or the filename. It answers `title:word` without positions. */
 export const headingTerm = (word: string, weight: HeadingWeight): string => `~${weight}${word}`
-/** A word of the title, a label or the filename that the content lacks. */
+/** A word of the title, a label or the filename that does not occur in the content. */
 export const headingOnlyTerm = (word: string): string => `~N${word}`
-/** A word with its impact level (see impactOf), 1 to `maxImpact`. */
+/** A word with its impact level, 1 to `maxImpact`; see impactOf(). */
 export const impactTerm = (word: string, level: number): string => `~${level}${word}`
 
-/** The block of its segment that a document is in. */
+/** The block of a document within its segment. */
 export const blockTerm = (block: number): string => `~b${block}`
-/** The document continues in search_passages; phrases are checked there. */
+/** Marks a document with passages. Phrases are checked in search_passages. */
 export const longTerm = '~+long'
-/** The document has too many different words for one tsvector; all terms are checked in search_passages. */
+/** Marks a document with too many distinct words for one tsvector. All terms are checked in search_passages. */
 export const overflowTerm = '~+overflow'
-/** No document has this term. */
+/** A term that no document has. */
 export const absentTerm = '~+absent'
 
 const firstMonth = 0
@@ -39,16 +39,16 @@ const monthTerm = (month: number): string => `~t${month}`
 const confidenceTerm = (decile: number): string => `~c${decile}`
 const decileOf = (confidence: number): number => Math.floor(confidence * 10)
 
-/** The terms that date and confidence filters look up. */
+/** Returns the terms for filters by date and by confidence. */
 export const rangeTerms = (createdAt: Date, confidence: number | null): string[] => [
   monthTerm(monthOf(createdAt)),
   ...(confidence === null ? [] : [confidenceTerm(decileOf(confidence))]),
 ]
 
-/** A date filter over more months is checked on the rows alone. */
+/** Maximum number of months in a term query. Longer ranges are checked in the rows only. */
 const maxMonths = 24
 
-/** For each range of a filter the terms of which a matching document has one; a superset of the matches. */
+/** Returns for each range of a filter its terms. Every match has one of them; some other documents do as well. */
 export function rangeFilterTerms({ from, to, minConfidence }: SearchFilter): string[][] {
   const deciles = minConfidence === null ? [] : [range(decileOf(minConfidence), decileOf(1)).map(confidenceTerm)]
   if (!from || !to || monthOf(to) - monthOf(from) >= maxMonths) return deciles
@@ -57,10 +57,10 @@ export function rangeFilterTerms({ from, to, minConfidence }: SearchFilter): str
 
 const range = (first: number, last: number): number[] => Array.from({ length: Math.max(0, last - first + 1) }, (_, nth) => first + nth)
 
-/** Spans of months, each three times as long as the one before, so that the first hold enough of very many matches. */
+/** Lengths of consecutive periods, in months. The first ones hold enough matches of a frequent term. */
 const spanLengths = [1, 3, 9, 27, 81]
 
-/** Spans of months from `at` on, back in time where `isBack`; `end`: the first moment behind them. */
+/** Returns the month terms of consecutive periods from `at` on, backwards if `isBack`. `end`: the first moment after them. */
 export function monthSpans(at: Date, isBack: boolean): { readonly spans: readonly string[][]; readonly end: Date } {
   const step = isBack ? -1 : 1
   let next = monthOf(at)

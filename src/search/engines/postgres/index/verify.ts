@@ -1,4 +1,4 @@
-/** How the index stands to the documents: in numbers, and entry by entry. */
+/** Compares the index with the documents: in numbers, and entry by entry. */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../../../../db/pool.ts'
 import type { EntryFault, IndexContents, IndexStatus } from '../../../../ports/search-engine.ts'
@@ -8,7 +8,7 @@ import { termsOf } from './index-documents.ts'
 import { blockFor, indexVersion, isUndefinedTable, liveSegments, type Segment, segmentFor, tableOf, withSegments } from './segments.ts'
 import { longTerm, overflowTerm } from './terms.ts'
 
-/** Counts entries with and without a document, and documents without an entry, in one snapshot. */
+/** Counts current, outdated and extra entries, and documents without an entry, in one snapshot. */
 export function status(db: Db): Promise<IndexStatus> {
   return withSegments(db, async (segments) => {
     const each = segments.map(({ number }) => sql`select document_id, version from ${sql.table(tableOf(number))}`)
@@ -34,7 +34,7 @@ export const contents = (db: Db): IndexContents => ({
       .execute((trx) => faults(trx, ids)),
 })
 
-/** Ids that are read at once. */
+/** Number of ids per query. */
 const batchSize = 10_000
 const leastId = '00000000-0000-0000-0000-000000000000'
 
@@ -73,7 +73,7 @@ async function faults(trx: Trx, ids: readonly string[]): Promise<EntryFault[]> {
   return found
 }
 
-/** The terms that an entry with its passages has and should not (`left`), and that it should have and has not (`lacks`). */
+/** Compares the terms of an entry and its passages with the expected ones. `left`: superfluous terms; `lacks`: missing terms. */
 async function compare(db: Db, { number }: Segment, id: string, expected: readonly Buffer[]) {
   const lexemesOf = (vector: Buffer) => sql`select unnest(tsvector_to_array(${vector}::tsvector)) as lexeme`
   const difference = (one: string, other: string) =>
@@ -90,7 +90,7 @@ async function compare(db: Db, { number }: Segment, id: string, expected: readon
   return rows[0]!
 }
 
-/** What would be written for a document: the vectors of its entry and of its passages. */
+/** Returns the expected vectors of a document: of its entry and of its passages. */
 async function vectorsOf(document: IndexedDocument, segment: Segment): Promise<Buffer[]> {
   const passages: Buffer[] = []
   const fields = { ...document, labels: document.label_names }
@@ -105,7 +105,7 @@ async function vectorsOf(document: IndexedDocument, segment: Segment): Promise<B
 
 const filterNames = { '~o': 'owner:', '~m': 'type:', '~l': 'label:', '~s': 'status:', '~r': 'source:' } as const
 
-/** Terms as a reader knows them, each once. What only speeds searches up is left out; it follows from the words. */
+/** Formats terms for readers, without duplicates. Omits terms that follow from the words. */
 const displayed = (terms: readonly string[]): string[] =>
   [
     ...new Set(

@@ -1,27 +1,27 @@
-/** Candidates: the newest matches, and of very many the best. */
+/** Candidates of a search: all matches, or the best and the newest if there are more than `maxResults`. */
 import { type RawBuilder, sql } from 'kysely'
 import { indexed, type Plan, where } from '../compile/plan.ts'
 import { or, quote } from '../compile/tsquery.ts'
 import { entriesOf, type Segment } from '../index/segments.ts'
 import { blockTerm } from '../index/terms.ts'
 
-/** A part of a statement. */
+/** Common table expressions of the statement that `match` runs. */
 export interface Candidates {
-  /** Common table expressions, of which `found` has the entries. */
+  /** SQL of the expressions. The last one, `found`, holds the candidates. */
   readonly ctes: RawBuilder<unknown>
-  /** Whether there are more than these. */
+  /** Whether more documents match. */
   readonly isCapped: RawBuilder<boolean>
 }
 
-/** A segment, or some blocks of it. */
+/** A segment, or some of its blocks. */
 interface Slice extends Segment {
   readonly onlyBlocks?: readonly number[]
 }
 
-/** Blocks that are looked into first, from the newest on: mostly they have enough of what there are very many of. */
+/** Number of blocks in the first slices. The newest blocks usually hold enough matches of a frequent term. */
 const firstBlocks = [2, 3]
 
-/** The segments, with the newest blocks apart. */
+/** Divides the segments into slices, newest first: a few blocks of the newest segment, its other blocks, the older segments. */
 function slices(segments: readonly Segment[], { indexed }: Plan): Slice[] {
   let nth = 0
   return segments.flatMap((segment): Slice[] => {
@@ -33,13 +33,13 @@ function slices(segments: readonly Segment[], { indexed }: Plan): Slice[] {
   })
 }
 
-/** The entries of a slice that match, save for `checks` and `tests`. */
+/** Selects the entries of a slice that meet the conditions, except `checks` and `tests`. */
 function entriesIn(slice: Slice, { indexed: conditions, filters }: Plan): RawBuilder<unknown> {
   const inBlocks = slice.onlyBlocks ? [indexed(or(slice.onlyBlocks.map((block) => quote(blockTerm(block)))))] : []
   return sql`select * from ${entriesOf(slice)} ${where([...conditions, ...inBlocks, ...filters])}`
 }
 
-/** The newest matches, save for `tests`, at most `limit` (null: all). PostgreSQL looks into a slice only while those before it have not enough. */
+/** Selects the newest `limit` matches (null: all), except for `tests`. PostgreSQL reads a slice only if newer slices hold too few. */
 function newest(slices: readonly Slice[], plan: Plan, limit: number | null): RawBuilder<unknown> {
   const each = slices.map((slice) => {
     // Sorted after they are found: an index scan in the order of ids would read every tsvector.
@@ -50,27 +50,27 @@ function newest(slices: readonly Slice[], plan: Plan, limit: number | null): Raw
   return sql`select * from (${sql.join(each, sql` union all `)}) entry limit ${limit}`
 }
 
-/** Matches in no order, of all segments. `more`: conditions besides. */
+/** Selects the matches of all segments in any order. `more`: additional conditions. */
 export const allMatches = (segments: readonly Segment[], plan: Plan, more: readonly RawBuilder<unknown>[] = []): RawBuilder<unknown> =>
   sql.join(
     segments.map((segment) => entriesIn(segment, { ...plan, filters: [...more, ...plan.filters, ...plan.checks] })),
     sql` union all `,
   )
 
-/** The CTE `candidates`: the newest matches, of which so many are tested. */
+/** The expression `candidates`: the newest matches, at most `maxTested`. */
 export const testable = (segments: readonly Segment[], plan: Plan): RawBuilder<unknown> =>
   sql`candidates as materialized (${newest(slices(segments, plan), plan, plan.maxTested)})`
 
-/** Whether as many were tested as may be, so that there may be more matches. */
+/** Whether `maxTested` ended the tests, so that more documents may match. */
 export const isTestingCut = ({ maxTested }: Plan): RawBuilder<boolean> =>
   maxTested === null ? sql`false` : sql`((select count(*) from candidates) >= ${maxTested})`
 
-/** Of more than `maxResults` matches, the best by impact. */
+/** Number of candidates chosen by impact if there are more than `maxResults` matches. */
 const maxBest = 200
-/** Matches that compete by score: the best by impact, and the newest. A score reads the whole tsvector. */
+/** Number of candidates that are scored for a first page. Each score reads a whole tsvector. */
 export const maxRanked = 400
 
-/** At most `maxResults` matches: all; or the best by impact, and the newest. `is_ranked` marks the first `maxRanked` of them. */
+/** Selects all matches, or `maxResults` of them: the best by impact, then the newest. `is_ranked` marks the first `maxRanked`. */
 export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResults: number): Candidates {
   const { tests } = plan
   const best = bestOf(segments, plan, Math.min(maxBest, maxResults))
@@ -94,7 +94,7 @@ export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResul
   }
 }
 
-/** At most `limit` matches of the highest impact; null where impacts say nothing. */
+/** Selects at most `limit` matches of the highest impact. Returns null if the query has no impact terms. */
 function bestOf(segments: readonly Segment[], plan: Plan, limit: number): RawBuilder<unknown> | null {
   const { top, topIndexed, tests, maxTested } = plan
   if (top.length === 0) return null

@@ -1,7 +1,7 @@
-/** Facets: how many of the matches are of which type, and have which label. */
+/** Facets: number of matches by MIME type and by label. */
 import { type RawBuilder, sql } from 'kysely'
 
-/** The facets of a table of entries as two columns, `mime_types` and `labels`. */
+/** Returns two columns, `mime_types` and `labels`, with the counts of a table of entries as JSON objects. */
 export const facetsOf = (entries: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   (select coalesce(json_object_agg(mime_type, count), '{}') from (
     select mime_type, count(*) from ${entries} entry group by mime_type order by count(*) desc, mime_type

@@ -1,4 +1,4 @@
-/** Runs a plan in one statement: which documents match, in which order, and how many there are of which type and label. */
+/** Runs a plan in one statement: candidates, scores, one page, total and facets. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
 import type { SearchAnswer, SearchSort } from '../../../../ports/search-engine.ts'

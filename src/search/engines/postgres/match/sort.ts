@@ -1,4 +1,4 @@
-/** Matches in an order of fields. */
+/** Candidates in the order of document fields. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
 import type { SearchSort } from '../../../../ports/search-engine.ts'
@@ -8,7 +8,7 @@ import type { Segment } from '../index/segments.ts'
 import { monthSpans } from '../index/terms.ts'
 import { allMatches, type Candidates, isTestingCut, testable } from './candidates.ts'
 
-/** At most `maxResults` matches, the first in the order asked for; column `place` has that order. */
+/** Selects the first `maxResults` matches in the requested order. Column `place` numbers them. */
 export async function firstInOrder(
   db: Db,
   segments: readonly Segment[],
@@ -33,7 +33,7 @@ export async function firstInOrder(
   }
 }
 
-/** Periods in the order of dates, as conditions: while the first have enough matches, the dates of all others are not read. */
+/** Returns conditions for consecutive periods. Later periods are not read once earlier ones hold enough matches. */
 async function datePeriods(db: Db, order: SearchSort['order']): Promise<RawBuilder<unknown>[]> {
   const isBack = order === 'desc'
   const { rows } = await sql<{ created_at: Date }>`
@@ -45,7 +45,7 @@ async function datePeriods(db: Db, order: SearchSort['order']): Promise<RawBuild
   ]
 }
 
-/** What entries have of the fields that documents are sorted by. */
+/** Columns of an entry for fields that documents are sorted by. */
 const entryColumns: ReadonlyMap<SearchSort['field'], RawBuilder<unknown>> = new Map([
   ['created_at', sql`entry.created_at`],
   ['ocr_confidence', sql`entry.confidence`],
@@ -60,7 +60,7 @@ function sortedBy(matches: RawBuilder<unknown>, { score }: Plan, sort: readonly 
     order by ${orderBy(sort, key)} limit ${limit}`
 }
 
-/** As in the list of documents: null is less than any value. */
+/** Returns ORDER BY keys. NULL is lower than any value, as in lists of documents. */
 export function orderBy(sort: readonly SearchSort[], key: (field: SearchSort['field']) => RawBuilder<unknown>): RawBuilder<unknown> {
   const direction = (order: SearchSort['order']) => (order === 'asc' ? sql`asc nulls first` : sql`desc nulls last`)
   const keys = sort.map(({ field, order }) => sql`${key(field)} ${direction(order)}`)

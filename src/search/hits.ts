@@ -31,8 +31,8 @@ interface Found extends Omit<SearchHit, 'score' | 'highlights'> {
 
 /** Returns the hits of a page, in order. Omits documents that were deleted meanwhile. */
 export async function hits(db: Db, page: readonly Scored[], highlighting: Highlighting): Promise<SearchHit[]> {
-  const found = page.length === 0 ? [] : await documents(db, page, highlighting)
-  const byId = new Map(found.map((document) => [document.document_id, document]))
+  const rows = page.length === 0 ? [] : await documents(db, page, highlighting)
+  const byId = new Map(rows.map((document) => [document.document_id, document]))
   const highlighters = highlightersOf(highlighting.markers)
   const answer: SearchHit[] = []
   let since = performance.now()
@@ -60,8 +60,8 @@ async function documents(db: Db, page: readonly Scored[], { markers, passage }: 
     select documents.id as document_id, title, filename, mime_type, documents.created_at,
       ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,
       ${markers.content ? sql`case when passage.length is null then content else substr(content, passage.start_at + 1, passage.length) end` : sql`''`} as content
-    from unnest(${page.map(({ document_id }) => document_id)}::uuid[]) asked (id) cross join lateral (
-      select id, title, filename, mime_type, created_at, content from documents where id = asked.id offset 0
+    from unnest(${page.map(({ document_id }) => document_id)}::uuid[]) page (id) cross join lateral (
+      select id, title, filename, mime_type, created_at, content from documents where id = page.id offset 0
     ) documents ${
       markers.content
         ? sql`left join lateral (
@@ -88,12 +88,12 @@ function highlightersOf({ title, content, filename, labels }: Highlighting['mark
 }
 
 function highlights({ title, filename, labels, content }: Found, highlighters: Highlighters): SearchHit['highlights'] {
-  const shown = (field: MarkedField, text: string, options: SnippetOptions) =>
+  const snippets = (field: MarkedField, text: string, options: SnippetOptions) =>
     (highlighters[field]?.(text, options) ?? []).map((snippet) => ({ field, snippet }))
   return [
-    ...shown('title', title, line),
-    ...shown('content', content, excerpt),
-    ...shown('filename', filename, line),
-    ...labels.flatMap((label) => shown('labels', label, line)),
+    ...snippets('title', title, line),
+    ...snippets('content', content, excerpt),
+    ...snippets('filename', filename, line),
+    ...labels.flatMap((label) => snippets('labels', label, line)),
   ]
 }

@@ -31,18 +31,18 @@ export async function stemExpansions(db: Db, terms: readonly Term[]): Promise<Ma
   const words = expandable(terms).filter(isMistypable)
   if (words.length === 0) return new Map()
   // A lateral subquery: as a join, PostgreSQL would read all stems for half a dozen words.
-  const { rows } = await sql<{ asked: string; known: string }>`
-    select distinct asked.word as asked, known.word as known
-    from unnest(${words}::text[]) asked (word) cross join search_languages
+  const { rows } = await sql<{ word: string; expansion: string }>`
+    select distinct query.word as word, vocabulary.word as expansion
+    from unnest(${words}::text[]) query (word) cross join search_languages
     cross join lateral (
-      select word from search_stems where language = search_languages.language and stem = dms_stem(search_languages.language, asked.word) offset 0
-    ) known where known.word <> asked.word`.execute(db)
+      select word from search_stems where language = search_languages.language and stem = dms_stem(search_languages.language, query.word) offset 0
+    ) vocabulary where vocabulary.word <> query.word`.execute(db)
   const share = Math.min(maxStems, Math.ceil(maxStemsOfQuery / words.length))
   return new Map(
-    [...Map.groupBy(rows, ({ asked }) => asked)].map(([word, found]) => [
+    [...Map.groupBy(rows, ({ word }) => word)].map(([word, rows]) => [
       word,
-      found
-        .map(({ known }) => known)
+      rows
+        .map(({ expansion }) => expansion)
         .sort((one, other) => one.length - other.length || (one < other ? -1 : 1))
         .slice(0, share),
     ]),
@@ -51,45 +51,45 @@ export async function stemExpansions(db: Db, terms: readonly Term[]): Promise<Ma
 
 /** Returns for each word of the terms the nearest words within the edit distance of its length. Indexes on beginnings and endings find them; see wordParts(). */
 export async function typoExpansions(db: Db, terms: readonly Term[]): Promise<Map<string, string[]>> {
-  const asked = expandable(terms).flatMap((word) => {
+  const words = expandable(terms).flatMap((word) => {
     const typos = maxTypos(word)
     return typos === 0 || word.length > maxLetters ? [] : { word, typos, size: [...word].length, ...wordParts(word, typos) }
   })
-  if (asked.length === 0) return new Map()
-  const sizes = asked.flatMap((one) =>
+  if (words.length === 0) return new Map()
+  const sizes = words.flatMap((one) =>
     Array.from({ length: 2 * one.typos + 1 }, (_, more) => ({ ...one, size: one.size - one.typos + more })),
   )
-  const middles = asked.flatMap((one) => (one.middle === null ? [] : { ...one, middle: `%${one.middle}%` }))
+  const middles = words.flatMap((one) => (one.middle === null ? [] : { ...one, middle: `%${one.middle}%` }))
   // levenshtein() counts a swap as two; what it lets through is measured again here.
-  const isNear = sql`levenshtein_less_equal(known.word, asked.word, 2 * typos) <= 2 * typos`
+  const isNear = sql`levenshtein_less_equal(vocabulary.word, query.word, 2 * typos) <= 2 * typos`
   // Size by size, because the words of one size are together in the indexes; but not of the middles: all of some sizes would be looked up besides.
-  const { rows } = await sql<{ asked: string; known: string }>`
-    with asked as (
+  const { rows } = await sql<{ word: string; expansion: string }>`
+    with query as (
       select * from unnest(${sizes.map(({ word }) => word)}::text[], ${sizes.map(({ typos }) => typos)}::int[], ${sizes.map(({ size }) => size)}::int[],
         ${sizes.map(({ beginning }) => beginning)}::text[], ${sizes.map(({ ending }) => [...ending].reverse().join(''))}::text[])
-        as asked (word, typos, size, beginning, reversed)
+        as query (word, typos, size, beginning, reversed)
     )
-    select asked.word as asked, known.word as known
-    from asked cross join lateral (
+    select query.word as word, vocabulary.word as expansion
+    from query cross join lateral (
       select word from search_words where char_length(word) = size and word >= beginning and word < beginning || chr(${lastCharacter}::int) offset 0
-    ) known where ${isNear}
-    union select asked.word, known.word
-    from asked cross join lateral (
+    ) vocabulary where ${isNear}
+    union select query.word, vocabulary.word
+    from query cross join lateral (
       select word from search_words where char_length(word) = size and reverse(word) >= reversed and reverse(word) < reversed || chr(${lastCharacter}::int) offset 0
-    ) known where ${isNear}
-    union select asked.word, known.word
+    ) vocabulary where ${isNear}
+    union select query.word, vocabulary.word
     from unnest(${middles.map(({ word }) => word)}::text[], ${middles.map(({ typos }) => typos)}::int[], ${middles.map(({ size }) => size)}::int[],
-      ${middles.map(({ middle }) => middle)}::text[]) as asked (word, typos, size, pattern),
-    lateral (select word from search_words where word like pattern offset 0) known
-    where char_length(known.word) between size - typos and size + typos and ${isNear}`.execute(db)
-  const known = Map.groupBy(rows, (row) => row.asked)
-  const share = Math.min(maxTypoWords, Math.ceil(maxTypoWordsOfQuery / known.size))
+      ${middles.map(({ middle }) => middle)}::text[]) as query (word, typos, size, pattern),
+    lateral (select word from search_words where word like pattern offset 0) vocabulary
+    where char_length(vocabulary.word) between size - typos and size + typos and ${isNear}`.execute(db)
+  const byWord = Map.groupBy(rows, ({ word }) => word)
+  const share = Math.min(maxTypoWords, Math.ceil(maxTypoWordsOfQuery / byWord.size))
   return new Map(
-    [...known].map(([word, found]) => [
+    [...byWord].map(([word, rows]) => [
       word,
       nearest(
         word,
-        found.map((row) => row.known),
+        rows.map(({ expansion }) => expansion),
       ).slice(0, share),
     ]),
   )

@@ -38,9 +38,9 @@ export async function findWordsWith(db: Db, substrings: readonly Substring[]): P
       ) found)`
   })
   const { rows } = await sql<{ nth: number; word: string }>`${sql.join(each, sql` union all `)}`.execute(db)
-  const found = Map.groupBy(rows, ({ nth }) => nth)
+  const byNumber = Map.groupBy(rows, ({ nth }) => nth)
   return substrings.map((_, index) => {
-    const words = (found.get(index) ?? []).map(({ word }) => word)
+    const words = (byNumber.get(index) ?? []).map(({ word }) => word)
     const bytes = words.reduce((sum, word) => sum + Buffer.byteLength(word), 0)
     return { words, isComplete: words.length <= share && bytes <= maxBytes / substrings.length }
   })

@@ -24,12 +24,12 @@ interface Conditions {
 /** Returns one page of the documents that meet the clauses. */
 export async function advanced(db: Db, unprepared: Db, query: AdvancedQuery): Promise<SearchAnswer> {
   const { must, should, mustNot } = query
-  const wanted = [...must, ...should]
-  const [all, idf] = await Promise.all([compileClauses(db, unprepared, [...wanted, ...mustNot]), loadIdf(db, wordsIn(wanted))])
+  const positive = [...must, ...should]
+  const [all, idf] = await Promise.all([compileClauses(db, unprepared, [...positive, ...mustNot]), loadIdf(db, wordsIn(positive))])
   const conditions = {
     must: all.slice(0, must.length),
-    should: all.slice(must.length, wanted.length),
-    mustNot: all.slice(wanted.length),
+    should: all.slice(must.length, positive.length),
+    mustNot: all.slice(positive.length),
   }
   const { page, ...matches } = await match(db, planOf(conditions, query, idf), query.sort, query)
   return { ...matches, hits: await hits(db, page, query.highlight ? highlighting(conditions) : { markers: {}, passage: null }) }
@@ -131,15 +131,15 @@ function topQueries(clauses: readonly CompiledClause[], keys: readonly string[])
 
 /** Highlights in each field the words and substrings of its clauses. */
 function highlighting({ must, should }: Conditions): Highlighting {
-  const wanted = [...must, ...should]
+  const positive = [...must, ...should]
   const marker = (field: MarkedField) => {
-    const onField = wanted.filter(({ clause }) => clause.field === field || clause.field === 'any')
+    const onField = positive.filter(({ clause }) => clause.field === field || clause.field === 'any')
     const terms = onField.flatMap((compiled) => compiled.terms)
     const substrings = onField.flatMap((compiled) => compiled.substrings)
     const expansions = onField.reduce((all, compiled) => mergeExpansions(all, compiled.expansions), new Map<string, string[]>())
     return terms.length + substrings.length === 0 ? {} : { [field]: { terms, substrings, expansions } }
   }
-  const inText = wanted.filter(({ clause, ranked }) => ranked.length > 0 && (clause.field === 'content' || clause.field === 'any'))
+  const inText = positive.filter(({ clause, ranked }) => ranked.length > 0 && (clause.field === 'content' || clause.field === 'any'))
   const any = or(inText.flatMap(({ ranked }) => ranked.map(({ query }) => query)))
   const exact = inText.flatMap(({ passages }) => passages)
   return {

@@ -30,17 +30,17 @@ async function find(db: Db, segments: readonly Segment[], { documentId, filter, 
   const { required, excluded } = filterQueries(filter)
   const keys = scanKeys([...required, or(words.slice(0, maxFinding).map(quote))], excluded)
   const conditions = sql.join([...keys.map(indexed), ...rangeConditions(filter), sql`entry.document_id <> ${documentId}`], sql` and `)
-  const found: Scored[] = []
+  const scored: Scored[] = []
   for (const segment of segments) {
-    if (found.length >= maxDocuments) break
+    if (scored.length >= maxDocuments) break
     const { rows } = await sql<Scored>`
       select document_id, least(1, ${rank(or(words.map(quote)))}) as score from (
         select * from (select * from ${entriesOf(segment)} where ${conditions} offset 0) entry
-        order by document_id desc limit ${maxDocuments - found.length}
+        order by document_id desc limit ${maxDocuments - scored.length}
       ) entry`.execute(db)
-    found.push(...rows)
+    scored.push(...rows)
   }
-  return found.sort((one, other) => other.score - one.score || (one.document_id < other.document_id ? 1 : -1)).slice(0, limit)
+  return scored.sort((one, other) => other.score - one.score || (one.document_id < other.document_id ? 1 : -1)).slice(0, limit)
 }
 
 /** Returns the words with the highest tf-idf. Document frequencies are those of the segment of the document. */
@@ -54,8 +54,8 @@ async function bestWords(db: Db, segments: readonly Segment[], documentId: strin
       and weights && '{A,B,D}'
     order by frequency desc, char_length(lexeme) desc, lexeme limit ${maxCounted}`.execute(db)
   const { rows: counts } = await sql<{ nth: number; documents: number }>`
-    select nth, documents from unnest(${words.map(({ word }) => quote(word))}::text[]) with ordinality as asked (query, nth), lateral (
-      select count(*) as documents from (select from ${own} where words @@ asked.query::tsquery limit ${maxDocuments}) found
+    select nth, documents from unnest(${words.map(({ word }) => quote(word))}::text[]) with ordinality as candidate (query, nth), lateral (
+      select count(*) as documents from (select from ${own} where words @@ candidate.query::tsquery limit ${maxDocuments}) found
     ) others`.execute(db)
   const documentsWith = new Map(counts.map(({ nth, documents }) => [nth - 1, documents]))
   return words

@@ -97,10 +97,10 @@ function exact(clause: SearchClause, field: TextField): CompiledClause {
   const isPhrase = field === 'content' || field === 'any'
   const term = phraseOf(clause.value)
   if (!term) return isPhrase ? { ...base, clause, superset: quote(absentTerm) } : { ...base, clause, test: test(clause) }
-  const found = { ...base, clause, ...ofTerms([term], field, new Map()), terms: [term] }
+  const phrase = { ...base, clause, ...ofTerms([term], field, new Map()), terms: [term] }
   return isPhrase
-    ? { ...found, shingles: term.joined === null ? shinglesOf(term.parts) : [] }
-    : { ...found, check: null, test: test(clause) }
+    ? { ...phrase, shingles: term.joined === null ? shinglesOf(term.parts) : [] }
+    : { ...phrase, check: null, test: test(clause) }
 }
 
 function ofTerms(terms: readonly Term[], field: TextField, expansions: Expansions): TermQuery & Pick<CompiledClause, 'ranked'> {
@@ -154,9 +154,9 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
     return { words: [word.text, ...(index === 0 && holders.isComplete ? holders.words : [])], prefix, offset: word.position }
   })
   // A first word that may be any of too many says nothing.
-  const known = holders.isComplete ? steps : steps.slice(1)
-  const [first, ...rest] = known
-  const query = known.length === 0 ? null : queryOf([[known]], field)
+  const usable = holders.isComplete ? steps : steps.slice(1)
+  const [first, ...rest] = usable
+  const query = usable.length === 0 ? null : queryOf([[usable]], field)
   const isDecided = isWord && holders.isComplete
   const alternatives =
     first && rest.length === 0 && first.words.length > maxAlternatives ? alternativesOf(first.words, first.prefix, field) : null
@@ -186,15 +186,15 @@ function alternativesOf(words: readonly string[], prefix: boolean, field: TextFi
 function onLabels(clause: SearchClause, labels: readonly { id: string; name: string }[], max: number): CompiledClause {
   const isMeant = labelTest(clause)
   const meant = labels.filter(({ name }) => isMeant(name))
-  const shown = clause.type === 'contains' ? { substrings: [clause.value] } : { terms: [phraseOf(clause.value) ?? []].flat() }
-  if (meant.length > max) return { ...base, clause, ...shown, test: test(clause) }
-  return { ...base, clause, ...shown, superset: anyTerm(meant.map(({ id }) => labelTerm(id))) }
+  const highlighted = clause.type === 'contains' ? { substrings: [clause.value] } : { terms: [phraseOf(clause.value) ?? []].flat() }
+  if (meant.length > max) return { ...base, clause, ...highlighted, test: test(clause) }
+  return { ...base, clause, ...highlighted, superset: anyTerm(meant.map(({ id }) => labelTerm(id))) }
 }
 
 function labelTest({ type, value }: SearchClause): (name: string) => boolean {
   if (type === 'exact') return (name) => name.normalize('NFC').toLowerCase() === value.normalize('NFC').toLowerCase()
-  const wanted = normalized(value)
-  return (name) => wanted !== '' && normalized(name).includes(wanted)
+  const folded = normalized(value)
+  return (name) => folded !== '' && normalized(name).includes(folded)
 }
 
 const normalized = (text: string): string => normalizeText(text).replace(/\s+/g, ' ')
@@ -204,8 +204,8 @@ function onValue(clause: SearchClause): CompiledClause {
   const { field, type, value } = clause
   const isExact = type === 'exact'
   if (field === 'status') {
-    const wanted = normalized(value)
-    const meant = statuses.filter((status) => (type === 'contains' ? wanted !== '' && status.includes(wanted) : status === wanted))
+    const folded = normalized(value)
+    const meant = statuses.filter((status) => (type === 'contains' ? folded !== '' && status.includes(folded) : status === folded))
     return { ...base, clause, superset: anyTerm(meant.map(statusTerm)) }
   }
   if (field === 'source_id' && isExact)

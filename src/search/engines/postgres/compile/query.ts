@@ -26,16 +26,16 @@ export type Group = readonly Term[]
 export function compileQuery(terms: readonly Term[], expansions: Expansions, filter: SearchFilter, idf: Idf): CompiledQuery | null {
   if (terms.length === 0) return null
   const groups = groupsOf(terms)
-  const asked = groups.map((group) => groupQuery(group, expansions))
+  const compiled = groups.map((group) => groupQuery(group, expansions))
   const isNegated = (nth: number): boolean => groups[nth]![0]!.negated
   const { required, excluded } = filterQueries(filter)
-  const negated = asked.flatMap(({ superset, check }, nth) => (isNegated(nth) && check === null ? [not(superset)] : []))
+  const negated = compiled.flatMap(({ superset, check }, nth) => (isNegated(nth) && check === null ? [not(superset)] : []))
   const positive = groups.filter(([first]) => !first!.negated)
-  const wanted = positive.flat()
-  const checks = asked.flatMap(({ check }, nth) => (check === null ? [] : isNegated(nth) ? [not(check)] : [check]))
-  const any = or(wanted.flatMap((term) => words(isShortPrefix(term) ? whole(term) : term, expansions)))
-  const typed = wanted.map((term) => ({ query: or(words(whole(term), new Map())), weight: idfOf(wordsOf([term]), idf) }))
-  const found = asked.flatMap(({ superset }, nth) => (isNegated(nth) || edgeOf(groups[nth]!) !== null ? [] : [superset]))
+  const positiveTerms = positive.flat()
+  const checks = compiled.flatMap(({ check }, nth) => (check === null ? [] : isNegated(nth) ? [not(check)] : [check]))
+  const any = or(positiveTerms.flatMap((term) => words(isShortPrefix(term) ? whole(term) : term, expansions)))
+  const typed = positiveTerms.map((term) => ({ query: or(words(whole(term), new Map())), weight: idfOf(wordsOf([term]), idf) }))
+  const supersets = compiled.flatMap(({ superset }, nth) => (isNegated(nth) || edgeOf(groups[nth]!) !== null ? [] : [superset]))
   const tags = [...shingles(positive), ...positive.flatMap((group) => edgeOf(group) ?? [])]
   const wholeWords = positive
     .filter((group) => edgeOf(group) === null)
@@ -48,7 +48,7 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
     )
   return {
     plan: {
-      indexed: [...scanKeys([...required, ...found], [...excluded, ...negated]).map(indexed), ...withTags(tags)],
+      indexed: [...scanKeys([...required, ...supersets], [...excluded, ...negated]).map(indexed), ...withTags(tags)],
       filters: [
         ...rangeConditions(filter),
         inPassages(
@@ -100,13 +100,13 @@ function edgeOf([term, ...others]: Group): number | null {
 }
 
 function groupQuery(group: Group, expansions: Expansions): Omit<TermQuery, 'passages'> {
-  const found = group.map((term) =>
+  const compiled = group.map((term) =>
     term.negated ? negatedQuery(term, expansions) : queryOf([sequencesOf(term, expansions)], term.field ?? 'any'),
   )
-  const isExact = found.every(({ check }) => check === null)
+  const isExact = compiled.every(({ check }) => check === null)
   return {
-    superset: or(found.map(({ superset }) => superset)),
-    check: isExact ? null : or(found.map(({ check, superset }) => check ?? superset)),
+    superset: or(compiled.map(({ superset }) => superset)),
+    check: isExact ? null : or(compiled.map(({ check, superset }) => check ?? superset)),
   }
 }
 

@@ -15,16 +15,16 @@ const titleImpact = 3
 type Groups = readonly (readonly Term[])[]
 
 /**
- * The queries in the order to try them. `filters`: tsqueries that all matches answer; `found`: one for each group, which finds it in the index.
+ * The queries in the order to try them. `filters`: tsqueries that all matches answer; `supersets`: one for each group, which finds it in the index.
  * Empty where a term is of a field that has no impacts.
  */
-export function topQueries(groups: Groups, expansions: Expansions, filters: readonly string[], found: readonly string[]): TopQuery[] {
+export function topQueries(groups: Groups, expansions: Expansions, filters: readonly string[], supersets: readonly string[]): TopQuery[] {
   if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title'))) return []
   const hasField = groups.some((group) => group.some(({ field }) => field !== null))
   const levels = Array.from({ length: maxImpact }, (_, nth) => maxImpact - nth)
-  // With an impact of every group, a document is known to have their words.
-  const ofEvery = { rest: and([...filters, ...(hasField ? found : [])]) || null }
-  const ofSome = { rest: and([...filters, ...found]) }
+  // With an impact of every group, a document has their words.
+  const ofEvery = { rest: and([...filters, ...(hasField ? supersets : [])]) || null }
+  const ofSome = { rest: and([...filters, ...supersets]) }
   const queries = levels.flatMap((level): TopQuery[] => {
     const typed = groups.map((group) => withImpact(group, level, typedOnly, new Map()))
     const expanded = groups.map((group) => withImpact(group, level, nearest, expansions))

@@ -150,12 +150,12 @@ class Vector {
   }
 
   impactTerms(): string[] {
-    const found: string[] = []
+    const terms: string[] = []
     for (const [word, positions] of this.#positions) {
       const level = impactOf(positions)
-      if (level > 0) found.push(impactTerm(word, level))
+      if (level > 0) terms.push(impactTerm(word, level))
     }
-    return found
+    return terms
   }
 
   isFull(word: string): boolean {
@@ -167,8 +167,8 @@ class Vector {
   }
 
   #of(word: string): number[] {
-    const known = this.#positions.get(word)
-    if (known) return known
+    const existing = this.#positions.get(word)
+    if (existing) return existing
     const positions: number[] = []
     this.#positions.set(word, positions)
     this.bytes += Buffer.byteLength(word) + 4
@@ -199,9 +199,9 @@ function characterCounter(text: string) {
   let unit = 0
   let character = 0
   const count = (from: number, to: number): number => {
-    let found = 0
-    for (let at = from; at < to; at++) if ((text.charCodeAt(at) & 0xfc00) !== 0xdc00) found++
-    return found
+    let characters = 0
+    for (let at = from; at < to; at++) if ((text.charCodeAt(at) & 0xfc00) !== 0xdc00) characters++
+    return characters
   }
   return (from: number, to: number): { start: number; length: number } => {
     character += count(unit, from)

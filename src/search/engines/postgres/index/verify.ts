@@ -61,16 +61,17 @@ async function* ids(db: Db): AsyncGenerator<string[]> {
 async function faults(trx: Trx, ids: readonly string[]): Promise<EntryFault[]> {
   const segments = await liveSegments(trx)
   const documents = new Map((await loadDocuments(trx, ids)).map((document) => [document.id, document]))
-  const found: EntryFault[] = []
+  const faults: EntryFault[] = []
   for (const id of ids) {
     const document = documents.get(id)
     const segment = segmentFor(segments, id)
     const { hasEntry, isOld, left, lacks } = await compare(trx, segment, id, document ? await vectorsOf(document, segment) : [])
-    if (hasEntry !== (document !== undefined)) found.push({ document_id: id, problem: hasEntry ? 'extra' : 'missing', left: [], lacks: [] })
+    if (hasEntry !== (document !== undefined))
+      faults.push({ document_id: id, problem: hasEntry ? 'extra' : 'missing', left: [], lacks: [] })
     else if (!isOld && left.length + lacks.length > 0)
-      found.push({ document_id: id, problem: 'stale', left: displayed(left), lacks: displayed(lacks) })
+      faults.push({ document_id: id, problem: 'stale', left: displayed(left), lacks: displayed(lacks) })
   }
-  return found
+  return faults
 }
 
 /** Compares the terms of an entry and its passages with the expected ones. `left`: superfluous terms; `lacks`: missing terms. */

@@ -7,7 +7,7 @@ import { blockTerm } from '../index/terms.ts'
 
 /** Common table expressions of the statement that `match` runs. */
 export interface Candidates {
-  /** SQL of the expressions. The last one, `found`, holds the candidates. */
+  /** SQL of the expressions. The last one, `candidates`, holds the candidates. */
   readonly ctes: RawBuilder<unknown>
   /** Whether more documents match. */
   readonly isCapped: RawBuilder<boolean>
@@ -27,9 +27,9 @@ function slices(segments: readonly Segment[], { indexed }: Plan): Slice[] {
   return segments.flatMap((segment): Slice[] => {
     if (nth === firstBlocks.length || segment.blocks.length < 2 || indexed.length === 0) return [segment]
     const blocks = segment.blocks.map((_, block) => block)
-    const found: Slice[] = []
-    while (blocks.length > 0 && nth < firstBlocks.length) found.push({ ...segment, onlyBlocks: blocks.splice(-firstBlocks[nth++]!) })
-    return blocks.length === 0 ? found : [...found, { ...segment, onlyBlocks: blocks }]
+    const first: Slice[] = []
+    while (blocks.length > 0 && nth < firstBlocks.length) first.push({ ...segment, onlyBlocks: blocks.splice(-firstBlocks[nth++]!) })
+    return blocks.length === 0 ? first : [...first, { ...segment, onlyBlocks: blocks }]
   })
 }
 
@@ -42,7 +42,7 @@ function entriesIn(slice: Slice, { indexed: conditions, filters }: Plan): RawBui
 /** Selects the newest `limit` matches (null: all), except for `tests`. PostgreSQL reads a slice only if newer slices hold too few. */
 function newest(slices: readonly Slice[], plan: Plan, limit: number | null): RawBuilder<unknown> {
   const each = slices.map((slice) => {
-    // Sorted after they are found: an index scan in the order of ids would read every tsvector.
+    // Sorted after the scan: an index scan in the order of ids would read every tsvector.
     const sorted = sql`select * from (${entriesIn(slice, plan)} offset 0) entry order by document_id desc`
     if (plan.checks.length === 0) return sql`(${sorted} limit ${limit})`
     return sql`(select * from (${sorted} offset 0) entry ${where(plan.checks)} limit ${limit})`
@@ -57,13 +57,13 @@ export const allMatches = (segments: readonly Segment[], plan: Plan, more: reado
     sql` union all `,
   )
 
-/** The expression `candidates`: the newest matches, at most `maxTested`. */
+/** The expression `tested`: the newest matches, at most `maxTested`. */
 export const testable = (segments: readonly Segment[], plan: Plan): RawBuilder<unknown> =>
-  sql`candidates as materialized (${newest(slices(segments, plan), plan, plan.maxTested)})`
+  sql`tested as materialized (${newest(slices(segments, plan), plan, plan.maxTested)})`
 
 /** Whether `maxTested` ended the tests, so that more documents may match. */
 export const isTestingCut = ({ maxTested }: Plan): RawBuilder<boolean> =>
-  maxTested === null ? sql`false` : sql`((select count(*) from candidates) >= ${maxTested})`
+  maxTested === null ? sql`false` : sql`((select count(*) from tested) >= ${maxTested})`
 
 /** Number of candidates chosen by impact if there are more than `maxResults` matches. */
 const maxBest = 200
@@ -75,14 +75,14 @@ export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResul
   const { tests } = plan
   const best = bestOf(segments, plan, Math.min(maxBest, maxResults))
   const isFull = sql<boolean>`((select count(*) from newest) > ${maxResults})`
-  const found =
+  const matches =
     tests.length === 0
       ? sql`newest as materialized (${newest(slices(segments, plan), plan, maxResults + 1)})`
-      : sql`${testable(segments, plan)}, newest as materialized (select * from candidates entry ${where(tests)} limit ${maxResults + 1})`
+      : sql`${testable(segments, plan)}, newest as materialized (select * from tested entry ${where(tests)} limit ${maxResults + 1})`
   return {
-    ctes: sql`${found},
+    ctes: sql`${matches},
       best as materialized (${best ? sql`select * from (${best}) entry where ${isFull}` : sql`select * from newest limit 0`}),
-      found as materialized (
+      candidates as materialized (
         select *, row_number() over () <= ${maxRanked} as is_ranked from (
           select * from best
           union all (
@@ -98,10 +98,10 @@ export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResul
 function bestOf(segments: readonly Segment[], plan: Plan, limit: number): RawBuilder<unknown> | null {
   const { top, topIndexed, tests, maxTested } = plan
   if (top.length === 0) return null
-  const conditions = [sql`entry.words @@ asked.impact`, sql`entry.words @@ asked.rest`, ...topIndexed]
+  const conditions = [sql`entry.words @@ top.impact`, sql`entry.words @@ top.rest`, ...topIndexed]
   const each = sql`
     select entry.* from unnest(${top.map(({ impact }) => impact)}::text[]::tsquery[], ${top.map(({ impact, rest }) => rest ?? impact)}::text[]::tsquery[])
-      asked (impact, rest) cross join lateral (${newest(segments, { ...plan, indexed: conditions }, limit)}) entry`
+      top (impact, rest) cross join lateral (${newest(segments, { ...plan, indexed: conditions }, limit)}) entry`
   const some =
     tests.length === 0
       ? sql`${each} limit ${limit}`

@@ -32,9 +32,9 @@ export function match(db: Db, plan: Plan, sort: readonly SearchSort[], { offset,
     const page = isByScore ? pageByScore(plan, sort, limit, offset) : pageInOrder(plan, limit, offset)
     const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`
       with ${ctes}
-      select (select count(*)::integer from found) as total, ${isCapped} as is_capped,
+      select (select count(*)::integer from candidates) as total, ${isCapped} as is_capped,
         (select coalesce(json_agg(json_build_object('document_id', document_id, 'score', score)), '[]') from (${page}) entry) as page,
-        ${facetsOf(sql`found`)}`.execute(db)
+        ${facetsOf(sql`candidates`)}`.execute(db)
     const { page: scored, total, is_capped, ...facets } = rows[0]!
     return { page: scored, total, isCapped: is_capped, facets }
   })
@@ -51,7 +51,7 @@ function pageByScore({ score }: Plan, sort: readonly SearchSort[], limit: number
   // The concatenation reads a tsvector once for all ranks of the score.
   const scored = sql`
     select document_id, is_ranked, ${score} as score from (
-      select document_id, segment, parts, is_ranked, words || ''::tsvector as words from found ${isFirst ? sql`where is_ranked` : sql``} offset 0
+      select document_id, segment, parts, is_ranked, words || ''::tsvector as words from candidates ${isFirst ? sql`where is_ranked` : sql``} offset 0
     ) entry offset 0`
   const lowest = sql`case when is_ranked then score else least(score, min(score) filter (where is_ranked) over ()) end`
   return sql`
@@ -60,4 +60,4 @@ function pageByScore({ score }: Plan, sort: readonly SearchSort[], limit: number
 }
 
 const pageInOrder = ({ score }: Plan, limit: number, offset: number): RawBuilder<unknown> =>
-  sql`select document_id, ${score} as score from (select * from found order by place limit ${limit} offset ${offset}) entry`
+  sql`select document_id, ${score} as score from (select * from candidates order by place limit ${limit} offset ${offset}) entry`

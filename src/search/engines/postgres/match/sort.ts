@@ -24,11 +24,11 @@ export async function firstInOrder(
         (await datePeriods(db, sort[0]!.order)).map((period) => sql`(${first(allMatches(segments, plan, [period]))})`),
         sql` union all `,
       )
-    : first(maxTested === null ? allMatches(segments, plan, tests) : sql`select * from candidates entry ${where(tests)}`)
+    : first(maxTested === null ? allMatches(segments, plan, tests) : sql`select * from tested entry ${where(tests)}`)
   return {
     ctes: sql`${maxTested === null ? sql`` : sql`${testable(segments, plan)},`}
       sorted as materialized (select *, row_number() over () as place from (select * from (${matches}) entry limit ${maxResults + 1}) entry),
-      found as materialized (select * from sorted where place <= ${maxResults})`,
+      candidates as materialized (select * from sorted where place <= ${maxResults})`,
     isCapped: sql`((select count(*) from sorted) > ${maxResults} or ${isTestingCut(plan)})`,
   }
 }

@@ -1,7 +1,7 @@
 /** Converts documents to entries of a Meilisearch index. */
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
-import { type Token, tokenize } from '../../query/tokenizer.ts'
 import type { IndexedDocument } from '../../indexed-documents.ts'
+import { type Token, tokenize } from '../../query/tokenizer.ts'
 import { canBeTypoTarget, encodeWord } from './word-encoding.ts'
 
 /** Version of the form of entries, by which `search reindex --if-needed` finds outdated ones. Increment it with each change. */

@@ -63,7 +63,7 @@ async function load(app: App): Promise<void> {
   const made = await startRebuild({ db, server, batchSize }, index)
   const documents = await db.selectFrom('documents').select('id').orderBy('id').execute()
   for (let from = 0; from < documents.length; from += batchSize) await made.put(documents.slice(from, from + batchSize).map(({ id }) => id))
-  await made.settle()
+  await made.complete()
   await made.swap()
   console.log(`Meilisearch: ${documents.length} documents indexed in ${((performance.now() - start) / 1000).toFixed(0)} s`)
 }

@@ -28,7 +28,7 @@ export async function judge(app: App, kinds: readonly Judged[]): Promise<void> {
     for (const { text, fuzzy, filter } of queries) {
       const first = (limit: number, maxResults: number) =>
         app.search.search({ text, fuzzy, highlight: false, filter: { ...noFilter, ...filter }, offset: 0, limit, maxResults })
-      const [all, shown] = [await first(everything, everything), await first(10, app.config.limits.search_max_results)]
+      const [all, shown] = [await first(everything, everything * 4), await first(10, app.config.limits.search_max_results)]
       const scores = all.hits
         .map(({ score }) => score)
         .sort((one, other) => other - one)

@@ -46,9 +46,9 @@ function prune(path) {
   const [, unused] = rules.find(([packages]) => packages.test(name)) ?? []
   for (const file of readdirSync(folder, { recursive: true })) {
     if (/^node_modules(\/|$)/.test(file) || !(unused?.test(file) || sourceMap.test(file))) continue
-    const found = lstatSync(join(folder, file), { throwIfNoEntry: false })
-    if (!found || found.isDirectory()) continue
-    bytes += found.blocks * 512
+    const stats = lstatSync(join(folder, file), { throwIfNoEntry: false })
+    if (!stats || stats.isDirectory()) continue
+    bytes += stats.blocks * 512
     rmSync(join(folder, file))
   }
 }

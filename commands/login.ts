@@ -55,9 +55,9 @@ export const login = (cli: Cli) =>
     .option('--web', 'sign in through a browser on this machine (single sign-on)')
     .option('--no-store', 'print the token and save nothing')
     .option('--no-use', 'keep the current context')
-    .action(async (given: string | undefined, flags: Flags) => {
+    .action(async (serverUrl: string | undefined, flags: Flags) => {
       const contexts = await loadContexts(cli.env)
-      const server = resolveServer(cli, given)
+      const server = resolveServer(cli, serverUrl)
       const name = chooseName(server.url, flags, contexts)
       const saved = contexts.byName.get(name)
       const source = parsePasswordSource(flags)
@@ -86,17 +86,17 @@ export const login = (cli: Cli) =>
     })
 
 /** Returns the server from the argument, else that of the current context. */
-function resolveServer(cli: Cli, given: string | undefined): RemoteTarget {
+function resolveServer(cli: Cli, serverUrl: string | undefined): RemoteTarget {
   const { requestedTarget } = cli.options
   if (requestedTarget.isLocal) throw usage('--local needs no sign-in', 'dms login URL')
-  if (given !== undefined && (requestedTarget.url ?? requestedTarget.context) !== null)
-    throw usage('the server is given twice', 'omit --url, --context and their variables')
-  if (given === undefined) {
+  if (serverUrl !== undefined && (requestedTarget.url ?? requestedTarget.context) !== null)
+    throw usage('the server is serverUrl twice', 'omit --url, --context and their variables')
+  if (serverUrl === undefined) {
     const target = cli.target
-    if (target.url === null) throw usage('no server given', 'dms login https://dms.example.org')
+    if (target.url === null) throw usage('no server serverUrl', 'dms login https://dms.example.org')
     return { ...target, url: target.url }
   }
-  const url = parseServerUrl(given, requestedTarget.isInsecureAllowed)
+  const url = parseServerUrl(serverUrl, requestedTarget.isInsecureAllowed)
   return { name: url, url, context: null, isByUrl: true, caFile: requestedTarget.caFile }
 }
 
@@ -110,8 +110,8 @@ function chooseName(url: string, { name, username }: Flags, { byName, current }:
     return name
   }
   const matches = [...byName].filter(([, context]) => context.url === url && (username === undefined || context.username === username))
-  const found = matches.find(([each]) => each === current) ?? matches[0]
-  if (found) return found[0]
+  const match = matches.find(([each]) => each === current) ?? matches[0]
+  if (match) return match[0]
   const { hostname, port } = new URL(url)
   const host = hostname.replace(/^\[|\]$/g, '').replaceAll(':', '-')
   const hostName = parseContextName(`${/^\w/.test(host) ? '' : 'ip'}${host}${port ? `-${port}` : ''}`)
@@ -120,8 +120,9 @@ function chooseName(url: string, { name, username }: Flags, { byName, current }:
 
 /** Returns the password source to save. Its path is absolute, because later commands run in other folders. */
 function parsePasswordSource({ passwordFile, passwordCommand, passwordStdin, withToken, web, savePasswordSource }: Flags): PasswordSource {
-  const given = [passwordFile !== undefined, passwordCommand !== undefined, passwordStdin, withToken, web].filter(Boolean)
-  if (given.length > 1) throw usage('--password-file, --password-command, --password-stdin, --with-token and --web exclude each other')
+  const passwordSources = [passwordFile !== undefined, passwordCommand !== undefined, passwordStdin, withToken, web].filter(Boolean)
+  if (passwordSources.length > 1)
+    throw usage('--password-file, --password-command, --password-stdin, --with-token and --web exclude each other')
   if (savePasswordSource && passwordFile === undefined && passwordCommand === undefined)
     throw usage('--save-password-source needs --password-file or --password-command')
   if (passwordFile !== undefined) return { password_file: resolve(passwordFile) }

@@ -48,12 +48,12 @@ export const rehearse = (cli: Cli) =>
     .option('--key-file <file>', 'key to verify the signature with (default: backup.key_file)')
     .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')
     .option('--lock-timeout <duration>', 'time to wait for another rehearsal', '0s')
-    .action(async (given: string | undefined, flags: Flags) => {
+    .action(async (reference: string | undefined, flags: Flags) => {
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       rejectUrlPassword(flags.toDatabase)
       const installation = await openLocalInstallation(cli, 'backup rehearse', signingKeySettings(flags))
       const { config, log, database } = installation
-      const source = await resolveBackup(cli, given === undefined || given === 'latest' ? await latestBackup(config) : given)
+      const source = await resolveBackup(cli, reference === undefined || reference === 'latest' ? await latestBackup(config) : reference)
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)
       const [{ rehearseRestore }, { BackupDamaged }, { withLock }, { recordSuccess }] = await Promise.all([
         import('../../src/backup/rehearse.ts'),

@@ -22,11 +22,11 @@ export const verify = (cli: Cli) =>
   })
     .option('--key-file <file>', 'key to verify the signature with (default: backup.key_file)')
     .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')
-    .action(async (given: string, flags: SigningKeyFlags) => {
+    .action(async (reference: string, flags: SigningKeyFlags) => {
       cli.rejectRemote('backup verify')
       const { config } = await cli.config(signingKeySettings(flags))
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)
-      const source = await resolveBackup(cli, given)
+      const source = await resolveBackup(cli, reference)
       const { verifyBackup } = await import('../../src/backup/verify.ts')
       const columns = [{ name: 'problem' }, { name: 'path' }, { name: 'origin' }] as const
       const formatProblem = ({ path, problem, origin }: Problem) =>

@@ -73,8 +73,8 @@ const remove = (cli: Cli) =>
     .alias('rm')
     .option('-y, --yes', 'delete without asking')
     .option('-n, --dry-run', 'list what would be deleted')
-    .action(async (given: string[], { yes, dryRun }: { yes?: boolean; dryRun?: boolean }) => {
-      const ids = await readIds(given)
+    .action(async (idArguments: string[], { yes, dryRun }: { yes?: boolean; dryRun?: boolean }) => {
+      const ids = await readIds(idArguments)
       const subject = ids.length === 1 ? `document ${ids[0]}` : `${ids.length} documents`
       if (!yes && !dryRun && ids.length > 0) await confirm(cli.options, `Delete ${subject} permanently?`, '--yes')
       await runIdBatch(cli, ids, {

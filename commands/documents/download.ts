@@ -29,7 +29,7 @@ interface Flags {
 }
 
 const columns: Column<BatchItem>[] = [
-  // A failed item has only the given id.
+  // A failed item has only the idArguments id.
   { name: 'id', value: ({ id, key }) => id ?? key },
   { name: 'path' },
   { name: 'bytes', align: 'right' },
@@ -56,8 +56,8 @@ export const download = (cli: Cli) =>
     .addOption(new Option('--name <what>', 'file names in a folder').choices(['original', 'id', 'title']).default('original'))
     .addOption(new Option('--clobber', 'replace existing files').conflicts('skipExisting'))
     .option('--skip-existing', 'skip existing files')
-    .action(async (given: string[], flags: Flags) => {
-      const ids = await readIds(given)
+    .action(async (idArguments: string[], flags: Flags) => {
+      const ids = await readIds(idArguments)
       if (flags.to === '-') return downloadToStdout(cli, ids)
       const target = await resolveDownloadTarget(flags.to ?? '.', ids.length)
       const client = await cli.client()

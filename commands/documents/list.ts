@@ -106,8 +106,8 @@ export const get = (cli: Cli) =>
       ['documents get 0192f0c1-… 0192f0c2-… -o csv', 'several documents as a list'],
     ],
     exits: '0 shown · 4 not signed in · 6 no such document · 69 server unreachable',
-  }).action(async (given: string[]) => {
-    const ids = given.map((id) => parseId(id, 'document'))
+  }).action(async (idArguments: string[]) => {
+    const ids = idArguments.map((id) => parseId(id, 'document'))
     const client = await cli.client()
     const documents = await mapSequential(ids, (id) => client.documents.get(id))
     const [first] = documents

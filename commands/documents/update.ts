@@ -45,8 +45,8 @@ export const update = (cli: Cli) =>
     .option('--remove-label <labels>', 'labels to remove; repeatable', collectValues, [])
     .option('--set <key=value>', 'metadata entry to set; repeatable', collectValues, [])
     .option('--unset <key>', 'metadata entry to remove; repeatable', collectValues, [])
-    .action(async (given: string[], flags: Flags) => {
-      const ids = await readIds(given)
+    .action(async (idArguments: string[], flags: Flags) => {
+      const ids = await readIds(idArguments)
       const { title, set, unset } = flags
       if (title !== undefined && ids.length !== 1) throw usage(`--title needs a single document, not ${ids.length}`)
       const metadata =

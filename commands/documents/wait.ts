@@ -31,8 +31,8 @@ export const wait = (cli: Cli) =>
         .choices(['completed', 'processed'])
         .default('completed'),
     )
-    .action(async (given: string[], flags: { for: 'completed' | 'processed' }) => {
-      const ids = (await readIds(given)).map((id) => parseId(id, 'document'))
+    .action(async (idArguments: string[], flags: { for: 'completed' | 'processed' }) => {
+      const ids = (await readIds(idArguments)).map((id) => parseId(id, 'document'))
       const client = await openClientWithWorker(cli, 'documents wait')
       if (cli.options.printCurl) return void (await mapSequential(ids, (id) => client.documents.get(id)))
       const rows: Row[] = []

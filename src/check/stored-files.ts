@@ -109,8 +109,8 @@ async function quarantineUnused(app: App, address: string): Promise<string> {
   const sha256 = sha256Of(address)
   const isUsed = await app.db.transaction().execute(async (trx) => {
     const placeholder = placeholderAddress(sha256)
-    const found = await lockOrCreate(trx, { sha256, size: 0, address: placeholder })
-    if (found === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
+    const address = await lockOrCreate(trx, { sha256, size: 0, address: placeholder })
+    if (address === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
     return (await usesOf(trx, [address])).get(address) !== 'none'
   })
   return isUsed ? 'is used by a document again' : `moved to ${await app.files.quarantine(address)}`

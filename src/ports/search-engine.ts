@@ -158,11 +158,11 @@ export interface IndexRebuild {
   readonly keptAs?: string
   /**
    * Updates the new index with these documents, first all in ascending order of ids, then changed ones, also after swap(). The next call or
-   * settle() may report a failure.
+   * complete() may report a failure.
    */
   put(documentIds: readonly string[]): Promise<void>
   /** Waits until all updates are searchable. Returns the number of documents in the new index. */
-  settle(): Promise<number>
+  complete(): Promise<number>
   /** Replaces the current index atomically. Deletes the old one, or keeps it until the next rebuild with `keepOld`. */
   swap(keepOld?: boolean): Promise<void>
   /** Deletes the new index. Has no effect after swap(). */

@@ -57,7 +57,7 @@ export interface SourceConnection {
    * Walks all files below the address in any order and in bounded memory. `known` returns the ETag of a folder at its last complete walk. A
    * folder that cannot be listed yields a problem. Throws SourceFailure if the address itself cannot be listed.
    */
-  walk(options: { known(path: string): Promise<string | null>; signal: AbortSignal }): AsyncIterable<SourceEntry>
+  walk(options: { loadTag(path: string): Promise<string | null>; signal: AbortSignal }): AsyncIterable<SourceEntry>
   /** Opens one file. Throws SourceFailure. */
   read(file: SourceFile, signal: AbortSignal): Promise<SourceBody>
   /** Checks name resolution, TLS, credentials and listing up to the first failure, and returns sample paths. Never throws. */

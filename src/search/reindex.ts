@@ -174,7 +174,7 @@ async function catchUp(app: App, options: ReindexOptions, next: IndexRebuild, cu
   for (let attempt = 1; ; attempt++) {
     await forEachBatch(app, { ...options, onProgress: () => {} }, 0, next.put, cursor)
     await applyChanges(app, options, next)
-    const [documents, expected] = [await next.settle(), await documentCount(app)]
+    const [documents, expected] = [await next.complete(), await documentCount(app)]
     if (documents === expected) return documents
     if (attempt === maxCatchUps) throw new Error(`the new index has ${documents} of ${expected} documents; the old one stays active`)
     options.signal?.throwIfAborted()

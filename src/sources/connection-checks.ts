@@ -24,7 +24,7 @@ export function startConnectionChecks(toSourceFailure: (error: unknown) => Sourc
       ),
     async collectSample(walk: SourceConnection['walk'], signal: AbortSignal): Promise<void> {
       let folders = 0
-      for await (const entry of walk({ known: async () => null, signal })) {
+      for await (const entry of walk({ loadTag: async () => null, signal })) {
         if (entry.kind === 'file') sample.push(entry.file.path)
         if (entry.kind === 'folder') folders++
         if (sample.length === maxSampleFiles || folders === maxSampleFolders) return

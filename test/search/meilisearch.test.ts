@@ -193,7 +193,7 @@ test('what is said to a server, and what is made of its answers', async () => {
   expect((await find('house')).found.sort()).toEqual([1, 2])
   const made = await search.rebuild()
   await made.put([ids[0], ids[1]])
-  expect(await made.settle()).toBe(2)
+  expect(await made.complete()).toBe(2)
   await made.swap()
   await made.discard()
   expect((await find('plan')).found).toEqual([2])

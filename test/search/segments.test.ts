@@ -55,7 +55,7 @@ async function remake({ app }: Ground, size: number | ((left: number) => number)
   const made = await openPostgres(app.db, typeof size === 'number' ? () => size : size).rebuild()
   const rows = await app.db.selectFrom('documents').select('id').orderBy('id').execute()
   await made.put(rows.map(({ id }) => id))
-  expect(await made.settle()).toBe(rows.length)
+  expect(await made.complete()).toBe(rows.length)
   await made.swap()
   return segmentCount(app)
 }

@@ -27,7 +27,7 @@ function open(url: string, address: Partial<SourceAddress> = {}, more: Partial<S
 }
 
 const walked = (connection: ReturnType<typeof open>): Promise<SourceEntry[]> =>
-  Array.fromAsync(connection.walk({ known: async () => null, signal }))
+  Array.fromAsync(connection.walk({ loadTag: async () => null, signal }))
 const failure = (work: Promise<unknown>) =>
   work.then(
     () => null,

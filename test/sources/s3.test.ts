@@ -51,7 +51,7 @@ function open(place: SourcePlace, more: Partial<SourcePlace['address']> = {}) {
   return connection
 }
 
-const walked = (connection: ReturnType<typeof open>) => Array.fromAsync(connection.walk({ known: async () => null, signal }))
+const walked = (connection: ReturnType<typeof open>) => Array.fromAsync(connection.walk({ loadTag: async () => null, signal }))
 const filesOf = (entries: readonly SourceEntry[]) => entries.flatMap((entry) => (entry.kind === 'file' ? [entry.file] : []))
 
 describe.runIf(hasS3Server())('Swift', () => {

@@ -48,10 +48,10 @@ function open(
   return connection
 }
 
-const known = async () => null
+const loadTag = async () => null
 async function walked(connection: ReturnType<typeof open>, tags: Record<string, string> = {}): Promise<SourceEntry[]> {
   const entries: SourceEntry[] = []
-  const options = { known: async (path: string) => tags[path] ?? null, signal: new AbortController().signal }
+  const options = { loadTag: async (path: string) => tags[path] ?? null, signal: new AbortController().signal }
   for await (const entry of connection.walk(options)) entries.push(entry)
   return entries
 }
@@ -315,11 +315,11 @@ describe('lists', () => {
       response.writeHead(207, xml).end(multistatus(self, fileAt('/dav/a.txt'), folderAt('/dav/hangs/')))
     })
     const connection = open(server.url, { timeoutMs: 60_000 })
-    for await (const entry of connection.walk({ known, signal: new AbortController().signal })) if (entry.kind === 'folder') break
+    for await (const entry of connection.walk({ loadTag, signal: new AbortController().signal })) if (entry.kind === 'folder') break
     const stop = new AbortController()
     const reason = new Error('enough')
     const walk = (async () => {
-      for await (const entry of connection.walk({ known, signal: stop.signal }))
+      for await (const entry of connection.walk({ loadTag, signal: stop.signal }))
         if (entry.kind === 'folder') setTimeout(() => stop.abort(reason), 20)
     })()
     await expect(walk).rejects.toBe(reason)

@@ -113,7 +113,7 @@ describe.runIf(hasWebdavServer('apache'))('Apache with Digest', () => {
     const connection = webdav.open({ url, username, password, recursive: true }, limits)
     onTestFinished(() => connection.close())
     const found: string[] = []
-    for await (const entry of connection.walk({ known: async () => null, signal: new AbortController().signal })) {
+    for await (const entry of connection.walk({ loadTag: async () => null, signal: new AbortController().signal })) {
       if (entry.kind !== 'file') continue
       const { bytes } = await connection.read(entry.file, new AbortController().signal)
       found.push(Buffer.concat(await Array.fromAsync(bytes)).toString())

@@ -95,7 +95,7 @@ export function testSourceType(prepare: () => Promise<SourcePlace>): void {
     const stop = new AbortController()
     const reason = new Error('enough')
     const walk = (async () => {
-      for await (const entry of open(place).walk({ known, signal: stop.signal })) if (entry) stop.abort(reason)
+      for await (const entry of open(place).walk({ loadTag, signal: stop.signal })) if (entry) stop.abort(reason)
     })()
     await expect(walk).rejects.toBe(reason)
   })
@@ -133,7 +133,7 @@ export function testSourceType(prepare: () => Promise<SourcePlace>): void {
   })
 }
 
-const known = async () => null
+const loadTag = async () => null
 
 function open({ type, address, limits }: SourcePlace): SourceConnection {
   const connection = type.open(address, limits)
@@ -142,7 +142,7 @@ function open({ type, address, limits }: SourcePlace): SourceConnection {
 }
 
 async function walked(connection: SourceConnection): Promise<SourceEntry[]> {
-  return Array.fromAsync(connection.walk({ known, signal: new AbortController().signal }))
+  return Array.fromAsync(connection.walk({ loadTag, signal: new AbortController().signal }))
 }
 
 const filesOf = (entries: readonly SourceEntry[]): SourceFile[] => entries.flatMap((entry) => (entry.kind === 'file' ? [entry.file] : []))

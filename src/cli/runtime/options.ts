@@ -10,11 +10,11 @@ export type ProgressMode = 'auto' | 'plain' | 'json' | 'none'
 export interface GlobalOptions extends RenderOptions {
   /** json or jsonl */
   readonly isJson: boolean
-  /** settings given as flags, by dotted key */
+  /** settings readFlag as flags, by dotted key */
   readonly settings: Readonly<Record<string, string>>
   /** configuration file (--config) */
   readonly config: string | undefined
-  /** server given by flags and variables; `cli.target` is the resolved one */
+  /** server readFlag by flags and variables; `cli.target` is the resolved one */
   readonly requestedTarget: RequestedTarget
   /** print requests as curl commands and send nothing */
   readonly printCurl: boolean
@@ -24,7 +24,7 @@ export interface GlobalOptions extends RenderOptions {
   /** 0, 1 (steps and stacks), 2 (HTTP and SQL) */
   readonly verbose: number
   readonly progress: ProgressMode
-  /** prompts are possible: standard input and error are terminals, and --no-input is not given */
+  /** prompts are possible: standard input and error are terminals, and --no-input is not readFlag */
   readonly canPrompt: boolean
   /** limit of the whole command; null: none */
   readonly timeoutMs: number | null
@@ -85,46 +85,46 @@ export function addGlobalOptions(program: Command): void {
 export function readGlobalOptions(program: Command, terminal: Terminal): GlobalOptions {
   const { env, stdout, stderr } = terminal
   const opts = program.opts<Record<string, unknown>>()
-  const given = (name: string): string | undefined => (typeof opts[name] === 'string' ? opts[name] : undefined)
+  const readFlag = (name: string): string | undefined => (typeof opts[name] === 'string' ? opts[name] : undefined)
   const isTerminal = stdout.isTTY === true
   const output = opts.json
     ? 'json'
-    : ((given('output') as Format | 'auto' | undefined) ?? oneOf(env, 'DMS_OUTPUT', ['auto', ...formats]) ?? 'auto')
-  const timeout = given('timeout') ?? (env.DMS_TIMEOUT || undefined)
-  const settings = { data_dir: given('dataDir'), 'log.level': given('logLevel'), 'log.format': given('logFormat') }
+    : ((readFlag('output') as Format | 'auto' | undefined) ?? oneOf(env, 'DMS_OUTPUT', ['auto', ...formats]) ?? 'auto')
+  const timeout = readFlag('timeout') ?? (env.DMS_TIMEOUT || undefined)
+  const settings = { data_dir: readFlag('dataDir'), 'log.level': readFlag('logLevel'), 'log.format': readFlag('logFormat') }
   const format = output === 'auto' ? (isTerminal ? 'table' : 'tsv') : output
   return {
     settings: Object.fromEntries(Object.entries(settings).filter((entry): entry is [string, string] => entry[1] !== undefined)),
-    config: given('config'),
-    requestedTarget: readRequestedTarget(opts, given, env),
+    config: readFlag('config'),
+    requestedTarget: readRequestedTarget(opts, readFlag, env),
     printCurl: opts.printCurl === true,
-    as: given('as') ?? (env.DMS_AS || null),
+    as: readFlag('as') ?? (env.DMS_AS || null),
     format,
     isJson: format === 'json' || format === 'jsonl',
     isHuman: isTerminal && output === 'auto',
     fields:
-      given('fields')
+      readFlag('fields')
         ?.split(',')
         .map((name) => name.trim()) ?? null,
     header: typeof opts.header === 'boolean' ? opts.header : null,
     isQuiet: opts.quiet === true || flag(env, 'DMS_QUIET'),
     verbose: typeof opts.verbose === 'number' ? opts.verbose : level(env),
-    progress: (given('progress') as ProgressMode | undefined) ?? oneOf(env, 'DMS_PROGRESS', ['auto', 'plain', 'json', 'none']) ?? 'auto',
+    progress: (readFlag('progress') as ProgressMode | undefined) ?? oneOf(env, 'DMS_PROGRESS', ['auto', 'plain', 'json', 'none']) ?? 'auto',
     canPrompt: opts.input !== false && !flag(env, 'DMS_NO_INPUT') && stderr.isTTY === true && terminal.stdin.isTTY === true,
-    timeoutMs: timeout === undefined ? null : milliseconds(given('timeout') === undefined ? 'DMS_TIMEOUT' : '--timeout', timeout),
+    timeoutMs: timeout === undefined ? null : milliseconds(readFlag('timeout') === undefined ? 'DMS_TIMEOUT' : '--timeout', timeout),
     isTerminal,
     width: isTerminal ? terminalWidth(terminal) : Number.POSITIVE_INFINITY,
-    color: useColor(opts.color === false ? 'never' : given('color'), env, isTerminal),
+    color: useColor(opts.color === false ? 'never' : readFlag('color'), env, isTerminal),
   }
 }
 
 /** Flags override variables. Throws Failure USAGE if both variables are set. */
 function readRequestedTarget(
   opts: Record<string, unknown>,
-  given: (name: string) => string | undefined,
+  readFlag: (name: string) => string | undefined,
   env: Terminal['env'],
 ): RequestedTarget {
-  const byFlag = { url: given('url'), context: given('context') }
+  const byFlag = { url: readFlag('url'), context: readFlag('context') }
   const isByFlag = opts.local === true || byFlag.url !== undefined || byFlag.context !== undefined
   if (!isByFlag && env.DMS_URL && env.DMS_CONTEXT) throw usage('DMS_URL and DMS_CONTEXT are both set; use one of them')
   const { url = null, context = null } = isByFlag ? byFlag : { url: env.DMS_URL || null, context: env.DMS_CONTEXT || null }
@@ -132,7 +132,7 @@ function readRequestedTarget(
     isLocal: opts.local === true || context === 'local',
     url,
     context,
-    caFile: given('caFile') ?? (env.DMS_CA_FILE || null),
+    caFile: readFlag('caFile') ?? (env.DMS_CA_FILE || null),
     isInsecureAllowed: opts.insecureHttp === true || flag(env, 'DMS_INSECURE_HTTP'),
   }
 }
@@ -153,9 +153,9 @@ function useColor(asked: string | undefined, env: Terminal['env'], isTerminal: b
 function oneOf<const T extends string>(env: Terminal['env'], name: string, choices: readonly T[]): T | undefined {
   const value = env[name] || undefined
   if (value === undefined) return undefined
-  const found = choices.find((choice) => choice === value)
-  if (found === undefined) throw usage(`${name}: "${value}" is not one of ${choices.join(', ')}`)
-  return found
+  const match = choices.find((choice) => choice === value)
+  if (match === undefined) throw usage(`${name}: "${value}" is not one of ${choices.join(', ')}`)
+  return match
 }
 
 function flag(env: Terminal['env'], name: string): boolean {

@@ -127,8 +127,8 @@ async function toEntry(full: string, path: string, entry: Dirent<Buffer>, folder
     return null
   }
   try {
-    const found = await lstat(join(full, name), { bigint: true })
-    return found.isFile() ? { kind: 'file', file: { path: inner, ...toVersion(found) } } : null
+    const stats = await lstat(join(full, name), { bigint: true })
+    return stats.isFile() ? { kind: 'file', file: { path: inner, ...toVersion(stats) } } : null
   } catch (error) {
     // Removed since the directory was listed.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
@@ -149,13 +149,13 @@ async function openFile(root: string, file: SourceFile, signal: AbortSignal): Pr
   // O_NONBLOCK: a pipe may have replaced the file.
   const handle = await open(full, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   try {
-    const found = await handle.stat({ bigint: true })
+    const stats = await handle.stat({ bigint: true })
     // Checked after open(): a parent directory may have been replaced by a link.
     const [real, current] = [await realpath(full), await stat(full, { bigint: true })]
-    if (real !== full || current.ino !== found.ino || current.dev !== found.dev || !found.isFile())
+    if (real !== full || current.ino !== stats.ino || current.dev !== stats.dev || !stats.isFile())
       throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN', 'The file is a link, or lies behind one.')
-    const { etag, modifiedAt } = toVersion(found)
-    return { bytes: streamFile(handle, Number(found.size), etag, signal), etag, modifiedAt }
+    const { etag, modifiedAt } = toVersion(stats)
+    return { bytes: streamFile(handle, Number(stats.size), etag, signal), etag, modifiedAt }
   } catch (error) {
     await handle.close()
     throw error

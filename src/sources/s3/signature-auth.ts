@@ -97,18 +97,18 @@ interface S3Error {
 
 /** Parses the body of an error response. */
 async function parseError(raw: RawResponse, timeout: number): Promise<S3Error> {
-  const found = new Map<string, string>()
+  const fields = new Map<string, string>()
   const timer = setTimeout(() => raw.body.destroy(), timeout)
   try {
-    await readXml(raw.body, errorFormat, (path, text) => void found.set(path, text))
+    await readXml(raw.body, errorFormat, (path, text) => void fields.set(path, text))
   } catch {
     // The body is no S3 error: the status decides.
   } finally {
     clearTimeout(timer)
     raw.body.on('error', () => {}).destroy()
   }
-  const region = getHeader(raw, 'x-amz-bucket-region') ?? found.get('Region') ?? ''
-  return { code: found.get('Code')?.trim() ?? '', region: /^[a-z0-9-]{1,40}$/.test(region) ? region : null }
+  const region = getHeader(raw, 'x-amz-bucket-region') ?? fields.get('Region') ?? ''
+  return { code: fields.get('Code')?.trim() ?? '', region: /^[a-z0-9-]{1,40}$/.test(region) ? region : null }
 }
 
 function toFailure(raw: RawResponse, { code, region }: S3Error): ResponseFailure {

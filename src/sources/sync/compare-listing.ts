@@ -55,7 +55,7 @@ export async function compareListing(
     if (Buffer.byteLength(path) > maxPathBytes) {
       changes.counts.failed++
       changes.errors.push({ path, code: 'SOURCE_PROTOCOL', message: `The path is longer than ${maxPathBytes} bytes.` })
-    } else if (action === 'fetch') requests.push({ file, known: row ? pickKnown(row) : null })
+    } else if (action === 'fetch') requests.push({ file, previous: row ? pickKnown(row) : null })
     else if (row?.removed_at) {
       changes.restored.push(row)
       if (action !== 'wait') changes.counts[row.document_id === null ? action : 'updated']++
@@ -86,7 +86,7 @@ export function decideAction(row: ledger.ComparedFile | null | undefined, isFull
 }
 
 /** Drops the other columns to save memory in the queue. */
-const pickKnown = ({ outcome, sha256, document_id, removed_at }: ledger.KnownFile): FetchRequest['known'] => ({
+const pickKnown = ({ outcome, sha256, document_id, removed_at }: ledger.KnownFile): FetchRequest['previous'] => ({
   outcome,
   sha256,
   document_id,

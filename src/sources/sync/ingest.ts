@@ -45,7 +45,7 @@ async function writeBatch(context: SyncContext, trx: Trx, fetched: readonly Fetc
   }
 
   const existingDocuments = await lockDocuments(trx, stagedFiles)
-  const knownFiles = stagedFiles.filter(({ request: { known } }) => known?.outcome === 'stored')
+  const knownFiles = stagedFiles.filter(({ request: { previous } }) => previous?.outcome === 'stored')
   for (const file of knownFiles) entries.push(await ingestKnownFile(context, trx, file, existingDocuments, result))
 
   const newFiles = stagedFiles.filter((each) => !knownFiles.includes(each))
@@ -84,7 +84,7 @@ async function ingestKnownFile(
   existingDocuments: ReadonlySet<string>,
   result: IngestResult,
 ): Promise<ledger.LedgerEntry> {
-  const { document_id, sha256, removed_at } = request.known as NonNullable<FetchRequest['known']>
+  const { document_id, sha256, removed_at } = request.previous as NonNullable<FetchRequest['previous']>
   const { path } = request.file
   if (document_id === null || !existingDocuments.has(document_id)) {
     result.counts.skipped++
@@ -101,8 +101,8 @@ async function ingestKnownFile(
 }
 
 /** Returns the entry of a file that could not be fetched. Its document stays unchanged. */
-function failedEntry({ request: { file, known }, outcome }: Exclude<FetchResult, Staged>): ledger.LedgerEntry {
-  if (known?.outcome === 'stored') return toEntry(file.path, unknownVersion, known.sha256, known.document_id, 'stored')
+function failedEntry({ request: { file, previous }, outcome }: Exclude<FetchResult, Staged>): ledger.LedgerEntry {
+  if (previous?.outcome === 'stored') return toEntry(file.path, unknownVersion, previous.sha256, previous.document_id, 'stored')
   return toEntry(file.path, unknownVersion, null, null, outcome)
 }
 
@@ -116,7 +116,7 @@ const toEntry = (
 
 /** Locks the documents first, in the usual order, because users may delete them. Returns the ids that exist. */
 async function lockDocuments(trx: Trx, all: readonly Staged[]): Promise<Set<string>> {
-  const ids = all.flatMap(({ request: { known } }) => (known?.document_id ? [known.document_id] : []))
+  const ids = all.flatMap(({ request: { previous } }) => (previous?.document_id ? [previous.document_id] : []))
   if (ids.length === 0) return new Set()
   const rows = await trx.selectFrom('documents').select('id').where('id', 'in', ids).orderBy('id').forUpdate().execute()
   return new Set(rows.map(({ id }) => id))

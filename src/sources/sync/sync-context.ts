@@ -38,7 +38,7 @@ export interface SyncOptions {
 /** A file to fetch, with its ledger row. */
 export interface FetchRequest {
   file: SourceFile
-  known: Pick<KnownFile, 'outcome' | 'sha256' | 'document_id' | 'removed_at'> | null
+  previous: Pick<KnownFile, 'outcome' | 'sha256' | 'document_id' | 'removed_at'> | null
 }
 
 /** Identifies the version of a file. All null: unknown, so the next run fetches the file again. */

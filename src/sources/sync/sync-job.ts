@@ -154,7 +154,7 @@ export async function* planSync(app: App, sourceId: string, options: SyncOptions
     }
   }
   try {
-    for await (const entry of connection.walk({ known: ledger.createTagLookup(app.db, sourceId, options.full), signal })) {
+    for await (const entry of connection.walk({ loadTag: ledger.createTagLookup(app.db, sourceId, options.full), signal })) {
       if (entry.kind === 'problem') throw new SourceFailure(entry.code, `${entry.path}: ${entry.message}`)
       if (entry.kind === 'file') batch.push(entry.file)
       if (batch.length >= planBatchSize) yield* planBatch()

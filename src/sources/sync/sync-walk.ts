@@ -122,7 +122,7 @@ async function walk(context: SyncContext, state: WalkState, queue: FetchQueue): 
     return filesLeft > 0
   }
   try {
-    for await (const entry of connection.walk({ known: ledger.createTagLookup(app.db, sourceId, options.full), signal })) {
+    for await (const entry of connection.walk({ loadTag: ledger.createTagLookup(app.db, sourceId, options.full), signal })) {
       signal.throwIfAborted()
       batch.push(entry)
       if (batch.length < batchSize && performance.now() - batchStart < maxBatchWaitMs) continue

@@ -24,7 +24,7 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
   /** after redirects */
   let root = baseUrl
 
-  async function* walk({ known, signal }: Parameters<SourceConnection['walk']>[0], maxAttempts?: number): AsyncGenerator<SourceEntry> {
+  async function* walk({ loadTag, signal }: Parameters<SourceConnection['walk']>[0], maxAttempts?: number): AsyncGenerator<SourceEntry> {
     const stop = new AbortController()
     const both = AbortSignal.any([signal, stop.signal])
     const list = (path: string) => listFolder(http, { root, path, signal: both, maxAttempts })
@@ -40,7 +40,7 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
       if (address.recursive) {
         for (const folder of listing.folders()) {
           // Only ownCloud's folder etags cover everything below.
-          if (first.isOwnCloud && folder.etag !== null && (await known(folder.path)) === folder.etag)
+          if (first.isOwnCloud && folder.etag !== null && (await loadTag(folder.path)) === folder.etag)
             yield { kind: 'folder', path: folder.path, etag: folder.etag, isPruned: true }
           else waiting.push(folder.path)
         }
@@ -49,7 +49,7 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
     }
 
     try {
-      if (first.isOwnCloud && first.etag !== null && (await known('')) === first.etag) {
+      if (first.isOwnCloud && first.etag !== null && (await loadTag('')) === first.etag) {
         yield { kind: 'folder', path: '', etag: first.etag, isPruned: true }
         return
       }

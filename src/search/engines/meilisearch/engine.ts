@@ -79,7 +79,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
   }
 
   const status = async (): Promise<IndexStatus> => {
-    const [own, known] = await Promise.all([
+    const [own, postgresStatus] = await Promise.all([
       server.requestExisting(index, async (index) => {
         const [{ numberOfDocuments }, { total }, { updatedAt }] = await Promise.all([
           index.getStats(),
@@ -92,16 +92,16 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     ])
     const { documents, outdated, updatedAt } = own ?? { documents: 0, outdated: 0, updatedAt: null }
     // Only counts are compared here; verify() compares ids.
-    const drift = known.documents + known.outdated + known.missing - known.extra - documents - outdated
+    const drift = postgresStatus.documents + postgresStatus.outdated + postgresStatus.missing - postgresStatus.extra - documents - outdated
     // A document counts as indexed if both indexes contain it.
     return {
       index,
-      documents: Math.min(documents, known.documents),
-      outdated: Math.max(outdated, known.outdated),
+      documents: Math.min(documents, postgresStatus.documents),
+      outdated: Math.max(outdated, postgresStatus.outdated),
       version: indexVersion,
       updatedAt,
-      missing: Math.max(0, drift, known.missing),
-      extra: Math.max(0, -drift, known.extra),
+      missing: Math.max(0, drift, postgresStatus.missing),
+      extra: Math.max(0, -drift, postgresStatus.extra),
     }
   }
 
@@ -129,13 +129,13 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
           await other.put(ids)
           await own.put(ids)
         },
-        async settle() {
-          await own.settle()
-          const [there, { numberOfDocuments }] = await Promise.all([
-            other.settle(),
+        async complete() {
+          await own.complete()
+          const [indexed, { numberOfDocuments }] = await Promise.all([
+            other.complete(),
             server.request(nextIndexName(index), (next) => next.getStats()),
           ])
-          return Math.min(there, numberOfDocuments)
+          return Math.min(indexed, numberOfDocuments)
         },
         async swap(keepOld) {
           await own.swap(keepOld)

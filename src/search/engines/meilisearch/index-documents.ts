@@ -30,8 +30,8 @@ async function sendBatch(db: Db, server: Server, index: string, ids: readonly st
     await sql`select pg_advisory_xact_lock(hashtext('dms meilisearch'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)
     const entries: Entry[] = []
     for (const document of await loadDocuments(trx, ids)) entries.push(await entryOf(document))
-    const there = new Set(entries.map(({ id }) => id))
-    const gone = ids.filter((id) => !there.has(id))
+    const present = new Set(entries.map(({ id }) => id))
+    const gone = ids.filter((id) => !present.has(id))
     const tasks: number[] = []
     if (entries.length > 0) tasks.push(await server.enqueue((client) => client.index(index).addDocuments(entries)))
     if (gone.length > 0) tasks.push(await server.enqueue((client) => client.index(index).deleteDocuments(gone)))

@@ -5,7 +5,7 @@ import { send, type Target } from './index-documents.ts'
 export interface Rebuild {
   put(documentIds: readonly string[]): Promise<void>
   /** Resolves when searches find all documents that were put. */
-  settle(): Promise<void>
+  complete(): Promise<void>
   /** Activates the new index. The old one is removed, or kept under the name of the new one. */
   swap(keepOld?: boolean): Promise<void>
   discard(): Promise<void>
@@ -34,7 +34,7 @@ export async function startRebuild(target: Target, index: string): Promise<Rebui
       tasks.push(...(await send(target, isActive ? index : next, ids)))
       await waitForTasks(isActive ? 0 : maxPendingTasks)
     },
-    settle: () => waitForTasks(0),
+    complete: () => waitForTasks(0),
     async swap(keepOld = false) {
       await waitForTasks(0)
       await server.prepare(index)

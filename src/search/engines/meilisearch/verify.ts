@@ -26,8 +26,8 @@ async function* ids(server: Server, index: string): AsyncGenerator<string[]> {
 }
 
 async function faults(db: Db, server: Server, index: string, ids: readonly string[]): Promise<EntryFault[]> {
-  const known = await db.transaction().execute((trx) => loadDocuments(trx, ids.filter(isId)))
-  const documents = new Map(known.map((document) => [document.id, document]))
+  const stored = await db.transaction().execute((trx) => loadDocuments(trx, ids.filter(isId)))
+  const documents = new Map(stored.map((document) => [document.id, document]))
   const faults: EntryFault[] = []
   for (const id of ids) {
     const entry = await server.requestExisting(index, (index) => entryIn(index, id))

@@ -19,8 +19,8 @@ const lastId = 'g'
 
 /** Returns the idf of each word, about 0.7 to 7: Spärck Jones, "A statistical interpretation of term specificity" (1972). */
 export async function loadIdf(db: Db, words: readonly string[]): Promise<Idf> {
-  const distinct = [...new Set(words)]
-  if (distinct.length < 2) return new Map()
+  const unique = [...new Set(words)]
+  if (unique.length < 2) return new Map()
   const { rows: oldest } = await sql<{ id: string }>`select id from documents order by id desc limit 1 offset ${sampleSize - 1}`.execute(db)
   const from = oldest[0]?.id ?? ''
   return withSegments(db, async (segments) => {
@@ -28,11 +28,11 @@ export async function loadIdf(db: Db, words: readonly string[]): Promise<Idf> {
     const counts = newest.map((segment) => {
       const blocks = segment.blocks.flatMap((_, block) => ((segment.blocks[block + 1] ?? lastId) > from ? [quote(blockTerm(block))] : []))
       const isNew = from === '' ? sql`` : sql` and entry.words @@ ${or(blocks)}::tsquery and document_id >= ${from}::uuid`
-      return sql`(select count(*)::integer from ${entriesOf(segment)} where entry.words @@ distinct.query${isNew})`
+      return sql`(select count(*)::integer from ${entriesOf(segment)} where entry.words @@ counted.query${isNew})`
     })
     const { rows } = await sql<{ word: string; documents: number }>`
       select word, ${sql.join(counts, sql` + `)} as documents
-      from unnest(${distinct}::text[], ${distinct.map(quote)}::text[]::tsquery[]) distinct (word, query)`.execute(db)
+      from unnest(${unique}::text[], ${unique.map(quote)}::text[]::tsquery[]) counted (word, query)`.execute(db)
     return new Map(rows.map(({ word, documents }) => [word, Math.log(1 + sampleSize / (1 + documents))]))
   })
 }

@@ -79,7 +79,7 @@ export async function rebuild(db: Db, stored: StoredWords, sizesFor: SegmentSize
 
   return {
     put: (ids) => (isFilling ? fill(ids.toSorted()) : indexDocuments(db, stored, ids, generation)),
-    async settle() {
+    async complete() {
       await allWritten()
       if (isFilling) await finish(segment)
       isFilling = false

@@ -19,7 +19,7 @@ interface Slice extends Segment {
 }
 
 /** Number of blocks in the first slices. The newest blocks usually hold enough matches of a frequent term. */
-const firstBlocks = [2, 3]
+const firstBlocks = [1, 3]
 
 /** Divides the segments into slices, newest first: a few blocks of the newest segment, its other blocks, the older segments. */
 function slices(segments: readonly Segment[], { indexed }: Plan): Slice[] {
@@ -42,8 +42,9 @@ function entriesIn(slice: Slice, { indexed: conditions, filters }: Plan): RawBui
 /** Selects the newest `limit` matches (null: all), except for `tests`. PostgreSQL reads a slice only if newer slices hold too few. */
 function newest(slices: readonly Slice[], plan: Plan, limit: number | null): RawBuilder<unknown> {
   const each = slices.map((slice) => {
-    // Sorted after the scan: an index scan in the order of ids would read every tsvector.
-    const sorted = sql`select * from (${entriesIn(slice, plan)} offset 0) entry order by document_id desc`
+    // Sorted after the scan of the GIN index: an index scan in the order of ids would evaluate every tsvector.
+    const isUnordered = plan.indexed.length > 0 || slice.onlyBlocks
+    const sorted = sql`select * from (${entriesIn(slice, plan)} ${isUnordered ? sql`offset 0` : sql``}) entry order by document_id desc`
     if (plan.checks.length === 0) return sql`(${sorted} limit ${limit})`
     return sql`(select * from (${sorted} offset 0) entry ${where(plan.checks)} limit ${limit})`
   })
@@ -65,15 +66,16 @@ export const testable = (segments: readonly Segment[], plan: Plan): RawBuilder<u
 export const isTestingCut = ({ maxTested }: Plan): RawBuilder<boolean> =>
   maxTested === null ? sql`false` : sql`((select count(*) from tested) >= ${maxTested})`
 
-/** Number of candidates chosen by impact if there are more than `maxResults` matches. */
-const maxBest = 200
 /** Number of candidates that are scored for a first page. Each score reads a whole tsvector. */
-export const maxRanked = 400
+export const rankedOf = (maxResults: number): number => Math.ceil(maxResults * 0.3)
+/** Number of these that are chosen by impact. The others are the newest. */
+const bestOfRanked = (maxRanked: number): number => Math.ceil(maxRanked * 0.8)
 
-/** Selects all matches, or `maxResults` of them: the best by impact, then the newest. `is_ranked` marks the first `maxRanked`. */
+/** Selects at most `maxResults` matches. If there are more than can be ranked, the best by impact come first, then the newest. `is_ranked` marks the first. */
 export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResults: number): Candidates {
   const { tests } = plan
-  const best = bestOf(segments, plan, Math.min(maxBest, maxResults))
+  const maxRanked = rankedOf(maxResults)
+  const best = bestOf(segments, plan, bestOfRanked(maxRanked))
   const isFull = sql<boolean>`((select count(*) from newest) > ${maxResults})`
   const matches =
     tests.length === 0
@@ -81,7 +83,7 @@ export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResul
       : sql`${testable(segments, plan)}, newest as materialized (select * from tested entry ${where(tests)} limit ${maxResults + 1})`
   return {
     ctes: sql`${matches},
-      best as materialized (${best ? sql`select * from (${best}) entry where ${isFull}` : sql`select * from newest limit 0`}),
+      best as materialized (${best ? sql`select * from (${best}) entry where (select count(*) from newest) > ${maxRanked}` : sql`select * from newest limit 0`}),
       candidates as materialized (
         select *, row_number() over () <= ${maxRanked} as is_ranked from (
           select * from best

@@ -5,7 +5,7 @@ import type { SearchAnswer, SearchSort } from '../../../../ports/search-engine.t
 import type { Scored } from '../../../hits.ts'
 import type { Plan } from '../compile/plan.ts'
 import { withSegments } from '../index/segments.ts'
-import { maxRanked, newestAndBest } from './candidates.ts'
+import { newestAndBest, rankedOf } from './candidates.ts'
 import { facetsOf } from './facets.ts'
 import { firstInOrder, orderBy } from './sort.ts'
 
@@ -29,7 +29,7 @@ export function match(db: Db, plan: Plan, sort: readonly SearchSort[], { offset,
     const { ctes, isCapped } = isByScore
       ? newestAndBest(segments, plan, maxResults)
       : await firstInOrder(db, segments, plan, sort, maxResults)
-    const page = isByScore ? pageByScore(plan, sort, limit, offset) : pageInOrder(plan, limit, offset)
+    const page = isByScore ? pageByScore(plan, sort, { limit, offset, maxResults }) : pageInOrder(plan, limit, offset)
     const { rows } = await sql<SearchAnswer['facets'] & { total: number; is_capped: boolean; page: Scored[] }>`
       with ${ctes}
       select (select count(*)::integer from candidates) as total, ${isCapped} as is_capped,
@@ -44,10 +44,10 @@ export function match(db: Db, plan: Plan, sort: readonly SearchSort[], { offset,
  * A page in the order of scores. The ranked matches come first; pages behind them have the others, none with a score above the last ranked one.
  * A first page so reads few tsvectors.
  */
-function pageByScore({ score }: Plan, sort: readonly SearchSort[], limit: number, offset: number): RawBuilder<unknown> {
+function pageByScore({ score }: Plan, sort: readonly SearchSort[], { limit, offset, maxResults }: Window): RawBuilder<unknown> {
   const key = (field: SearchSort['field']) =>
     field === 'score' ? sql`score` : sql`(select ${sql.ref(field)} from documents where documents.id = entry.document_id)`
-  const isFirst = sort[0]!.order === 'desc' && offset + limit <= maxRanked
+  const isFirst = sort[0]!.order === 'desc' && offset + limit <= rankedOf(maxResults)
   // The concatenation reads a tsvector once for all ranks of the score.
   const scored = sql`
     select document_id, is_ranked, ${score} as score from (

@@ -26,8 +26,10 @@ export function topQueries(groups: Groups, expansions: Expansions, filters: read
   const ofEvery = { rest: and([...filters, ...(hasField ? supersets : [])]) || null }
   const ofSome = { rest: and([...filters, ...supersets]) }
   const queries = levels.flatMap((level): TopQuery[] => {
-    const typed = groups.map((group) => withImpact(group, level, typedOnly, new Map()))
-    const expanded = groups.map((group) => withImpact(group, level, nearest, expansions))
+    // Of several words, the others may have a higher level.
+    const accepted = groups.length === 1 ? [level] : levelsFrom(level)
+    const typed = groups.map((group) => withImpact(group, accepted, typedOnly, new Map()))
+    const expanded = groups.map((group) => withImpact(group, accepted, nearest, expansions))
     const [all, any] = [and(typed), and(expanded)]
     if (groups.length === 1) return [{ impact: all, ...ofEvery }, ...(any === all ? [] : [{ impact: and([any, not(all)]), ...ofEvery }])]
     return [...(level >= titleImpact ? [{ impact: any, ...ofEvery }] : []), { impact: or(expanded), ...ofSome }]
@@ -38,9 +40,8 @@ export function topQueries(groups: Groups, expansions: Expansions, filters: read
 const typedOnly = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1), prefix: false })
 const nearest = (step: Step): Step => ({ ...step, words: step.words.slice(0, 1 + maxExpansions) })
 
-/** Returns a tsquery: all words of a term of the group have at least this impact level. */
-function withImpact(group: readonly Term[], level: number, form: (step: Step) => Step, expansions: Expansions): string {
-  const levels = levelsFrom(level)
+/** Returns a tsquery: all words of a term of the group have one of these impact levels. */
+function withImpact(group: readonly Term[], levels: readonly number[], form: (step: Step) => Step, expansions: Expansions): string {
   const one = ({ words, prefix }: Step) =>
     or(
       words.flatMap((word, index) =>

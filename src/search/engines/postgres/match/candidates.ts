@@ -66,16 +66,15 @@ export const testable = (segments: readonly Segment[], plan: Plan): RawBuilder<u
 export const isTestingCut = ({ maxTested }: Plan): RawBuilder<boolean> =>
   maxTested === null ? sql`false` : sql`((select count(*) from tested) >= ${maxTested})`
 
+const minRanked = 300
 /** Number of candidates that are scored for a first page. Each score reads a whole tsvector. */
-export const rankedOf = (maxResults: number): number => Math.ceil(maxResults * 0.3)
-/** Number of these that are chosen by impact. The others are the newest. */
-const bestOfRanked = (maxRanked: number): number => Math.ceil(maxRanked * 0.8)
+export const rankedOf = (maxResults: number): number => Math.max(Math.min(maxResults, minRanked), Math.ceil(maxResults * 0.3))
 
 /** Selects at most `maxResults` matches. If there are more than can be ranked, the best by impact come first, then the newest. `is_ranked` marks the first. */
 export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResults: number): Candidates {
   const { tests } = plan
   const maxRanked = rankedOf(maxResults)
-  const best = bestOf(segments, plan, bestOfRanked(maxRanked))
+  const best = bestOf(segments, plan, maxRanked)
   const isFull = sql<boolean>`((select count(*) from newest) > ${maxResults})`
   const matches =
     tests.length === 0

@@ -38,7 +38,7 @@ export async function exportToFolder(
   const manifest = await readManifest(folder)
   if (options.shouldDeleteExtra && !options.canDeleteAll && documents.length === 0 && manifest.size > 0)
     throw wouldEmpty(folder, manifest.size)
-  const wanted = new Set(documents.map(({ id }) => id))
+  const requested = new Set(documents.map(({ id }) => id))
   await runBatch(cli, {
     command: 'documents export',
     phase: 'export',
@@ -58,7 +58,7 @@ export async function exportToFolder(
       return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id: document.id, bytes: document.size }
     },
     async finish(add, isReachable) {
-      if (options.shouldDeleteExtra && isReachable && !cli.signal.aborted) await removeExtra(folder, manifest, wanted, add)
+      if (options.shouldDeleteExtra && isReachable && !cli.signal.aborted) await removeExtra(folder, manifest, requested, add)
       await saveFile(linesOf(manifest), join(folder, manifestFileName), unknown, true, () => {})
     },
   })
@@ -98,11 +98,11 @@ async function isSame(path: string, { size, sha256 }: DocumentView, before: Mani
 async function removeExtra(
   folder: string,
   manifest: Map<string, ManifestEntry>,
-  wanted: ReadonlySet<string>,
+  requested: ReadonlySet<string>,
   add: (item: BatchItem) => void,
 ): Promise<void> {
   for (const { id, file, text_file } of [...manifest.values()]) {
-    if (wanted.has(id)) continue
+    if (requested.has(id)) continue
     for (const name of [file, text_file]) if (name !== undefined) await unlink(join(folder, name)).catch(ignoreMissing)
     manifest.delete(id)
     add({ action: 'deleted', key: file, id })

@@ -260,7 +260,7 @@ test('refuses a database of another major version, and names both', async () => 
   writeFileSync(join(old, 'postgres/PG_VERSION'), '15\n')
   const failure = await joinAt(old).catch((error: unknown) => error)
   expect(failure).toBeInstanceOf(ConfigError)
-  expect(String(failure)).toMatch(/PostgreSQL 15, .* PostgreSQL 18 /)
+  expect(String(failure)).toMatch(/PostgreSQL 15 .* PostgreSQL 18 /)
 })
 
 test.runIf(isRoot)('as root, refuses a data folder that the account of PostgreSQL cannot reach, and names the folder', async () => {

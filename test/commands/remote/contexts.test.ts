@@ -105,7 +105,7 @@ test('6 for an unknown context, 78 for an invalid contexts.toml; local commands 
   for (const [text, problem] of [
     ['current = "x"', '[contexts.x] does not exist'],
     ['[contexts.x]\nurl = "https://dms.example.org"\ntoken = "t"', 'unknown key contexts.x.token'],
-    ['[contexts.x]\nurl = 1', 'contexts.x.url is a string'],
+    ['[contexts.x]\nurl = 1', 'contexts.x.url must be a string'],
     ['nonsense', 'contexts.toml'],
   ] as const) {
     await writeFile(contextsPath, text)

@@ -250,7 +250,7 @@ export const backup: Program = [
 export const orphans: Program = [
   local({
     label: 'list files',
-    mirrors: ['check/stored-files.ts', 'withoutRow'],
+    mirrors: ['check/stored-files.ts', 'findFilesWithoutRow'],
     // A folder that is being filled belongs to another store id: no other program takes it.
     isReady: (world) => world.claim === '' && unused(world).length > 0,
     run(world, self) {
@@ -273,10 +273,10 @@ export const orphans: Program = [
       return row === address || removals.includes(address) ? ended(world, self, '') : 'commit'
     },
   }),
-  commit({ label: 'commit', mirrors: ['check/stored-files.ts', 'quarantine'], run: (world, self) => ended(world, self, 'quarantine') }),
+  commit({ label: 'commit', mirrors: ['check/stored-files.ts', 'quarantineUnused'], run: (world, self) => ended(world, self, 'quarantine') }),
   local({
     label: 'quarantine',
-    mirrors: ['check/stored-files.ts', 'quarantine'],
+    mirrors: ['check/stored-files.ts', 'quarantineUnused'],
     run(world, self) {
       delete world.files[actorOf(world, self).seen[0] ?? '']
       return ''

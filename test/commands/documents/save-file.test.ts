@@ -50,8 +50,8 @@ test('a complete file, without a temporary file', async () => {
 })
 
 test.each([
-  ['too short', { ...abc, size: 4 }, /3 bytes arrived, but it has 4/],
-  ['changed', { ...abc, sha256: '0'.repeat(64) }, /SHA-256 differs/],
+  ['too short', { ...abc, size: 4 }, /received 3 of 4 bytes/],
+  ['changed', { ...abc, sha256: '0'.repeat(64) }, /differs from the stored file/],
 ])('no file is left of one that is %s', async (_, expected, message) => {
   const path = await folder()
   await expect(save(join(path, 'a'), chunks('abc'), false, expected)).rejects.toThrow(message)

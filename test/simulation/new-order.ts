@@ -273,7 +273,11 @@ export const orphans: Program = [
       return row === address || removals.includes(address) ? ended(world, self, '') : 'commit'
     },
   }),
-  commit({ label: 'commit', mirrors: ['check/stored-files.ts', 'quarantineUnused'], run: (world, self) => ended(world, self, 'quarantine') }),
+  commit({
+    label: 'commit',
+    mirrors: ['check/stored-files.ts', 'quarantineUnused'],
+    run: (world, self) => ended(world, self, 'quarantine'),
+  }),
   local({
     label: 'quarantine',
     mirrors: ['check/stored-files.ts', 'quarantineUnused'],

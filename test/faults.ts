@@ -62,6 +62,8 @@ if (values.json !== undefined)
     )}\n`,
   )
 for (const reason of skipped) say(`skipped ${reason}`)
+// Listed once more at the end: whoever reads a long log reads its last lines.
+for (const problem of problems) say(`  ✗ ${problem}`)
 say(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
 process.exitCode = problems.length === 0 ? 0 : 1
 

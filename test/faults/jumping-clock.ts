@@ -1,6 +1,6 @@
 /** F24: the clock of server and worker jumps, that of PostgreSQL does not. */
 import { existsSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Fault, type Given, openTrial, type Told } from './fault.ts'
@@ -19,7 +19,11 @@ export const jumpingClock: Fault = {
 
 async function run({ place }: Given): Promise<Told> {
   const file = join(place.folder, 'clock')
-  await writeFile(file, '+0\n')
+  const setClock = async (offset: string) => {
+    await writeFile(`${file}.new`, `${offset}\n`)
+    await rename(`${file}.new`, file)
+  }
+  await setClock('+0')
   const server = await place.start({
     env: {
       LD_PRELOAD: library ?? '',
@@ -33,7 +37,7 @@ async function run({ place }: Given): Promise<Told> {
   const { caller, expect } = trial
   for (const jump of jumps) {
     await caller.uploadText()
-    await writeFile(file, `${jump}\n`)
+    await setClock(jump)
     const { status } = await caller.list()
     expect([200, 401].includes(status), `${jump}: a list is answered with ${status}`)
     await caller.signIn()

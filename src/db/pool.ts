@@ -79,13 +79,18 @@ export function openDatabase({ address, poolMax, connectTimeoutMs, statementTime
     if (statementTimeoutMs > 0) watchPooled(client as unknown as TrackingClient, statementTimeoutMs + stallGraceMs, common)
   }
   pool.on('connect', watch)
-  pool.on('error', (error) => log.warn({ err: error.message }, 'an idle database connection was lost'))
+  let isClosing = false
+  // The pool does not wait until its connections are closed: a server that this process stops ends them first.
+  const onLost = (error: Error): void => {
+    if (!isClosing) log.warn({ err: error.message }, 'an idle database connection was lost')
+  }
+  pool.on('error', onLost)
   const statement_timeout = Math.min(readTimeoutMs, statementTimeoutMs || readTimeoutMs)
   const logQuery = traceQueries(log)
   const settings = { ...common, statement_timeout }
   const pipeline = (name: string) => openPipeline({ name, settings, log, logQuery, stallTimeoutMs: statement_timeout + stallGraceMs })
   const pipelines = { reads: pipeline('dms reads'), auth: pipeline('dms auth'), lists: pipeline('dms lists'), texts: pipeline('dms texts') }
-  const prepared = openPrepared({ ...common, statement_timeout: statementTimeoutMs || undefined }, watch, log)
+  const prepared = openPrepared({ ...common, statement_timeout: statementTimeoutMs || undefined }, watch, onLost)
   return {
     db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }), ...logQuery }),
     ...pipelines,
@@ -97,6 +102,7 @@ export function openDatabase({ address, poolMax, connectTimeoutMs, statementTime
       return client
     },
     close: async () => {
+      isClosing = true
       for (const pipelined of Object.values(pipelines)) await pipelined.destroy()
       await Promise.all([pool.end(), prepared.end()])
     },

@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto'
 import type { PostgresPool, PostgresPoolClient } from 'kysely'
 import pg from 'pg'
-import type { Log } from '../log/log.ts'
 import { TrackingClient } from './stalled-connection.ts'
 
 /** Concurrent searches. Each occupies a core. */
@@ -11,7 +10,11 @@ const maxConnections = 4
 const maxStatements = 64
 
 /** Opens the pool. It connects at the first query. `watch` is called with every new connection. */
-export function openPrepared(settings: pg.ClientConfig, watch: (client: pg.PoolClient) => void, log: Log): PostgresPool {
+export function openPrepared(
+  settings: pg.ClientConfig,
+  watch: (client: pg.PoolClient) => void,
+  onLost: (error: Error) => void,
+): PostgresPool {
   const pool = new pg.Pool({
     ...settings,
     Client: TrackingClient,
@@ -24,7 +27,7 @@ export function openPrepared(settings: pg.ClientConfig, watch: (client: pg.PoolC
     statementNames.set(client, new Set())
     watch(client)
   })
-  pool.on('error', (error) => log.warn({ err: error.message }, 'an idle database connection was lost'))
+  pool.on('error', onLost)
   return {
     options: settings,
     end: () => pool.end(),

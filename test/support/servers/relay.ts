@@ -14,11 +14,13 @@ export async function startRelay(url: string) {
   const socketName = `.s.PGSQL.${searchParams.get('port')}`
   const real = join(searchParams.get('host') ?? '', socketName)
   const through = new Set<Socket>()
+  const senders = new Set<Socket>()
   let isSilent = false
   let loss: { statement: string; done: () => void } | null = null
   const server = createServer((near) => {
     const far = connect(real)
     tie(near, far, through)
+    senders.add(near)
     if (isSilent) return
     near.pipe(far).pipe(near)
     near.on('data', (piece) => {
@@ -63,6 +65,10 @@ export async function startRelay(url: string) {
       new Promise<void>((done) => {
         loss = { statement: `${statement}\0`, done }
       }),
+    /** Withholds requests from now on, on the connections that there are; answers still pass. */
+    withholdRequests() {
+      for (const sender of senders) sender.unpipe()
+    },
     /** Answers nothing from now on, on the connections that there are and on new ones; `cut` and `mend` end that. */
     silence() {
       isSilent = true

@@ -10,7 +10,12 @@ import type { DocumentView } from '../../src/documents/view.ts'
 
 const columns: Column<DocumentView>[] = [
   ...columnsOf(['id', 'title', 'status']),
-  { name: 'ocr_confidence', title: 'CONF', align: 'right', value: ({ ocr_confidence: share }) => share?.toFixed(2) },
+  {
+    name: 'ocr_confidence',
+    title: 'CONF',
+    align: 'right',
+    value: ({ ocr_confidence: share }) => share && (Math.floor(share * 100 + 1e-6) / 100).toFixed(2),
+  },
   { name: 'labels' },
   { name: 'size', align: 'right' },
   { name: 'created_at' },

@@ -52,6 +52,8 @@ export const routes = (app: App): Route[] => [
       query: z.object({ state: z.string().optional(), code: z.string().optional(), error: z.string().optional() }),
       answer: SignInAnswer,
       otherAnswers: { 302: z.null() },
+      description: 'HEAD answers 200 and does not use up the code.',
+      hasSideEffects: true,
       audit: true,
       errors: ['NOT_FOUND', 'UNAUTHORIZED', 'FORBIDDEN', 'DUPLICATE_RESOURCE', 'SERVICE_UNAVAILABLE'],
     },

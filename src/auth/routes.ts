@@ -50,6 +50,8 @@ export const routes = (app: App): Route[] => [
     'GET /api/auth/verify-email',
     {
       summary: 'Verify an email address with the mailed token, valid once within 24 hours',
+      description: 'HEAD answers 200 and does not use up the token.',
+      hasSideEffects: true,
       query: Verification,
       answer: MessageAnswer,
     },

@@ -8,7 +8,7 @@ import type { DocumentStatus, Schema } from '../db/schema.ts'
 import { compileStatement } from '../db/statements.ts'
 import { countRows, type FetchedPage, fetchPage, type PageRequest, type Slice } from '../http/pages.ts'
 import { parseUserIdentifier } from '../http/user-identifier.ts'
-import { type Document, excerptLength, selectDocuments } from './view.ts'
+import { type Document, excerptLength, lowestConfidence, selectDocuments } from './view.ts'
 
 /** Columns by which lists can be sorted, with their types in cursors. */
 const columnTypes = {
@@ -29,6 +29,7 @@ export interface Filter {
   label_ids?: readonly string[] | undefined
   date_from?: Date | undefined
   date_to?: Date | undefined
+  min_confidence?: number | undefined
   /** user name or id of the owner; only admins see documents of others */
   owner?: string | undefined
 }
@@ -92,13 +93,15 @@ const fetchDefaultPage = compileStatement((db: Db, owner: string | null, limit: 
 )
 const fetchDefaultTotal = compileStatement((db: Db, owner: string | null) => selectOwn(db, owner).select(sql<number>`count(*)`.as('total')))
 
-function applyFilter(db: Db, actor: Actor, { status, source_id, label_ids, date_from, date_to, owner }: Filter) {
+function applyFilter(db: Db, actor: Actor, { status, source_id, label_ids, date_from, date_to, min_confidence, owner }: Filter) {
   let query = db.selectFrom('documents')
   if (!isAdmin(actor)) query = query.where('documents.owner_id', '=', actor.id)
   if (status?.length) query = query.where('documents.status', 'in', status)
   if (source_id) query = query.where('documents.source_id', '=', source_id)
   if (date_from) query = query.where('documents.created_at', '>=', date_from)
   if (date_to) query = query.where('documents.created_at', '<=', date_to)
+  const confidence = lowestConfidence(min_confidence)
+  if (confidence !== null) query = query.where(sql<boolean>`documents.ocr_confidence >= ${confidence}::real`)
   if (owner) {
     const { column, value } = parseUserIdentifier(owner)
     query = query.where('documents.owner_id', '=', (eb) => eb.selectFrom('users').select('id').where(column, '=', value))

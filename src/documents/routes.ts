@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { fileHeaders, matchesEtag, sendFile, untrustedContentHeaders } from '../http/files.ts'
-import { commaList, endTimestampText, integerText, jsonRecord, listOf, moment } from '../http/input.ts'
+import { commaList, endTimestampText, integerText, jsonRecord, listOf, moment, numberText } from '../http/input.ts'
 import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
 import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { type Call, type Route, user } from '../http/route.ts'
@@ -37,6 +37,7 @@ export const listQuery = (app: App) =>
     label_ids: commaList(z.uuid()).optional(),
     date_from: moment.optional(),
     date_to: endTimestampText.optional(),
+    min_confidence: numberText(0, 1).optional(),
     owner: z.string().max(200).optional(),
     fields: commaList(z.enum(fieldNames)).optional(),
   })

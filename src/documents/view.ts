@@ -87,13 +87,22 @@ export const DocumentAnswer = z.object({
 
 export type DocumentView = z.infer<typeof DocumentAnswer>
 
+/** Steps of a confidence in answers. A PostgreSQL real has seven significant digits; the rest is conversion noise. */
+const confidenceSteps = 10_000
+
+/** Returns the lowest stored confidence that answers show as at least `confidence`, null for one that every document has. */
+export function lowestConfidence(confidence: number | undefined): number | null {
+  // The subtraction undoes the noise of the multiplication.
+  const steps = Math.ceil((confidence ?? 0) * confidenceSteps - 1e-6)
+  return steps > 0 ? (steps - 0.5) / confidenceSteps : null
+}
+
 /** Returns the API view of a document with the text that was read. */
 export const view = (document: Document): DocumentView =>
   viewOf(DocumentAnswer, {
     ...document,
     content_truncated: document.content_truncated ? true : undefined,
-    // A PostgreSQL real has seven significant digits; the rest is conversion noise.
-    ocr_confidence: document.ocr_confidence === null ? null : Math.round(document.ocr_confidence * 10_000) / 10_000,
+    ocr_confidence: document.ocr_confidence === null ? null : Math.round(document.ocr_confidence * confidenceSteps) / confidenceSteps,
     labels: document.label_names,
     error: document.error_code === null ? null : { code: document.error_code, message: document.error_message ?? '' },
   })

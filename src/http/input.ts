@@ -145,6 +145,14 @@ export const integerText = (min: number, max: number) =>
     .meta({ type: 'integer', minimum: min, maximum: max, pattern: undefined })
     .transform(Number)
     .pipe(z.number().min(min).max(max))
+/** Decimal number in a query string. The API description has its type as number. */
+export const numberText = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,16}(\.\d{1,16})?$/, 'a number')
+    .meta({ type: 'number', minimum: min, maximum: max, pattern: undefined })
+    .transform(Number)
+    .pipe(z.number().min(min).max(max))
 const timestampMessage = 'an RFC 3339 date or date and time'
 /** Tells if RFC 3339 can represent the year. */
 const hasFourDigitYear = (date: Date): boolean => date.getUTCFullYear() >= 0 && date.getUTCFullYear() <= 9999

@@ -78,6 +78,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   needsRead?: boolean
   /** Writes requests to the audit log or not. Default: by method and scope. */
   audit?: boolean
+  /** A GET that changes something. HEAD answers 200 and changes nothing. */
+  hasSideEffects?: boolean
   /** Removal date of a deprecated route. */
   sunset?: Date
   /** Error codes beyond those implied by access, ids, query and body. */

@@ -238,6 +238,18 @@ describe('with a real provider', () => {
     expect((await users()).length).toBe(before + 1)
   })
 
+  test('HEAD on the callback uses up no code and leaves no audit entry', async () => {
+    const { open, asStranger, asAdmin } = await start()
+    const browser = open()
+    const isBack = (url: URL) => url.origin === publicUrl && url.pathname.endsWith('/callback')
+    const { url } = await browser.go('/api/auth/oidc/login', isBack)
+    const cookies = [...(browser.cookies.get(url.host) ?? [])].map(([name, value]) => `${name}=${value}`).join('; ')
+    const head = await asStranger.send('HEAD', `${url.pathname}${url.search}`, undefined, { cookie: cookies })
+    expect([head.status, head.headers.get('set-cookie'), cookies]).toEqual([200, null, expect.stringContaining('dms_oidc=')])
+    expect(await asAdmin.audit.list()).toEqual([])
+    expect((await browser.go(url.href)).response?.status).toBe(200)
+  })
+
   test('401 UNAUTHORIZED for a code that the provider does not know, and where the person said no', async () => {
     const { open } = await start()
     const isBack = (url: URL) => url.origin === publicUrl && url.pathname.endsWith('/callback')

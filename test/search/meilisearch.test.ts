@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { lowestConfidence } from '../../src/documents/view.ts'
 import type { AppError } from '../../src/errors.ts'
 import { noFilter, type SearchFilter, type SearchQuery } from '../../src/ports/search-engine.ts'
 import { entryOf, maxParts } from '../../src/search/engines/meilisearch/document.ts'
@@ -333,4 +334,9 @@ test('settings are compared by what we want of them', () => {
   expect(includesSettings(wanted, settings(2000))).toBe(false)
   expect(includesSettings(wanted, { ...wanted, rankingRules: ['words'] })).toBe(false)
   expect(includesSettings(wanted, null)).toBe(false)
+})
+
+test('the filter by confidence includes what rounding shows as that confidence', () => {
+  const minConfidence = lowestConfidence(0.9234)
+  expect(filterOf({ ...noFilter, minConfidence })).toEqual(['confidence >= 0.92335'])
 })

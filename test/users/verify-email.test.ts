@@ -37,6 +37,9 @@ test('403 EMAIL_NOT_VERIFIED until the link in the mail was opened, once', async
   expect(deliveries[0]?.mail.text).toContain(`https://docs.example.org/dms/api/auth/verify-email?token=${token}`)
   const kept = await app.db.selectFrom('email_verifications').selectAll().execute()
   expect(JSON.stringify([kept, await app.db.selectFrom('jobs').selectAll().execute()])).not.toContain(token)
+  // As scanners of mail ask.
+  expect((await asStranger.send('HEAD', `/api/auth/verify-email?token=${token}`)).status).toBe(200)
+  expect(await code(await login())).toEqual([403, 'EMAIL_NOT_VERIFIED'])
   expect(await asStranger.auth.verifyEmail(token)).toEqual({ message: expect.any(String) })
   expect((await login()).status).toBe(200)
   expect(await code(await verify(token))).toEqual([400, 'VALIDATION_ERROR'])

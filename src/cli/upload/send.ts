@@ -58,7 +58,7 @@ export async function sendFiles(
   const { title: _, ...shared } = options
   const { documents } = await client.documents.bulkUpload(
     readings.map(({ upload }) => upload),
-    shared,
+    { ...shared, idempotencyKey: randomUUID() },
   )
   return readings.map((reading, index) => () => {
     const result = documents[index]

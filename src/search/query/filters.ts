@@ -3,6 +3,7 @@ import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import type { DocumentStatus } from '../../db/schema.ts'
 import { labelKey } from '../../documents/document-labels.ts'
+import { lowestConfidence } from '../../documents/view.ts'
 import { isId } from '../../http/input.ts'
 import { parseUserIdentifier } from '../../http/user-identifier.ts'
 import { noFilter, type SearchFilter } from '../../ports/search-engine.ts'
@@ -65,7 +66,7 @@ export async function resolveFilter(
     from: latest(filters.date_range?.from ?? null, typed.from),
     to: earliest(filters.date_range?.to ?? null, typed.to),
     // Documents without OCR have no confidence: 0 must not exclude them.
-    minConfidence: filters.min_confidence || null,
+    minConfidence: lowestConfidence(filters.min_confidence),
   }
 }
 

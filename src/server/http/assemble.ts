@@ -166,6 +166,7 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     const route = methods.get(method)
     if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
     event.context.sunset = route.shape.sunset
+    if (event.req.method === 'HEAD' && route.shape.hasSideEffects) return new Response(null)
     const handle = () => route.handle(event, limits)
     const run = route.shape.isLarge ? () => answers.readLarge(event, handle) : handle
     const answer = await (watched.has(route) ? runAudited(event, route, run) : run())

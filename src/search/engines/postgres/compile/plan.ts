@@ -46,7 +46,7 @@ export const withTags = (tags: readonly number[]): Condition[] => (tags.length =
 export const rangeConditions = ({ from, to, minConfidence }: SearchFilter): Condition[] => [
   ...(from ? [sql`entry.created_at >= ${from}`] : []),
   ...(to ? [sql`entry.created_at <= ${to}`] : []),
-  ...(minConfidence === null ? [] : [sql`entry.confidence >= ${minConfidence}`]),
+  ...(minConfidence === null ? [] : [sql`entry.confidence >= ${minConfidence}::real`]),
 ]
 
 export interface PassageCheck {

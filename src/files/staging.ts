@@ -170,7 +170,19 @@ async function isAbandoned(folder: string, name: string, self: string): Promise<
   if (stats === null) return false
   // A link has the mtime of its old file; its ctime is that of the link.
   const createdAt = name.endsWith('.link') ? stats.ctimeMs : stats.mtimeMs
-  return Date.now() - createdAt > staleMs
+  return (await readFolderClock(folder, self)) - createdAt > staleMs
+}
+
+/** Returns the time of the folder's file system in milliseconds: clocks of hosts and file servers may differ, and may jump. */
+async function readFolderClock(folder: string, owner: string): Promise<number> {
+  const path = join(folder, `${owner}_${randomUUID()}.part`)
+  const handle = await open(path, 'wx', 0o600)
+  try {
+    return (await handle.stat()).mtimeMs
+  } finally {
+    await handle.close()
+    await rm(path, { force: true })
+  }
 }
 
 /** Error codes that are the state of the store and not the sender's fault: full, read-only, failing or unmounted. */

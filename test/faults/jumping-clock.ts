@@ -42,7 +42,9 @@ async function run({ place }: Given): Promise<Told> {
     expect([200, 401].includes(status), `${jump}: a list is answered with ${status}`)
     await caller.signIn()
     expect((await caller.list()).status === 200, `${jump}: a new token is refused`)
-    const { id } = await caller.uploadText()
+    const { id, status: uploadStatus, body } = await caller.uploadText()
+    expect(id !== null, `${jump}: an upload with a new token is answered with ${uploadStatus} ${body}`)
+    if (id === null) continue
     const isRead = async () =>
       (await place.query<{ status: string }>(`select status from documents where id = '${id}'`))[0]?.status === 'completed'
     const end = performance.now() + 30_000

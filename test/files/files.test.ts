@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile 
 import { hostname, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { AppError } from '../../src/errors.ts'
 import { checkStoreMarker } from '../../src/files/store-marker.ts'
 import { openDisk } from '../../src/files/stores/disk.ts'
@@ -215,6 +215,16 @@ test('opening sweeps out what dead processes left, and nothing that a living one
   await utimes(join(staging, names.forgotten), old, old)
   await open()
   expect((await readdir(staging)).sort()).toEqual([names.elsewhere, names.living].sort())
+})
+
+test('opening keeps the files of living processes when the clock has jumped by a day', async () => {
+  const { staging, open } = await openStore()
+  const names = [`${host}_1_1_a.part`, 'elsewhere_5_1_a.part'].sort()
+  for (const name of names) await writeFile(join(staging, name), 'x')
+  vi.setSystemTime(Date.now() + 25 * 3600 * 1000)
+  onTestFinished(() => void vi.useRealTimers())
+  await open()
+  expect((await readdir(staging)).sort()).toEqual(names)
 })
 
 test('bytes that were named, but never known to be needed, are unsettled: after a failure and after a crash', async () => {

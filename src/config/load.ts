@@ -1,5 +1,5 @@
 /** Loads the configuration from flags, variables, secret files, config.toml and defaults, in this order of precedence. */
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { ConfigError } from '../errors.ts'
@@ -20,6 +20,8 @@ export interface ConfigSources {
   readonly etc?: string
   /** Id of the user; 0 is root. */
   readonly uid?: number
+  /** Data folder of the machine's service. */
+  readonly machineData?: string
 }
 
 export interface Origin {
@@ -155,8 +157,10 @@ function configFiles({ file, env = {}, home = homedir(), etc = '/etc/dms' }: Con
   }))
 }
 
-function defaultDataFolder({ env = {}, home = homedir(), uid = process.getuid?.() }: ConfigSources): string {
-  return uid === 0 ? '/var/lib/dms' : join(xdgFolder(env.XDG_DATA_HOME) ?? join(home, '.local', 'share'), 'dms')
+/** Returns the machine's data folder for root and for its owner, usually the user of the service. Returns a folder of the user otherwise. */
+function defaultDataFolder({ env = {}, home = homedir(), uid = process.getuid?.(), machineData = '/var/lib/dms' }: ConfigSources): string {
+  const isOfMachine = uid === 0 || (uid !== undefined && statSync(machineData, { throwIfNoEntry: false })?.uid === uid)
+  return isOfMachine ? machineData : join(xdgFolder(env.XDG_DATA_HOME) ?? join(home, '.local', 'share'), 'dms')
 }
 
 /** Ignores a relative path, as the XDG specification requires. */

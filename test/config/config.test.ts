@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -16,7 +16,8 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 const secret = 'kG3vJ0sTq9Zc7Lx2Wm5Yb8Nf1Rd4Hp6A'
 
 /** Loads with nothing of this machine showing through. */
-const load = (sources: ConfigSources = {}) => loadConfig({ home: folder, etc: join(folder, 'etc'), uid: 1000, env: {}, ...sources })
+const load = (sources: ConfigSources = {}) =>
+  loadConfig({ home: folder, etc: join(folder, 'etc'), uid: 1000, machineData: join(folder, 'none'), env: {}, ...sources })
 
 function write(name: string, content: string, mode = 0o600): string {
   const path = join(folder, name)
@@ -70,8 +71,14 @@ test('the defaults alone are a configuration that runs', () => {
   expect({ warnings, file }).toEqual({ warnings: [], file: null })
 })
 
-test('data_dir is /var/lib/dms for root, and under XDG_DATA_HOME for others', () => {
-  expect(load({ uid: 0 }).config.data_dir).toBe('/var/lib/dms')
+test('data_dir is /var/lib/dms for root and for its owner, and under XDG_DATA_HOME for others', () => {
+  expect(load({ uid: 0, machineData: undefined }).config.data_dir).toBe('/var/lib/dms')
+  const machineData = join(folder, 'machine')
+  mkdirSync(machineData)
+  const uid = process.getuid?.() || 1000
+  chownSync(machineData, uid, -1)
+  expect(load({ uid, machineData }).config.data_dir).toBe(machineData)
+  expect(load({ uid: uid + 1, machineData }).config.data_dir).toBe(join(folder, '.local/share/dms'))
   expect(load({ env: { XDG_DATA_HOME: '/srv/share' } }).config.data_dir).toBe('/srv/share/dms')
 })
 

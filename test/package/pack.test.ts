@@ -12,7 +12,7 @@ import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { upload } from '../support/app.ts'
 import { pageImage, textPdf } from '../support/data/page-image.ts'
 import { emptyPlace } from '../support/places.ts'
-import { bareEnvironment } from '../support/processes/run.ts'
+import { bareEnvironment, hasProgram } from '../support/processes/run.ts'
 import { startNpmRegistry } from '../support/servers/npm-registry.ts'
 import { startServed } from '../support/servers/served.ts'
 
@@ -152,6 +152,33 @@ test('the installed dms serves with its own database: an upload comes back by do
     await served.remove()
   }
 }, 300_000)
+
+const hasDpkg = hasProgram('dpkg-deb')
+if (!hasDpkg) process.stderr.write('skipped: without dpkg-deb there is no Debian package\n')
+
+test.skipIf(!hasDpkg)(
+  'the Debian package runs dms with its own Node, and brings units and files of which root is the owner',
+  async () => {
+    const { package: folder } = await installOnce()
+    const place = await temporary()
+    const env = machineEnvironment({ DPKG_DEB_COMPRESSOR_TYPE: 'none' })
+    await start(join(root, 'deploy/deb/build.sh'), [folder], { cwd: place, env, timeout: 120_000 })
+    const [archive = ''] = await readdir(place)
+    expect(archive).toMatch(/^dms_1\.0\.0~rc\.1_\w+\.deb$/)
+    const { stdout: listing } = await start('dpkg-deb', ['--contents', archive], { cwd: place, maxBuffer: 50_000_000 })
+    const lines = listing.trimEnd().split('\n')
+    expect(lines.filter((line) => !line.includes(' root/root '))).toEqual([])
+    const paths = lines.map((line) => line.split(' ./')[1])
+    expect(paths).toEqual(expect.arrayContaining(['usr/bin/dms', 'usr/lib/systemd/system/dms.service', 'etc/logrotate.d/dms']))
+    await start('dpkg-deb', ['--raw-extract', archive, 'root'], { cwd: place, timeout: 120_000 })
+    for (const script of ['postinst', 'prerm', 'postrm']) await start('sh', ['-n', join('root/DEBIAN', script)], { cwd: place })
+    const { stdout: version } = await start(join(place, 'root/usr/bin/dms'), ['version', '--json'], {
+      env: { ...env, PATH: '/usr/bin:/bin' },
+    })
+    expect(JSON.parse(version).client).toMatchObject({ version: '1.0.0-rc.1', node: expect.stringMatching(/^v?26/) })
+  },
+  300_000,
+)
 
 test('dms runs the build of exactly its sources, else the sources; without the packages for a build none is made', async () => {
   const sources = await copyOfSources(await temporary())

@@ -54,9 +54,12 @@ function segments(line: string): string[][] {
   return [...found, ...inner]
 }
 
+/** Programs whose argument `dms` is a package, a user, a unit or a path. */
+const otherPrograms = new Set(['systemctl', 'install', 'useradd', 'userdel', 'journalctl', 'apt', 'npm', 'command', 'ln', '#'])
+
 /** The last name of the program that is no user's (crontab, sudo) and no flag's value. */
 function dmsWords(words: readonly string[]): string[][] {
-  if (['systemctl', 'install', 'useradd', 'journalctl', '#'].includes(words[0] ?? '')) return []
+  if (otherPrograms.has(words[0] ?? '')) return []
   const at = words.findIndex((word, index) => word === 'dms' && words[index + 1] !== 'dms' && !/^-[ugo]$/.test(words[index - 1] ?? ''))
   if (at === -1) return []
   // xargs adds what comes down the pipe.

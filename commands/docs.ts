@@ -50,5 +50,5 @@ async function writePages(cli: Cli, program: Command, dir: string, extension: st
     await writeFile(path, page(word))
     written.push({ path })
   }
-  cli.print(written, { columns: [{ name: 'path' }], id: 'path' })
+  cli.print(written, { columns: [{ name: 'path' }], id: 'path', isQuery: false })
 }

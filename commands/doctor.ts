@@ -52,7 +52,10 @@ export const doctor = (cli: Cli) =>
       const diagnoses: Diagnosis[] = []
       await runChecks(checks, flags.fix === true, (diagnosis) => {
         diagnoses.push(diagnosis)
-        if (cli.options.isHuman) cli.write(formatDiagnosis(diagnosis, cli.options.width))
+        const lines = formatDiagnosis(diagnosis, cli.options.width)
+        const isProblem = diagnosis.status === 'fail' || diagnosis.status === 'warn'
+        if (cli.options.isSilent) for (const line of isProblem ? lines : []) cli.warn(line)
+        else if (cli.options.isHuman) cli.write(`${lines.join('\n')}\n`)
       })
       const count = (status: Diagnosis['status']) => diagnoses.filter((diagnosis) => diagnosis.status === status).length
       if (count('fail') > 0 || (flags.strict && count('warn') > 0)) cli.exit = 'PARTIAL'
@@ -117,15 +120,16 @@ const statusLabels = { ok: 'ok  ', warn: 'warn', fail: 'FAIL', skip: 'skip' } as
 const indent = 19
 
 /** Formats one check. The fix stays on one line, because users copy it. */
-function formatDiagnosis({ id, status, message, fix, fixed }: Diagnosis, width: number): string {
+function formatDiagnosis({ id, status, message, fix, fixed }: Diagnosis, width: number): string[] {
   const lines = [wrapText(`${statusLabels[status]}  ${id.padEnd(11)}  ${escapeControls(message)}`, width, indent)]
   if (fixed !== null) lines.push(wrapText(`${' '.repeat(indent)}fixed: ${escapeControls(fixed)}`, width, indent))
   else if (fix !== undefined) lines.push(`${' '.repeat(indent)}fix: ${escapeControls(fix)}`)
-  return `${lines.join('\n')}\n`
+  return lines.flatMap((line) => line.split('\n'))
 }
 
 function printDiagnoses(cli: Cli, diagnoses: readonly Diagnosis[], verdict: string): void {
   const columns = columnsOf(['status', 'id', 'message', 'fix', 'fixed'])
+  if (cli.options.isSilent) return
   if (cli.options.isHuman) cli.write(`${verdict}\n`)
   else if (cli.options.format === 'json') {
     const status = diagnoses.some((one) => one.status === 'fail') ? 'fail' : diagnoses.some((one) => one.status === 'warn') ? 'warn' : 'ok'

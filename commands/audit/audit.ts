@@ -67,8 +67,8 @@ const verify = (cli: Cli) =>
       const expectedHead = head === undefined ? null : parseHead(head)
       const client = await cli.client()
       const verification = await client.audit.verify(expectedHead)
-      cli.print(verification, { columns: verificationColumns })
       if (!verification.ok) cli.exit = 'PARTIAL'
+      cli.print(verification, { columns: verificationColumns, isQuery: false })
     })
 
 function parseHead(head: string): { seq: number; hash: string } {

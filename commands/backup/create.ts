@@ -85,8 +85,7 @@ export const create = (cli: Cli) =>
       const counts = { place, documents, files, bytes, damaged: damaged.length, lost_in_store: lostInStore.length, dry_run: false }
       const summary = buildSummary(cli, 'backup create', counts, started)
       const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${summary.duration_seconds.toFixed(1)} s: ${place}`
-      // With -q nothing is printed, so that cron sends no mail.
-      if (place === '-' || (cli.options.isQuiet && cli.options.format === 'tsv')) return cli.note(sentence)
+      if (place === '-') return cli.note(sentence)
       const columns = columnsOf(['place', 'documents', 'files', 'bytes', 'damaged', 'duration_seconds'])
       cli.print(summary, { columns, id: 'place', sentence })
     })

@@ -39,8 +39,9 @@ const check = (cli: Cli) =>
         rows.length > 0
           ? `${pluralize(problems.length, 'error')}, ${pluralize(warnings.length, 'warning')}`
           : `✓ ${checked ?? 'no configuration file; defaults and environment variables'}: valid`
-      cli.print(rows, { columns: columnsOf(['severity', 'message']), id: 'message', sentence: [...lines, verdict] })
       if (problems.length > 0 || (strict && warnings.length > 0)) cli.exit = 'CONFIG'
+      if (cli.options.isSilent) for (const line of lines) cli.warn(line)
+      else cli.print(rows, { columns: columnsOf(['severity', 'message']), id: 'message', sentence: [...lines, verdict] })
     })
 
 const show = (cli: Cli) =>

@@ -45,7 +45,8 @@ export const wait = (cli: Cli) =>
         const { status, title, error } = await client.documents.get(id)
         rows.push({ id, status, title, error })
       }
-      cli.print(rows, { columns })
+      const hasFailed = flags.for === 'completed' && rows.some(({ status }) => status === 'failed')
+      if (hasFailed) cli.exit = 'PARTIAL'
+      cli.print(rows, { columns, isQuery: false })
       if (left.size > 0) throwIfTimedOut(cli, `OCR of ${left.size} of ${ids.length} documents has not finished`)
-      if (flags.for === 'completed' && rows.some(({ status }) => status === 'failed')) cli.exit = 'PARTIAL'
     })

@@ -7,6 +7,7 @@ import { usage } from '../../src/cli/runtime/exit.ts'
 import { lockFolders } from '../../src/cli/runtime/run-lock.ts'
 import { addUploadFlags, parseUploadFlags, type UploadFlags } from '../../src/cli/upload/flags.ts'
 import { watchFolder } from '../../src/cli/upload/watch-folder.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 
 export const watch = (cli: Cli) =>
   addUploadFlags(
@@ -39,10 +40,7 @@ export const watch = (cli: Cli) =>
       await lockFolders(cli, 'documents watch', [folder], parseDurationFlag('--lock-timeout', flags.lockTimeout))
       const client = await cli.client()
       const batch = startBatch(cli, 'documents watch', { isEndless: true })
-      const add: Batch['add'] = (item) => {
-        if (cli.options.isHuman && item.action !== 'failed') cli.write(`${item.action}  ${item.key}\n`)
-        batch.add(item)
-      }
+      const add: Batch['add'] = (item) => batch.add(item, escapeControls(`${item.action}  ${item.key}`))
       const { include, exclude } = flags
       cli.note(`watching ${folder}`)
       await watchFolder(cli, client, {

@@ -127,7 +127,7 @@ const down = (cli: Cli) =>
         await asOwner((owner) => revert(owner, lockTimeoutMs, goal, reverted))
       }
       const rows = reverted.map(({ name, loses }) => ({ name, action: dryRun ? 'would revert' : 'reverted', loses }))
-      cli.print(rows, { columns: columnsOf(['name', 'action', 'loses']), id: 'name' })
+      cli.print(rows, { columns: columnsOf(['name', 'action', 'loses']), id: 'name', isQuery: false })
     })
   })
 
@@ -180,5 +180,5 @@ async function requireMigration(name: string | undefined): Promise<void> {
 
 function printMigrations(cli: Cli, names: readonly string[], action: string): void {
   const rows = names.map((name) => ({ name, action }))
-  cli.print(rows, { columns: columnsOf(['name', 'action']), id: 'name' })
+  cli.print(rows, { columns: columnsOf(['name', 'action']), id: 'name', isQuery: false })
 }

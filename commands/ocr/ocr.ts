@@ -3,7 +3,7 @@ import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { readIds } from '../../src/cli/arguments/ids.ts'
 import { startBatch } from '../../src/cli/output/batch-output.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
-import { type Column, columnsOf } from '../../src/cli/output/output.ts'
+import { type Column, columnsOf, type Shape } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { exitOfAbort, runIdBatch } from '../../src/cli/runtime/run-batch.ts'
 import { inProcessWorkerNote, openClientWithWorker, pollUntil, throwIfTimedOut } from '../../src/cli/runtime/wait.ts'
@@ -62,14 +62,14 @@ const status = (cli: Cli) =>
         return async () => {
           const status = await client.ocrQueue.status()
           cli.exit = status.pending > maxPending || status.failed > maxFailed ? 'PARTIAL' : 'OK'
-          printStatus(cli, status)
+          printStatus(cli, status, { isQuery: flags.maxPending === undefined && flags.maxFailed === undefined })
         }
       })
     })
 
-/** Prints the status: the object of the API with -o json, `sentence` on a terminal, else one line. */
-function printStatus(cli: Cli, status: OcrStatus, sentence?: string): void {
-  cli.print(cli.options.isJson ? status : [status], { columns, id: 'pending', sentence })
+/** Prints the status: the object of the API with -o json, else one line. */
+function printStatus(cli: Cli, status: OcrStatus, shape: Pick<Shape<OcrStatus>, 'isQuery' | 'sentence'>): void {
+  cli.print(cli.options.isJson ? status : [status], { columns, id: 'pending', ...shape })
 }
 
 function parseLimit(flag: string, limit: string | undefined): number {
@@ -90,7 +90,7 @@ const pause = (cli: Cli) =>
     ],
   }).action(async () => {
     const client = await cli.client()
-    printStatus(cli, await client.ocrQueue.pause(), '✓ Paused the OCR queue; to resume it: dms ocr queue resume')
+    printStatus(cli, await client.ocrQueue.pause(), { sentence: '✓ Paused the OCR queue; to resume it: dms ocr queue resume' })
   })
 
 const resume = (cli: Cli) =>
@@ -100,7 +100,7 @@ const resume = (cli: Cli) =>
     exits: '0 resumed, or was not paused · 4 not signed in · 5 not an admin · 69 server unreachable',
   }).action(async () => {
     const client = await cli.client()
-    printStatus(cli, await client.ocrQueue.resume(), '✓ Resumed the OCR queue')
+    printStatus(cli, await client.ocrQueue.resume(), { sentence: '✓ Resumed the OCR queue' })
   })
 
 const prioritise = (cli: Cli) =>
@@ -147,9 +147,9 @@ const wait = (cli: Cli) =>
       return left === 0
     })
     progress.done()
-    printStatus(cli, now)
-    if (!isEmpty) throwIfTimedOut(cli, `${now.pending + now.processing} OCR jobs are unfinished`)
     if (now.failed > before.failed) cli.exit = 'PARTIAL'
+    printStatus(cli, now, { isQuery: false })
+    if (!isEmpty) throwIfTimedOut(cli, `${now.pending + now.processing} OCR jobs are unfinished`)
   })
 
 const recover = (cli: Cli) =>

@@ -83,6 +83,6 @@ const status = (cli: Cli) =>
       const { status } = await import('../../src/search/reindex.ts')
       const { updatedAt, ...counts } = await status(app)
       const row = { ...counts, updated_at: updatedAt?.toISOString() ?? null }
-      cli.print(cli.options.isJson ? row : [row], { columns: statusColumns, id: 'engine' })
       if (check && (row.drift > 0 || row.outdated > 0 || row.failing > 0)) cli.exit = 'PENDING'
+      cli.print(cli.options.isJson ? row : [row], { columns: statusColumns, id: 'engine', isQuery: !check })
     })

@@ -177,7 +177,7 @@ const test = (cli: Cli) =>
       if (!ok) cli.exit = 'PARTIAL'
       const rows = checks.map((check) => ({ ...check, result: check.ok ? 'ok' : 'failed' }))
       if (cli.options.isJson) cli.print({ ok, checks, sample }, { columns: [] })
-      else cli.print(rows, { columns: [{ name: 'name', title: 'CHECK' }, ...columnsOf(['result', 'message'])], id: 'name' })
+      else cli.print(rows, { columns: [{ name: 'name', title: 'CHECK' }, ...columnsOf(['result', 'message'])], id: 'name', isQuery: false })
       for (const path of sample) cli.note(`  ${path}`)
     })
 

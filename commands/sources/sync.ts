@@ -18,6 +18,7 @@ import {
 } from '../../src/cli/runtime/sync-source.ts'
 import type { Client } from '../../src/client/client.ts'
 import type { Source } from '../../src/client/sources.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 
 interface Flags {
   all?: boolean
@@ -132,11 +133,9 @@ async function syncAll(
       cli.signal.throwIfAborted()
       const synced = await run(source, progress)
       all.push(synced)
-      batch.add(synced.item)
-      // Failures were printed to standard error.
-      if (!cli.options.isHuman) continue
-      if (synced.item.action !== 'failed') cli.write(`${formatItem(synced.item)}\n`)
-      else if (synced.item.error?.code === 'SOURCE_UNAUTHORIZED') cli.warn(`         fix: dms sources update ${source.id} --password-stdin`)
+      batch.add(synced.item, escapeControls(formatItem(synced.item)))
+      if (!cli.options.isJson && synced.item.error?.code === 'SOURCE_UNAUTHORIZED')
+        cli.warn(`         fix: dms sources update ${source.id} --password-stdin`)
     }
   } catch (error) {
     if (!cli.signal.aborted) throw error
@@ -173,7 +172,11 @@ async function enqueue(cli: Cli, client: Client, names: readonly string[], flags
     const { job_id } = await client.sources.sync(id, { full: flags.full === true })
     return { source: name, source_id: id, job_id }
   })
-  cli.print(rows, { columns: [{ name: 'source' }, { name: 'job_id', title: 'JOB' }, { name: 'source_id', show: 'wide' }], id: 'job_id' })
+  cli.print(rows, {
+    columns: [{ name: 'source' }, { name: 'job_id', title: 'JOB' }, { name: 'source_id', show: 'wide' }],
+    id: 'job_id',
+    isQuery: false,
+  })
 }
 
 async function listPlan(

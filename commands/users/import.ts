@@ -1,4 +1,4 @@
-import { open, writeFile } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../../src/cli/arguments/user-file.ts'
@@ -41,7 +41,10 @@ export const importUsers = (cli: Cli) =>
     ],
     exits:
       '0 all rows imported · 3 some failed · 1 all failed · 2 unreadable file or unknown column · 7 user exists (--on-conflict fail) or bad row (--atomic) · 75 another import is running',
-    notes: ['Without --atomic each row is imported on its own. On the server only one import runs at a time.'],
+    notes: [
+      'Without --atomic each row is imported on its own. On the server only one import runs at a time.',
+      'The file of --rejects has the columns of the import, with passwords, and _line, _field, _code and _error.',
+    ],
   })
     .addOption(new Option('--format <format>', 'file format (default: by file extension)').choices(rowFormats))
     .option('--map <pairs>', 'column names in the file: username=login,email=mail')
@@ -57,7 +60,7 @@ export const importUsers = (cli: Cli) =>
         .default('column'),
     )
     .option('--passwords-out <file>', 'write generated passwords to this CSV file (mode 0600, never overwritten)')
-    .option('--rejects <file>', 'write bad rows to this file, with _line, _field, _code and _error')
+    .option('--rejects <file>', 'write bad rows to this file (mode 0600), with their errors')
     .option('--atomic', 'import all rows or none')
     .addOption(new Option('--max-errors <n>', 'stop after this many bad rows').conflicts('atomic'))
     .option('--lock-timeout <duration>', 'time to wait for another import', '0s')
@@ -129,7 +132,7 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
   batch.finish()
   if (flags.rejects !== undefined && rejected.length > 0) {
-    await writeFile(flags.rejects, formatRejects(rejected), { mode: 0o600 })
+    await writePrivately(flags.rejects, formatRejects(rejected))
     const nextArgs = `${flags.rejects}${/\.csv$/i.test(flags.rejects) ? '' : ' --format csv'} --on-conflict ${flags.onConflict}`
     cli.note(`wrote ${rejected.length} rows to ${flags.rejects}; correct them and run: dms users import ${nextArgs}`)
   } else if (rejected.length > 0 && file !== '-') cli.note('to write the bad rows to a file: --rejects FILE')
@@ -184,6 +187,17 @@ async function generatePasswords(
   await file?.appendFile(created.map(({ username, password }) => `${formatCsv([[username]]).trimEnd()},${password}\n`).join(''))
   await file?.sync()
   return users
+}
+
+/** Writes a file that only its owner can read, also over an existing one. */
+async function writePrivately(path: string, text: string): Promise<void> {
+  const file = await open(path, 'w', 0o600)
+  try {
+    if ((await file.stat()).isFile()) await file.chmod(0o600)
+    await file.writeFile(text)
+  } finally {
+    await file.close()
+  }
 }
 
 async function createPasswordFile(path: string) {

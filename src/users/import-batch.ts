@@ -19,7 +19,7 @@ export const importRow = ({ config }: App) =>
     .object({
       username: Username,
       email: Email,
-      password: newPassword(config).optional(),
+      password: newPassword(config).regex(/[^*]/, 'a mask of asterisks, not a password').optional(),
       password_hash: PasswordHash.optional(),
       role: Role.optional(),
       display_name: DisplayName.optional(),

@@ -128,7 +128,20 @@ ada;ada@example.org;${password};Ada\r
 ANA;other@example.org;;\r
 `
 
-test('import: --map for other column names; 3 with bad rows reported and written to --rejects without secrets', async () => {
+test('import: 1 VALIDATION_ERROR for a masked password; --rejects makes an existing file private and keeps the password', async () => {
+  const { users, file, path, signIn } = await start()
+  const masked = await users(['import', await file('masked.csv', 'username,email,password\neve,eve@example.org,*********\n'), '-q'])
+  expect(masked).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('password: a mask of asterisks, not a password') })
+  await file('bad.csv', 'an older file')
+  const rows = await file('eve.csv', `username,email,password\neve,nowhere,${password}\n`)
+  expect((await users(['import', rows, '--rejects', path('bad.csv')])).code).toBe(1)
+  expect((await stat(path('bad.csv'))).mode & 0o777).toBe(0o600)
+  const rejects = await readFile(path('bad.csv'), 'utf8')
+  expect((await users(['import', await file('good.csv', rejects.replace('nowhere', 'eve@example.org'))])).code).toBe(0)
+  expect(await signIn('eve', password)).toBe(200)
+})
+
+test('import: --map for other column names; 3 with bad rows reported and written to --rejects, which can be imported', async () => {
   const { users, file, path, signIn } = await start()
   const args = ['import', await file('staff.csv', staff), '--map', 'username=login,email=mail', '--rejects', path('bad.csv')]
   const { code, stdout, stderr } = await users([...args, '-o', 'jsonl'])
@@ -148,18 +161,18 @@ test('import: --map for other column names; 3 with bad rows reported and written
   expect(stderr).toContain('wrote 2 rows to')
   const rejects = await readFile(path('bad.csv'), 'utf8')
   expect((await stat(path('bad.csv'))).mode & 0o777).toBe(0o600)
-  expect(stdout + rejects).not.toMatch(/correct horse|short/)
+  expect(stdout + stderr).not.toMatch(/correct horse|short/)
   const [head, ...rows] = parseCsv(rejects).map(({ fields }) => fields)
   expect(head?.slice(-4)).toEqual(['_line', '_field', '_code', '_error'])
   expect(rows.map((row) => [row[0], row[2], ...row.slice(7, 10)])).toEqual([
     ['ANA', '', '7', 'username', 'DUPLICATE_RESOURCE'],
-    ['bad one', '******', '4', 'username email password display_name', 'VALIDATION_ERROR'],
+    ['bad one', 'short', '4', 'username email password display_name', 'VALIDATION_ERROR'],
   ])
   expect(await signIn('ana', password)).toBe(200)
 
   const again = await users([
     'import',
-    await file('good.csv', rejects.replace('bad one,nowhere,******', `good,good@example.org,${password}`).replace('two\nlines', 'one')),
+    await file('good.csv', rejects.replace('bad one,nowhere,short', `good,good@example.org,${password}`).replace('two\nlines', 'one')),
     '--json',
   ])
   expect(JSON.parse(again.stdout)).toMatchObject({ created: 1, skipped: 1, failed: 0, exit_code: 0 })

@@ -59,6 +59,13 @@ test('import: a dry run of 250 rows creates nobody; two imports of the same rows
   expect((await stored()).length).toBe(250)
 })
 
+test('import: VALIDATION_ERROR for a password of asterisks only, which masks another', async () => {
+  const { importUsers } = await start()
+  const { results } = await importUsers([row(1, { password: '************' }), row(2, { password: '***********a' })])
+  const problem = { code: 'VALIDATION_ERROR', details: { issues: [{ path: 'password', message: 'a mask of asterisks, not a password' }] } }
+  expect(results).toMatchObject([{ action: 'failed', error: problem }, { action: 'created' }])
+})
+
 test('import: DUPLICATE_RESOURCE for a name that looks like one of the same import', async () => {
   const { importUsers } = await start()
   const { results } = await importUsers([row(1), { ...row(2), username: 'рорсо' }, row(3), { ...row(4), username: 'popco' }])

@@ -1,5 +1,4 @@
 /** Output of a batch: one result per item, and a summary. */
-import { escapeControls } from '../../log/escape.ts'
 import type { Cli } from '../runtime/context.ts'
 import type { Column } from './output.ts'
 import { openResultStream, type StreamOptions } from './result-stream.ts'
@@ -18,7 +17,8 @@ export interface BatchItem {
 }
 
 export interface Batch {
-  add(item: BatchItem): void
+  /** adds an item, or `sentence` for people; its error goes to standard error, unless the format is JSON */
+  add(item: BatchItem, sentence?: string): void
   /** prints the summary with the fields of `more`; sets the exit to PARTIAL, or FAILED if every item failed, unless it is set */
   finish(more?: Readonly<Record<string, unknown>>): void
 }
@@ -48,12 +48,11 @@ export function startBatch(cli: Cli, command: string, { isDryRun = false, column
   const counts = new Map(defaultActions.map((action) => [action, 0]))
   let bytes = 0
   return {
-    add(item) {
+    add(item, sentence) {
       counts.set(item.action, (counts.get(item.action) ?? 0) + (item.count ?? 1))
       bytes += item.bytes ?? 0
-      if (item.action === 'failed' && (cli.options.isHuman || cli.options.format === 'id'))
-        cli.warn(`${escapeControls(item.key)}: ${escapeControls(item.error?.message ?? 'failed')}`)
-      results.add(item)
+      if (item.action === 'failed' && !cli.options.isJson) cli.warn(formatFailure(item))
+      results.add(item, item.action === 'failed' ? undefined : sentence)
     },
     finish(more = {}) {
       const total = [...counts.values()].reduce((sum, count) => sum + count, 0)
@@ -64,4 +63,10 @@ export function startBatch(cli: Cli, command: string, { isDryRun = false, column
       results.finish({ dry_run: isDryRun, total, ...Object.fromEntries(counts), bytes, ...more }, sentence)
     },
   }
+}
+
+/** Formats the error of an item. Errors of files begin with their path, which is the key. */
+function formatFailure({ key, error }: BatchItem): string {
+  const message = error?.message ?? 'failed'
+  return message.startsWith(`${key}: `) ? message : `${key}: ${message}`
 }

@@ -22,8 +22,8 @@ export function startFindings<F extends object>(
   return {
     add(finding) {
       count++
-      if (cli.options.isHuman) cli.write(`${wrapText(sentence(finding), cli.options.width)}\n`)
-      results.add(finding)
+      if (cli.options.isSilent) cli.warn(sentence(finding))
+      results.add(finding, wrapText(sentence(finding), cli.options.width))
     },
     finish(more = {}, verdict = undefined) {
       if (count > 0 && cli.exit === 'OK') cli.exit = 'PARTIAL'

@@ -32,6 +32,8 @@ export interface Shape<T> {
   readonly id?: string
   /** text for a terminal, one line or several, unless an output format is given */
   readonly sentence?: string | readonly string[]
+  /** answer to a question, which -q keeps; default: no `sentence`. Results of actions and checks are not. */
+  readonly isQuery?: boolean
   /** continues an earlier list: without headings */
   readonly isContinuation?: boolean
 }

@@ -27,10 +27,10 @@ export interface StreamOptions<T> {
   readonly now?: () => Date
 }
 
-/** Starts the output for programs; people get `sentence` only. Throws Failure USAGE for an unknown field of --fields. */
+/** Starts the output for programs; people get sentences, and nobody anything with --quiet. Throws Failure USAGE for an unknown field of --fields. */
 export function openResultStream<T extends object>(cli: Cli, command: string, options: StreamOptions<T>) {
   const { type, columns, optionalFields = [], id, isEndless = false, now = () => new Date() } = options
-  const { isHuman, fields } = cli.options
+  const { isHuman, isSilent, fields } = cli.options
   const format = isEndless && cli.options.format === 'json' ? 'jsonl' : cli.options.format
   rejectUnknownFields(fields, new Set([...columns.map(({ name }) => name), 'type', ...optionalFields]))
   const shape = { columns, ...(id === undefined ? {} : { id }) }
@@ -38,7 +38,10 @@ export function openResultStream<T extends object>(cli: Cli, command: string, op
   const rows: T[] = []
   let count = 0
   return {
-    add(row: T): void {
+    /** Adds a row, or `sentence` for people. */
+    add(row: T, sentence?: string): void {
+      if (isSilent) return
+      if (isHuman && sentence !== undefined) cli.write(`${sentence}\n`)
       if (isHuman) return
       if (format === 'jsonl') cli.write(`${JSON.stringify(pickFields({ type, ...row }, fields))}\n`)
       else if (format === 'tsv' || format === 'id') cli.print([fillMissingFields(row, fields)], { ...shape, isContinuation: count > 0 })
@@ -47,6 +50,7 @@ export function openResultStream<T extends object>(cli: Cli, command: string, op
     },
     /** Prints the rows that are left and the summary with the fields of `more`. --fields does not apply to the summary. */
     finish(more: object, sentence: string): void {
+      if (isSilent) return
       const summary = buildSummary(cli, command, more, started, now())
       if (isHuman) cli.write(`${sentence}     ${summary.duration_seconds.toFixed(1)} s\n`)
       else if (format === 'jsonl') cli.write(`${JSON.stringify(summary)}\n`)

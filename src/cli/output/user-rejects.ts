@@ -16,11 +16,11 @@ export const formatRowError = (error: RowError): string =>
     .map(({ path, message }) => (path ? `${path}: ${message}` : message))
     .join('; ')
 
-/** Formats the rows as CSV with the columns of the import and the errors, without secrets. The file can be corrected and imported. */
+/** Formats the rows as CSV with the columns of the import and the errors. The file can be corrected and imported, so it contains passwords. */
 export function formatRejects(rejected: readonly RejectedRow[]): string {
   const lines = rejected.map(({ row: { location, fields }, error }) => {
     const row = (typeof fields === 'object' && fields !== null ? fields : {}) as Record<string, unknown>
-    const values = userColumns.map((name) => (name.startsWith('password') && row[name] !== undefined ? '******' : row[name]))
+    const values = userColumns.map((name) => row[name])
     const issues = issuesOf(error)
     const paths = issues.map(({ path }) => path).join(' ')
     return [...values, location.split(' ')[1], paths, error.code, issues.map(({ message }) => message).join('; ')]

@@ -27,7 +27,7 @@ export interface Cli {
   onForcedExit(work: () => Promise<void>): void
   /** exit of a command that did not throw (PARTIAL, PENDING) */
   exit: Exit
-  /** prints the result: rows or one object */
+  /** prints the result: rows or one object. With --quiet the result of an action or check is an error message, or nothing if `exit` is OK. */
   print<T extends object>(result: T | readonly T[], shape: Shape<T>): void
   /** writes text to standard output unchanged */
   write(text: string): void
@@ -138,7 +138,11 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       return watch(true)
     },
     onForcedExit: (work) => stop?.onForcedExit(work),
-    print: (result, shape) => print(stdout, render(result, shape, cli.options)),
+    print(result, shape) {
+      const isSilent = cli.options.isSilent && !(shape.isQuery ?? shape.sentence === undefined)
+      if (!isSilent) print(stdout, render(result, shape, cli.options))
+      else if (cli.exit !== 'OK') print(stderr, render(result, shape, { ...cli.options, isHuman: true }))
+    },
     write: (text) => print(stdout, text),
     note(text) {
       if (!cli.options.isQuiet) print(stderr, `${escapeControls(text)}\n`)

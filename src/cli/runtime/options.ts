@@ -21,6 +21,8 @@ export interface GlobalOptions extends RenderOptions {
   /** user to act as on this machine; null: the operator */
   readonly as: string | null
   readonly isQuiet: boolean
+  /** --quiet without an output format: a successful action or check prints nothing */
+  readonly isSilent: boolean
   /** 0, 1 (steps and stacks), 2 (HTTP and SQL) */
   readonly verbose: number
   readonly progress: ProgressMode
@@ -64,7 +66,7 @@ export function addGlobalOptions(program: Command): void {
     new Option('--fields <names>', 'select and order fields, separated by commas'),
     new Option('--header', 'print a header line'),
     new Option('--no-header', 'omit the header line'),
-    new Option('-q, --quiet', 'print only results, warnings and errors (DMS_QUIET)'),
+    new Option('-q, --quiet', 'print nothing on success, except queries and -o (DMS_QUIET)'),
     new Option('-v, --verbose', 'print steps; twice: also HTTP and SQL (DMS_VERBOSE)').argParser(
       (_: unknown, count: number | undefined) => (count ?? 0) + 1,
     ),
@@ -92,6 +94,7 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     : ((readFlag('output') as Format | 'auto' | undefined) ?? oneOf(env, 'DMS_OUTPUT', ['auto', ...formats]) ?? 'auto')
   const timeout = readFlag('timeout') ?? (env.DMS_TIMEOUT || undefined)
   const settings = { data_dir: readFlag('dataDir'), 'log.level': readFlag('logLevel'), 'log.format': readFlag('logFormat') }
+  const isQuiet = opts.quiet === true || flag(env, 'DMS_QUIET')
   const format = output === 'auto' ? (isTerminal ? 'table' : 'tsv') : output
   return {
     settings: Object.fromEntries(Object.entries(settings).filter((entry): entry is [string, string] => entry[1] !== undefined)),
@@ -107,7 +110,8 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
         ?.split(',')
         .map((name) => name.trim()) ?? null,
     header: typeof opts.header === 'boolean' ? opts.header : null,
-    isQuiet: opts.quiet === true || flag(env, 'DMS_QUIET'),
+    isQuiet,
+    isSilent: isQuiet && output === 'auto',
     verbose: typeof opts.verbose === 'number' ? opts.verbose : level(env),
     progress: (readFlag('progress') as ProgressMode | undefined) ?? oneOf(env, 'DMS_PROGRESS', ['auto', 'plain', 'json', 'none']) ?? 'auto',
     canPrompt: opts.input !== false && !flag(env, 'DMS_NO_INPUT') && stderr.isTTY === true && terminal.stdin.isTTY === true,

@@ -3,20 +3,31 @@ import { startBatch } from '../../../src/cli/output/batch-output.ts'
 import { startFindings } from '../../../src/cli/output/findings.ts'
 import { type Format, type RenderOptions, render } from '../../../src/cli/output/output.ts'
 import type { Cli } from '../../../src/cli/runtime/context.ts'
+import { escapeControls } from '../../../src/log/escape.ts'
 
-type Asked = Partial<Pick<RenderOptions, 'isHuman' | 'fields' | 'header'>> & { isEndless?: boolean }
+type Asked = Partial<Pick<RenderOptions, 'isHuman' | 'fields' | 'header'>> & { isEndless?: boolean; isSilent?: boolean }
 
 /** Runs a batch of `items` in a format and returns its output. */
 function runBatch(format: Format, actions: readonly string[], { isHuman = false, isEndless = false, ...asked }: Asked = {}) {
   const said = { stdout: '', stderr: '' }
   const width = Number.POSITIVE_INFINITY
-  const rendering = { format, isHuman, fields: null, header: null, isTerminal: isHuman, width, color: false, ...asked }
+  const rendering = {
+    format,
+    isHuman,
+    fields: null,
+    header: null,
+    isTerminal: isHuman,
+    width,
+    color: false,
+    isJson: format.startsWith('json'),
+    ...asked,
+  }
   const cli = {
     options: rendering,
     exit: 'OK',
     print: (result: object, shape: Parameters<typeof render>[1]) => (said.stdout += render(result, shape, rendering)),
     write: (text: string) => (said.stdout += text),
-    warn: (text: string) => (said.stderr += `${text}\n`),
+    warn: (text: string) => (said.stderr += `${escapeControls(text)}\n`),
   } as unknown as Cli
   let time = Date.parse('2026-01-02T03:04:05Z')
   const now = () => {
@@ -117,6 +128,19 @@ test('interrupted findings keep the exit code of the interruption', () => {
 test('tsv prints one line per item', () => {
   expect(runBatch('tsv', mixed).stdout).toBe('created\trow 0\tu0\t\nfailed\trow 1\t\tbad\\nrow\nunchanged\trow 2\tu2\t\n')
 })
+
+test.each(['tsv', 'table'] as const)('with -q only failures are printed, to standard error (%s)', (format) => {
+  const isHuman = format === 'table'
+  expect(runBatch(format, mixed, { isSilent: true, isHuman })).toEqual({ stdout: '', stderr: 'row 1: bad\\nrow\n', exit: 'PARTIAL' })
+  expect(runBatch(format, ['created'], { isSilent: true, isHuman })).toEqual({ stdout: '', stderr: '', exit: 'OK' })
+})
+
+test.each(['tsv', 'csv', 'table'] as const)(
+  '%s rows of failed items go to standard output, their errors also to standard error',
+  (format) => {
+    expect(runBatch(format, mixed)).toMatchObject({ stdout: expect.stringContaining('row 1'), stderr: 'row 1: bad\\nrow\n' })
+  },
+)
 
 test('a terminal gets one sentence and the failures', () => {
   expect(runBatch('table', mixed, { isHuman: true })).toMatchObject({

@@ -1,6 +1,6 @@
 import { collectValues, parseKeyValues } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
-import { findLabelIds } from '../../src/cli/arguments/labels.ts'
+import { createMissingLabels, findLabelIds } from '../../src/cli/arguments/labels.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { lookupPrinterOf } from '../../src/cli/remote/curl-lookup.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -13,6 +13,7 @@ import { allDocumentColumns } from './list.ts'
 interface Flags {
   title?: string
   addLabel: string[]
+  createLabels?: boolean
   removeLabel: string[]
   set: string[]
   unset: string[]
@@ -42,6 +43,7 @@ export const update = (cli: Cli) =>
   })
     .option('--title <title>', 'new title, for a single document')
     .option('--add-label <labels>', 'labels to add (names or ids, separated by commas); repeatable', collectValues, [])
+    .option('--create-labels', 'create labels of --add-label that do not exist')
     .option('--remove-label <labels>', 'labels to remove; repeatable', collectValues, [])
     .option('--set <key=value>', 'metadata entry to set; repeatable', collectValues, [])
     .option('--unset <key>', 'metadata entry to remove; repeatable', collectValues, [])
@@ -56,6 +58,7 @@ export const update = (cli: Cli) =>
       if (title === undefined && !metadata && flags.addLabel.length + flags.removeLabel.length === 0)
         throw usage('nothing to change', 'pass --title, --add-label, --remove-label, --set or --unset')
       const client = await cli.client()
+      if (flags.createLabels) await createMissingLabels(cli, client, flags.addLabel.join(','))
       const added = await findLabelIds(client, flags.addLabel.join(','))
       const removed = await findLabelIds(client, flags.removeLabel.join(','))
       const changes: Changes = { title, metadata, added, removed }

@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { createMissingLabels } from '../../src/cli/arguments/labels.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
@@ -26,7 +27,7 @@ export const upload = (cli: Cli) =>
     manual('upload [path...]', {
       summary: 'Upload files; skip those that exist on the server',
       examples: [
-        ['documents upload contract.pdf --label contracts', ''],
+        ['documents upload contract.pdf --label contracts --create-labels', 'creates the label if it is missing'],
         ['documents upload -r /srv/scans --wait', 'a folder; waits until OCR has finished'],
         ["documents upload -r . --include '*.pdf' --exclude drafts -n", 'dry run'],
         ['documents upload -r /srv/scans --min-age 1m --after-upload move:/srv/done -q', 'from cron'],
@@ -35,7 +36,7 @@ export const upload = (cli: Cli) =>
         ['documents upload report.pdf --owner ana -o id', 'for another user; prints the id'],
       ],
       exits:
-        '0 all uploaded · 3 some failed (with --wait also: OCR failed) · 1, or a more specific code, if all failed · 69 server unreachable · 75 another run uploads the same folder (-r) · 130 interrupted',
+        '0 all uploaded · 3 some failed (with --wait also: OCR failed) · 1, or a more specific code, if all failed · 6 no such label · 69 server unreachable · 75 another run uploads the same folder (-r) · 130 interrupted',
       notes: [
         'On the server, documents belong to --owner, to the user of --as, or else to the first admin.',
         'After Ctrl-C the files being sent are finished. The next run sends the rest. Files and folders inside folders whose names begin with a dot are skipped.',
@@ -63,6 +64,7 @@ export const upload = (cli: Cli) =>
       const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       if (!dryRun && flags.recursive) await lockFolders(cli, 'documents upload', await foldersOf(paths), lockTimeout)
       const client = dryRun ? null : await (wait ? openClientWithWorker(cli, 'documents upload --wait') : cli.client())
+      if (client && flags.createLabels) await createMissingLabels(cli, client, flags.label.join(','))
       const isCached = flags.resume ?? (flags.recursive === true && uploading.afterUpload.isKept)
       const cache = client && isCached ? await openCache(cli, paths, uploading.options.owner) : null
       const options = { ...uploading.options, title }

@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { createMissingLabels } from '../../src/cli/arguments/labels.ts'
 import { type Batch, startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -19,7 +20,7 @@ export const watch = (cli: Cli) =>
         ["documents watch . --include '*.pdf' -o jsonl | jq -r .id", 'ids, as files are uploaded'],
       ],
       exits:
-        '0 stopped (SIGINT, SIGTERM) · 2 no such folder, or invalid option · 3 stopped, and some files failed · 4 not signed in · 75 another run uploads this folder',
+        '0 stopped (SIGINT, SIGTERM) · 2 no such folder, or invalid option · 3 stopped, and some files failed · 4 not signed in · 6 no such label · 75 another run uploads this folder',
       notes: [
         'A file is sent when its size and time have not changed for --settle. A failed file is retried when it changes.',
         'While the server is unreachable, it is retried every 30 s.',
@@ -39,6 +40,7 @@ export const watch = (cli: Cli) =>
       const signal = cli.serviceSignal
       await lockFolders(cli, 'documents watch', [folder], parseDurationFlag('--lock-timeout', flags.lockTimeout))
       const client = await cli.client()
+      if (flags.createLabels) await createMissingLabels(cli, client, flags.label.join(','))
       const batch = startBatch(cli, 'documents watch', { isEndless: true })
       const add: Batch['add'] = (item) => batch.add(item, escapeControls(`${item.action}  ${item.key}`))
       const { include, exclude } = flags

@@ -1,5 +1,5 @@
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
-import { findLabel } from '../../src/cli/arguments/labels.ts'
+import { createMissingLabels, defaultColor, findLabel } from '../../src/cli/arguments/labels.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn, pluralize } from '../../src/cli/output/output.ts'
@@ -44,7 +44,7 @@ const create = (cli: Cli) =>
     ],
     exits: '0 created (or exists, with --if-absent) · 2 invalid value · 4 not signed in · 7 name taken',
   })
-    .option('--colour <#rrggbb>', 'colour of the label (--color is for the terminal)', '#6b7280')
+    .option('--colour <#rrggbb>', 'colour of the label (--color is for the terminal)', defaultColor)
     .option('--description <text>', 'description')
     .option('--if-absent', 'succeed if a label of this name exists')
     .action(async (name: string, flags: { colour: string; description?: string; ifAbsent?: boolean }) => {
@@ -107,7 +107,11 @@ const assign = (cli: Cli) =>
       ['dms search query telecom -o id | dms labels assign telecom -', 'ids from a pipe'],
     ],
     exits: '0 added, or were labelled · 6 no such label or document; nothing was changed',
-  }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'assign'))
+  })
+    .option('--create-labels', 'create the label if it does not exist')
+    .action((nameOrId: string, ids: string[], { createLabels }: { createLabels?: boolean }) =>
+      changeDocuments(cli, nameOrId, ids, 'assign', createLabels),
+    )
 
 const unassign = (cli: Cli) =>
   manual('unassign <label> <id...>', {
@@ -119,9 +123,16 @@ const unassign = (cli: Cli) =>
     exits: '0 removed, or were not labelled · 6 no such label or document; nothing was changed',
   }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'unassign'))
 
-async function changeDocuments(cli: Cli, nameOrId: string, idArguments: readonly string[], change: 'assign' | 'unassign'): Promise<void> {
+async function changeDocuments(
+  cli: Cli,
+  nameOrId: string,
+  idArguments: readonly string[],
+  change: 'assign' | 'unassign',
+  createLabels = false,
+): Promise<void> {
   const ids = (await readIds(idArguments)).map((id) => parseId(id, 'document'))
   const client = await cli.client()
+  if (createLabels) await createMissingLabels(cli, client, nameOrId)
   const { id, name } = await findLabel(client, nameOrId)
   const changed = ids.length === 0 ? 0 : (await client.labels[change](id, ids)).assigned
   const verb = change === 'assign' ? `Added label "${name}" to` : `Removed label "${name}" from`

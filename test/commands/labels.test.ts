@@ -1,6 +1,8 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
-import { startWay } from '../support/both-ways.ts'
+import { startWay, ways } from '../support/both-ways.ts'
 
 test('labels by name (any case) or id: create, assign and unassign ids from a pipe, delete after confirmation', async () => {
   const { dms, asAda } = await startWay('over HTTP')
@@ -22,4 +24,31 @@ test('labels by name (any case) or id: create, assign and unassign ids from a pi
   expect(await dms(['labels', 'delete', 'invoices'])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('pass --yes') })
   expect((await dms(['labels', 'rm', 'invoices', '-y'])).code).toBe(0)
   expect((await asAda.documents.get(two.id)).labels).toEqual([])
+})
+
+test.each(ways)('%s: 6 with the command that creates it for a missing label, which --create-labels creates', async (way) => {
+  const { dms, asAda, folder } = await startWay(way)
+  const { id } = await upload(asAda, '1.txt', '1')
+  const file = join(folder, '2.txt')
+  await writeFile(file, '2')
+  for (const args of [
+    ['documents', 'upload', file, '--label', 'missing'],
+    ['documents', 'update', id, '--add-label', 'missing'],
+    ['documents', 'list', '--label', 'missing'],
+    ['documents', 'export', '--label', 'missing', '--to', join(folder, 'out')],
+    ['search', 'query', 'x', '--label', 'missing'],
+    ['labels', 'assign', 'missing', id],
+  ]) {
+    const refused = { code: 6, stdout: '', stderr: 'error: no label "missing"\n         fix: dms labels create missing\n' }
+    expect(await dms(args), args.join(' ')).toMatchObject(refused)
+    if (!['upload', 'update', 'assign'].includes(args[1] ?? '')) continue
+    const names = args.map((word) => (word === 'missing' ? `new ${args[1]}` : word))
+    expect(await dms([...names, '--create-labels', '-q'])).toMatchObject({ code: 0, stdout: '', stderr: '' })
+  }
+  const names = (await asAda.labels.list()).map(({ name, document_count }) => [name, document_count])
+  expect(names).toEqual([
+    ['new assign', 1],
+    ['new update', 1],
+    ['new upload', 1],
+  ])
 })

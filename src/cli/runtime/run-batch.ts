@@ -2,6 +2,7 @@
 import type { Client } from '../../client/client.ts'
 import { mapConcurrently } from '../../concurrency.ts'
 import { parseId } from '../arguments/ids.ts'
+import { describeMissingLabel } from '../arguments/labels.ts'
 import { type Batch, type BatchItem, type BatchOptions, startBatch } from '../output/batch-output.ts'
 import { formatFileError } from '../output/error-lines.ts'
 import type { Cli } from './context.ts'
@@ -75,7 +76,7 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
     } catch (error) {
       if (cli.signal.aborted && isAbort(error)) return false
       if (isExpectedExit(error)) printed = { error }
-      else if (isFatal(error)) fatal ??= { error }
+      else if (isFatal(error)) fatal ??= { error: describeMissingLabel(error) }
       else {
         failures.add(exitOf(error))
         add({ action: 'failed', key, error: toItemError(error) })
@@ -91,7 +92,7 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
     else
       await work.runGroup?.(item, runItem, countBytes(key)).catch((error) => {
         if (isExpectedExit(error)) printed = { error }
-        else if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error }
+        else if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error: describeMissingLabel(error) }
       })
   }
   function* itemsUntilStop(): Generator<T> {

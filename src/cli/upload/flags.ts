@@ -10,6 +10,7 @@ export interface UploadFlags {
   exclude: string[]
   followSymlinks?: boolean
   label: string[]
+  createLabels?: boolean
   language?: string
   ocr: boolean
   owner?: string
@@ -29,6 +30,7 @@ export const addUploadFlags = (command: Command): Command =>
     .option('--exclude <glob>', 'skip matching files and folders; repeatable', collectValues, [])
     .option('--follow-symlinks', 'follow symbolic links in folders')
     .option('--label <labels>', 'labels to add (names or ids, separated by commas); repeatable', collectValues, [])
+    .option('--create-labels', 'create labels that do not exist')
     .option('--language <codes>', 'OCR languages, e.g. eng or deu+eng')
     .option('--no-ocr', 'use only the text layer of the file')
     .option('--owner <user>', 'owner: user name, e-mail address or id (for admins)')

@@ -64,7 +64,7 @@ describe.each(ways)('%s:', (way) => {
     ])
     expect((await dms(['documents', 'upload', gone])).code).toBe(1)
     const label = await dms(['documents', 'upload', good, '--label', 'no such'])
-    expect(label).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('--label no such: no label "no such"') })
+    expect(label).toMatchObject({ code: 6, stdout: '', stderr: expect.stringContaining("fix: dms labels create 'no such'\n") })
   })
 
   test('upload: from a pipe, and from a list of paths', async () => {

@@ -179,5 +179,5 @@ async function loadRunAge(db: Db, name: 'backup' | 'rehearsal'): Promise<number 
   return rows[0]?.age ?? null
 }
 
-/** Runs a query whose result is always one row. */
+/** Runs a query that returns exactly one row. */
 const selectRow = async <T>(db: Db, query: RawBuilder<unknown>): Promise<T> => (await query.execute(db)).rows[0] as T

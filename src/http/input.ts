@@ -161,7 +161,7 @@ export const moment = z
   .union([z.iso.datetime({ offset: true, error: timestampMessage }), z.iso.date(timestampMessage)], timestampMessage)
   .transform((value) => new Date(value))
   .refine(hasFourDigitYear, timestampMessage)
-/** End of a time span: RFC 3339 timestamp, or a date, which means its last moment in UTC. */
+/** End of a time span: an RFC 3339 timestamp, or a date. A date stands for its last moment in UTC. */
 export const endTimestampText = z
   .union(
     [z.iso.datetime({ offset: true, error: timestampMessage }), z.iso.date(timestampMessage).transform((day) => `${day}T23:59:59.999Z`)],

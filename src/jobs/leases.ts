@@ -15,7 +15,7 @@ export async function leaseNext(db: Db, queue: Queue, worker: string, leaseMs: n
 
 /** Returns whether another owner's job of equal or higher priority could run in place of this one. `maxRunning`: see leaseNext(). */
 export async function shouldYield(db: Db, { queue, priority, owner_id }: Job, maxRunning = 0): Promise<boolean> {
-  // Index ranges before and after the owner's own jobs, of which there may be many.
+  // Index ranges before and after the owner's own jobs: the owner may have many.
   const other = (side: '<' | '>') => sql`
     (select owner_id from jobs where queue = ${queue} and status = 'pending' and priority = level and owner_id ${sql.raw(side)} ${owner_id}::uuid
       and run_at <= now() and not exists (select from users where id = jobs.owner_id and disabled)

@@ -79,7 +79,7 @@ interface EnqueueOptions {
   parentId?: string
   /** for fair scheduling; default: the owner of the document, else none */
   ownerId?: string
-  /** key of which at most one job is pending */
+  /** Key; at most one job with it is pending. */
   dedupeKey?: string
   runAt?: Date
   maxAttempts?: number

@@ -48,7 +48,7 @@ export async function search(app: App, actor: Actor, { q, fuzzy, ...options }: S
   const isListing = parsed.isFiltered && isWordless
   const hasOnlyPunctuation = isWordless && (parsed.text !== '' || !parsed.isFiltered)
   const warnings = hasOnlyPunctuation
-    ? [...parsed.warnings, `the query has no word${isListing ? ' besides its filters' : ': no document matches'}`]
+    ? [...parsed.warnings, `the query has no word${isListing ? ' apart from its filters' : ': no document matches'}`]
     : parsed.warnings
   return find(app, actor, options, { ...parsed, warnings }, (options) =>
     isListing ? app.search.advanced({ ...options, ...noConditions }) : app.search.search({ ...options, text: parsed.text, fuzzy }),

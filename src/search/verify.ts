@@ -1,4 +1,4 @@
-/** Verifies the index: every document has an entry and every entry a document. A sample is compared word by word, and searched for. */
+/** Verifies the index: finds documents without an entry and entries without a document. Compares a sample word by word and searches for it. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { type EntryFault, type IndexContents, noFilter, type SearchFilter } from '../ports/search-engine.ts'

@@ -95,7 +95,7 @@ export const routes = (app: App): Route[] => [
   ),
   admin(
     'GET /api/users/:identifier/groups',
-    { summary: 'Get the groups of a user by username or email address', answer: GroupsAnswer, errors: ['USER_NOT_FOUND'] },
+    { summary: 'List the groups of a user; the path takes a username or email address', answer: GroupsAnswer, errors: ['USER_NOT_FOUND'] },
     async ({ param }) => {
       const account = await users.findByIdentifier(app.db, param('identifier'))
       if (!account) throw new AppError('USER_NOT_FOUND')

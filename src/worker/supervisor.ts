@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { Config } from '../config/schema.ts'
 import type { Log } from '../log/log.ts'
 
-/** Messages of the server to its worker process. */
+/** Messages from the server to its worker process. */
 export type ToWorker =
   /** the first message */
   | { readonly kind: 'start'; readonly config: Config; readonly parentPid: number }
@@ -45,7 +45,7 @@ const program = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../../b
 
 const minRestartMs = 1000
 const maxRestartMs = 60_000
-/** A worker that ran longer did not fail at its start, so that the restart delay begins anew. */
+/** A worker that ran longer did not fail at its start, so that the restart delay is reset. */
 const stableMs = 60_000
 /** Time after the timeout of the jobs, to close connections. */
 const closeTimeoutMs = 10_000

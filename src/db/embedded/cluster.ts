@@ -23,7 +23,7 @@ export interface Cluster {
 
 export const port = 5432
 
-/** The path of a socket has at most 107 bytes (103 on macOS), of which its name needs 14. */
+/** The path of a socket has at most 107 bytes (103 on macOS). Its file name needs 14 of them. */
 const maxSocketFolderBytes = 86
 
 /** The environment of PostgreSQL's programs, equal on every machine. */

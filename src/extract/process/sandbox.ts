@@ -28,7 +28,7 @@ export const nodeKeepsFromNetwork = process.allowedNodeEnvironmentFlags.has('--a
 export interface Rights {
   /** the only folder that it can write to */
   readonly writable: string
-  /** other folders that it can read, besides the program's own */
+  /** Folders that it can read in addition to the program's own. */
   readonly readable: readonly string[]
   /** permission to start programs, which Node cannot restrict any further */
   readonly startsPrograms: boolean

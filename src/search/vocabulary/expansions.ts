@@ -60,9 +60,9 @@ export async function typoExpansions(db: Db, terms: readonly Term[]): Promise<Ma
     Array.from({ length: 2 * one.typos + 1 }, (_, more) => ({ ...one, size: one.size - one.typos + more })),
   )
   const middles = words.flatMap((one) => (one.middle === null ? [] : { ...one, middle: `%${one.middle}%` }))
-  // levenshtein() counts a swap as two; what it lets through is measured again here.
+  // levenshtein() counts a swap as two edits; editDistance() checks its results.
   const isNear = sql`levenshtein_less_equal(vocabulary.word, query.word, 2 * typos) <= 2 * typos`
-  // Size by size, because the words of one size are together in the indexes; but not of the middles: all of some sizes would be looked up besides.
+  // Beginnings and endings: one lookup per word size, because the indexes order words by size. Middles: one lookup for all sizes.
   const { rows } = await sql<{ word: string; expansion: string }>`
     with query as (
       select * from unnest(${sizes.map(({ word }) => word)}::text[], ${sizes.map(({ typos }) => typos)}::int[], ${sizes.map(({ size }) => size)}::int[],

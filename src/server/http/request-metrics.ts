@@ -24,7 +24,7 @@ export interface Recorder {
 /** Upper bounds in seconds: from a cached GET to a slow upload. */
 const bounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** Opens a recorder with all counters at zero. `others` returns families to report along with its own. */
+/** Opens a recorder with all counters at zero. `others` returns further families for the report. */
 export function openRecorder(others: () => Family[] = () => []): Recorder {
   const series = new Map<string, { labels: Labels; durations: Histogram }>()
   const failures = new Map<Code, number>()

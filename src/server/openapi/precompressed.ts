@@ -15,7 +15,7 @@ interface Representation {
   etag: string
 }
 
-/** Returns a request handler for the text of `render`, which is called at the first request. `headers` have names in lower case. */
+/** Returns a handler that answers with the text of `render`. The first request calls `render`. Names of `headers` are lower case. */
 export function precompressed(render: () => string, headers: Readonly<Record<string, string>>): (event: H3Event) => Promise<Response> {
   let cached: Promise<Record<Encoding, Representation>> | undefined
   return async ({ req }) => {

@@ -55,8 +55,8 @@ export function filterQueries(filter: SearchFilter): FilterQueries {
 const ofType = (name: string): string => (name.endsWith('/*') ? `${quote(mimeTypeTerm(name.slice(0, -1)))}:*` : quote(mimeTypeTerm(name)))
 
 /**
- * Joins what the index is asked. Each tsquery is a GIN scan key of its own: the index advances from one key to the next match of the other, while one
- * large tsquery would be evaluated for every document that has its rarest word. Negations go with the first, because alone they match nearly everything.
+ * Returns the tsqueries of an index scan. Each one becomes a GIN scan key: the index skips from a match of one key to the next match of another. It
+ * would evaluate one large tsquery for every document with its rarest word. Negations join the first key: alone they match nearly everything.
  */
 export function scanKeys(required: readonly string[], excluded: readonly string[]): string[] {
   const [first, ...others] = required

@@ -74,7 +74,7 @@ async function faults(trx: Trx, ids: readonly string[]): Promise<EntryFault[]> {
   return faults
 }
 
-/** Compares the terms of an entry and its passages with the expected ones. `left`: superfluous terms; `lacks`: missing terms. */
+/** Compares the terms of an entry and its passages with the expected ones. `left`: extra terms; `lacks`: missing terms. */
 async function compare(db: Db, { number }: Segment, id: string, expected: readonly Buffer[]) {
   const lexemesOf = (vector: Buffer) => sql`select unnest(tsvector_to_array(${vector}::tsvector)) as lexeme`
   const difference = (one: string, other: string) =>

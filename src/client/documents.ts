@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Changes, DuplicatesAnswer, listQuery, PagesAnswer, ThumbnailQuery } from '../documents/routes.ts'
-import type { BulkAnswer, UploadAnswer } from '../documents/upload-requests.ts'
+import type { BulkAnswer, UploadAnswer } from '../documents/upload-forms.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Retry, RetryAnswer } from '../ocr/routes.ts'
 import { type EntryStream, type OpenConnection, type Page, pathOf, type Query, type QueryOf, withQuery } from './connection.ts'
@@ -60,6 +60,9 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   /** Downloads the file; `range` is an HTTP range such as `bytes=0-99`. */
   download: (id: string, { range }: { range?: string } = {}): Promise<Response> =>
     fetch('GET', pathOf('documents', id, 'download'), undefined, range === undefined ? {} : { range }),
+  /** Gets a tar archive: the file of each document as `ID/FILENAME`, its text as `ID.txt`. Documents without a file are left out. */
+  batchGet: (ids: readonly string[], { withText = false }: { withText?: boolean } = {}): Promise<Response> =>
+    fetch('POST', pathOf('documents', 'batch-get'), { ids, with_text: withText }),
   /** Gets the file for inline display. */
   view: (id: string): Promise<Response> => fetch('GET', pathOf('documents', id, 'view')),
   /** Gets a WebP image of the first page; sizes in pixels. */

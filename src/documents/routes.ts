@@ -11,13 +11,15 @@ import { streamedJson } from '../http/streamed-json.ts'
 import { visibleLine } from '../http/visible-text.ts'
 import { resolvePage } from '../settings/settings.ts'
 import { requireDocument, requireDocumentName } from './access.ts'
+import { batchGet, batchGetRoute } from './batch-get.ts'
 import { documentResponse, pagesResponse, textResponse, viewWithContent } from './content.ts'
 import * as documents from './documents.ts'
 import { list as listDocuments, sortable } from './list.ts'
 import { findDuplicates } from './store-document.ts'
 import { openStoredFile } from './stored-files.ts'
 import { preferredType, thumbnailResponse } from './thumbnails.ts'
-import { BulkAnswer, ManyForm, OneForm, storeAll, storeOne, UploadAnswer, type UploadedFile, withStagedFiles } from './upload-requests.ts'
+import { type UploadQuery, uploadMany, uploadOne } from './upload-forms.ts'
+import { storeAll, storeOne, type UploadedFile, withStagedFiles } from './upload-requests.ts'
 import { type Document, DocumentAnswer, type DocumentView, etag, excerptLength, headLength, view } from './view.ts'
 
 const Status = z.enum(['pending', 'processing', 'completed', 'failed'])
@@ -55,7 +57,6 @@ const Sha256 = z
 const DuplicatesBody = z.object({ sha256: listOf(Sha256, 1000, 1), owner: z.string().max(200).optional() })
 export const DuplicatesAnswer = z.object({ documents: z.array(z.object({ sha256: z.string(), id: z.uuid() })) })
 
-const UploadQuery = z.object({ on_duplicate: z.enum(['allow', 'reject', 'return']).optional(), owner: z.string().max(200).optional() })
 export const ThumbnailQuery = z.object({ width: integerText(1, 1000).default(200), height: integerText(1, 1000).default(200) })
 const PageAnswer = z.object({
   page: z.int(),
@@ -69,30 +70,10 @@ const PageAnswer = z.object({
 export const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
+/** Reads of one document are cheap: a list takes ten times as long. */
+const readCost = 0.1
 const ifNoneMatch = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
 
-const idempotencyHeader = {
-  'Idempotency-Key': 'Key of a request. A retry within 24 hours returns the first response; a different request returns 422.',
-} as const
-const uploadOne = {
-  headers: idempotencyHeader,
-  scope: 'upload',
-  query: UploadQuery,
-  form: { fields: OneForm, file: 'file', many: false },
-  status: 201,
-  answer: UploadAnswer,
-  otherAnswers: { 200: UploadAnswer },
-  errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE', 'IDEMPOTENCY_KEY_REUSED'],
-} as const
-const uploadMany = {
-  headers: idempotencyHeader,
-  scope: 'upload',
-  query: UploadQuery,
-  form: { fields: ManyForm, file: 'files', many: true },
-  status: 201,
-  answer: BulkAnswer,
-  errors: ['FORBIDDEN', 'IDEMPOTENCY_KEY_REUSED'],
-} as const
 const changeOptions = {
   headers: { 'If-Match': 'ETag of the document to change.' },
   ids,
@@ -101,6 +82,7 @@ const changeOptions = {
   errors: ['PRECONDITION_FAILED'],
 } as const
 const fileOptions = {
+  cost: readCost,
   headers: fileHeaders,
   ids,
   produces: ['*/*'],
@@ -129,10 +111,10 @@ export const routes = (app: App): Route[] => [
     },
     async ({ actor, body: { sha256, owner } }) => ({ documents: await findDuplicates(app, actor, sha256, owner) }),
   ),
-
+  user('POST /api/documents/batch-get', batchGetRoute, async ({ actor, body }) => batchGet(app, actor, body)),
   user(
     'GET /api/documents/:id',
-    { summary: 'Get a document', headers: ifNoneMatch, ids, answer: DocumentAnswer },
+    { summary: 'Get a document', cost: readCost, headers: ifNoneMatch, ids, answer: DocumentAnswer },
     async ({ actor, event, param }) => {
       const document = await requireDocument(app.reads, actor, param('id'))
       const tag = etag(document)
@@ -155,6 +137,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/documents/:id/thumbnail',
     {
       summary: 'Get a thumbnail of the first page',
+      cost: readCost,
       headers: { Accept: 'Selects JPEG if it has a higher weight than WebP. Default: WebP.', ...ifNoneMatch },
       ids,
       query: ThumbnailQuery,
@@ -164,13 +147,17 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/documents/:id/pages',
-    { summary: 'Get the text by page', ids, answer: PagesAnswer, isLarge: true },
+    { summary: 'Get the text by page', cost: readCost, ids, answer: PagesAnswer, isLarge: true },
     async ({ actor, param }) => pagesResponse(app, (await requireDocumentName(app.reads, actor, param('id'))).id),
   ),
-  user('GET /api/documents/:id/text', { summary: 'Get the text', ids, produces: ['text/plain'] }, async ({ actor, param }) => {
-    const document = await requireDocument(app.reads, actor, param('id'))
-    return textResponse(app, document, { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' })
-  }),
+  user(
+    'GET /api/documents/:id/text',
+    { summary: 'Get the text', cost: readCost, ids, produces: ['text/plain'] },
+    async ({ actor, param }) => {
+      const document = await requireDocument(app.reads, actor, param('id'))
+      return textResponse(app, document, { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' })
+    },
+  ),
 ]
 
 type SignedCall<Query extends z.ZodType> = Call<Query> & { actor: Actor }

@@ -1,55 +1,25 @@
 /** Upload requests: stages the file parts of a multipart body and stores them as documents. */
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import { inSavepoint } from '../db/statements.ts'
 import { AppError, invalid } from '../errors.ts'
 import { fingerprint, type IdempotentRequest, runOnce, type StoredAnswer } from '../http/idempotency.ts'
-import { booleanText, commaSeparated, jsonObject, parseInput } from '../http/input.ts'
+import { parseInput } from '../http/input.ts'
 import type { Fields, Part } from '../http/multipart.ts'
-import { visibleLine } from '../http/visible-text.ts'
 import type { StagedFile } from '../ports/file-store.ts'
 import * as settings from '../settings/settings.ts'
 import { resolveLabelIds } from './document-labels.ts'
 import { resolveOwner, storeDocument } from './store-document.ts'
 import { compareLargeFiles, repairStored } from './stored-files.ts'
-import { DocumentAnswer, view } from './view.ts'
+import { type BulkAnswer, ManyForm, OneForm, type UploadAnswer } from './upload-forms.ts'
+import { view } from './view.ts'
 
 export interface UploadedFile {
   filename: string
   staged: StagedFile
 }
-
-const options = {
-  ocr_enabled: booleanText.default(true),
-  language: settings.OcrLanguage.optional(),
-  on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
-  owner: z.string().max(200).optional(),
-  metadata: jsonObject.prefault('{}'),
-}
-export const OneForm = z.object({
-  ...options,
-  title: z.string().max(10_000, { abort: true }).overwrite(visibleLine).trim().max(1000).optional(),
-  labels: commaSeparated.default([]),
-})
-export const ManyForm = z.object({ ...options, default_labels: commaSeparated.default([]) })
-
-export const UploadAnswer = z.object({ id: z.uuid(), message: z.string(), ocr_queued: z.boolean(), document: DocumentAnswer })
-
-/** `created` is false if the owner had the same bytes (`on_duplicate=return`). */
-const StoredView = z.object({ id: z.uuid(), title: z.string(), sha256: z.string(), created: z.boolean(), ocr_queued: z.boolean() })
-
-export const BulkAnswer = z.object({
-  uploaded: z.int(),
-  failed: z.int(),
-  documents: z.array(
-    z.union([
-      z.object({ filename: z.string(), status: z.literal('uploaded'), ...StoredView.shape }),
-      z.object({ filename: z.string(), status: z.literal('failed'), error: z.object({ code: z.string(), message: z.string() }) }),
-    ]),
-  ),
-})
 
 /** Stages the file parts named `field` while `read` runs and passes them to `store`. Removes temporary files in any case. */
 export async function withStagedFiles<T>(

@@ -66,6 +66,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   answer?: z.ZodType
   /** Successful answers with other statuses. */
   otherAnswers?: Readonly<Record<number, z.ZodType>>
+  /** Cost in calls (server/http/call-limit.ts). Default: 1. */
+  cost?: number
   /** The answer may have megabytes. It waits until the caller has read earlier ones. */
   isLarge?: boolean
   /** Media types of answers other than JSON. */

@@ -119,3 +119,25 @@ test('429 is a page with a sentence for a browser at a shared link, and the erro
   expect((await asking('GET', '/api/documents', browser)).headers.get('content-type')).toMatch('application/json')
   await close(1000)
 })
+
+test('a read of one document takes a tenth of a call, batch-get five, and calls of admins are not counted', async () => {
+  const started = await startApp(limited)
+  const { url, close } = await serve(started)
+  const bearer = async ({ id, token_version }: { id: string; token_version: number }) => {
+    const iat = Math.floor(started.app.now().getTime() / 1000)
+    const token = await started.app.tokens.sign({ sub: id, jti: randomUUID(), iat, exp: iat + 3600, ver: token_version })
+    return { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+  }
+  const { id } = await upload(started.asAda, 'a.txt', 'hello')
+  const [ada, root] = [await bearer(started.ada), await bearer(started.admin)]
+  const read = async (headers: HeadersInit, path = '') => (await fetch(`${url}/api/documents${path}`, { headers })).status
+  const batch = async (headers: HeadersInit) =>
+    (await fetch(`${url}/api/v1/documents/batch-get`, { method: 'POST', headers, body: JSON.stringify({ ids: [id] }) })).status
+  for (let call = 0; call < 50; call++) expect(await read(ada, `/${id}/download`)).toBe(200)
+  for (let call = 0; call < 3; call++) expect(await batch(ada)).toBe(200)
+  expect(await read(ada, `/${id}`)).toBe(429)
+  expect(await batch(ada)).toBe(429)
+  for (let call = 0; call < 25; call++) expect(await read(root)).toBe(200)
+  expect(await batch(root)).toBe(200)
+  await close(1000)
+})

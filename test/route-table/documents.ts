@@ -74,6 +74,10 @@ export const rows: Rows = {
     errors: { FORBIDDEN: (world) => ({ json: { sha256: ['0'.repeat(64)], owner: world.bob.username } }) },
     withIds: [(_world, who) => ({ json: { sha256: ['0'.repeat(64)], owner: who.id } })],
   },
+  'POST /api/documents/batch-get': {
+    good: async (world, who) => ({ json: { ids: [await world.document(who)], with_text: true } }),
+    withIds: [async (world, who) => ({ json: { ids: [await world.document(who)] } })],
+  },
   'GET /api/documents/:id': { good: own },
   'PUT /api/documents/:id': {
     good: async (world, who) => ({

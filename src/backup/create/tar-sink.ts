@@ -3,9 +3,9 @@ import { access, type FileHandle, mkdir, open, rename, unlink } from 'node:fs/pr
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { AppError } from '../../errors.ts'
+import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { type Bytes, writeChunk } from '../byte-streams.ts'
 import { BackupDamaged, type Head, manifestPath } from '../manifest.ts'
-import { tarEnd, tarHeader, tarPadding } from '../tar.ts'
 
 export interface BackupSink {
   /** maximum number of concurrent put() calls */

@@ -11,6 +11,7 @@ import { saveFile } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import { runBatch } from '../runtime/run-batch.ts'
+import { type FetchedDocument, fetchBatch, splitIntoBatches } from './fetch-batch.ts'
 import { exportFileName, type ManifestEntry, manifestEntry, manifestFileName, textFileName } from './manifest.ts'
 
 export interface ExportOptions {
@@ -39,23 +40,43 @@ export async function exportToFolder(
   if (options.shouldDeleteExtra && !options.canDeleteAll && documents.length === 0 && manifest.size > 0)
     throw wouldEmpty(folder, manifest.size)
   const requested = new Set(documents.map(({ id }) => id))
+  const save = async (
+    document: DocumentView,
+    isThere: boolean,
+    fetched: FetchedDocument | null,
+    onBytes: (bytes: number) => void,
+  ): Promise<BatchItem> => {
+    const before = manifest.get(document.id)
+    const file = exportFileName(document)
+    const path = join(folder, file)
+    if (isThere) onBytes(document.size)
+    else if (fetched) await saveFile(chunks(fetched.file), path, unknown, true, onBytes)
+    else await fetchTo(client, document, path, onBytes)
+    const hasText = options.hasText && document.status === 'completed'
+    if (hasText) await writeText(client, document, join(folder, textFileName(file)), before, fetched?.text ?? null)
+    manifest.set(document.id, manifestEntry(document, file, hasText))
+    return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id: document.id, bytes: document.size }
+  }
   await runBatch(cli, {
     command: 'documents export',
     phase: 'export',
-    items: documents,
-    keyOf: (document) => exportFileName(document),
+    items: splitIntoBatches(documents),
+    total: documents.length,
     concurrency: options.concurrency,
     totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
-    async run(document, onBytes) {
-      const before = manifest.get(document.id)
-      const file = exportFileName(document)
-      const isThere = await isSame(join(folder, file), document, before)
-      if (isThere) onBytes(document.size)
-      else await fetchTo(client, document, join(folder, file), onBytes)
-      const hasText = options.hasText && document.status === 'completed'
-      if (hasText) await writeText(client, document, join(folder, textFileName(file)), before)
-      manifest.set(document.id, manifestEntry(document, file, hasText))
-      return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id: document.id, bytes: document.size }
+    async runGroup(batch, runItem) {
+      const existing = new Set<DocumentView>()
+      for (const document of batch)
+        if (await isSame(join(folder, exportFileName(document)), document, manifest.get(document.id))) existing.add(document)
+      const saveItem = (document: DocumentView, fetched: FetchedDocument | null) =>
+        runItem(exportFileName(document), (onBytes) => save(document, existing.has(document), fetched, onBytes))
+      const remaining = new Set(batch)
+      const missing = batch.filter((document) => !existing.has(document))
+      for await (const fetched of fetchBatch(client, missing, options.hasText)) {
+        remaining.delete(fetched.document)
+        if (!(await saveItem(fetched.document, fetched))) return
+      }
+      for (const document of remaining) if (!(await saveItem(document, null))) return
     },
     async finish(add, isReachable) {
       if (options.shouldDeleteExtra && isReachable && !cli.signal.aborted) await removeExtra(folder, manifest, requested, add)
@@ -79,9 +100,15 @@ async function fetchTo(client: Client, { id }: DocumentView, path: string, onByt
   }
 }
 
-async function writeText(client: Client, document: DocumentView, path: string, before: ManifestEntry | undefined): Promise<void> {
+async function writeText(
+  client: Client,
+  document: DocumentView,
+  path: string,
+  before: ManifestEntry | undefined,
+  fetched: Buffer | null,
+): Promise<void> {
   const isThere = before?.text_file === basename(path) && before.updated_at === document.updated_at && (await stat(path).catch(() => null))
-  if (!isThere) await saveFile(chunks(await client.documents.text(document.id)), path, unknown, true, () => {})
+  if (!isThere) await saveFile(chunks(fetched ?? Buffer.from(await client.documents.text(document.id))), path, unknown, true, () => {})
 }
 
 /** Compares with the manifest, else by SHA-256. */
@@ -131,8 +158,8 @@ async function readManifest(folder: string): Promise<Map<string, ManifestEntry>>
 const isOurs = ({ id, file, text_file }: ManifestEntry): boolean =>
   typeof id === 'string' && [file, text_file ?? file].every((name) => typeof name === 'string' && name === basename(name) && name !== '..')
 
-async function* chunks(text: string): AsyncGenerator<Uint8Array> {
-  yield Buffer.from(text)
+async function* chunks(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  yield bytes
 }
 
 /** Yields the manifest sorted by id, so that two manifests can be compared. */

@@ -2,15 +2,17 @@
 import { randomBytes } from 'node:crypto'
 import { open, rename, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { tarEnd, tarHeader, tarPadding } from '../../backup/tar.ts'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
+import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { escapeControls } from '../../log/escape.ts'
+import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, writeChunk } from '../remote/download-target.ts'
 import { copyChunks, fileExistsError, verifyContent } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
 import { runBatch } from '../runtime/run-batch.ts'
+import { type FetchedDocument, fetchBatch, splitIntoBatches } from './fetch-batch.ts'
 import { exportFileName, manifestEntry, manifestFileName, textFileName } from './manifest.ts'
 
 type Write = (chunk: Uint8Array) => Promise<void>
@@ -65,22 +67,33 @@ async function writeTar(
     },
     finish() {},
   }
+  const append = async (document: DocumentView, fetched: FetchedDocument | null, onBytes: (bytes: number) => void): Promise<BatchItem> => {
+    const file = exportFileName(document)
+    const hasText = withText && document.status === 'completed'
+    const text = hasText ? (fetched?.text ?? Buffer.from(await client.documents.text(document.id))) : null
+    const modified = Date.parse(document.created_at) / 1000
+    if (fetched) {
+      await writeBuffer(file, fetched.file, modified, write)
+      onBytes(document.size)
+    } else await writeDocument(client, document, file, modified, write, onBytes)
+    if (text) await writeBuffer(textFileName(file), text, modified, write)
+    lines.push(`${JSON.stringify(manifestEntry(document, file, hasText))}\n`)
+    return { action: 'created', key: file, id: document.id, bytes: document.size }
+  }
   await runBatch(cli, {
     command: 'documents export',
     phase: 'export',
-    items: documents,
-    keyOf: (document) => exportFileName(document),
+    items: splitIntoBatches(documents),
+    total: documents.length,
     totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
     ...(isPipe ? { batch: silent } : {}),
-    async run(document, onBytes) {
-      const file = exportFileName(document)
-      const hasText = withText && document.status === 'completed'
-      const text = hasText ? Buffer.from(await client.documents.text(document.id)) : null
-      const modified = Date.parse(document.created_at) / 1000
-      await writeDocument(client, document, file, modified, write, onBytes)
-      if (text) await writeBuffer(textFileName(file), text, modified, write)
-      lines.push(`${JSON.stringify(manifestEntry(document, file, hasText))}\n`)
-      return { action: 'created', key: file, id: document.id, bytes: document.size }
+    async runGroup(batch, runItem) {
+      const remaining = new Set(batch)
+      for await (const fetched of fetchBatch(client, batch, withText)) {
+        remaining.delete(fetched.document)
+        if (!(await runItem(exportFileName(fetched.document), (onBytes) => append(fetched.document, fetched, onBytes)))) return
+      }
+      for (const document of remaining) if (!(await runItem(exportFileName(document), (onBytes) => append(document, null, onBytes)))) return
     },
     async finish(_, isReachable) {
       if (!isReachable || cli.signal.aborted) return

@@ -1,5 +1,6 @@
 /** Assembles the API: processing of every request, then one line per domain. */
 import { H3, type H3Event } from 'h3'
+import { isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import { routes as audit } from '../../audit/routes.ts'
 import { routes as oidc } from '../../auth/oidc-routes.ts'
@@ -111,9 +112,16 @@ export function buildServer(
     },
   })
   const limitCalls = openCallLimit(app)
+  const costs = new Map(routes.map(({ method, path, shape }) => [`${method} ${path}`, shape.cost ?? 1]))
+  /** Requests without a valid token cost a call each. */
+  const costOf = ({ context, req }: H3Event): number => {
+    if (!context.actor) return 1
+    const path = context.matchedRoute?.route?.replace(/^\/api\/v1\//, '/api/') ?? ''
+    return costs.get(`${req.method === 'HEAD' ? 'GET' : req.method} ${path}`) ?? 1
+  }
   const countCall = async (event: H3Event): Promise<void> => {
     const { actor, ip = '' } = event.context
-    if (isCounted(event)) await limitCalls(actor ? `user:${actor.id}` : `ip:${clientNetwork(ip)}`)
+    if (isCounted(event)) await limitCalls(actor ? `user:${actor.id}` : `ip:${clientNetwork(ip)}`, costOf(event))
   }
   h3.use(async (event) => {
     event.context.ip ??= ipOf(event)
@@ -139,9 +147,9 @@ export function buildServer(
   return h3
 }
 
-/** Tells if a request counts as a call: not preflights, and not commands on this machine. */
+/** Tells if a request counts as a call: not preflights, admins, and commands on this machine. */
 const isCounted = ({ context, req, url }: H3Event): boolean =>
-  !context.isLocal && req.method !== 'OPTIONS' && url.pathname.startsWith('/api/')
+  !context.isLocal && !(context.actor && isAdmin(context.actor)) && req.method !== 'OPTIONS' && url.pathname.startsWith('/api/')
 
 function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
   const paths = new Map<string, Map<Method, Route>>()

@@ -1,6 +1,6 @@
 /**
- * Limits calls per minute of a user or an address, counted in PostgreSQL for all server processes. A process takes shares of a window instead
- * of counting each call there: the limit costs 7.4 % of the benchmark "one document" (bench/api.ts).
+ * Limits calls per minute of a user or an address, counted in PostgreSQL for all server processes. Each route has a cost in calls. A process
+ * takes shares of a window instead of counting each call there: the limit costs 7.4 % of the benchmark "one document" (bench/api.ts).
  */
 import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
@@ -19,6 +19,8 @@ interface Window {
 const minuteMs = 60_000
 /** Maximum number of keys in memory. An evicted key takes a new share. */
 const maxKeys = 10_000
+/** Tolerance for sums of fractional costs. */
+const rounding = 1e-6
 /** Expired windows are deleted once per this many shares. */
 const cleanupInterval = 500
 
@@ -26,13 +28,14 @@ const cleanupInterval = 500
  * Opens the limiter, which throws RATE_LIMITED with the seconds until the window ends. Over all processes, no more calls pass than the limit.
  * Unused shares (at most a twentieth of the limit for each process) are lost, so slightly fewer may pass.
  */
-export function openCallLimit(app: App): (key: string) => Promise<void> {
+export function openCallLimit(app: App): (key: string, routeCost: number) => Promise<void> {
   const limit = app.config.limits.api_calls_per_minute
-  const share = Math.max(1, Math.floor(limit / 20))
+  const minShare = Math.max(1, Math.floor(limit / 20))
   const windows = new LRUCache<string, Window>({ max: maxKeys })
   let requestCount = 0
 
-  const requestShare = async (key: string, window: Window): Promise<void> => {
+  const requestShare = async (key: string, window: Window, cost: number): Promise<void> => {
+    const share = Math.max(minShare, Math.ceil(cost - window.left - rounding))
     if (++requestCount % cleanupInterval === 0)
       await sql`delete from call_windows where starts_at < now() - interval '10 minutes'`.execute(app.db)
     // Reads the clock after the row is locked. An earlier time could lie before a write of another process.
@@ -45,8 +48,9 @@ export function openCallLimit(app: App): (key: string) => Promise<void> {
       returning extract(epoch from starts_at + interval '1 minute' - clock_timestamp())::float8 * 1000 as left_ms, used`.execute(app.db)
     const { left_ms, used } = rows[0]!
     window.endsAt = app.monotonicMs() + left_ms
-    window.left = Math.max(0, share - Math.max(0, used - limit))
-    window.isUsedUp = window.left === 0
+    const granted = Math.max(0, share - Math.max(0, used - limit))
+    window.left += granted
+    window.isUsedUp = granted < share
   }
 
   const currentWindow = (key: string, now: number): Window => {
@@ -57,14 +61,19 @@ export function openCallLimit(app: App): (key: string) => Promise<void> {
     return window
   }
 
-  return async (key) => {
+  return async (key, routeCost) => {
+    // A route that costs more than the limit takes all of it.
+    const cost = Math.min(routeCost, limit)
     while (limit > 0) {
       const now = app.monotonicMs()
       const window = currentWindow(key, now)
-      if (window.left > 0) return void window.left--
+      if (window.left + rounding >= cost) {
+        window.left -= cost
+        return
+      }
       if (window.isUsedUp) throw new AppError('RATE_LIMITED', { retry_after_secs: Math.max(1, Math.ceil((window.endsAt - now) / 1000)) })
       // Concurrent calls wait for one share instead of taking one each.
-      window.request ??= requestShare(key, window).finally(() => {
+      window.request ??= requestShare(key, window, cost).finally(() => {
         window.request = null
       })
       await window.request

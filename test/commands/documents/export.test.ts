@@ -3,9 +3,11 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
 import { readTar } from '../../../src/backup/tar.ts'
 import { exportFileName } from '../../../src/cli/export/manifest.ts'
+import { addressOf } from '../../../src/documents/stored-files.ts'
 import { upload } from '../../support/app.ts'
 import { startWay } from '../../support/both-ways.ts'
 import { run } from '../../support/processes/run.ts'
@@ -86,6 +88,32 @@ test('--delete-extra keeps the copy of every existing document, also if another 
   expect({ code, lost }).toEqual({ code: 0, lost: [] })
   expect(JSON.parse(stdout)).toMatchObject({ unchanged: 103, created: 0 })
   expect(JSON.parse(stdout).deleted ?? 0).toBe(0)
+})
+
+test('3 for one damaged file among many; the others are exported with few requests, also as tar', async () => {
+  const { dms, folder, asAda, app, url } = await startWay('over HTTP')
+  const ids: string[] = []
+  for (let made = 0; made < 30; made++) ids.push((await upload(asAda, `${made}.txt`, `bytes ${made}`)).id)
+  const { sha256 } = await asAda.documents.get(ids[7] as string)
+  await writeFile(app.files.describeLocation(await addressOf(app.db, sha256)), 'BYTES 7')
+  const requests: string[] = []
+  const proxy = createServer(async (request, response) => {
+    requests.push(request.url ?? '')
+    const { method = 'GET', headers } = request
+    const body = method === 'POST' ? { body: await buffer(request) } : {}
+    const { authorization = '', 'content-type': type = 'application/json' } = headers
+    const answer = await fetch(new URL(request.url ?? '', url), { method, ...body, headers: { authorization, 'content-type': type } })
+    const { 'transfer-encoding': _, ...others } = Object.fromEntries(answer.headers)
+    response.writeHead(answer.status, others).end(Buffer.from(await answer.arrayBuffer()))
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  const env = { DMS_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` }
+  const to = join(folder, 'out')
+  const { code, stdout } = await dms(['documents', 'export', '--to', to, '--json'], { env })
+  expect([code, JSON.parse(stdout)]).toMatchObject([3, { created: 29, failed: 1 }])
+  expect(requests.filter((path) => path.startsWith('/api/documents')).length).toBeLessThan(6)
+  expect((await readdir(to)).length).toBe(30)
 })
 
 test('6 for an unknown owner, source or label, 5 for another owner; --delete-extra deletes nothing then', async () => {

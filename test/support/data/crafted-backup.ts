@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { formatChecksumLine, headPath } from '../../../src/backup/manifest.ts'
-import { readTar, tarEnd, tarHeader, tarPadding } from '../../../src/backup/tar.ts'
+import { readTar } from '../../../src/backup/tar.ts'
+import { tarEnd, tarHeader, tarPadding } from '../../../src/http/tar-writer.ts'
 
 export interface Entry {
   path: string

@@ -1,0 +1,65 @@
+/** Forms and answers of the upload routes. */
+import { z } from 'zod'
+import { booleanText, commaSeparated, jsonObject } from '../http/input.ts'
+import { visibleLine } from '../http/visible-text.ts'
+import * as settings from '../settings/settings.ts'
+import { DocumentAnswer } from './view.ts'
+
+const options = {
+  ocr_enabled: booleanText.default(true),
+  language: settings.OcrLanguage.optional(),
+  on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
+  owner: z.string().max(200).optional(),
+  metadata: jsonObject.prefault('{}'),
+}
+export const OneForm = z.object({
+  ...options,
+  title: z.string().max(10_000, { abort: true }).overwrite(visibleLine).trim().max(1000).optional(),
+  labels: commaSeparated.default([]),
+})
+export const ManyForm = z.object({ ...options, default_labels: commaSeparated.default([]) })
+
+export const UploadAnswer = z.object({ id: z.uuid(), message: z.string(), ocr_queued: z.boolean(), document: DocumentAnswer })
+
+/** `created` is false if the owner had the same bytes (`on_duplicate=return`). */
+const StoredView = z.object({ id: z.uuid(), title: z.string(), sha256: z.string(), created: z.boolean(), ocr_queued: z.boolean() })
+
+export const BulkAnswer = z.object({
+  uploaded: z.int(),
+  failed: z.int(),
+  documents: z.array(
+    z.union([
+      z.object({ filename: z.string(), status: z.literal('uploaded'), ...StoredView.shape }),
+      z.object({ filename: z.string(), status: z.literal('failed'), error: z.object({ code: z.string(), message: z.string() }) }),
+    ]),
+  ),
+})
+
+export const UploadQuery = z.object({
+  on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
+  owner: z.string().max(200).optional(),
+})
+
+const idempotencyHeader = {
+  'Idempotency-Key': 'Key of a request. A retry within 24 hours returns the first response; a different request returns 422.',
+} as const
+/** Shapes of the upload routes. */
+export const uploadOne = {
+  headers: idempotencyHeader,
+  scope: 'upload',
+  query: UploadQuery,
+  form: { fields: OneForm, file: 'file', many: false },
+  status: 201,
+  answer: UploadAnswer,
+  otherAnswers: { 200: UploadAnswer },
+  errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE', 'IDEMPOTENCY_KEY_REUSED'],
+} as const
+export const uploadMany = {
+  headers: idempotencyHeader,
+  scope: 'upload',
+  query: UploadQuery,
+  form: { fields: ManyForm, file: 'files', many: true },
+  status: 201,
+  answer: BulkAnswer,
+  errors: ['FORBIDDEN', 'IDEMPOTENCY_KEY_REUSED'],
+} as const

@@ -57,13 +57,18 @@ async function loadBundler() {
 async function bundle(rolldown, input) {
   const reachable = {}
   const [program, ...lazy] = Object.keys(groupEntries).map((name) => ({ name, test: (id) => reachable[name].has(id) }))
-  // Static imports of commands stay out of the groups that commands load on demand.
-  const shared = { name: 'shared', test: (id) => reachable.commands.has(id) && lazy.some(({ test }) => test(id)) }
+  // Static imports of commands stay out of the groups that commands load on demand, and no group needs the other.
+  const shared = {
+    name: 'shared',
+    test: (id) => (reachable.commands.has(id) && lazy.some(({ test }) => test(id))) || lazy.every(({ test }) => test(id)),
+  }
   const build = await rolldown({
     cwd: root,
     input,
     external: externalPackages,
     platform: 'node',
+    // An unused import of node:http would load 50 ms of code.
+    treeshake: { moduleSideEffects: 'no-external' },
     // A module that is imported both on demand and statically belongs to the static importer.
     checks: { ineffectiveDynamicImport: false },
     // Without it, program.js becomes a facade that imports another file.

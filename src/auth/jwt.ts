@@ -22,18 +22,21 @@ const Payload = z.strictObject({
 
 /** Signs and verifies tokens under one secret. Caches verified tokens by SHA-256, so that each signature is checked once. */
 export function openTokens(secret: Uint8Array): Tokens {
-  const key = crypto.subtle.importKey('raw', Uint8Array.from(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify'])
+  let imported: Promise<CryptoKey> | undefined
+  // On demand, because commands on this machine need no tokens, and Web Crypto takes 10 ms to load.
+  const key = (): Promise<CryptoKey> =>
+    (imported ??= crypto.subtle.importKey('raw', Uint8Array.from(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']))
   const verified = new LRUCache<string, Claims>({ max: 10_000 })
   return {
     async sign(claims) {
       const { CompactSign } = await import('jose')
-      return new CompactSign(new TextEncoder().encode(JSON.stringify(claims))).setProtectedHeader(header).sign(await key)
+      return new CompactSign(new TextEncoder().encode(JSON.stringify(claims))).setProtectedHeader(header).sign(await key())
     },
     async read(token) {
       // Accepts only the header that sign() writes: no other algorithm, embedded key or key URL.
       if (!compactForm.test(token) || !token.startsWith(`${encodedHeader}.`)) return null
       const id = hash('sha256', token, 'base64')
-      const claims = verified.get(id) ?? (await verifySignature(token, await key))
+      const claims = verified.get(id) ?? (await verifySignature(token, await key()))
       if (claims) verified.set(id, claims)
       return claims
     },

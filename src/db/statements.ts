@@ -23,15 +23,20 @@ const compiler: Db = new Kysely<Schema>({
 
 /**
  * Returns a function that runs a query compiled once: compilation is a tenth of the cost of GET of one document (bench/api.ts).
- * `build` is called once with placeholders and may use its arguments as values only.
+ * `build` is called at the first use with placeholders and may use its arguments as values only.
  */
 export function compileStatement<Values extends readonly unknown[], Row>(
   build: (db: Db, ...values: Values) => Compilable<Row>,
 ): (db: Db, ...values: Values) => Promise<Row[]> {
-  const placeholders = Array.from({ length: build.length - 1 }, () => ({}))
-  const compiled = build(compiler, ...(placeholders as unknown as Values)).compile()
-  const positions = compiled.parameters.map((parameter) => placeholders.indexOf(parameter as object))
+  const compile = () => {
+    const placeholders = Array.from({ length: build.length - 1 }, () => ({}))
+    const compiled = build(compiler, ...(placeholders as unknown as Values)).compile()
+    return { compiled, positions: compiled.parameters.map((parameter) => placeholders.indexOf(parameter as object)) }
+  }
+  let statement: ReturnType<typeof compile> | undefined
   return async (db, ...values) => {
+    statement ??= compile()
+    const { compiled, positions } = statement
     const parameters = positions.map((position, index) => (position === -1 ? compiled.parameters[index] : values[position]))
     const { rows } = await db.executeQuery<Row>({ ...compiled, parameters })
     return rows

@@ -1,14 +1,17 @@
 /** Passwords: policy, generation, Argon2id hashes, and the file with the initial password. */
 import { randomInt } from 'node:crypto'
 import { mkdir, open, readFile, rm } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { hash, parseOptions, verify } from '@node-rs/argon2'
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { replaceSecretFile } from '../config/secret-file.ts'
 import type { PasswordHasher } from '../ports/identity-provider.ts'
+
+/** Loads native code, which most commands on this machine do not need. */
+const argon2 = (): typeof import('@node-rs/argon2') => createRequire(import.meta.url)('@node-rs/argon2')
 
 /** Maximum length of a password. Hashing longer ones would only cost time. */
 const maxLength = 1024
@@ -46,7 +49,7 @@ export const PasswordHash = z
 
 function isAffordable(phc: string): boolean {
   try {
-    const { memoryCost, timeCost, parallelism, saltLen, outputLen } = parseOptions(phc)
+    const { memoryCost, timeCost, parallelism, saltLen, outputLen } = argon2().parseOptions(phc)
     return memoryCost <= 262_144 && timeCost <= 16 && parallelism <= 16 && saltLen >= 8 && outputLen >= 16
   } catch {
     return false
@@ -62,8 +65,8 @@ const dummyHash = '$argon2id$v=19$m=19456,t=2,p=1$EY6fc0udciMVyqZIvJez8A$L5YEMsG
 export function openPasswords(slots: number = availableParallelism()): PasswordHasher {
   const runLimited = openSemaphore(slots)
   return {
-    hash: (password) => runLimited(() => hash(password, argon2Options)),
-    verify: async (phc, password) => (await runLimited(() => verify(phc ?? dummyHash, password))) && phc !== null,
+    hash: (password) => runLimited(() => argon2().hash(password, argon2Options)),
+    verify: async (phc, password) => (await runLimited(() => argon2().verify(phc ?? dummyHash, password))) && phc !== null,
   }
 }
 

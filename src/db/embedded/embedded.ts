@@ -106,7 +106,7 @@ async function acquire(cluster: Cluster, timeoutMs: number, log: Log, signal: Ab
   const elapsedMs = () => performance.now() - start
   let server: Server | undefined
   for (; elapsedMs() < timeoutMs; await sleep(Math.min(10 + elapsedMs() / 10, 250))) {
-    const owner = await connectAsOwner(cluster, timeoutMs - elapsedMs())
+    const owner = await connectAsOwner(cluster, timeoutMs - elapsedMs(), server !== undefined)
     if (owner) {
       log.debug({ ms: Math.round(elapsedMs()), version: owner.version }, server ? 'started PostgreSQL' : 'joined PostgreSQL')
       if (server) await removeOtherBinaries(cluster.dataDir, cluster.binaries).catch(() => undefined)
@@ -121,8 +121,8 @@ async function acquire(cluster: Cluster, timeoutMs: number, log: Log, signal: Ab
   )
 }
 
-/** Connects and takes the ownership lock; null if no server accepts connections now. */
-async function connectAsOwner(cluster: Cluster, timeoutMs: number): Promise<Owner | null> {
+/** Connects and takes the ownership lock; null if no server accepts connections now. `isStarter`: prepares the database even if it exists. */
+async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = false): Promise<Owner | null> {
   const address = {
     host: cluster.socketFolder,
     port,
@@ -141,11 +141,18 @@ async function connectAsOwner(cluster: Cluster, timeoutMs: number): Promise<Owne
   try {
     await client.connect()
     await client.query('select pg_advisory_lock_shared($1)', [ownership])
-    await client.query('select pg_advisory_lock($1)', [preparation])
-    await prepareDatabase(client, address)
-    await client.query('select pg_advisory_unlock($1)', [preparation])
-    const { rows } = await client.query<{ server_version: string }>('show server_version')
-    return { client, version: rows[0]!.server_version, lost }
+    const { rows } = await client.query<{ version: string; is_prepared: boolean }>(
+      `select current_setting('server_version') as version, count(*) = 2 and exists (select from pg_database where datname = $1) as is_prepared
+       from pg_roles where rolname in ($2, $3)`,
+      [database, ownerRole, applicationRole],
+    )
+    const { version, is_prepared } = rows[0]!
+    if (isStarter || !is_prepared) {
+      await client.query('select pg_advisory_lock($1)', [preparation])
+      await prepareDatabase(client, address)
+      await client.query('select pg_advisory_unlock($1)', [preparation])
+    }
+    return { client, version, lost }
   } catch (error) {
     client.end().catch(() => undefined)
     if (isTransient(error)) return null

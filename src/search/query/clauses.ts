@@ -19,10 +19,7 @@ const Field = z.union(
 const Value = z
   .union([z.string(), z.number(), z.boolean()], 'a text, a number, true or false')
   .transform(String)
-  .refine(
-    (text) => text.length <= 2 * maxValueLength && [...text].length <= maxValueLength,
-    `at most ${maxValueLength.toLocaleString('en')} characters`,
-  )
+  .refine((text) => text.length <= 2 * maxValueLength && [...text].length <= maxValueLength, `at most ${maxValueLength} characters`)
   .refine((text) => text.trim() !== '', 'is empty')
 
 const Clause: z.ZodType<SearchClause> = z.object({
@@ -43,7 +40,7 @@ export const Clauses = z
   .refine(
     ({ must, should, must_not }) =>
       [...must, ...should, ...must_not].reduce((sum, clause) => sum + countedLength(clause), 0) <= 2 * maxTotalLength,
-    `the values have more than ${maxTotalLength.toLocaleString('en')} characters together`,
+    `the values have more than ${maxTotalLength} characters together`,
   )
 
 /** Sort keys, the most significant first. Default: by score, then the newest first. */
